@@ -1,0 +1,1 @@
+"""The judge: third-party implementations of microscaling formats against the model."""

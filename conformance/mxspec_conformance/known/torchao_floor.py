@@ -1,0 +1,18 @@
+"""torchao, scale rule FLOOR (the library's default), and its NVFP4: the exponent field of amax minus emax."""
+
+from mxspec_conformance.known import torchao_py
+
+NAME, VERSION = "torchao-floor", torchao_py.VERSION
+FORMATS = [*torchao_py.MX_FORMATS, "nvfp4"]
+DTYPES = ["float32", "bfloat16"]
+TENSOR_SCALE = "decode"
+
+quantize = torchao_py.quantizer("floor")
+dequantize = torchao_py.dequantize
+encode = torchao_py.encode
+decode = torchao_py.decode
+tensor_scale = torchao_py.tensor_scale
+pack = torchao_py.pack
+unpack = torchao_py.unpack
+swizzle = torchao_py.swizzle
+unswizzle = torchao_py.unswizzle

@@ -1,0 +1,16 @@
+"""torchao, scale rule RCEIL: the float32 log2 of amax / max, rounded up."""
+
+from mxspec_conformance.known import torchao_py
+
+NAME, VERSION = "torchao-rceil", torchao_py.VERSION
+FORMATS = [*torchao_py.MX_FORMATS]
+DTYPES = ["float32", "bfloat16"]
+
+quantize = torchao_py.quantizer("rceil")
+dequantize = torchao_py.dequantize
+encode = torchao_py.encode
+decode = torchao_py.decode
+pack = torchao_py.pack
+unpack = torchao_py.unpack
+swizzle = torchao_py.swizzle
+unswizzle = torchao_py.unswizzle

@@ -1,0 +1,1 @@
+"""GPU implementations of the model's profiles."""

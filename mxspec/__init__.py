@@ -1,0 +1,57 @@
+"""The bit-exact model of microscaling numbers: formats, rounding, scale rules, block quantization.
+
+>>> import numpy as np, mxspec
+>>> t = mxspec.quantize(np.linspace(-1, 1, 32, dtype=np.float32), "mxfp4")
+>>> t.codes.dtype, t.codes.shape, t.scales.shape
+(dtype('uint8'), (32,), (1,))
+"""
+
+from __future__ import annotations
+
+from mxspec._version import __version__
+from mxspec.blocks import BlockTensor, dequantize, quantize
+from mxspec.elements import decode, encode
+from mxspec.formats import (
+    BLOCKS,
+    ELEMENTS,
+    SCALES,
+    BlockFormat,
+    ElementFormat,
+    ScalarFormat,
+    ScaleFormat,
+    get_block,
+    get_scalar,
+    register_scalar,
+)
+from mxspec.profiles import Profile, default_profile, get_profile, list_profiles, register_profile
+from mxspec.rounding import NanPolicy, Overflow, Rounding
+from mxspec.tensorscale import TensorScale, tensor_scale
+
+__all__ = [
+    "BLOCKS",
+    "ELEMENTS",
+    "SCALES",
+    "BlockFormat",
+    "BlockTensor",
+    "ElementFormat",
+    "NanPolicy",
+    "Overflow",
+    "Profile",
+    "Rounding",
+    "ScalarFormat",
+    "ScaleFormat",
+    "TensorScale",
+    "__version__",
+    "decode",
+    "default_profile",
+    "dequantize",
+    "encode",
+    "get_block",
+    "get_profile",
+    "get_scalar",
+    "list_profiles",
+    "quantize",
+    "register_profile",
+    "register_scalar",
+    "tensor_scale",
+]

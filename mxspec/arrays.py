@@ -1,0 +1,123 @@
+"""Expressions on NumPy arrays.
+
+float32 domains compute in float32, where NumPy is IEEE 754 (one rounding, subnormals kept). The exact domain computes
+in float64, which holds a product of a float32 and a format's value exactly; `apply` refuses what it could not hold.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.elements import round_to_bfloat16
+from mxspec.expressions import Domain, Op, Test
+
+Values = npt.NDArray[Any]
+
+_MIN_NORMAL = np.float32(2.0**-126)
+
+
+def flush_to_zero(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """x with subnormals replaced by zeros of their sign."""
+    return np.where(np.abs(x) < _MIN_NORMAL, np.copysign(np.float32(0), x), x)
+
+
+@lru_cache(maxsize=1)
+def load_rcp_table() -> npt.NDArray[np.int8]:
+    """For each of the 2**23 float32 significands: bits of `rcp.approx.ftz.f32` minus those of the rounded reciprocal.
+
+    Measured on an NVIDIA H200; see `mxspec/data/README.md`.
+    """
+    with files("mxspec").joinpath("data/rcp_approx_ftz_sm90.npz").open("rb") as file, np.load(file) as archive:
+        table: npt.NDArray[np.int8] = archive["d"]
+    return table
+
+
+def rcp_approx(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """`rcp.approx.ftz.f32` of float32 values, bit for bit as measured on sm_90.
+
+    Subnormal operands count as zeros (their reciprocal is an infinity), subnormal results become zeros.
+    """
+    x = np.asarray(x, np.float32)
+    flushed = flush_to_zero(x)
+    bits = flushed.view(np.uint32)
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        reciprocal = np.float32(1) / flushed
+    delta = load_rcp_table()[bits & np.uint32(0x7FFFFF)].astype(np.int32)
+    finite = np.isfinite(reciprocal) & np.isfinite(flushed)
+    moved = (reciprocal.view(np.int32) + np.where(finite, delta, 0)).view(np.float32)
+    return flush_to_zero(moved)
+
+
+class ArrayArithmetic:
+    """`expressions.Arithmetic` over NumPy arrays."""
+
+    def constant(self, bits: int) -> Values:
+        """The float32 with these bits, as a 0-d array."""
+        return np.asarray(np.uint32(bits)).view(np.float32)
+
+    def apply(self, op: Op, domain: Domain, args: tuple[Values, ...]) -> Values:
+        """One operation, rounded in its domain.
+
+        Raises ValueError for a rounded operation on an operand that is not float32, since two roundings would hide in it.
+        """
+        with np.errstate(all="ignore"):
+            if op is Op.ROUND:
+                return self._round(args[0], domain)
+            if op in _SELECTIONS:
+                return np.asarray(_SELECTIONS[op](*args))
+            if domain is Domain.EXACT:
+                wide = [a.astype(np.float64) for a in args]
+                return np.asarray(_OPERATIONS[op](*wide))
+            if any(a.dtype != np.float32 for a in args):
+                raise ValueError(f"{op.value} in {domain.value} takes float32 operands; round the exact one first")
+            if op is Op.RCP:
+                return rcp_approx(args[0])
+            if domain is Domain.F32_FTZ:
+                args = tuple(flush_to_zero(a) for a in args)
+            return self._round(np.asarray(_OPERATIONS[op](*args)), domain)
+
+    def _round(self, x: Values, domain: Domain) -> Values:
+        if domain is Domain.EXACT:
+            return x
+        narrow = np.asarray(x.astype(np.float32))
+        if domain is Domain.F32_FTZ:
+            return np.asarray(flush_to_zero(narrow))
+        if domain is Domain.BF16:
+            return np.asarray(round_to_bfloat16(narrow.astype(np.float64)).astype(np.float32))
+        if domain is Domain.F16:
+            return np.asarray(narrow.astype(np.float16).astype(np.float32))
+        return narrow
+
+    def choose(self, left: Values, test: Test, right: Values, then: Values, otherwise: Values) -> Values:
+        """then where the test holds, else otherwise."""
+        with np.errstate(invalid="ignore"):
+            if test is Test.EQUAL:
+                condition = left == right
+            elif test is Test.LESS:
+                condition = left < right
+            else:
+                condition = np.isnan(left) if test is Test.IS_NAN else np.isinf(left)
+        return np.asarray(np.where(condition, then, otherwise))
+
+
+_OPERATIONS: dict[Op, Any] = {
+    Op.ADD: np.add,
+    Op.SUB: np.subtract,
+    Op.MUL: np.multiply,
+    Op.DIV: np.divide,
+}
+#: Operations that return one of their operands: nothing is rounded.
+_SELECTIONS: dict[Op, Any] = {
+    Op.MIN: np.minimum,
+    Op.MAX: np.maximum,
+    Op.FMIN: np.fmin,
+    Op.FMAX: np.fmax,
+    Op.ABS: np.abs,
+}
+
+ARRAYS = ArrayArithmetic()

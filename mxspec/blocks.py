@@ -1,0 +1,396 @@
+"""Block quantization on arrays: `quantize`, `dequantize`, `BlockTensor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import elements, exact, fast, reals
+from mxspec.arrays import ARRAYS, flush_to_zero
+from mxspec.elements import Codes, Float32s, as_float32
+from mxspec.expressions import evaluate
+from mxspec.formats import BlockFormat, ElementFormat, get_block
+from mxspec.profiles import get_profile
+from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, Profile, ScaleRule
+from mxspec.rounding import NanPolicy, Overflow, Rounding, ZeroPolicy
+from mxspec.scales import encode_scale
+from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale, tensor_scale as derive_for
+
+_CHUNK_BLOCKS = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTensor:
+    """A quantized tensor."""
+
+    format: BlockFormat
+    profile: Profile
+    #: uint8, one code in the low bits of each, x's axis order, `axis` padded to whole blocks.
+    codes: Codes
+    #: uint8, the shape of `codes` with `axis` divided by k; 16 x 16 blocks repeat their byte over 16 rows.
+    scales: Codes
+    tensor_scale: TensorScale | None
+    #: The logical shape, before padding.
+    shape: tuple[int, ...]
+    #: The axis along which blocks lie, non-negative.
+    axis: int
+
+    def dequantize(self, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+        """The values in float32, float16 or bfloat16, in the logical shape, by the profile's own arithmetic."""
+        values = dequantize(
+            self.codes,
+            self.scales,
+            self.format,
+            profile=self.profile,
+            axis=self.axis,
+            tensor_scale=self.tensor_scale,
+            dtype=dtype,
+        )
+        kept = tuple(slice(0, n) for n in self.shape)
+        return values[kept]
+
+
+@lru_cache(maxsize=128)
+def element_table(element: ElementFormat, rule: ElementRule) -> npt.NDArray[np.uint8]:
+    """The code of every table index under an element rule; NaN lanes are decided elsewhere."""
+    placeholder = NanPolicy.NAN if element.nan_code is not None else NanPolicy.MAX_POSITIVE
+    table = elements.encode_table(element, rule.rounding, rule.overflow, placeholder).copy()
+    half = table.size // 2
+    if element.twos_complement and rule.int8_lowest == -128:
+        wide = elements.encode_table(_with_one_more(element), rule.rounding, Overflow.SATURATE, placeholder)
+        table[half:] = wide[half:]
+    if not element.twos_complement:
+        negative_zero = element.join(1, 0)
+        if rule.zero is ZeroPolicy.PLUS:
+            table[table == negative_zero] = 0
+        elif rule.zero is ZeroPolicy.MINUS_UNLESS_POSITIVE:
+            table[0] = negative_zero
+    table.flags.writeable = False
+    return table
+
+
+def _with_one_more(element: ElementFormat) -> ElementFormat:
+    """int8 with the magnitude 128, which only negative codes have."""
+    from dataclasses import replace
+
+    return replace(element, max_code=element.max_code + 1)
+
+
+def encode_elements(
+    scaled: npt.NDArray[Any], x: Float32s, scale_is_nan: npt.NDArray[np.bool_], rule: ElementRule, element: ElementFormat
+) -> Codes:
+    """Codes of scaled elements (float32, or float64 that is exact); x: the elements before scaling."""
+    if rule.add_half_floor_f32:
+        codes = _encode_add_half_floor(scaled, rule, element)
+    else:
+        index = elements.exact_table_index(scaled) if scaled.dtype == np.float64 else elements.table_index(scaled)
+        codes = element_table(element, rule)[index]
+    lost = np.isnan(scaled)
+    if lost.any():
+        policy = rule.nan if element.nan_code is None else rule.nan_own
+        positive, negative = reals.nan_codes(element, policy)
+        sign = np.where(np.isnan(x), np.signbit(x), np.where(scale_is_nan, False, bool(rule.invalid_sign)))
+        codes = np.where(lost, np.where(sign, negative, positive), codes).astype(np.uint8)
+    if rule.under_nan_scale is not None:
+        codes = np.where(scale_is_nan, np.uint8(rule.under_nan_scale), codes)
+    return codes
+
+
+def _encode_add_half_floor(scaled: npt.NDArray[Any], rule: ElementRule, element: ElementFormat) -> Codes:
+    """floor(steps + 1/2), the sum in float32."""
+    down = elements.encode_table(element, Rounding.RTZ, Overflow.SATURATE, elements.default_nan_policy(element))
+    index = elements.exact_table_index(scaled) if scaled.dtype == np.float64 else elements.table_index(scaled)
+    low = down[index]
+    gap = elements._gap_above(element)[low]
+    with np.errstate(all="ignore"):
+        steps = (np.abs(scaled.astype(np.float64)) / gap).astype(np.float32)
+        total = np.floor(steps + np.float32(0.5)).astype(np.float64)
+        base = np.abs(elements.decode_table(element).astype(np.float64)[low]) / gap
+        magnitude = elements._magnitude_codes(element)[low] + np.nan_to_num(total - base, nan=0, posinf=0).astype(np.int64)
+    magnitude = np.clip(magnitude, 0, element.max_code)
+    codes = elements._joined_codes(element)[np.signbit(scaled).astype(np.intp), magnitude]
+    if rule.zero is ZeroPolicy.PLUS:
+        codes = np.where(magnitude == 0, 0, codes)
+    return codes.astype(np.uint8)
+
+
+def find_amax(blocks: Float32s, nan: AmaxNan) -> Float32s:
+    """The largest magnitude along the last axis, which is kept with length 1."""
+    magnitudes = np.abs(blocks)
+    if nan is AmaxNan.SKIP:
+        magnitudes = np.where(np.isnan(magnitudes), np.float32(0), magnitudes)
+    result: Float32s = magnitudes.max(axis=-1, keepdims=True)
+    return result
+
+
+def _apply_rule(
+    x: Float32s, amax: Float32s, rule: ScaleRule, level: Arithmetic, fmt: BlockFormat, bindings: dict[str, Any]
+) -> tuple[Codes, Codes]:
+    value = np.broadcast_to(evaluate(rule.value, {**bindings, "amax": amax}, ARRAYS), amax.shape)
+    scales = encode_scale(value, rule, fmt.scale, fmt.element)
+    sf = elements.decode_table(fmt.scale)[scales]
+    scaled = np.broadcast_to(
+        evaluate(level.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, ARRAYS), x.shape
+    )
+    return scales, encode_elements(np.ascontiguousarray(scaled), x, np.isnan(sf), level.element, fmt.element)
+
+
+def _total_error(
+    x: Float32s, scales: Codes, codes: Codes, level: Arithmetic, fmt: BlockFormat, bindings: dict[str, Any]
+) -> Float32s:
+    assert level.alternative is not None
+    y = _dequantize_blocks(codes, scales, level, fmt, bindings)
+    lanes = evaluate(level.alternative.error, {**bindings, "x": x, "y": y}, ARRAYS)
+    total = np.zeros(x.shape[:-1], np.float32)
+    with np.errstate(all="ignore"):
+        for lane in range(x.shape[-1]):
+            total = total + lanes[..., lane].astype(np.float32)
+    return total
+
+
+def quantize_rows(
+    x: Float32s,
+    fmt: BlockFormat,
+    profile: Profile,
+    level: Arithmetic,
+    bindings: dict[str, Any],
+    amax: Float32s | None = None,
+) -> tuple[Codes, Codes]:
+    """Scales [n, 1] and codes [n, k] of n blocks [n, k], by the profile's expressions.
+
+    amax: largest magnitudes [n, 1] where they are not the blocks' own.
+    """
+    if profile.flush_inputs:
+        x = flush_to_zero(x)
+    bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
+    largest = find_amax(x, profile.amax_nan) if amax is None else amax
+    scales, codes = _apply_rule(x, largest, level.scale, level, fmt, bindings)
+    if level.alternative is None:
+        return scales, codes
+    scales_2, codes_2 = _apply_rule(x, largest, level.alternative.scale, level, fmt, bindings)
+    with np.errstate(invalid="ignore"):
+        better = (
+            _total_error(x, scales_2, codes_2, level, fmt, bindings)
+            < _total_error(x, scales, codes, level, fmt, bindings)
+        )[..., None]
+    return np.where(better, scales_2, scales), np.where(better, codes_2, codes)
+
+
+def _dequantize_blocks(
+    codes: Codes, scales: Codes, level: Arithmetic, fmt: BlockFormat, bindings: dict[str, Any]
+) -> npt.NDArray[Any]:
+    q = elements.decode_table(fmt.element)[codes]
+    sf = elements.decode_table(fmt.scale)[scales]
+    return np.broadcast_to(evaluate(level.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS), codes.shape)
+
+
+def _check_axis(axis: int, ndim: int) -> int:
+    if ndim == 0:
+        raise ValueError("x has no axis to cut into blocks; pass at least one dimension")
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis = {axis} is out of range for {ndim} dimensions; allowed are {-ndim} to {ndim - 1}")
+    return axis % ndim
+
+
+def _check_block(block: tuple[int, int] | None, fmt: BlockFormat, ndim: int) -> tuple[int, int]:
+    shape = fmt.shapes[0] if block is None else block
+    if shape not in fmt.shapes:
+        allowed = ", ".join(f"{r} x {c}" for r, c in fmt.shapes)
+        raise ValueError(f"block = {shape} is not a block shape of {fmt.name}; allowed are {allowed}")
+    if shape[0] > 1 and ndim < 2:
+        raise ValueError(f"block = {shape} needs two axes, x has {ndim}")
+    return shape
+
+
+def _pad(x: Float32s, axis: int, multiple: int, fmt: BlockFormat, *, allowed: bool) -> Float32s:
+    length = x.shape[axis]
+    missing = -length % multiple
+    if missing == 0:
+        return x
+    if not allowed:
+        raise ValueError(
+            f"k = {length} is not a multiple of the {multiple}-element block of {fmt.name}; "
+            f"pad axis {axis} to {length + missing} or pass pad=True"
+        )
+    widths = [(0, missing if a == axis else 0) for a in range(x.ndim)]
+    return np.pad(x, widths)
+
+
+def _tile_amax(rows: Float32s, k: int, nan: AmaxNan) -> Float32s:
+    """Largest magnitudes of 16 x 16 tiles of [..., rows, columns], repeated for each row: [..., rows, columns / k, 1]."""
+    *batch, height, width = rows.shape
+    per_row = find_amax(rows.reshape(*batch, height, width // k, k), nan)
+    tiles = per_row.reshape(*batch, height // 16, 16, width // k, 1).max(axis=-3, keepdims=True)
+    return np.broadcast_to(tiles, (*batch, height // 16, 16, width // k, 1)).reshape(*batch, height, width // k, 1)
+
+
+def quantize(
+    x: npt.ArrayLike,
+    fmt: str | BlockFormat,
+    *,
+    profile: str | Profile | None = None,
+    axis: int = -1,
+    block: tuple[int, int] | None = None,
+    tensor_scale: TensorScale | str | None = None,
+    convert: bool = False,
+    pad: bool = False,
+    random_bits: npt.ArrayLike | None = None,
+    sr_bits: int = 32,
+) -> BlockTensor:
+    """Quantize along one axis.
+
+    x: float32, float16, bfloat16 (or float64 that is exactly float32), at least one dimension, any strides.
+    profile: a profile or its name; by default `mx-floor`, for nvfp4 `nvfp4-te`.
+    axis: the axis along which blocks lie.
+    block: (1, k), or (16, 16) for nvfp4, whose rows run along the axis before `axis` (after it, if `axis` is first).
+    tensor_scale: None for the one-level form, a `TensorScale`, or "auto" for the one that the profile computes from x.
+    convert: allow a tensor scale of another kind than the profile's.
+    pad: fill a ragged tail with zeros; otherwise it raises.
+    random_bits: unsigned words, x's shape, of which `sr_bits` count: elements are rounded stochastically by the integer
+        rule instead of the profile's rounding.
+
+    Raises TypeError and ValueError that say what was given, what is allowed and what to do.
+    """
+    shape, rules = get_block(fmt), get_profile(profile, fmt)
+    values = as_float32(x)
+    axis = _check_axis(axis, values.ndim)
+    rows, k = _check_block(block, shape, values.ndim)
+    logical = values.shape
+    scale = derive_for(values, shape, rules) if isinstance(tensor_scale, str) and tensor_scale == "auto" else tensor_scale
+    if scale is not None:
+        scale = check_tensor_scale(scale, rules, convert=convert)  # type: ignore[arg-type]  # its check is at run time
+    level = exact.choose_level(rules, with_tensor_scale=scale is not None)
+    bindings = {} if scale is None else bind_arrays(rules, scale)
+    values = _pad(values, axis, k, shape, allowed=pad)
+    row_axis = axis - 1 if axis else 1
+    if rows > 1:
+        values = _pad(values, row_axis, rows, shape, allowed=pad)
+    order = [a for a in range(values.ndim) if a not in ((axis, row_axis) if rows > 1 else (axis,))]
+    order += [row_axis, axis] if rows > 1 else [axis]
+    moved = np.ascontiguousarray(values.transpose(order))
+    amax = None if rows == 1 else _tile_amax(moved, k, rules.amax_nan).reshape(-1, 1)
+    flat = moved.reshape(-1, k)
+    codes = np.empty(flat.shape, np.uint8)
+    scales = np.empty((flat.shape[0], 1), np.uint8)
+    if random_bits is not None:
+        words = _moved_words(random_bits, logical, values.shape, order).reshape(-1, k)
+        _quantize_stochastic(flat, shape, rules, level, bindings, amax, words, sr_bits, scales, codes)
+    elif amax is not None or not fast.quantize(flat, shape, rules, level, bindings, scales, codes):
+        for start in range(0, flat.shape[0], _CHUNK_BLOCKS):
+            part = slice(start, start + _CHUNK_BLOCKS)
+            scales[part], codes[part] = quantize_rows(
+                flat[part], shape, rules, level, bindings, None if amax is None else amax[part]
+            )
+    back = np.argsort(order)
+    return BlockTensor(
+        format=shape,
+        profile=rules,
+        codes=codes.reshape(moved.shape).transpose(back),
+        scales=scales.reshape(*moved.shape[:-1], moved.shape[-1] // k).transpose(back),
+        tensor_scale=scale,
+        shape=logical,
+        axis=axis,
+    )
+
+
+def _moved_words(
+    random_bits: npt.ArrayLike, logical: tuple[int, ...], padded: tuple[int, ...], order: list[int]
+) -> npt.NDArray[Any]:
+    words = np.asarray(random_bits)
+    if words.shape != logical:
+        raise ValueError(f"random_bits has shape {words.shape}, x has {logical}; pass one word for each element")
+    full = np.zeros(padded, words.dtype)
+    full[tuple(slice(0, n) for n in logical)] = words
+    return np.ascontiguousarray(full.transpose(order))
+
+
+def _quantize_stochastic(
+    x: Float32s,
+    fmt: BlockFormat,
+    profile: Profile,
+    level: Arithmetic,
+    bindings: dict[str, Any],
+    amax: Float32s | None,
+    words: npt.NDArray[Any],
+    sr_bits: int,
+    scales: Codes,
+    codes: Codes,
+) -> None:
+    """Scales by the profile, elements by the integer rule of stochastic rounding on the profile's scaled value."""
+    if profile.flush_inputs:
+        x = flush_to_zero(x)
+    bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
+    largest = find_amax(x, profile.amax_nan) if amax is None else amax
+    value = np.broadcast_to(evaluate(level.scale.value, {**bindings, "amax": largest}, ARRAYS), largest.shape)
+    scales[...] = encode_scale(value, level.scale, fmt.scale, fmt.element)
+    sf = elements.decode_table(fmt.scale)[scales]
+    scaled = evaluate(level.scaled, {**bindings, "amax": largest, "sf": sf, "x": x}, ARRAYS)
+    narrow = _exactly_float32(np.broadcast_to(scaled, x.shape))
+    policy = level.element.nan if fmt.element.nan_code is None else level.element.nan_own
+    codes[...] = elements.encode(
+        narrow, fmt.element, rounding=Rounding.SR, nan=policy, random_bits=words, sr_bits=sr_bits
+    )
+    if level.element.under_nan_scale is not None:
+        codes[np.isnan(sf)[..., 0]] = level.element.under_nan_scale
+
+
+def _exactly_float32(x: npt.NDArray[Any]) -> Float32s:
+    """Scaled values as float32. Those that the exact domain takes below float32's range keep their place between zero
+    and the smallest element by becoming the smallest float32; those above saturate."""
+    if x.dtype == np.float32:
+        return x
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        narrow = x.astype(np.float32)
+    tiny = (np.abs(x) < 2.0**-126) & (x != 0)
+    narrow = np.where(tiny, np.copysign(np.float32(2.0**-126), x).astype(np.float32), narrow)
+    huge = np.isinf(narrow) & np.isfinite(x)
+    return np.where(huge, np.copysign(np.finfo(np.float32).max, x).astype(np.float32), narrow)
+
+
+def dequantize(
+    codes: npt.ArrayLike,
+    scales: npt.ArrayLike,
+    fmt: str | BlockFormat,
+    *,
+    profile: str | Profile | None = None,
+    axis: int = -1,
+    tensor_scale: TensorScale | None = None,
+    convert: bool = False,
+    dtype: npt.DTypeLike = np.float32,
+) -> npt.NDArray[Any]:
+    """The values (dtype float32, float16 or bfloat16, the shape of `codes`) of a quantized tensor.
+
+    codes: uint8, one code per element; scales: uint8, the same shape with `axis` divided by k.
+    Products that the profile leaves exact are rounded once, to nearest even. NaN is the canonical quiet one.
+
+    Raises TypeError and ValueError for other dtypes, codes wider than the format, and shapes that do not match.
+    """
+    shape, rules = get_block(fmt), get_profile(profile, fmt)
+    code_array = elements.check_codes(codes, shape.element)
+    scale_array = elements.check_codes(scales, shape.scale, name="scales")
+    axis = _check_axis(axis, code_array.ndim)
+    expected = tuple(n // shape.k if a == axis else n for a, n in enumerate(code_array.shape))
+    if code_array.shape[axis] % shape.k or scale_array.shape != expected:
+        raise ValueError(
+            f"codes of shape {code_array.shape} and scales of shape {scale_array.shape} do not match for {shape.name}; "
+            f"axis {axis} of codes must be a multiple of {shape.k}, and scales the same shape with it divided by {shape.k}"
+        )
+    if tensor_scale is not None:
+        tensor_scale = check_tensor_scale(tensor_scale, rules, convert=convert)
+    level = exact.choose_level(rules, with_tensor_scale=tensor_scale is not None)
+    bindings: dict[str, Any] = {} if tensor_scale is None else bind_arrays(rules, tensor_scale)
+    bindings["M"] = np.asarray(np.float32(float(shape.element.max_value)))
+    moved = np.moveaxis(code_array, axis, -1)
+    flat = np.ascontiguousarray(moved).reshape(-1, shape.k)
+    flat_scales = np.ascontiguousarray(np.moveaxis(scale_array, axis, -1)).reshape(-1, 1)
+    out = np.empty(flat.shape, elements.output_dtype(dtype))
+    if not fast.dequantize(flat, flat_scales, shape, level, bindings, out):
+        for start in range(0, flat.shape[0], _CHUNK_BLOCKS):
+            part = slice(start, start + _CHUNK_BLOCKS)
+            values = _dequantize_blocks(flat[part], flat_scales[part], level, shape, bindings)
+            out[part] = elements.round_to(values.astype(np.float64), out.dtype)
+    return np.moveaxis(out.reshape(moved.shape), -1, axis)

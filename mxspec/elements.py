@@ -1,0 +1,363 @@
+"""Scalars: real -> code and code -> real for every element and scale format, on arrays.
+
+Every deterministic encoder is a step function of the sign and of |x|, and all its steps lie at numbers with at most
+eight significand bits or just above one. The upper 16 bits of a float32 and one sticky bit for the lower 16 therefore
+decide the code: 2**17 cases, one table per encoder.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import reals
+from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, ScalarFormat, ScaleFormat, get_scalar
+from mxspec.rounding import MAGNITUDE_RULES, MagnitudeRule, NanPolicy, Overflow, Rounding
+
+Codes = npt.NDArray[np.uint8]
+Float32s = npt.NDArray[np.float32]
+
+#: Input dtypes that every function takes; float64 is taken when each value survives float32 and back.
+INPUT_DTYPES = ("float32", "float16", "bfloat16")
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def as_float32(x: npt.ArrayLike, *, name: str = "x") -> Float32s:
+    """x as a float32 array of the same values.
+
+    Raises TypeError for dtypes other than float32, float16, bfloat16 and float64, and ValueError, naming the first
+    index and value, for float64 data that float32 cannot hold.
+    """
+    array = np.asarray(x)
+    if array.dtype == np.float32:
+        return array
+    if array.dtype in (np.float16, _BFLOAT16):
+        return array.astype(np.float32)
+    if array.dtype == np.float64:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            narrow = array.astype(np.float32)
+        changed = (narrow.astype(np.float64) != array) & ~np.isnan(array)
+        if changed.any():
+            index = tuple(int(i) for i in np.argwhere(changed)[0])
+            place = f"{name}[{', '.join(map(str, index))}]" if index else name
+            raise ValueError(
+                f"{place} = {array[index]!r} is float64 and not exactly a float32; "
+                "round it yourself (x.astype('float32')) so that no rounding is hidden"
+            )
+        return narrow
+    raise TypeError(
+        f"{name} has dtype {array.dtype}; allowed are {', '.join(INPUT_DTYPES)}, and float64 whose values are "
+        "exactly float32; convert it first"
+    )
+
+
+def check_codes(codes: npt.ArrayLike, fmt: ScalarFormat, *, name: str = "codes") -> Codes:
+    """Codes as a uint8 array.
+
+    Raises TypeError for a dtype other than uint8 and ValueError for codes with bits beyond the format's width.
+    """
+    array = np.asarray(codes)
+    if array.dtype != np.uint8:
+        raise TypeError(f"{name} has dtype {array.dtype}; codes are uint8, one code in the low {fmt.bits} bits of each")
+    if fmt.bits < 8 and array.size and int(array.max()) >= fmt.code_count:
+        index = tuple(int(i) for i in np.argwhere(array >= fmt.code_count)[0])
+        raise ValueError(
+            f"{name}[{', '.join(map(str, index))}] = {int(array[index]):#04x} has more than the {fmt.bits} bits of "
+            f"{fmt.name}; are the codes packed? unpack them to one code per byte"
+        )
+    return array
+
+
+@lru_cache(maxsize=None)
+def decode_table(fmt: ScalarFormat) -> npt.NDArray[np.float32]:
+    """The float32 value of every code, in code order; exact for all registered scalar formats."""
+    values = np.empty(fmt.code_count, np.float32)
+    for code in range(fmt.code_count):
+        x = reals.decode_real(code, fmt)
+        if x.is_finite:
+            values[code] = -0.0 if x.is_zero and x.sign else float(x.value)
+        elif x.is_infinite:
+            values[code] = -np.inf if x.sign else np.inf
+        else:
+            values[code] = np.nan
+    values.flags.writeable = False
+    return values
+
+
+def decode(codes: npt.ArrayLike, element: str | ElementFormat | ScaleFormat) -> Float32s:
+    """The float32 values of codes (uint8, any shape); NaN codes give the NaN 7fc00000.
+
+    Raises TypeError and ValueError as `check_codes` does.
+    """
+    fmt = get_scalar(element)
+    result: Float32s = decode_table(fmt)[check_codes(codes, fmt)]
+    return result
+
+
+# Table index of a float32: its upper 16 bits, then a bit that says whether any of the lower 16 is set.
+_INDEX_COUNT = 1 << 17
+_INFINITY_INDEX = 0xFF00
+
+
+def _index_of(value: float) -> int:
+    """Index of a non-negative number that bfloat16 holds exactly."""
+    bits = int(np.float32(value).view(np.uint32))
+    if bits & 0xFFFF or float(np.float32(value)) != value:
+        raise AssertionError(f"{value!r} needs more than 8 significand bits; the table index cannot resolve it")
+    return bits >> 15
+
+
+def _step_indices(fmt: ScalarFormat, rule: MagnitudeRule) -> list[int]:
+    """For each magnitude code m >= 1 up to one past the largest: the first index whose magnitude rounds to m or more."""
+    steps = []
+    for m in range(1, fmt.max_code + 2):
+        low, high = float(fmt.magnitude(m - 1)), float(fmt.magnitude(m))
+        if high > float(np.finfo(np.float32).max):
+            # One past e8m0's largest: nearest and downward never reach it below infinity except through the midpoint.
+            high = np.inf
+        if rule is MagnitudeRule.DOWN:
+            steps.append(_index_of(high))
+        elif rule is MagnitudeRule.UP:
+            steps.append(_index_of(low) + 1)
+        else:
+            middle = low * 1.5 if np.isinf(high) else (low + high) / 2
+            up_at_tie = rule is MagnitudeRule.TIES_AWAY or (rule is MagnitudeRule.EVEN and m % 2 == 0)
+            steps.append(_index_of(middle) + (0 if up_at_tie else 1))
+    return steps
+
+
+@lru_cache(maxsize=256)
+def encode_table(
+    fmt: ScalarFormat, rounding: Rounding, overflow: Overflow, nan: NanPolicy
+) -> npt.NDArray[np.uint8]:
+    """The code of every table index; see the module's first lines.
+
+    Raises ValueError where a policy needs an Inf or NaN that the format does not have (a NaN code is looked up only if
+    `nan` is not `raise`, which leaves those entries 0 for the caller to refuse).
+    """
+    table = np.zeros(_INDEX_COUNT, np.uint8)
+    half = _INDEX_COUNT // 2
+    for sign in (0, 1):
+        rule = MAGNITUDE_RULES[rounding][sign]
+        magnitudes = np.searchsorted(_step_indices(fmt, rule), np.arange(_INFINITY_INDEX), side="right")
+        codes = np.array([fmt.join(sign, m) for m in range(fmt.max_code + 1)], np.uint8)
+        part = table[sign * half : (sign + 1) * half]
+        part[:_INFINITY_INDEX] = codes[np.minimum(magnitudes, fmt.max_code)]
+        beyond = np.arange(_INFINITY_INDEX) > _index_of(float(fmt.max_value)) if rule is MagnitudeRule.DOWN else (
+            magnitudes > fmt.max_code
+        )  # fmt: skip
+        if beyond.any():
+            part[:_INFINITY_INDEX][beyond] = reals.overflow_code(
+                fmt, sign, overflow, infinite=False, toward_zero=rule is MagnitudeRule.DOWN
+            )
+        part[_INFINITY_INDEX] = reals.overflow_code(fmt, sign, overflow, infinite=True, toward_zero=False)
+        if nan is not NanPolicy.RAISE:
+            part[_INFINITY_INDEX + 1 :] = reals.nan_codes(fmt, nan)[sign]
+    table.flags.writeable = False
+    return table
+
+
+def table_index(x: Float32s) -> npt.NDArray[np.intp]:
+    """The table index of each float32."""
+    bits = x.view(np.uint32)
+    return ((bits >> np.uint32(15)) & np.uint32(0x1FFFE) | ((bits & np.uint32(0xFFFF)) != 0)).astype(np.intp)
+
+
+def exact_table_index(x: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """The table index of each float64, as if the index had been taken of the unrounded number."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        narrow = np.asarray(x.astype(np.float32))
+        wide = narrow.astype(np.float64)
+        toward_zero = np.abs(wide) > np.abs(x)
+        inexact = (wide != x) & ~np.isnan(x)
+    bits = narrow.view(np.uint32) - toward_zero.astype(np.uint32)
+    return table_index(bits.view(np.float32)) | inexact
+
+
+def default_nan_policy(fmt: ScalarFormat) -> NanPolicy:
+    """`nan` where the format has one; `max-positive`, as PTX does, where it has none."""
+    return NanPolicy.NAN if fmt.nan_code is not None else NanPolicy.MAX_POSITIVE
+
+
+def encode(
+    x: npt.ArrayLike,
+    element: str | ElementFormat | ScaleFormat,
+    *,
+    rounding: str | Rounding = Rounding.RNE,
+    overflow: str | Overflow = Overflow.SATURATE,
+    nan: str | NanPolicy | None = None,
+    sign: str = "raise",
+    random_bits: npt.ArrayLike | None = None,
+    sr_bits: int = 32,
+) -> Codes:
+    """The codes (uint8, x's shape) of real numbers.
+
+    x: float32, float16, bfloat16, or float64 that is exactly float32.
+    rounding: one of the eight modes of `Rounding`; `sr` takes `random_bits` (unsigned, x's shape) of which the low
+        `sr_bits` (32 or 8) count.
+    overflow: `saturate`, `own` (the format's Inf or NaN) or `saturate-finite`.
+    nan: a `NanPolicy`; by default the format's NaN, else PTX's largest finite value.
+    sign: what a negative input to an unsigned format does: `raise`, or `ignore` to encode |x|. Zeros never raise.
+
+    Zero keeps its sign where the format has one; e8m0, which has no zero, gives 00 for it.
+    Raises TypeError and ValueError, naming what was given and what is allowed.
+    """
+    fmt = get_scalar(element)
+    mode, policy = Rounding(rounding), default_nan_policy(fmt) if nan is None else NanPolicy(nan)
+    values = as_float32(x)
+    if policy is NanPolicy.RAISE and np.isnan(values).any():
+        index = tuple(int(i) for i in np.argwhere(np.isnan(values))[0])
+        raise ValueError(f"x[{', '.join(map(str, index))}] is NaN and nan='raise' forbids it for {fmt.name}")
+    if not fmt.signed:
+        values = _magnitudes(values, fmt, sign)
+    if mode is Rounding.SR:
+        return _encode_stochastic(values, fmt, Overflow(overflow), policy, random_bits, sr_bits)
+    if random_bits is not None:
+        raise ValueError(f"random_bits were given, but rounding={mode.value!r} takes none; pass rounding='sr'")
+    codes: Codes = encode_table(fmt, mode, Overflow(overflow), policy)[table_index(values)]
+    return codes
+
+
+def _magnitudes(values: Float32s, fmt: ScalarFormat, sign: str) -> Float32s:
+    if sign not in ("raise", "ignore"):
+        raise ValueError(f"sign={sign!r}; allowed are 'raise' and 'ignore'")
+    negative = values < 0
+    if sign == "raise" and negative.any():
+        index = tuple(int(i) for i in np.argwhere(negative)[0])
+        raise ValueError(
+            f"x[{', '.join(map(str, index))}] = {values[index]!r} is negative and {fmt.name} is unsigned; "
+            "pass sign='ignore' to encode the magnitude"
+        )
+    return np.abs(values)
+
+
+def _encode_stochastic(
+    values: Float32s,
+    fmt: ScalarFormat,
+    overflow: Overflow,
+    nan: NanPolicy,
+    random_bits: npt.ArrayLike | None,
+    sr_bits: int,
+) -> Codes:
+    random = check_random_bits(random_bits, values.shape, sr_bits)
+    down = encode_table(fmt, Rounding.RTZ, Overflow.SATURATE, nan)[table_index(values)]
+    low = np.abs(decode_table(fmt).astype(np.float64)[down])
+    with np.errstate(invalid="ignore", over="ignore"):
+        magnitudes = np.abs(values.astype(np.float64))
+        # Both operands share a binade or low is 0, so the difference and the quotient by a power of two are exact.
+        fraction = (magnitudes - low) / _gap_above(fmt)[down]
+        up = np.floor(fraction * 2.0**sr_bits) + random >= 2.0**sr_bits
+    finite = np.isfinite(values)
+    up &= finite
+    if not fmt.has_zero:
+        up &= magnitudes >= float(fmt.min_subnormal)
+    magnitude_codes = _magnitude_codes(fmt)[down].astype(np.int64) + up
+    codes = _joined_codes(fmt)[np.signbit(values).astype(np.intp), np.minimum(magnitude_codes, fmt.max_code)]
+    codes = np.where(np.isnan(values), down, codes).astype(np.uint8)
+    # Beyond the largest value a step up leaves the range; from one whole gap beyond it, so does a step down.
+    beyond = finite & ((magnitude_codes > fmt.max_code) | (fraction >= 1))
+    for s in (0, 1):
+        side = np.signbit(values) == bool(s)
+        for where, infinite in ((beyond & side, False), (np.isinf(values) & side, True)):
+            if where.any():
+                codes[where] = reals.overflow_code(fmt, s, overflow, infinite=infinite, toward_zero=False)
+    return codes
+
+
+def check_random_bits(
+    random_bits: npt.ArrayLike | None, shape: tuple[int, ...], sr_bits: int
+) -> npt.NDArray[np.float64]:
+    """The low `sr_bits` of each random word, as exact float64.
+
+    Raises ValueError for missing bits, another shape or a count other than 8 or 32; TypeError for words that are not
+    unsigned integers.
+    """
+    if sr_bits not in (8, 32):
+        raise ValueError(f"sr_bits = {sr_bits}; allowed are 32 and 8")
+    if random_bits is None:
+        raise ValueError("rounding='sr' needs random_bits: one unsigned word for each element of x")
+    words = np.asarray(random_bits)
+    if words.dtype.kind != "u":
+        raise TypeError(f"random_bits has dtype {words.dtype}; pass unsigned integers, uint32 say")
+    if words.shape != shape:
+        raise ValueError(f"random_bits has shape {words.shape}, x has {shape}; pass one word for each element")
+    return (words.astype(np.uint64) & np.uint64((1 << sr_bits) - 1)).astype(np.float64)
+
+
+@lru_cache(maxsize=None)
+def _magnitude_codes(fmt: ScalarFormat) -> npt.NDArray[np.uint8]:
+    return np.array([fmt.split(code)[1] for code in range(fmt.code_count)], np.uint8)
+
+
+@lru_cache(maxsize=None)
+def _joined_codes(fmt: ScalarFormat) -> npt.NDArray[np.uint8]:
+    return np.array([[fmt.join(s, m) for m in range(fmt.max_code + 1)] for s in (0, 1)], np.uint8)
+
+
+@lru_cache(maxsize=None)
+def _gap_above(fmt: ScalarFormat) -> npt.NDArray[np.float64]:
+    """For each code, the distance from its magnitude to the next one up (1 for codes that are not finite)."""
+    gaps = np.ones(fmt.code_count)
+    for code in range(fmt.code_count):
+        _, m = fmt.split(code)
+        if m <= fmt.max_code:
+            gaps[code] = float(fmt.magnitude(m + 1) - fmt.magnitude(m))
+    return gaps
+
+
+def round_to_float32(x: npt.NDArray[np.float64]) -> Float32s:
+    """float64 rounded once to float32, nearest even."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return x.astype(np.float32)
+
+
+def round_to_bfloat16(x: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """float64 rounded once to bfloat16, nearest even (ml_dtypes' cast of float64 arrays rounds twice)."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        narrow = x.astype(np.float32)
+        # Round to odd: where float32 is inexact, make its last bit odd, so that the next rounding sees the truth.
+        inexact = (narrow.astype(np.float64) != x) & np.isfinite(narrow) & np.isfinite(x)
+        bits = narrow.view(np.uint32).copy()
+        toward_zero = inexact & (np.abs(narrow.astype(np.float64)) > np.abs(x))
+        bits[toward_zero] -= 1
+        bits[inexact] |= 1
+        return bits.view(np.float32).astype(_BFLOAT16)
+
+
+def round_to(x: npt.NDArray[np.float64], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """float64 rounded once, to nearest even, to float32, float16 or bfloat16; NaN becomes the canonical quiet one.
+
+    Raises TypeError for another dtype.
+    """
+    kind = output_dtype(dtype)
+    if kind == np.float32:
+        result: npt.NDArray[Any] = round_to_float32(x)
+        canonical: Any = np.uint32(FLOAT32.nan_code)
+    elif kind == np.float16:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            result = x.astype(np.float16)
+        canonical = np.uint16(FLOAT16.nan_code)
+    else:
+        result = round_to_bfloat16(x)
+        canonical = np.uint16(BFLOAT16.nan_code)
+    result = np.asarray(result)
+    lost = np.isnan(x)
+    if lost.any():
+        result.view(canonical.dtype)[lost] = canonical
+    return result
+
+
+def output_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """The dtype, checked to be one that `round_to` writes.
+
+    Raises TypeError otherwise.
+    """
+    kind = np.dtype(dtype)
+    if kind not in (np.float32, np.float16, _BFLOAT16):
+        raise TypeError(f"dtype {kind} is not an output; allowed are float32, float16 and bfloat16")
+    return kind

@@ -1,0 +1,371 @@
+"""The definition: every profile, one block at a time, in exact rationals.
+
+This module is slow on purpose and shares nothing with the array model but the data that both read. What it computes
+is what a profile means; everything faster is held to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+from mxspec import reals
+from mxspec.expressions import Domain, Op, Test, evaluate
+from mxspec.formats import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    BlockFormat,
+    ElementFormat,
+    FloatFormat,
+    ScaleFormat,
+    floor_log2,
+    get_block,
+)
+from mxspec.profiles import get_profile
+from mxspec.profiles.schema import (
+    TENSOR_LEAF,
+    AmaxNan,
+    Arithmetic,
+    ElementRule,
+    ErrorNorm,
+    LowEnd,
+    Profile,
+    ScaleRule,
+    ScaleStep,
+)
+from mxspec.reals import Real, decode_real, encode_real, make_real, round_real
+from mxspec.rounding import Overflow, ZeroPolicy
+
+_ROUNDED: dict[Domain, tuple[FloatFormat, ...]] = {
+    Domain.EXACT: (),
+    Domain.F32: (FLOAT32,),
+    Domain.F32_FTZ: (FLOAT32,),
+    Domain.BF16: (FLOAT32, BFLOAT16),
+    Domain.F16: (FLOAT32, FLOAT16),
+}
+
+
+class ExactArithmetic:
+    """`expressions.Arithmetic` over exact numbers."""
+
+    def constant(self, bits: int) -> Real:
+        """The float32 with these bits."""
+        return decode_real(bits, FLOAT32)
+
+    def apply(self, op: Op, domain: Domain, args: tuple[Real, ...]) -> Real:
+        """One operation, rounded in its domain. NaN operands pass their sign on."""
+        if op is Op.RCP:
+            return rcp_approx(args[0])
+        if op in (Op.FMIN, Op.FMAX) and sum(a.nan for a in args) == 1:
+            return next(a for a in args if not a.nan)
+        if op is not Op.ABS and any(a.nan for a in args):
+            return next(a for a in args if a.nan)
+        if op in (Op.MIN, Op.FMIN):
+            return args[1] if reals.less(args[1], args[0]) else args[0]
+        if op in (Op.MAX, Op.FMAX):
+            return args[1] if reals.less(args[0], args[1]) else args[0]
+        if op is Op.ABS:
+            return reals.absolute(args[0])
+        if domain is Domain.F32_FTZ:
+            args = tuple(reals.flush_subnormal(a, FLOAT32) for a in args)
+        if op is Op.ROUND:
+            result = args[0]
+        elif op is Op.ADD:
+            result = reals.add(*args)
+        elif op is Op.SUB:
+            result = reals.add(args[0], reals.negate(args[1]))
+        elif op is Op.MUL:
+            result = reals.multiply(*args)
+        else:
+            result = reals.divide(*args)
+        for fmt in _ROUNDED[domain]:
+            result = round_real(result, fmt)
+        return reals.flush_subnormal(result, FLOAT32) if domain is Domain.F32_FTZ else result
+
+    def choose(self, left: Real, test: Test, right: Real, then: Real, otherwise: Real) -> Real:
+        """then where the test holds, else otherwise."""
+        if test is Test.EQUAL:
+            holds = not (left.nan or right.nan) and not reals.less(left, right) and not reals.less(right, left)
+        elif test is Test.LESS:
+            holds = reals.less(left, right)
+        else:
+            holds = left.nan if test is Test.IS_NAN else left.is_infinite
+        return then if holds else otherwise
+
+
+EXACT = ExactArithmetic()
+
+
+def rcp_approx(x: Real) -> Real:
+    """`rcp.approx.ftz.f32` by the measured table: the rounded reciprocal, moved by -1, 0 or 1 in its last place."""
+    from mxspec.arrays import load_rcp_table  # the table is data; only NumPy can read its file
+
+    x = reals.flush_subnormal(x, FLOAT32)
+    if not x.is_finite or x.is_zero:
+        return reals.divide(make_real(1), x)
+    significand = encode_real(reals.absolute(x), FLOAT32) & 0x7FFFFF
+    rounded = encode_real(reals.divide(make_real(1), x), FLOAT32, overflow=Overflow.OWN)
+    return reals.flush_subnormal(decode_real(rounded + int(load_rcp_table()[significand]), FLOAT32), FLOAT32)
+
+
+@lru_cache(maxsize=4096)
+def rounded_log2(value: Fraction) -> Fraction:
+    """log2 of a positive rational, correctly rounded to float32."""
+    exponent = floor_log2(value)
+    if value == Fraction(2) ** exponent:
+        return Fraction(exponent)
+    with localcontext() as context:
+        context.prec = 60
+        ratio = value / Fraction(2) ** exponent
+        log = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() / Decimal(2).ln() + exponent
+        return round_real(make_real(Fraction(log)), FLOAT32).value
+
+
+def _scale_exponent(value: Fraction, rule: ScaleRule, element: ElementFormat) -> int:
+    floor = floor_log2(value)
+    step = rule.step
+    if step is ScaleStep.FLOOR:
+        e = floor
+    elif step is ScaleStep.CEIL:
+        e = floor + (value != Fraction(2) ** floor)
+    elif step is ScaleStep.HALF_UP:
+        half_unit = (element.max_value - element.magnitude(element.max_code - 1)) / Fraction(2) ** element.emax / 2
+        e = floor + (value / Fraction(2) ** floor + half_unit >= 2)
+    elif step is ScaleStep.LOG2F_FLOOR:
+        e = rounded_log2(value).__floor__()
+    elif step is ScaleStep.LOG2F_CEIL:
+        e = rounded_log2(value).__ceil__()
+    else:
+        e = round(rounded_log2(value))
+    return e + rule.offset - (element.emax if rule.subtract_emax else 0)
+
+
+def _ggml_ue4m3(value: Fraction) -> int:
+    clipped = min(value, Fraction(448))
+    exponent = floor_log2(clipped) + 7
+    if exponent <= 0:
+        return min((clipped * 512 + Fraction(1, 2)).__floor__(), 7)
+    half_ups = (clipped / Fraction(2) ** (exponent - 7) * 8 + Fraction(1, 2)).__floor__()  # 8 .. 16
+    code = (exponent << 3) + half_ups - 8
+    return 0x7E if code >= 15 << 3 else code
+
+
+def encode_scale(value: Real, rule: ScaleRule, scale: ScaleFormat, element: ElementFormat) -> int:
+    """The scale code of a scale expression's value."""
+    value = reals.absolute(value)
+    low, high = rule.byte_range
+    if value.nan:
+        assert scale.nan_code is not None
+        return scale.nan_code if rule.on_nan is None else rule.on_nan
+    if value.magnitude is None:
+        return high if rule.on_inf is None else rule.on_inf
+    if value.is_zero:
+        return low if rule.on_zero is None else rule.on_zero
+    if rule.step is ScaleStep.GGML_UE4M3:
+        return _ggml_ue4m3(value.magnitude)
+    if rule.step is ScaleStep.ENCODE:
+        return min(max(encode_real(value, scale, rounding=rule.rounding), low), high)
+    code = _scale_exponent(value.magnitude, rule, element) + scale.bias
+    if rule.low is LowEnd.WRAP:
+        return min(code, high) & 0xFF
+    return min(max(code, low), high)
+
+
+def find_amax(block: Sequence[Real], nan: AmaxNan) -> Real:
+    """The largest magnitude of a block."""
+    best = reals.ZERO
+    for x in block:
+        if x.nan:
+            if nan is AmaxNan.PROPAGATE:
+                return reals.NAN
+        elif reals.less(best, reals.absolute(x)):
+            best = reals.absolute(x)
+    return best
+
+
+def encode_element(scaled: Real, x: Real, scale_is_nan: bool, rule: ElementRule, element: ElementFormat) -> int:
+    """The code of one scaled element; x is the element before scaling, whose sign a NaN keeps."""
+    if scaled.nan:
+        sign = x.sign if x.nan else (0 if scale_is_nan else rule.invalid_sign)
+        policy = rule.nan if element.nan_code is None else rule.nan_own
+        return reals.nan_codes(element, policy)[sign]
+    if rule.add_half_floor_f32 and scaled.magnitude is not None:
+        magnitude_code = _add_half_floor(scaled.magnitude, element)
+        code = element.join(scaled.sign, min(magnitude_code, element.max_code))
+    elif element.twos_complement and rule.int8_lowest == -128 and scaled.sign and scaled.magnitude is not None:
+        steps = reals.round_magnitude(scaled.magnitude, element, reals.MAGNITUDE_RULES[rule.rounding][1])
+        code = element.join(1, min(steps, 128))
+    elif element.twos_complement and rule.int8_lowest == -128 and scaled.sign:
+        code = 0x80
+    else:
+        code = encode_real(scaled, element, rounding=rule.rounding, overflow=rule.overflow)
+    if element.split(code)[1] == 0 and not element.twos_complement:
+        if rule.zero is ZeroPolicy.PLUS:
+            return 0
+        if rule.zero is ZeroPolicy.MINUS_UNLESS_POSITIVE and scaled.is_zero:
+            return element.join(1, 0)
+    return code
+
+
+def _add_half_floor(magnitude: Fraction, element: ElementFormat) -> int:
+    """floor(steps + 1/2) with the sum rounded to float32: microxcaling's nearest."""
+    lo, _ = reals.neighbours(magnitude, element)
+    gap = element.magnitude(lo + 1) - element.magnitude(lo)
+    steps = magnitude / gap
+    total = round_real(make_real(steps + Fraction(1, 2)), FLOAT32).value.__floor__()
+    return lo + (total - (element.magnitude(lo) / gap).__floor__())
+
+
+@dataclass(frozen=True, slots=True)
+class ExactBlock:
+    """One block through one profile, every stage kept."""
+
+    amax: Real
+    scale_value: Real
+    scale_code: int
+    scale: Real
+    scaled: tuple[Real, ...]
+    codes: tuple[int, ...]
+
+
+def bind_tensor_scale(profile: Profile, native: Real) -> dict[str, Real]:
+    """The leaves that a native tensor scale gives."""
+    assert profile.tensor is not None
+    bindings = {TENSOR_LEAF[profile.tensor.native]: native}
+    for leaf, expr in profile.tensor.derived:
+        bindings[leaf.name] = evaluate(expr, bindings, EXACT)
+    return bindings
+
+
+def derive_tensor_scale(amax: Real, profile: Profile) -> Real:
+    """The native tensor scale of a tensor whose largest magnitude is given.
+
+    Raises ValueError for a profile without one.
+    """
+    if profile.tensor is None:
+        raise ValueError(f"profile {profile.id} has no tensor scale")
+    return evaluate(profile.tensor.from_amax, {"tmax": amax}, EXACT)
+
+
+def choose_level(profile: Profile, *, with_tensor_scale: bool) -> Arithmetic:
+    """The profile's arithmetic with or without a tensor scale.
+
+    Raises ValueError where the profile has no such form.
+    """
+    level = profile.two_level if with_tensor_scale else profile.one_level
+    if level is None:
+        given, fix = (
+            ("a tensor scale was given", "pass tensor_scale=None")
+            if with_tensor_scale
+            else ("no tensor scale was given", "pass tensor_scale='auto' or a TensorScale")
+        )
+        raise ValueError(f"{given}, and profile {profile.id} has no such form; {fix}")
+    return level
+
+
+def _quantize_with_rule(
+    block: Sequence[Real],
+    amax: Real,
+    scale_rule: ScaleRule,
+    level: Arithmetic,
+    fmt: BlockFormat,
+    bindings: dict[str, Real],
+) -> ExactBlock:
+    value = evaluate(scale_rule.value, {**bindings, "amax": amax}, EXACT)
+    scale_code = encode_scale(value, scale_rule, fmt.scale, fmt.element)
+    sf = decode_real(scale_code, fmt.scale)
+    scaled = tuple(evaluate(level.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, EXACT) for x in block)
+    if sf.nan and level.element.under_nan_scale is not None:
+        codes = (level.element.under_nan_scale,) * len(block)
+    else:
+        codes = tuple(
+            encode_element(s, x, sf.nan, level.element, fmt.element) for s, x in zip(scaled, block, strict=True)
+        )
+    return ExactBlock(amax, value, scale_code, sf, scaled, codes)
+
+
+def _error(block: Sequence[Real], result: ExactBlock, level: Arithmetic, fmt: BlockFormat, b: dict[str, Real]) -> Real:
+    assert level.alternative is not None
+    total = reals.ZERO
+    for x, code in zip(block, result.codes, strict=True):
+        y = _dequantize_code(code, result.scale, level, fmt, b)
+        lane = evaluate(level.alternative.error, {**b, "x": x, "y": y}, EXACT)
+        total = EXACT.apply(Op.ADD, Domain.F32, (total, lane))
+    return total
+
+
+def quantize_block(
+    block: Sequence[Real],
+    fmt: str | BlockFormat,
+    *,
+    profile: str | Profile | None = None,
+    tensor_scale: Real | None = None,
+    amax: Real | None = None,
+) -> ExactBlock:
+    """One block through a profile.
+
+    block: exact numbers, k of them for a 1 x k block (any number for a part of a larger one).
+    tensor_scale: the profile's native tensor scale; None for the one-level form.
+    amax: the largest magnitude where it is not the block's own (16 x 16 blocks).
+    """
+    shape, rules = get_block(fmt), get_profile(profile, fmt)
+    level = choose_level(rules, with_tensor_scale=tensor_scale is not None)
+    bindings = {"M": make_real(shape.element.max_value)}
+    if tensor_scale is not None:
+        bindings |= bind_tensor_scale(rules, tensor_scale)
+    if rules.flush_inputs:
+        block = [reals.flush_subnormal(x, FLOAT32) for x in block]
+    largest = find_amax(block, rules.amax_nan) if amax is None else amax
+    first = _quantize_with_rule(block, largest, level.scale, level, shape, bindings)
+    if level.alternative is None:
+        return first
+    second = _quantize_with_rule(block, largest, level.alternative.scale, level, shape, bindings)
+    better = reals.less(_error(block, second, level, shape, bindings), _error(block, first, level, shape, bindings))
+    return second if better else first
+
+
+def _dequantize_code(code: int, sf: Real, level: Arithmetic, fmt: BlockFormat, bindings: dict[str, Real]) -> Real:
+    q = decode_real(code, fmt.element)
+    return evaluate(level.dequantize, {**bindings, "q": q, "sf": sf}, EXACT)
+
+
+def dequantize_element(
+    code: int,
+    scale_code: int,
+    fmt: str | BlockFormat,
+    *,
+    profile: str | Profile | None = None,
+    tensor_scale: Real | None = None,
+) -> Real:
+    """The value of one stored element, before it is rounded to an output dtype."""
+    shape, rules = get_block(fmt), get_profile(profile, fmt)
+    level = choose_level(rules, with_tensor_scale=tensor_scale is not None)
+    bindings = {"M": make_real(shape.element.max_value)}
+    if tensor_scale is not None:
+        bindings |= bind_tensor_scale(rules, tensor_scale)
+    return _dequantize_code(code, decode_real(scale_code, shape.scale), level, shape, bindings)
+
+
+def real_from_bits(bits: int, fmt: FloatFormat = FLOAT32) -> Real:
+    """The exact number that a float's bits mean."""
+    return decode_real(bits, fmt)
+
+
+__all__ = [
+    "EXACT",
+    "ErrorNorm",
+    "ExactBlock",
+    "bind_tensor_scale",
+    "dequantize_element",
+    "derive_tensor_scale",
+    "encode_element",
+    "encode_scale",
+    "find_amax",
+    "quantize_block",
+    "real_from_bits",
+    "rounded_log2",
+]

@@ -1,0 +1,265 @@
+"""Formats as data: what the bits of an element, a scale and a block mean.
+
+Nothing here is a matter of opinion. A scalar format is about ten facts; everything else is derived from them.
+Sources: OCP Microscaling Formats (MX) v1.0 tables 1-7, OCP OFP8 v1.0 table 1, NVIDIA's cuda_fp4/6/8 headers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarFormat:
+    """One scalar format.
+
+    A *magnitude code* is a code without its sign. Magnitude codes are ordered like the values that they mean;
+    those above `max_code` are `inf_code` or NaN.
+    """
+
+    name: str
+    #: Bits of a code, the sign included.
+    bits: int
+    #: Width of the exponent field; 0 makes every value a multiple of the smallest one (int8).
+    exponent_bits: int
+    #: Width of the trailing significand.
+    mantissa_bits: int
+    #: Exponent bias; a field e means 2**(e - bias).
+    bias: int
+    #: Whether the top bit is a sign.
+    signed: bool
+    #: Whether exponent field 0 holds zero and the subnormals (false for e8m0, where it is 2**-127).
+    has_zero: bool
+    #: Magnitude code of the largest finite value.
+    max_code: int
+    #: Magnitude code of infinity, if the format has one.
+    inf_code: int | None = None
+    #: Magnitude code of the NaN that encoders write, if the format has one.
+    nan_code: int | None = None
+    #: Whether negative codes are the two's complement of the magnitude (int8).
+    twos_complement: bool = False
+
+    @property
+    def magnitude_bits(self) -> int:
+        """Bits of a magnitude code."""
+        return self.bits - 1 if self.signed else self.bits
+
+    @property
+    def sign_bit(self) -> int:
+        """The bit that marks a negative code (0 where codes are unsigned)."""
+        return 1 << (self.bits - 1) if self.signed else 0
+
+    @property
+    def code_count(self) -> int:
+        """Number of codes."""
+        return 1 << self.bits
+
+    @property
+    def max_value(self) -> Fraction:
+        """Largest finite value."""
+        return self.magnitude(self.max_code)
+
+    @property
+    def emax(self) -> int:
+        """Exponent of the largest finite value: floor(log2(max_value))."""
+        return floor_log2(self.max_value)
+
+    @property
+    def min_subnormal(self) -> Fraction:
+        """Smallest positive value."""
+        return self.magnitude(1 if self.has_zero else 0)
+
+    @property
+    def min_normal(self) -> Fraction:
+        """Smallest positive value with a full significand (int8: 1, its one binade)."""
+        return Fraction(2) ** (1 - self.bias) if self.has_zero else self.min_subnormal
+
+    def magnitude(self, code: int) -> Fraction:
+        """The value of a finite magnitude code.
+
+        Codes one past `max_code` give the value that the next code would have if the range went on; overflow is
+        decided against it (OFP8 section 5.2.2: round first, then compare).
+        """
+        field, fraction = code >> self.mantissa_bits, code & ((1 << self.mantissa_bits) - 1)
+        if field == 0 and self.has_zero:
+            return fraction * _power_of_two(1 - self.bias - self.mantissa_bits)
+        if self.exponent_bits == 0:
+            return code * _power_of_two(1 - self.bias - self.mantissa_bits)
+        return ((1 << self.mantissa_bits) + fraction) * _power_of_two(field - self.bias - self.mantissa_bits)
+
+    def split(self, code: int) -> tuple[int, int]:
+        """Sign (0 or 1) and magnitude code of a code."""
+        if not 0 <= code < self.code_count:
+            raise ValueError(
+                f"code {code:#x} has more than the {self.bits} bits of {self.name}; "
+                f"allowed are 0 to {self.code_count - 1:#x}"
+            )
+        if not self.signed or not code & self.sign_bit:
+            return 0, code
+        return 1, (self.code_count - code if self.twos_complement else code ^ self.sign_bit)
+
+    def join(self, sign: int, magnitude_code: int) -> int:
+        """The code with this sign and magnitude code; the inverse of `split`. Unsigned formats drop the sign."""
+        if not sign or not self.signed:
+            return magnitude_code
+        if self.twos_complement:
+            return -magnitude_code % self.code_count
+        return magnitude_code | self.sign_bit
+
+    def is_nan(self, code: int) -> bool:
+        """Whether a code means NaN."""
+        _, magnitude_code = self.split(code)
+        return magnitude_code > self.max_code and magnitude_code != self.inf_code and not self.twos_complement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementFormat(ScalarFormat):
+    """Format of the elements of a block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleFormat(ScalarFormat):
+    """Format of the scale of a block. Unsigned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloatFormat(ScalarFormat):
+    """Format of a computer's own floats, in which profiles do their arithmetic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockFormat:
+    """k elements that share one scale."""
+
+    name: str
+    element: ElementFormat
+    scale: ScaleFormat
+    #: Elements of a block.
+    k: int
+    #: Whether a second, float32 scale for the whole tensor belongs to the format.
+    has_tensor_scale: bool = False
+    #: Block shapes (rows, columns) that are defined for the format; the first is the default.
+    shapes: tuple[tuple[int, int], ...]
+
+    @property
+    def bits_per_element(self) -> Fraction:
+        """Stored bits per element, the block's scale included and the tensor's scale not."""
+        return Fraction(self.element.bits * self.k + 8, self.k)
+
+
+def _power_of_two(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+
+def floor_log2(value: Fraction) -> int:
+    """The exponent e with 2**e <= value < 2**(e + 1), for a positive rational; exact."""
+    e = value.numerator.bit_length() - value.denominator.bit_length()
+    return e if _power_of_two(e) <= value else e - 1
+
+
+def power_of_two(exponent: int) -> Fraction:
+    """2**exponent as a rational."""
+    return _power_of_two(exponent)
+
+
+E2M1 = ElementFormat(
+    name="e2m1", bits=4, exponent_bits=2, mantissa_bits=1, bias=1, signed=True, has_zero=True, max_code=0x7
+)
+E2M3 = ElementFormat(
+    name="e2m3", bits=6, exponent_bits=2, mantissa_bits=3, bias=1, signed=True, has_zero=True, max_code=0x1F
+)
+E3M2 = ElementFormat(
+    name="e3m2", bits=6, exponent_bits=3, mantissa_bits=2, bias=3, signed=True, has_zero=True, max_code=0x1F
+)
+E4M3 = ElementFormat(
+    name="e4m3", bits=8, exponent_bits=4, mantissa_bits=3, bias=7, signed=True, has_zero=True,
+    max_code=0x7E, nan_code=0x7F,
+)  # fmt: skip
+E5M2 = ElementFormat(
+    name="e5m2", bits=8, exponent_bits=5, mantissa_bits=2, bias=15, signed=True, has_zero=True,
+    max_code=0x7B, inf_code=0x7C, nan_code=0x7F,
+)  # fmt: skip
+INT8 = ElementFormat(
+    name="int8", bits=8, exponent_bits=0, mantissa_bits=7, bias=0, signed=True, has_zero=True,
+    max_code=0x7F, twos_complement=True,
+)  # fmt: skip
+E8M0 = ScaleFormat(
+    name="e8m0", bits=8, exponent_bits=8, mantissa_bits=0, bias=127, signed=False, has_zero=False,
+    max_code=0xFE, nan_code=0xFF,
+)  # fmt: skip
+UE4M3 = ScaleFormat(
+    name="ue4m3", bits=7, exponent_bits=4, mantissa_bits=3, bias=7, signed=False, has_zero=True,
+    max_code=0x7E, nan_code=0x7F,
+)  # fmt: skip
+FLOAT32 = FloatFormat(
+    name="float32", bits=32, exponent_bits=8, mantissa_bits=23, bias=127, signed=True, has_zero=True,
+    max_code=0x7F7FFFFF, inf_code=0x7F800000, nan_code=0x7FC00000,
+)  # fmt: skip
+FLOAT16 = FloatFormat(
+    name="float16", bits=16, exponent_bits=5, mantissa_bits=10, bias=15, signed=True, has_zero=True,
+    max_code=0x7BFF, inf_code=0x7C00, nan_code=0x7E00,
+)  # fmt: skip
+BFLOAT16 = FloatFormat(
+    name="bfloat16", bits=16, exponent_bits=8, mantissa_bits=7, bias=127, signed=True, has_zero=True,
+    max_code=0x7F7F, inf_code=0x7F80, nan_code=0x7FC0,
+)  # fmt: skip
+
+_ROWS_OF_32 = ((1, 32),)
+
+ELEMENTS: dict[str, ElementFormat] = {f.name: f for f in (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)}
+SCALES: dict[str, ScaleFormat] = {f.name: f for f in (E8M0, UE4M3)}
+FLOATS: dict[str, FloatFormat] = {f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16)}
+BLOCKS: dict[str, BlockFormat] = {
+    f.name: f
+    for f in (
+        BlockFormat(name="mxfp4", element=E2M1, scale=E8M0, k=32, shapes=_ROWS_OF_32),
+        BlockFormat(name="mxfp6_e2m3", element=E2M3, scale=E8M0, k=32, shapes=_ROWS_OF_32),
+        BlockFormat(name="mxfp6_e3m2", element=E3M2, scale=E8M0, k=32, shapes=_ROWS_OF_32),
+        BlockFormat(name="mxfp8_e4m3", element=E4M3, scale=E8M0, k=32, shapes=_ROWS_OF_32),
+        BlockFormat(name="mxfp8_e5m2", element=E5M2, scale=E8M0, k=32, shapes=_ROWS_OF_32),
+        BlockFormat(name="mxint8", element=INT8, scale=E8M0, k=32, shapes=_ROWS_OF_32),
+        BlockFormat(
+            name="nvfp4", element=E2M1, scale=UE4M3, k=16, has_tensor_scale=True, shapes=((1, 16), (16, 16))
+        ),
+    )
+}
+
+
+def get_scalar(fmt: str | ElementFormat | ScaleFormat) -> ElementFormat | ScaleFormat:
+    """The element or scale format of this name.
+
+    Raises ValueError, listing the names, when there is none.
+    """
+    if isinstance(fmt, (ElementFormat, ScaleFormat)):
+        return fmt
+    known = {**ELEMENTS, **SCALES}
+    if fmt not in known:
+        raise ValueError(f"unknown scalar format {fmt!r}; known are {', '.join(known)}")
+    return known[fmt]
+
+
+def get_block(fmt: str | BlockFormat) -> BlockFormat:
+    """The block format of this name.
+
+    Raises ValueError, listing the names, when there is none.
+    """
+    if isinstance(fmt, BlockFormat):
+        return fmt
+    if fmt not in BLOCKS:
+        raise ValueError(f"unknown block format {fmt!r}; known are {', '.join(BLOCKS)}")
+    return BLOCKS[fmt]
+
+
+def register_scalar(fmt: ElementFormat | ScaleFormat) -> None:
+    """Add a scalar format (UE5M3, a P3109 format ...) to the registry.
+
+    Raises ValueError when its name is taken by a different format.
+    """
+    existing = {**ELEMENTS, **SCALES}.get(fmt.name)
+    if existing is not None and existing != fmt:
+        raise ValueError(f"the name {fmt.name!r} is taken by another format; choose a new name")
+    if isinstance(fmt, ScaleFormat):
+        SCALES[fmt.name] = fmt
+    else:
+        ELEMENTS[fmt.name] = fmt

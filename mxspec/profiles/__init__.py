@@ -1,0 +1,102 @@
+"""Profiles: named functions from inputs to bits.
+
+`get_profile` finds one by name, `list_profiles` lists them. A stack's profiles live in the module named after it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from mxspec.formats import BlockFormat, get_block
+from mxspec.profiles.schema import (
+    Alternative,
+    AmaxNan,
+    Arithmetic,
+    ElementRule,
+    ErrorNorm,
+    Evidence,
+    Kind,
+    LowEnd,
+    Profile,
+    ScaleRule,
+    ScaleStep,
+    TensorRule,
+    TensorScaleKind,
+)
+
+__all__ = [
+    "Alternative",
+    "AmaxNan",
+    "Arithmetic",
+    "ElementRule",
+    "ErrorNorm",
+    "Evidence",
+    "Kind",
+    "LowEnd",
+    "Profile",
+    "ScaleRule",
+    "ScaleStep",
+    "TensorRule",
+    "TensorScaleKind",
+    "default_profile",
+    "get_profile",
+    "list_profiles",
+    "register_profile",
+]
+
+#: One module for each stack; each holds a tuple PROFILES.
+_MODULES: tuple[str, ...] = ("normative",)
+
+_profiles: dict[str, Profile] = {}
+
+
+def register_profile(profile: Profile) -> None:
+    """Add a profile.
+
+    Raises ValueError when the id is taken by a different one.
+    """
+    existing = _profiles.get(profile.id)
+    if existing is not None and existing != profile:
+        raise ValueError(f"the profile id {profile.id!r} is taken; choose a new one")
+    for fmt in profile.formats:
+        get_block(fmt)
+    _profiles[profile.id] = profile
+
+
+for _module in _MODULES:
+    for _profile in import_module(f"mxspec.profiles.{_module}").PROFILES:
+        register_profile(_profile)
+
+
+def list_profiles(fmt: str | BlockFormat | None = None, *, kind: Kind | None = None) -> tuple[Profile, ...]:
+    """All profiles, or those of one format or kind, in registration order (normative ones first)."""
+    name = None if fmt is None else get_block(fmt).name
+    return tuple(
+        p for p in _profiles.values() if (name is None or name in p.formats) and (kind is None or p.kind is kind)
+    )
+
+
+def default_profile(fmt: str | BlockFormat) -> Profile:
+    """`mx-floor` for the MX formats, `nvfp4-te` for NVFP4."""
+    return _profiles["nvfp4-te" if get_block(fmt).has_tensor_scale else "mx-floor"]
+
+
+def get_profile(profile: str | Profile | None, fmt: str | BlockFormat) -> Profile:
+    """The profile of this name, checked to cover the format; None gives the format's default.
+
+    Raises ValueError, listing what is allowed, when there is none or it does not cover the format.
+    """
+    block = get_block(fmt)
+    if profile is None:
+        return default_profile(block)
+    if not isinstance(profile, Profile):
+        if profile not in _profiles:
+            allowed = ", ".join(p.id for p in list_profiles(block))
+            raise ValueError(f"unknown profile {profile!r}; those of {block.name} are {allowed}")
+        profile = _profiles[profile]
+    if block.name not in profile.formats:
+        raise ValueError(
+            f"profile {profile.id} does not cover {block.name}, only {', '.join(profile.formats)}; "
+            f"those of {block.name} are {', '.join(p.id for p in list_profiles(block))}"
+        )
+    return profile

@@ -1,0 +1,233 @@
+"""What a profile is: a function from inputs to bits, written as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mxspec.expressions import Expr, Leaf, leaves
+from mxspec.rounding import NanPolicy, Overflow, Rounding, ZeroPolicy
+
+
+class Kind(StrEnum):
+    """Whether a profile says what should be, or what is."""
+
+    NORMATIVE = "normative"
+    DESCRIPTIVE = "descriptive"
+
+
+class Evidence(StrEnum):
+    """How a fact is known."""
+
+    #: The library, the vendor's header or the chip was run and agreed bit for bit.
+    MEASURED = "measured"
+    #: The source was read.
+    READ = "read"
+    #: Somebody who read the source said so.
+    SECOND_HAND = "second-hand"
+
+
+class ScaleStep(StrEnum):
+    """How the value of the scale expression becomes a scale code."""
+
+    #: e8m0: exponent floor(log2 value) - emax. Bit-exact.
+    FLOOR = "floor"
+    #: e8m0: exponent ceil(log2 value) - emax. Bit-exact.
+    CEIL = "ceil"
+    #: e8m0: value's significand rounded half up to the element's precision, then floor; "EVEN" in the field.
+    HALF_UP = "half-up"
+    #: e8m0: floor of log2 rounded to float32, as log2f computes it: one too high just below some powers of two.
+    LOG2F_FLOOR = "log2f-floor"
+    #: e8m0: ceil of log2 rounded to float32: one too low just above some powers of two.
+    LOG2F_CEIL = "log2f-ceil"
+    #: e8m0: log2 rounded to float32, then to the nearest integer, ties to even.
+    LOG2F_ROUND = "log2f-round"
+    #: The scale format's own encoder, saturating, in the rounding that the rule names.
+    ENCODE = "encode"
+    #: ggml's encoder of ue4m3: half up on one bit, 7E from 248 on, subnormals never round up to 08.
+    GGML_UE4M3 = "ggml-ue4m3"
+
+
+class LowEnd(StrEnum):
+    """What happens to an exponent below the scale format's range."""
+
+    CLAMP = "clamp"
+    #: The byte is taken modulo 256.
+    WRAP = "wrap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleRule:
+    """How a block's largest magnitude becomes its scale byte.
+
+    Sources and edge cases: the profile's own `source`.
+    """
+
+    #: The value that is encoded, from `amax` (and S, g, tmax, M).
+    value: Expr
+    step: ScaleStep
+    #: Rounding of `ScaleStep.ENCODE`.
+    rounding: Rounding = Rounding.RNE
+    #: Whether the element's emax is subtracted from the exponent (the floor family).
+    subtract_emax: bool = False
+    #: Added to the exponent.
+    offset: int = 0
+    low: LowEnd = LowEnd.CLAMP
+    #: Smallest and largest byte that a finite value may give.
+    byte_range: tuple[int, int] = (0x00, 0xFE)
+    #: Bytes for values of zero, infinity and NaN; None: what the step gives (zero: the low end; infinity: the high end;
+    #: NaN: the format's NaN).
+    on_zero: int | None = None
+    on_inf: int | None = None
+    on_nan: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementRule:
+    """How a scaled element becomes its code."""
+
+    rounding: Rounding = Rounding.RNE
+    #: A whole number of half steps is added in float32 before a floor: floor(x + 0.5) rounds twice just below ties.
+    add_half_floor_f32: bool = False
+    overflow: Overflow = Overflow.SATURATE
+    #: Codes of NaN lanes where the format has no NaN, and where it has one.
+    nan: NanPolicy = NanPolicy.MAX_POSITIVE
+    nan_own: NanPolicy = NanPolicy.NAN
+    zero: ZeroPolicy = ZeroPolicy.SIGNED
+    #: Smallest int8 code that is written: -127 (81) or -128 (80).
+    int8_lowest: int = -127
+    #: Sign of a NaN that arithmetic makes from numbers (0 * Inf); x86 sets it, CUDA does not.
+    invalid_sign: int = 0
+    #: If not None, the code of every lane of a block whose scale is NaN; None: what the arithmetic gives.
+    under_nan_scale: int | None = None
+
+
+class AmaxNan(StrEnum):
+    """What a NaN does to the largest magnitude of its block."""
+
+    #: The result is NaN.
+    PROPAGATE = "propagate"
+    #: NaN lanes are passed over; a block of nothing but NaN has the maximum 0.
+    SKIP = "skip"
+
+
+class TensorScaleKind(StrEnum):
+    """What the float32 tensor scale of NVFP4 means."""
+
+    #: g: values are code * block scale * g.
+    DECODE = "decode"
+    #: S, about 1 / g: elements are multiplied by it.
+    ENCODE = "encode"
+    #: The tensor's largest magnitude; the profile derives what it needs.
+    AMAX = "amax"
+
+
+#: The leaf that a native tensor scale binds.
+TENSOR_LEAF: dict[TensorScaleKind, str] = {
+    TensorScaleKind.DECODE: "g",
+    TensorScaleKind.ENCODE: "S",
+    TensorScaleKind.AMAX: "tmax",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorRule:
+    """Where the tensor scale comes from."""
+
+    #: The kind that the stack itself stores and passes.
+    native: TensorScaleKind
+    #: The native scale from `tmax`.
+    from_amax: Expr
+    #: Further leaves in terms of the native one, in order of evaluation: ((S, expression), ...).
+    derived: tuple[tuple[Leaf, Expr], ...] = ()
+    #: A NaN in the tensor makes `tmax` NaN (propagate) or is passed over.
+    amax_nan: AmaxNan = AmaxNan.PROPAGATE
+
+
+class ErrorNorm(StrEnum):
+    """The error that a search minimises."""
+
+    SQUARED = "squared"
+    ABSOLUTE = "absolute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Four-over-Six: a second scale is tried and kept if its error is strictly smaller.
+
+    Both candidates are quantized and dequantized; errors are summed over lanes 0 to k - 1 in that order in float32.
+    """
+
+    #: The second candidate's scale rule.
+    scale: ScaleRule
+    norm: ErrorNorm
+    #: The error of one lane, from `x` and `y` (the dequantized lane).
+    error: Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arithmetic:
+    """The stages of one level: scale, element, and back."""
+
+    scale: ScaleRule
+    #: What the element encoder is given, from `x` and `sf`.
+    scaled: Expr
+    #: The value of a stored element, from `q` and `sf`.
+    dequantize: Expr
+    element: ElementRule = field(default_factory=ElementRule)
+    alternative: Alternative | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A named numerical contract."""
+
+    #: `mx-floor`, or `library-version/format/path` for a real stack.
+    id: str
+    kind: Kind
+    formats: tuple[str, ...]
+    #: One sentence: what distinguishes it.
+    summary: str
+    #: Where the rule is written.
+    source: str
+    evidence: Evidence
+    #: What was run to confirm it: library, version and number of comparisons' origin. Empty: nothing was.
+    witness: str = ""
+    #: Without a tensor scale; None: the profile refuses that.
+    one_level: Arithmetic | None
+    #: With a tensor scale; None: the format or stack has none.
+    two_level: Arithmetic | None = None
+    tensor: TensorRule | None = None
+    amax_nan: AmaxNan = AmaxNan.PROPAGATE
+    #: Whether subnormal inputs count as zeros.
+    flush_inputs: bool = False
+    #: Input dtypes that the stack takes.
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    #: Open points: inputs on which the stack's result is not pinned.
+    unspecified: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, level in (("one_level", self.one_level), ("two_level", self.two_level)):
+            if level is None:
+                continue
+            bound = {"amax", "M", "sf", "x", "q"}
+            if name == "two_level":
+                if self.tensor is None:
+                    raise ValueError(f"profile {self.id}: two_level needs a tensor rule")
+                bound |= {TENSOR_LEAF[self.tensor.native], *(leaf.name for leaf, _ in self.tensor.derived)}
+            for stage, expr, allowed in (
+                ("scale", level.scale.value, bound - {"x", "q", "sf"}),
+                ("scaled", level.scaled, bound - {"q"}),
+                ("dequantize", level.dequantize, bound - {"x", "amax"}),
+            ):
+                unbound = leaves(expr) - allowed
+                if unbound:
+                    raise ValueError(
+                        f"profile {self.id}, {name}, {stage}: {', '.join(sorted(unbound))} is not known there; "
+                        f"known are {', '.join(sorted(allowed))}"
+                    )
+
+    @property
+    def provisional(self) -> bool:
+        """Whether a descriptive profile lacks a measured witness."""
+        return self.kind is Kind.DESCRIPTIVE and self.evidence is not Evidence.MEASURED

@@ -1,0 +1,170 @@
+"""Scale rules on arrays: the value of a scale expression -> scale code.
+
+Exponents come from frexp, which is exact; log2 is never called. Where a stack calls a float log2, its result is
+modelled as the correctly rounded one, through thresholds computed with 60 decimal digits.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.elements import encode_table, exact_table_index, table_index
+from mxspec.formats import ElementFormat, ScaleFormat
+from mxspec.profiles.schema import LowEnd, ScaleRule, ScaleStep
+from mxspec.rounding import NanPolicy, Overflow
+
+#: Exponents of positive float32 numbers.
+_MIN_EXPONENT, _MAX_EXPONENT = -149, 127
+
+
+def significand_bits(element: ElementFormat) -> int:
+    """Trailing significand bits of the element's largest value (int8: 6, from 127/64 = 1.984375)."""
+    return element.mantissa_bits if element.exponent_bits else element.mantissa_bits - 1
+
+
+def _float32_spacing_near(k: int, *, below: bool) -> Fraction:
+    """Distance from the integer k to the next float32 below (or above) it."""
+    magnitude_grows = (k < 0) == below
+    exponent = abs(k).bit_length() - 1
+    if not magnitude_grows and abs(k) & (abs(k) - 1) == 0:
+        exponent -= 1
+    return Fraction(2) ** (exponent - 23)
+
+
+@lru_cache(maxsize=1)
+def log2f_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Where the float32-rounded log2 reaches an integer although the real one does not.
+
+    Returns two float64 arrays indexed by k + 149 for k = -149 .. 128: the smallest float32 whose rounded log2 is at
+    least k, and the largest whose rounded log2 is at most k. Around k = 0 both are 1.
+    """
+    first, last = [], []
+    with localcontext() as context:
+        context.prec = 60
+        ln2 = Decimal(2).ln()
+        for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2):
+            power = Decimal(2) ** k
+            grid = Fraction(2) ** (max(k, -126) - 24)
+            bounds = []
+            for below in (True, False):
+                half = Fraction(0) if k == 0 else _float32_spacing_near(k, below=below) / 2
+                shift = Decimal(half.numerator) / Decimal(half.denominator) * ln2
+                bounds.append(Fraction(power * ((-shift).exp() if below else shift.exp())))
+            spacing_below = max(grid, Fraction(2) ** -149)
+            spacing_above = max(grid * 2, Fraction(2) ** -149)
+            low = -(-bounds[0] // spacing_below) * spacing_below if k else Fraction(1)
+            high = bounds[1] // spacing_above * spacing_above if k else Fraction(1)
+            first.append(float(low))
+            last.append(float(high))
+    return np.array(first), np.array(last)
+
+
+def scale_exponents(value: npt.NDArray[np.float64], rule: ScaleRule, element: ElementFormat) -> npt.NDArray[np.int64]:
+    """Exponents that an exponent rule gives for positive finite values, before bias and clamping."""
+    fraction, exponent = np.frexp(value)
+    floor = exponent.astype(np.int64) - 1
+    if rule.step is ScaleStep.FLOOR:
+        e = floor
+    elif rule.step is ScaleStep.CEIL:
+        e = floor + (fraction != 0.5)
+    elif rule.step is ScaleStep.HALF_UP:
+        e = floor + (2 * fraction >= 2 - 2.0 ** -(significand_bits(element) + 1))
+    else:
+        first, last = log2f_thresholds()
+        index = floor - _MIN_EXPONENT
+        if rule.step is ScaleStep.LOG2F_FLOOR:
+            e = floor + (value >= first[index + 1])
+        elif rule.step is ScaleStep.LOG2F_CEIL:
+            e = floor + (value > last[index])
+        else:
+            e = floor + _log2f_rounds_up(value, fraction, floor)
+    return e + rule.offset - (element.emax if rule.subtract_emax else 0)
+
+
+def _log2f_rounds_up(
+    value: npt.NDArray[np.float64], fraction: npt.NDArray[np.float64], floor: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Whether the float32-rounded log2 lies nearer to floor + 1, or midway with floor odd."""
+    first, last = _log2f_middle_thresholds()
+    index = floor - _MIN_EXPONENT
+    return np.where(floor % 2 == 0, value > last[index], value >= first[index])
+
+
+@lru_cache(maxsize=1)
+def _log2f_middle_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Indexed by k + 149: smallest float32 whose rounded log2 is at least k + 1/2, largest with at most k + 1/2."""
+    first, last = [], []
+    with localcontext() as context:
+        context.prec = 60
+        ln2 = Decimal(2).ln()
+        for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 1):
+            middle = Decimal(2 * k + 1) / 2
+            exponent = abs(2 * k + 1).bit_length() - 2  # of |k + 1/2|
+            half_spacing = Decimal(2) ** (exponent - 23) / 2
+            # k + 1/2 with |k + 1/2| = 1/2 is a power of two: toward zero the spacing is half as wide.
+            toward_zero = half_spacing / 2 if abs(2 * k + 1) == 1 else half_spacing
+            below, above = (half_spacing, toward_zero) if middle < 0 else (toward_zero, half_spacing)
+            grid = Fraction(2) ** (max(k, -126) - 23)
+            low = Fraction(((middle - below) * ln2).exp())
+            high = Fraction(((middle + above) * ln2).exp())
+            first.append(float(-(-low // grid) * grid))
+            last.append(float(high // grid * grid))
+    return np.array(first), np.array(last)
+
+
+def encode_ggml_ue4m3(value: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    """ggml's own ue4m3 encoder on non-negative float32 values.
+
+    Subnormal results are floor(value * 512 + 0.5) and at most 7; normal ones add the first dropped bit; 248 and above
+    give 7E. Source: ggml-impl.h, `ggml_fp32_to_ue4m3`.
+    """
+    clipped = np.minimum(value, np.float32(448))
+    bits = clipped.view(np.uint32)
+    exponent = (bits >> np.uint32(23)).astype(np.int64) - 127 + 7
+    mantissa = ((bits >> np.uint32(20)) & np.uint32(7)).astype(np.int64)
+    mantissa += ((bits >> np.uint32(19)) & np.uint32(1)).astype(np.int64)
+    subnormal = np.minimum(np.floor(clipped * np.float32(512) + np.float32(0.5)), 7).astype(np.int64)
+    exponent, mantissa = exponent + (mantissa > 7), np.where(mantissa > 7, 0, mantissa)
+    normal = np.where(exponent >= 15, 0x7E, (exponent << 3) | mantissa)
+    raw_exponent = (bits >> np.uint32(23)).astype(np.int64) - 127 + 7
+    return np.where(value > 0, np.where(raw_exponent <= 0, subnormal, normal), 0).astype(np.uint8)
+
+
+def encode_scale(
+    value: npt.NDArray[Any], rule: ScaleRule, scale: ScaleFormat, element: ElementFormat
+) -> npt.NDArray[np.uint8]:
+    """The scale codes (uint8, value's shape) of a scale expression's values.
+
+    value: float32, or float64 from the exact domain; non-negative, Inf or NaN. Zero, Inf and NaN follow `rule.on_zero`,
+    `on_inf`, `on_nan`.
+    """
+    value = np.abs(value)
+    ordinary = np.isfinite(value) & (value > 0)
+    low, high = rule.byte_range
+    if rule.step is ScaleStep.GGML_UE4M3:
+        codes = encode_ggml_ue4m3(np.where(ordinary, value, 0).astype(np.float32))
+    elif rule.step is ScaleStep.ENCODE:
+        codes = np.clip(_encode_directly(np.where(ordinary, value, 1), rule, scale), low, high)
+    else:
+        exponents = scale_exponents(np.where(ordinary, value, 1).astype(np.float64), rule, element) + scale.bias
+        if rule.low is LowEnd.WRAP:
+            codes = (np.minimum(exponents, high) & 0xFF).astype(np.uint8)
+        else:
+            codes = np.clip(exponents, low, high).astype(np.uint8)
+    assert scale.nan_code is not None
+    codes = np.where(value == 0, low if rule.on_zero is None else rule.on_zero, codes)
+    codes = np.where(np.isinf(value), high if rule.on_inf is None else rule.on_inf, codes)
+    codes = np.where(np.isnan(value), scale.nan_code if rule.on_nan is None else rule.on_nan, codes)
+    return codes.astype(np.uint8)
+
+
+def _encode_directly(value: npt.NDArray[Any], rule: ScaleRule, scale: ScaleFormat) -> npt.NDArray[np.uint8]:
+    """The scale format's encoder on positive float32 or exact float64 values, saturating."""
+    index = exact_table_index(value) if value.dtype == np.float64 else table_index(value)
+    return encode_table(scale, rule.rounding, Overflow.SATURATE, NanPolicy.NAN)[index]

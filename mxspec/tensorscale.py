@@ -1,0 +1,154 @@
+"""The float32 scale of a whole NVFP4 tensor, in its three kinds.
+
+`decode`, `encode` and `amax` are not interchangeable: a float32 reciprocal fails to return in 14 to 28 % of cases. A
+profile names the kind that its stack stores; another kind is refused unless conversion is asked for, and then recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import exact, reals
+from mxspec.elements import as_float32
+from mxspec.expressions import evaluate
+from mxspec.formats import FLOAT32, BlockFormat, get_block
+from mxspec.profiles import get_profile
+from mxspec.profiles.schema import TENSOR_LEAF, AmaxNan, Profile, TensorScaleKind
+
+#: 6 (the largest e2m1) times 448 (the largest e4m3).
+TWO_LEVEL_MAX = 2688
+
+
+@dataclass(frozen=True, slots=True)
+class TensorScale:
+    """A tensor scale by kind and float32 bits."""
+
+    kind: TensorScaleKind
+    bits: int
+    #: The kind and bits that this was converted from, if it was.
+    converted_from: tuple[TensorScaleKind, int] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", TensorScaleKind(self.kind))
+        if not 0 <= self.bits < 1 << 32:
+            raise ValueError(f"bits = {self.bits:#x} are not those of a float32; pass 0 to 0xffffffff")
+
+    @classmethod
+    def from_float(cls, kind: str | TensorScaleKind, value: float) -> TensorScale:
+        """A tensor scale whose value float32 holds exactly.
+
+        Raises ValueError otherwise.
+        """
+        return cls(TensorScaleKind(kind), int(as_float32(value, name="value").reshape(()).view(np.uint32)))
+
+    @property
+    def value(self) -> float:
+        """The scale as a Python float."""
+        return float(np.uint32(self.bits).view(np.float32))
+
+    @property
+    def real(self) -> reals.Real:
+        """The scale as an exact number."""
+        return reals.decode_real(self.bits, FLOAT32)
+
+    def __str__(self) -> str:
+        text = f"{self.kind.value} 0x{self.bits:08x} = {self.value!r}"
+        if self.converted_from is None:
+            return text
+        kind, bits = self.converted_from
+        return f"{text}, converted from {kind.value} 0x{bits:08x}"
+
+
+def find_tensor_amax(x: npt.ArrayLike, *, nan: AmaxNan = AmaxNan.PROPAGATE) -> int:
+    """float32 bits of the largest magnitude of a tensor; of an empty one, 0."""
+    values = np.abs(as_float32(x))
+    if values.size == 0:
+        return 0
+    if nan is AmaxNan.SKIP:
+        values = np.where(np.isnan(values), np.float32(0), values)
+    elif np.isnan(values).any():
+        assert FLOAT32.nan_code is not None
+        return FLOAT32.nan_code
+    return int(values.max().view(np.uint32))
+
+
+def derive_tensor_scale(amax_bits: int, profile: Profile) -> TensorScale:
+    """The profile's native tensor scale of a tensor with this largest magnitude (float32 bits)."""
+    native = exact.derive_tensor_scale(reals.decode_real(amax_bits, FLOAT32), profile)
+    assert profile.tensor is not None
+    return TensorScale(profile.tensor.native, reals.encode_real(native, FLOAT32, overflow=reals.Overflow.OWN))
+
+
+def tensor_scale(
+    x: npt.ArrayLike, fmt: str | BlockFormat = "nvfp4", profile: str | Profile | None = None
+) -> TensorScale:
+    """The tensor scale that a profile computes for x, in the profile's native kind.
+
+    Raises ValueError for formats and profiles without one.
+    """
+    block, rules = get_block(fmt), get_profile(profile, fmt)
+    if rules.tensor is None:
+        raise ValueError(
+            f"profile {rules.id} of {block.name} has no tensor scale; "
+            + ("pass tensor_scale=None" if block.has_tensor_scale else "only nvfp4 has one")
+        )
+    return derive_tensor_scale(find_tensor_amax(x, nan=rules.tensor.amax_nan), rules)
+
+
+def convert_tensor_scale(scale: TensorScale, profile: Profile) -> TensorScale:
+    """The scale in the profile's native kind.
+
+    decode <-> encode: the correctly rounded reciprocal. amax -> native: the profile's own steps. decode or encode ->
+    amax: the correctly rounded product or quotient with 2688. The result records what it came from.
+    """
+    if profile.tensor is None:
+        raise ValueError(f"profile {profile.id} has no tensor scale; pass tensor_scale=None")
+    native = profile.tensor.native
+    if scale.kind is native:
+        return scale
+    if scale.kind is TensorScaleKind.AMAX:
+        return replace(derive_tensor_scale(scale.bits, profile), converted_from=(scale.kind, scale.bits))
+    limit = reals.make_real(Fraction(TWO_LEVEL_MAX))
+    if native is not TensorScaleKind.AMAX:
+        value = reals.divide(reals.make_real(1), scale.real)
+    elif scale.kind is TensorScaleKind.DECODE:
+        value = reals.multiply(scale.real, limit)
+    else:
+        value = reals.divide(limit, scale.real)
+    bits = reals.encode_real(value, FLOAT32, overflow=reals.Overflow.OWN)
+    return TensorScale(native, bits, converted_from=(scale.kind, scale.bits))
+
+
+def check_tensor_scale(scale: TensorScale, profile: Profile, *, convert: bool) -> TensorScale:
+    """The scale, in the profile's native kind.
+
+    Raises ValueError for another kind unless `convert`, and TypeError for something else than a TensorScale.
+    """
+    if not isinstance(scale, TensorScale):
+        raise TypeError(
+            f"tensor_scale is a {type(scale).__name__}; pass a TensorScale (decode, encode or amax: a bare number does "
+            "not say which), 'auto' or None"
+        )
+    if profile.tensor is None:
+        raise ValueError(f"profile {profile.id} has no tensor scale; pass tensor_scale=None")
+    if scale.kind is not profile.tensor.native and not convert:
+        raise ValueError(
+            f"tensor_scale is of kind {scale.kind.value}, profile {profile.id} stores {profile.tensor.native.value}; "
+            "pass convert=True to convert it (a float32 reciprocal does not always return)"
+        )
+    return convert_tensor_scale(scale, profile)
+
+
+def bind_arrays(profile: Profile, scale: TensorScale) -> dict[str, npt.NDArray[np.float32]]:
+    """The leaves that a native tensor scale gives, as 0-d float32 arrays."""
+    from mxspec.arrays import ARRAYS
+
+    assert profile.tensor is not None
+    bindings = {TENSOR_LEAF[profile.tensor.native]: ARRAYS.constant(scale.bits)}
+    for leaf, expr in profile.tensor.derived:
+        bindings[leaf.name] = evaluate(expr, bindings, ARRAYS)
+    return bindings

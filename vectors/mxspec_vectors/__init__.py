@@ -1,0 +1,1 @@
+"""Golden vectors: frozen answers of the model as files that any language reads."""
