@@ -1,0 +1,10 @@
+"""AMD Quark's `downcast_to_mxfp_torch`, scale mode EVEN: the exponent of amax after a half-up step, MXFP4 only."""
+
+from mxspec_conformance.known import quark_py
+
+NAME, VERSION = "quark-even", quark_py.VERSION
+FORMATS = ["mxfp4"]
+DTYPES = ["float32", "float16", "bfloat16"]
+
+quantize = quark_py.quantizer("EVEN")
+dequantize = quark_py.dequantize

@@ -1,0 +1,484 @@
+"""Inputs of the vectors: chosen from the thresholds of the rules, not drawn at random.
+
+A case is a tensor of float32 bits. Everything here is a pure function of the format: the same on any platform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import FLOAT32, BlockFormat, ElementFormat, get_block, power_of_two
+from mxspec.scales import log2f_thresholds
+from mxspec.reals import decode_real, encode_real, make_real
+
+Bits = npt.NDArray[np.uint32]
+
+SIGN = 0x80000000
+INF = 0x7F800000
+QUIET_NAN = 0x7FC00000
+FLT_MAX = 0x7F7FFFFF
+MIN_NORMAL = 0x00800000
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One case before it has answers."""
+
+    slug: str
+    topic: str
+    flags: tuple[str, ...]
+    #: float32 bits, shape [rows, columns].
+    bits: tuple[tuple[int, ...], ...]
+    #: float32 bits of the largest magnitude of the tensor that the block is part of; None: no tensor scale.
+    tensor_amax: int | None = None
+    axis: int = -1
+    pad: bool = False
+    block: tuple[int, int] | None = None
+
+    @property
+    def x(self) -> npt.NDArray[np.float32]:
+        """The tensor."""
+        return np.array(self.bits, np.uint32).view(np.float32)
+
+
+def float_bits(value: Fraction | int) -> int:
+    """float32 bits of a rational, rounded to nearest even."""
+    return encode_real(make_real(Fraction(value)), FLOAT32)
+
+
+def bits_value(bits: int) -> Fraction:
+    """The rational that float32 bits mean."""
+    return decode_real(bits, FLOAT32).value
+
+
+def neighbours(bits: int) -> tuple[int, int, int]:
+    """The float below, the float, the float above (magnitudes)."""
+    return max(bits - 1, 0), bits, min(bits + 1, FLT_MAX)
+
+
+class Stream:
+    """A small portable generator (xorshift64*), so that vectors do not depend on a library's random numbers."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = (seed * 0x9E3779B97F4A7C15 + 0x1234567) & (1 << 64) - 1 or 1
+
+    def below(self, n: int) -> int:
+        """A number in [0, n)."""
+        s = self._state
+        s ^= s >> 12
+        s = (s ^ s << 25) & (1 << 64) - 1
+        s ^= s >> 27
+        self._state = s
+        return ((s * 0x2545F4914F6CDD1D & (1 << 64) - 1) >> 32) * n >> 32
+
+
+def element_points(element: ElementFormat) -> list[tuple[str, int]]:
+    """(topic, float32 bits) of the magnitudes where the element's rounding is decided: midpoints, values, neighbours."""
+    points: list[tuple[str, int]] = []
+    for m in range(element.max_code):
+        low, high = element.magnitude(m), element.magnitude(m + 1)
+        below, tie, above = neighbours(float_bits((low + high) / 2))
+        points += [("below-tie", below), ("tie-even", tie), ("above-tie", above), ("exact", float_bits(high))]
+    return points
+
+
+def _scale_bits(bits: int, exponent: int) -> int:
+    """float32 bits of value * 2**exponent, rounded to nearest even, not beyond the largest finite float."""
+    return min(float_bits(bits_value(bits) * power_of_two(exponent)), FLT_MAX)
+
+
+def _block(lanes: list[int], largest: int, k: int, position: int) -> tuple[tuple[int, ...], ...]:
+    """One row of k lanes: `largest` at `position`, the lanes around it, zeros after them."""
+    rest = (lanes + [0] * k)[: k - 1]
+    return ((*rest[:position], largest, *rest[position:]),)
+
+
+_TOPIC_FLAGS = {
+    "tie-even": ("ties-away", "ties-to-zero", "carry"),
+    "below-tie": ("double-rounding", "truncation"),
+    "above-tie": ("tie-hack", "truncation"),
+    "exact": ("basic", "truncation"),
+}
+
+
+def _rounding_blocks(fmt: BlockFormat, exponents: list[int], *, thin: int = 1) -> Iterator[Input]:
+    """Every rounding boundary with both neighbours, one topic to a block, the largest element value as the maximum.
+
+    thin: in all but the first exponent keep every thin-th point.
+    """
+    element, k = fmt.element, fmt.k
+    top = float_bits(element.max_value)
+    for number, exponent in enumerate(exponents):
+        for topic in ("tie-even", "below-tie", "above-tie", "exact"):
+            points = [b for t, b in element_points(element) if t == topic]
+            if number:
+                points = points[number % thin :: thin]
+            lanes = [_scale_bits(b, exponent) for b in points]
+            for start in range(0, len(lanes), k - 1):
+                part = lanes[start : start + k - 1]
+                for sign in (0, SIGN):
+                    signed = [b | (sign if (i + number) % 2 == 0 else sign ^ SIGN) for i, b in enumerate(part)]
+                    position = (start + 7 * number + (sign != 0)) % k
+                    yield Input(
+                        slug=f"{topic}-e{exponent}-{start}-{'n' if sign else 'p'}",
+                        topic=topic,
+                        flags=_TOPIC_FLAGS[topic],
+                        bits=_block(signed, _scale_bits(top, exponent) | sign, k, position),
+                    )
+
+
+def _filler(largest: int, k: int, seed: int) -> list[int]:
+    """Lanes below a maximum: quarters, halves, odd multiples that fall on and between codes."""
+    stream = Stream(seed)
+    lanes = []
+    for i in range(k - 1):
+        fraction = Fraction(stream.below(255) + 1, 256) if i % 3 else Fraction(stream.below(16), 16)
+        lanes.append(float_bits(bits_value(largest) * fraction) | (SIGN if stream.below(2) else 0))
+    return [b if b & 0x7FFFFFFF <= largest else largest for b in lanes]
+
+
+def scale_points(fmt: BlockFormat) -> list[int]:
+    """float32 bits of the maxima at which some scale rule changes its answer, in one binade [1, 2)."""
+    element = fmt.element
+    trailing = element.mantissa_bits if element.exponent_bits else element.mantissa_bits - 1
+    max_significand = element.max_value / power_of_two(element.emax)
+    half_up = 2 - Fraction(1, 1 << (trailing + 1))
+    return [float_bits(v) for v in (Fraction(1), max_significand, half_up, 2 - Fraction(1, 1 << 12))]
+
+
+def _scale_blocks(fmt: BlockFormat, exponents: list[int]) -> Iterator[Input]:
+    first, last = log2f_thresholds()
+    for exponent in exponents:
+        points = [_scale_bits(point, exponent) for point in scale_points(fmt)]
+        # Where log2 rounded to float32 reaches the next power of two, and where it leaves this one.
+        points += [float_bits(Fraction(t)) for t in (first[exponent + 150], last[exponent + 149]) if t < 2.0**128]
+        for number, point in enumerate(points):
+            for side, bits in zip("-0+", neighbours(point), strict=True):
+                if bits == 0:
+                    continue
+                seed = exponent * 16 + number
+                yield Input(
+                    slug=f"scale-e{exponent}-{number}{side}",
+                    topic="scale-boundary",
+                    flags=("scale-rule", "float-log2"),
+                    bits=_block(_filler(bits, fmt.k, seed), bits | (SIGN if number % 2 else 0), fmt.k, seed % fmt.k),
+                )
+
+
+def _overflow_blocks(fmt: BlockFormat) -> Iterator[Input]:
+    element = fmt.element
+    top = element.max_value
+    step = element.magnitude(element.max_code) - element.magnitude(element.max_code - 1)
+    limit = power_of_two(element.emax + 1)
+    values = [top, top + step / 4, top + step / 2, top + step / 2 + step / 64, top + step * 3 / 4, limit - step / 128]
+    for exponent in (0, -9, 20):
+        for number, value in enumerate(values):
+            if value >= limit:
+                value = limit - step / 64
+            largest = _scale_bits(float_bits(value), exponent)
+            lanes = [_scale_bits(float_bits(v), exponent) for v in values if v <= value]
+            signed = [b | (SIGN if (i + number) % 2 else 0) for i, b in enumerate(lanes)]
+            yield Input(
+                slug=f"overflow-e{exponent}-{number}",
+                topic="overflow",
+                flags=("saturation",),
+                bits=_block(signed, largest | (SIGN if number % 2 else 0), fmt.k, number),
+            )
+
+
+def _subnormal_blocks(fmt: BlockFormat) -> Iterator[Input]:
+    """Tiny blocks: float32 subnormals, scales clamped at the low end; and tiny lanes under ordinary maxima."""
+    element, k = fmt.element, fmt.k
+    for largest in (1, 2, 3, 0x200, 0x10000, 0x1FFFFF, 0x200000, 0x200001, 0x300000, 0x3FFFFF, 0x400000, 0x400001,
+                    0x5FFFFF, 0x600000, 0x600001, 0x7FFFFF, 0x800000, 0x800001, 0xC00000, 0xC00001, 0xFFFFFF,
+                    0x1000000, 0x1400000, 0x1400001, 0x1800001, 0x2000000, 0x2600001, 0x4600001, 0x7E00001):  # fmt: skip
+        yield Input(
+            slug=f"low-{largest:08x}",
+            topic="scale-clamp",
+            flags=("scale-clamp", "float32-subnormal", "eps", "fp16-amax"),
+            bits=_block(_filler(largest, k, largest), largest, k, largest % k),
+        )
+    smallest = float_bits(element.min_subnormal)
+    for exponent in (0, -20, 30):
+        top = _scale_bits(float_bits(element.max_value), exponent)
+        lanes: list[int] = []
+        for value in (smallest, float_bits(element.min_subnormal / 2), float_bits(element.min_normal)):
+            lanes += [_scale_bits(b, exponent) for b in neighbours(value)]
+        lanes += [1, 0x7FFFFF, MIN_NORMAL, _scale_bits(float_bits(element.min_subnormal / 4), exponent)]
+        signed = [b | (SIGN if i % 2 else 0) for i, b in enumerate(lanes)]
+        for sign in (0, SIGN):
+            yield Input(
+                slug=f"subnormal-e{exponent}-{'n' if sign else 'p'}",
+                topic="subnormal",
+                flags=("element-subnormal", "double-rounding"),
+                bits=_block([b ^ sign for b in signed], top, k, 3),
+            )
+            under = [b ^ sign for b in signed if b & 0x7FFFFFFF < _scale_bits(smallest, exponent)]
+            yield Input(
+                slug=f"underflow-e{exponent}-{'n' if sign else 'p'}",
+                topic="zero-sign",
+                flags=("zero-sign",),
+                bits=_block([sign, SIGN ^ sign, *under], top, k, 0),
+            )
+
+
+def _high_blocks(fmt: BlockFormat) -> Iterator[Input]:
+    for largest in (FLT_MAX, 0x7F7FFFFE, 0x7F000000, 0x7F400000, 0x7EFFFFFF, 0x7F600000, 0x7F6FFFFF, 0x7F61B1E6):
+        yield Input(
+            slug=f"high-{largest:08x}",
+            topic="scale-clamp",
+            flags=("scale-clamp", "fp16-amax"),
+            bits=_block(_filler(largest, fmt.k, largest), largest, fmt.k, largest % fmt.k),
+        )
+
+
+def _special_blocks(fmt: BlockFormat) -> Iterator[Input]:
+    k = fmt.k
+    one, two = float_bits(1), float_bits(2)
+    ordinary = [one, two | SIGN, float_bits(Fraction(3, 2)), 0, SIGN, float_bits(3) | SIGN, float_bits(Fraction(1, 64))]
+
+    def special(slug: str, topic: str, flag: str, lanes: list[int], first: int, position: int = 0) -> Input:
+        return Input(slug=slug, topic=topic, flags=(flag,), bits=_block(lanes, first, k, position))
+
+    yield special("zeros", "zero-block", "zero-block", [0] * k, 0)
+    yield special("zeros-negative", "zero-block", "zero-block", [SIGN] * k, SIGN)
+    yield special("zeros-mixed", "zero-block", "zero-block", [0, SIGN] * k, SIGN)
+    for name, bits in (("quiet", QUIET_NAN), ("negative", QUIET_NAN | SIGN), ("payload", 0x7F800001), ("full", 0x7FFFFFFF)):
+        for position in (0, k // 2, k - 1):
+            yield special(f"nan-{name}-{position}", "nan", "nan-lost", ordinary, bits, position)
+    yield special("nan-all", "nan", "nan-lost", [QUIET_NAN] * k, QUIET_NAN)
+    yield special("nan-zeros", "nan", "nan-lost", [0, SIGN] * k, QUIET_NAN, 5)
+    yield special("nan-tiny", "nan", "nan-lost", [1, MIN_NORMAL] * k, QUIET_NAN | SIGN, 9)
+    yield special("nan-inf", "nan", "nan-lost", [INF, *ordinary], QUIET_NAN, 2)
+    for name, bits in (("positive", INF), ("negative", INF | SIGN)):
+        for position in (0, k - 1):
+            yield special(f"inf-{name}-{position}", "inf", "inf-block", ordinary, bits, position)
+        yield special(f"inf-{name}-high", "inf", "inf-block", [FLT_MAX, FLT_MAX | SIGN, 0x7E800000, *ordinary], bits, 3)
+        yield special(f"inf-{name}-all", "inf", "inf-block", [bits] * k, bits)
+    yield special("inf-both", "inf", "inf-block", [INF | SIGN, *ordinary], INF, 4)
+
+
+def _position_blocks(fmt: BlockFormat) -> Iterator[Input]:
+    k = fmt.k
+    for position in range(k):
+        for sign in (0, SIGN):
+            lanes = [float_bits(Fraction(3 + 2 * (i % 5), 16)) | (SIGN if (i + position) % 3 == 0 else 0) for i in range(k)]
+            yield Input(
+                slug=f"position-{position}-{'n' if sign else 'p'}",
+                topic="position",
+                flags=("position",),
+                bits=_block(lanes, float_bits(5 + position % 2) | sign, k, position),
+            )
+
+
+def _mixture_blocks(fmt: BlockFormat, count: int) -> Iterator[Input]:
+    k = fmt.k
+    for number in range(count):
+        stream = Stream(1000 + number)
+        kind = number % 4
+        lanes = []
+        for _ in range(k):
+            if kind == 0:  # any finite bits
+                bits = stream.below(INF)
+            elif kind == 1:  # one binade or two around 1
+                bits = 0x3F000000 + stream.below(1 << 25)
+            elif kind == 2:  # multiples of a quarter, where ties live
+                bits = float_bits(Fraction(stream.below(33), 4))
+            else:  # bfloat16 values
+                bits = 0x3C000000 + (stream.below(0x600) << 16)
+            lanes.append(bits | (SIGN if stream.below(2) else 0))
+        name = ("bits", "binade", "quarters", "bfloat16")[kind]
+        yield Input(slug=f"mixture-{name}-{number}", topic="mixture", flags=("basic",), bits=(tuple(lanes),))
+
+
+def _shape_cases(fmt: BlockFormat) -> Iterator[Input]:
+    """Axis and tail: small tensors whose lanes all differ."""
+    k = fmt.k
+    values = [float_bits(Fraction(2 * i + 1, 32)) | (SIGN if i % 3 == 1 else 0) for i in range(3 * k)]
+    columns = tuple(tuple(values[3 * r + c] for c in range(3)) for r in range(k))
+    yield Input(slug="axis-0", topic="axis", flags=("axis",), bits=columns, axis=0)
+    square = tuple(tuple(values[(5 * r + 3 * c) % (3 * k)] for c in range(k)) for r in range(k))
+    yield Input(slug="axis-0-square", topic="axis", flags=("axis",), bits=square, axis=0)
+    for length in (1, k - 1, k + 1, 2 * k - 3):
+        yield Input(slug=f"tail-{length}", topic="tail", flags=("tail",), bits=(tuple(values[:length]),), pad=True)
+
+
+def _tensor_amaxes() -> list[tuple[str, int]]:
+    """Tensor maxima: scale 1, ordinary, odd significands, tiny (2688 / amax overflows), huge, zero, special."""
+    return [
+        ("unit", float_bits(2688)),
+        ("one", float_bits(1)),
+        ("odd", 0x40490FDB),
+        ("third", 0x3EAAAAAB),
+        ("thousandth", 0x3A83126F),
+        ("large", 0x4B189681),
+        ("tiny", 0x00800000),
+        ("subnormal", 0x00012345),
+        ("overflow", 0x03A80000),
+        ("huge", 0x7F7FFFFF),
+        ("zero", 0),
+        ("inf", INF),
+        ("nan", QUIET_NAN),
+    ]
+
+
+#: Tensor maxima of the NVFP4 cases, by name.
+TENSOR_AMAXES: dict[str, int] = dict(_tensor_amaxes())
+ORDINARY_AMAXES = ("unit", "one", "odd", "third", "thousandth", "large")
+
+
+def bisect_steps(function: Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]], limit: int = FLT_MAX) -> list[int]:
+    """For a function of float32 magnitude bits that never decreases: the first bits of each new answer above bits 0."""
+    ends = function(np.array([0, limit], np.uint32)).astype(np.int64)
+    targets = np.arange(ends[0] + 1, ends[1] + 1)
+    low = np.zeros(len(targets), np.int64)
+    high = np.full(len(targets), limit, np.int64)
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        reached = function(middle.astype(np.uint32)).astype(np.int64) >= targets
+        high, low = np.where(reached, middle, high), np.where(reached, low, middle)
+    return sorted({int(b) for b in high})
+
+
+@lru_cache(maxsize=64)
+def nvfp4_scale_steps(profile: str, tensor_amax: int | None) -> tuple[int, ...]:
+    """float32 bits of the block maxima at which a profile's NVFP4 scale byte changes."""
+    from mxspec.elements import decode_table
+    from mxspec.expressions import evaluate
+    from mxspec.arrays import ARRAYS
+    from mxspec.formats import UE4M3
+    from mxspec.exact import choose_level
+    from mxspec.profiles import get_profile
+    from mxspec.scales import encode_scale
+    from mxspec.tensorscale import bind_arrays, derive_tensor_scale
+
+    rules = get_profile(profile, "nvfp4")
+    level = choose_level(rules, with_tensor_scale=tensor_amax is not None)
+    bindings = {} if tensor_amax is None else bind_arrays(rules, derive_tensor_scale(tensor_amax, rules))
+    element = get_block("nvfp4").element
+
+    def scale_bytes(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+        amax = bits.view(np.float32)
+        value = np.broadcast_to(evaluate(level.scale.value, {**bindings, "amax": amax}, ARRAYS), amax.shape)
+        return encode_scale(value, level.scale, UE4M3, element)
+
+    assert decode_table(UE4M3) is not None
+    return tuple(bisect_steps(scale_bytes))
+
+
+def _nvfp4_scale_blocks() -> Iterator[Input]:
+    """Blocks whose scale lies at a boundary of the scale encoder, under several tensor scales."""
+    k = 16
+    for name in ORDINARY_AMAXES:
+        steps = nvfp4_scale_steps("nvfp4-te", TENSOR_AMAXES[name])
+        chosen = steps if name == "unit" else steps[(len(name) * 5) % 3 :: 3]
+        for number, step in enumerate(chosen):
+            for side, bits in zip("-0+", neighbours(step), strict=True):
+                if bits > TENSOR_AMAXES[name]:
+                    continue
+                yield Input(
+                    slug=f"scale-{name}-{number}{side}",
+                    topic="scale-tie",
+                    flags=("scale-rounding", "order", "scale-subnormal", "scale-saturation"),
+                    bits=_block(_filler(bits, k, step), bits | (SIGN if number % 2 else 0), k, number % k),
+                    tensor_amax=TENSOR_AMAXES[name],
+                )
+
+
+def _nvfp4_element_blocks() -> Iterator[Input]:
+    """For blocks with odd scales: each lane at the float where a profile's code changes, and its neighbours."""
+    from mxspec.blocks import quantize_rows
+    from mxspec.exact import choose_level
+    from mxspec.profiles import get_profile
+    from mxspec.tensorscale import bind_arrays, derive_tensor_scale
+
+    fmt, k = get_block("nvfp4"), 16
+    for name in ORDINARY_AMAXES:
+        tensor = TENSOR_AMAXES[name]
+        for profile in ("nvfp4-te", "nvfp4-paper"):
+            rules = get_profile(profile, fmt)
+            level = choose_level(rules, with_tensor_scale=True)
+            bindings = bind_arrays(rules, derive_tensor_scale(tensor, rules))
+            for share in (Fraction(1), Fraction(5, 7), Fraction(1, 3), Fraction(11, 640), Fraction(1, 1500)):
+                largest = float_bits(bits_value(tensor) * share)
+
+                def codes(bits: npt.NDArray[np.uint32], largest: int = largest) -> npt.NDArray[np.uint8]:
+                    rows = np.zeros((len(bits), k), np.uint32)
+                    rows[:, 0] = bits
+                    rows[:, 1] = largest
+                    _, result = quantize_rows(rows.view(np.float32), fmt, rules, level, bindings)  # noqa: B023
+                    return result[:, 0]
+
+                steps = bisect_steps(codes, largest)
+                for side in range(3):
+                    lanes = [neighbours(s)[side] for s in steps]
+                    signed = [b | (SIGN if i % 2 else 0) for i, b in enumerate(lanes)]
+                    yield Input(
+                        slug=f"element-{profile[6:]}-{name}-{share.numerator}of{share.denominator}{'-0+'[side]}",
+                        topic=("below-tie", "tie-even", "above-tie")[side],
+                        flags=("order", *_TOPIC_FLAGS[("below-tie", "tie-even", "above-tie")[side]]),
+                        bits=_block([*signed, *(b ^ SIGN for b in signed)], largest, k, 4),
+                        tensor_amax=tensor,
+                    )
+
+
+def _nvfp4_tensor_blocks() -> Iterator[Input]:
+    k = 16
+    for name, tensor in TENSOR_AMAXES.items():
+        finite = tensor if tensor < INF else FLT_MAX
+        for number, share in enumerate((1, 2, 3, 7, 100, 448, 2688, 5376, 10**5)):
+            largest = finite // 1 if share == 1 else float_bits(bits_value(finite) / share)
+            lanes = _filler(largest, k, number) if largest else [0, SIGN] * k
+            yield Input(
+                slug=f"tensor-{name}-{share}",
+                topic="tensor-scale",
+                flags=("tensor-scale", "scale-subnormal", "order"),
+                bits=_block(lanes, largest, k, number),
+                tensor_amax=tensor,
+            )
+
+
+def _nvfp4_tile_cases() -> Iterator[Input]:
+    values = [[float_bits(Fraction((7 * r + 11 * c) % 97 + 1, 16 + r)) for c in range(32)] for r in range(16)]
+    rows = tuple(tuple(b | (SIGN if (r + c) % 5 == 0 else 0) for c, b in enumerate(row)) for r, row in enumerate(values))
+    yield Input(
+        slug="tile-16x16", topic="position", flags=("tile",), bits=rows, tensor_amax=float_bits(40), block=(16, 16)
+    )
+
+
+_EXPONENTS = [0, -3, 7, -20, 60, -100, 100, -116]
+
+
+@lru_cache(maxsize=16)
+def quantize_inputs(fmt_name: str) -> tuple[Input, ...]:
+    """The quantize cases of a format, in order."""
+    fmt = get_block(fmt_name)
+    wide = fmt.element.bits == 8
+    exponents = _EXPONENTS
+    cases: list[Input] = []
+    if fmt.has_tensor_scale:
+        cases += _nvfp4_scale_blocks()
+        cases += _nvfp4_element_blocks()
+        cases += _nvfp4_tensor_blocks()
+        cases += _nvfp4_tile_cases()
+        exponents = [0, -3, 5]
+    cases += _rounding_blocks(fmt, exponents, thin=4 if wide else 1)
+    if not fmt.has_tensor_scale:
+        cases += _scale_blocks(fmt, [-126, -125, -120, -60, -20, -6, -1, 0, 1, 3, 6, 10, 60, 119, 120, 126, 127])
+    cases += _overflow_blocks(fmt)
+    cases += _subnormal_blocks(fmt)
+    cases += _high_blocks(fmt)
+    cases += _special_blocks(fmt)
+    cases += _position_blocks(fmt)
+    cases += _mixture_blocks(fmt, 24)
+    cases += _shape_cases(fmt)
+    unique: dict[tuple[object, ...], Input] = {}
+    for case in cases:
+        unique.setdefault((case.bits, case.tensor_amax, case.axis, case.pad, case.block), case)
+    return tuple(unique.values())

@@ -1,0 +1,100 @@
+"""Topics (one for each case, a closed list) and flags (why a case exists)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How binding a requirement is; the words of OCP MX v1.0 section 4.2."""
+
+    MUST = "must"
+    SHOULD = "should"
+    OPEN = "open"
+
+
+#: Topic -> the requirement in words.
+TOPICS: dict[str, str] = {
+    "tie-even": "a quotient midway between two codes goes to the even one",
+    "below-tie": "a quotient just below a midpoint goes to the lower code",
+    "above-tie": "a quotient just above a midpoint goes to the upper code",
+    "exact": "a quotient that is a value of the format keeps it",
+    "subnormal": "subnormal elements and inputs are rounded like all others",
+    "overflow": "magnitudes beyond the largest normal are clamped to it, sign kept",
+    "nan": "a block that holds a NaN is stored as the profile says",
+    "inf": "a block that holds an infinity is stored as the profile says",
+    "zero-block": "a block of zeros is stored as the profile says",
+    "zero-sign": "the sign of zero is kept, underflow included",
+    "scale-boundary": "the scale changes exactly where the rule says",
+    "scale-clamp": "scales beyond the scale format's range are clamped to its ends",
+    "scale-tie": "a block scale midway between two scale codes goes where the rule says",
+    "scale-code": "every scale code means its value",
+    "code": "every element code means its value",
+    "tensor-scale": "the tensor scale enters in the profile's order of operations",
+    "position": "every position of a block counts, with either sign",
+    "mixture": "ordinary blocks",
+    "axis": "blocks lie along the axis asked for",
+    "tail": "a ragged tail is padded with zeros",
+    "call-size": "the result does not depend on how many blocks a call holds",
+    "random-bits": "stochastic rounding goes up exactly when the random bits say so",
+}
+
+#: Topics whose subject OCP MX v1.0 section 6.3 only recommends, or leaves open; all others are must.
+_SHOULD = {"scale-boundary", "scale-clamp", "scale-tie", "tensor-scale"}
+_OPEN = {"nan", "inf", "zero-block", "zero-sign"}
+
+
+def topic_level(topic: str) -> Level:
+    """How binding a topic's requirements are."""
+    if topic in _SHOULD:
+        return Level.SHOULD
+    return Level.OPEN if topic in _OPEN else Level.MUST
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Why a case exists."""
+
+    #: What goes wrong in an implementation that fails it.
+    note: str
+    source: str
+    #: `known-bug` was seen in a real implementation, `edge` is a boundary of the rule, `basic` is plain use.
+    kind: str
+    evidence: str
+
+
+FLAGS: dict[str, Flag] = {
+    "ties-away": Flag("ties rounded away from zero instead of to even", "microxcaling default, Quark downcast", "known-bug", "measured"),
+    "ties-to-zero": Flag("ties rounded toward zero: a scan for the nearest code that keeps the first", "gguf, ggml, mlx, ModelOpt MXFP4", "known-bug", "measured"),
+    "double-rounding": Flag("the value just below a tie goes up: floor(x + 0.5), or a rounding to fewer bits first", "microxcaling, auto-round", "known-bug", "measured"),
+    "tie-hack": Flag("a tie break by a small constant moves the value just above a tie down", "triton.tools.mxfp", "known-bug", "measured"),
+    "truncation": Flag("low bits dropped instead of rounded", "bug class P02", "known-bug", "read"),
+    "carry": Flag("a rounding carry into the exponent is lost", "bug class P05", "known-bug", "read"),
+    "element-subnormal": Flag("results below the smallest normal element flushed, or rounded with too few guard bits", "bug classes P03, P08", "known-bug", "read"),
+    "saturation": Flag("overflow becomes NaN, Inf or a wrong maximum, or wraps to zero", "fouroversix 0.1.0, ml_dtypes e4m3fn", "known-bug", "measured"),
+    "float-log2": Flag("the exponent comes from a float log2, which rounds up just below powers of two", "microxcaling, gguf, gfloat, auto-round", "known-bug", "measured"),
+    "scale-rule": Flag("another scale rule than the profile's", "OCP MX v1.0 6.3; seven rules in use", "edge", "measured"),
+    "scale-clamp": Flag("the scale byte wraps, or the smallest scale is taken for zero or 2^-126", "gguf, mlx, torchao", "known-bug", "measured"),
+    "float32-subnormal": Flag("float32 subnormals flushed to zero", "CUDA -ftz=true, CuPy's default", "known-bug", "measured"),
+    "nan-lost": Flag("a NaN in the block silently becomes zeros or a finite block", "gguf, ModelOpt, auto-round, compressed-tensors, mlx", "known-bug", "measured"),
+    "inf-block": Flag("an infinity gives a scale that no element fits, or a NaN block", "torchao, microxcaling", "edge", "measured"),
+    "zero-block": Flag("a block of zeros gives NaN codes, or another scale byte", "auto-round 7e, torchao nvfp4 08", "edge", "measured"),
+    "zero-sign": Flag("the sign of zero, or of an underflow to zero, is lost", "gguf, compressed-tensors", "edge", "measured"),
+    "position": Flag("the maximum is not searched everywhere, or not by magnitude", "bug classes P23, P24", "known-bug", "read"),
+    "eps": Flag("the maximum is clamped to a small constant", "bug class P37", "known-bug", "read"),
+    "fp16-amax": Flag("the maximum or the quotient is held in float16 or bfloat16", "bug classes P06, P26", "known-bug", "read"),
+    "order": Flag("another order of float32 operations, a reciprocal instead of a division, a fused operation", "vLLM, FlashInfer, ModelOpt, compressed-tensors", "known-bug", "measured"),
+    "scale-subnormal": Flag("subnormal or zero block scales flushed, or clamped to a smallest scale", "torchao 2^-6, ModelOpt 2^-9, compressed-tensors 2^-3", "known-bug", "measured"),
+    "scale-saturation": Flag("block scales from 248 to 448 stored as 448, or as NaN", "ggml ue4m3", "known-bug", "measured"),
+    "scale-rounding": Flag("the block scale is truncated or rounded half up", "ggml ue4m3", "known-bug", "measured"),
+    "tensor-scale": Flag("the tensor scale is ignored, inverted or applied twice, or overflows", "bug classes P39, P40, P46", "known-bug", "read"),
+    "e8m0-edges": Flag("scale byte 00 read as zero or 2^-126, FF as infinity, bias off by one", "bug classes P29 to P33", "known-bug", "read"),
+    "decode-table": Flag("a wrong decode table", "bug classes P10 to P17", "known-bug", "read"),
+    "int8": Flag("int8: implicit 2^-6 forgotten, unsigned codes, truncation, asymmetric lowest code", "bug classes P63 to P65", "known-bug", "read"),
+    "stochastic": Flag("random bits aligned wrongly, inverted, or used where the value is exact", "bug classes P61, P62", "known-bug", "read"),
+    "axis": Flag("the wrong axis is quantized", "bug class P58", "known-bug", "read"),
+    "tail": Flag("the tail is dropped, or padded with something else than zeros", "bug classes P59, P60", "known-bug", "read"),
+    "tile": Flag("16 x 16 blocks take the maximum of one row", "Transformer Engine 2D scaling", "edge", "read"),
+    "basic": Flag("plain use", "-", "basic", "read"),
+}  # fmt: skip
