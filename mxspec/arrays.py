@@ -19,6 +19,8 @@ from mxspec.expressions import Domain, Op, Test
 Values = npt.NDArray[Any]
 
 _MIN_NORMAL = np.float32(2.0**-126)
+#: Results below this are flushed: rounded to 24 bits with any exponent they are less than 2**-126 (`Domain.F32_FTZ`).
+_FLUSHED_BELOW = 2.0**-126 * (1 - 2.0**-25)
 
 
 def flush_to_zero(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -53,6 +55,13 @@ def rcp_approx(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return flush_to_zero(moved)
 
 
+def ceil_pow2(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Magnitudes of float32 values rounded up to powers of two; zeros, infinities and NaN as they are."""
+    fraction, exponent = np.frexp(x)
+    up = np.ldexp(np.copysign(1.0, x), exponent - (np.abs(fraction) == 0.5))
+    return np.where(np.isfinite(x) & (x != 0), up, x)
+
+
 class ArrayArithmetic:
     """`expressions.Arithmetic` over NumPy arrays."""
 
@@ -70,6 +79,8 @@ class ArrayArithmetic:
                 return self._round(args[0], domain)
             if op in _SELECTIONS:
                 return np.asarray(_SELECTIONS[op](*args))
+            if op is Op.CEIL_POW2:
+                return ceil_pow2(args[0].astype(np.float64))
             if domain is Domain.EXACT:
                 wide = [a.astype(np.float64) for a in args]
                 return np.asarray(_OPERATIONS[op](*wide))
@@ -77,8 +88,8 @@ class ArrayArithmetic:
                 raise ValueError(f"{op.value} in {domain.value} takes float32 operands; round the exact one first")
             if op is Op.RCP:
                 return rcp_approx(args[0])
-            if domain is Domain.F32_FTZ:
-                args = tuple(flush_to_zero(a) for a in args)
+            if domain is Domain.F32_FTZ:  # float64 shows what is tiny; rounding its result again to float32 changes nothing
+                args = tuple(flush_to_zero(a).astype(np.float64) for a in args)
             return self._round(np.asarray(_OPERATIONS[op](*args)), domain)
 
     def _round(self, x: Values, domain: Domain) -> Values:
@@ -86,7 +97,8 @@ class ArrayArithmetic:
             return x
         narrow = np.asarray(x.astype(np.float32))
         if domain is Domain.F32_FTZ:
-            return np.asarray(flush_to_zero(narrow))
+            tiny = np.abs(x.astype(np.float64)) < _FLUSHED_BELOW
+            return np.asarray(np.where(tiny, np.copysign(np.float32(0), narrow), narrow))
         if domain is Domain.BF16:
             return np.asarray(round_to_bfloat16(narrow.astype(np.float64)).astype(np.float32))
         if domain is Domain.F16:

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from mxspec import elements, exact, fast, reals
 from mxspec.arrays import ARRAYS, flush_to_zero
 from mxspec.elements import Codes, Float32s, as_float32
-from mxspec.expressions import evaluate
+from mxspec.expressions import Op, evaluate
 from mxspec.formats import BlockFormat, ElementFormat, get_block
 from mxspec.profiles import get_profile
-from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, Profile, ScaleRule
-from mxspec.rounding import NanPolicy, Overflow, Rounding, ZeroPolicy
-from mxspec.scales import encode_scale
+from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, ErrorNorm, ErrorOrder, Profile, ScaleRule
+from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding, ZeroPolicy
+from mxspec.scales import encode_scale, log2f_floor
 from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale, tensor_scale as derive_for
 
 _CHUNK_BLOCKS = 1 << 13
@@ -61,32 +61,32 @@ def element_table(element: ElementFormat, rule: ElementRule) -> npt.NDArray[np.u
     table = elements.encode_table(element, rule.rounding, rule.overflow, placeholder).copy()
     half = table.size // 2
     if element.twos_complement and rule.int8_lowest == -128:
-        wide = elements.encode_table(_with_one_more(element), rule.rounding, Overflow.SATURATE, placeholder)
-        table[half:] = wide[half:]
+        # Magnitude 128, which only negative codes have: from its step on, infinity included.
+        last_step = elements._step_indices(element, MAGNITUDE_RULES[rule.rounding][1])[-1]
+        table[half + last_step : half + elements._INFINITY_INDEX + 1] = element.sign_bit
     if not element.twos_complement:
         negative_zero = element.join(1, 0)
         if rule.zero is ZeroPolicy.PLUS:
             table[table == negative_zero] = 0
         elif rule.zero is ZeroPolicy.MINUS_UNLESS_POSITIVE:
             table[0] = negative_zero
+        elif rule.zero is ZeroPolicy.PLUS_UNLESS_UNDERFLOW:
+            table[half] = 0
     table.flags.writeable = False
     return table
-
-
-def _with_one_more(element: ElementFormat) -> ElementFormat:
-    """int8 with the magnitude 128, which only negative codes have."""
-    from dataclasses import replace
-
-    return replace(element, max_code=element.max_code + 1)
 
 
 def encode_elements(
     scaled: npt.NDArray[Any], x: Float32s, scale_is_nan: npt.NDArray[np.bool_], rule: ElementRule, element: ElementFormat
 ) -> Codes:
     """Codes of scaled elements (float32, or float64 that is exact); x: the elements before scaling."""
+    if rule.unbounded_fields:
+        return _encode_unbounded_fields(scaled)
     if rule.add_half_floor_f32:
         codes = _encode_add_half_floor(scaled, rule, element)
     else:
+        if rule.binade_log2f:
+            scaled = _floor_in_log2f_binade(scaled, element)
         index = elements.exact_table_index(scaled) if scaled.dtype == np.float64 else elements.table_index(scaled)
         codes = element_table(element, rule)[index]
     lost = np.isnan(scaled)
@@ -101,21 +101,59 @@ def encode_elements(
 
 
 def _encode_add_half_floor(scaled: npt.NDArray[Any], rule: ElementRule, element: ElementFormat) -> Codes:
-    """floor(steps + 1/2), the sum in float32."""
+    """floor(steps + 1/2), the sum in the rule's domain."""
     down = elements.encode_table(element, Rounding.RTZ, Overflow.SATURATE, elements.default_nan_policy(element))
     index = elements.exact_table_index(scaled) if scaled.dtype == np.float64 else elements.table_index(scaled)
     low = down[index]
     gap = elements._gap_above(element)[low]
     with np.errstate(all="ignore"):
         steps = (np.abs(scaled.astype(np.float64)) / gap).astype(np.float32)
-        total = np.floor(steps + np.float32(0.5)).astype(np.float64)
+        half = np.asarray(np.float32(0.5))
+        total = np.floor(ARRAYS.apply(Op.ADD, rule.half_floor_domain, (steps, half))).astype(np.float64)
+        if rule.rounding is Rounding.RNE:
+            total -= (steps - np.float32(0.5)) % np.float32(2) == 0
         base = np.abs(elements.decode_table(element).astype(np.float64)[low]) / gap
         magnitude = elements._magnitude_codes(element)[low] + np.nan_to_num(total - base, nan=0, posinf=0).astype(np.int64)
     magnitude = np.clip(magnitude, 0, element.max_code)
     codes = elements._joined_codes(element)[np.signbit(scaled).astype(np.intp), magnitude]
     if rule.zero is ZeroPolicy.PLUS:
         codes = np.where(magnitude == 0, 0, codes)
-    return codes.astype(np.uint8)
+    elif rule.zero is ZeroPolicy.PLUS_UNLESS_UNDERFLOW:
+        codes = np.where(scaled == 0, 0, codes)
+    result: Codes = codes.astype(np.uint8)
+    return result
+
+
+def _encode_unbounded_fields(scaled: npt.NDArray[Any]) -> Codes:
+    """Codes of `ElementRule.unbounded_fields`: bfloat16 fields, ORed and packed two per byte along the last axis."""
+    magnitude = np.abs(scaled.astype(np.float64))
+    finite = np.isfinite(magnitude)
+    magnitude = np.where(finite, magnitude, 0)
+    step = np.where(magnitude < 2, 0.5, np.where(magnitude < 4, 1.0, 2.0))
+    fraction, exponent = np.frexp(np.rint(magnitude / step) * step)
+    first_bit = (exponent == 0) | (fraction >= 0.75)
+    sign = np.signbit(scaled).astype(np.int64) << 3
+    fields = np.where(fraction == 0, sign, sign | (exponent.astype(np.int64) << 1) | first_bit) & 0xFF
+    fields = np.where(finite, fields, 0x0B)  # bfloat16 FFFF
+    codes = np.empty(fields.shape, np.uint8)
+    codes[..., 0::2] = fields[..., 0::2] & 0xF
+    codes[..., 1::2] = (fields[..., 1::2] | fields[..., 0::2] >> 4) & 0xF
+    return codes
+
+
+def _floor_in_log2f_binade(scaled: npt.NDArray[Any], element: ElementFormat) -> Float32s:
+    """float32 values cut toward zero to multiples of the step of the binade that a float32 log2 puts them in.
+
+    Those below one step are left for the encoder to cut, which keeps the sign of an underflow.
+    """
+    magnitude = np.abs(scaled).astype(np.float64)
+    ordinary = np.isfinite(magnitude) & (magnitude > 0)
+    exponent = np.maximum(log2f_floor(np.where(ordinary, magnitude, 1)), 1 - element.bias)
+    gap = np.ldexp(1.0, exponent - element.mantissa_bits)
+    steps = np.floor(np.where(ordinary, magnitude, 0) / gap)
+    cut = np.where(steps > 0, steps * gap, magnitude)
+    result: Float32s = np.copysign(cut, scaled).astype(np.float32)
+    return result
 
 
 def find_amax(blocks: Float32s, nan: AmaxNan) -> Float32s:
@@ -136,7 +174,29 @@ def _apply_rule(
     scaled = np.broadcast_to(
         evaluate(level.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, ARRAYS), x.shape
     )
+    if level.element.error is not None:
+        known = {**bindings, "amax": amax, "sf": sf, "x": x, "scaled": scaled}
+        return scales, _search_codes(known, level.element, fmt.element, x.shape)
     return scales, encode_elements(np.ascontiguousarray(scaled), x, np.isnan(sf), level.element, fmt.element)
+
+
+def _search_codes(
+    bindings: dict[str, Any], rule: ElementRule, element: ElementFormat, shape: tuple[int, ...]
+) -> Codes:
+    """The first code of the least error; NaN errors never replace an earlier code."""
+    assert rule.error is not None
+    values = elements.decode_table(element)
+    codes = np.zeros(shape, np.uint8)
+    least = evaluate(rule.error, {**bindings, "q": np.asarray(values[0])}, ARRAYS)
+    for code in range(1, element.code_count):
+        error = evaluate(rule.error, {**bindings, "q": np.asarray(values[code])}, ARRAYS)
+        with np.errstate(invalid="ignore"):
+            less = error < least
+        codes = np.where(less, np.uint8(code), codes)
+        least = np.where(less, error, least)
+    if rule.under_nan_scale is not None:
+        codes = np.where(np.isnan(bindings["sf"]), np.uint8(rule.under_nan_scale), codes)
+    return codes
 
 
 def _total_error(
@@ -144,12 +204,27 @@ def _total_error(
 ) -> Float32s:
     assert level.alternative is not None
     y = _dequantize_blocks(codes, scales, level, fmt, bindings)
-    lanes = evaluate(level.alternative.error, {**bindings, "x": x, "y": y}, ARRAYS)
-    total = np.zeros(x.shape[:-1], np.float32)
+    q, sf = elements.decode_table(fmt.element)[codes], elements.decode_table(fmt.scale)[scales]
+    lanes = evaluate(level.alternative.error, {**bindings, "x": x, "q": q, "sf": sf, "y": y}, ARRAYS)
+    rule = level.alternative
+    combine = np.maximum if rule.norm is ErrorNorm.MAXIMUM else np.add
+    lanes = np.broadcast_to(lanes, x.shape).astype(np.float32)
     with np.errstate(all="ignore"):
-        for lane in range(x.shape[-1]):
-            total = total + lanes[..., lane].astype(np.float32)
-    return total
+        if rule.order is ErrorOrder.HALVES:
+            lanes = combine(*np.split(lanes, 2, axis=-1))
+        total = np.zeros(x.shape[:-1], np.float32)
+        for lane in range(lanes.shape[-1]):
+            total = combine(total, lanes[..., lane])
+    return ARRAYS.apply(Op.ROUND, rule.total, (total,))
+
+
+def prepare_rows(x: Float32s, profile: Profile, level: Arithmetic, bindings: dict[str, Any]) -> Float32s:
+    """The elements as the profile's stages see them: flushed and normalized where it does so."""
+    if profile.flush_inputs:
+        x = flush_to_zero(x)
+    if level.normalize is not None:
+        x = np.ascontiguousarray(evaluate(level.normalize, {**bindings, "x": x}, ARRAYS))
+    return x
 
 
 def quantize_rows(
@@ -164,9 +239,8 @@ def quantize_rows(
 
     amax: largest magnitudes [n, 1] where they are not the blocks' own.
     """
-    if profile.flush_inputs:
-        x = flush_to_zero(x)
     bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
+    x = prepare_rows(x, profile, level, bindings)
     largest = find_amax(x, profile.amax_nan) if amax is None else amax
     scales, codes = _apply_rule(x, largest, level.scale, level, fmt, bindings)
     if level.alternative is None:
@@ -321,9 +395,8 @@ def _quantize_stochastic(
     codes: Codes,
 ) -> None:
     """Scales by the profile, elements by the integer rule of stochastic rounding on the profile's scaled value."""
-    if profile.flush_inputs:
-        x = flush_to_zero(x)
     bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
+    x = prepare_rows(x, profile, level, bindings)
     largest = find_amax(x, profile.amax_nan) if amax is None else amax
     value = np.broadcast_to(evaluate(level.scale.value, {**bindings, "amax": largest}, ARRAYS), largest.shape)
     scales[...] = encode_scale(value, level.scale, fmt.scale, fmt.element)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from mxspec import reals
-from mxspec.expressions import Domain, Op, Test, evaluate
+from mxspec.expressions import Domain, Expr, Op, Test, evaluate
 from mxspec.formats import (
     BFLOAT16,
     FLOAT16,
@@ -24,6 +24,7 @@ from mxspec.formats import (
     ScaleFormat,
     floor_log2,
     get_block,
+    power_of_two,
 )
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import (
@@ -32,13 +33,14 @@ from mxspec.profiles.schema import (
     Arithmetic,
     ElementRule,
     ErrorNorm,
+    ErrorOrder,
     LowEnd,
     Profile,
     ScaleRule,
     ScaleStep,
 )
 from mxspec.reals import Real, decode_real, encode_real, make_real, round_real
-from mxspec.rounding import Overflow, ZeroPolicy
+from mxspec.rounding import Overflow, Rounding, ZeroPolicy
 
 _ROUNDED: dict[Domain, tuple[FloatFormat, ...]] = {
     Domain.EXACT: (),
@@ -47,6 +49,8 @@ _ROUNDED: dict[Domain, tuple[FloatFormat, ...]] = {
     Domain.BF16: (FLOAT32, BFLOAT16),
     Domain.F16: (FLOAT32, FLOAT16),
 }
+#: Results below this are flushed: rounded to 24 bits with any exponent they are less than 2**-126 (`Domain.F32_FTZ`).
+_FLUSHED_BELOW = Fraction(1, 1 << 126) * (1 - Fraction(1, 1 << 25))
 
 
 class ExactArithmetic:
@@ -70,6 +74,8 @@ class ExactArithmetic:
             return args[1] if reals.less(args[0], args[1]) else args[0]
         if op is Op.ABS:
             return reals.absolute(args[0])
+        if op is Op.CEIL_POW2:
+            return _ceil_pow2(args[0])
         if domain is Domain.F32_FTZ:
             args = tuple(reals.flush_subnormal(a, FLOAT32) for a in args)
         if op is Op.ROUND:
@@ -82,9 +88,11 @@ class ExactArithmetic:
             result = reals.multiply(*args)
         else:
             result = reals.divide(*args)
+        if domain is Domain.F32_FTZ and result.is_finite and reals.absolute(result).value < _FLUSHED_BELOW:
+            return Real(result.sign, Fraction(0))
         for fmt in _ROUNDED[domain]:
             result = round_real(result, fmt)
-        return reals.flush_subnormal(result, FLOAT32) if domain is Domain.F32_FTZ else result
+        return result
 
     def choose(self, left: Real, test: Test, right: Real, then: Real, otherwise: Real) -> Real:
         """then where the test holds, else otherwise."""
@@ -98,6 +106,13 @@ class ExactArithmetic:
 
 
 EXACT = ExactArithmetic()
+
+
+def _ceil_pow2(x: Real) -> Real:
+    if x.magnitude is None or x.magnitude == 0:
+        return x
+    power = power_of_two(floor_log2(x.magnitude))
+    return Real(x.sign, power if power == x.magnitude else 2 * power)
 
 
 def rcp_approx(x: Real) -> Real:
@@ -137,6 +152,8 @@ def _scale_exponent(value: Fraction, rule: ScaleRule, element: ElementFormat) ->
         e = floor + (value / Fraction(2) ** floor + half_unit >= 2)
     elif step is ScaleStep.LOG2F_FLOOR:
         e = rounded_log2(value).__floor__()
+    elif step is ScaleStep.LOG2BF16_FLOOR:
+        e = round_real(make_real(rounded_log2(value)), BFLOAT16).value.__floor__()
     elif step is ScaleStep.LOG2F_CEIL:
         e = rounded_log2(value).__ceil__()
     else:
@@ -188,14 +205,21 @@ def find_amax(block: Sequence[Real], nan: AmaxNan) -> Real:
 
 
 def encode_element(scaled: Real, x: Real, scale_is_nan: bool, rule: ElementRule, element: ElementFormat) -> int:
-    """The code of one scaled element; x is the element before scaling, whose sign a NaN keeps."""
+    """The code of one scaled element; x is the element before scaling, whose sign a NaN keeps.
+
+    Under `unbounded_fields` it is the eight bits that `share_bytes` makes codes of.
+    """
+    if rule.unbounded_fields:
+        return _unbounded_fields(scaled)
     if scaled.nan:
         sign = x.sign if x.nan else (0 if scale_is_nan else rule.invalid_sign)
         policy = rule.nan if element.nan_code is None else rule.nan_own
         return reals.nan_codes(element, policy)[sign]
     if rule.add_half_floor_f32 and scaled.magnitude is not None:
-        magnitude_code = _add_half_floor(scaled.magnitude, element)
+        magnitude_code = _add_half_floor(scaled.magnitude, element, rule)
         code = element.join(scaled.sign, min(magnitude_code, element.max_code))
+    elif rule.binade_log2f and scaled.magnitude:
+        code = encode_real(_floor_in_log2f_binade(scaled, element), element)
     elif element.twos_complement and rule.int8_lowest == -128 and scaled.sign and scaled.magnitude is not None:
         steps = reals.round_magnitude(scaled.magnitude, element, reals.MAGNITUDE_RULES[rule.rounding][1])
         code = element.join(1, min(steps, 128))
@@ -208,16 +232,50 @@ def encode_element(scaled: Real, x: Real, scale_is_nan: bool, rule: ElementRule,
             return 0
         if rule.zero is ZeroPolicy.MINUS_UNLESS_POSITIVE and scaled.is_zero:
             return element.join(1, 0)
+        if rule.zero is ZeroPolicy.PLUS_UNLESS_UNDERFLOW and scaled.is_zero:
+            return 0
     return code
 
 
-def _add_half_floor(magnitude: Fraction, element: ElementFormat) -> int:
-    """floor(steps + 1/2) with the sum rounded to float32: microxcaling's nearest."""
+def _add_half_floor(magnitude: Fraction, element: ElementFormat, rule: ElementRule) -> int:
+    """floor(steps + 1/2), the sum rounded in the rule's domain; under rne exact ties that came out odd go back."""
     lo, _ = reals.neighbours(magnitude, element)
     gap = element.magnitude(lo + 1) - element.magnitude(lo)
     steps = magnitude / gap
-    total = round_real(make_real(steps + Fraction(1, 2)), FLOAT32).value.__floor__()
+    half = make_real(Fraction(1, 2))
+    total = EXACT.apply(Op.ADD, rule.half_floor_domain, (make_real(steps), half)).value.__floor__()
+    if rule.rounding is Rounding.RNE and (steps - Fraction(1, 2)) % 2 == 0:
+        total -= 1
     return lo + (total - (element.magnitude(lo) / gap).__floor__())
+
+
+def _unbounded_fields(x: Real) -> int:
+    """The bits that the bfloat16 fields of the rounded value become, cut to eight; see `ElementRule.unbounded_fields`."""
+    if x.nan or x.magnitude is None:
+        return (1 << 3 | (255 - 126) << 1 | 1) & 0xFF  # bfloat16 FFFF
+    step = Fraction(1, 2) if x.magnitude < 2 else Fraction(1 if x.magnitude < 4 else 2)
+    value = round(x.magnitude / step) * step
+    if value == 0:
+        return x.sign << 3
+    exponent = floor_log2(value)
+    first_bit = exponent == -1 or value / power_of_two(exponent) >= Fraction(3, 2)
+    return (x.sign << 3 | (exponent + 1) << 1 | first_bit) & 0xFF
+
+
+def share_bytes(fields: Sequence[int]) -> tuple[int, ...]:
+    """Codes of eight-bit fields that are packed two per byte by OR, the first low."""
+    codes: list[int] = []
+    for low, high in zip(fields[::2], fields[1::2], strict=True):
+        codes += [low & 0xF, (high | low >> 4) & 0xF]
+    return tuple(codes)
+
+
+def _floor_in_log2f_binade(x: Real, element: ElementFormat) -> Real:
+    """x cut toward zero to a multiple of the step of the binade that a float32 log2 puts it in."""
+    assert x.magnitude is not None
+    exponent = max(rounded_log2(x.magnitude).__floor__(), 1 - element.bias)
+    gap = power_of_two(exponent - element.mantissa_bits)
+    return make_real((-1 if x.sign else 1) * (x.magnitude // gap) * gap, negative_zero=bool(x.sign))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,21 +339,63 @@ def _quantize_with_rule(
     scaled = tuple(evaluate(level.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, EXACT) for x in block)
     if sf.nan and level.element.under_nan_scale is not None:
         codes = (level.element.under_nan_scale,) * len(block)
+    elif level.element.error is not None:
+        known = {**bindings, "amax": amax, "sf": sf}
+        codes = tuple(
+            _search_code({**known, "x": x, "scaled": s}, level.element.error, fmt.element)
+            for s, x in zip(scaled, block, strict=True)
+        )
     else:
         codes = tuple(
             encode_element(s, x, sf.nan, level.element, fmt.element) for s, x in zip(scaled, block, strict=True)
         )
+        if level.element.unbounded_fields:
+            codes = share_bytes(codes)
     return ExactBlock(amax, value, scale_code, sf, scaled, codes)
+
+
+def _search_code(bindings: dict[str, Real], error: Expr, element: ElementFormat) -> int:
+    """The first code of the least error; NaN errors never replace an earlier code."""
+    errors = [
+        evaluate(error, {**bindings, "q": decode_real(code, element)}, EXACT) for code in range(element.code_count)
+    ]
+    best = 0
+    for code, candidate in enumerate(errors):
+        if reals.less(candidate, errors[best]):
+            best = code
+    return best
+
+
+_COMBINE = {ErrorNorm.SQUARED: Op.ADD, ErrorNorm.ABSOLUTE: Op.ADD, ErrorNorm.MAXIMUM: Op.MAX}
 
 
 def _error(block: Sequence[Real], result: ExactBlock, level: Arithmetic, fmt: BlockFormat, b: dict[str, Real]) -> Real:
     assert level.alternative is not None
-    total = reals.ZERO
+    rule = level.alternative
+    lanes = []
     for x, code in zip(block, result.codes, strict=True):
+        known = {**b, "x": x, "sf": result.scale, "q": decode_real(code, fmt.element)}
         y = _dequantize_code(code, result.scale, level, fmt, b)
-        lane = evaluate(level.alternative.error, {**b, "x": x, "y": y}, EXACT)
-        total = EXACT.apply(Op.ADD, Domain.F32, (total, lane))
-    return total
+        lanes.append(evaluate(rule.error, {**known, "y": y}, EXACT))
+    if rule.order is ErrorOrder.HALVES:
+        half = len(lanes) // 2
+        pairs = zip(lanes[:half], lanes[half:], strict=True)
+        lanes = [EXACT.apply(_COMBINE[rule.norm], Domain.F32, pair) for pair in pairs]
+    total = reals.ZERO
+    for lane in lanes:
+        total = EXACT.apply(_COMBINE[rule.norm], Domain.F32, (total, lane))
+    return EXACT.apply(Op.ROUND, rule.total, (total,))
+
+
+def prepare_block(
+    block: Sequence[Real], profile: Profile, level: Arithmetic, bindings: dict[str, Real]
+) -> Sequence[Real]:
+    """The elements as the profile's stages see them: flushed and normalized where it does so."""
+    if profile.flush_inputs:
+        block = [reals.flush_subnormal(x, FLOAT32) for x in block]
+    if level.normalize is not None:
+        block = [evaluate(level.normalize, {**bindings, "x": x}, EXACT) for x in block]
+    return block
 
 
 def quantize_block(
@@ -317,8 +417,7 @@ def quantize_block(
     bindings = {"M": make_real(shape.element.max_value)}
     if tensor_scale is not None:
         bindings |= bind_tensor_scale(rules, tensor_scale)
-    if rules.flush_inputs:
-        block = [reals.flush_subnormal(x, FLOAT32) for x in block]
+    block = prepare_block(block, rules, level, bindings)
     largest = find_amax(block, rules.amax_nan) if amax is None else amax
     first = _quantize_with_rule(block, largest, level.scale, level, shape, bindings)
     if level.alternative is None:
@@ -365,6 +464,7 @@ __all__ = [
     "encode_element",
     "encode_scale",
     "find_amax",
+    "prepare_block",
     "quantize_block",
     "real_from_bits",
     "rounded_log2",

@@ -13,6 +13,7 @@ S        the tensor's encode scale, about 2688 / tmax
 g        the tensor's decode scale, about tmax / 2688
 sf       the value of the stored scale byte
 q        the value of a stored element code
+scaled   what the element encoder is given (known where an element rule's `error` is evaluated)
 M        the element's largest value
 ======== ==========================================================================================
 """
@@ -36,7 +37,8 @@ class Domain(StrEnum):
     EXACT = "exact"
     #: float32, nearest even, subnormals kept.
     F32 = "f32"
-    #: float32, nearest even; subnormal operands and results become zeros of their sign.
+    #: float32, nearest even; subnormal operands and results become zeros of their sign. A result is tiny if, rounded to
+    #: 24 bits with an unbounded exponent, it lies below 2**-126 (measured on sm_90: mul, div.rn, fma).
     F32_FTZ = "f32.ftz"
     #: float32, then bfloat16: what a framework does that computes bfloat16 operations in float32.
     BF16 = "bf16"
@@ -64,6 +66,8 @@ class Op(StrEnum):
     RCP = "rcp"
     #: The operand, rounded to the domain.
     ROUND = "round"
+    #: The magnitude rounded up to a power of two, of any size; zeros, infinities and NaN as they are. Exact.
+    CEIL_POW2 = "pow2ceil"
 
 
 class Test(StrEnum):
@@ -136,6 +140,7 @@ class Choose:
 Expr = Leaf | Const | Apply | Choose
 
 X, AMAX, TMAX, S, G, SF, Q, M = (Leaf(n) for n in ("x", "amax", "tmax", "S", "g", "sf", "q", "M"))
+SCALED = Leaf("scaled")
 
 
 def const(value: float | Fraction | int) -> Const:
@@ -221,6 +226,11 @@ def clamp(a: Expr, low: Expr, high: Expr) -> Apply:
 def absolute(a: Expr) -> Apply:
     """|a|."""
     return Apply(Op.ABS, Domain.EXACT, (a,))
+
+
+def ceil_pow2(a: Expr) -> Apply:
+    """The smallest power of two not below |a|, with a's sign; zeros, infinities and NaN as they are."""
+    return Apply(Op.CEIL_POW2, Domain.EXACT, (a,))
 
 
 def if_equal(a: Expr, b: Expr, then: Expr, otherwise: Expr) -> Choose:

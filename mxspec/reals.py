@@ -187,6 +187,9 @@ def round_magnitude_stochastic(magnitude: Fraction, fmt: ScalarFormat, random: i
     return hi if scaled.numerator // scaled.denominator + random >= 1 << random_bits else lo
 
 
+_NEEDS_NAN = (NanPolicy.NAN, NanPolicy.NAN_POSITIVE, NanPolicy.NAN_NEGATIVE)
+
+
 def nan_codes(fmt: ScalarFormat, policy: NanPolicy) -> tuple[int, int]:
     """The codes that a NaN becomes, for a positive and a negative NaN.
 
@@ -194,20 +197,23 @@ def nan_codes(fmt: ScalarFormat, policy: NanPolicy) -> tuple[int, int]:
     """
     if policy is NanPolicy.RAISE:
         raise ValueError(f"the input holds a NaN and nan='raise' forbids it for {fmt.name}")
-    if policy in (NanPolicy.NAN, NanPolicy.NAN_POSITIVE):
+    if policy in _NEEDS_NAN:
         if fmt.nan_code is None:
             raise ValueError(
                 f"{fmt.name} has no NaN, so nan={policy.value!r} cannot be honoured; choose one of "
-                f"{', '.join(p.value for p in NanPolicy if p not in (NanPolicy.NAN, NanPolicy.NAN_POSITIVE))}"
+                f"{', '.join(p.value for p in NanPolicy if p not in _NEEDS_NAN)}"
             )
         magnitude, positive = fmt.nan_code, policy is NanPolicy.NAN_POSITIVE
     elif policy in (NanPolicy.MAX_POSITIVE, NanPolicy.MAX_SIGNED):
         magnitude, positive = fmt.max_code, policy is NanPolicy.MAX_POSITIVE
-    elif policy is NanPolicy.MAGNITUDE_3:
-        magnitude, positive = 3, False
+    elif policy is NanPolicy.AS_NUMBER:
+        rebiased = (128 + fmt.bias << fmt.mantissa_bits) + (1 << fmt.mantissa_bits >> 1)
+        magnitude, positive = rebiased & 0xFF, False
     else:
         magnitude, positive = 0, policy is NanPolicy.ZERO
     codes = fmt.join(0, magnitude), fmt.join(0 if positive else 1, magnitude)
+    if policy in (NanPolicy.ZERO_NEGATIVE, NanPolicy.NAN_NEGATIVE):
+        return codes[1], codes[1]
     return codes[::-1] if policy is NanPolicy.ZERO_FLIPPED else codes
 
 

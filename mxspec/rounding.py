@@ -75,6 +75,8 @@ class NanPolicy(StrEnum):
     NAN = "nan"
     #: The format's NaN with a positive sign (cuda_fp8.h).
     NAN_POSITIVE = "nan-positive"
+    #: The format's NaN with a negative sign (a NaN that x86 made of an invalid operation).
+    NAN_NEGATIVE = "nan-negative"
     #: The largest finite value, positive whatever the NaN's sign (PTX, cuda_fp4.h, cuda_fp6.h).
     MAX_POSITIVE = "max-positive"
     #: The largest finite value with the NaN's sign.
@@ -85,8 +87,11 @@ class NanPolicy(StrEnum):
     ZERO_SIGNED = "zero-signed"
     #: Zero with the NaN's sign inverted (ml_dtypes' fp4 and fp6).
     ZERO_FLIPPED = "zero-flipped"
-    #: Magnitude code 3 with the NaN's sign (torchao's e2m1).
-    MAGNITUDE_3 = "magnitude-3"
+    #: Negative zero (a NaN whose sign an array library set, or that failed every comparison).
+    ZERO_NEGATIVE = "zero-negative"
+    #: The NaN's sign and what the bits of the quiet NaN 7fc00000 give when they are rebiased like a number's,
+    #: low byte: 3 in e2m1, 0C in e2m3, 0E in e3m2 (torchao).
+    AS_NUMBER = "as-number"
     #: ValueError.
     RAISE = "raise"
 
@@ -98,5 +103,7 @@ class ZeroPolicy(StrEnum):
     SIGNED = "signed"
     #: Always positive.
     PLUS = "plus"
+    #: A zero becomes positive, what rounds to zero keeps its sign (microxcaling multiplies by torch.sign).
+    PLUS_UNLESS_UNDERFLOW = "plus-unless-underflow"
     #: Always negative (ModelOpt's mxfp4: the sign bit is set unless x > 0, and underflow keeps the input's sign).
     MINUS_UNLESS_POSITIVE = "minus-unless-positive"

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.elements import encode_table, exact_table_index, table_index
-from mxspec.formats import ElementFormat, ScaleFormat
+from mxspec.formats import ElementFormat, ScaleFormat, floor_log2, power_of_two
 from mxspec.profiles.schema import LowEnd, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Overflow
 
@@ -65,6 +65,33 @@ def log2f_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]
     return np.array(first), np.array(last)
 
 
+def log2f_floor(value: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """floor of log2 rounded to float32: one too high just below some powers of two. value: positive, finite."""
+    first, _ = log2f_thresholds()
+    floor = np.frexp(value)[1].astype(np.int64) - 1
+    return floor + (value >= first[floor - _MIN_EXPONENT + 1])
+
+
+@lru_cache(maxsize=1)
+def _log2bf16_thresholds() -> npt.NDArray[np.float64]:
+    """Indexed by k + 149: the smallest number whose log2, rounded to float32 and then to bfloat16, is at least k.
+
+    A bfloat16 tie goes to k, whose significand is even; float32 rounds first, so the bound lies half a float32 lower.
+    """
+    first = []
+    with localcontext() as context:
+        context.prec = 60
+        for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2):
+            if k == 0:
+                first.append(1.0)
+                continue
+            tie = k - _float32_spacing_near(k, below=True) * 2**16 / 2
+            reach = tie - power_of_two(floor_log2(abs(tie)) - 24)
+            bound = (Decimal(reach.numerator) / Decimal(reach.denominator) * Decimal(2).ln()).exp()
+            first.append(float(Fraction(bound)))
+    return np.array(first)
+
+
 def scale_exponents(value: npt.NDArray[np.float64], rule: ScaleRule, element: ElementFormat) -> npt.NDArray[np.int64]:
     """Exponents that an exponent rule gives for positive finite values, before bias and clamping."""
     fraction, exponent = np.frexp(value)
@@ -75,12 +102,14 @@ def scale_exponents(value: npt.NDArray[np.float64], rule: ScaleRule, element: El
         e = floor + (fraction != 0.5)
     elif rule.step is ScaleStep.HALF_UP:
         e = floor + (2 * fraction >= 2 - 2.0 ** -(significand_bits(element) + 1))
+    elif rule.step is ScaleStep.LOG2F_FLOOR:
+        e = log2f_floor(value)
+    elif rule.step is ScaleStep.LOG2BF16_FLOOR:
+        e = floor + (value >= _log2bf16_thresholds()[floor - _MIN_EXPONENT + 1])
     else:
-        first, last = log2f_thresholds()
+        _, last = log2f_thresholds()
         index = floor - _MIN_EXPONENT
-        if rule.step is ScaleStep.LOG2F_FLOOR:
-            e = floor + (value >= first[index + 1])
-        elif rule.step is ScaleStep.LOG2F_CEIL:
+        if rule.step is ScaleStep.LOG2F_CEIL:
             e = floor + (value > last[index])
         else:
             e = floor + _log2f_rounds_up(value, fraction, floor)

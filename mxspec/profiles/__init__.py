@@ -14,6 +14,7 @@ from mxspec.profiles.schema import (
     Arithmetic,
     ElementRule,
     ErrorNorm,
+    ErrorOrder,
     Evidence,
     Kind,
     LowEnd,
@@ -30,6 +31,7 @@ __all__ = [
     "Arithmetic",
     "ElementRule",
     "ErrorNorm",
+    "ErrorOrder",
     "Evidence",
     "Kind",
     "LowEnd",
@@ -45,7 +47,26 @@ __all__ = [
 ]
 
 #: One module for each stack; each holds a tuple PROFILES.
-_MODULES: tuple[str, ...] = ("normative",)
+_MODULES: tuple[str, ...] = (
+    "normative",
+    "auto_round",
+    "aws",
+    "compressed_tensors",
+    "cudnn",
+    "flashinfer",
+    "fouroversix",
+    "gfloat",
+    "ggml",
+    "gguf",
+    "lightx2v",
+    "microxcaling",
+    "mlx",
+    "modelopt",
+    "quark",
+    "torchao",
+    "transformer_engine",
+    "vllm",
+)
 
 _profiles: dict[str, Profile] = {}
 

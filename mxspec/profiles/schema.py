@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mxspec.expressions import Expr, Leaf, leaves
+from mxspec.expressions import ZERO, Domain, Expr, Leaf, leaves
 from mxspec.rounding import NanPolicy, Overflow, Rounding, ZeroPolicy
 
 
@@ -38,6 +38,8 @@ class ScaleStep(StrEnum):
     HALF_UP = "half-up"
     #: e8m0: floor of log2 rounded to float32, as log2f computes it: one too high just below some powers of two.
     LOG2F_FLOOR = "log2f-floor"
+    #: e8m0: floor of log2 rounded to float32 and then to bfloat16, as torch.log2 of a bfloat16 tensor gives it.
+    LOG2BF16_FLOOR = "log2bf16-floor"
     #: e8m0: ceil of log2 rounded to float32: one too low just above some powers of two.
     LOG2F_CEIL = "log2f-ceil"
     #: e8m0: log2 rounded to float32, then to the nearest integer, ties to even.
@@ -87,8 +89,11 @@ class ElementRule:
     """How a scaled element becomes its code."""
 
     rounding: Rounding = Rounding.RNE
-    #: A whole number of half steps is added in float32 before a floor: floor(x + 0.5) rounds twice just below ties.
+    #: The nearest step is floor(steps + 0.5) with the sum in float32, which rounds twice just below half a step;
+    #: with `rne` an exact tie that came out odd is taken back by one, with `rna` it stays.
     add_half_floor_f32: bool = False
+    #: The domain of that sum, where it is not float32 (a framework that computes in the input's bfloat16).
+    half_floor_domain: Domain = Domain.F32
     overflow: Overflow = Overflow.SATURATE
     #: Codes of NaN lanes where the format has no NaN, and where it has one.
     nan: NanPolicy = NanPolicy.MAX_POSITIVE
@@ -100,6 +105,17 @@ class ElementRule:
     invalid_sign: int = 0
     #: If not None, the code of every lane of a block whose scale is NaN; None: what the arithmetic gives.
     under_nan_scale: int | None = None
+    #: If not None, codes are found by search: this expression of q (a candidate's value), x, sf and scaled is the
+    #: candidate's error; codes are tried upward from 0, and one replaces the best so far only if its error compares
+    #: less (NaN never does). Rounding, overflow and the policies for NaN and zero then do not matter.
+    error: Expr | None = None
+    #: The rounded value has no upper bound, and its code is built from the fields of its bfloat16: sign bit << 3 | (exponent
+    #: field - 126) << 1 | first mantissa bit, ORed and cut to eight bits (NaN and Inf: 0B). Codes are packed two per byte
+    #: by OR, first lane low: bits beyond four fall into the next lane. Above 4 the step between values is 2. e2m1 only.
+    unbounded_fields: bool = False
+    #: The step between values is that of the binade floor(log2 |x|) with log2 rounded to float32, not of x's own:
+    #: just below a power of two it is the next binade's. Shows only when rounding toward zero.
+    binade_log2f: bool = False
 
 
 class AmaxNan(StrEnum):
@@ -149,20 +165,34 @@ class ErrorNorm(StrEnum):
 
     SQUARED = "squared"
     ABSOLUTE = "absolute"
+    #: The largest error of a lane instead of a sum; NaN if one is NaN.
+    MAXIMUM = "maximum"
+
+
+class ErrorOrder(StrEnum):
+    """In which order float32 adds the lanes' errors."""
+
+    #: Lanes 0 to k - 1.
+    LANES = "lanes"
+    #: Lane i and lane i + k/2 first, then those k/2 sums in order (torch.sum on x86-64, rows of 16 in bfloat16).
+    HALVES = "halves"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """Four-over-Six: a second scale is tried and kept if its error is strictly smaller.
 
-    Both candidates are quantized and dequantized; errors are summed over lanes 0 to k - 1 in that order in float32.
+    Both candidates are quantized and dequantized, and their lanes' errors are summed in float32.
     """
 
     #: The second candidate's scale rule.
     scale: ScaleRule
     norm: ErrorNorm
-    #: The error of one lane, from `x` and `y` (the dequantized lane).
+    #: The error of one lane, from `x`, `y` (the dequantized lane), `q` and `sf` (what it was dequantized from).
     error: Expr
+    order: ErrorOrder = ErrorOrder.LANES
+    #: Where the total is rounded once more before it is compared.
+    total: Domain = Domain.F32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +206,9 @@ class Arithmetic:
     dequantize: Expr
     element: ElementRule = field(default_factory=ElementRule)
     alternative: Alternative | None = None
+    #: If not None, what replaces each element before anything else is done (and before `amax` is taken), from `x` and the
+    #: tensor scale: the stack divides the whole tensor first.
+    normalize: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +238,15 @@ class Profile:
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
     #: Open points: inputs on which the stack's result is not pinned.
     unspecified: tuple[str, ...] = ()
+    #: False: codes under a NaN scale, and the sign bit of a NaN ue4m3 byte, depend on NaN payloads or on the
+    #: machine's instruction set; comparisons pass over them (all of them decode to NaN).
+    pins_nan_blocks: bool = True
+    #: False: where arithmetic makes a NaN of the scale's value and the stack stores a number for it, bit 7 of the ue4m3
+    #: byte, which is no part of the format, is the machine's NaN sign; comparisons pass over that bit.
+    pins_scale_sign: bool = True
+    #: False: the scale byte of a block that holds a NaN depends on where the block lies in the tensor (SIMD body or scalar
+    #: tail of an array library's loop); the profile gives the body's, and comparisons pass over such blocks.
+    pins_nan_inputs: bool = True
 
     def __post_init__(self) -> None:
         for name, level in (("one_level", self.one_level), ("two_level", self.two_level)):
@@ -216,6 +258,7 @@ class Profile:
                     raise ValueError(f"profile {self.id}: two_level needs a tensor rule")
                 bound |= {TENSOR_LEAF[self.tensor.native], *(leaf.name for leaf, _ in self.tensor.derived)}
             for stage, expr, allowed in (
+                ("normalize", level.normalize or ZERO, bound - {"amax", "q", "sf"}),
                 ("scale", level.scale.value, bound - {"x", "q", "sf"}),
                 ("scaled", level.scaled, bound - {"q"}),
                 ("dequantize", level.dequantize, bound - {"x", "amax"}),
@@ -226,6 +269,11 @@ class Profile:
                         f"profile {self.id}, {name}, {stage}: {', '.join(sorted(unbound))} is not known there; "
                         f"known are {', '.join(sorted(allowed))}"
                     )
+            error = level.element.error
+            if error is not None and (unbound := leaves(error) - bound - {"scaled"}):
+                raise ValueError(
+                    f"profile {self.id}, {name}, element error: {', '.join(sorted(unbound))} is not known there"
+                )
 
     @property
     def provisional(self) -> bool:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from auto_round.data_type import nvfp
+from auto_round.experimental.qmodules.nvfp4 import NVFP4QuantLinear
 from auto_round.export.export_to_autoround.qlinear_fp import QuantLinear
+from auto_round.schemes import QuantizationScheme
 from auto_round.utils import model_free_utils
 from mxspec_conformance.known import auto_round_py
 
@@ -20,6 +23,11 @@ VERSION = auto_round_py.VERSION
 FORMATS = ["mxfp4", "mxfp8_e4m3", "nvfp4"]
 DTYPES = ["float32", "float16", "bfloat16"]
 TENSOR_SCALE = "encode"
+PROFILES = {
+    "mxfp4": "auto-round-0.16/mxfp4/export",
+    "mxfp8_e4m3": "auto-round-0.16/mxfp8_e4m3/export",
+    "nvfp4": "auto-round-0.16/nvfp4/export",
+}
 
 _LAYER = "layer"
 
@@ -53,5 +61,23 @@ def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, 
     return out[f"{_LAYER}.weight"].view(torch.uint8).numpy(), stored
 
 
-dequantize = auto_round_py.dequantize
+def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
+    """Float32 values [rows, k], by the library's checkpoint dequantizers."""
+    data = torch.from_numpy(np.ascontiguousarray(codes))
+    stored = torch.from_numpy(np.ascontiguousarray(scales))
+    rows, k = data.shape
+    if fmt == "mxfp8_e4m3":
+        values = model_free_utils.dequant_mx_fp8(data.view(torch.float8_e4m3fn), stored, 32, torch.float32)
+        return values.numpy()
+    packed = (data[:, 0::2] | (data[:, 1::2] << 4)).contiguous()
+    if fmt == "mxfp4":
+        return model_free_utils.dequant_mxfp4(packed, stored, "fp4_e2m1", 32, torch.float32).numpy()
+    if tensor_scale is None:
+        raise NotImplementedError("auto-round's NVFP4 layers have a tensor scale")
+    config = QuantizationScheme(bits=4, group_size=16, act_bits=4, act_group_size=16, data_type="nv_fp")
+    layer = NVFP4QuantLinear(k, rows, config, weight=packed, weight_scale=stored.view(torch.float8_e4m3fn))
+    layer.weight_global_scale = torch.tensor([tensor_scale], dtype=torch.float32)
+    return layer.dequant_weight_online().numpy()
+
+
 tensor_scale = auto_round_py.tensor_scale

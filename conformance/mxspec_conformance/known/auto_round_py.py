@@ -16,15 +16,13 @@ import ml_dtypes
 import numpy as np
 import torch
 from auto_round.data_type import mxfp, nvfp
-from auto_round.experimental.qmodules.nvfp4 import NVFP4QuantLinear
-from auto_round.schemes import QuantizationScheme
-from auto_round.utils import model_free_utils
 
 NAME = "auto-round"
 VERSION = version("auto-round")
 FORMATS = ["mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4"]
 DTYPES = ["float32", "float16", "bfloat16"]
 TENSOR_SCALE = "encode"
+PROFILES = {**dict.fromkeys(FORMATS[:-1], "auto-round-0.16/mx/fake"), "nvfp4": "auto-round-0.16/nvfp4/fake"}
 
 _DATA_TYPES: dict[str, tuple[str, int]] = {
     "mxfp4": ("mx_fp4", 4),
@@ -73,7 +71,7 @@ def _record(module: Any, function: str) -> Iterator[list[torch.Tensor]]:
 
 
 def _codes(values: Any, fmt: str) -> Any:
-    """Codes of element values that lie on the grid; NaN, which occurs in whole blocks only, gets code 00."""
+    """Codes of element values that lie on the grid; NaN, nearly always in whole blocks, gets code 00."""
     nan = np.isnan(values)
     clean = np.where(nan, np.float32(0), values)
     if fmt == "mxint8":
@@ -106,27 +104,6 @@ def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, 
     biased = exponent.float().numpy() + 127
     stored = np.where(np.isnan(biased), 255, np.nan_to_num(biased)).astype(np.uint8)
     return _codes(seen[0].numpy(), fmt).reshape(data.shape), stored.reshape(rows, -1)
-
-
-def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
-    """Float32 values [rows, k], by the library's checkpoint dequantizers (MXFP4, MXFP8 E4M3, NVFP4)."""
-    data = torch.from_numpy(np.ascontiguousarray(codes))
-    stored = torch.from_numpy(np.ascontiguousarray(scales))
-    rows, k = data.shape
-    if fmt == "mxfp8_e4m3":
-        values = model_free_utils.dequant_mx_fp8(data.view(torch.float8_e4m3fn), stored, 32, torch.float32)
-        return values.numpy()
-    if fmt not in ("mxfp4", "nvfp4"):
-        raise NotImplementedError(f"auto-round has no dequantizer for {fmt}")
-    packed = (data[:, 0::2] | (data[:, 1::2] << 4)).contiguous()
-    if fmt == "mxfp4":
-        return model_free_utils.dequant_mxfp4(packed, stored, "fp4_e2m1", 32, torch.float32).numpy()
-    if tensor_scale is None:
-        raise NotImplementedError("auto-round's NVFP4 layers have a tensor scale")
-    config = QuantizationScheme(bits=4, group_size=16, act_bits=4, act_group_size=16, data_type="nv_fp")
-    layer = NVFP4QuantLinear(k, rows, config, weight=packed, weight_scale=stored.view(torch.float8_e4m3fn))
-    layer.weight_global_scale = torch.tensor([tensor_scale], dtype=torch.float32)
-    return layer.dequant_weight_online().numpy()
 
 
 def tensor_scale(x: Any, fmt: str) -> float:

@@ -1,9 +1,10 @@
 """compressed-tensors on the CPU as a target: its dynamic scales, then its compressors; its `dequantize`.
 
-Scales come from `compute_dynamic_scales_and_zp` under the library's preset scheme of each format, the bytes from
-that scheme's compressor. Its tensor scale is of the encode kind (about 2688 / amax); without one the block scale is
-amax / 6 alone. MXFP8 compression is given the zero points that the library itself returns, as its modules do.
-`dequantize` unpacks to float32 and calls the library's `dequantize`; its `decompress` would return bfloat16.
+Scales come from `compute_dynamic_scales_and_zp` under the library's preset scheme of each format, the bytes
+from that scheme's compressor. Its tensor scale is of the encode kind (about 2688 / amax); without one the
+block scale is amax / 6 alone. MXFP8 compression is given the zero points that the library itself returns, as
+its modules do. `dequantize` unpacks to float32 and calls the library's `dequantize`; `decompress` would
+return bfloat16.
 """
 
 from importlib.metadata import version
@@ -27,6 +28,8 @@ VERSION = version("compressed-tensors")
 FORMATS = ["mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "nvfp4"]
 DTYPES = ["float32", "float16", "bfloat16"]
 TENSOR_SCALE = "encode"
+PROFILES = {fmt: f"compressed-tensors-0.20/{fmt}/eager" for fmt in FORMATS}
+PROFILES_ONE_LEVEL = {"nvfp4": "compressed-tensors-0.20/nvfp4/eager"}
 
 _COMPRESSORS: dict[str, Any] = {
     "mxfp4": MXFP4PackedCompressor,

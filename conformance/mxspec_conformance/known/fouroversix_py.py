@@ -21,6 +21,7 @@ VERSION = version("fouroversix")
 FORMATS = ["mxfp4", "nvfp4"]
 DTYPES = ["bfloat16"]
 TENSOR_SCALE = "decode"
+PROFILES = {"mxfp4": "fouroversix-0.1/mxfp4", "nvfp4": "fouroversix-0.1/nvfp4/mse"}
 
 _ROWS, _SCALES = 128, 4
 
@@ -82,11 +83,20 @@ def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = N
     return values.numpy()
 
 
-def tensor_scale(x: Any, fmt: str) -> float:
-    """The library's norm constant of a whole tensor under its Four-over-Six rules."""
-    if fmt != "nvfp4":
-        raise NotImplementedError("fouroversix has a tensor scale for nvfp4 only")
-    return float(reference.get_nvfp4_tensor_scale(_tensor(x), enable_four_over_six=True).item())
+def norm_constant(rule: str) -> Callable[[Any, str], float]:
+    """The target's `tensor_scale`: the library's norm constant of a whole tensor under one of its rules."""
+
+    def tensor_scale(x: Any, fmt: str) -> float:
+        """The library's norm constant of a whole tensor."""
+        if fmt != "nvfp4":
+            raise NotImplementedError("fouroversix has a tensor scale for nvfp4 only")
+        four_over_six = rule != "always_6"
+        return float(reference.get_nvfp4_tensor_scale(_tensor(x), enable_four_over_six=four_over_six).item())
+
+    return tensor_scale
+
+
+tensor_scale = norm_constant("mse")
 
 
 def pack(codes: Any, layout: str) -> Any:

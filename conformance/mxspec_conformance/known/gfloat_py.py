@@ -33,7 +33,7 @@ from gfloat.formats import (
 
 NAME = "gfloat"
 VERSION = version("gfloat")
-DTYPES = ["float32", "float16"]
+DTYPES = ["float32"]
 SR_BITS = 32
 
 _BLOCKS = {
@@ -45,6 +45,7 @@ _BLOCKS = {
     "mxint8": format_info_mxint8,
 }
 FORMATS = list(_BLOCKS)
+PROFILES = {fmt: "gfloat-0.5/mxfp8" if fmt.startswith("mxfp8") else "gfloat-0.5/mx" for fmt in FORMATS}
 
 _ELEMENTS = {
     "e2m1": format_info_ocp_e2m1,
@@ -102,6 +103,8 @@ def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = N
 def encode(x: Any, element: str, rounding: str = "rne") -> Any:
     """Code of each value; out-of-range values saturate."""
     info = _format(element)
+    if rounding not in _MODES:
+        raise NotImplementedError(f"gfloat has no rounding {rounding}")
     return encode_ndarray(info, round_ndarray(info, x, _MODES[rounding], sat=True)).astype(np.uint8)
 
 

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 from gguf import GGMLQuantizationType
-from gguf.quants import NVFP4, dequantize as gguf_dequantize, quantize as gguf_quantize
+from gguf.quants import NVFP4
+from gguf.quants import dequantize as gguf_dequantize
+from gguf.quants import quantize as gguf_quantize
 
 NAME = "gguf"
 VERSION = version("gguf")
 FORMATS = ["mxfp4", "nvfp4"]
 DTYPES = ["float32", "float16", "bfloat16"]
+PROFILES = {"mxfp4": "gguf-0.19/mxfp4"}
 
 _TYPES = {"mxfp4": GGMLQuantizationType.MXFP4, "nvfp4": GGMLQuantizationType.NVFP4}
 _NVFP4_SUPERBLOCK = 4  # NVFP4 blocks of 16 are stored four at a time
@@ -26,8 +29,10 @@ def _refuse_tensor_scale(tensor_scale: float | None) -> None:
 
 
 def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
-    """Codes [rows, k] and scale bytes [rows, k/32]; for NVFP4 gguf itself raises NotImplementedError."""
+    """Codes [rows, k] and scale bytes [rows, k/32]."""
     _refuse_tensor_scale(tensor_scale)
+    if fmt != "mxfp4":
+        raise NotImplementedError(f"gguf has no quantizer for {fmt}")
     rows = x.shape[0]
     data = gguf_quantize(x, _TYPES[fmt]).reshape(rows, -1, 17)
     packed = data[..., 1:]

@@ -1,8 +1,9 @@
 """microsoft/microxcaling (`import mx` must work: put the checkout on the path) behind the target interface.
 
-The library returns dequantized values only. The shared exponent and the element values it computed on the way are read
-from the running `_quantize_mx` itself and written as bytes by exact look-up; nothing is computed here. A block that the
-library turns into NaN (its shared exponent is NaN) is scale FF with codes 00. An element value without a code raises.
+The library returns dequantized values only. The shared exponent and the element values it computed on the
+way are read from the running `_quantize_mx` itself and written as bytes by exact look-up; nothing is computed
+here. A block that the library turns into NaN (its shared exponent is NaN) is scale FF with codes 00. An
+element value without a code raises.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ from mx import mx_ops
 
 NAME = "microxcaling"
 VERSION = "7bc4195"
-FORMATS = ["mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8"]
+FLOAT_FORMATS = ["mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2"]
+FORMATS = [*FLOAT_FORMATS, "mxint8"]
 DTYPES = ["float32", "bfloat16", "float16"]
+PROFILES = {
+    **dict.fromkeys(FLOAT_FORMATS, "microxcaling-7bc4195/mxfp/nearest"),
+    "mxint8": "microxcaling-7bc4195/mxint8/nearest",
+}
 BLOCK = 32
 SCALE_BITS = 8
 
@@ -88,7 +94,7 @@ def _codes(values: Any, fmt: str) -> Any:
 
 
 def quantize(x: Any, fmt: str, tensor_scale: float | None = None, rounding: str = "rna") -> tuple[Any, Any]:
-    """float32, bfloat16 or float16 [rows, k] to codes and scale bytes; `rounding` rna is the library's default."""
+    """float32, bfloat16 or float16 [rows, k] to codes and scale bytes; rna is the library's default."""
     _, elements, exponents = run(x, fmt, rounding)
     rows, k = elements.shape[0], elements.shape[1] * elements.shape[2]
     values = elements.to(torch.float32).numpy()

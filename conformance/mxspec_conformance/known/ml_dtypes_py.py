@@ -9,6 +9,7 @@ import numpy as np
 NAME = "ml_dtypes"
 VERSION = version("ml_dtypes")
 FORMATS: list[str] = []
+ELEMENTS = ["e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "e8m0"]
 DTYPES = ["float32", "float16", "bfloat16"]
 
 _TYPES: dict[str, Any] = {

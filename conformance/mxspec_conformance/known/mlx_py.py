@@ -1,8 +1,8 @@
 """MLX on its default device as a target: `mx.quantize`, `mx.dequantize`, `mx.to_fp8`, `mx.from_fp8`.
 
 MLX packs codes in little-endian uint32 words, the first element in the low bits. Its NVFP4 `global_scale` is
-the largest magnitude of the tensor. `mx.quantize` and `mx.dequantize` raise for an array with an odd number of
-NVFP4 blocks: one row of zeros is added here, and taken away again.
+the largest magnitude of the tensor. `mx.quantize` and `mx.dequantize` raise for an odd number of NVFP4
+blocks: one row of zeros is added here, and taken away again.
 """
 
 from importlib.metadata import version
@@ -16,6 +16,12 @@ VERSION = version("mlx")
 FORMATS = ["mxfp4", "mxfp8_e4m3", "nvfp4"]
 DTYPES = ["float32", "float16", "bfloat16"]
 TENSOR_SCALE = "amax"
+PROFILES = {
+    "mxfp4": "mlx-0.32/mxfp4/cpu",
+    "mxfp8_e4m3": "mlx-0.32/mxfp8_e4m3/cpu",
+    "nvfp4": "mlx-0.32/nvfp4/cpu",
+}
+PROFILES_ONE_LEVEL = {"nvfp4": "mlx-0.32/nvfp4/cpu"}
 
 _MODES = {"mxfp4": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
 
@@ -41,7 +47,7 @@ def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, 
     scale = _global_scale(tensor_scale)
     rows = x.shape[0]
     data = _pad_odd(x, x.size // 16) if fmt == "nvfp4" else x
-    words, scales = mx.quantize(_to_mlx(data), mode=_MODES[fmt], global_scale=scale)
+    words, scales = mx.quantize(_to_mlx(data), mode=_MODES[fmt], global_scale=scale)[:2]
     codes = np.array(words)[:rows].view(np.uint8)
     if fmt != "mxfp8_e4m3":
         codes = np.stack([codes & 0x0F, codes >> 4], axis=-1)

@@ -16,6 +16,11 @@ VERSION = version("nvidia-modelopt")
 FORMATS = ["mxfp4", "mxfp8_e4m3", "nvfp4"]
 DTYPES = ["float32", "float16", "bfloat16"]
 TENSOR_SCALE = "decode"
+PROFILES = {
+    "mxfp4": "modelopt-0.47/mxfp4",
+    "mxfp8_e4m3": "modelopt-0.47/mxfp8_e4m3",
+    "nvfp4": "modelopt-0.47/nvfp4/dynamic",
+}
 
 
 def to_torch(x: Any) -> torch.Tensor:

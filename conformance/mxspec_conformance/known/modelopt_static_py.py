@@ -1,7 +1,7 @@
 """NVIDIA ModelOpt's static NVFP4 path on the CPU as a target: block maxima held by a calibrated quantizer.
 
-The quantizer holds the largest magnitude of each block (`reduce_block_amax`) and of the tensor (`global_amax`, the
-amax kind of tensor scale); scales and codes are those of the weight export.
+The quantizer holds the largest magnitude of each block (`reduce_block_amax`) and of the tensor
+(`global_amax`, the amax kind of tensor scale); scales and codes are those of the weight export.
 """
 
 from typing import Any
@@ -11,6 +11,7 @@ from modelopt.torch.quantization.config import QuantizerAttributeConfig
 from modelopt.torch.quantization.nn import NVFP4StaticQuantizer, TensorQuantizer
 from modelopt.torch.quantization.qtensor import NVFP4QTensor
 from modelopt.torch.quantization.utils import reduce_amax, reduce_block_amax
+
 from mxspec_conformance.known import modelopt_py
 
 NAME = "modelopt-static"
@@ -18,6 +19,7 @@ VERSION = modelopt_py.VERSION
 FORMATS = ["nvfp4"]
 DTYPES = modelopt_py.DTYPES
 TENSOR_SCALE = "amax"
+PROFILES = {"nvfp4": "modelopt-0.47/nvfp4/static"}
 
 _CONFIG: dict[Any, Any] = {-1: 16, "type": "static", "scale_bits": (4, 3)}
 

@@ -5,6 +5,7 @@ from mxspec_conformance.known import quark_py
 NAME, VERSION = "quark-even", quark_py.VERSION
 FORMATS = ["mxfp4"]
 DTYPES = ["float32", "float16", "bfloat16"]
+PROFILES = {"mxfp4": "quark-0.13/mxfp4/even"}
 
 quantize = quark_py.quantizer("EVEN")
 dequantize = quark_py.dequantize

@@ -21,6 +21,7 @@ from quark.torch.utils.pack import Pack_fp4, Pack_fp6
 NAME, VERSION = "quark-fake", quark_py.VERSION
 FORMATS = ["mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2"]
 DTYPES = ["float32", "float16", "bfloat16"]
+PROFILES = {fmt: f"quark-0.13/{fmt}/fake-even" for fmt in FORMATS}
 
 _ELEMENTS = {
     "mxfp4": "fp4",

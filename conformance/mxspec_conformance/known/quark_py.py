@@ -22,6 +22,11 @@ NAME = "quark"
 VERSION = version("amd-quark")
 FORMATS = ["mxfp4", "mxfp8_e4m3", "mxfp8_e5m2"]
 DTYPES = ["float32", "float16", "bfloat16"]
+PROFILES = {
+    "mxfp4": "quark-0.13/mxfp4/round-up",
+    "mxfp8_e4m3": "quark-0.13/mxfp8/round-up",
+    "mxfp8_e5m2": "quark-0.13/mxfp8/round-up",
+}
 
 _TYPES: dict[str, Any] = {
     "mxfp4": torch.uint8,

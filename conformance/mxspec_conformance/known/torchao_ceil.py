@@ -5,6 +5,7 @@ from mxspec_conformance.known import torchao_py
 NAME, VERSION = "torchao-ceil", torchao_py.VERSION
 FORMATS = [*torchao_py.MX_FORMATS]
 DTYPES = ["float32", "bfloat16"]
+PROFILES = dict.fromkeys(torchao_py.MX_FORMATS, "torchao-0.18/mx/ceil/eager")
 
 quantize = torchao_py.quantizer("ceil")
 dequantize = torchao_py.dequantize

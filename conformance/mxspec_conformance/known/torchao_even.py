@@ -1,10 +1,11 @@
-"""torchao, scale rule EVEN: the exponent of amax after rounding its significand half up to the element's, minus emax."""
+"""torchao, scale rule EVEN: amax is rounded half up to the element's precision, then its exponent taken."""
 
 from mxspec_conformance.known import torchao_py
 
 NAME, VERSION = "torchao-even", torchao_py.VERSION
 FORMATS = [*torchao_py.MX_FORMATS]
 DTYPES = ["float32", "bfloat16"]
+PROFILES = dict.fromkeys(torchao_py.MX_FORMATS, "torchao-0.18/mx/even/eager")
 
 quantize = torchao_py.quantizer("even")
 dequantize = torchao_py.dequantize

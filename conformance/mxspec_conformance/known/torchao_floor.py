@@ -5,6 +5,11 @@ from mxspec_conformance.known import torchao_py
 NAME, VERSION = "torchao-floor", torchao_py.VERSION
 FORMATS = [*torchao_py.MX_FORMATS, "nvfp4"]
 DTYPES = ["float32", "bfloat16"]
+PROFILES = {
+    **dict.fromkeys(torchao_py.MX_FORMATS, "torchao-0.18/mx/floor/eager"),
+    "nvfp4": "torchao-0.18/nvfp4/eager",
+}
+PROFILES_ONE_LEVEL = {"nvfp4": "torchao-0.18/nvfp4/eager"}
 TENSOR_SCALE = "decode"
 
 quantize = torchao_py.quantizer("floor")

@@ -1,9 +1,9 @@
 """torchao's MX and NVFP4 quantizers (eager) behind the target interface.
 
-One module per scale rule (`torchao_floor`, `torchao_ceil`, `torchao_even`, `torchao_rceil`) takes its functions from
-here. The library's own functions do all arithmetic; this file converts arrays, unpacks nibbles with the library's
-unpacker and chooses the element type. Arrays may be numpy (bfloat16 as `ml_dtypes.bfloat16`) or torch tensors; results
-are numpy arrays.
+One module per scale rule (`torchao_floor`, `torchao_ceil`, `torchao_even`, `torchao_rceil`) takes its
+functions from here. The library's own functions do all arithmetic; this file converts arrays, unpacks nibbles
+with the library's unpacker and chooses the element type. Arrays may be numpy (bfloat16 from ml_dtypes) or
+torch tensors; results are numpy arrays.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _tensor(x: Any) -> torch.Tensor:
 
 
 def _bytes(x: torch.Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return x.contiguous().view(torch.uint8).numpy()
+    codes: np.ndarray[Any, np.dtype[np.uint8]] = x.contiguous().view(torch.uint8).numpy()
+    return codes
 
 
 def quantizer(mode: str) -> Callable[..., tuple[Any, Any]]:
@@ -111,7 +112,7 @@ def decode(codes: Any, element: str) -> Any:
 
 
 def tensor_scale(x: Any, fmt: str) -> float:
-    """The NVFP4 tensor scale (decode kind) from the tensor's amax, as the library's dynamic path computes it."""
+    """The NVFP4 tensor scale (decode kind) of a tensor, as the library's dynamic path computes it."""
     if fmt != "nvfp4":
         raise NotImplementedError(f"{fmt} has no tensor scale")
     return float(nvfp4_tensor.per_tensor_amax_to_scale(torch.max(torch.abs(_tensor(x)))))

@@ -5,6 +5,13 @@ from mxspec_conformance.known import torchao_py
 NAME, VERSION = "torchao-rceil", torchao_py.VERSION
 FORMATS = [*torchao_py.MX_FORMATS]
 DTYPES = ["float32", "bfloat16"]
+PROFILES = {
+    "mxfp4": "torchao-0.18/mxfp4/rceil/eager",
+    "mxfp6_e2m3": "torchao-0.18/mxfp6_e2m3/rceil/eager",
+    "mxfp6_e3m2": "torchao-0.18/mxfp6_e3m2/rceil/eager",
+    "mxfp8_e4m3": "torchao-0.18/mxfp8/rceil/eager",
+    "mxfp8_e5m2": "torchao-0.18/mxfp8/rceil/eager",
+}
 
 quantize = torchao_py.quantizer("rceil")
 dequantize = torchao_py.dequantize

@@ -1,0 +1,230 @@
+"""`check`: judge a target and report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import mxspec
+from mxspec.formats import BLOCKS, get_block
+from mxspec.profiles.schema import Kind, Profile
+from mxspec_conformance import behaviour as leaf
+from mxspec_conformance import judge_dequantize, judge_quantize, judge_scalars, judge_scale
+from mxspec_conformance.executors import Executor, open_target
+from mxspec_conformance.failures import first_failure
+from mxspec_conformance.judge_quantize import Observed
+from mxspec_conformance.observe import Trouble
+from mxspec_conformance.results import Failure, FormatResult, Report, describe_environment
+from mxspec_conformance.tally import Ledger, Tally, common_profile, judge_tally
+from mxspec_vectors.files import vector_digest
+
+Progress = Callable[[str], None]
+
+
+def check(
+    target: Any,
+    *,
+    profile: str | None = None,
+    formats: Sequence[str] | None = None,
+    only: str | None = None,
+    in_process: bool = False,
+    timeout: float = 60.0,
+    progress: Progress = lambda _: None,
+) -> Report:
+    """Judge a target: a file, a module, a known library's name (each run in a child process), or an object (run here).
+
+    profile: judge against this one; by default against the nearest normative one.
+    formats: block formats to judge; by default those that the target lists.
+    only: a glob that requirement ids must match.
+    timeout: seconds that one call may take in a child process.
+
+    Raises TargetError where the target does not load, ValueError for unknown profiles and formats.
+    """
+    started = time.monotonic()
+    executor = open_target(target, in_process=in_process, timeout=timeout)
+    try:
+        report = Report(
+            target={
+                "name": executor.capabilities.name,
+                "version": executor.capabilities.version,
+                "road": executor.road,
+                "capabilities": executor.capabilities.as_dict(),
+            },
+            vectors=vector_digest(),
+            environment=describe_environment(),
+        )
+        chosen = _choose_formats(executor, formats, profile)
+        for fmt in chosen:
+            progress(fmt)
+            _check_format(executor, fmt, profile, report, only)
+        if profile is None or not chosen:
+            _check_scalars(executor, formats, report, progress, only)
+        if only is not None:
+            report.requirements = [r for r in report.requirements if fnmatchcase(r.id, only)]
+    finally:
+        executor.close()
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _choose_formats(executor: Executor, formats: Sequence[str] | None, profile: str | None) -> list[str]:
+    offered = executor.capabilities.formats
+    for name in formats or ():
+        get_block(name)
+    chosen = [f for f in BLOCKS if f in offered and (formats is None or f in formats)]
+    if profile is not None:
+        known = {p.id: p for p in mxspec.list_profiles()}
+        if profile not in known:
+            raise ValueError(f"unknown profile {profile!r}; known are {', '.join(known)}")
+        chosen = [f for f in chosen if f in known[profile].formats]
+        if not chosen:
+            raise ValueError(
+                f"profile {profile} covers {', '.join(known[profile].formats)}; the target offers {', '.join(offered)}"
+            )
+    return chosen
+
+
+def _rank(fmt: str, identical: Sequence[str]) -> Callable[[str], tuple[int, ...]]:
+    """Among profiles that explain equally much: one that agrees everywhere first, then registration order."""
+    order = {p.id: i for i, p in enumerate(mxspec.list_profiles(fmt))}
+    return lambda name: (name not in identical, order.get(name, len(order)))
+
+
+def _check_format(executor: Executor, fmt: str, profile: str | None, report: Report, only: str | None) -> None:
+    block = get_block(fmt)
+    profiles = mxspec.list_profiles(fmt)
+    normative = [p for p in profiles if p.kind is Kind.NORMATIVE]
+    capabilities = executor.capabilities
+    seen: list[Observed] = []
+    troubles: list[tuple[Any, str, Trouble]] = []
+    scales: list[Any] = []
+    tables: list[Any] = []
+    if capabilities.has("quantize"):
+        for item in judge_quantize.observe(executor, fmt, judge_quantize.load_cases(fmt)):
+            if isinstance(item, Observed):
+                seen.append(item)
+            else:
+                troubles.append(item)
+        scales = judge_scale.observe_scales(executor, fmt, judge_scale.load_scale_cases(fmt))
+    if capabilities.has("dequantize"):
+        tables = judge_dequantize.observe_tables(executor, fmt)
+    counted = {p.id: 0 for p in normative}
+    if seen:
+        lost = sum(t.kind != "unsupported" for _, _, t in troubles)
+        counted = judge_quantize.distances(seen, lost, block, normative)
+        for p in normative:
+            counted[p.id] += judge_scale.count_wrong_scales(scales, p.id)
+    elif tables:
+        counted = {p.id: judge_dequantize.count_wrong_values(tables, block, p) for p in normative}
+    judged = mxspec.get_profile(profile, fmt) if profile else min(normative, key=lambda p: counted[p.id])
+    distance = counted.get(judged.id)
+    if distance is None:
+        distance = judge_quantize.distances(seen, 0, block, [judged])[judged.id] + judge_scale.count_wrong_scales(scales, judged.id)
+
+    ledgers = _judge(block, judged, profiles, seen, troubles, scales, tables)
+    if capabilities.has("tensor_scale") and block.has_tensor_scale:
+        ledger = Ledger("tensor_scale", fmt)
+        judge_scalars.judge_tensor_scale(executor, fmt, judged, ledger)
+        ledgers.append(ledger)
+    tallies = [t for ledger in ledgers for t in ledger.tallies.values() if only is None or fnmatchcase(t.id, only)]
+    identical = _identical(seen, scales, tables, block, profiles)
+    deviation = common_profile(tallies, _rank(fmt, identical))
+
+    def first(tally: Tally) -> Failure | None:
+        return first_failure(executor, seen, block, judged, tally) if tally.operation == "quantize" else None
+
+    requirements = [judge_tally(t, deviation, first) for t in tallies]
+    result = FormatResult(
+        format=fmt,
+        judged_against=judged.id,
+        chosen="asked" if profile else "nearest",
+        provisional=judged.provisional,
+        distance=distance,
+        cases=len(seen) + len(troubles) + sum(len(c.amax) for c, _ in scales),
+        distances=counted,
+        identical_to=identical,
+    )
+    if seen:
+        result.behaviour = {"scale": leaf.name_scale_rule(scales, block)[0]}
+        result.behaviour |= leaf.describe_elements(seen, block, judged)
+        result.behaviour |= leaf.describe_special(seen, troubles, block)
+        result.deviations = leaf.list_deviations(result.behaviour, block, judged)
+    report.formats.append(result)
+    report.requirements += requirements
+
+
+def _judge(
+    block: mxspec.BlockFormat, judged: Profile, profiles: Sequence[Profile], seen: Sequence[Observed],
+    troubles: Sequence[tuple[Any, str, Trouble]], scales: Sequence[Any], tables: Sequence[Any],
+) -> list[Ledger]:  # fmt: skip
+    ledgers = []
+    if seen or troubles:
+        ledger = Ledger("quantize", block.name)
+        for case, dtype, trouble in troubles:
+            if judged.id in case.answers:
+                ledger.trouble(case.topic, f"{case.id}@{dtype}", trouble)
+        for item in seen:
+            judge_quantize.judge_observed(item, block, judged, ledger)
+        ledgers.append(ledger)
+    if scales:
+        ledger = Ledger("scale", block.name)
+        judge_scale.judge_scales(scales, block, judged.id, ledger)
+        ledgers.append(ledger)
+    if tables:
+        ledger = Ledger("dequantize", block.name)
+        judge_dequantize.judge_tables(tables, block, judged, ledger, profiles)
+        ledgers.append(ledger)
+    return ledgers
+
+
+def _identical(
+    seen: Sequence[Observed], scales: Sequence[Any], tables: Sequence[Any], block: mxspec.BlockFormat,
+    profiles: Sequence[Profile],
+) -> list[str]:  # fmt: skip
+    """Profiles that agree in every bit of everything observed; both directions must have been compared where offered."""
+    if not seen:
+        return [p.id for p in profiles if tables and judge_dequantize.tables_identical(tables, block, p)]
+    equal = judge_quantize.identical_profiles(seen, block, profiles)
+    return [
+        p.id
+        for p in profiles
+        if p.id in equal
+        and judge_scale.scales_identical(scales, p.id)
+        and judge_dequantize.tables_identical(tables, block, p)
+    ]
+
+
+def _check_scalars(
+    executor: Executor, formats: Sequence[str] | None, report: Report, progress: Progress, only: str | None
+) -> None:
+    capabilities = executor.capabilities
+    wanted = capabilities.elements
+    if formats is not None:
+        wanted = tuple(e for e in wanted if any(get_block(f).element.name == e for f in formats))
+    for element in wanted:
+        progress(element)
+        for operation, judge in (
+            ("encode", judge_scalars.judge_encode),
+            ("decode", judge_scalars.judge_decode),
+            ("encode_stochastic", judge_scalars.judge_stochastic),
+        ):
+            if not capabilities.has(operation):
+                continue
+            if operation == "encode_stochastic" and element not in mxspec.ELEMENTS:
+                continue
+            ledger = Ledger("stochastic" if operation == "encode_stochastic" else operation, element)
+            judge(executor, element, ledger)
+            tallies = [t for t in ledger.tallies.values() if only is None or fnmatchcase(t.id, only)]
+            deviation = common_profile(tallies, lambda _: (0,))
+            report.requirements += [judge_tally(t, deviation, _no_block) for t in tallies]
+
+
+def _no_block(tally: Tally) -> Failure | None:
+    return Failure(
+        case=next(iter(tally.failing)), given={}, expected={}, returned={},
+        steps=[f"see case {next(iter(tally.failing)).split('[')[0]} in the vectors of {tally.operation}/{tally.format}"],
+    )  # fmt: skip
+
+

@@ -1,0 +1,216 @@
+"""Judging `encode`, `decode`, `encode_stochastic` and `tensor_scale`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec.elements import encode_table, table_index
+from mxspec.formats import ScalarFormat, get_scalar
+from mxspec.reals import nan_codes
+from mxspec.rounding import NanPolicy, Overflow, Rounding
+from mxspec_conformance.executors import Executor
+from mxspec_conformance.observe import Trouble, run_bisected
+from mxspec_conformance.tally import Ledger
+from mxspec_vectors.files import read_document
+from mxspec_vectors.inputs import TENSOR_AMAXES
+
+ROUNDING_WORDS = {
+    Rounding.RNE: "nearest, ties to even",
+    Rounding.RNA: "nearest, ties away from zero",
+    Rounding.RNZ: "nearest, ties toward zero",
+    Rounding.RNU: "nearest, ties up",
+    Rounding.RTZ: "toward zero",
+    Rounding.RTN: "toward -infinity",
+    Rounding.RTP: "toward +infinity",
+}
+
+
+def _floats(text: str) -> npt.NDArray[np.float32]:
+    return np.frombuffer(bytes.fromhex(text), ">u4").astype(np.uint32).view(np.float32)
+
+
+def _legal_nan_codes(fmt: ScalarFormat) -> dict[int, set[str]]:
+    """NaN is open: code -> the policies that write it, for either sign."""
+    legal: dict[int, set[str]] = {}
+    for policy in NanPolicy:
+        try:
+            codes = nan_codes(fmt, policy)
+        except ValueError:
+            continue
+        for code in codes:
+            legal.setdefault(code, set()).add(policy.value)
+    for code in range(fmt.code_count):
+        if fmt.is_nan(code):
+            legal.setdefault(code, set()).add(NanPolicy.NAN.value)
+    return legal
+
+
+def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, str]:
+    """Enter the encode cases of one scalar format; returns its behaviour in words.
+
+    Roundings are judged where `encode` takes a `rounding`, otherwise nearest even is; overflow may saturate or, where the
+    format can, give its own Inf or NaN.
+    """
+    fmt, capabilities = get_scalar(element), executor.capabilities
+    roundings = [Rounding.RNE]
+    if capabilities.has("encode", "rounding"):
+        roundings = [r for r in Rounding if r is not Rounding.SR]
+    behaviour: dict[str, str] = {}
+    returned_rne: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]] = []
+    for case in read_document("encode", element)["cases"]:
+        wants_own = case["overflow"] == Overflow.OWN.value
+        if wants_own and not capabilities.has("encode", "overflow"):
+            continue
+        x = _floats(case["x"])
+        for rounding in roundings:
+            extra: dict[str, Any] = {}
+            if capabilities.has("encode", "rounding"):
+                extra["rounding"] = rounding.value
+            if capabilities.has("encode", "overflow"):
+                extra["overflow"] = case["overflow"]
+            label = case["id"] if len(roundings) == 1 else f"{case['id']}@{rounding.value}"
+            expected = next(
+                np.frombuffer(bytes.fromhex(e["codes"]), np.uint8) for e in case["expect"] if rounding.value in e["roundings"]
+            )
+            returned = _encode_lanes(executor, x, element, extra)
+            _judge_encode_case(case["topic"], label, x, expected, returned, rounding, wants_own, fmt, ledger, extra)
+            if rounding is Rounding.RNE and not wants_own and not any(isinstance(r, Trouble) for r in returned):
+                returned_rne.append((x, np.array(returned, np.uint8)))
+    behaviour["rounding"] = _name_rounding(returned_rne, fmt)
+    return behaviour
+
+
+def _encode_lanes(executor: Executor, x: npt.NDArray[np.float32], element: str, extra: dict[str, Any]) -> list[Any]:
+    def call(lanes: Sequence[float]) -> list[Any]:
+        return list(executor.call("encode", np.array(lanes, np.float32), element, **extra))
+
+    return run_bisected(list(x), call)
+
+
+def _judge_encode_case(
+    topic: str, label: str, x: npt.NDArray[np.float32], expected: npt.NDArray[np.uint8], returned: list[Any],
+    rounding: Rounding, wants_own: bool, fmt: ScalarFormat, ledger: Ledger, extra: dict[str, Any],
+) -> None:  # fmt: skip
+    own = None
+    if "overflow" not in extra and fmt.nan_code is not None:
+        own = encode_table(fmt, rounding, Overflow.OWN, NanPolicy.NAN)[table_index(np.abs(x) if not fmt.signed else x)]
+    legal_nan = _legal_nan_codes(fmt)
+    zero = {fmt.join(s, 0) for s in (0, 1)}
+    others = {
+        r: encode_table(fmt, r, Overflow.SATURATE, mxspec.elements.default_nan_policy(fmt))[
+            table_index(np.abs(x) if not fmt.signed else x)
+        ]
+        for r in ROUNDING_WORDS
+    }
+    for i, code in enumerate(returned):
+        lane = f"{label}[{i}]"
+        if isinstance(code, Trouble):
+            ledger.trouble(topic, lane, code)
+            continue
+        code = int(code)
+        ok = code == expected[i] or (own is not None and topic in ("overflow", "inf") and code == own[i])
+        if np.isnan(x[i]):
+            ok = code in legal_nan
+        elif topic != "zero-sign" and not ok and code in zero and int(expected[i]) in zero:
+            ledger.count("zero-sign", lane, ok=False)
+            ok = True
+        elif fmt.twos_complement and code == 0x80 and expected[i] == 0x81:
+            ok = True
+        ledger.count(topic, lane, ok=ok, equals=() if ok else (f"rounding {r.value}" for r, a in others.items() if a[i] == code))
+
+
+def _name_rounding(returned: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]], fmt: ScalarFormat) -> str:
+    """The rounding that gives every code returned for finite inputs within range, zeros of either sign alike."""
+    if not returned:
+        return "not observed"
+    x = np.concatenate([a for a, _ in returned])
+    codes = np.concatenate([c for _, c in returned])
+    kept = np.isfinite(x) & (np.abs(x) <= float(fmt.max_value))
+    fold = np.arange(256, dtype=np.uint8)
+    if not fmt.twos_complement and fmt.signed:
+        fold[fmt.sign_bit] = 0
+    best, fewest = "", len(x) + 1
+    for rounding, words in ROUNDING_WORDS.items():
+        expected = mxspec.encode(x[kept], fmt.name, rounding=rounding, sign="ignore")
+        wrong = int((fold[expected] != fold[codes[kept]]).sum())
+        if wrong == 0:
+            return words
+        if wrong < fewest:
+            best, fewest = f"{words}, but for {wrong} of {int(kept.sum())}", wrong
+    return best
+
+
+def judge_decode(executor: Executor, element: str, ledger: Ledger) -> None:
+    """Enter every code of one scalar format."""
+    fmt = get_scalar(element)
+    codes = np.arange(fmt.code_count, dtype=np.uint8)
+    expected = mxspec.decode(codes, element)
+
+    def call(chunk: Sequence[int]) -> list[Any]:
+        return list(executor.call("decode", np.array(chunk, np.uint8), element))
+
+    for code, value, want in zip(codes, run_bisected([int(c) for c in codes], call), expected, strict=True):
+        label = f"code-{int(code):02x}"
+        if isinstance(value, Trouble):
+            ledger.trouble("code", label, value)
+            continue
+        got = np.float32(value)
+        same = got.view(np.uint32) == want.view(np.uint32) or (np.isnan(got) and np.isnan(want))
+        if not same and got == 0 and want == 0:
+            ledger.count("zero-sign", label, ok=False)
+            same = True
+        elif want == 0 and fmt.signed and not fmt.twos_complement:
+            ledger.count("zero-sign", label, ok=bool(same))
+        ledger.count("code", label, ok=bool(same))
+
+
+def judge_stochastic(executor: Executor, element: str, ledger: Ledger) -> None:
+    """Enter the cases of the integer rule with as many random bits as the target says that it uses."""
+    for case in read_document("stochastic", element)["cases"]:
+        if case["rule"] != "integer" or case["sr_bits"] != executor.capabilities.sr_bits:
+            continue
+        x = _floats(case["x"])
+        words = np.frombuffer(bytes.fromhex(case["random_bits"]), ">u4").astype(np.uint32)
+        expected = np.frombuffer(bytes.fromhex(case["expect"][0]["codes"]), np.uint8)
+
+        def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
+            return list(executor.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
+
+        for i, code in enumerate(run_bisected(range(len(x)), call)):
+            label = f"{case['id']}[{i}]"
+            if isinstance(code, Trouble):
+                ledger.trouble("random-bits", label, code)
+            elif not np.isnan(x[i]):
+                ledger.count("random-bits", label, ok=int(code) == int(expected[i]))
+
+
+def judge_tensor_scale(executor: Executor, fmt: str, profile: mxspec.Profile, ledger: Ledger) -> None:
+    """Enter the tensor scale of tensors with chosen maxima, in the kind that the target names."""
+    kind = executor.capabilities.tensor_scale
+    profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
+    judged = profile if profile in profiles else (profiles[0] if profiles else None)
+    if judged is None:
+        return
+    for name, amax in TENSOR_AMAXES.items():
+        x = np.zeros((2, 16), np.float32)
+        x[1, 5] = -np.uint32(amax).view(np.float32)
+
+        def call(_: Sequence[int], x: Any = x) -> list[Any]:
+            return [executor.call("tensor_scale", x, fmt)]
+
+        value = run_bisected([0], call)[0]
+        if isinstance(value, Trouble):
+            ledger.trouble("tensor-scale", f"amax-{name}", value)
+            continue
+        got = np.float32(value)
+        same = {}
+        for p in profiles:
+            want = np.float32(mxspec.tensor_scale(x, fmt, p).value)
+            same[p.id] = bool(got.view(np.uint32) == want.view(np.uint32) or (np.isnan(got) and np.isnan(want)))
+        equals = [p for p, s in same.items() if s]
+        ledger.count("tensor-scale", f"amax-{name}", ok=same[judged.id], equals=equals)

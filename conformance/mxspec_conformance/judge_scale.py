@@ -1,0 +1,122 @@
+"""Judging the scale rule alone: every block maximum at which some profile's scale byte changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import BlockFormat, get_block
+from mxspec_conformance.executors import Executor
+from mxspec_conformance.observe import Trouble, run_bisected
+from mxspec_conformance.tally import Ledger
+from mxspec_vectors.files import read_document
+
+Codes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleCase:
+    """A run of block maxima under one tensor scale."""
+
+    id: str
+    topic: str
+    amax: npt.NDArray[np.uint32]
+    tensor: dict[str, str] | None
+    #: Profile id -> scale bytes.
+    answers: dict[str, Codes]
+
+
+@lru_cache(maxsize=16)
+def load_scale_cases(fmt: str) -> tuple[ScaleCase, ...]:
+    """The scale cases of a format, read once."""
+    document = read_document("scale", fmt)
+    names = document["profiles"]
+    return tuple(
+        ScaleCase(
+            id=entry["id"],
+            topic=entry["topic"],
+            amax=np.frombuffer(bytes.fromhex(entry["amax"]), ">u4").astype(np.uint32),
+            tensor=entry.get("tensor_scale"),
+            answers={
+                names[i]: np.frombuffer(bytes.fromhex(e["scale"]), np.uint8) for e in entry["expect"] for i in e["profiles"]
+            },
+        )
+        for entry in document["cases"]
+    )
+
+
+def scale_blocks(case: ScaleCase, k: int) -> npt.NDArray[np.float32]:
+    """One block for each maximum: it stands at a moving position with alternating sign, the other lanes are zero."""
+    blocks = np.zeros((len(case.amax), k), np.uint32)
+    index = np.arange(len(case.amax))
+    blocks[index, index % k] = case.amax | ((index & 1).astype(np.uint32) << np.uint32(31))
+    return blocks.view(np.float32)
+
+
+def observe_scales(executor: Executor, fmt: str, cases: Sequence[ScaleCase]) -> list[tuple[ScaleCase, Codes | Trouble]]:
+    """The scale bytes that the target returns for each case."""
+    block, capabilities = get_block(fmt), executor.capabilities
+    results: list[tuple[ScaleCase, Codes | Trouble]] = []
+    groups: dict[str | None, list[ScaleCase]] = {}
+    for case in cases:
+        groups.setdefault(None if case.tensor is None else case.tensor["amax"], []).append(case)
+    for members in groups.values():
+        first = members[0]
+        if first.tensor is not None and not capabilities.has("quantize", "tensor_scale"):
+            results += [(c, Trouble("unsupported", "quantize takes no tensor_scale")) for c in members]
+            continue
+        if first.tensor is None and not capabilities.one_level:
+            results += [(c, Trouble("unsupported", "quantize asks for a tensor_scale")) for c in members]
+            continue
+        extra: dict[str, Any] = {}
+        if first.tensor is not None:
+            bits = int(first.tensor[capabilities.tensor_scale], 16)
+            extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
+
+        def call(items: Sequence[ScaleCase], extra: dict[str, Any] = extra) -> list[Codes]:
+            rows = np.concatenate([scale_blocks(c, block.k) for c in items])
+            _, scales = executor.call("quantize", rows, fmt, **extra)
+            edges = np.cumsum([len(c.amax) for c in items])[:-1]
+            return list(np.split(scales.reshape(-1), edges))
+
+        results += list(zip(members, run_bisected(members, call), strict=True))
+    return results
+
+
+def judge_scales(
+    results: Sequence[tuple[ScaleCase, Codes | Trouble]], fmt: BlockFormat, profile: str, ledger: Ledger
+) -> None:
+    """Enter every maximum into the ledger of a profile."""
+    for case, returned in results:
+        if isinstance(returned, Trouble):
+            ledger.trouble(case.topic, case.id, returned)
+            continue
+        expected = case.answers.get(profile)
+        if expected is None:
+            continue
+        for i, ok in enumerate(returned == expected):
+            equals = () if ok else (n for n, a in case.answers.items() if a[i] == returned[i])
+            ledger.count(case.topic, f"{case.id}[{i}]", ok=bool(ok), equals=equals)
+
+
+def count_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], profile: str) -> int:
+    """Maxima whose scale byte is not the profile's."""
+    return sum(
+        len(case.amax) if isinstance(returned, Trouble) and returned.kind != "unsupported"
+        else 0 if isinstance(returned, Trouble) or profile not in case.answers
+        else int((returned != case.answers[profile]).sum())
+        for case, returned in results
+    )  # fmt: skip
+
+
+def scales_identical(results: Sequence[tuple[ScaleCase, Codes | Trouble]], profile: str) -> bool:
+    """Whether every scale byte returned is the profile's."""
+    return all(
+        isinstance(returned, Trouble) or profile not in case.answers or bool((returned == case.answers[profile]).all())
+        for case, returned in results
+    )

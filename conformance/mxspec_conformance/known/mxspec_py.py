@@ -1,0 +1,55 @@
+"""The model itself as a target: what a conforming implementation looks like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxspec
+
+NAME, VERSION = "mxspec", mxspec.__version__
+FORMATS = list(mxspec.BLOCKS)
+ELEMENTS = [*mxspec.ELEMENTS, *mxspec.SCALES]
+DTYPES = ["float32", "float16", "bfloat16"]
+TENSOR_SCALE = "amax"
+
+
+def _scale(value: float | None) -> mxspec.TensorScale | None:
+    return None if value is None else mxspec.TensorScale.from_float("amax", value)
+
+
+def quantize(
+    x: Any,
+    fmt: str,
+    tensor_scale: float | None = None,
+    axis: int = -1,
+    pad: bool = False,
+    block: tuple[int, int] | None = None,
+) -> tuple[Any, Any]:
+    """Codes and scales by the format's default profile."""
+    t = mxspec.quantize(x, fmt, tensor_scale=_scale(tensor_scale), axis=axis, pad=pad, block=block)
+    return t.codes, t.scales
+
+
+def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
+    """float32 values by the format's default profile."""
+    return mxspec.dequantize(codes, scales, fmt, tensor_scale=_scale(tensor_scale))
+
+
+def encode(x: Any, element: str, rounding: str = "rne", overflow: str = "saturate") -> Any:
+    """Codes of single numbers."""
+    return mxspec.encode(x, element, rounding=rounding, overflow=overflow)
+
+
+def decode(codes: Any, element: str) -> Any:
+    """Values of single codes."""
+    return mxspec.decode(codes, element)
+
+
+def encode_stochastic(x: Any, element: str, random_bits: Any) -> Any:
+    """Codes by the integer rule with 32 random bits."""
+    return mxspec.encode(x, element, rounding="sr", random_bits=random_bits)
+
+
+def tensor_scale(x: Any, fmt: str) -> float:
+    """The tensor's largest magnitude."""
+    return mxspec.tensor_scale(x, fmt).value

@@ -1,0 +1,403 @@
+"""Targets: implementations under test, and what they say that they can do.
+
+A target is a Python file, a module, the name of a known library, or any object with the functions of the interface. A
+function's presence is the capability; a keyword in its signature (`axis`, `pad`, `rounding`, `block`) is a further one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
+from mxspec.profiles.schema import TensorScaleKind
+
+FUNCTIONS = (
+    "quantize", "dequantize", "encode", "decode", "encode_stochastic", "tensor_scale", "pack", "unpack",
+    "swizzle", "unswizzle", "dot",
+)  # fmt: skip
+
+CODE_LAYOUTS = ("unpacked", "nibble-low")
+SCALE_LAYOUTS = ("row-major", "128x4")
+
+_DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+
+
+class TargetError(Exception):
+    """A target cannot be loaded, or what it says of itself is wrong. The message says what to do."""
+
+
+class BadReturn(Exception):
+    """A target returned something else than the interface asks for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A library that the judge has a target for."""
+
+    name: str
+    module: str
+    #: Distribution to install.
+    requires: str
+    about: str
+
+
+KNOWN: dict[str, Known] = {
+    k.name: k
+    for k in (
+        Known(name="mxspec", module="mxspec_py", requires="mxspec", about="this model itself"),
+        Known(name="gguf", module="gguf_py", requires="gguf", about="llama.cpp's Python package"),
+        Known(name="gfloat", module="gfloat_py", requires="gfloat", about="Graphcore's format library"),
+        Known(name="mlx", module="mlx_py", requires="mlx", about="Apple's array framework"),
+        Known(name="ml_dtypes", module="ml_dtypes_py", requires="ml_dtypes", about="NumPy scalar types (elements only)"),
+        Known(name="torchao", module="torchao_floor", requires="torchao", about="torchao, scale mode FLOOR, eager"),
+        Known(name="torchao-rceil", module="torchao_rceil", requires="torchao", about="torchao, scale mode RCEIL, eager"),
+        Known(name="torchao-even", module="torchao_even", requires="torchao", about="torchao, scale mode EVEN, eager"),
+        Known(name="torchao-ceil", module="torchao_ceil", requires="torchao", about="torchao, scale mode CEIL, eager"),
+        Known(name="microxcaling", module="microxcaling_py", requires="mx", about="Microsoft's emulation"),
+        Known(name="compressed-tensors", module="compressed_tensors_py", requires="compressed_tensors", about="vLLM's checkpoint library"),
+        Known(name="modelopt", module="modelopt_py", requires="nvidia-modelopt", about="NVIDIA ModelOpt, dynamic"),
+        Known(name="modelopt-static", module="modelopt_static_py", requires="nvidia-modelopt", about="NVIDIA ModelOpt, calibrated"),
+        Known(name="auto-round", module="auto_round_py", requires="auto-round", about="Intel AutoRound, fake quantization"),
+        Known(name="auto-round-export", module="auto_round_export", requires="auto-round", about="Intel AutoRound, exported codes"),
+        Known(name="quark", module="quark_py", requires="amd-quark", about="AMD Quark downcast, ROUND_UP"),
+        Known(name="quark-down", module="quark_down", requires="amd-quark", about="AMD Quark downcast, ROUND_DOWN"),
+        Known(name="quark-even", module="quark_even", requires="amd-quark", about="AMD Quark downcast, EVEN"),
+        Known(name="quark-fake", module="quark_fake", requires="amd-quark", about="AMD Quark fake quantization"),
+        Known(name="fouroversix", module="fouroversix_py", requires="fouroversix", about="Four Over Six reference"),
+        Known(name="te-reference", module="te_reference", requires="transformer_engine sources", about="Transformer Engine's Python reference"),
+        Known(name="vllm-emulation", module="vllm_emulation", requires="vllm sources", about="vLLM's Python emulation"),
+        Known(name="ggml-c", module="ggml_c", requires="a ggml library", about="llama.cpp's C reference"),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a target says of itself; one shape for every road."""
+
+    name: str
+    version: str
+    formats: tuple[str, ...]
+    functions: tuple[str, ...]
+    #: function -> keywords it takes beyond the interface's positional ones.
+    keywords: dict[str, tuple[str, ...]]
+    elements: tuple[str, ...]
+    dtypes: tuple[str, ...] = ("float32",)
+    arrays: str = "numpy"
+    code_layout: str = "unpacked"
+    scale_layout: str = "row-major"
+    tensor_scale: str = "decode"
+    #: Random bits that `encode_stochastic` uses.
+    sr_bits: int = 32
+    claimed_profile: str | None = None
+    #: Format -> whether quantize can be called without a tensor scale.
+    one_level: bool = True
+
+    def has(self, function: str, keyword: str | None = None) -> bool:
+        """Whether the target has the function, and takes the keyword."""
+        return function in self.functions and (keyword is None or keyword in self.keywords[function])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the JSON result."""
+        return {
+            "formats": list(self.formats),
+            "functions": {f: list(self.keywords[f]) for f in self.functions},
+            "elements": list(self.elements),
+            "dtypes": list(self.dtypes),
+            "arrays": self.arrays,
+            "layout": [self.code_layout, self.scale_layout],
+            "tensor_scale": self.tensor_scale,
+            "sr_bits": self.sr_bits,
+            "profile": self.claimed_profile,
+        }
+
+
+def load_target(spec: str) -> Any:
+    """The module that a target spec names: a known library, a `.py` file, or an importable module.
+
+    Raises TargetError, saying what to do, when it cannot be found or does not import.
+    """
+    if spec in KNOWN:
+        return _load_known(KNOWN[spec])
+    path = Path(spec)
+    if spec.endswith(".py") or path.exists():
+        return _load_file(path)
+    try:
+        return importlib.import_module(spec)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (spec == error.name or spec.startswith(error.name + ".")):
+            close = ", ".join(KNOWN)
+            raise TargetError(
+                f"{spec!r} is neither a file, an importable module nor a known library; known are {close}"
+            ) from None
+        raise TargetError(f"module {spec} does not import: {error}") from error
+    except Exception as error:
+        raise TargetError(f"module {spec} does not import: {type(error).__name__}: {error}") from error
+
+
+def _load_known(known: Known) -> Any:
+    try:
+        return importlib.import_module(f"mxspec_conformance.known.{known.module}")
+    except ImportError as error:
+        raise TargetError(
+            f"{known.name} needs {known.requires}, which does not import here ({error}); install it and try again"
+        ) from error
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        raise TargetError(f"{path} does not exist; pass a Python file, a module or a known library")
+    if path.suffix != ".py":
+        raise TargetError(f"{path} is not a Python file; the roads that exist are files ending in .py and modules")
+    name = f"mxspec_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise TargetError(f"{path}, line {error.lineno}: {error.msg}; the file is not valid Python") from error
+    except Exception as error:
+        raise TargetError(f"{path} does not import: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def describe_target(module: Any, spec: str) -> Capabilities:
+    """What a target offers, read from its names and signatures.
+
+    Raises TargetError where a declaration is not one that the interface has.
+    """
+    functions = tuple(f for f in FUNCTIONS if callable(getattr(module, f, None)))
+    if not functions:
+        raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one")
+    name = str(getattr(module, "NAME", Path(spec).stem))
+    formats = tuple(getattr(module, "FORMATS", ()))
+    if not formats and {"quantize", "dequantize"} & set(functions):
+        raise TargetError(f"{spec} has no FORMATS; list the block formats it supports: {', '.join(BLOCKS)}")
+    _check_names(spec, "FORMATS", formats, BLOCKS)
+    elements = tuple(getattr(module, "ELEMENTS", ())) or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
+    _check_names(spec, "ELEMENTS", elements, {**ELEMENTS, **SCALES})
+    layouts = getattr(module, "LAYOUT", "unpacked")
+    layouts = (layouts,) if isinstance(layouts, str) else tuple(layouts)
+    _check_names(spec, "LAYOUT", layouts, dict.fromkeys((*CODE_LAYOUTS, *SCALE_LAYOUTS)))
+    dtypes = tuple(getattr(module, "DTYPES", ("float32",)))
+    _check_names(spec, "DTYPES", dtypes, _DTYPES)
+    arrays = getattr(module, "ARRAYS", "numpy")
+    _check_names(spec, "ARRAYS", (arrays,), dict.fromkeys(("numpy", "torch", "cupy")))
+    kind = getattr(module, "TENSOR_SCALE", "decode")
+    _check_names(spec, "TENSOR_SCALE", (kind,), dict.fromkeys(k.value for k in TensorScaleKind))
+    sr_bits = getattr(module, "SR_BITS", 32)
+    if sr_bits not in (8, 32):
+        raise TargetError(f"{spec}: SR_BITS = {sr_bits!r}; allowed are 32 and 8")
+    signatures = {f: _parameters(getattr(module, f)) for f in functions}
+    tensor = signatures.get("quantize", {}).get("tensor_scale")
+    return Capabilities(
+        name=name,
+        version=str(getattr(module, "VERSION", "unknown")),
+        formats=formats,
+        functions=functions,
+        keywords={f: tuple(p) for f, p in signatures.items()},
+        elements=elements,
+        dtypes=dtypes,
+        arrays=arrays,
+        code_layout=next((x for x in layouts if x in CODE_LAYOUTS), "unpacked"),
+        scale_layout=next((x for x in layouts if x in SCALE_LAYOUTS), "row-major"),
+        tensor_scale=kind,
+        sr_bits=sr_bits,
+        claimed_profile=getattr(module, "PROFILE", None),
+        one_level=tensor is None or tensor.default is not inspect.Parameter.empty,
+    )
+
+
+def _parameters(function: Any) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def _check_names(spec: str, what: str, given: Iterable[str], allowed: Iterable[str]) -> None:
+    known = list(allowed)
+    for name in given:
+        if name not in known:
+            raise TargetError(f"{spec}: {what} names {name!r}; allowed are {', '.join(known)}")
+
+
+def to_target_array(x: npt.NDArray[Any], arrays: str) -> Any:
+    """x as the arrays that the target takes; a fresh copy, so that a target that writes into it harms nobody."""
+    x = np.array(x, order="C", copy=True)
+    if arrays == "numpy":
+        return x
+    if arrays == "cupy":
+        import cupy
+
+        return cupy.asarray(x)
+    import torch
+
+    if x.dtype == _DTYPES["bfloat16"]:
+        return torch.from_numpy(x.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(x)
+
+
+def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
+    """A returned array as a NumPy one (torch, cupy, DLPack or anything NumPy converts).
+
+    Raises BadReturn for something that is no array.
+    """
+    if hasattr(a, "detach"):
+        import torch
+
+        a = a.detach().cpu()
+        if a.dtype == torch.bfloat16:
+            a = a.to(torch.float32)
+        a = a.numpy()
+    elif hasattr(a, "get") and type(a).__module__.startswith("cupy"):
+        a = a.get()
+    elif not isinstance(a, np.ndarray) and hasattr(a, "__dlpack__"):
+        a = np.from_dlpack(a)
+    if not isinstance(a, np.ndarray):
+        raise BadReturn(f"{what} is a {type(a).__name__}, not an array")
+    return a
+
+
+@dataclass(slots=True)
+class Caller:
+    """Calls a target's functions with NumPy arrays and gives back checked NumPy arrays."""
+
+    module: Any
+    capabilities: Capabilities
+    #: Arrays given to the last call, to see whether it wrote into its input.
+    _given: list[Any] = field(default_factory=list)
+
+    def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
+        """One call. Raises BadReturn for malformed answers, and whatever the target raises."""
+        handler = getattr(self, f"_call_{function}", None)
+        if handler is None:
+            raise TargetError(f"the judge cannot call {function}")
+        with np.errstate(all="ignore"):
+            return handler(*args, **kwargs)
+
+    def _array(self, x: npt.NDArray[Any]) -> Any:
+        return to_target_array(x, self.capabilities.arrays)
+
+    def _call_quantize(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+        block = get_block(fmt)
+        result = self.module.quantize(self._array(x), fmt, **kwargs)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise BadReturn(f"quantize returned a {type(result).__name__}; return (codes, scales)")
+        codes, scales = (from_target_array(a, n) for a, n in zip(result, ("codes", "scales"), strict=True))
+        axis = kwargs.get("axis", -1) % x.ndim
+        shape = tuple(-(-n // block.k) * block.k if a == axis else n for a, n in enumerate(x.shape))
+        if kwargs.get("block"):
+            shape = tuple(-(-n // 16) * 16 for n in shape)
+        scale_shape = tuple(n // block.k if a == axis else n for a, n in enumerate(shape))
+        codes = _bytes(codes, "codes")
+        if self.capabilities.code_layout == "nibble-low" and block.element.bits == 4:
+            codes = _unpack_nibbles(codes, shape)
+        if codes.shape != shape:
+            raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}")
+        scales = _bytes(scales, "scales")
+        if self.capabilities.scale_layout == "128x4":
+            scales = _unswizzle_128x4(scales, scale_shape)
+        if scales.shape != scale_shape:
+            raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}")
+        return codes, scales
+
+    def _call_dequantize(self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], fmt: str, **kwargs: Any) -> npt.NDArray[Any]:
+        given = codes
+        if self.capabilities.code_layout == "nibble-low" and get_block(fmt).element.bits == 4:
+            given = codes[:, ::2] | codes[:, 1::2] << 4
+        rows = scales
+        if self.capabilities.scale_layout == "128x4":
+            rows = _swizzle_128x4(scales)
+        values = from_target_array(
+            self.module.dequantize(self._array(given), self._array(rows), fmt, **kwargs), "dequantize's result"
+        )
+        return _floats(values, codes.shape, "dequantize")
+
+    def _call_encode(self, x: npt.NDArray[Any], element: str, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        codes = _bytes(from_target_array(self.module.encode(self._array(x), element, **kwargs), "codes"), "codes")
+        if codes.shape != x.shape:
+            raise BadReturn(f"encode returned shape {codes.shape} for x of shape {x.shape}")
+        return codes
+
+    def _call_decode(self, codes: npt.NDArray[np.uint8], element: str) -> npt.NDArray[Any]:
+        values = from_target_array(self.module.decode(self._array(codes), element), "decode's result")
+        return _floats(values, codes.shape, "decode")
+
+    def _call_encode_stochastic(self, x: npt.NDArray[Any], element: str, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+        result = self.module.encode_stochastic(self._array(x), element, self._array(words))
+        codes = _bytes(from_target_array(result, "codes"), "codes")
+        if codes.shape != x.shape:
+            raise BadReturn(f"encode_stochastic returned shape {codes.shape} for x of shape {x.shape}")
+        return codes
+
+    def _call_tensor_scale(self, x: npt.NDArray[Any], fmt: str) -> float:
+        value = self.module.tensor_scale(self._array(x), fmt)
+        if hasattr(value, "detach") or isinstance(value, np.ndarray):
+            array = from_target_array(value, "tensor_scale's result")
+            if array.size != 1:
+                raise BadReturn(f"tensor_scale returned {array.size} numbers; return one")
+            value = array.reshape(-1)[0]
+        return float(value)
+
+
+def _bytes(a: npt.NDArray[Any], what: str) -> npt.NDArray[np.uint8]:
+    if a.dtype.itemsize == 1 and a.dtype.kind != "b":
+        return np.ascontiguousarray(a).view(np.uint8)
+    raise BadReturn(f"{what} have dtype {a.dtype}; return uint8")
+
+
+def _floats(a: npt.NDArray[Any], shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
+    if a.dtype not in (np.float32, np.float16, _DTYPES["bfloat16"]):
+        raise BadReturn(f"{what} returned dtype {a.dtype}; return float32")
+    if a.shape != shape:
+        raise BadReturn(f"{what} returned shape {a.shape}; {shape} was expected")
+    return a.astype(np.float32)
+
+
+def _unpack_nibbles(packed: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    if packed.shape != (*shape[:-1], shape[-1] // 2):
+        raise BadReturn(f"packed codes have shape {packed.shape}; {(*shape[:-1], shape[-1] // 2)} was expected")
+    out = np.empty(shape, np.uint8)
+    out[..., ::2], out[..., 1::2] = packed & 0xF, packed >> 4
+    return out
+
+
+def _tile_offsets(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], int]:
+    """Byte offset of each (row, column) in NVIDIA's 128 x 4 tiles, and the padded size."""
+    rows, columns = shape
+    r, c = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
+    tiles = -(-columns // 4)
+    offset = ((r // 128) * tiles + c // 4) * 512 + (r % 32) * 16 + (r % 128) // 32 * 4 + c % 4
+    return offset, -(-rows // 128) * tiles * 512
+
+
+def _unswizzle_128x4(data: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    offset, size = _tile_offsets(shape)
+    if data.size != size:
+        raise BadReturn(f"swizzled scales hold {data.size} bytes; {size} were expected (128 x 4 tiles of {shape})")
+    return data.reshape(-1)[offset]
+
+
+def _swizzle_128x4(scales: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    offset, size = _tile_offsets(scales.shape)
+    out = np.zeros(size, np.uint8)
+    out[offset] = scales
+    return out

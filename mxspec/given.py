@@ -1,0 +1,101 @@
+"""What must follow from a scale that somebody else chose.
+
+OCP says that elements MUST be the right rounding of V / X for the X that was stored, and only that X SHOULD follow the
+sample rule. Judging an implementation therefore starts from the scale that it returned.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import elements
+from mxspec.arrays import ARRAYS
+from mxspec.blocks import _search_codes, encode_elements, find_amax, prepare_rows
+from mxspec.elements import Codes, Float32s
+from mxspec.expressions import evaluate
+from mxspec.formats import BlockFormat, ElementFormat
+from mxspec.profiles.schema import Arithmetic, ElementRule, Profile
+
+
+class LaneClass(IntEnum):
+    """What a lane tests, given its scale."""
+
+    PLAIN = 0
+    EXACT = 1
+    TIE = 2
+    BELOW_TIE = 3
+    ABOVE_TIE = 4
+    OVERFLOW = 5
+    SUBNORMAL = 6
+    ZERO = 7
+    SPECIAL = 8
+
+
+def scale_lanes(
+    x: Float32s, scales: Codes, fmt: BlockFormat, profile: Profile, level: Arithmetic, bindings: dict[str, Any]
+) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+    """The scaled elements [n, k] of blocks x [n, k] under stored scale bytes [n], and the bindings used."""
+    bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
+    x = prepare_rows(x, profile, level, bindings)
+    sf = elements.decode_table(fmt.scale)[scales][:, None]
+    known = {
+        **bindings,
+        "amax": find_amax(x, profile.amax_nan),
+        "sf": sf,
+        "x": x,
+    }
+    return np.ascontiguousarray(np.broadcast_to(evaluate(level.scaled, known, ARRAYS), x.shape)), known
+
+
+def encode_given_scale(
+    x: Float32s,
+    scales: Codes,
+    fmt: BlockFormat,
+    profile: Profile,
+    level: Arithmetic,
+    bindings: dict[str, Any],
+    rule: ElementRule | None = None,
+) -> tuple[Codes, npt.NDArray[Any]]:
+    """Codes [n, k] that the profile gives under stored scale bytes [n], and the scaled elements.
+
+    rule: another element rule than the profile's, to ask what a variant would return.
+    """
+    scaled, known = scale_lanes(x, scales, fmt, profile, level, bindings)
+    chosen = level.element if rule is None else rule
+    if chosen.error is not None:
+        return _search_codes({**known, "scaled": scaled}, chosen, fmt.element, x.shape), scaled
+    return encode_elements(scaled, known["x"], np.isnan(known["sf"]), chosen, fmt.element), scaled
+
+
+#: A quotient within this relative distance of a midpoint tests the rounding on that side of it: four float32 steps.
+_NEAR = 4 * 2.0**-23
+
+
+def classify_lanes(scaled: npt.NDArray[Any], x: Float32s, element: ElementFormat) -> npt.NDArray[np.int8]:
+    """The `LaneClass` of each scaled element."""
+    magnitude = np.abs(scaled.astype(np.float64))
+    values = np.abs(elements.decode_table(element).astype(np.float64))
+    grid = np.unique(values[np.isfinite(values)])
+    grid = grid[grid <= float(element.max_value)]
+    middles = (grid[1:] + grid[:-1]) / 2
+    with np.errstate(invalid="ignore", over="ignore"):
+        index = np.clip(np.searchsorted(middles, magnitude), 0, len(middles) - 1)
+        lower = np.clip(index - 1, 0, len(middles) - 1)
+        nearest = np.where(
+            np.abs(middles[lower] - magnitude) < np.abs(middles[index] - magnitude), middles[lower], middles[index]
+        )
+        close = np.abs(magnitude - nearest) <= nearest * _NEAR
+        result = np.full(scaled.shape, LaneClass.PLAIN, np.int8)
+        result[np.isin(magnitude, grid)] = LaneClass.EXACT
+        result[magnitude < float(element.min_normal)] = LaneClass.SUBNORMAL
+        result[close & (magnitude < nearest)] = LaneClass.BELOW_TIE
+        result[close & (magnitude > nearest)] = LaneClass.ABOVE_TIE
+        result[magnitude == nearest] = LaneClass.TIE
+        result[magnitude > float(element.max_value)] = LaneClass.OVERFLOW
+        result[(magnitude == 0) | (magnitude < grid[1] / 2 * (1 - _NEAR))] = LaneClass.ZERO
+        result[~np.isfinite(scaled) | ~np.isfinite(x)] = LaneClass.SPECIAL
+    return result

@@ -1,0 +1,107 @@
+"""Descriptive profiles of FlashInfer (its copy of TensorRT-LLM's quantizers).
+
+Everything is compiled with -use_fast_math: products, divisions, comparisons and minima flush subnormals, `__fdiv_rn`
+included (it becomes div.rn.ftz.f32). Inputs are float16 or bfloat16. The kernels need compute capability 10.0 and were
+not run.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from mxspec.expressions import (
+    AMAX, FLT_MAX, ONE, ONE_SIXTH, SF, TMAX, ZERO, Expr, Q, S, X, const, f32, fmax, fmin, ftz, if_equal, rcp_approx,
+)  # fmt: skip
+from mxspec.profiles.schema import (
+    AmaxNan, Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep, TensorRule, TensorScaleKind,
+)  # fmt: skip
+from mxspec.rounding import NanPolicy, Rounding
+
+_SOURCE = (
+    "flashinfer-ai/flashinfer@fb28d724:csrc/nv_internal/tensorrt_llm/kernels/quantization_utils.cuh {}; "
+    "flags: flashinfer/jit/core.py gen_jit_spec"
+)
+_DTYPES = ("float16", "bfloat16")
+_TABLE = "the approximate reciprocal on Blackwell: the table is sm_90's"
+_TWO_TO_MINUS_127, _TWO_TO_127 = const(Fraction(1, 1 << 127)), const(1 << 127)
+
+
+def _if_zero(value: Expr, then: Expr, otherwise: Expr) -> Expr:
+    """A comparison with zero that counts subnormals as zeros."""
+    return if_equal(ftz.round(value), ZERO, then, otherwise)
+
+
+def _nvfp4(path: str, summary: str, value: Expr, multiplier: Expr, *unspecified: str) -> Profile:
+    return Profile(
+        id=f"flashinfer-0.6.18/nvfp4/{path}",
+        kind=Kind.DESCRIPTIVE,
+        formats=("nvfp4",),
+        summary=summary,
+        source=_SOURCE.format("cvt_warp_fp16_to_fp4"),
+        evidence=Evidence.READ,
+        one_level=None,
+        two_level=Arithmetic(
+            scale=ScaleRule(value=value, step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
+            scaled=ftz.mul(X, _if_zero(AMAX, ZERO, multiplier)),
+            dequantize=f32.mul(Q, f32.div(SF, S)),
+        ),
+        tensor=TensorRule(native=TensorScaleKind.ENCODE, from_amax=f32.div(const(2688), TMAX)),
+        amax_nan=AmaxNan.SKIP,
+        dtypes=_DTYPES,
+        unspecified=unspecified,
+    )
+
+
+_MXFP4_VALUE = ftz.mul(AMAX, rcp_approx(const(6)))
+# exp2f(127 - byte) is ex2.approx.ftz, exact for whole numbers; byte 00 gives 1 and byte FE the flushed 2^-127.
+_MXFP4_POWER = if_equal(SF, _TWO_TO_MINUS_127, ONE, if_equal(SF, _TWO_TO_127, ZERO, f32.div(ONE, SF)))
+
+PROFILES: tuple[Profile, ...] = (
+    _nvfp4(
+        "default",
+        "scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)) unless amax is 0; a scale of byte 00 turns zeros into 7",
+        ftz.mul(S, ftz.mul(AMAX, rcp_approx(const(6)))),
+        rcp_approx(ftz.mul(SF, rcp_approx(S))),
+        _TABLE,
+    ),
+    _nvfp4(
+        "exact",
+        "FLASHINFER_DISABLE_FP4_QUANT_FAST_MATH=1: Transformer Engine's order with subnormals flushed",
+        _if_zero(AMAX, ZERO, ftz.mul(AMAX, ftz.mul(S, ONE_SIXTH))),
+        fmin(ftz.div(ONE, ftz.mul(SF, ftz.div(ONE, S))), FLT_MAX),
+    ),
+    Profile(
+        id="flashinfer-0.6.18/mxfp4",
+        kind=Kind.DESCRIPTIVE,
+        formats=("mxfp4",),
+        summary="amax * rcp(6) rounded up to a power of two; a block of byte 00 is multiplied by 1, one of byte FE by 0",
+        source=_SOURCE.format("cvt_warp_fp16_to_fp4 with UE8M0_SF, exp2f_rcp"),
+        evidence=Evidence.READ,
+        one_level=Arithmetic(
+            scale=ScaleRule(value=_MXFP4_VALUE, step=ScaleStep.ENCODE, rounding=Rounding.RTP),
+            scaled=ftz.mul(X, _if_zero(_MXFP4_VALUE, ZERO, _MXFP4_POWER)),
+            dequantize=f32.mul(Q, SF),
+        ),
+        amax_nan=AmaxNan.SKIP,
+        dtypes=_DTYPES,
+    ),
+    Profile(
+        id="flashinfer-0.6.18/mxfp8",
+        kind=Kind.DESCRIPTIVE,
+        formats=("mxfp8_e4m3",),
+        summary="amax * rcp(448) rounded up to a power of two; byte 00 counts as zero; NaN is clamped to 448 (7E)",
+        source=_SOURCE.format("cvt_warp_fp16_to_mxfp8"),
+        evidence=Evidence.READ,
+        one_level=Arithmetic(
+            scale=ScaleRule(
+                value=ftz.mul(AMAX, rcp_approx(const(448))), step=ScaleStep.ENCODE, rounding=Rounding.RTP
+            ),
+            scaled=fmax(fmin(ftz.mul(X, _if_zero(SF, ZERO, rcp_approx(SF))), const(448)), const(-448)),
+            dequantize=f32.mul(Q, SF),
+            element=ElementRule(nan_own=NanPolicy.NAN_POSITIVE),
+        ),
+        amax_nan=AmaxNan.SKIP,
+        dtypes=_DTYPES,
+        unspecified=(_TABLE,),
+    ),
+)

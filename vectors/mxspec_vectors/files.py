@@ -1,0 +1,184 @@
+"""Where vectors lie, how they are written, and how they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+#: The version of the vectors. v1 only grows.
+VERSION = "v1"
+OPERATIONS = ("encode", "decode", "scale", "quantize", "dequantize", "stochastic")
+
+Document = dict[str, Any]
+
+
+class VectorError(ValueError):
+    """A vector file is missing, damaged or not what its schema says."""
+
+
+def vectors_root() -> Path:
+    """The folder of the vectors that this package ships."""
+    return Path(str(files("mxspec_vectors"))) / VERSION
+
+
+def file_name(operation: str, fmt: str) -> str:
+    """The name of one file below the root."""
+    return f"{operation}/{fmt}.json"
+
+
+def canonical_json(value: Any) -> str:
+    """One line of JSON with no spaces: what ids and digests are taken of."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, sort_keys=True)
+
+
+def case_id(slug: str, identity: Mapping[str, Any]) -> str:
+    """A permanent id: the slug and the first 10 hex digits of the SHA-256 of what the case asks.
+
+    The identity holds operation, format, parameters and inputs, not the answer: a corrected answer keeps its id.
+    """
+    digest = hashlib.sha256(canonical_json(identity).encode("ascii")).hexdigest()
+    return f"{slug}-{digest[:10]}"
+
+
+def render(document: Document) -> bytes:
+    """The canonical bytes of a vector file: one case to a line, keys in a fixed order, LF, ASCII."""
+    lines = ["{"]
+    keys = list(document)
+    for key in keys:
+        comma = "," if key != keys[-1] else ""
+        value = document[key]
+        if key in ("cases", "flags") and value:
+            opening, closing = ("[", "]") if isinstance(value, list) else ("{", "}")
+            rows = (
+                [json.dumps(v, separators=(",", ":")) for v in value]
+                if isinstance(value, list)
+                else [f"{json.dumps(k)}:{json.dumps(v, separators=(',', ':'))}" for k, v in value.items()]
+            )
+            lines.append(f'"{key}":{opening}')
+            lines += [row + ("," if i < len(rows) - 1 else "") for i, row in enumerate(rows)]
+            lines.append(closing + comma)
+        else:
+            lines.append(f'"{key}":{json.dumps(value, separators=(",", ":"))}{comma}')
+    lines.append("}\n")
+    return "\n".join(lines).encode("ascii")
+
+
+def parse(data: bytes, name: str) -> Document:
+    """A vector file's content.
+
+    Raises VectorError for something that is not a JSON object.
+    """
+    try:
+        document = json.loads(data)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise VectorError(
+            f"{name} is not JSON ({error}); it may be truncated: restore it, or rebuild with `mxspec vectors build`"
+        ) from error
+    if not isinstance(document, dict):
+        raise VectorError(f"{name} holds a {type(document).__name__}, a vector file is one JSON object")
+    return document
+
+
+def read_index(root: Path | None = None) -> Document:
+    """The index: every file with its SHA-256, size and number of cases, and the digest of all.
+
+    Raises VectorError where it is missing or damaged.
+    """
+    path = (root or vectors_root()) / "index.json"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise VectorError(f"{path} does not exist; build the vectors with `mxspec vectors build`") from None
+    index = parse(data, str(path))
+    if not isinstance(index.get("files"), dict):
+        raise VectorError(f"{path} has no table of files; rebuild with `mxspec vectors build`")
+    return index
+
+
+def read_document(operation: str, fmt: str, root: Path | None = None) -> Document:
+    """One vector file, checked against the digest in the index.
+
+    Raises VectorError, saying what to do, where the file is missing or differs.
+    """
+    return _read_checked(operation, fmt, root or vectors_root())
+
+
+@lru_cache(maxsize=64)
+def _read_checked(operation: str, fmt: str, root: Path) -> Document:
+    name = file_name(operation, fmt)
+    entry = read_index(root)["files"].get(name)
+    if entry is None:
+        known = ", ".join(sorted(read_index(root)["files"]))
+        raise VectorError(f"there is no vector file {name}; known are {known}")
+    try:
+        data = (root / name).read_bytes()
+    except FileNotFoundError:
+        raise VectorError(f"{root / name} does not exist; rebuild with `mxspec vectors build`") from None
+    found = hashlib.sha256(data).hexdigest()
+    if found != entry["sha256"]:
+        raise VectorError(
+            f"{root / name} has SHA-256 {found[:16]}..., the index says {entry['sha256'][:16]}...; "
+            "the file is truncated or edited: restore it, or rebuild with `mxspec vectors build`"
+        )
+    return parse(data, str(root / name))
+
+
+def vector_digest(root: Path | None = None) -> str:
+    """The digest of all vectors: what a report names to say what it was judged by."""
+    digest = read_index(root).get("digest")
+    if not isinstance(digest, str):
+        raise VectorError("the index has no digest; rebuild with `mxspec vectors build`")
+    return digest
+
+
+def total_digest(entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """SHA-256 over `name sha256` lines in name order."""
+    lines = "".join(f"{name} {entries[name]['sha256']}\n" for name in sorted(entries))
+    return hashlib.sha256(lines.encode("ascii")).hexdigest()
+
+
+def write_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
+    """Replace a folder of files as a whole: everything is written to a temporary folder beside it, then renamed.
+
+    On any error (a full disk, Ctrl-C) the folder is as it was and the temporary one is gone.
+    """
+    root.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{root.name}-", dir=root.parent))
+    try:
+        for name, data in contents:
+            path = staging / "new" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        if root.exists():
+            root.rename(staging / "old")
+        try:
+            (staging / "new").rename(root)
+        except OSError:
+            if (staging / "old").exists():
+                (staging / "old").rename(root)
+            raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file as a whole: to a temporary name beside it, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
+        temporary = Path(file.name)
+        try:
+            file.write(data)
+            file.flush()
+        except BaseException:
+            file.close()
+            temporary.unlink(missing_ok=True)
+            raise
+    temporary.chmod(0o644)
+    temporary.replace(path)

@@ -1,0 +1,72 @@
+"""Verification: files against their digests, their schema, and the model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from mxspec_vectors.build import build_document, list_files
+from mxspec_vectors.files import file_name, parse, read_index, render, total_digest, vectors_root
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of one operation, or of the index."""
+    schema: dict[str, Any] = json.loads(
+        files("mxspec_vectors").joinpath(f"schema/{name}.schema.json").read_text("ascii")
+    )
+    return schema
+
+
+def verify(
+    root: Path | None = None, *, model: bool = True, progress: Callable[[str], None] = lambda _: None
+) -> list[str]:
+    """Problems found, in words; an empty list means that all is well.
+
+    model: also rebuild every file and compare.
+    Raises VectorError where the index itself cannot be read.
+    """
+    import jsonschema
+
+    folder = root or vectors_root()
+    index = read_index(folder)
+    problems: list[str] = []
+    problems += [f"index.json: {e.message}" for e in _validator("index", jsonschema).iter_errors(index)]
+    expected = {file_name(operation, fmt): (operation, fmt) for operation, fmt in list_files()}
+    for name in sorted(set(expected) ^ set(index["files"])):
+        problems.append(f"{name}: {'missing from' if name in expected else 'unknown, but in'} the index")
+    if total_digest(index["files"]) != index.get("digest"):
+        problems.append("index.json: digest is not that of the files listed")
+    for name, (operation, fmt) in expected.items():
+        if name not in index["files"]:
+            continue
+        progress(name)
+        path = folder / name
+        if not path.exists():
+            problems.append(f"{name}: does not exist")
+            continue
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != index["files"][name]["sha256"]:
+            problems.append(f"{name}: SHA-256 differs from the index; the file is truncated or edited")
+            continue
+        document = parse(data, name)
+        problems += [
+            f"{name}: {'/'.join(map(str, e.absolute_path))}: {e.message[:120]}"
+            for e in _validator(operation, jsonschema).iter_errors(document)
+        ][:5]
+        unknown = {f for case in document["cases"] for f in case["flags"]} - set(document["flags"])
+        if unknown:
+            problems.append(f"{name}: flags without a note: {', '.join(sorted(unknown))}")
+        if model and render(build_document(operation, fmt)) != data:
+            problems.append(f"{name}: differs from what the model gives today; run `mxspec vectors build`")
+    return problems
+
+
+def _validator(name: str, jsonschema: Any) -> Any:
+    return jsonschema.Draft202012Validator(load_schema(name))
+
+
+__all__ = ["load_schema", "verify"]
