@@ -165,7 +165,9 @@ def _ggml_ue4m3(value: Fraction) -> int:
     clipped = min(value, Fraction(448))
     exponent = floor_log2(clipped) + 7
     if exponent <= 0:
-        return min((clipped * 512 + Fraction(1, 2)).__floor__(), 7)
+        # value * 512 + 0.5f in float32: it rounds up to 1 just below a half.
+        half_up = EXACT.apply(Op.ADD, Domain.F32, (make_real(clipped * 512), make_real(Fraction(1, 2))))
+        return min(half_up.value.__floor__(), 7)
     half_ups = (clipped / Fraction(2) ** (exponent - 7) * 8 + Fraction(1, 2)).__floor__()  # 8 .. 16
     code = (exponent << 3) + half_ups - 8
     return 0x7E if code >= 15 << 3 else code

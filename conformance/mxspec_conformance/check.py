@@ -144,6 +144,7 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
         distance=distance,
         cases=len(seen) + len(troubles) + sum(len(c.amax) for c, _ in scales),
         distances=counted,
+        operations=[n for n, found in (("quantize", seen), ("scale", scales), ("dequantize", tables)) if found],
         identical_to=identical,
     )
     if seen:

@@ -36,14 +36,14 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _DTYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": _BFLOAT16}
 
 
-class HeadersMissing(RuntimeError):
+class HeadersMissingError(RuntimeError):
     """The headers or a C++ compiler are not installed; the message says how to install them."""
 
 
 def find_include() -> Path:
     """The folder that holds cuda_fp4.h: of the installed wheel, else of $CUDA_HOME.
 
-    Raises HeadersMissing.
+    Raises HeadersMissingError.
     """
     try:
         for file in distribution("nvidia-cuda-runtime").files or ():
@@ -54,7 +54,7 @@ def find_include() -> Path:
     toolkit = os.environ.get("CUDA_HOME")
     if toolkit and (Path(toolkit) / "include" / "cuda_fp4.h").is_file():
         return Path(toolkit) / "include"
-    raise HeadersMissing(
+    raise HeadersMissingError(
         f"NVIDIA's headers are not installed; run: pip install --no-deps {' '.join(PACKAGES)} (or set CUDA_HOME)"
     )
 
@@ -62,18 +62,18 @@ def find_include() -> Path:
 def find_compiler() -> str:
     """$CXX, else g++, c++ or clang++.
 
-    Raises HeadersMissing.
+    Raises HeadersMissingError.
     """
     for name in (os.environ.get("CXX"), "g++", "c++", "clang++"):
         if name and (path := shutil.which(name)):
             return path
-    raise HeadersMissing("no C++ compiler was found; install g++ (apt-get install g++) or set CXX")
+    raise HeadersMissingError("no C++ compiler was found; install g++ (apt-get install g++) or set CXX")
 
 
 def describe() -> dict[str, str]:
     """Versions of the headers and of the compiler.
 
-    Raises HeadersMissing.
+    Raises HeadersMissingError.
     """
     find_include()
     try:
@@ -87,7 +87,7 @@ def describe() -> dict[str, str]:
 def compile_wrapper(folder: Path) -> Path:
     """Compile the wrapper into `folder` and return the shared library's path.
 
-    Raises HeadersMissing, and RuntimeError with the compiler's words where it refuses.
+    Raises HeadersMissingError, and RuntimeError with the compiler's words where it refuses.
     """
     library = folder / "cuda_headers.so"
     with as_file(files("mxspec_conformance").joinpath("native/cuda_headers.cpp")) as source:
@@ -141,14 +141,16 @@ class CudaHeaders:
         function = getattr(self._library, name)
         function.restype = None
         function(
-            ctypes.c_void_p(given.ctypes.data), ctypes.c_void_p(result.ctypes.data), ctypes.c_size_t(given.size)
+            ctypes.c_void_p(given.ctypes.data),
+            ctypes.c_void_p(result.ctypes.data),
+            ctypes.c_size_t(given.size),
         )
 
 
 def load(folder: Path | None = None) -> CudaHeaders:
     """Compile and load the wrapper; in `folder`, or in a temporary directory that is removed at once.
 
-    Raises HeadersMissing.
+    Raises HeadersMissingError.
     """
     if folder is not None:
         return CudaHeaders(compile_wrapper(folder))

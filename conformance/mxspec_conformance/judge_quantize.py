@@ -17,6 +17,7 @@ from mxspec.given import LaneClass, classify_lanes, encode_given_scale
 from mxspec.profiles.schema import Kind, Profile
 from mxspec.tensorscale import bind_arrays
 from mxspec_conformance.executors import Executor
+from mxspec_conformance.judge_scalars import ROUNDING_WORDS
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.tally import Ledger
 from mxspec_vectors.build import code_digits, native_tensor_scale
@@ -332,18 +333,41 @@ def _judge_lanes(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Led
     if element.twos_complement and profile.kind is Kind.NORMATIVE:
         wrong &= ~((expected == 0x81) & (codes == 0x80) & (classes == LaneClass.OVERFLOW))
     own = case.topic if case.topic in OWN_LANES else "mixture"
+    variants = _variant_codes(seen, fmt, profile, x, usable) if wrong.any() else {}
+
+    def enter(topic: str, members: npt.NDArray[np.bool_]) -> None:
+        bad = wrong & members
+        named = {n for n, v in variants.items() if bad.any() and (fold[v[bad]] == fold[codes[bad]]).all()}
+        ledger.count(topic, seen.label, ok=not bad.any(), equals=equals | named)
+
     for kind in np.unique(classes[finite]) if finite.any() else ():
         members = classes == kind
         if kind == LaneClass.ZERO:
             signs = (codes != expected) & ~wrong & members & finite[:, None]
             if element.sign_bit and not element.twos_complement:
                 ledger.count("zero-sign", seen.label, ok=not signs.any(), equals=_sign_equals(seen, fmt, bool(signs.any())))
-            ledger.count("subnormal", seen.label, ok=not (wrong & members).any(), equals=equals)
+            enter("subnormal", members)
         elif kind == LaneClass.SPECIAL:
-            ledger.count("overflow", seen.label, ok=not (wrong & members).any(), equals=equals)
+            enter("overflow", members)
         else:
-            topic = _LANE_TOPICS.get(LaneClass(int(kind)), own)
-            ledger.count(topic, seen.label, ok=not (wrong & members).any(), equals=equals)
+            enter(_LANE_TOPICS.get(LaneClass(int(kind)), own), members)
+
+
+#: The words between a profile's id and the leaf in which a variant of it differs.
+WITH = " with elements rounded "
+
+
+def _variant_codes(
+    seen: Observed, fmt: BlockFormat, profile: Profile, x: npt.NDArray[np.float32], scales: Codes
+) -> dict[str, Codes]:
+    """What the profile would return if it rounded its elements otherwise: name -> codes."""
+    level, bindings = bindings_for(seen.case, profile)
+    variants = {}
+    for rounding, words in ROUNDING_WORDS.items():
+        if rounding is not level.element.rounding:
+            rule = replace(level.element, rounding=rounding)
+            variants[f"{profile.id}{WITH}{words}"] = encode_given_scale(x, scales, fmt, profile, level, bindings, rule)[0]
+    return variants
 
 
 def _sign_equals(seen: Observed, fmt: BlockFormat, failing: bool) -> frozenset[str]:

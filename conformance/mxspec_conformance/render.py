@@ -26,8 +26,12 @@ def conclude(result: FormatResult, requirements: list[Requirement]) -> str:
     own = [r for r in requirements if r.id.split("/")[1] == result.format and r.verdict is not Verdict.UNSUPPORTED]
     if own and all(r.verdict is Verdict.PASS for r in own):
         verb = "matches (provisional)" if result.provisional else "conforms to"
-        return f"{verb} {result.judged_against}"
-    return f"nearest {result.judged_against}"
+        return f"{verb} {result.judged_against}" + _only_decodes(result)
+    return f"nearest {result.judged_against}" + _only_decodes(result)
+
+
+def _only_decodes(result: FormatResult) -> str:
+    return " (dequantize alone)" if result.operations == ["dequantize"] else ""
 
 
 def summary_table(reports: list[Report]) -> Table:
@@ -45,7 +49,7 @@ def summary_table(reports: list[Report]) -> Table:
         for result in report.formats:
             lines = [Text(conclude(result, report.requirements), style="bold")]
             others = [i for i in result.identical_to if i != result.judged_against]
-            if others:
+            if others and "quantize" in result.operations:
                 lines.append(Text(f"bit-identical to {others[0]}" + (f" (+{len(others) - 1})" if len(others) > 1 else "")))
             lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
             table.add_row(name, result.format, Group(*lines), f"{result.distance}/{result.cases}")

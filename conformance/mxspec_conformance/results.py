@@ -80,6 +80,8 @@ class FormatResult:
     cases: int
     #: Failing cases under every normative profile.
     distances: dict[str, int] = field(default_factory=dict)
+    #: Operations that were judged.
+    operations: list[str] = field(default_factory=list)
     #: Profiles that agree in every bit of every case.
     identical_to: list[str] = field(default_factory=list)
     #: Leaf behaviour in words: scale rule, rounding, sign of zero, NaN, Inf, zero block.

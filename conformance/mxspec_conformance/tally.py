@@ -109,7 +109,9 @@ def judge_tally(tally: Tally, deviation: str | None, first: Callable[[Tally], Fa
         return requirement
     if tally.failing:
         equal = deviation is not None and all(deviation in e for e in tally.equals.values())
-        requirement.verdict = Verdict.DEVIATION if equal else Verdict.FAIL
+        # A variant ("mx-floor with elements rounded ...") names what is wrong; only a profile makes it a deviation.
+        named = equal and deviation is not None and " with " not in deviation and not deviation.startswith("rounding ")
+        requirement.verdict = Verdict.DEVIATION if named else Verdict.FAIL
         requirement.note = f"as {deviation}" if equal else ""
         requirement.first = first(tally)
     return requirement

@@ -1,7 +1,8 @@
 """One block, step by step: what a profile does to it, and where two of them part.
 
 Every number comes from the exact model: stages from `exact.quantize_block`, operations from
-`expressions.evaluate` with an arithmetic that delegates to `exact.EXACT` and keeps what it did. Nothing is rounded anywhere else.
+`expressions.evaluate` with an arithmetic that delegates to `exact.EXACT` and keeps what it did. Nothing is rounded
+anywhere else.
 
 Neighbours are ordered by magnitude: `lower` is the code next toward zero, `upper` the next one away from it,
 whatever the sign; "below" a midpoint is nearer zero.

@@ -41,9 +41,9 @@ def explain_difference(
 ) -> tuple[str, ...]:
     """Where a returned block parts from a profile, in sentences; none where every bit is the profile's.
 
-    The scale has a sentence, and so has each of the first wrong lanes. Codes are judged under the returned scale,
-    so that a wrong scale is told once. Where a simple mistake would give what was returned, the sentence ends in
-    "as if ...".
+    The scale has a sentence, and so has each of the first wrong lanes. Codes are judged under the returned
+    scale, so that a wrong scale is told once. Where a simple mistake would give what was returned, the sentence
+    ends in "as if ...".
 
     Raises ValueError for another number of codes than k, and as `explain_block` does.
     """
@@ -268,7 +268,7 @@ def _rounding_mistake(e: BlockExplanation, lane: LaneExplanation, magnitude: int
 def _early_roundings(e: BlockExplanation, lane: LaneExplanation) -> Iterator[tuple[str, int]]:
     """What the profile's element rule gives when its input is rounded once more, or once less, on the way."""
     element, rule = e.format.element, e.level.element
-    if rule.error is not None or not lane.scaled.is_finite:
+    if rule.error is not None or rule.unbounded_fields or not lane.scaled.is_finite:
         return
 
     def code(scaled: Real, changed: ElementRule = rule) -> int:
@@ -320,7 +320,9 @@ _ROUNDING_WORDS = {
 
 def _element_mistakes(rule: ElementRule, fmt: BlockFormat) -> Iterator[tuple[str, ElementRule]]:
     """(mistake, element rule with it), for the single changes that are met in the field."""
-    plain = replace(rule, error=None, add_half_floor_f32=False, binade_log2f=False)
+    plain = ElementRule(
+        zero=rule.zero, nan=rule.nan, nan_own=rule.nan_own, under_nan_scale=rule.under_nan_scale
+    )
     for rounding in DETERMINISTIC:
         yield _ROUNDING_WORDS[rounding], replace(plain, rounding=rounding)
     yield (

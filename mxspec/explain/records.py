@@ -61,9 +61,9 @@ class LaneExplanation:
     lane: int
     #: float32 bits as given.
     bits: int
-    #: What the profile sees; a zero where it flushes subnormal inputs.
+    #: What the profile's stages see: flushed or normalized where it does so.
     x: Real
-    #: Operations that involve x.
+    #: Operations that involve x; a step named `x` normalizes it first.
     steps: tuple[Step, ...]
     #: What the element encoder is given.
     scaled: Real

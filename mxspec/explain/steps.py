@@ -201,7 +201,7 @@ class _Explainer:
         rules = (self.level.scale, other.scale)
         results = [self._quantize(with_scale_rule(self.profile, r, two_level=two_level)) for r in rules]
         bindings = {name: node.result for name, node in self.bound.items()}
-        errors = [exact._error(block, r, self.level, self.block, bindings) for r in results]
+        errors = [exact._error(self._seen(), r, self.level, self.block, bindings) for r in results]
         chosen = int(reals.less(errors[1], errors[0]))
         assert results[chosen] == result
         candidates = tuple(
@@ -218,19 +218,19 @@ class _Explainer:
         shared: StepNamer,
         bindings: dict[str, Real],
     ) -> tuple[LaneExplanation, ...]:
-        made: dict[int, LaneExplanation] = {}
+        made: dict[tuple[int, int], LaneExplanation] = {}
         values: dict[int, tuple[Real, int]] = {}
         lanes = []
         for i, bits in enumerate(self.bits):
-            if bits not in made:
-                code = result.codes[i]
+            code = result.codes[i]
+            if (bits, code) not in made:
                 if code not in values:
                     value = exact.dequantize_element(
                         code, result.scale_code, self.block, profile=self.profile, tensor_scale=self.native
                     )
                     values[code] = value, _rounded_bits(value)
-                made[bits] = self._lane(i, seen[i], nodes[i], result, shared, bindings, values[code])
-            lanes.append(replace(made[bits], lane=i))
+                made[bits, code] = self._lane(i, seen[i], nodes[i], result, shared, bindings, values[code])
+            lanes.append(replace(made[bits, code], lane=i))
         return tuple(lanes)
 
     def _lane(
@@ -247,6 +247,13 @@ class _Explainer:
         scaled, code = result.scaled[i], result.codes[i]
         assert node.result == scaled
         namer = shared.fork()
+        if self.level.normalize is not None:
+            given = (
+                reals.flush_subnormal(self.given[i], FLOAT32) if self.profile.flush_inputs else self.given[i]
+            )
+            namer.add(
+                evaluate(self.level.normalize, {**self.bound, "x": leaf_node("x", given)}, RECORDING), "x"
+            )
         namer.add(node)
         wide = element.twos_complement and rule.int8_lowest == -128 and scaled.sign
         place = locate(scaled, element, top=element.max_code + 1 if wide else None)

@@ -59,7 +59,7 @@ def number_text(x: Real | Fraction, width: int = 17) -> str:
 
 
 def _first_digits(real: Real, width: int) -> str:
-    """As many significant digits as fit, cut toward zero; scientific where a plain decimal would be mostly zeros."""
+    """As many significant digits as fit, cut toward zero; scientific for large and small numbers."""
     assert real.magnitude is not None
     sign = "-" if real.sign else ""
     text = ""

@@ -59,6 +59,8 @@ def element_rule_words(
         return "NaN scale: fixed code"
     if rule.error is not None:
         return "least error, first of equals"
+    if rule.unbounded_fields:
+        return "bfloat16 fields, two codes ORed to a byte"
     if place.where is Where.NAN:
         return f"NaN: {(rule.nan if element.nan_code is None else rule.nan_own).value}"
     if place.where in (Where.BEYOND, Where.INFINITE):

@@ -5,11 +5,35 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mxspec.expressions import (
-    AMAX, ONE, ONE_SIXTH, SF, TMAX, ZERO, Const, Expr, Q, S, X, absolute, const, f32,
-    if_equal, if_inf, if_less, if_nan,
+    AMAX,
+    ONE,
+    ONE_SIXTH,
+    SF,
+    TMAX,
+    ZERO,
+    Const,
+    Expr,
+    Q,
+    S,
+    X,
+    absolute,
+    const,
+    f32,
+    if_equal,
+    if_inf,
+    if_less,
+    if_nan,
 )  # fmt: skip
 from mxspec.profiles.schema import (
-    Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep, TensorRule, TensorScaleKind,
+    Arithmetic,
+    ElementRule,
+    Evidence,
+    Kind,
+    Profile,
+    ScaleRule,
+    ScaleStep,
+    TensorRule,
+    TensorScaleKind,
 )  # fmt: skip
 from mxspec.rounding import NanPolicy, ZeroPolicy
 
@@ -89,10 +113,14 @@ _NV_SCALE = ScaleRule(
 _NV_FACTOR = _reciprocal(f32.mul(SF, _reciprocal(S)))
 _NV_SCALED = f32.mul(X, _NV_FACTOR)
 _NV_TENSOR = TensorRule(native=TensorScaleKind.ENCODE, from_amax=f32.mul(const(2688), _reciprocal(TMAX)))
-_NV_SIGN = ("the sign bit of a NaN scale byte is that of a NaN made by the machine (0 times Inf: FF on x86, 7F elsewhere)",)
+_NV_SIGN = (
+    "the sign bit of a NaN scale byte is that of a NaN made by the machine (0 times Inf: FF on x86, 7F elsewhere)",
+)
 
 
-def _nvfp4(path: str, summary: str, source: str, dequantize: Expr, zero: ZeroPolicy) -> Profile:
+def _nvfp4(
+    path: str, summary: str, source: str, scaled: Expr, dequantize: Expr, zero: ZeroPolicy, *open_points: str
+) -> Profile:
     return Profile(
         id=f"auto-round-0.16/nvfp4/{path}",
         kind=Kind.DESCRIPTIVE,
@@ -104,12 +132,12 @@ def _nvfp4(path: str, summary: str, source: str, dequantize: Expr, zero: ZeroPol
         one_level=None,
         two_level=Arithmetic(
             scale=_NV_SCALE,
-            scaled=_NV_SCALED,
+            scaled=scaled,
             dequantize=dequantize,
             element=ElementRule(zero=zero, nan=NanPolicy.ZERO, under_nan_scale=0x00),
         ),
         tensor=_NV_TENSOR,
-        unspecified=_NV_SIGN,
+        unspecified=(*_NV_SIGN, *open_points),
         pins_nan_blocks=False,
     )
 
@@ -153,6 +181,7 @@ PROFILES: tuple[Profile, ...] = (
         "fake",
         "scale S * (amax * fl(1/6)), elements times 1 / (sf * (1 / S)), both reciprocals 0 of 0",
         "auto-round 0.16.1 wheel: data_type/nvfp.py nv_fp4, ref_nvfp4_quant",
+        _NV_SCALED,
         f32.mul(Q, _reciprocal(_NV_FACTOR)),
         ZeroPolicy.PLUS_UNLESS_UNDERFLOW,
     ),
@@ -160,7 +189,10 @@ PROFILES: tuple[Profile, ...] = (
         "export",
         "the fake path's scale and magnitudes as packed into a checkpoint, without negative zeros; dequantized (q * (1 / S)) * sf",
         "auto-round 0.16.1 wheel: nv_fp4, then export_to_autoround/qlinear_fp.py QuantLinear.pack; experimental/qmodules/nvfp4.py",
+        # The weight is the element times the factor's reciprocal, then times the factor again: 0 where the factor is Inf.
+        if_inf(_NV_FACTOR, ZERO, _NV_SCALED),
         f32.mul(f32.mul(Q, _reciprocal(S)), SF),
         ZeroPolicy.PLUS,
+        "16-bit weights under a tensor scale that is not their own: the dequantized weight is rounded to their dtype before it is packed, and what underflows there is lost",
     ),
 )

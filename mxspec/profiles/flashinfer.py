@@ -1,8 +1,8 @@
 """Descriptive profiles of FlashInfer (its copy of TensorRT-LLM's quantizers).
 
-Everything is compiled with -use_fast_math: products, divisions, comparisons and minima flush subnormals, `__fdiv_rn`
-included (it becomes div.rn.ftz.f32). Inputs are float16 or bfloat16. The kernels need compute capability 10.0 and were
-not run.
+Everything is compiled with -use_fast_math: products, divisions, comparisons and minima flush subnormals,
+`__fdiv_rn` included (it becomes div.rn.ftz.f32). Inputs are float16 or bfloat16. The kernels need compute
+capability 10.0 and were not run.
 """
 
 from __future__ import annotations
@@ -10,10 +10,36 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mxspec.expressions import (
-    AMAX, FLT_MAX, ONE, ONE_SIXTH, SF, TMAX, ZERO, Expr, Q, S, X, const, f32, fmax, fmin, ftz, if_equal, rcp_approx,
+    AMAX,
+    FLT_MAX,
+    ONE,
+    ONE_SIXTH,
+    SF,
+    TMAX,
+    ZERO,
+    Expr,
+    Q,
+    S,
+    X,
+    const,
+    f32,
+    fmax,
+    fmin,
+    ftz,
+    if_equal,
+    rcp_approx,
 )  # fmt: skip
 from mxspec.profiles.schema import (
-    AmaxNan, Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep, TensorRule, TensorScaleKind,
+    AmaxNan,
+    Arithmetic,
+    ElementRule,
+    Evidence,
+    Kind,
+    Profile,
+    ScaleRule,
+    ScaleStep,
+    TensorRule,
+    TensorScaleKind,
 )  # fmt: skip
 from mxspec.rounding import NanPolicy, Rounding
 
@@ -53,13 +79,15 @@ def _nvfp4(path: str, summary: str, value: Expr, multiplier: Expr, *unspecified:
 
 
 _MXFP4_VALUE = ftz.mul(AMAX, rcp_approx(const(6)))
-# exp2f(127 - byte) is ex2.approx.ftz, exact for whole numbers; byte 00 gives 1 and byte FE the flushed 2^-127.
+# exp2f(127 - byte) is ex2.approx.ftz, exact for whole numbers; byte 00 gives 1 and byte FE the flushed
+# 2^-127.
 _MXFP4_POWER = if_equal(SF, _TWO_TO_MINUS_127, ONE, if_equal(SF, _TWO_TO_127, ZERO, f32.div(ONE, SF)))
 
 PROFILES: tuple[Profile, ...] = (
     _nvfp4(
         "default",
-        "scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)) unless amax is 0; a scale of byte 00 turns zeros into 7",
+        "scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)) unless amax is 0; a scale of byte 00 "
+        "turns zeros into 7",
         ftz.mul(S, ftz.mul(AMAX, rcp_approx(const(6)))),
         rcp_approx(ftz.mul(SF, rcp_approx(S))),
         _TABLE,
@@ -74,7 +102,8 @@ PROFILES: tuple[Profile, ...] = (
         id="flashinfer-0.6.18/mxfp4",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
-        summary="amax * rcp(6) rounded up to a power of two; a block of byte 00 is multiplied by 1, one of byte FE by 0",
+        summary="amax * rcp(6) rounded up to a power of two; a block of byte 00 is multiplied by 1, one of "
+        "byte FE by 0",
         source=_SOURCE.format("cvt_warp_fp16_to_fp4 with UE8M0_SF, exp2f_rcp"),
         evidence=Evidence.READ,
         one_level=Arithmetic(
@@ -89,7 +118,8 @@ PROFILES: tuple[Profile, ...] = (
         id="flashinfer-0.6.18/mxfp8",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3",),
-        summary="amax * rcp(448) rounded up to a power of two; byte 00 counts as zero; NaN is clamped to 448 (7E)",
+        summary="amax * rcp(448) rounded up to a power of two; byte 00 counts as zero; NaN is clamped to 448 "
+        "(7E)",
         source=_SOURCE.format("cvt_warp_fp16_to_mxfp8"),
         evidence=Evidence.READ,
         one_level=Arithmetic(

@@ -5,12 +5,39 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mxspec.expressions import (
-    AMAX, ONE, SF, TMAX, ZERO, Const, Expr, G, Q, X, absolute, bf16, ceil_pow2, const, f32,
-    if_equal, if_less, maximum, minimum,
+    AMAX,
+    ONE,
+    SF,
+    TMAX,
+    ZERO,
+    Const,
+    Expr,
+    G,
+    Q,
+    X,
+    absolute,
+    bf16,
+    ceil_pow2,
+    const,
+    f32,
+    if_equal,
+    if_less,
+    maximum,
+    minimum,
 )  # fmt: skip
 from mxspec.profiles.schema import (
-    Alternative, Arithmetic, ElementRule, ErrorNorm, ErrorOrder, Evidence, Kind, Profile, ScaleRule, ScaleStep,
-    TensorRule, TensorScaleKind,
+    Alternative,
+    Arithmetic,
+    ElementRule,
+    ErrorNorm,
+    ErrorOrder,
+    Evidence,
+    Kind,
+    Profile,
+    ScaleRule,
+    ScaleStep,
+    TensorRule,
+    TensorScaleKind,
 )  # fmt: skip
 from mxspec.rounding import Rounding
 
@@ -109,7 +136,22 @@ PROFILES: tuple[Profile, ...] = (
         pins_nan_blocks=False,
     ),
     _nvfp4("always-6", "the one scale", 2688, None),
-    _nvfp4("mse", "of the scales amax / 4 and amax / 6 that with the smaller squared error", 1536, ErrorNorm.SQUARED),
-    _nvfp4("l1-norm", "of the scales amax / 4 and amax / 6 that with the smaller absolute error", 1536, ErrorNorm.ABSOLUTE),
-    _nvfp4("abs-max", "of the scales amax / 4 and amax / 6 that with the smaller largest error", 1536, ErrorNorm.MAXIMUM),
+    _nvfp4(
+        "mse",
+        "of the scales amax / 4 and amax / 6 that with the smaller squared error",
+        1536,
+        ErrorNorm.SQUARED,
+    ),
+    _nvfp4(
+        "l1-norm",
+        "of the scales amax / 4 and amax / 6 that with the smaller absolute error",
+        1536,
+        ErrorNorm.ABSOLUTE,
+    ),
+    _nvfp4(
+        "abs-max",
+        "of the scales amax / 4 and amax / 6 that with the smaller largest error",
+        1536,
+        ErrorNorm.MAXIMUM,
+    ),
 )

@@ -1,14 +1,38 @@
 """Descriptive profiles of LightX2V's kernels for sm_120.
 
-They are compiled without fast-math flags; reciprocals are approximate and flush. An e8m0 byte 00 is read back as 2^-127,
-which is not zero, and its flushed reciprocal is Inf: the zeros of such a block become NaN. The kernels were not run.
+They are compiled without fast-math flags; reciprocals are approximate and flush. An e8m0 byte 00 is read back
+as 2^-127, which is not zero, and its flushed reciprocal is Inf: the zeros of such a block become NaN. The
+kernels were not run.
 """
 
 from __future__ import annotations
 
-from mxspec.expressions import AMAX, ONE_SIXTH, SF, TMAX, ZERO, Expr, Q, S, X, const, f32, if_equal, rcp_approx
+from mxspec.expressions import (
+    AMAX,
+    ONE_SIXTH,
+    SF,
+    TMAX,
+    ZERO,
+    Expr,
+    Q,
+    S,
+    X,
+    const,
+    f32,
+    if_equal,
+    rcp_approx,
+)
 from mxspec.profiles.schema import (
-    AmaxNan, Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep, TensorRule, TensorScaleKind,
+    AmaxNan,
+    Arithmetic,
+    ElementRule,
+    Evidence,
+    Kind,
+    Profile,
+    ScaleRule,
+    ScaleStep,
+    TensorRule,
+    TensorScaleKind,
 )  # fmt: skip
 from mxspec.rounding import NanPolicy, Rounding
 
@@ -22,7 +46,8 @@ def _mx(fmt: str, value: Expr, file: str) -> Profile:
         id=f"lightx2v-0.0.1/{fmt}",
         kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
-        summary="the ratio rounded up to a power of two; a block of byte 00, one of zeros included, gets NaN for its zeros "
+        summary="the ratio rounded up to a power of two; a block of byte 00, one of zeros included, gets NaN "
+        "for its zeros "
         "and the largest codes for the rest",
         source=_SOURCE + file,
         evidence=Evidence.READ,

@@ -5,7 +5,21 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mxspec.expressions import (
-    AMAX, ONE, SF, ZERO, Const, Expr, M, Q, X, const, f32, if_equal, if_inf, if_less, if_nan,
+    AMAX,
+    ONE,
+    SF,
+    ZERO,
+    Const,
+    Expr,
+    M,
+    Q,
+    X,
+    const,
+    f32,
+    if_equal,
+    if_inf,
+    if_less,
+    if_nan,
     maximum,
 )  # fmt: skip
 from mxspec.profiles.schema import Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep
@@ -13,7 +27,9 @@ from mxspec.rounding import NanPolicy, Rounding, ZeroPolicy
 
 _RAN = "amd-quark 0.13, torch 2.13.0 CPU, x86-64"
 _FP8 = ("mxfp8_e4m3", "mxfp8_e5m2")
-_DOWNCAST = "amd-quark 0.13 wheel: quark/torch/kernel/mx/triton.py downcast_to_mxfp_torch, upcast_from_mxfp_torch"
+_DOWNCAST = (
+    "amd-quark 0.13 wheel: quark/torch/kernel/mx/triton.py downcast_to_mxfp_torch, upcast_from_mxfp_torch"
+)
 _FAKE = (
     "amd-quark 0.13 wheel: quark/torch/kernel/hw_emulation/hw_emulation_interface.py fake_quantize_mx, "
     "quantization/utils.py even_round, csrc/mx/funcs.cuh"
@@ -97,7 +113,11 @@ def _fake(fmt: str, mantissa_bits: int) -> Profile:
         kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary="half-up scale, elements divided by it, ties to even; "
-        + ("fp8 by torch's cast" if fp8 else "no negative zero; an Inf stays an Inf, which the packer cuts to its fields"),
+        + (
+            "fp8 by torch's cast"
+            if fp8
+            else "no negative zero; an Inf stays an Inf, which the packer cuts to its fields"
+        ),
         source=_FAKE,
         evidence=Evidence.MEASURED,
         witness=_RAN,
@@ -107,7 +127,11 @@ def _fake(fmt: str, mantissa_bits: int) -> Profile:
             dequantize=f32.mul(Q, SF),
             element=ElementRule(zero=ZeroPolicy.SIGNED if fp8 else ZeroPolicy.PLUS),
         ),
-        unspecified=() if fp8 else ("an Inf has no code in this format: the fake path returns floats, and the code is the packer's",),
+        unspecified=()
+        if fp8
+        else (
+            "an Inf has no code in this format: the fake path returns floats, and the code is the packer's",
+        ),
         pins_nan_blocks=False,
     )
 
@@ -137,6 +161,12 @@ PROFILES: tuple[Profile, ...] = (
     ),
     *(
         _fake(fmt, bits)
-        for fmt, bits in (("mxfp4", 1), ("mxfp6_e2m3", 3), ("mxfp6_e3m2", 2), ("mxfp8_e4m3", 3), ("mxfp8_e5m2", 2))
+        for fmt, bits in (
+            ("mxfp4", 1),
+            ("mxfp6_e2m3", 3),
+            ("mxfp6_e3m2", 2),
+            ("mxfp8_e4m3", 3),
+            ("mxfp8_e5m2", 2),
+        )
     ),
 )

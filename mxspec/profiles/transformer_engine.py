@@ -1,28 +1,64 @@
 """Descriptive profiles of NVIDIA Transformer Engine: its CUDA kernels, by release, and its Python reference.
 
-The kernels pass over NaN when they look for a maximum (fmaxf, max.xorsign.abs) and turn a NaN lane into the largest code;
-the reference lets NaN spread. Kernels need compute capability 10.0 and were not run: their profiles are provisional.
-The 16 x 16 form takes the tile's maximum; a row-scaled tensor is one tensor for each row.
+The kernels pass over NaN when they look for a maximum (fmaxf, max.xorsign.abs) and turn a NaN lane into the
+largest code; the reference lets NaN spread. Kernels need compute capability 10.0 and were not run: their
+profiles are provisional. The 16 x 16 form takes the tile's maximum; a row-scaled tensor is one tensor for
+each row.
 """
 
 from __future__ import annotations
 
 from mxspec.expressions import (
-    AMAX, FLT_MAX, ONE, ONE_SIXTH, SF, TMAX, ZERO, Const, Expr, M, Q, S, X, absolute, bf16, const, f32, fmin,
-    if_equal, minimum, rcp_approx, substitute,
+    AMAX,
+    FLT_MAX,
+    ONE,
+    ONE_SIXTH,
+    SF,
+    TMAX,
+    ZERO,
+    Const,
+    Expr,
+    Leaf,
+    M,
+    Q,
+    S,
+    X,
+    absolute,
+    bf16,
+    const,
+    f32,
+    fmin,
+    if_equal,
+    minimum,
+    rcp_approx,
+    substitute,
 )  # fmt: skip
 from mxspec.profiles.schema import (
-    Alternative, AmaxNan, Arithmetic, ElementRule, ErrorNorm, Evidence, Kind, Profile, ScaleRule, ScaleStep,
-    TensorRule, TensorScaleKind,
+    Alternative,
+    AmaxNan,
+    Arithmetic,
+    ElementRule,
+    ErrorNorm,
+    Evidence,
+    Kind,
+    Profile,
+    ScaleRule,
+    ScaleStep,
+    TensorRule,
+    TensorScaleKind,
 )  # fmt: skip
 from mxspec.rounding import NanPolicy, Rounding, ZeroPolicy
 
 _REPO = "NVIDIA/TransformerEngine@d0067d0d:transformer_engine"
 _V210 = "NVIDIA/TransformerEngine@769ed778 (v2.10):transformer_engine"
-_REFERENCE = f"{_REPO}/pytorch/custom_recipes/reference_nvfp4.py NVFP4QuantizerRef._quantize_blockwise_reference"
-_REFERENCE_2025 = f"{_V210}/pytorch/custom_recipes/quantization_nvfp4.py NVFP4QuantizerRef._quantize_blockwise_reference"
+_REFERENCE = (
+    f"{_REPO}/pytorch/custom_recipes/reference_nvfp4.py NVFP4QuantizerRef._quantize_blockwise_reference"
+)
+_REFERENCE_2025 = (
+    f"{_V210}/pytorch/custom_recipes/quantization_nvfp4.py NVFP4QuantizerRef._quantize_blockwise_reference"
+)
 _WITNESS = "on torch 2.13.0+cpu, Linux x86-64 (AVX-512)"
-_NAN_BYTE = "the sign bit of a NaN scale byte: set in the vector body of torch.min (FF), clear in its scalar tail (7F)"
+_NAN_BYTE = "the sign bit of a NaN scale byte: FF in the vector body of torch.min, 7F in its scalar tail"
 
 _SIX = const(6)
 _BF16_MAX = Const(0x7F7F0000)
@@ -75,7 +111,7 @@ def _dequantize(largest: int = 448) -> Expr:
 
 def _without_tensor_scale(level: Arithmetic) -> Arithmetic:
     """The kernel called without a maximum: S is 1."""
-    one = {S: ONE}
+    one: dict[Leaf, Expr] = {S: ONE}
     return Arithmetic(
         scale=ScaleRule(
             value=substitute(level.scale.value, one), step=level.scale.step, byte_range=level.scale.byte_range
@@ -87,7 +123,7 @@ def _without_tensor_scale(level: Arithmetic) -> Arithmetic:
 
 
 def _nvfp4(
-    id: str,
+    name: str,
     summary: str,
     source: str,
     two_level: Arithmetic,
@@ -100,7 +136,7 @@ def _nvfp4(
     unspecified: tuple[str, ...] = (),
 ) -> Profile:
     return Profile(
-        id=id,
+        id=name,
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary=summary,
@@ -156,7 +192,11 @@ def _hadamard(*, fast: bool) -> Profile:
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="the columnwise kernel fused with the Hadamard transform, from the transformed values on"
-        + ("; approximate reciprocal, values not rounded to bfloat16" if fast else "; values rounded to bfloat16; NaN spreads"),
+        + (
+            "; approximate reciprocal, values not rounded to bfloat16"
+            if fast
+            else "; values rounded to bfloat16; NaN spreads"
+        ),
         source=f"{_REPO}/common/hadamard_transform/hadamard_transform_cast_fusion.cu",
         evidence=Evidence.READ,
         one_level=None,
@@ -164,7 +204,9 @@ def _hadamard(*, fast: bool) -> Profile:
         tensor=TensorRule(
             native=TensorScaleKind.AMAX,
             from_amax=TMAX,
-            derived=((S, if_equal(TMAX, ZERO, ONE, _one_if_zero(minimum(f32.div(const(2688), TMAX), FLT_MAX)))),),
+            derived=(
+                (S, if_equal(TMAX, ZERO, ONE, _one_if_zero(minimum(f32.div(const(2688), TMAX), FLT_MAX)))),
+            ),
             amax_nan=AmaxNan.SKIP,
         ),
         dtypes=("float32",) if fast else ("bfloat16",),
@@ -191,7 +233,11 @@ def _four_over_six(*, kernel: bool, squared: bool, scaled_domain: bool, largest:
     error = f32.mul(difference, difference) if squared else absolute(difference)
     norm = ErrorNorm.SQUARED if squared else ErrorNorm.ABSOLUTE
     path = "-".join(
-        ["mse" if squared else "mae", *(["fp16-error"] if scaled_domain else []), *(["256"] if largest == 256 else [])]
+        [
+            "mse" if squared else "mae",
+            *(["fp16-error"] if scaled_domain else []),
+            *(["256"] if largest == 256 else []),
+        ]
     )
     who = "kernel" if kernel else "reference"
     level = Arithmetic(
@@ -249,8 +295,10 @@ PROFILES: tuple[Profile, ...] = (
     ),
     _nvfp4(
         "te-2.14/nvfp4/kernel-fastmath",
-        "the tuned 1D kernel under NVTE_USE_FAST_MATH: elements times bf16(min(S / sf, BF16_MAX)) by fma, which drops -0",
-        f"{_REPO}/common/cast/nvfp4/specialized/quantize_transpose_nvfp4_tuned_1D.cuh, common/util/ptx_arch_spec.cuh",
+        "the tuned 1D kernel under NVTE_USE_FAST_MATH: elements times bf16(min(S / sf, BF16_MAX)) by fma, "
+        "which drops -0",
+        f"{_REPO}/common/cast/nvfp4/specialized/quantize_transpose_nvfp4_tuned_1D.cuh, "
+        "common/util/ptx_arch_spec.cuh",
         _fast_math(),
         kernel=True,
         dtypes=("bfloat16",),
@@ -258,14 +306,16 @@ PROFILES: tuple[Profile, ...] = (
     _nvfp4(
         "te-2.8/nvfp4/kernel",
         "the CUDA kernels of 2.8 to 2.13: scale (amax / 6) * S",
-        f"{_V210}/common/cast/nvfp4/core_nvfp4.cuh, common/transpose/quantize_transpose_vector_blockwise_fp4.cu",
+        f"{_V210}/common/cast/nvfp4/core_nvfp4.cuh, "
+        "common/transpose/quantize_transpose_vector_blockwise_fp4.cu",
         _plain(_BY_DIVIDING, kernel=True),
         kernel=True,
         one_level=_without_tensor_scale(_plain(_BY_DIVIDING, kernel=True)),
     ),
     _nvfp4(
         "te-2.14/nvfp4/reference",
-        "the Python reference from 2.14 on: the kernel's order, NaN and a NaN tensor maximum spread, -0 and NaN become 0",
+        "the Python reference from 2.14 on: the kernel's order, NaN and a NaN tensor maximum spread, -0 and "
+        "NaN become 0",
         _REFERENCE,
         _plain(_BY_MULTIPLYING, kernel=False),
         kernel=False,
@@ -304,7 +354,9 @@ PROFILES: tuple[Profile, ...] = (
         ),
         unspecified=("the scale where amax / 6 lies a few ulps above a power of two: torch's log2 there",),
     ),
-    _mxfp8("kernel", "sign of zero kept", "quantize_mxfp8.cuh", ("float32", "float16", "bfloat16"), zero=None),
+    _mxfp8(
+        "kernel", "sign of zero kept", "quantize_mxfp8.cuh", ("float32", "float16", "bfloat16"), zero=None
+    ),
     _mxfp8(
         "kernel-specialized",
         "the kernel that is taken for whole rows of 128: an input -0 becomes +0 (fma with +0)",

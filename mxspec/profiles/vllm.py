@@ -8,11 +8,38 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mxspec.expressions import (
-    AMAX, ONE, ONE_SIXTH, SF, TMAX, ZERO, Const, Expr, G, M, Q, S, X, clamp, const, f32, if_equal, if_nan,
-    maximum, rcp_approx,
+    AMAX,
+    ONE,
+    ONE_SIXTH,
+    SF,
+    TMAX,
+    ZERO,
+    Const,
+    Expr,
+    G,
+    M,
+    Q,
+    S,
+    X,
+    clamp,
+    const,
+    f32,
+    if_equal,
+    if_nan,
+    maximum,
+    rcp_approx,
 )  # fmt: skip
 from mxspec.profiles.schema import (
-    AmaxNan, Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep, TensorRule, TensorScaleKind,
+    AmaxNan,
+    Arithmetic,
+    ElementRule,
+    Evidence,
+    Kind,
+    Profile,
+    ScaleRule,
+    ScaleStep,
+    TensorRule,
+    TensorScaleKind,
 )  # fmt: skip
 from mxspec.rounding import NanPolicy, ZeroPolicy
 
@@ -39,13 +66,16 @@ PROFILES: tuple[Profile, ...] = (
         id="vllm-0.33/nvfp4/kernel",
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
-        summary="scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)), zero where the scale's byte is 00",
+        summary="scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)), zero where the scale's byte is "
+        "00",
         source=_SOURCE + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4",
         evidence=Evidence.READ,
         one_level=None,
         two_level=Arithmetic(
             scale=ScaleRule(
-                value=f32.mul(S, f32.mul(AMAX, rcp_approx(_SIX))), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
+                value=f32.mul(S, f32.mul(AMAX, rcp_approx(_SIX))),
+                step=ScaleStep.ENCODE,
+                byte_range=(0x00, 0x7E),
             ),
             scaled=f32.mul(X, if_equal(SF, ZERO, ZERO, rcp_approx(f32.mul(SF, rcp_approx(S))))),
             dequantize=f32.mul(Q, f32.div(SF, S)),
@@ -59,8 +89,10 @@ PROFILES: tuple[Profile, ...] = (
         id="vllm-0.33/mxfp4/experts",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
-        summary="amax rounded half up to the element's precision, then floor; a block of byte 00 is quantized to zeros",
-        source=_SOURCE + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4 with UE8M0_SF, mxfp4_experts_quant.cu",
+        summary="amax rounded half up to the element's precision, then floor; a block of byte 00 is "
+        "quantized to zeros",
+        source=_SOURCE
+        + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4 with UE8M0_SF, mxfp4_experts_quant.cu",
         evidence=Evidence.READ,
         one_level=Arithmetic(
             scale=ScaleRule(value=AMAX, step=ScaleStep.HALF_UP, subtract_emax=True, on_inf=0xFD),
@@ -75,7 +107,8 @@ PROFILES: tuple[Profile, ...] = (
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="scale S * (amax * fl(1/6)); reciprocals are exact, that of a zero is 1e-8; -0 becomes +0",
-        source=_SOURCE + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py ref_nvfp4_quant",
+        source=_SOURCE
+        + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py ref_nvfp4_quant",
         evidence=Evidence.MEASURED,
         witness=_WITNESS,
         one_level=None,
@@ -101,7 +134,8 @@ PROFILES: tuple[Profile, ...] = (
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="dequantize_to_dtype: code * (sf * g); its quantizer is the emulation with S = 1 / g",
-        source=_SOURCE + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py dequantize_to_dtype",
+        source=_SOURCE
+        + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py dequantize_to_dtype",
         evidence=Evidence.MEASURED,
         witness=_WITNESS,
         one_level=None,
@@ -127,9 +161,11 @@ PROFILES: tuple[Profile, ...] = (
         id="vllm-0.33/mxfp8/torch",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3",),
-        summary="float32 log2 of max(amax, 2^-126) / 448 rounded up; elements x / 2^e; a NaN in the block gives byte 00 over "
+        summary="float32 log2 of max(amax, 2^-126) / 448 rounded up; elements x / 2^e; a NaN in the block "
+        "gives byte 00 over "
         "codes 7F",
-        source=_SOURCE + "vllm/model_executor/layers/quantization/utils/mxfp8_utils.py _mxfp8_e4m3_quantize_torch",
+        source=_SOURCE
+        + "vllm/model_executor/layers/quantization/utils/mxfp8_utils.py _mxfp8_e4m3_quantize_torch",
         evidence=Evidence.MEASURED,
         witness=_WITNESS,
         one_level=Arithmetic(
@@ -141,8 +177,8 @@ PROFILES: tuple[Profile, ...] = (
         ),
         unspecified=(
             "the scale where amax / 448 lies a few ulps above a power of two: torch's log2 there",
-            "the byte 00 of a block with NaN: a float NaN is cast to uint8, which C++ leaves undefined; x86-64's answer",
+            "the byte 00 of a block with NaN: a float NaN is cast to uint8, which C++ leaves undefined; "
+            "x86-64's answer",
         ),
     ),
 )
-

@@ -16,6 +16,7 @@ from auto_round.experimental.qmodules.nvfp4 import NVFP4QuantLinear
 from auto_round.export.export_to_autoround.qlinear_fp import QuantLinear
 from auto_round.schemes import QuantizationScheme
 from auto_round.utils import model_free_utils
+
 from mxspec_conformance.known import auto_round_py
 
 NAME = "auto-round-export"

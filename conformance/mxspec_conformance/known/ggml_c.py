@@ -1,10 +1,10 @@
 """ggml's C reference functions as a target, called through ctypes.
 
 The environment variable MXSPEC_GGML_LIBRARY names a shared library that exports `quantize_row_mxfp4_ref`,
-`quantize_row_nvfp4_ref`, `dequantize_row_mxfp4` and `dequantize_row_nvfp4` (libggml-base of ggml or llama.cpp does).
-A block stores the scale bytes first, then two codes per byte: the low nibble holds element j, the high one j + k/2.
-Four NVFP4 blocks are stored together. The bytes of NaN, Inf and wrapped exponents are those of this build: the C
-conversions behind them are undefined.
+`quantize_row_nvfp4_ref`, `dequantize_row_mxfp4` and `dequantize_row_nvfp4` (libggml-base of ggml or llama.cpp
+does). A block stores the scale bytes first, then two codes per byte: the low nibble holds element j, the high
+one j + k/2. Four NVFP4 blocks are stored together. The bytes of NaN, Inf and wrapped exponents are those of
+this build: the C conversions behind them are undefined.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _refuse_tensor_scale(tensor_scale: float | None) -> None:
 
 
 def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
-    """Codes [rows, k], one per byte, and scale bytes [rows, k/block]; blocks are filled up with zeros for the call."""
+    """Codes [rows, k], one per byte, and scale bytes [rows, k/block]; zeros fill up blocks for the call."""
     _refuse_tensor_scale(tensor_scale)
     stored, scale_bytes, block = _SHAPES[fmt]
     flat = np.ascontiguousarray(x, np.float32).reshape(-1)
@@ -88,7 +88,9 @@ def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = N
     fill = -count % stored
     flat = np.concatenate([np.ravel(codes), np.zeros(fill, np.uint8)]).reshape(-1, 2, block // 2)
     packed = (flat[:, 0] | (flat[:, 1] << 4)).reshape(-1, stored // 2)
-    bytes_of_scales = np.concatenate([np.ravel(scales), np.zeros(fill // block, np.uint8)]).reshape(-1, scale_bytes)
+    bytes_of_scales = np.concatenate([np.ravel(scales), np.zeros(fill // block, np.uint8)]).reshape(
+        -1, scale_bytes
+    )
     data = np.ascontiguousarray(np.concatenate([bytes_of_scales, packed], axis=1))
     values = np.zeros(count + fill, np.float32)
     _DEQUANTIZE[fmt](data.ctypes.data, values.ctypes.data, len(values))

@@ -14,9 +14,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
-from mxspec_conformance.known import quark_py
 from quark.torch.kernel.hw_emulation import hw_emulation_interface as interface
 from quark.torch.utils.pack import Pack_fp4, Pack_fp6
+
+from mxspec_conformance.known import quark_py
 
 NAME, VERSION = "quark-fake", quark_py.VERSION
 FORMATS = ["mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2"]

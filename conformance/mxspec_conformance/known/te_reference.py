@@ -1,8 +1,9 @@
 """Transformer Engine's Python reference of NVFP4 (`NVFP4QuantizerRef`) as a target; it runs on a CPU.
 
-The environment variable MXSPEC_TE_SOURCE names the root of a Transformer Engine source tree, from 2.10 on. Only the
-reference's own file and its two pure Python neighbours are imported; the rest of the package needs CUDA and is absent.
-The tensor scale is the tensor's largest magnitude. The reference has no form without one and no dequantizer.
+The environment variable MXSPEC_TE_SOURCE names the root of a Transformer Engine source tree, from 2.10 on.
+Only the reference's own file and its two pure Python neighbours are imported; the rest of the package needs
+CUDA and is absent. The tensor scale is the tensor's largest magnitude. The reference has no form without one
+and no dequantizer.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def load() -> ModuleType:
         _stub("transformer_engine.pytorch.tensor.utils", is_custom=lambda _: True)
         storage = type("QuantizedTensorStorage", (), {})
         _stub(
-            "transformer_engine.pytorch.quantized_tensor", QuantizedTensorStorage=storage, Quantizer=_Quantizer
+            "transformer_engine.pytorch.quantized_tensor",
+            QuantizedTensorStorage=storage,
+            Quantizer=_Quantizer,
         )
     for name in _MODULES:
         if (root / "pytorch" / "custom_recipes" / f"{name}.py").is_file():
@@ -135,7 +138,11 @@ def encode(x: Any, element: str) -> Any:
         raise NotImplementedError(f"the reference has no encoder for {element}")
     flat = np.ravel(x)
     even = np.concatenate([flat, np.zeros(len(flat) % 2, flat.dtype)])
-    return unpack(_reference.cast_to_fp4x2(to_torch(even.reshape(1, -1)))).reshape(-1)[: len(flat)].reshape(x.shape)
+    return (
+        unpack(_reference.cast_to_fp4x2(to_torch(even.reshape(1, -1))))
+        .reshape(-1)[: len(flat)]
+        .reshape(x.shape)
+    )
 
 
 def decode(codes: Any, element: str) -> Any:

@@ -1,8 +1,9 @@
 """vLLM's Python emulation of NVFP4 (`ref_nvfp4_quant`) as a target; it runs on a CPU.
 
-The environment variable MXSPEC_VLLM_SOURCE names the root of a vLLM source tree. The emulation's file and the file of
-scalar types are imported from it with stand-ins for the platform and Triton modules. The tensor scale is of the encode
-kind. The emulation returns values and float32 scales; they are written as bytes by exact look-up.
+The environment variable MXSPEC_VLLM_SOURCE names the root of a vLLM source tree. The emulation's file and the
+file of scalar types are imported from it with stand-ins for the platform and Triton modules. The tensor scale
+is of the encode kind. The emulation returns values and float32 scales; they are written as bytes by exact
+look-up.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def _source() -> Path:
 
 def _load(name: str, path: Path) -> ModuleType:
     spec = spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -108,7 +110,9 @@ def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, 
     """Codes [rows, k], one per byte, and scale bytes [rows, k/16]."""
     if tensor_scale is None:
         raise NotImplementedError("the emulation has no form without a tensor scale")
-    values, scales = _emulation.ref_nvfp4_quant(to_torch(x), torch.tensor(tensor_scale, dtype=torch.float32), _BLOCK)
+    values, scales = _emulation.ref_nvfp4_quant(
+        to_torch(x), torch.tensor(tensor_scale, dtype=torch.float32), _BLOCK
+    )
     return _codes(values.numpy()), scales.to(torch.float8_e4m3fn).view(torch.uint8).numpy()
 
 
