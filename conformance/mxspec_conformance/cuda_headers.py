@@ -1,7 +1,7 @@
 """NVIDIA's host conversions as a witness: cuda_fp4.h, cuda_fp6.h and cuda_fp8.h, compiled by a C++ compiler.
 
-The headers have plain C++ bodies, so neither a GPU nor nvcc is needed. They are installed as wheels and never copied;
-`native/cuda_headers.cpp`, which wraps them, is compiled into a temporary directory.
+The headers have plain C++ bodies, so neither a GPU nor nvcc is needed. They are installed as wheels and never
+copied; `native/cuda_headers.cpp`, which wraps them, is compiled into a temporary directory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def find_include() -> Path:
     if toolkit and (Path(toolkit) / "include" / "cuda_fp4.h").is_file():
         return Path(toolkit) / "include"
     raise HeadersMissingError(
-        f"NVIDIA's headers are not installed; run: pip install --no-deps {' '.join(PACKAGES)} (or set CUDA_HOME)"
+        "NVIDIA's headers are not installed; run: "
+        f"pip install --no-deps {' '.join(PACKAGES)} (or set CUDA_HOME)"
     )
 
 
@@ -91,10 +92,8 @@ def compile_wrapper(folder: Path) -> Path:
     """
     library = folder / "cuda_headers.so"
     with as_file(files("mxspec_conformance").joinpath("native/cuda_headers.cpp")) as source:
-        command = [
-            find_compiler(), "-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-I", str(find_include()),
-            str(source), "-o", str(library),
-        ]  # fmt: skip
+        flags = ["-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-I", str(find_include())]
+        command = [find_compiler(), *flags, str(source), "-o", str(library)]
         reply = subprocess.run(command, capture_output=True, text=True, check=False)
     if reply.returncode:
         raise RuntimeError(
@@ -112,7 +111,7 @@ class CudaHeaders:
     def encode(
         self, x: npt.NDArray[Any], fmt: str, *, rounding: str = "rne", overflow: str = "saturate"
     ) -> npt.NDArray[np.uint8]:
-        """The header's codes of float32, float16 or bfloat16 numbers; one of `ENCODERS` (float16 not to e8m0).
+        """The header's codes of float32, float16 or bfloat16, by one of `ENCODERS` (no float16 to e8m0).
 
         Raises ValueError where the headers have no such conversion, and TypeError for other dtypes.
         """

@@ -1,12 +1,12 @@
 """Exhaustive float32 sweeps: every encoder and every E8M0 scale rule on every input there is.
 
-The exact model's complete answer (`sweep_functions`) is compared, input by input, with the array model and with
-every outside witness that is installed (`sweep_witnesses`). That would also show a change of the answer that
-bisection had missed.
+The exact model's complete answer (`sweep_functions`) is compared, input by input, with the array model and
+with every outside witness that is installed (`sweep_witnesses`). That would also show a change of the answer
+that bisection had missed.
 
 Results: one JSON file for each function, with the runs, a BLAKE2b-128 digest of the exact answer's bytes for
-each 2**24 inputs, and for each witness the inputs that it was compared on and the differences; `index.json` sums
-them up.
+each 2**24 inputs, and for each witness the inputs that it was compared on and the differences; `index.json`
+sums them up.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _runs_of(name: str) -> Runs:
 
 
 def _source_digest() -> str:
-    """Of the modules that both models are written in, so that a reader sees whether they changed since a sweep."""
+    """Of the modules that both models are written in: whether they changed since a sweep."""
     names = ("arrays", "elements", "exact", "expressions", "formats", "reals", "rounding", "scales")
     texts = [files("mxspec").joinpath(f"{n}.py").read_text("utf-8") for n in names]
     return digest_bytes("\0".join(texts).encode())
@@ -426,8 +426,8 @@ def run_sweep(
     """Sweep functions over chunks and write their results below `out`.
 
     executor: where chunks are computed, `workers` at a time; None computes them here, one after the other.
-    resume: keep chunks of earlier results whose runs have the same digest. A witness whose version or exclusions changed
-        is asked again.
+    resume: keep chunks of earlier results whose runs have the same digest. A witness whose version or
+        exclusions changed is asked again.
     KeyboardInterrupt ends the run; chunks that are finished are written.
     """
     began = time.monotonic()
@@ -526,20 +526,20 @@ class Verification:
     #: Inputs at which the array model was compared again.
     inputs: int = 0
     digests: int = 0
-    #: Functions whose result was computed with other sources of the model (not a problem: the answers were checked again).
+    #: Functions whose result was computed with other sources of the model. Not a problem by itself.
     source_changed: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return (
-            f"seed {self.seed}: {self.functions} functions, exact model asked at {self.exact_points} patterns, "
-            f"array model on {self.inputs} inputs, {self.digests} chunk digests; "
+            f"seed {self.seed}: {self.functions} functions, exact model asked at {self.exact_points} "
+            f"patterns, array model on {self.inputs} inputs, {self.digests} chunk digests; "
             f"{len(self.source_changed)} results older than the model's source; {len(self.problems)} problems"
         )
 
 
 def special_chunks(runs: Runs, fmt: ScalarFormat) -> list[int]:
-    """The chunks that hold zero, the format's smallest normal number, the last finite change, and infinity; each sign."""
+    """The chunks of zero, the smallest normal number, the last finite change and infinity; each sign."""
     normal = int(np.float32(float(max(fmt.min_normal, FLOAT32.min_subnormal))).view(np.uint32))
     found = set()
     for base in range(0, runs.pattern_count, SIGN):
@@ -565,11 +565,12 @@ def verify_committed(
 ) -> Verification:
     """Compare committed results with the models as they are now.
 
-    For every function that matches: its result exists, is complete and without a difference of the array model; the exact
-    model agrees with its runs at every change, at the edges of every binade and inside each run (which, the function
-    being monotone between them, is its complete answer); the array model agrees with the runs at the changes and their
-    neighbours, at special values, and on one random slice in each of `chunks` random chunks. The digests of the special
-    chunks and of the random ones are computed again for a random `digest_share` of the functions.
+    For every function that matches: its result exists, is complete and without a difference; the exact model
+    agrees with its runs at every change, at the binades' edges and inside each run (which, the function
+    being monotone between them, is its complete answer); the array model agrees with the runs at the changes
+    and their neighbours, at special values, and on one random slice in each of `chunks` random chunks. The
+    digests of the special chunks and of the random ones are computed again for a random `digest_share` of the
+    functions.
     """
     rng = np.random.default_rng(seed)
     found = Verification(seed)
@@ -604,7 +605,7 @@ def verify_committed(
         if differing.size:
             i = int(differing[0])
             found.problems.append(
-                f"{name}: {differing.size} inputs on which the array model is not the exact one, first {bits[i]:08x}"
+                f"{name}: the array model differs on {differing.size} inputs, first {bits[i]:08x}"
             )
         if rng.random() < digest_share:
             for chunk in sorted({*numbers, *special_chunks(result.runs, _format_of(function))}):
@@ -616,7 +617,8 @@ def verify_committed(
 
 def _verify_result(function: Function, result: FunctionResult, found: Verification) -> Iterator[str]:
     if not result.complete:
-        yield f"{len(result.digests)} of {result.chunk_count} chunks; run mxspec sweep --function {function.name!r}"
+        done = f"{len(result.digests)} of {result.chunk_count} chunks"
+        yield f"only {done}; run mxspec sweep --function {function.name!r}"
     for name, w in result.witnesses.items():
         if sum(w.chunks.values()):
             yield f"{name} differs on {sum(w.chunks.values())} inputs, first {w.first}"
@@ -707,8 +709,8 @@ def sweep(
 ) -> None:
     """Compare the models, and every witness that is installed, on all 2^32 float32 inputs.
 
-    Results go to one file for each function, and to index.json. Ctrl-C keeps what is finished; the same command goes on
-    from there. Exit status: 0 no difference, 1 differences, 2 nothing to sweep, 130 interrupted.
+    Results go to one file for each function, and to index.json. Ctrl-C keeps finished chunks; the same command
+    goes on from there. Exit status: 0 no difference, 1 differences, 2 nothing to sweep, 130 interrupted.
     """
     console = Console(stderr=True)
     functions = list_functions(pattern)
@@ -751,8 +753,9 @@ def sweep(
                 pool.shutdown(wait=True, cancel_futures=True)
     index = write_index(out)
     console.print(
-        f"{report.functions} functions, {report.chunks} chunks swept, {report.kept} kept, {report.differences} "
-        f"differences, {report.seconds:.0f} s; {index['complete']} of {len(_functions())} functions complete, "
+        f"{report.functions} functions, {report.chunks} chunks swept, {report.kept} kept, "
+        f"{report.differences} differences, {report.seconds:.0f} s; "
+        f"{index['complete']} of {len(_functions())} functions complete, "
         f"{len(index['missing'])} without a result, {len(index['obsolete'])} obsolete",
         markup=False,
     )

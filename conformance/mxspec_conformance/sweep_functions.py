@@ -57,7 +57,7 @@ NANS = (0x7F800001, 0x7FBFFFFF, 0x7FC00000, 0x7FFFFFFF)
 Codes = npt.NDArray[np.uint8]
 Float32s = npt.NDArray[np.float32]
 
-#: Magnitude patterns between which every function is monotone: zero, and the first and last pattern of every binade.
+#: Magnitude patterns between which every function is monotone: zero, and both ends of every binade.
 GRID: tuple[int, ...] = tuple(
     sorted(
         {0, 1, LAST_FINITE}
@@ -94,7 +94,7 @@ class Function(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EncodeFunction:
-    """An element or scale format's encoder under one rounding and overflow; NaN by the format's default policy."""
+    """A format's encoder under one rounding and overflow; NaN by the format's default policy."""
 
     fmt: ElementFormat | ScaleFormat
     rounding: Rounding
@@ -362,7 +362,7 @@ def find_runs(answer: Callable[[int], int], pattern_count: int, grid: Sequence[i
 
 
 def check_runs(answer: Callable[[int], int], runs: Runs, grid: Sequence[int] = GRID) -> list[str]:
-    """Where the exact model contradicts runs: asked at both ends and the quarters of each run, and at the grid points."""
+    """Where the exact model contradicts runs, at the ends and quarters of each run and at the grid points."""
     points = {base + p for base in range(0, runs.pattern_count, SIGN) for p in grid}
     starts, ends = runs.starts.tolist(), runs.ends.tolist()
     for start, end in zip(starts, ends, strict=True):

@@ -1,4 +1,4 @@
-"""Descriptive profiles of auto-round (Intel): its fake quantizers and its checkpoint export, RTN, without tuning."""
+"""Descriptive profiles of auto-round (Intel): fake quantizers and checkpoint export, RTN, without tuning."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ _RAN = "auto-round 0.16.1, torch 2.13.0 CPU, x86-64"
 _INFINITY, _NAN = Const(0x7F800000), Const(0x7FC00000)
 
 _LAST_ULP = (
-    "the shared exponent comes from torch.log2 in float32: just below a power of two another library's last bit of log2 may give the byte below",
+    "the shared exponent comes from torch.log2 in float32: just below a power of two another library's last "
+    "bit of log2 may give the byte below",
 )
 _CAST_OF_NAN = (
-    "a block that holds a NaN or an Inf: its exponent is NaN, whose cast to uint8 C leaves undefined (00 on x86-64), and its elements' sign is that of a NaN made by the machine (set on x86)",
+    "a block that holds a NaN or an Inf: its exponent is NaN, whose cast to uint8 C leaves undefined (00 on "
+    "x86-64), and its elements' sign is that of a NaN made by the machine (set on x86)",
 )
 
 
@@ -65,8 +67,8 @@ _MX_SCALED = f32.div(X, SF)
 def _through_weight(top: Expr, least: Expr, lost: Expr) -> Expr:
     """Scaled elements whose dequantized weight survives float32.
 
-    A NaN or an Inf makes the block NaN. Where log2 of amax rounds up to 128, an element that rounds to 2^128 under the
-    scale `top` (scaled magnitudes from `least` on) is an Inf in the weight, and `lost` says what is made of that.
+    A NaN or an Inf makes the block NaN. Where log2 of amax rounds up to 128, an element that rounds to 2^128
+    under the scale `top` (scaled magnitudes from `least` on) is an Inf in the weight, which becomes `lost`.
     """
     kept = if_equal(SF, top, if_less(absolute(_MX_SCALED), least, _MX_SCALED, lost), _MX_SCALED)
     return if_nan(AMAX, _NAN, if_inf(AMAX, _NAN, kept))
@@ -86,8 +88,10 @@ def _mx_export(fmt: str, scaled: Expr, dtypes: tuple[str, ...], nan: NanPolicy, 
         id=f"auto-round-0.16/{fmt}/export",
         kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
-        summary="the fake path's bytes as packed into a checkpoint; a block with a NaN or an Inf becomes scale 00 and one code",
-        source="auto-round 0.16.1 wheel: utils/model_free_utils.py _quantize_weight_mxfp (opt-RTN off), export_to_autoround/qlinear_fp.py QuantLinear.pack",
+        summary="the fake path's bytes as packed into a checkpoint; a block with a NaN or an Inf becomes "
+        "scale 00 and one code",
+        source="auto-round 0.16.1 wheel: utils/model_free_utils.py _quantize_weight_mxfp (opt-RTN off), "
+        "export_to_autoround/qlinear_fp.py QuantLinear.pack",
         evidence=Evidence.MEASURED,
         witness=_RAN,
         one_level=Arithmetic(
@@ -113,9 +117,7 @@ _NV_SCALE = ScaleRule(
 _NV_FACTOR = _reciprocal(f32.mul(SF, _reciprocal(S)))
 _NV_SCALED = f32.mul(X, _NV_FACTOR)
 _NV_TENSOR = TensorRule(native=TensorScaleKind.ENCODE, from_amax=f32.mul(const(2688), _reciprocal(TMAX)))
-_NV_SIGN = (
-    "the sign bit of a NaN scale byte is that of a NaN made by the machine (0 times Inf: FF on x86, 7F elsewhere)",
-)
+_NV_SIGN = ("the sign bit of a NaN scale byte is that of a NaN made by the machine (0 times Inf: FF on x86)",)
 
 
 def _nvfp4(
@@ -147,7 +149,8 @@ PROFILES: tuple[Profile, ...] = (
         id="auto-round-0.16/mx/fake",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8"),
-        summary="floor of a float32 log2, elements by floor(v + 0.5) with ties taken back to even; an Inf makes the whole block NaN, a zero block has the scale of amax 2",
+        summary="floor of a float32 log2, elements by floor(v + 0.5) with ties taken back to even; an Inf "
+        "makes the whole block NaN, a zero block has the scale of amax 2",
         source="auto-round 0.16.1 wheel: data_type/mxfp.py quant_mx, quant_element",
         evidence=Evidence.MEASURED,
         witness=_RAN,
@@ -167,7 +170,8 @@ PROFILES: tuple[Profile, ...] = (
         _through_weight(const(1 << 126), const(3.5), f32.mul(X, const(Fraction(1, 1 << 140)))),
         ("float32", "bfloat16"),
         NanPolicy.ZERO_NEGATIVE,
-        "float16 weights: the dequantized weight is rounded to float16 before it is packed, so small blocks lose elements",
+        "float16 weights: the dequantized weight is rounded to float16 before it is packed, so small blocks "
+        "lose elements",
     ),
     _mx_export(
         "mxfp8_e4m3",
@@ -175,7 +179,8 @@ PROFILES: tuple[Profile, ...] = (
         _through_weight(const(1 << 120), const(248), f32.mul(_MX_SCALED, const(4))),
         ("float32",),
         NanPolicy.NAN_NEGATIVE,
-        "16-bit weights: the dequantized weight is rounded to its own dtype before it is packed, so tiny blocks lose elements",
+        "16-bit weights: the dequantized weight is rounded to its own dtype before it is packed, so tiny "
+        "blocks lose elements",
     ),
     _nvfp4(
         "fake",
@@ -187,12 +192,16 @@ PROFILES: tuple[Profile, ...] = (
     ),
     _nvfp4(
         "export",
-        "the fake path's scale and magnitudes as packed into a checkpoint, without negative zeros; dequantized (q * (1 / S)) * sf",
-        "auto-round 0.16.1 wheel: nv_fp4, then export_to_autoround/qlinear_fp.py QuantLinear.pack; experimental/qmodules/nvfp4.py",
-        # The weight is the element times the factor's reciprocal, then times the factor again: 0 where the factor is Inf.
+        "the fake path's scale and magnitudes as packed into a checkpoint, without negative zeros; "
+        "dequantized (q * (1 / S)) * sf",
+        "auto-round 0.16.1 wheel: nv_fp4, then export_to_autoround/qlinear_fp.py QuantLinear.pack; "
+        "experimental/qmodules/nvfp4.py",
+        # The weight is the element times the factor's reciprocal, then times the factor again: 0 where that
+        # is Inf.
         if_inf(_NV_FACTOR, ZERO, _NV_SCALED),
         f32.mul(f32.mul(Q, _reciprocal(S)), SF),
         ZeroPolicy.PLUS,
-        "16-bit weights under a tensor scale that is not their own: the dequantized weight is rounded to their dtype before it is packed, and what underflows there is lost",
+        "16-bit weights under a tensor scale that is not their own: the dequantized weight is rounded to "
+        "their dtype before it is packed, and what underflows there is lost",
     ),
 )

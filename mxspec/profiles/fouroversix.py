@@ -10,7 +10,6 @@ from mxspec.expressions import (
     SF,
     TMAX,
     ZERO,
-    Const,
     Expr,
     G,
     Q,
@@ -48,12 +47,15 @@ _TWO_TO_MINUS_126 = const(Fraction(1, 1 << 126))
 
 #: NaN has the bfloat16 bits FFFF in torch's vectorized code, whose fields give 0B.
 _ELEMENT = ElementRule(unbounded_fields=True)
-_NAN_SIGN = "the sign of a NaN: torch's vectorized float32 to bfloat16 makes every NaN FFFF (code 0B, NVFP4 scale byte FF)"
+_NAN_SIGN = (
+    "the sign of a NaN: torch's vectorized float32 to bfloat16 makes every NaN FFFF (code 0B, NVFP4 scale "
+    "byte FF)"
+)
 _TORCH = "torch before 2.13 casts finite values above 448 to NaN, not to 448; the wheel asks for torch 2.9"
 
 
 def _zero_is_plus(scaled: Expr, of: Expr) -> Expr:
-    """Elements are multiplied by torch.sign(`of`), so that zeros become positive; underflow keeps its sign."""
+    """Elements are multiplied by torch.sign(`of`): zeros become positive, underflow keeps its sign."""
     return if_equal(of, ZERO, ZERO, scaled)
 
 
@@ -96,7 +98,8 @@ def _nvfp4(rule: str, summary: str, divisor: int, norm: ErrorNorm | None) -> Pro
         id=f"fouroversix-0.1/nvfp4/{rule}",
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
-        summary=f"bfloat16 throughout: x / g, scale amax / 6 not below 2^-6, elements divided by it; {summary}",
+        summary=f"bfloat16 throughout: x / g, scale amax / 6 not below 2^-6, elements divided by it; "
+        f"{summary}",
         source=f"{_SOURCE} quantize_to_fp4, AdaptiveBlockScalingRule.{rule.replace('-', '_')}",
         evidence=Evidence.MEASURED,
         witness=_RAN,
@@ -121,7 +124,8 @@ PROFILES: tuple[Profile, ...] = (
         id="fouroversix-0.1/mxfp4",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
-        summary="amax / 6 cast to the nearest power of two, elements in bfloat16 without a clamp (7 to 9 become -0); decoded as powers of two",
+        summary="amax / 6 cast to the nearest power of two, elements in bfloat16 without a clamp (7 to 9 "
+        "become -0); decoded as powers of two",
         source=f"{_SOURCE} quantize_to_fp4, dequantize_from_fp4",
         evidence=Evidence.MEASURED,
         witness=_RAN,

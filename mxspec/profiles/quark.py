@@ -1,4 +1,4 @@
-"""Descriptive profiles of AMD Quark: `downcast_to_mxfp_torch` with its scale modes, and `fake_quantize_mx`."""
+"""Descriptive profiles of AMD Quark: `downcast_to_mxfp_torch` in its scale modes, and `fake_quantize_mx`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ _INVALID = "the sign of a NaN made of 0 times Inf is that of the machine (set on
 
 _SCALES: dict[str, tuple[ScaleRule, str]] = {
     "round-up": (
-        # Adding 7fffff to the ratio's bits carries into the exponent: a subnormal ratio becomes 2^-126, a NaN wraps to 0.
+        # Adding 7fffff to the ratio's bits carries into the exponent: a subnormal ratio becomes 2^-126, a
+        # NaN wraps to 0.
         ScaleRule(
             value=if_equal(_RATIO, ZERO, ZERO, maximum(_RATIO, _BYTE_1)),
             step=ScaleStep.ENCODE,
@@ -55,7 +56,8 @@ _SCALES: dict[str, tuple[ScaleRule, str]] = {
             on_inf=0xFF,
             on_nan=0x00,
         ),
-        "amax / max rounded up to a power of two; a NaN in the block gives the byte 00, which multiplies by zero",
+        "amax / max rounded up to a power of two; a NaN in the block gives the byte 00, which multiplies by "
+        "zero",
     ),
     "round-down": (
         ScaleRule(value=_RATIO, step=ScaleStep.FLOOR, on_inf=0xFF, on_nan=0xFF),
@@ -91,7 +93,7 @@ def _downcast(mode: str, family: str, formats: tuple[str, ...]) -> Profile:
 
 
 def _even_scale(rounds_to_infinity_from: Fraction) -> ScaleRule:
-    """Quark's `even_round`: maxima that the half-up step carries to 2^128 are infinite, and the exponent stops at 127."""
+    """Quark's `even_round`: a maximum that the half-up step carries to 2^128 is infinite; exponents stop at 127."""
     top = const(rounds_to_infinity_from * (1 << 127))
     return ScaleRule(
         value=if_less(AMAX, top, AMAX, if_nan(AMAX, AMAX, _INFINITY)),

@@ -21,6 +21,7 @@ from mxspec.expressions import (
     Q,
     S,
     X,
+    bf16,
     clamp,
     const,
     f32,
@@ -173,7 +174,8 @@ PROFILES: tuple[Profile, ...] = (
                 value=f32.div(maximum(AMAX, _MIN_NORMAL), M), step=ScaleStep.LOG2F_CEIL, on_nan=0x00
             ),
             scaled=f32.div(X, if_nan(AMAX, AMAX, SF)),
-            dequantize=f32.mul(Q, if_nan(SF, Const(0x7F800000), SF)),
+            # Byte FF is 2**128, which is Inf; values come back as bfloat16.
+            dequantize=bf16.mul(Q, if_nan(SF, Const(0x7F800000), SF)),
         ),
         unspecified=(
             "the scale where amax / 448 lies a few ulps above a power of two: torch's log2 there",

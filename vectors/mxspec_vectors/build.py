@@ -90,8 +90,12 @@ def tensor_scale_entry(amax: int) -> dict[str, str]:
 
 
 def native_tensor_scale(profile: Profile, entry: dict[str, str]) -> TensorScale:
-    """The tensor scale of a case as the profile takes it: the entry's bits of the profile's native kind."""
-    assert profile.tensor is not None
+    """The tensor scale of a case as the profile takes it: the entry's bits of the profile's native kind.
+
+    Raises ValueError for a profile without a tensor scale.
+    """
+    if profile.tensor is None:
+        raise ValueError(f"profile {profile.id} has no tensor scale")
     kind = profile.tensor.native
     return TensorScale(kind, int(entry[kind.value], 16))
 
@@ -135,11 +139,9 @@ def _quantize_answers(
         elif _takes(profile, case):
             answers[i] = _whole_tensor_answer(case, fmt, profile, entries)
     for amax, members in batches.items():
-        scale = None if amax is None else native_tensor_scale(profile, entries[amax])
-        try:
-            choose_level(profile, with_tensor_scale=scale is not None)
-        except ValueError:
+        if not has_level(profile, two_level=amax is not None):
             continue
+        scale = None if amax is None else native_tensor_scale(profile, entries[amax])
         members = [i for i in members if _takes(profile, cases[i])]
         if not members:
             continue
@@ -177,11 +179,9 @@ def _quantize_rows(
 def _whole_tensor_answer(
     case: Input, fmt: BlockFormat, profile: Profile, entries: dict[int, dict[str, str]]
 ) -> Any:
-    scale = None if case.tensor_amax is None else native_tensor_scale(profile, entries[case.tensor_amax])
-    try:
-        choose_level(profile, with_tensor_scale=scale is not None)
-    except ValueError:
+    if not has_level(profile, two_level=case.tensor_amax is not None):
         return None
+    scale = None if case.tensor_amax is None else native_tensor_scale(profile, entries[case.tensor_amax])
     result = mxspec.quantize(
         case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale
     )
@@ -239,13 +239,18 @@ def build_quantize(fmt_name: str) -> Document:
     return document
 
 
+def has_level(profile: Profile, *, two_level: bool) -> bool:
+    """Whether the profile has a form with (or without) a tensor scale."""
+    return (profile.two_level if two_level else profile.one_level) is not None
+
+
 def _scale_function(
-    fmt: BlockFormat, profile: Profile, scale: TensorScale | None
+    fmt: BlockFormat, profile: Profile, entry: dict[str, str] | None
 ) -> Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]] | None:
-    try:
-        level = choose_level(profile, with_tensor_scale=scale is not None)
-    except ValueError:
+    if not has_level(profile, two_level=entry is not None):
         return None
+    level = choose_level(profile, with_tensor_scale=entry is not None)
+    scale = None if entry is None else native_tensor_scale(profile, entry)
     bindings: dict[str, Any] = {} if scale is None else dict(bind_arrays(profile, scale))
     bindings["M"] = np.asarray(np.float32(float(fmt.element.max_value)))
 
@@ -274,7 +279,7 @@ def build_scale(fmt_name: str) -> Document:
         functions = {
             i: f
             for i, p in enumerate(profiles)
-            if (f := _scale_function(fmt, p, None if entry is None else native_tensor_scale(p, entry))) is not None
+            if (f := _scale_function(fmt, p, entry)) is not None
         }
         limit = FLT_MAX if tensor is None else min(tensor, FLT_MAX)
         for i, function in functions.items():
@@ -556,9 +561,7 @@ def _dequantize(
     entry: dict[str, str] | None,
     dtype: str,
 ) -> npt.NDArray[Any] | None:
-    try:
-        choose_level(profile, with_tensor_scale=entry is not None)
-    except ValueError:
+    if not has_level(profile, two_level=entry is not None):
         return None
     scale = None if entry is None else native_tensor_scale(profile, entry)
     kind = output_dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)

@@ -1,8 +1,8 @@
 """auto-round's checkpoint export on the CPU as a target: RTN weights through its packed linear layer.
 
-MX formats take the library's model-free route (`quant_mx`, then `QuantLinear.pack`); NVFP4 takes `nv_fp4`, then
-`QuantLinear.pack`, as its layer wrapper and exporter do. `pack` is given weights that are quantized already. The
-tensor scale is of the encode kind, 2688 / amax.
+MX formats take the library's model-free route (`quant_mx`, then `QuantLinear.pack`); NVFP4 takes `nv_fp4`,
+then `QuantLinear.pack`, as its layer wrapper and exporter do. `pack` is given weights that are quantized
+already. The tensor scale is of the encode kind, 2688 / amax.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """auto-round's fake quantizers on the CPU as a target: `quant_mx` and `nv_fp4`, RTN, no tuning.
 
-Both return dequantized floats. The element values are those that the library's own `quant_element` and `cast_to_fp4`
-return inside the call; the scale bytes are the returned shared exponents and block scales. A block whose shared
-exponent is NaN is all NaN: scale FF (NVFP4: 7F), codes 00. The tensor scale is of the encode kind, 2688 / amax.
+Both return dequantized floats. The element values are those that the library's own `quant_element` and
+`cast_to_fp4` return inside the call; the scale bytes are the returned shared exponents and block scales. A
+block whose shared exponent is NaN is all NaN: scale FF, codes 00. The tensor scale is of the encode kind,
+2688 / amax.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""fouroversix's PyTorch reference, scale rule `l1_norm`: Four-over-Six by the smaller sum of absolute errors."""
+"""fouroversix's PyTorch reference, scale rule `l1_norm`: Four-over-Six by the sum of absolute errors."""
 
 from mxspec_conformance.known import fouroversix_py
 

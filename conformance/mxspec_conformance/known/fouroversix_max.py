@@ -1,4 +1,4 @@
-"""fouroversix's PyTorch reference, scale rule `abs_max`: Four-over-Six by the smaller largest error."""
+"""fouroversix's PyTorch reference, scale rule `abs_max`: Four-over-Six by the largest error."""
 
 from mxspec_conformance.known import fouroversix_py
 

@@ -1,7 +1,8 @@
-"""fouroversix's PyTorch reference on the CPU as a target: MXFP4, and NVFP4 with its default rule (MSE of 4 and 6).
+"""fouroversix's PyTorch reference on the CPU as a target: MXFP4, and NVFP4 with its default rule (`mse`).
 
-The library takes bfloat16 only. Its tensor scale is of the decode kind, amax / 2688 or amax / 1536 (Four-over-Six),
-in bfloat16. It works in tiles of 128 rows and of four scales, so rows and columns are filled with zeros here.
+The library takes bfloat16 only. Its tensor scale is of the decode kind, in bfloat16: amax / 1536 under the
+Four-over-Six rules, amax / 2688 under `always_6`. It works in tiles of 128 rows and of four scales, so rows
+and columns are filled with zeros here.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ import numpy as np
 NAME = "ggml"
 FORMATS = ["mxfp4", "nvfp4"]
 DTYPES = ["float32"]
+PROFILES = {"mxfp4": "ggml-0.21/mxfp4"}
+PROFILES_ONE_LEVEL = {"nvfp4": "ggml-0.21/nvfp4"}
 
 _VARIABLE = "MXSPEC_GGML_LIBRARY"
 #: format -> (elements per stored block, scale bytes in it, elements per scale)

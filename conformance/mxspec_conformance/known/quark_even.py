@@ -1,4 +1,4 @@
-"""AMD Quark's `downcast_to_mxfp_torch`, scale mode EVEN: the exponent of amax after a half-up step, MXFP4 only."""
+"""AMD Quark's `downcast_to_mxfp_torch`, scale mode EVEN: amax rounded half up (MXFP4 only)."""
 
 from mxspec_conformance.known import quark_py
 

@@ -1,8 +1,9 @@
 """AMD Quark's `fake_quantize_mx` on the CPU as a target, scale calculation mode "even" (its default).
 
-The function returns dequantized floats. The scale is what the library's `even_round` returns inside the call (a NaN
-scale is byte FF). FP4 and FP6 codes are what the library's own packers make of the values that its C++ kernel returns
-inside the call; FP8 codes are the values that its cast returns. Its MXINT8 form yields floats alone.
+The function returns dequantized floats. The scale is what the library's `even_round` returns inside the call
+(a NaN scale is byte FF). FP4 and FP6 codes are what the library's own packers make of the values that its C++
+kernel returns inside the call; FP8 codes are the values that its cast returns. Its MXINT8 form yields floats
+alone.
 """
 
 from __future__ import annotations

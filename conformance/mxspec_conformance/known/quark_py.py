@@ -1,4 +1,4 @@
-"""AMD Quark's `downcast_to_mxfp_torch` and `upcast_from_mxfp_torch` on the CPU as a target, scale mode ROUND_UP.
+"""AMD Quark's `downcast_to_mxfp_torch` (scale mode ROUND_UP) and `upcast_from_mxfp_torch` as a CPU target.
 
 The modules `quark_down` and `quark_even` take the other scale modes from here.
 """

@@ -77,6 +77,12 @@ def load() -> ModuleType:
 
 _reference = load()
 VERSION = (_source() / "build_tools" / "VERSION.txt").read_text().strip()
+_RELEASE = tuple(int(part) for part in VERSION.split(".")[:2])
+#: The order of the block scale's operations changed in 2.14.
+PROFILES = {
+    "nvfp4": "te-2.14/nvfp4/reference" if _RELEASE >= (2, 14) else "te-2.8/nvfp4/reference",
+    "mxfp4": "te-2.8/mxfp4/reference-pow2",
+}
 
 
 def to_torch(x: Any) -> torch.Tensor:

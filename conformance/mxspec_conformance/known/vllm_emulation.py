@@ -24,10 +24,12 @@ NAME = "vllm-emulation"
 FORMATS = ["nvfp4"]
 DTYPES = ["float32", "float16", "bfloat16"]
 TENSOR_SCALE = "encode"
+PROFILES = {"nvfp4": "vllm-0.33/nvfp4/emulation"}
 
 _VARIABLE = "MXSPEC_VLLM_SOURCE"
 _EMULATION = Path("vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py")
 _SCALAR_TYPE = Path("vllm/scalar_type.py")
+_MXFP8 = Path("vllm/model_executor/layers/quantization/utils/mxfp8_utils.py")
 _BLOCK = 16
 
 
@@ -35,7 +37,7 @@ def _source() -> Path:
     root = os.environ.get(_VARIABLE)
     if not root:
         raise ImportError(f"{_VARIABLE} is not set; point it at the root of a vLLM source tree")
-    for needed in (_EMULATION, _SCALAR_TYPE):
+    for needed in (_EMULATION, _SCALAR_TYPE, _MXFP8):
         if not (Path(root) / needed).is_file():
             raise ImportError(f"{_VARIABLE} is {root}, which holds no {needed}")
     return Path(root)
@@ -73,6 +75,11 @@ def load() -> ModuleType:
         _stub("vllm.utils.torch_utils", direct_register_custom_op=lambda *_, **__: None)
         _load("vllm.scalar_type", root / _SCALAR_TYPE)
     return _load("vllm_nvfp4_emulation_utils", root / _EMULATION)
+
+
+def load_mxfp8() -> ModuleType:
+    """The module of the MXFP8 functions, beside the emulation and behind the same stand-ins."""
+    return _load("vllm_mxfp8_utils", _source() / _MXFP8)
 
 
 def _version() -> str:

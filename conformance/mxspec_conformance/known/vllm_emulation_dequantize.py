@@ -14,6 +14,7 @@ from mxspec_conformance.known import vllm_emulation
 NAME, VERSION = "vllm-emulation-dequantize", vllm_emulation.VERSION
 FORMATS = ["nvfp4"]
 TENSOR_SCALE = "decode"
+PROFILES = {"nvfp4": "vllm-0.33/nvfp4/dequantize"}
 
 
 def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
