@@ -125,7 +125,7 @@ def _encode_add_half_floor(scaled: npt.NDArray[Any], rule: ElementRule, element:
 
 
 def _encode_unbounded_fields(scaled: npt.NDArray[Any]) -> Codes:
-    """Codes of `ElementRule.unbounded_fields`: bfloat16 fields, ORed and packed two per byte along the last axis."""
+    """Codes of `ElementRule.unbounded_fields`: bfloat16 fields, ORed and packed two per byte."""
     magnitude = np.abs(scaled.astype(np.float64))
     finite = np.isfinite(magnitude)
     magnitude = np.where(finite, magnitude, 0)

@@ -252,7 +252,7 @@ def _add_half_floor(magnitude: Fraction, element: ElementFormat, rule: ElementRu
 
 
 def _unbounded_fields(x: Real) -> int:
-    """The bits that the bfloat16 fields of the rounded value become, cut to eight; see `ElementRule.unbounded_fields`."""
+    """What the bfloat16 fields of the rounded value become, cut to eight bits; `ElementRule.unbounded_fields`."""
     if x.nan or x.magnitude is None:
         return (1 << 3 | (255 - 126) << 1 | 1) & 0xFF  # bfloat16 FFFF
     step = Fraction(1, 2) if x.magnitude < 2 else Fraction(1 if x.magnitude < 4 else 2)

@@ -72,8 +72,10 @@ class ScalarFormat:
 
     @property
     def min_normal(self) -> Fraction:
-        """Smallest positive value with a full significand (int8: 1, its one binade)."""
-        return Fraction(2) ** (1 - self.bias) if self.has_zero else self.min_subnormal
+        """Smallest positive value with a full significand; int8, which is fixed-point, has no subnormals."""
+        if not self.has_zero or self.exponent_bits == 0:
+            return self.min_subnormal
+        return Fraction(2) ** (1 - self.bias)
 
     def magnitude(self, code: int) -> Fraction:
         """The value of a finite magnitude code.

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -244,14 +245,11 @@ def profiles(name: str | None, fmt: str | None, as_json: bool) -> None:
     if name is not None:
         _show_profile(known[0], console)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    table.add_column("profile", no_wrap=True)
-    table.add_column("evidence", no_wrap=True)
-    table.add_column("what", ratio=1)
     for p in known:
         evidence = "normative" if p.kind is Kind.NORMATIVE else "provisional" if p.provisional else p.evidence.value
-        table.add_row(p.id, evidence, p.summary, style="dim" if p.provisional else "")
-    console.print(table)
+        console.print(Text.assemble((p.id, "bold"), f"  {evidence}  ", (", ".join(p.formats), "dim")))
+        console.print(Padding(Text(p.summary), (0, 0, 0, 4)))
+    console.print(f"{len(known)} profiles; `mxspec profiles NAME` shows the arithmetic of one")
 
 
 def _profile_dict(p: mxspec.Profile) -> dict[str, Any]:

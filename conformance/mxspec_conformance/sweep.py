@@ -709,8 +709,8 @@ def sweep(
 ) -> None:
     """Compare the models, and every witness that is installed, on all 2^32 float32 inputs.
 
-    Results go to one file for each function, and to index.json. Ctrl-C keeps finished chunks; the same command
-    goes on from there. Exit status: 0 no difference, 1 differences, 2 nothing to sweep, 130 interrupted.
+    Results go to one file for each function, and to index.json. Ctrl-C keeps finished chunks; the same
+    command goes on from there. Exit status: 0 no difference, 1 differences, 2 nothing to sweep, 130 interrupted.
     """
     console = Console(stderr=True)
     functions = list_functions(pattern)

@@ -19,11 +19,10 @@ from mxspec.explain.trace import Where
 from mxspec.explain.words import lane_words
 from mxspec.expressions import AMAX, ONE, Apply, Choose, Domain, Expr, Leaf, Op, children, evaluate
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, BlockFormat
-from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import AmaxNan, ElementRule, Profile, ScaleRule, ScaleStep
 from mxspec.reals import Real, decode_real, make_real, round_real
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding, ZeroPolicy
-from mxspec.tensorscale import TensorScale, check_tensor_scale
+from mxspec.tensorscale import TensorScale
 
 #: Lanes of a failing block that get a sentence of their own.
 _LANES_TOLD = 3
@@ -35,15 +34,15 @@ def explain_difference(
     profile: str | Profile | None,
     tensor_scale: TensorScale | str | None,
     got_scale: int,
-    got_codes: Sequence[int],
+    got_codes: Sequence[int] | npt.NDArray[np.uint8],
     *,
     amax: Real | None = None,
 ) -> tuple[str, ...]:
     """Where a returned block parts from a profile, in sentences; none where every bit is the profile's.
 
     The scale has a sentence, and so has each of the first wrong lanes. Codes are judged under the returned
-    scale, so that a wrong scale is told once. Where a simple mistake would give what was returned, the sentence
-    ends in "as if ...".
+    scale, so that a wrong scale is told once. Where a simple mistake would give what was returned, the
+    sentence ends in "as if ...".
 
     Raises ValueError for another number of codes than k, and as `explain_block` does.
     """
@@ -72,9 +71,6 @@ def explain_difference(
         mistake = _matching_mistake(under, got) if wrong else None
         if mistake is not None and (len(wrong) > 1 or mistake not in told[0]):
             sentences.append(f"every code is as if {mistake}")
-    named = _matching_profile(e, got_scale, got, amax)
-    if named is not None:
-        sentences.append(f"the whole block is what profile {named} gives")
     return tuple(sentences)
 
 
@@ -343,24 +339,3 @@ def _element_mistakes(rule: ElementRule, fmt: BlockFormat) -> Iterator[tuple[str
     for nan in NanPolicy:
         if nan is not NanPolicy.RAISE and (fmt.element.nan_code is not None or "nan" not in nan.value):
             yield f"NaN lanes became {nan.value}", replace(rule, nan=nan, nan_own=nan, under_nan_scale=None)
-
-
-def _matching_profile(
-    e: BlockExplanation, got_scale: int, got: tuple[int, ...], amax: Real | None
-) -> str | None:
-    """The first other profile of the format that gives the returned block."""
-    given = [decode_real(lane.bits, FLOAT32) for lane in e.lanes]
-    for other in list_profiles(e.format):
-        if other.id == e.profile.id:
-            continue
-        try:
-            scale = (
-                None if e.tensor_scale is None else check_tensor_scale(e.tensor_scale, other, convert=True)
-            )
-            native = None if scale is None else scale.real
-            result = exact.quantize_block(given, e.format, profile=other, tensor_scale=native, amax=amax)
-        except ValueError:
-            continue
-        if (result.scale_code, result.codes) == (got_scale, got):
-            return other.id
-    return None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 
 from mxspec.formats import BlockFormat, get_block
@@ -84,13 +85,24 @@ def register_profile(profile: Profile) -> None:
     _profiles[profile.id] = profile
 
 
-for _module in _MODULES:
-    for _profile in import_module(f"mxspec.profiles.{_module}").PROFILES:
-        register_profile(_profile)
+def _load(module: str) -> None:
+    for profile in import_module(f"mxspec.profiles.{module}").PROFILES:
+        register_profile(profile)
+
+
+@lru_cache(maxsize=1)
+def _load_stacks() -> None:
+    """Register the descriptive profiles; done when one is first asked for, so that `import mxspec` stays quick."""
+    for module in _MODULES[1:]:
+        _load(module)
+
+
+_load(_MODULES[0])
 
 
 def list_profiles(fmt: str | BlockFormat | None = None, *, kind: Kind | None = None) -> tuple[Profile, ...]:
     """All profiles, or those of one format or kind, in registration order (normative ones first)."""
+    _load_stacks()
     name = None if fmt is None else get_block(fmt).name
     return tuple(
         p for p in _profiles.values() if (name is None or name in p.formats) and (kind is None or p.kind is kind)
@@ -111,6 +123,8 @@ def get_profile(profile: str | Profile | None, fmt: str | BlockFormat) -> Profil
     if profile is None:
         return default_profile(block)
     if not isinstance(profile, Profile):
+        if profile not in _profiles:
+            _load_stacks()
         if profile not in _profiles:
             allowed = ", ".join(p.id for p in list_profiles(block))
             raise ValueError(f"unknown profile {profile!r}; those of {block.name} are {allowed}")

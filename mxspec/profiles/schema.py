@@ -109,9 +109,10 @@ class ElementRule:
     #: candidate's error; codes are tried upward from 0, and one replaces the best so far only if its error compares
     #: less (NaN never does). Rounding, overflow and the policies for NaN and zero then do not matter.
     error: Expr | None = None
-    #: The rounded value has no upper bound, and its code is built from the fields of its bfloat16: sign bit << 3 | (exponent
-    #: field - 126) << 1 | first mantissa bit, ORed and cut to eight bits (NaN and Inf: 0B). Codes are packed two per byte
-    #: by OR, first lane low: bits beyond four fall into the next lane. Above 4 the step between values is 2. e2m1 only.
+    #: The rounded value has no upper bound (above 4 the step between values is 2), and its code is built from the
+    #: fields of its bfloat16: sign bit << 3 | (exponent field - 126) << 1 | first mantissa bit, ORed and cut to eight
+    #: bits; NaN and Inf give 0B. Codes are packed two per byte by OR, first lane low: bits beyond four fall into the
+    #: next lane. e2m1 only.
     unbounded_fields: bool = False
     #: The step between values is that of the binade floor(log2 |x|) with log2 rounded to float32, not of x's own:
     #: just below a power of two it is the next binade's. Shows only when rounding toward zero.
@@ -174,7 +175,7 @@ class ErrorOrder(StrEnum):
 
     #: Lanes 0 to k - 1.
     LANES = "lanes"
-    #: Lane i and lane i + k/2 first, then those k/2 sums in order (torch.sum on x86-64, rows of 16 in bfloat16).
+    #: Lane i and lane i + k/2 first, then those k/2 sums in order (torch.sum, rows of 16 in bfloat16, x86-64).
     HALVES = "halves"
 
 
@@ -206,8 +207,8 @@ class Arithmetic:
     dequantize: Expr
     element: ElementRule = field(default_factory=ElementRule)
     alternative: Alternative | None = None
-    #: If not None, what replaces each element before anything else is done (and before `amax` is taken), from `x` and the
-    #: tensor scale: the stack divides the whole tensor first.
+    #: If not None, what replaces each element before anything else is done (and before `amax` is taken), from `x`
+    #: and the tensor scale: the stack divides the whole tensor first.
     normalize: Expr | None = None
 
 

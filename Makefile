@@ -1,0 +1,49 @@
+# Two commands do all set-up: `make` judges real libraries, `make test` passes the tests.
+# Needs only Python 3.11+ with pip, make, git and g++.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: judge test lint check-tests sweep bench peers wheel clean
+
+judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor torch
+	@$(BIN)/mxspec check gguf gfloat mlx ml_dtypes mxspec; test $$? -le 1
+
+test: $(VENV)/test.done lint check-tests ## everything that CI runs
+
+lint: $(VENV)/test.done
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+check-tests: $(VENV)/test.done
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered --durations=10 -q
+
+sweep: $(VENV)/test.done ## all 2^32 float32 inputs of every function; resumable, takes hours
+	$(BIN)/mxspec sweep --out reports/sweeps --jobs $(JOBS)
+
+bench: $(VENV)/test.done
+	$(BIN)/mxspec bench --json reports/bench/cpu.json
+
+peers: ## the libraries on torch, each in its own environment; results under reports/peers
+	$(PYTHON) tests/peers/run_peers.py
+
+wheel: $(VENV)/test.done ## wheel from the sdist, installed and tried in an empty environment
+	$(BIN)/python tests/packaging/try_wheel.py
+
+clean:
+	rm -rf $(VENV) .venv-* dist build .coverage .coverage.*
+
+$(VENV)/pip.done:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/light.done: $(VENV)/pip.done pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[light]"
+	@touch $@
+
+$(VENV)/test.done: $(VENV)/light.done
+	$(BIN)/python -m pip install --quiet --group test --group lint --group build
+	@touch $@
