@@ -7,7 +7,6 @@ in float64, which holds a product of a float32 and a format's value exactly; `ap
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,8 @@ def load_rcp_table() -> npt.NDArray[np.int8]:
 
     Measured on an NVIDIA H200; see `mxspec/data/README.md`.
     """
+    from importlib.resources import files  # slow to import, and only this needs it
+
     with files("mxspec").joinpath("data/rcp_approx_ftz_sm90.npz").open("rb") as file, np.load(file) as archive:
         table: npt.NDArray[np.int8] = archive["d"]
     return table

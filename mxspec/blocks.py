@@ -159,9 +159,13 @@ def _floor_in_log2f_binade(scaled: npt.NDArray[Any], element: ElementFormat) -> 
 def find_amax(blocks: Float32s, nan: AmaxNan) -> Float32s:
     """The largest magnitude along the last axis, which is kept with length 1."""
     magnitudes = np.abs(blocks)
-    if nan is AmaxNan.SKIP:
-        magnitudes = np.where(np.isnan(magnitudes), np.float32(0), magnitudes)
+    lanes = np.isnan(magnitudes)
+    if nan is not AmaxNan.PROPAGATE:
+        magnitudes = np.where(lanes, np.float32(0), magnitudes)
     result: Float32s = magnitudes.max(axis=-1, keepdims=True)
+    if nan in (AmaxNan.SKIP_UNLESS_ALL, AmaxNan.SKIP_UNLESS_ODD):
+        needed = lanes if nan is AmaxNan.SKIP_UNLESS_ALL else lanes[..., 1::2]
+        result = np.where(needed.all(axis=-1, keepdims=True), np.float32(np.nan), result)
     return result
 
 
@@ -353,11 +357,16 @@ def quantize(
     if random_bits is not None:
         words = _moved_words(random_bits, logical, values.shape, order).reshape(-1, k)
         _quantize_stochastic(flat, shape, rules, level, bindings, amax, words, sr_bits, scales, codes)
-    elif amax is not None or not fast.quantize(flat, shape, rules, level, bindings, scales, codes):
-        for start in range(0, flat.shape[0], _CHUNK_BLOCKS):
+    else:
+        left: npt.NDArray[np.intp] | None = None
+        if amax is None:
+            table = element_table(shape.element, level.element)
+            left = fast.quantize(flat, shape, rules, level, bindings, table, scales, codes)
+        for start in range(0, flat.shape[0] if left is None else left.size, _CHUNK_BLOCKS):
             part = slice(start, start + _CHUNK_BLOCKS)
-            scales[part], codes[part] = quantize_rows(
-                flat[part], shape, rules, level, bindings, None if amax is None else amax[part]
+            chosen = part if left is None else left[part]
+            scales[chosen], codes[chosen] = quantize_rows(
+                flat[chosen], shape, rules, level, bindings, None if amax is None else amax[chosen]
             )
     back = np.argsort(order)
     return BlockTensor(

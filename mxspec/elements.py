@@ -165,7 +165,8 @@ def encode_table(
 def table_index(x: Float32s) -> npt.NDArray[np.intp]:
     """The table index of each float32."""
     bits = x.view(np.uint32)
-    return ((bits >> np.uint32(15)) & np.uint32(0x1FFFE) | ((bits & np.uint32(0xFFFF)) != 0)).astype(np.intp)
+    index: npt.NDArray[np.intp] = ((bits >> np.uint32(15)) & np.uint32(0x1FFFE) | ((bits & np.uint32(0xFFFF)) != 0)).astype(np.intp)
+    return index
 
 
 def exact_table_index(x: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
@@ -176,7 +177,8 @@ def exact_table_index(x: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         toward_zero = np.abs(wide) > np.abs(x)
         inexact = (wide != x) & ~np.isnan(x)
     bits = narrow.view(np.uint32) - toward_zero.astype(np.uint32)
-    return table_index(bits.view(np.float32)) | inexact
+    index: npt.NDArray[np.intp] = table_index(bits.view(np.float32)) | inexact
+    return index
 
 
 def default_nan_policy(fmt: ScalarFormat) -> NanPolicy:
@@ -337,14 +339,14 @@ def round_to(x: npt.NDArray[np.float64], dtype: npt.DTypeLike) -> npt.NDArray[An
     kind = output_dtype(dtype)
     if kind == np.float32:
         result: npt.NDArray[Any] = round_to_float32(x)
-        canonical: Any = np.uint32(FLOAT32.nan_code)
+        canonical: Any = np.uint32(FLOAT32.nan_code or 0)
     elif kind == np.float16:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             result = x.astype(np.float16)
-        canonical = np.uint16(FLOAT16.nan_code)
+        canonical = np.uint16(FLOAT16.nan_code or 0)
     else:
         result = round_to_bfloat16(x)
-        canonical = np.uint16(BFLOAT16.nan_code)
+        canonical = np.uint16(BFLOAT16.nan_code or 0)
     result = np.asarray(result)
     lost = np.isnan(x)
     if lost.any():

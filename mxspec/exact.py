@@ -40,7 +40,7 @@ from mxspec.profiles.schema import (
     ScaleStep,
 )
 from mxspec.reals import Real, decode_real, encode_real, make_real, round_real
-from mxspec.rounding import Overflow, Rounding, ZeroPolicy
+from mxspec.rounding import MAGNITUDE_RULES, Overflow, Rounding, ZeroPolicy
 
 _ROUNDED: dict[Domain, tuple[FloatFormat, ...]] = {
     Domain.EXACT: (),
@@ -196,6 +196,9 @@ def encode_scale(value: Real, rule: ScaleRule, scale: ScaleFormat, element: Elem
 
 def find_amax(block: Sequence[Real], nan: AmaxNan) -> Real:
     """The largest magnitude of a block."""
+    must_hold_a_number = {AmaxNan.SKIP_UNLESS_ALL: block, AmaxNan.SKIP_UNLESS_ODD: block[1::2]}.get(nan, ())
+    if must_hold_a_number and all(x.nan for x in must_hold_a_number):
+        return reals.NAN
     best = reals.ZERO
     for x in block:
         if x.nan:
@@ -223,7 +226,7 @@ def encode_element(scaled: Real, x: Real, scale_is_nan: bool, rule: ElementRule,
     elif rule.binade_log2f and scaled.magnitude:
         code = encode_real(_floor_in_log2f_binade(scaled, element), element)
     elif element.twos_complement and rule.int8_lowest == -128 and scaled.sign and scaled.magnitude is not None:
-        steps = reals.round_magnitude(scaled.magnitude, element, reals.MAGNITUDE_RULES[rule.rounding][1])
+        steps = reals.round_magnitude(scaled.magnitude, element, MAGNITUDE_RULES[rule.rounding][1])
         code = element.join(1, min(steps, 128))
     elif element.twos_complement and rule.int8_lowest == -128 and scaled.sign:
         code = 0x80

@@ -28,6 +28,7 @@ from typing import Protocol, TypeVar
 
 from mxspec import reals
 from mxspec.formats import FLOAT32
+from mxspec.rounding import Overflow
 
 
 class Domain(StrEnum):
@@ -149,7 +150,7 @@ def const(value: float | Fraction | int) -> Const:
     Raises ValueError otherwise; round it in the expression, or give bits with `Const`.
     """
     exact = reals.make_real(Fraction(value))
-    bits = reals.encode_real(exact, FLOAT32, overflow=reals.Overflow.OWN)
+    bits = reals.encode_real(exact, FLOAT32, overflow=Overflow.OWN)
     if reals.decode_real(bits, FLOAT32).value != exact.value:
         raise ValueError(f"{value} is not a float32; write it as an operation or as Const(bits)")
     return Const(bits)

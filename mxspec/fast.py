@@ -1,15 +1,119 @@
-"""Hand-tuned array paths; each is held to the profile's expressions by the tests."""
+"""Tuned array paths; each is held to the profile's expressions, bit for bit, by the tests.
+
+Quantizing: where the element encoder is given x times (or divided by) one float32 for each block, the block's scale and
+that float32 follow from tables or from the expressions on one number a block, and every element's code from the table
+of its encoder. Whole blocks for which that would not be the expression (NaN, Inf, subnormal maxima, a factor that is
+not finite) are left to the caller.
+
+Dequantizing: a value is a function of two small codes, whatever the profile's expression, so it is tabulated once.
+
+Both go through cache-sized chunks, on threads when there are many; no result depends on either.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec import elements
+from mxspec.arrays import ARRAYS
 from mxspec.elements import Codes, Float32s
-from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Arithmetic, Profile
+from mxspec.expressions import AMAX, ONE, SF, Apply, Domain, Expr, M, Op, X, evaluate, exact, leaves
+from mxspec.formats import BlockFormat, ElementFormat, ScaleFormat
+from mxspec.profiles.schema import Arithmetic, ElementRule, Profile, ScaleRule, ScaleStep
+from mxspec.rounding import Rounding
+from mxspec.scales import encode_scale, significand_bits
+
+#: Elements of a chunk: its arrays stay in a core's cache, and NumPy's cost of a call is spread over many elements.
+CHUNK_ELEMENTS = 1 << 17
+#: Chunks for each thread at least. A thread's own arrays are as large as four or five chunks of float32.
+CHUNKS_PER_THREAD = 16
+
+_MAGNITUDE = np.uint32(0x7FFFFFFF)
+_INFINITY = np.uint32(0x7F800000)
+_SMALLEST_NORMAL = np.uint32(0x00800000)
+_LOW_HALF = np.uint32(0x7FFF)
+
+T = TypeVar("T")
+
+
+def _thread_count(chunks: int) -> int:
+    return max(1, min(os.cpu_count() or 1, chunks // CHUNKS_PER_THREAD))
+
+
+def _chunk_blocks(blocks: int, k: int) -> int:
+    return min(max(1, CHUNK_ELEMENTS // k), blocks)
+
+
+def _spread(work: Callable[[Iterator[slice]], T], blocks: int, k: int) -> list[T]:
+    """Results of `work`, run once on each thread; each run takes chunks of blocks until none is left."""
+    step = max(1, _chunk_blocks(blocks, k))
+    waiting = deque(slice(start, min(start + step, blocks)) for start in range(0, blocks, step))
+    threads = _thread_count(len(waiting))
+
+    def chunks() -> Iterator[slice]:
+        while True:
+            try:
+                yield waiting.popleft()
+            except IndexError:
+                return
+
+    if threads == 1:
+        return [work(chunks())]
+    from concurrent.futures import ThreadPoolExecutor  # costs import time that small inputs need not pay
+
+    with ThreadPoolExecutor(threads) as pool:
+        return [f.result() for f in [pool.submit(work, chunks()) for _ in range(threads)]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What one call of `quantize` computes with."""
+
+    fmt: BlockFormat
+    rule: ScaleRule
+    #: Tensor leaves and M.
+    bindings: dict[str, Any]
+    #: Scale code of every table index of the float32 `scale_argument`; None: `encode_scale` of the rule's value.
+    scale_table: Codes | None
+    scale_argument: Expr
+    #: np.multiply or np.divide of an element and its block's factor.
+    combine: np.ufunc
+    factor: Expr
+    #: The factor of every scale code; None: it depends on the block's maximum too.
+    factors: Float32s | None
+    #: Element code of every table index of a scaled element.
+    element_table: Codes
+
+    def find_scales(self, amax: Float32s) -> tuple[Codes, npt.NDArray[np.bool_]]:
+        """Scale codes of blocks, and the blocks whose codes the table does not tell apart."""
+        argument = evaluate(self.scale_argument, {**self.bindings, "amax": amax}, ARRAYS)
+        argument = np.ascontiguousarray(np.broadcast_to(argument, amax.shape))
+        if self.scale_table is None:
+            return encode_scale(argument, self.rule, self.fmt.scale, self.fmt.element), np.zeros(amax.shape, np.bool_)
+        magnitude = argument.view(np.uint32) & _MAGNITUDE
+        subnormal = (magnitude != 0) & (magnitude < _SMALLEST_NORMAL)
+        return self.scale_table[elements.table_index(argument)], subnormal
+
+    def find_factors(self, amax: Float32s, scales: Codes) -> tuple[Float32s, npt.NDArray[np.bool_]]:
+        """Factors of blocks, and the blocks where a factor could make NaN of a number."""
+        sf = elements.decode_table(self.fmt.scale)[scales]
+        if self.factors is None:
+            factor = evaluate(self.factor, {**self.bindings, "amax": amax, "sf": sf}, ARRAYS)
+            factor = np.broadcast_to(factor, amax.shape)
+        else:
+            factor = self.factors[scales]
+        unusual = ~np.isfinite(factor) | np.isnan(sf)
+        if self.combine is np.divide:
+            unusual |= factor == 0
+        return factor, unusual
 
 
 def quantize(
@@ -18,15 +122,240 @@ def quantize(
     profile: Profile,
     level: Arithmetic,
     bindings: dict[str, Any],
+    element_table: Codes,
     scales: Codes,
     codes: Codes,
-) -> bool:
-    """Fill scales [n, 1] and codes [n, k] and return True, or return False where no tuned path applies."""
-    return False
+) -> npt.NDArray[np.intp] | None:
+    """Fill scales [n, 1] and codes [n, k] of blocks x [n, k], all contiguous, but for the rows that are returned.
+
+    element_table: the code of every table index under the level's element rule.
+    Returns None, having written nothing, where no tuned path applies.
+    """
+    plan = None if profile.flush_inputs else _make_plan(fmt, level, bindings, element_table)
+    if plan is None:
+        return None
+
+    def work(chunks: Iterator[slice]) -> list[npt.NDArray[np.intp]]:
+        return _quantize_chunks(plan, x, chunks, scales, codes)
+
+    left = [rows for part in _spread(work, x.shape[0], fmt.k) for rows in part]
+    return np.sort(np.concatenate(left)) if left else np.empty(0, np.intp)
+
+
+def _quantize_chunks(
+    plan: _Plan, x: Float32s, chunks: Iterator[slice], scales: Codes, codes: Codes
+) -> list[npt.NDArray[np.intp]]:
+    """Work through chunks; the rows that the plan does not cover, a list for each chunk that has some."""
+    k = x.shape[1]
+    size = _chunk_blocks(len(x), k) * k
+    numbers, sticky, index = np.empty(size, np.uint32), np.empty(size, np.uint32), np.empty(size, np.intp)
+    starts = np.arange(0, size, k)
+    left = []
+    with np.errstate(all="ignore"):
+        for chunk in chunks:
+            block = x[chunk]
+            n = block.size
+            scaled = numbers[:n]
+            np.bitwise_and(block.reshape(-1).view(np.uint32), _MAGNITUDE, out=scaled)
+            amax = np.maximum.reduceat(scaled, starts[: len(block)])
+            found, unresolved = plan.find_scales(amax.view(np.float32))
+            factor, unusual = plan.find_factors(amax.view(np.float32), found)
+            scales[chunk, 0] = found
+            plan.combine(block, factor[:, np.newaxis], out=scaled.view(np.float32).reshape(block.shape))
+            _fill_table_index(scaled, sticky[:n], index[:n])
+            np.take(plan.element_table, index[:n], out=codes[chunk].reshape(-1), mode="wrap")
+            rows = np.flatnonzero(unresolved | unusual | (amax >= _INFINITY))
+            if rows.size:
+                left.append(rows + chunk.start)
+    return left
+
+
+def _fill_table_index(
+    bits: npt.NDArray[np.uint32], scratch: npt.NDArray[np.uint32], index: npt.NDArray[np.intp]
+) -> None:
+    """`elements.table_index` of float32 bits, without new arrays."""
+    np.bitwise_and(bits, _LOW_HALF, out=scratch)
+    np.add(scratch, _LOW_HALF, out=scratch)  # sets bit 15 if any of the 15 bits below is set
+    np.bitwise_or(scratch, bits, out=scratch)
+    np.right_shift(scratch, np.uint32(15), out=scratch)
+    np.copyto(index, scratch, casting="unsafe")
+
+
+def _make_plan(fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], element_table: Codes) -> _Plan | None:
+    if level.alternative is not None or not _is_tabulated(level.element):
+        return None
+    split = _split_scaled(level.scaled, fmt, element_table)
+    if split is None:
+        return None
+    combine, factor = split
+    known = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
+    sf = elements.decode_table(fmt.scale)
+    factors = None
+    if "amax" not in leaves(factor):
+        factors = np.broadcast_to(evaluate(factor, {**known, "sf": sf}, ARRAYS), sf.shape)
+        if factor == _RECIPROCAL:
+            factors = factors.astype(np.float32)
+        kind = factors.dtype
+    else:
+        one = np.ones(1, np.float32)
+        kind = evaluate(factor, {**known, "sf": one, "amax": one}, ARRAYS).dtype
+    if kind != np.float32:
+        return None
+    argument, table = _find_scale_table(level.scale, fmt, known)
+    return _Plan(fmt, level.scale, known, table, argument, combine, factor, factors, element_table)
+
+
+def _is_tabulated(rule: ElementRule) -> bool:
+    """Whether the code of a scaled element is what the encoder's table says."""
+    return rule.error is None and not rule.add_half_floor_f32 and not rule.binade_log2f
+
+
+_RECIPROCAL = exact.div(ONE, SF)
+
+
+def _split_scaled(scaled: Expr, fmt: BlockFormat, element_table: Codes) -> tuple[np.ufunc, Expr] | None:
+    """`scaled` as one float32 operation on x and something that a block's elements share."""
+    if scaled == exact.div(X, SF):
+        return (np.multiply, _RECIPROCAL) if _power_scale_is_float32(fmt.scale, element_table) else None
+    if not isinstance(scaled, Apply) or scaled.domain is not Domain.F32 or scaled.op not in (Op.MUL, Op.DIV):
+        return None
+    left, right = scaled.args
+    if scaled.op is Op.MUL and right == X:
+        left, right = right, left
+    if left != X or "x" in leaves(right):
+        return None
+    return (np.multiply if scaled.op is Op.MUL else np.divide), right
+
+
+def _power_scale_is_float32(scale: ScaleFormat, element_table: Codes) -> bool:
+    """Whether the float32 product of x and 1 / sf has the code of the exact quotient.
+
+    So it is if every sf is a power of two whose reciprocal float32 holds, and neither underflow nor overflow matters:
+    all that lies below the smallest normal number has one code, and so have the largest finite number and infinity.
+    """
+    sf = elements.decode_table(scale)
+    fraction, exponent = np.frexp(sf[np.isfinite(sf)])
+    if not ((fraction == 0.5) & (exponent >= -126) & (exponent <= 128)).all():
+        return False
+    smallest, infinity = int(_SMALLEST_NORMAL) >> 15, int(_INFINITY) >> 15
+    for half in element_table.reshape(2, -1):
+        if (half[: smallest + 1] != half[0]).any() or half[infinity - 1] != half[infinity]:
+            return False
+    return True
+
+
+def _find_scale_table(rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any]) -> tuple[Expr, Codes | None]:
+    """What the scale's table is indexed by and the table; without one, the rule's value."""
+    narrow = significand_bits(fmt.element) <= 6  # so that the element's maximum and HALF_UP's bound are bfloat16
+    if rule.value == AMAX and rule.step in (ScaleStep.FLOOR, ScaleStep.CEIL, ScaleStep.HALF_UP) and narrow:
+        return AMAX, _scale_table(rule, fmt.scale, fmt.element)
+    if rule.step is ScaleStep.ENCODE:
+        power = fmt.scale.mantissa_bits == 0
+        if rule.value == exact.div(AMAX, M) and rule.rounding is Rounding.RTP and narrow and power:
+            return AMAX, _scale_table(rule, fmt.scale, fmt.element)
+        one = np.ones(1, np.float32)
+        if evaluate(rule.value, {**bindings, "amax": one}, ARRAYS).dtype == np.float32:
+            return rule.value, _scale_table(rule, fmt.scale, fmt.element)
+    return rule.value, None
+
+
+@lru_cache(maxsize=32)
+def _scale_table(rule: ScaleRule, scale: ScaleFormat, element: ElementFormat) -> Codes:
+    """The scale code of every table index: of amax where the rule encodes amax or amax / M, else of the rule's value.
+
+    Up to eight significand bits and a sticky one decide each of these steps, for normal numbers.
+    """
+    index = np.arange(1 << 17, dtype=np.uint32)
+    one_of_each = (index >> np.uint32(1) << np.uint32(16) | index & np.uint32(1)).view(np.float32)
+    with np.errstate(all="ignore"):
+        value: npt.NDArray[Any] = one_of_each
+        if rule.value == exact.div(AMAX, M):
+            value = value.astype(np.float64) / float(element.max_value)
+        table = encode_scale(value, rule, scale, element)
+    table.flags.writeable = False
+    return table
 
 
 def dequantize(
-    codes: Codes, scales: Codes, fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], out: npt.NDArray[Any]
+    codes: Codes,
+    scales: Codes,
+    fmt: BlockFormat,
+    level: Arithmetic,
+    bindings: dict[str, Any],
+    out: npt.NDArray[Any],
 ) -> bool:
-    """Fill out [n, k] and return True, or return False where no tuned path applies."""
-    return False
+    """Fill out [n, k] from codes [n, k] and scales [n, 1], all contiguous; False where the table would not pay.
+
+    Codes have no bits beyond their formats' widths.
+    """
+    paired = fmt.element.bits <= 4 and fmt.k % 2 == 0
+    if codes.size < fmt.scale.code_count << (fmt.element.bits * (2 if paired else 1)):
+        return False
+    values = _tabulate_values(fmt, level, bindings, out.dtype)
+    if paired:
+        pairs, positions = _tabulate_pairs(values)
+
+        def work(chunks: Iterator[slice]) -> None:
+            _dequantize_pairs(codes, scales, pairs, positions, chunks, out)
+
+    else:
+
+        def work(chunks: Iterator[slice]) -> None:
+            _dequantize_single(codes, scales, values, chunks, out)
+
+    _spread(work, codes.shape[0], fmt.k)
+    return True
+
+
+def _tabulate_values(
+    fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], dtype: np.dtype[Any]
+) -> npt.NDArray[Any]:
+    """The value of every scale code (rows) with every element code (columns)."""
+    q, sf = elements.decode_table(fmt.element)[np.newaxis, :], elements.decode_table(fmt.scale)[:, np.newaxis]
+    values = evaluate(level.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS)
+    every = np.broadcast_to(values, (sf.size, q.size)).astype(np.float64)
+    return elements.round_to(every, dtype)
+
+
+def _tabulate_pairs(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint16]]:
+    """Two values for every scale code and pair of 4-bit codes, as one integer each, and the position of a scale code.
+
+    A pair of codes, read as one 16-bit integer, leaves eight bits free; the scale code fills them.
+    """
+    scale = np.arange(values.shape[0], dtype=np.uint16)
+    positions = (scale & np.uint16(0xF)) << np.uint16(4) | scale >> np.uint16(4) << np.uint16(12)
+    codes = np.indices((16, 16), np.uint8).transpose(1, 2, 0)
+    pair = np.ascontiguousarray(codes).view(np.uint16)[..., 0]
+    table = np.zeros((1 << 16, 2), values.dtype)
+    table[positions[:, np.newaxis, np.newaxis] | pair] = values[:, codes]
+    return table.view(f"u{2 * values.dtype.itemsize}")[:, 0], positions
+
+
+def _dequantize_pairs(
+    codes: Codes,
+    scales: Codes,
+    table: npt.NDArray[Any],
+    positions: npt.NDArray[np.uint16],
+    chunks: Iterator[slice],
+    out: npt.NDArray[Any],
+) -> None:
+    k = codes.shape[1]
+    index = np.empty(_chunk_blocks(len(codes), k) * k // 2, np.intp)
+    for chunk in chunks:
+        pairs = codes[chunk].reshape(-1).view(np.uint16)
+        place = np.repeat(positions[scales[chunk, 0]], k // 2)
+        np.bitwise_or(place, pairs, out=place)
+        np.copyto(index[: pairs.size], place)
+        np.take(table, index[: pairs.size], out=out[chunk].reshape(-1).view(table.dtype), mode="wrap")
+
+
+def _dequantize_single(
+    codes: Codes, scales: Codes, values: npt.NDArray[Any], chunks: Iterator[slice], out: npt.NDArray[Any]
+) -> None:
+    k = codes.shape[1]
+    index = np.empty((_chunk_blocks(len(codes), k), k), np.intp)
+    for chunk in chunks:
+        place = index[: len(codes[chunk])]
+        np.copyto(place, codes[chunk])
+        place += scales[chunk].astype(np.intp) * values.shape[1]
+        np.take(values.reshape(-1), place, out=out[chunk], mode="wrap")

@@ -235,7 +235,7 @@ def get_scalar(fmt: str | ElementFormat | ScaleFormat) -> ElementFormat | ScaleF
     """
     if isinstance(fmt, (ElementFormat, ScaleFormat)):
         return fmt
-    known = {**ELEMENTS, **SCALES}
+    known: dict[str, ElementFormat | ScaleFormat] = {**ELEMENTS, **SCALES}
     if fmt not in known:
         raise ValueError(f"unknown scalar format {fmt!r}; known are {', '.join(known)}")
     return known[fmt]

@@ -18,6 +18,7 @@ from mxspec.expressions import evaluate
 from mxspec.formats import FLOAT32, BlockFormat, get_block
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import TENSOR_LEAF, AmaxNan, Profile, TensorScaleKind
+from mxspec.rounding import Overflow
 
 #: 6 (the largest e2m1) times 448 (the largest e4m3).
 TWO_LEVEL_MAX = 2688
@@ -65,22 +66,24 @@ class TensorScale:
 
 def find_tensor_amax(x: npt.ArrayLike, *, nan: AmaxNan = AmaxNan.PROPAGATE) -> int:
     """float32 bits of the largest magnitude of a tensor; of an empty one, 0."""
-    values = np.abs(as_float32(x))
+    values = as_float32(x)
     if values.size == 0:
         return 0
-    if nan is AmaxNan.SKIP:
-        values = np.where(np.isnan(values), np.float32(0), values)
-    elif np.isnan(values).any():
+    # The extremes of both signs need no array of magnitudes.
+    smallest, largest = (np.fmin, np.fmax) if nan is AmaxNan.SKIP else (np.minimum, np.maximum)
+    with np.errstate(invalid="ignore"):
+        ends = np.abs(np.stack([smallest.reduce(values, axis=None), largest.reduce(values, axis=None)]))
+    if np.isnan(ends).any():
         assert FLOAT32.nan_code is not None
-        return FLOAT32.nan_code
-    return int(values.max().view(np.uint32))
+        return 0 if nan is AmaxNan.SKIP else FLOAT32.nan_code
+    return int(ends.max().view(np.uint32))
 
 
 def derive_tensor_scale(amax_bits: int, profile: Profile) -> TensorScale:
     """The profile's native tensor scale of a tensor with this largest magnitude (float32 bits)."""
     native = exact.derive_tensor_scale(reals.decode_real(amax_bits, FLOAT32), profile)
     assert profile.tensor is not None
-    return TensorScale(profile.tensor.native, reals.encode_real(native, FLOAT32, overflow=reals.Overflow.OWN))
+    return TensorScale(profile.tensor.native, reals.encode_real(native, FLOAT32, overflow=Overflow.OWN))
 
 
 def tensor_scale(
@@ -119,7 +122,7 @@ def convert_tensor_scale(scale: TensorScale, profile: Profile) -> TensorScale:
         value = reals.multiply(scale.real, limit)
     else:
         value = reals.divide(limit, scale.real)
-    bits = reals.encode_real(value, FLOAT32, overflow=reals.Overflow.OWN)
+    bits = reals.encode_real(value, FLOAT32, overflow=Overflow.OWN)
     return TensorScale(native, bits, converted_from=(scale.kind, scale.bits))
 
 

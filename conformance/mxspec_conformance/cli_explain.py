@@ -37,10 +37,11 @@ from mxspec.explain import (
     explain_scalar,
     lane_words,
     scalar_dict,
+    scalar_words,
     scale_words,
 )
-from mxspec.explain.text import code_text, number_text, value_text
-from mxspec.explain.words import place_words, scaled_label
+from mxspec.explain.text import code_text, number_text, plain_text, value_text
+from mxspec.explain.words import scaled_label
 from mxspec.expressions import Domain
 from mxspec.formats import BLOCKS, ELEMENTS, FLOAT32, SCALES, BlockFormat, ScalarFormat, get_block, get_scalar
 from mxspec.profiles import Profile, get_profile
@@ -54,6 +55,8 @@ from mxspec.tensorscale import tensor_scale as derive_tensor_scale
 WIDTH = 80
 #: Width of the labels at the left.
 _LABEL = 8
+#: Width of a profile's column where two are drawn side by side.
+_CELL = 26
 
 _WHERE_STYLES = {
     Where.TIE: "yellow",
@@ -65,10 +68,7 @@ _WHERE_STYLES = {
 }
 
 #: What is written where the output cannot hold the character.
-_ASCII = str.maketrans({
-    "…": "~", "●": "o", "├": "|", "┤": "|", "┼": "+", "─": "-", "│": "|", "▶": ">", "≠": "!", "→": ">", "–": "-",
-    "·": "-",
-})  # fmt: skip
+_ASCII = str.maketrans("…●├┤┼─│▶≠→–·", "~o||+-|>!>--")
 
 
 # Words for the drawing
@@ -76,10 +76,6 @@ _ASCII = str.maketrans({
 
 def _bits_text(code: int, fmt: ScalarFormat) -> str:
     return f"{code:0{fmt.bits}b}"
-
-
-def _code_cell(code: int, fmt: ScalarFormat) -> str:
-    return f"{code_text(code, fmt)} {_bits_text(code, fmt)}"
 
 
 def _value_cell(x: Real, fmt: ScalarFormat) -> str:
@@ -204,9 +200,7 @@ def _draw_scale(e: BlockExplanation) -> list[RenderableType]:
     for c in e.candidates:
         kept = "kept" if c.chosen else "not kept"
         code = code_text(c.scale_code, scale.format)
-        lines.append(
-            Text(f"candidate {code}: error {number_text(c.error)}, {kept}", style="" if c.chosen else "dim")
-        )
+        lines.append(Text(f"candidate {code}: error {number_text(c.error)}, {kept}", style="" if c.chosen else "dim"))
     lines.append(
         Text.assemble(
             (code_text(scale.code, scale.format), "bold cyan"),
@@ -214,9 +208,19 @@ def _draw_scale(e: BlockExplanation) -> list[RenderableType]:
             (value_text(scale.decoded, scale.format), "bold"),
         )
     )
-    if e.shared_steps:
-        lines.append(_steps_table(e.shared_steps))
+    if scale.decoded.nan and not e.profile.pins_nan_blocks:
+        lines.append(Text("the stack's codes under a NaN scale vary; the ones below are a choice", style="yellow"))
     return [_labelled("scale", *lines), Text("")]
+
+
+def _draw_scaled(e: BlockExplanation) -> list[RenderableType]:
+    """What is the same for every lane on the way to its scaled value."""
+    if scaled_label(e.level) == "x / scale":
+        return []
+    lines: list[RenderableType] = [_steps_table(e.shared_steps)] if e.shared_steps else []
+    last = next((lane.steps[-1].operation for lane in e.lanes if lane.steps), plain_text(e.level.scaled))
+    lines.append(Text(f"scaled x = {last}"))
+    return [_labelled("scaled", *lines), Text("")]
 
 
 def _lane_key(e: BlockExplanation) -> Callable[[int], object]:
@@ -241,7 +245,7 @@ def _lanes_table(e: BlockExplanation) -> Table:
                 lane.place.where.value,
                 code_text(lane.code, element),
                 _bits_text(lane.code, element),
-                number_text(lane.value, 11),
+                number_text(decode_real(lane.value_bits, FLOAT32), 11),
             ),
         ))  # fmt: skip
     heads = ("lane", "x", scaled_label(e.level), "toward 0", "away", "where", "code", "bits", "back")
@@ -258,9 +262,7 @@ def _lanes_table(e: BlockExplanation) -> Table:
             styles[3] = ""
         if lane.place.upper is not None and lane.place.upper.code == lane.code:
             styles[4] = ""
-        table.add_row(
-            *(Text(cell, style=style) for cell, style in zip(cells[:kept], styles[:kept], strict=True))
-        )
+        table.add_row(*(Text(cell, style=style) for cell, style in zip(cells[:kept], styles[:kept], strict=True)))
     return table
 
 
@@ -293,14 +295,14 @@ def _rules_line(e: BlockExplanation) -> Text:
 def draw_block(e: BlockExplanation, *, lane: int | None = None, notes: Sequence[str] = ()) -> Group:
     """One block: tensor scale, largest magnitude, scale, then every lane, or one of them closely."""
     parts = _header(f"{e.format.name}, a block of {e.format.k}", [e.profile], notes)
-    parts += _draw_tensor(e) + _draw_amax(e) + _draw_scale(e)
+    parts += _draw_tensor(e) + _draw_amax(e) + _draw_scale(e) + _draw_scaled(e)
     if lane is None:
         return Group(*parts, _lanes_table(e), _rules_line(e))
     return Group(*parts, draw_lane(e, lane))
 
 
 def draw_lane(e: BlockExplanation, index: int) -> Group:
-    """One lane closely: its operations, a number line with its neighbours, the sentence that decides, and back."""
+    """One lane closely: its operations, a number line with its neighbours, what decides, and back."""
     lane, element = e.lanes[index], e.format.element
     lines: list[RenderableType] = [
         Text.assemble((number_text(_given(lane)), "bold"), f" = 0x{lane.bits:08x}"),
@@ -311,20 +313,21 @@ def draw_lane(e: BlockExplanation, index: int) -> Group:
         lines.append(Text(f"x / scale = {number_text(lane.x)} / {sf} = {number_text(lane.scaled)}"))
     if any(step.domain is not Domain.EXACT for step in lane.steps):
         lines.append(_steps_table(lane.steps))
-    lines += [Text(""), *_number_line(lane.scaled, lane.place, lane.code, element), Text("")]
+    line = _number_line(lane.scaled, lane.place, lane.code, element)
+    lines += [Text(""), *line, Text("")] if line else []
     lines.append(Text(lane_words(e, lane)))
     if lane.errors:
         errors = ", ".join(f"code {code_text(c, element)}: {number_text(error)}" for c, error in lane.errors)
         lines.append(Text(f"errors: {errors}"))
-    lines.append(
-        Text.assemble((code_text(lane.code, element), "bold cyan"), f" = {_bits_text(lane.code, element)}")
-    )
-    lines.append(Text(f"comes back as {number_text(lane.value)} = 0x{lane.value_bits:08x}"))
+    lines.append(Text.assemble((code_text(lane.code, element), "bold cyan"), f" = {_bits_text(lane.code, element)}"))
+    back = decode_real(lane.value_bits, FLOAT32)
+    rounded = "" if back == lane.value or back.nan else f"{number_text(lane.value)} → "
+    lines.append(Text(f"comes back as {rounded}{number_text(back)} = 0x{lane.value_bits:08x}"))
     return Group(_labelled(f"lane {index}", *lines))
 
 
 def _number_line(x: Real, place: Place, code: int, fmt: ScalarFormat) -> list[RenderableType]:
-    """The neighbours at the ends, the midpoint between them, and the number's place; nothing where there are none."""
+    """Neighbours at the ends, the midpoint between, and the number's place; nothing where there are none."""
     lower, upper = place.lower, place.upper
     if lower is None or upper is None or lower == upper or place.midpoint is None or x.magnitude is None:
         return []
@@ -370,21 +373,21 @@ def _spread(left: str, middle: str, right: str, width: int) -> str:
 
 
 def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] = ()) -> Group:
-    """Two explanations of one block side by side, differences marked, and the step where they part in words."""
+    """Two explanations of one block side by side, differences marked, and where they part in words."""
     parting = compare_blocks(a, b)
     parts = _header(f"{a.format.name}, a block of {a.format.k}", [a.profile, b.profile], notes)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("", width=1, no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column(_fit(a.profile.id, 27), no_wrap=True, overflow="ellipsis", min_width=27)
+    table.add_column(_fit(a.profile.id, _CELL), no_wrap=True, overflow="ellipsis", min_width=_CELL)
     table.add_column("", width=1, no_wrap=True)
-    table.add_column(_fit(b.profile.id, 27), no_wrap=True, overflow="ellipsis", min_width=27)
+    table.add_column(_fit(b.profile.id, _CELL), no_wrap=True, overflow="ellipsis", min_width=_CELL)
     for step, label, left, right in _pair_rows(a, b):
         _add_pair_row(table, parting, step, label, left, right)
     keys = _lane_key(a), _lane_key(b)
     for first, last in _runs(a.lanes, lambda i: (keys[0](i), keys[1](i))):
         la, lb = a.lanes[first], b.lanes[first]
-        label = f"lane {_lanes_text(first, last)}".ljust(10) + number_text(_given(la), 11)
+        label = f"lane {_lanes_text(first, last)}".ljust(11) + number_text(_given(la), 11)
         stage = parting.stage if parting is not None and parting.lane == first else None
         _add_pair_row(table, parting, stage, label, _lane_cell(la, a), _lane_cell(lb, b))
     words = "all bits, and every step on the way, are equal" if parting is None else parting.words
@@ -395,13 +398,10 @@ def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] 
 def _pair_rows(a: BlockExplanation, b: BlockExplanation) -> Iterator[tuple[Stage, str, str, str]]:
     """(stage, label, cell, cell) of the steps before the lanes."""
     pair = (a, b)
-    rows: list[tuple[Stage, str, list[str]]] = []
-    for name in dict.fromkeys(name for e in pair for name, _ in e.leaves):
-        rows.append((Stage.TENSOR_SCALE, f"tensor {name}", [_leaf_cell(e, name) for e in pair]))
-    rows.append((Stage.AMAX, "amax", [_amax_cell(e) for e in pair]))
-    rows.append(
-        (Stage.SCALE_VALUE, "scale value", [_bits_and_value(e.scale.value_bits, e.scale.value) for e in pair])
-    )
+    names = dict.fromkeys(name for e in pair for name, _ in e.leaves)
+    rows = [(Stage.TENSOR_SCALE, f"tensor {name}", [_leaf_cell(e, name) for e in pair]) for name in names]
+    rows.append((Stage.AMAX, "amax", [_bits_and_value(e.amax_bits, e.amax) for e in pair]))
+    rows.append((Stage.SCALE_VALUE, "scale value", [_bits_and_value(e.scale.value_bits, e.scale.value) for e in pair]))
     exponents = [e.scale.exponent for e in pair]
     if exponents != [None, None]:
         rows.append((Stage.EXPONENT, "exponent", ["" if x is None else str(x) for x in exponents]))
@@ -415,24 +415,22 @@ def _leaf_cell(e: BlockExplanation, name: str) -> str:
     return "" if value is None else number_text(value)
 
 
-def _amax_cell(e: BlockExplanation) -> str:
-    lane = "" if e.amax_lane is None else f", lane {e.amax_lane}"
-    return _bits_and_value(e.amax_bits, e.amax) + lane
-
-
 def _bits_and_value(bits: int | None, value: Real) -> str:
     return number_text(value) if bits is None else f"{bits:08x} = {number_text(value, 12)}"
 
 
 def _scale_cell(e: BlockExplanation) -> str:
-    fmt = e.scale.format
-    return f"{code_text(e.scale.code, fmt)} = {_bits_text(e.scale.code, fmt)} = {value_text(e.scale.decoded, fmt)}"
+    fmt, code = e.scale.format, e.scale.code
+    return f"{code_text(code, fmt)} = {_bits_text(code, fmt)} = {value_text(e.scale.decoded, fmt)}"
 
 
 def _lane_cell(lane: LaneExplanation, e: BlockExplanation) -> str:
     element = e.format.element
     scaled = number_text(lane.scaled, 11).rjust(11)
-    return f"{scaled} {lane.place.where.value.ljust(6)} {_code_cell(lane.code, element)}"
+    code = code_text(lane.code, element)
+    if element.bits == 4:
+        code += f" {_bits_text(lane.code, element)}"
+    return f"{scaled} {lane.place.where.value.ljust(6)} {code}"
 
 
 def _add_pair_row(
@@ -464,7 +462,7 @@ def draw_scalar(e: ScalarExplanation) -> Group:
     lines: list[RenderableType] = [
         Text.assemble((number_text(e.x), "bold"), f" = 0x{e.bits:08x}"),
         *_number_line(e.x, e.place, e.code, fmt),
-        Text(f"{number_text(e.x)} {place_words(e.place, fmt)}: {e.rule}"),
+        Text(scalar_words(e)),
         Text.assemble(
             (code_text(e.code, fmt), "bold cyan"),
             f" = {_bits_text(e.code, fmt)} = {_value_cell(e.value, fmt)}",
@@ -476,9 +474,7 @@ def draw_scalar(e: ScalarExplanation) -> Group:
 # Text
 
 
-def render_text(
-    drawing: RenderableType, *, width: int = WIDTH, color: bool = False, ascii_only: bool = False
-) -> str:
+def render_text(drawing: RenderableType, *, width: int = WIDTH, color: bool = False, ascii_only: bool = False) -> str:
     """A drawing as text."""
     console = Console(
         file=io.StringIO(),
@@ -524,8 +520,9 @@ _WORDS = {"nan": FLOAT32.nan_code, "inf": FLOAT32.inf_code, "infinity": FLOAT32.
 
 
 def parse_value(text: str) -> int:
-    """float32 bits of a value as it is typed: a decimal (rounded once, to nearest even), 0x and eight hex digits, nan,
-    inf.
+    """float32 bits of a value as it is typed: a decimal, 0x and eight hex digits, nan or inf.
+
+    A decimal is rounded once, to nearest even.
 
     Raises ValueError for anything else, for decimals beyond float32, and for bits of a NaN.
     """
@@ -536,17 +533,16 @@ def parse_value(text: str) -> int:
     if text[:2].lower() == "0x":
         return _parse_bits(text)
     if not _DECIMAL.fullmatch(text):
-        hint = "; options begin with --, see --help" if text.startswith("--") else ""
+        if text.startswith("--"):
+            raise ValueError(f"no such option: {text}; see --help")
         raise ValueError(
-            f"{text!r} is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf{hint}"
+            f"{text!r} is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"
         )
     decimal = Decimal(text)
     if decimal and decimal.adjusted() < -60:
         return sign
     if decimal.adjusted() <= 60:
-        bits = encode_real(
-            make_real(Fraction(decimal), negative_zero=bool(sign)), FLOAT32, overflow=Overflow.OWN
-        )
+        bits = encode_real(make_real(Fraction(decimal), negative_zero=bool(sign)), FLOAT32, overflow=Overflow.OWN)
         if bits & ~FLOAT32.sign_bit != FLOAT32.inf_code:
             return bits
     raise ValueError(f"{text} is beyond the largest float32, 3.4028235e38; write inf if that is meant")
@@ -554,12 +550,10 @@ def parse_value(text: str) -> int:
 
 def _parse_bits(text: str) -> int:
     if not re.fullmatch(r"0[xX][0-9a-fA-F]{8}", text):
-        raise ValueError(
-            f"{text!r} is not the bits of a float32; write 0x and eight hex digits, such as 0x3f800000"
-        )
+        raise ValueError(f"{text!r} is not the bits of a float32; write 0x and eight hex digits, such as 0x3f800000")
     bits = int(text, 16)
     if FLOAT32.is_nan(bits):
-        raise ValueError(f"{text} is one of many NaNs; write nan or -nan, no profile depends on the payload")
+        raise ValueError(f"{text} are the bits of a NaN; write nan or -nan, payloads are not told apart")
     return bits
 
 
@@ -574,8 +568,8 @@ def parse_tensor_scale(text: str) -> TensorScale | str:
     kinds = [k.value for k in TensorScaleKind]
     if kind not in kinds or not re.fullmatch(r"(0[xX])?[0-9a-fA-F]{8}", bits):
         raise ValueError(
-            f"--tensor-scale {text!r} is neither auto nor KIND=HEX with KIND one of {', '.join(kinds)} and HEX the eight "
-            "hex digits of a float32, such as amax=45280000"
+            f"--tensor-scale {text!r} is neither auto nor KIND=HEX with KIND one of {', '.join(kinds)} "
+            "and HEX the eight hex digits of a float32, such as amax=45280000"
         )
     return TensorScale(TensorScaleKind(kind), int(bits, 16))
 
@@ -640,22 +634,23 @@ def _explain_checked(
     """
     rules = get_profile(profile, fmt)
     if scale is None and rules.one_level is None:
-        raise ValueError(
-            f"profile {rules.id} has no form without a tensor scale; pass --tensor-scale auto or KIND=HEX"
-        )
+        raise ValueError(f"profile {rules.id} has no form without a tensor scale; pass --tensor-scale auto or KIND=HEX")
     if scale is not None and rules.two_level is None:
         raise ValueError(f"profile {rules.id} has no tensor scale; leave --tensor-scale out")
     if scale == "auto" and whole.size > fmt.k:
         scale = derive_tensor_scale(whole, fmt, rules)
-    return explain_block(x, fmt, profile=rules, tensor_scale=scale, convert=True)
+    try:
+        return explain_block(x, fmt, profile=rules, tensor_scale=scale, convert=True)
+    except ValueError as error:
+        raise ValueError(f"profile {rules.id} refuses this block: {error}") from error
 
 
 def _show(drawing: RenderableType) -> None:
     """Print a drawing, with colours on a terminal, in characters that the output can hold."""
-    stream = click.get_text_stream("stdout")
-    text = render_text(drawing, color=stream.isatty())
+    out = Console()
+    text = render_text(drawing, color=out.is_terminal and not out.no_color)
     try:
-        text.encode(stream.encoding or "ascii")
+        text.encode(out.encoding)
     except UnicodeEncodeError:
         text = text.translate(_ASCII)
     click.echo(text, nl=False)
@@ -676,13 +671,9 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 @click.argument("values", nargs=-1, metavar="VALUES...")
 @click.option("--profile", help="The profile; by default mx-floor, for nvfp4 nvfp4-te.")
 @click.option("--against", help="A second profile, drawn beside the first.")
-@click.option(
-    "--tensor-scale", metavar="KIND=HEX|auto", help="NVFP4's tensor scale: decode, encode or amax and bits."
-)
+@click.option("--tensor-scale", metavar="KIND=HEX|auto", help="NVFP4's tensor scale: decode, encode or amax and bits.")
 @click.option("--lane", type=int, help="Draw this lane closely.")
-@click.option(
-    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A .npy file to take from."
-)
+@click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A .npy file to take from.")
 @click.option("--row", type=int, default=0, show_default=True, help="The row of the file.")
 @click.option("--block", type=int, default=0, show_default=True, help="The block within the row.")
 @click.option(
@@ -692,9 +683,7 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
     show_default=True,
     help="Of a scalar format.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON: bits and codes in hex, numbers as exact decimals."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: bits and codes in hex, numbers as exact decimals.")
 def explain(
     format_name: str,
     values: tuple[str, ...],
@@ -710,17 +699,15 @@ def explain(
 ) -> None:
     """Draw one block step by step: largest magnitude, scale, quotients, neighbours, codes.
 
-    VALUES are decimals, the bits of a float32 (0x and eight hex digits), nan, inf. Fewer than a block are padded with
-    zeros. FORMAT is a block format; with an element or scale format each value is encoded by itself.
+    VALUES are decimals, the bits of a float32 (0x and eight hex digits), nan, inf. Fewer than a block are
+    padded with zeros. FORMAT is a block format; with an element or scale format each value is encoded alone.
     """
     try:
         if bool(values) == (file is not None):
             raise ValueError("give VALUES or --file, one of them")
         if format_name in ELEMENTS or format_name in SCALES:
             if file is not None or profile or against or tensor_scale or lane is not None:
-                raise ValueError(
-                    f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only"
-                )
+                raise ValueError(f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only")
             _explain_numbers(format_name, values, rounding, as_json=as_json)
             return
         if format_name not in BLOCKS:
@@ -740,6 +727,8 @@ def explain(
             whole = _read_rows(file)
             x, notes = _block_from_rows(whole, row, block, fmt, file.name)
         scale = None if tensor_scale is None else parse_tensor_scale(tensor_scale)
+        if scale == "auto":
+            notes.append(f"the tensor scale is that of {'these values' if file is None else file.name}")
         explained = [_explain_checked(x, whole, fmt, profile, scale)]
         if against is not None:
             explained.append(_explain_checked(x, whole, fmt, against, scale))

@@ -82,8 +82,10 @@ def expected_table(fmt: BlockFormat, profile: Profile, tensor: dict[str, str] | 
 
 def same_values(a: Values, b: Values, *, signs: bool = True) -> npt.NDArray[np.bool_]:
     """Equal bits, or NaN in both; signs: whether the sign of zero counts."""
-    same = (a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b))
-    return same if signs else same | ((a == 0) & (b == 0))
+    same: npt.NDArray[np.bool_] = (a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b))
+    if not signs:
+        same |= (a == 0) & (b == 0)
+    return same
 
 
 def judge_tables(

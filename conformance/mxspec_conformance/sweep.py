@@ -134,7 +134,7 @@ def describe_provenance(*, with_headers: bool) -> dict[str, str]:
         "python": platform.python_version(),
         **packages,
         **(cuda_headers.describe() if with_headers else {}),
-        "platform": platform.platform(terse=True),
+        "platform": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "date": datetime.now(UTC).date().isoformat(),
     }
@@ -215,7 +215,8 @@ class FunctionResult:
     runs: Runs
     digests: dict[int, str] = field(default_factory=dict)
     witnesses: dict[str, WitnessResult] = field(default_factory=dict)
-    provenance: dict[str, str] = field(default_factory=dict)
+    #: One entry for each run that added something: versions, and the chunks it worked on.
+    provenance: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def chunk_count(self) -> int:
@@ -228,9 +229,16 @@ class FunctionResult:
         model = self.witnesses.get("array-model")
         return model is not None and len(model.chunks) == self.chunk_count == len(self.digests)
 
-    def add(self, result: ChunkResult, found: dict[str, Witness]) -> None:
-        """Take in a chunk."""
+    def add(self, result: ChunkResult, found: dict[str, Witness], provenance: dict[str, str]) -> None:
+        """Take in a chunk that a run of this provenance computed."""
         self.digests[result.chunk] = result.digest
+        entry = next(
+            (p for p in self.provenance if {**p, "chunks": ""} == {**provenance, "chunks": ""}), None
+        )
+        if entry is None:
+            entry = {**provenance, "chunks": ""}
+            self.provenance.append(entry)
+        entry["chunks"] = _ranges({*parse_chunks(entry["chunks"]), result.chunk})
         for name, compared in result.compared.items():
             w = found[name]
             own = self.witnesses.setdefault(name, WitnessResult(w.version, w.exclusions))
@@ -282,14 +290,12 @@ def result_path(out: Path, name: str) -> Path:
 def write_json(path: Path, value: Any) -> None:
     """Canonical JSON, written to a temporary file that then takes the name."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".sweep-", suffix=".tmp", dir=path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(json.dumps(value, indent=1, sort_keys=True) + "\n")
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_result(out: Path, name: str) -> FunctionResult | None:
@@ -432,17 +438,17 @@ def run_sweep(
     """
     began = time.monotonic()
     report = SweepReport(functions=len(functions))
+    provenance = describe_provenance(with_headers=library is not None)
     jobs: dict[str, _Job] = {}
     saved = time.monotonic()
 
     def save(job: _Job) -> None:
-        job.result.provenance = describe_provenance(with_headers=library is not None)
         write_json(result_path(out, job.result.name), job.result.as_dict())
         job.dirty = False
 
     def take(result: ChunkResult) -> None:
         job = jobs[result.function]
-        job.result.add(result, job.found)
+        job.result.add(result, job.found, provenance)
         job.left -= 1
         job.dirty = True
         report.chunks += 1
@@ -591,7 +597,7 @@ def verify_committed(
             found.problems.append(f"{name}: there is no result; run mxspec sweep --function {name!r}")
             continue
         found.problems += [f"{name}: {p}" for p in _verify_result(function, result, found)]
-        if result.provenance.get("model_source") != source:
+        if any(p["model_source"] != source for p in result.provenance):
             found.source_changed.append(name)
         numbers = rng.choice(result.chunk_count, min(chunks, result.chunk_count), replace=False).tolist()
         patterns = [_near_changes(result.runs)]

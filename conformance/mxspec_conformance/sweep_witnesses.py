@@ -41,7 +41,7 @@ class Witness:
     codes: Callable[[Float32s], Codes]
     exclusions: tuple[Exclusion, ...] = ()
     #: Inputs given at once: what stays in the cache.
-    piece: int = 1 << 14
+    piece: int = 1 << 16
 
     def excluded(self, start: int, stop: int) -> int:
         """How many patterns from start to stop - 1 are excluded."""
@@ -68,7 +68,7 @@ def _cuda_encode(function: EncodeFunction, library: str) -> Witness | None:
 
     one_nan = function.fmt.name in ("e4m3", "e5m2")
     exclusions = _nans("the header gives every NaN a positive sign", positive=False) if one_nan else ()
-    return Witness("cuda-headers", _headers_version(), codes, exclusions, 1 << 16)
+    return Witness("cuda-headers", _headers_version(), codes, exclusions)
 
 
 def _cuda_scale(function: ScaleFunction, library: str) -> Witness | None:
@@ -83,7 +83,9 @@ def _cuda_scale(function: ScaleFunction, library: str) -> Witness | None:
     divisor = np.float32(float(function.element.max_value))
 
     def codes(x: Float32s) -> Codes:
-        return headers.encode(x / divisor, "e8m0", rounding="rtp", overflow="saturate")
+        with np.errstate(all="ignore"):
+            quotient = x / divisor
+        return headers.encode(quotient, "e8m0", rounding="rtp", overflow="saturate")
 
     exclusions: tuple[Exclusion, ...] = ()
     if function.rule.value == exact_domain.div(AMAX, M):
@@ -204,7 +206,7 @@ def find_witnesses(function: Function, library: str | None) -> list[Witness]:
     model = f"mxspec {mxspec.__version__}"
     found: list[Witness | None]
     if isinstance(function, EncodeFunction):
-        found = [Witness("array-model", model, function.model, piece=1 << 16), _ml_dtypes_encode(function)]
+        found = [Witness("array-model", model, function.model), _ml_dtypes_encode(function)]
         found += [_cuda_encode(function, library)] if library else []
     elif isinstance(function, ScaleFunction):
         found = [Witness("array-model", model, function.model), _torchao_scale(function)]

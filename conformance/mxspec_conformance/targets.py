@@ -322,7 +322,7 @@ class Caller:
     def _call_dequantize(self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], fmt: str, **kwargs: Any) -> npt.NDArray[Any]:
         given = codes
         if self.capabilities.code_layout == "nibble-low" and get_block(fmt).element.bits == 4:
-            given = codes[:, ::2] | codes[:, 1::2] << 4
+            given = (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
         rows = scales
         if self.capabilities.scale_layout == "128x4":
             rows = _swizzle_128x4(scales)

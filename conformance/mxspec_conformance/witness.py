@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +23,7 @@ import mxspec
 from mxspec.formats import get_block
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
+from mxspec_vectors.files import write_file
 from mxspec_vectors.inputs import TENSOR_AMAXES, Input, Stream, quantize_inputs
 
 _DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -233,24 +237,46 @@ def compare_all(module: ModuleType) -> list[Comparison]:
     return results
 
 
-def main(names: list[str]) -> int:
-    """Compare known targets and print a line for each comparison; 1 if any block differs."""
-    bad = 0
-    for name in names:
+def describe(module: ModuleType, comparisons: list[Comparison]) -> dict[str, Any]:
+    """A JSON-able record of one target's comparisons, with where they were made."""
+    from mxspec_conformance.results import describe_environment
+    from mxspec_vectors.files import vector_digest
+
+    return {
+        "target": module.NAME,
+        "version": module.VERSION,
+        "module": module.__name__.rsplit(".", 1)[-1],
+        "vectors": vector_digest(),
+        "environment": describe_environment(),
+        "compared": sum(c.blocks for c in comparisons),
+        "different": sum(c.different for c in comparisons),
+        "comparisons": [asdict(c) for c in comparisons],
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Compare known targets, print a line for each comparison, and write a JSON file where asked; 1 if any differs."""
+    parser = argparse.ArgumentParser(prog="python -m mxspec_conformance.witness", description=__doc__)
+    parser.add_argument("modules", nargs="+", help="modules of mxspec_conformance.known")
+    parser.add_argument("--json", type=Path, help="write the record here")
+    options = parser.parse_args(arguments)
+    records = []
+    for name in options.modules:
         module = import_module(f"mxspec_conformance.known.{name}")
-        for c in compare_all(module):
+        comparisons = compare_all(module)
+        records.append(describe(module, comparisons))
+        for c in comparisons:
             print(
                 f"{c.target} {c.format} {c.operation} {c.dtype} against {c.profile}: {c.blocks} blocks, "
                 f"{c.different} different, {c.refused} refused {c.reasons or ''}"
             )
             if c.first:
                 print(f"    first: {c.first}")
-            bad += c.different
-    return 1 if bad else 0
+    if options.json is not None:
+        write_file(options.json, (json.dumps(records, indent=1) + "\n").encode("ascii"))
+    print(f"{sum(r['compared'] for r in records)} comparisons, {sum(r['different'] for r in records)} different")
+    return 1 if any(r["different"] for r in records) else 0
 
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
-
-
-__all__ = ["Comparison", "Stream", "compare_all", "compare_dequantize", "compare_quantize"]

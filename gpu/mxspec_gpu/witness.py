@@ -85,7 +85,9 @@ def run(out: Path, *, workers: int) -> dict[str, Any]:
             tasks = [(name, first, size) for first in range(0, total, size)]
             expected = pool.map(_model_digest, tasks)
             function, buffer = module.get_function(kernel), cupy.empty(size, dtype)
-            digests, different, examples = [], 0, []
+            digests: list[str] = []
+            examples: list[dict[str, str]] = []
+            different = 0
             for (_, first, _), want in zip(tasks, expected, strict=True):
                 buffer.fill(0xA5)
                 function((-(-size // 256),), (256,), (np.uint32(first), np.uint32(size), buffer))

@@ -1,8 +1,8 @@
 """One block, step by step: what a profile does to it, and where two of them part.
 
 Every number comes from the exact model: stages from `exact.quantize_block`, operations from
-`expressions.evaluate` with an arithmetic that delegates to `exact.EXACT` and keeps what it did. Nothing is rounded
-anywhere else.
+`expressions.evaluate` with an arithmetic that delegates to `exact.EXACT` and keeps what it did. Nothing is
+rounded anywhere else.
 
 Neighbours are ordered by magnitude: `lower` is the code next toward zero, `upper` the next one away from it,
 whatever the sign; "below" a midpoint is nearer zero.
@@ -22,7 +22,7 @@ from mxspec.explain.records import (
 )
 from mxspec.explain.steps import explain_block, explain_scalar
 from mxspec.explain.trace import Neighbour, Place, Step, Where, locate
-from mxspec.explain.words import lane_words, scale_words
+from mxspec.explain.words import lane_words, scalar_words, scale_words
 
 __all__ = [
     "BlockExplanation",
@@ -44,5 +44,6 @@ __all__ = [
     "lane_words",
     "locate",
     "scalar_dict",
+    "scalar_words",
     "scale_words",
 ]

@@ -118,9 +118,7 @@ def candidate_words(e: BlockExplanation) -> str:
     return f"the profile tries {' and '.join(tried)} and keeps {code_text(e.scale.code, fmt)}"
 
 
-def _part_lanes(
-    a: BlockExplanation, b: BlockExplanation, la: LaneExplanation, lb: LaneExplanation
-) -> Parting:
+def _part_lanes(a: BlockExplanation, b: BlockExplanation, la: LaneExplanation, lb: LaneExplanation) -> Parting:
     element = a.format.element
     codes = f"{code_text(la.code, element)} against {code_text(lb.code, element)}"
     start = f"the code of lane {la.lane} differs: {codes}, because "

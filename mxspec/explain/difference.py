@@ -183,9 +183,7 @@ def without_rounding(expr: Expr) -> Expr:
 # The codes
 
 
-def _codes_sentence(
-    e: BlockExplanation, under: BlockExplanation, got: tuple[int, ...], amax: Real | None
-) -> str:
+def _codes_sentence(e: BlockExplanation, under: BlockExplanation, got: tuple[int, ...], amax: Real | None) -> str:
     if got == under.codes:
         return "codes: all are what the profile gives under the returned scale"
     other = _fits_another_scale(e, under.scale.code, got, amax)
@@ -316,9 +314,7 @@ _ROUNDING_WORDS = {
 
 def _element_mistakes(rule: ElementRule, fmt: BlockFormat) -> Iterator[tuple[str, ElementRule]]:
     """(mistake, element rule with it), for the single changes that are met in the field."""
-    plain = ElementRule(
-        zero=rule.zero, nan=rule.nan, nan_own=rule.nan_own, under_nan_scale=rule.under_nan_scale
-    )
+    plain = ElementRule(zero=rule.zero, nan=rule.nan, nan_own=rule.nan_own, under_nan_scale=rule.under_nan_scale)
     for rounding in DETERMINISTIC:
         yield _ROUNDING_WORDS[rounding], replace(plain, rounding=rounding)
     yield (

@@ -110,9 +110,7 @@ def with_element_rule(profile: Profile, rule: ElementRule, *, two_level: bool) -
 
 def with_scale_code(profile: Profile, code: int, *, two_level: bool) -> Profile:
     """The profile with a scale that is this code whatever the block holds."""
-    return with_scale_rule(
-        profile, ScaleRule(value=Const(0), step=ScaleStep.ENCODE, on_zero=code), two_level=two_level
-    )
+    return with_scale_rule(profile, ScaleRule(value=Const(0), step=ScaleStep.ENCODE, on_zero=code), two_level=two_level)
 
 
 class _Explainer:
@@ -139,12 +137,10 @@ class _Explainer:
         candidates, rule, result = self._results()
         seen = self._seen()
         bound = {**self.bound, "amax": leaf_node("amax", result.amax)}
-        scale = _explain_scale(rule, bound, result, self.block)
+        scale = _explain_scale(rule, bound, result, self.block, count=_numbered(tensor_steps))
         sf = leaf_node("sf", result.scale)
-        nodes = [
-            evaluate(self.level.scaled, {**bound, "sf": sf, "x": leaf_node("x", x)}, RECORDING) for x in seen
-        ]
-        shared = StepNamer()
+        nodes = [evaluate(self.level.scaled, {**bound, "sf": sf, "x": leaf_node("x", x)}, RECORDING) for x in seen]
+        shared = StepNamer(count=_numbered(tensor_steps) + _numbered(scale.steps))
         for node in nodes:
             _add_shared(node, shared)
         lanes = self._lanes(seen, nodes, result, shared, {name: n.result for name, n in bound.items()})
@@ -248,12 +244,8 @@ class _Explainer:
         assert node.result == scaled
         namer = shared.fork()
         if self.level.normalize is not None:
-            given = (
-                reals.flush_subnormal(self.given[i], FLOAT32) if self.profile.flush_inputs else self.given[i]
-            )
-            namer.add(
-                evaluate(self.level.normalize, {**self.bound, "x": leaf_node("x", given)}, RECORDING), "x"
-            )
+            given = reals.flush_subnormal(self.given[i], FLOAT32) if self.profile.flush_inputs else self.given[i]
+            namer.add(evaluate(self.level.normalize, {**self.bound, "x": leaf_node("x", given)}, RECORDING), "x")
         namer.add(node)
         wide = element.twos_complement and rule.int8_lowest == -128 and scaled.sign
         place = locate(scaled, element, top=element.max_code + 1 if wide else None)
@@ -280,6 +272,11 @@ class _Explainer:
             value=value[0],
             value_bits=value[1],
         )
+
+
+def _numbered(steps: Sequence[Step]) -> int:
+    """How many steps are called by a number, not by a leaf's name."""
+    return sum(step.name[1:].isdigit() for step in steps)
 
 
 def _rounded_bits(value: Real) -> int:
@@ -309,11 +306,11 @@ _ENCODERS = (ScaleStep.ENCODE, ScaleStep.GGML_UE4M3)
 
 
 def _explain_scale(
-    rule: ScaleRule, bound: dict[str, Node], result: ExactBlock, block: BlockFormat
+    rule: ScaleRule, bound: dict[str, Node], result: ExactBlock, block: BlockFormat, *, count: int
 ) -> ScaleExplanation:
     node = evaluate(rule.value, bound, RECORDING)
     assert node.result == result.scale_value
-    namer = StepNamer()
+    namer = StepNamer(count=count)
     namer.add(node)
     value = reals.absolute(node.result)
     floor = log2 = raw = exponent = unclamped = place = None
@@ -383,13 +380,7 @@ def explain_scalar(
     )
     place = locate(real, fmt)
     draw = None
-    if (
-        mode is Rounding.SR
-        and random is not None
-        and place.lower
-        and place.upper
-        and place.lower != place.upper
-    ):
+    if mode is Rounding.SR and random is not None and place.lower and place.upper and place.lower != place.upper:
         low, high = place.lower.value.magnitude, place.upper.value.magnitude
         assert real.magnitude is not None
         assert low is not None
@@ -426,9 +417,7 @@ def _scalar_rule(
     if draw is not None:
         random, count, fraction = draw
         sign = ">=" if fraction + random >= 1 << count else "<"
-        return (
-            f"{fraction:#x} + {random:#x} {sign} 2^{count}: {'away from' if sign == '>=' else 'toward'} zero"
-        )
+        return f"{fraction:#x} + {random:#x} {sign} 2^{count}: {'away from' if sign == '>=' else 'toward'} zero"
     if mode is Rounding.SR:
         return "exact"
     return rounding_words(MAGNITUDE_RULES[mode][x.sign], place)

@@ -143,7 +143,5 @@ def plain_text(expr: Expr) -> str:
 
 def _bracketed(expr: Expr) -> str:
     text = plain_text(expr)
-    infix = isinstance(expr, Choose) or (
-        isinstance(expr, Apply) and expr.op in (Op.ADD, Op.SUB, Op.MUL, Op.DIV)
-    )
+    infix = isinstance(expr, Choose) or (isinstance(expr, Apply) and expr.op in (Op.ADD, Op.SUB, Op.MUL, Op.DIV))
     return f"({text})" if infix else text

@@ -182,7 +182,8 @@ def locate(x: Real, fmt: ScalarFormat, *, top: int | None = None) -> Place:
 
     def neighbour(magnitude_code: int) -> Neighbour:
         code = fmt.join(sign, magnitude_code) if magnitude_code <= top else None
-        return Neighbour(code, Real(sign, fmt.magnitude(magnitude_code)))
+        unsigned_zero = magnitude_code == 0 and fmt.twos_complement
+        return Neighbour(code, Real(0 if unsigned_zero else sign, fmt.magnitude(magnitude_code)))
 
     if x.nan:
         return Place(Where.NAN)
@@ -196,8 +197,5 @@ def locate(x: Real, fmt: ScalarFormat, *, top: int | None = None) -> Place:
     lo, hi = (top, top + 1) if lo >= top else (lo, hi)
     midpoint = (fmt.magnitude(lo) + fmt.magnitude(hi)) / 2
     distance = x.magnitude - midpoint
-    if lo == top:
-        where = Where.BEYOND
-    else:
-        where = Where.TIE if distance == 0 else Where.ABOVE if distance > 0 else Where.BELOW
-    return Place(where, neighbour(lo), neighbour(hi), midpoint, distance)
+    where = Where.TIE if distance == 0 else Where.ABOVE if distance > 0 else Where.BELOW
+    return Place(Where.BEYOND if lo == top else where, neighbour(lo), neighbour(hi), midpoint, distance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mxspec import reals
-from mxspec.explain.records import BlockExplanation, LaneExplanation, ScaleExplanation
+from mxspec.explain.records import BlockExplanation, LaneExplanation, ScalarExplanation, ScaleExplanation
 from mxspec.explain.text import code_text, number_text, plain_text, power_text, value_text
 from mxspec.explain.trace import Neighbour, Place, Where
 from mxspec.expressions import Choose, Expr, Leaf, children
@@ -221,6 +221,16 @@ def scaled_label(level: Arithmetic) -> str:
     return "x / scale" if text == "x / sf" else "scaled x"
 
 
+def scalar_words(e: ScalarExplanation) -> str:
+    """How a number's code follows from its neighbours, in one sentence without an end."""
+    label, code = number_text(e.x, 13), code_text(e.code, e.format)
+    if e.place.where in (Where.NAN, Where.INFINITE):
+        return f"{label}: {_RULE_PHRASES.get(e.rule, e.rule)} gives {code}"
+    if e.place.where is Where.EXACT:
+        return f"{label} is a value of {e.format.name}, code {code}"
+    return f"{label} {place_words(e.place, e.format)}; {_RULE_PHRASES.get(e.rule, e.rule)} gives {code}"
+
+
 def lane_words(e: BlockExplanation, lane: LaneExplanation) -> str:
     """How a lane's code follows from its scaled value, in one sentence without an end."""
     element = e.format.element
@@ -233,9 +243,7 @@ def lane_words(e: BlockExplanation, lane: LaneExplanation) -> str:
     if lane.place.where is Where.EXACT:
         how = "" if lane.rule == "exact" else lane.rule.removeprefix("exact; ") + ", "
         return f"{label} is a value of the format, {how}code {code}"
-    return (
-        f"{label} {place_words(lane.place, element)}; {_RULE_PHRASES.get(lane.rule, lane.rule)} gives {code}"
-    )
+    return f"{label} {place_words(lane.place, element)}; {_RULE_PHRASES.get(lane.rule, lane.rule)} gives {code}"
 
 
 _RULE_PHRASES = {
@@ -243,6 +251,7 @@ _RULE_PHRASES = {
     "tie away from zero": "away from zero",
     "tie toward zero": "toward zero",
     "nearest": "the nearer",
+    "below the smallest value": "clamping",
     "beyond the largest: saturates": "saturation",
     "beyond the largest: own Inf or NaN": "the format's own Inf or NaN",
 }

@@ -27,6 +27,7 @@ from mxspec.expressions import (
     fmin,
     ftz,
     if_equal,
+    if_nan,
     rcp_approx,
 )  # fmt: skip
 from mxspec.profiles.schema import (
@@ -72,16 +73,17 @@ def _nvfp4(path: str, summary: str, value: Expr, multiplier: Expr, *unspecified:
             dequantize=f32.mul(Q, f32.div(SF, S)),
         ),
         tensor=TensorRule(native=TensorScaleKind.ENCODE, from_amax=f32.div(const(2688), TMAX)),
-        amax_nan=AmaxNan.SKIP,
+        amax_nan=AmaxNan.SKIP_UNLESS_ODD,
         dtypes=_DTYPES,
         unspecified=unspecified,
     )
 
 
 _MXFP4_VALUE = ftz.mul(AMAX, rcp_approx(const(6)))
-# exp2f(127 - byte) is ex2.approx.ftz, exact for whole numbers; byte 00 gives 1 and byte FE the flushed
-# 2^-127.
-_MXFP4_POWER = if_equal(SF, _TWO_TO_MINUS_127, ONE, if_equal(SF, _TWO_TO_127, ZERO, f32.div(ONE, SF)))
+# exp2f(127 - byte) is ex2.approx.ftz, exact for whole numbers; byte 00 gives 1, bytes FE and FF a flushed power.
+_MXFP4_POWER = if_nan(
+    SF, ZERO, if_equal(SF, _TWO_TO_MINUS_127, ONE, if_equal(SF, _TWO_TO_127, ZERO, f32.div(ONE, SF)))
+)
 
 PROFILES: tuple[Profile, ...] = (
     _nvfp4(
@@ -111,7 +113,7 @@ PROFILES: tuple[Profile, ...] = (
             scaled=ftz.mul(X, _if_zero(_MXFP4_VALUE, ZERO, _MXFP4_POWER)),
             dequantize=f32.mul(Q, SF),
         ),
-        amax_nan=AmaxNan.SKIP,
+        amax_nan=AmaxNan.SKIP_UNLESS_ODD,
         dtypes=_DTYPES,
     ),
     Profile(
@@ -130,7 +132,7 @@ PROFILES: tuple[Profile, ...] = (
             dequantize=f32.mul(Q, SF),
             element=ElementRule(nan_own=NanPolicy.NAN_POSITIVE),
         ),
-        amax_nan=AmaxNan.SKIP,
+        amax_nan=AmaxNan.SKIP_UNLESS_ODD,
         dtypes=_DTYPES,
         unspecified=(_TABLE,),
     ),

@@ -57,7 +57,7 @@ def _mx(fmt: str, value: Expr, file: str) -> Profile:
             dequantize=f32.mul(Q, SF),
             element=ElementRule(nan_own=NanPolicy.NAN_POSITIVE),
         ),
-        amax_nan=AmaxNan.SKIP,
+        amax_nan=AmaxNan.SKIP_UNLESS_ALL,
         dtypes=_DTYPES,
         unspecified=(_TABLE,),
     )
@@ -80,7 +80,7 @@ PROFILES: tuple[Profile, ...] = (
             dequantize=f32.mul(Q, f32.div(SF, S)),
         ),
         tensor=TensorRule(native=TensorScaleKind.ENCODE, from_amax=f32.div(const(2688), TMAX)),
-        amax_nan=AmaxNan.SKIP,
+        amax_nan=AmaxNan.SKIP_UNLESS_ALL,
         dtypes=_DTYPES,
         unspecified=(_TABLE,),
     ),

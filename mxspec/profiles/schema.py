@@ -126,6 +126,11 @@ class AmaxNan(StrEnum):
     PROPAGATE = "propagate"
     #: NaN lanes are passed over; a block of nothing but NaN has the maximum 0.
     SKIP = "skip"
+    #: NaN lanes are passed over; a block of nothing but NaN has the maximum NaN (a fold that starts at a lane, not 0).
+    SKIP_UNLESS_ALL = "skip-unless-all"
+    #: NaN lanes are passed over; the result is NaN if all of lanes 1, 3, 5, ... are NaN (pairs are folded lane by
+    #: lane, then the two results are compared by >, which takes the second if either is NaN).
+    SKIP_UNLESS_ODD = "skip-unless-odd"
 
 
 class TensorScaleKind(StrEnum):

@@ -82,7 +82,7 @@ PROFILES: tuple[Profile, ...] = (
             dequantize=f32.mul(Q, f32.div(SF, S)),
         ),
         tensor=_TENSOR,
-        amax_nan=AmaxNan.SKIP,
+        amax_nan=AmaxNan.SKIP_UNLESS_ALL,
         dtypes=("float16", "bfloat16"),
         unspecified=(_TABLE,),
     ),
@@ -96,11 +96,11 @@ PROFILES: tuple[Profile, ...] = (
         + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4 with UE8M0_SF, mxfp4_experts_quant.cu",
         evidence=Evidence.READ,
         one_level=Arithmetic(
-            scale=ScaleRule(value=AMAX, step=ScaleStep.HALF_UP, subtract_emax=True, on_inf=0xFD),
+            scale=ScaleRule(value=AMAX, step=ScaleStep.HALF_UP, subtract_emax=True, on_inf=0xFD, on_nan=0x00),
             scaled=f32.mul(X, if_equal(SF, _TWO_TO_MINUS_127, ZERO, f32.div(ONE, SF))),
             dequantize=f32.mul(Q, SF),
         ),
-        amax_nan=AmaxNan.SKIP,
+        amax_nan=AmaxNan.SKIP_UNLESS_ALL,
         dtypes=("float16", "bfloat16"),
     ),
     Profile(

@@ -18,13 +18,13 @@ from mxspec.arrays import ARRAYS
 from mxspec.elements import default_nan_policy, output_dtype
 from mxspec.exact import choose_level
 from mxspec.expressions import evaluate
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ElementFormat, ScalarFormat, ScaleFormat, get_block, get_scalar
 from mxspec.legal import LegalRow, legal_rows
-from mxspec.profiles.schema import Profile
+from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.rounding import DETERMINISTIC, Overflow, Rounding
 from mxspec.scales import encode_scale
 from mxspec.stochastic import encode_te_stochastic
-from mxspec.tensorscale import TensorScale, TensorScaleKind, bind_arrays, convert_tensor_scale, derive_tensor_scale
+from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
 from mxspec_vectors.files import (
     OPERATIONS,
     VERSION,
@@ -376,7 +376,7 @@ def _overflow_modes(fmt: ScalarFormat) -> tuple[Overflow, ...]:
 
 def build_encode(name: str) -> Document:
     """The encode file of one scalar format: boundaries, steps for all float32, digests for all 16-bit inputs."""
-    fmt: ScalarFormat = {**ELEMENTS, **SCALES}[name]
+    fmt = get_scalar(name)
     document = _header("encode", name, None, (f for flags in _ENCODE_FLAGS.values() for f in flags))
     document["nan"] = default_nan_policy(fmt).value
     rows = []
@@ -410,7 +410,7 @@ def build_encode(name: str) -> Document:
     return document
 
 
-def _encode_steps(fmt: ScalarFormat) -> list[dict[str, Any]]:
+def _encode_steps(fmt: ElementFormat | ScaleFormat) -> list[dict[str, Any]]:
     """The complete answer for all finite float32: where |x| crosses each `first`, the code becomes the next in `codes`."""
     steps = []
     for overflow in _overflow_modes(fmt):
@@ -442,7 +442,7 @@ def _rank(fmt: ScalarFormat) -> npt.NDArray[np.uint8]:
     return np.array([fmt.split(c)[1] for c in range(fmt.code_count)], np.uint8)
 
 
-def _encode_digests(fmt: ScalarFormat) -> list[dict[str, str]]:
+def _encode_digests(fmt: ElementFormat | ScaleFormat) -> list[dict[str, str]]:
     """SHA-256 of the codes of all 65,536 float16 and bfloat16 patterns in order (unsigned formats: magnitudes)."""
     patterns = np.arange(1 << 16, dtype=np.uint16)
     digests = []
@@ -465,7 +465,7 @@ def _encode_digests(fmt: ScalarFormat) -> list[dict[str, str]]:
 
 def build_decode(name: str) -> Document:
     """The decode file of one scalar format: all codes."""
-    fmt = {**ELEMENTS, **SCALES}[name]
+    fmt = get_scalar(name)
     document = _header("decode", name, None, ("decode-table", "int8", "e8m0-edges"))
     codes = np.arange(fmt.code_count, dtype=np.uint8)
     flag = "e8m0-edges" if name == "e8m0" else "int8" if name == "int8" else "decode-table"
@@ -736,4 +736,4 @@ def build(root: Path | None = None, progress: Progress = lambda _: None) -> Docu
     return index
 
 
-__all__ = ["build", "build_all", "build_document", "convert_tensor_scale", "list_files", "tensor_scale_entry"]
+__all__ = ["build", "build_all", "build_document", "list_files", "tensor_scale_entry"]

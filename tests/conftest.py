@@ -1,0 +1,45 @@
+"""Hypothesis profiles, and the seed of everything that the tests draw.
+
+MXSPEC_HYPOTHESIS chooses the profile: `dev` (new examples on each run), `ci` (the same examples on each run) or
+`deep` (many). MXSPEC_SEED replays the directed samples; without it `ci` takes 0 and the others draw one.
+The first lines of every run print both.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+_SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
+
+settings.register_profile("dev", deadline=None, max_examples=30, suppress_health_check=_SLOW_IS_FINE)
+settings.register_profile(
+    "ci",
+    deadline=None,
+    max_examples=30,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=_SLOW_IS_FINE,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+)
+settings.register_profile("deep", deadline=None, max_examples=2000, suppress_health_check=_SLOW_IS_FINE)
+
+PROFILE = os.environ.get("MXSPEC_HYPOTHESIS", "dev")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Loads the hypothesis profile; fixes the seed before any worker process starts, so that all draw the same."""
+    if PROFILE not in ("dev", "ci", "deep"):
+        raise pytest.UsageError(f"MXSPEC_HYPOTHESIS={PROFILE!r}; allowed are dev, ci and deep")
+    settings.load_profile(PROFILE)
+    os.environ.setdefault("MXSPEC_SEED", "0" if PROFILE == "ci" else str(secrets.randbelow(1 << 32)))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """How to replay this run."""
+    drawn = "derandomized" if PROFILE == "ci" else "random; a failure prints its own replay"
+    return f"replay: MXSPEC_SEED={os.environ['MXSPEC_SEED']} MXSPEC_HYPOTHESIS={PROFILE} (examples: {drawn})"
