@@ -6,6 +6,7 @@ in float64, which holds a product of a float32 and a format's value exactly; `ap
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -124,12 +125,27 @@ _OPERATIONS: dict[Op, Any] = {
     Op.MUL: np.multiply,
     Op.DIV: np.divide,
 }
+
+
+def _select(*, larger: bool, skip_nan: bool) -> Callable[[Values, Values], Values]:
+    """min, max, fmin or fmax; of equal operands the first (NumPy's own choice between 0 and -0 varies by position)."""
+
+    def select(a: Values, b: Values) -> Values:
+        chosen = np.where(a < b if larger else b < a, b, a)
+        a_nan, b_nan = np.isnan(a), np.isnan(b)
+        if skip_nan:
+            return np.where(a_nan, b, chosen)
+        return np.where(b_nan & ~a_nan, b, chosen)
+
+    return select
+
+
 #: Operations that return one of their operands: nothing is rounded.
 _SELECTIONS: dict[Op, Any] = {
-    Op.MIN: np.minimum,
-    Op.MAX: np.maximum,
-    Op.FMIN: np.fmin,
-    Op.FMAX: np.fmax,
+    Op.MIN: _select(larger=False, skip_nan=False),
+    Op.MAX: _select(larger=True, skip_nan=False),
+    Op.FMIN: _select(larger=False, skip_nan=True),
+    Op.FMAX: _select(larger=True, skip_nan=True),
     Op.ABS: np.abs,
 }
 

@@ -95,7 +95,7 @@ def decode(codes: npt.ArrayLike, element: str | ElementFormat | ScaleFormat) -> 
     Raises TypeError and ValueError as `check_codes` does.
     """
     fmt = get_scalar(element)
-    result: Float32s = decode_table(fmt)[check_codes(codes, fmt)]
+    result: Float32s = np.asarray(decode_table(fmt)[check_codes(codes, fmt)])
     return result
 
 
@@ -221,7 +221,7 @@ def encode(
         return _encode_stochastic(values, fmt, Overflow(overflow), policy, random_bits, sr_bits)
     if random_bits is not None:
         raise ValueError(f"random_bits were given, but rounding={mode.value!r} takes none; pass rounding='sr'")
-    codes: Codes = encode_table(fmt, mode, Overflow(overflow), policy)[table_index(values)]
+    codes: Codes = np.asarray(encode_table(fmt, mode, Overflow(overflow), policy)[table_index(values)])
     return codes
 
 

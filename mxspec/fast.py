@@ -25,11 +25,11 @@ import numpy.typing as npt
 from mxspec import elements
 from mxspec.arrays import ARRAYS
 from mxspec.elements import Codes, Float32s
-from mxspec.expressions import AMAX, ONE, SF, Apply, Domain, Expr, M, Op, X, evaluate, exact, leaves
+from mxspec.expressions import AMAX, ONE, SF, Apply, Domain, Expr, M, Op, X, evaluate, exact, f32, leaves
 from mxspec.formats import BlockFormat, ElementFormat, ScaleFormat
 from mxspec.profiles.schema import Arithmetic, ElementRule, Profile, ScaleRule, ScaleStep
 from mxspec.rounding import Rounding
-from mxspec.scales import encode_scale, significand_bits
+from mxspec.scales import encode_scale
 
 #: Elements of a chunk: its arrays stay in a core's cache, and NumPy's cost of a call is spread over many elements.
 CHUNK_ELEMENTS = 1 << 17
@@ -193,8 +193,6 @@ def _make_plan(fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], el
     factors = None
     if "amax" not in leaves(factor):
         factors = np.broadcast_to(evaluate(factor, {**known, "sf": sf}, ARRAYS), sf.shape)
-        if factor == _RECIPROCAL:
-            factors = factors.astype(np.float32)
         kind = factors.dtype
     else:
         one = np.ones(1, np.float32)
@@ -210,13 +208,10 @@ def _is_tabulated(rule: ElementRule) -> bool:
     return rule.error is None and not rule.add_half_floor_f32 and not rule.binade_log2f
 
 
-_RECIPROCAL = exact.div(ONE, SF)
-
-
 def _split_scaled(scaled: Expr, fmt: BlockFormat, element_table: Codes) -> tuple[np.ufunc, Expr] | None:
     """`scaled` as one float32 operation on x and something that a block's elements share."""
     if scaled == exact.div(X, SF):
-        return (np.multiply, _RECIPROCAL) if _power_scale_is_float32(fmt.scale, element_table) else None
+        return (np.multiply, f32.div(ONE, SF)) if _power_scale_is_float32(fmt.scale, element_table) else None
     if not isinstance(scaled, Apply) or scaled.domain is not Domain.F32 or scaled.op not in (Op.MUL, Op.DIV):
         return None
     left, right = scaled.args
@@ -246,12 +241,11 @@ def _power_scale_is_float32(scale: ScaleFormat, element_table: Codes) -> bool:
 
 def _find_scale_table(rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any]) -> tuple[Expr, Codes | None]:
     """What the scale's table is indexed by and the table; without one, the rule's value."""
-    narrow = significand_bits(fmt.element) <= 6  # so that the element's maximum and HALF_UP's bound are bfloat16
-    if rule.value == AMAX and rule.step in (ScaleStep.FLOOR, ScaleStep.CEIL, ScaleStep.HALF_UP) and narrow:
+    if rule.value == AMAX and rule.step in (ScaleStep.FLOOR, ScaleStep.CEIL, ScaleStep.HALF_UP):
         return AMAX, _scale_table(rule, fmt.scale, fmt.element)
     if rule.step is ScaleStep.ENCODE:
         power = fmt.scale.mantissa_bits == 0
-        if rule.value == exact.div(AMAX, M) and rule.rounding is Rounding.RTP and narrow and power:
+        if rule.value == exact.div(AMAX, M) and rule.rounding is Rounding.RTP and power:
             return AMAX, _scale_table(rule, fmt.scale, fmt.element)
         one = np.ones(1, np.float32)
         if evaluate(rule.value, {**bindings, "amax": one}, ARRAYS).dtype == np.float32:
@@ -263,7 +257,8 @@ def _find_scale_table(rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any
 def _scale_table(rule: ScaleRule, scale: ScaleFormat, element: ElementFormat) -> Codes:
     """The scale code of every table index: of amax where the rule encodes amax or amax / M, else of the rule's value.
 
-    Up to eight significand bits and a sticky one decide each of these steps, for normal numbers.
+    Up to eight significand bits and a sticky one decide each of these steps, for normal numbers: elements of eight bits
+    have no more in their largest value, nor in the bound of HALF_UP.
     """
     index = np.arange(1 << 17, dtype=np.uint32)
     one_of_each = (index >> np.uint32(1) << np.uint32(16) | index & np.uint32(1)).view(np.float32)

@@ -252,7 +252,7 @@ def encode_real(
     """
     if x.nan:
         return nan_codes(fmt, nan)[x.sign]
-    sign = x.sign
+    sign = x.sign if fmt.signed else 0
     if x.magnitude is None:
         return overflow_code(fmt, sign, overflow, infinite=True, toward_zero=False)
     if rounding is Rounding.SR:

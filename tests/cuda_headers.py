@@ -1,7 +1,8 @@
 """NVIDIA's host conversions for the tests, and the inputs that they are compared on.
 
-The wrapper is `mxspec_conformance/native/cuda_headers.cpp`, compiled once a run. Where the headers or a C++ compiler are
-missing, loading raises HeadersMissingError, whose message says how to install them: such a test fails, it does not skip.
+The wrapper is `mxspec_conformance/native/cuda_headers.cpp`, compiled once a run. Where the headers or a C++ compiler
+are missing, loading raises HeadersMissingError, whose message says how to install them: such a test fails, it does not
+skip.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def wide_float32() -> Float32s:
 
 @lru_cache(maxsize=16)
 def directed_float32(name: str) -> Float32s:
-    """Every value and midpoint of a scalar format with both float32 neighbours, both signs; the ends of float32; NaN."""
+    """A format's values and midpoints with both float32 neighbours, both signs; the ends of float32; NaN."""
     points = rounding_points(get_scalar(name))
     bits = [*points, *(p | SIGN for p in points), *NAN_BITS]
     return np.array(bits, np.uint32).view(np.float32)

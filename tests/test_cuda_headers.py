@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +39,7 @@ def test_encode(name: str, rounding: str, overflow: str, dtype: str) -> None:
         return
     x = inputs(name, dtype)
     theirs = headers().encode(x, name, rounding=rounding, overflow=overflow)
-    ours = mxspec.encode(
-        x, name, rounding=rounding, overflow=overflow, nan=NAN_POLICY[name], sign="ignore"
-    )
+    ours = mxspec.encode(x, name, rounding=rounding, overflow=overflow, nan=NAN_POLICY[name], sign="ignore")
     assert_same(ours, theirs, lambda i: f"{x.dtype} {int(bits_of(x)[i]):#x}")
 
 
@@ -67,7 +66,7 @@ def test_the_headers_have_what_they_are_said_to_have() -> None:
 
 def test_missing_headers_say_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def absent(name: str) -> None:
-        raise cuda_headers.PackageNotFoundError(name)
+        raise PackageNotFoundError(name)
 
     monkeypatch.setattr(cuda_headers, "distribution", absent)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))

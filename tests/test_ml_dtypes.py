@@ -40,6 +40,11 @@ def inputs(name: str, dtype: str) -> Array:
     return all_of(dtype) if dtype != "float32" else np.concatenate([directed_float32(name), wide_float32()])
 
 
+def without_nan(x: Array) -> Array:
+    """The numbers and infinities of an array."""
+    return x[~np.isnan(x.astype(np.float32))]
+
+
 def cast(x: Array, name: str) -> Codes:
     """The codes that ml_dtypes gives."""
     with np.errstate(all="ignore"):
@@ -56,7 +61,7 @@ def assert_codes(x: Array, ours: Codes, theirs: Codes) -> None:
 def test_cast(name: str, dtype: str) -> None:
     x = inputs(name, dtype)
     if name == "e5m2":
-        x = x[~np.isnan(x)]
+        x = without_nan(x)
     policy = "nan" if get_scalar(name).nan_code is not None else "zero-flipped"
     assert_codes(x, mxspec.encode(x, name, overflow=OVERFLOW[name], nan=policy), cast(x, name))
 
@@ -64,8 +69,7 @@ def test_cast(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ["e4m3", "e5m2"])
 def test_saturating_fp8_is_a_cast_after_a_clamp(name: str, dtype: str) -> None:
-    x = inputs(name, dtype)
-    x = x[~np.isnan(x)]
+    x = without_nan(inputs(name, dtype))
     limit = x.dtype.type(float(get_scalar(name).max_value))
     assert_codes(x, mxspec.encode(x, name), cast(np.clip(x, -limit, limit), name))
 
@@ -75,7 +79,7 @@ def test_cast_to_e8m0_is_nearest_with_ties_up(dtype: str) -> None:
     x = inputs("e8m0", dtype)
     wide = x.astype(np.float32)
     rounded_up = (wide > 2.0**-127) & (wide < 1.5 * 2.0**-127)
-    x = x[~(np.signbit(x) & ~np.isnan(x)) & (wide != 0) & ~rounded_up]
+    x = x[(np.isnan(wide) | ~np.signbit(wide)) & (wide != 0) & ~rounded_up]
     assert x.size > 15_000
     assert_codes(x, mxspec.encode(x, "e8m0", rounding="rna", overflow="own"), cast(x, "e8m0"))
 

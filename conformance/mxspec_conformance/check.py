@@ -110,18 +110,19 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
         scales = judge_scale.observe_scales(executor, fmt, judge_scale.load_scale_cases(fmt))
     if capabilities.has("dequantize"):
         tables = judge_dequantize.observe_tables(executor, fmt)
-    counted = {p.id: 0 for p in normative}
-    if seen:
-        lost = sum(t.kind != "unsupported" for _, _, t in troubles)
-        counted = judge_quantize.distances(seen, lost, block, normative)
-        for p in normative:
+    lost = [c for c, _, t in troubles if t.kind != "unsupported"]
+    # Cases that were answered, or should have been.
+    asked = len(seen) + len(lost) + judge_scale.count_asked(scales)
+    candidates = normative if profile is None else [*normative, mxspec.get_profile(profile, fmt)]
+    if asked or not tables:
+        counted = judge_quantize.distances(seen, lost, block, candidates)
+        for p in candidates:
             counted[p.id] += judge_scale.count_wrong_scales(scales, p.id)
-    elif tables:
-        counted = {p.id: judge_dequantize.count_wrong_values(tables, block, p) for p in normative}
-    judged = mxspec.get_profile(profile, fmt) if profile else min(normative, key=lambda p: counted[p.id])
-    distance = counted.get(judged.id)
-    if distance is None:
-        distance = judge_quantize.distances(seen, 0, block, [judged])[judged.id] + judge_scale.count_wrong_scales(scales, judged.id)
+    else:
+        asked = judge_dequantize.count_asked(tables, block)
+        counted = {p.id: judge_dequantize.count_wrong_values(tables, block, p) for p in candidates}
+    judged = candidates[-1] if profile else _choose_nearest(block, normative, scales, counted)
+    distance = counted[judged.id]
 
     ledgers = _judge(block, judged, profiles, seen, troubles, scales, tables)
     if capabilities.has("tensor_scale") and block.has_tensor_scale:
@@ -129,7 +130,7 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
         judge_scalars.judge_tensor_scale(executor, fmt, judged, ledger)
         ledgers.append(ledger)
     tallies = [t for ledger in ledgers for t in ledger.tallies.values() if only is None or fnmatchcase(t.id, only)]
-    identical = _identical(seen, scales, tables, block, profiles)
+    identical = _identical(seen, troubles, scales, tables, block, profiles)
     deviation = common_profile(tallies, _rank(fmt, identical))
 
     def first(tally: Tally) -> Failure | None:
@@ -142,8 +143,8 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
         chosen="asked" if profile else "nearest",
         provisional=judged.provisional,
         distance=distance,
-        cases=len(seen) + len(troubles) + sum(len(c.amax) for c, _ in scales),
-        distances=counted,
+        cases=asked,
+        distances={p.id: counted[p.id] for p in normative},
         operations=[n for n, found in (("quantize", seen), ("scale", scales), ("dequantize", tables)) if found],
         identical_to=identical,
     )
@@ -154,6 +155,19 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
         result.deviations = leaf.list_deviations(result.behaviour, block, judged)
     report.formats.append(result)
     report.requirements += requirements
+
+
+def _choose_nearest(
+    block: mxspec.BlockFormat, normative: Sequence[Profile], scales: Sequence[Any], counted: dict[str, int]
+) -> Profile:
+    """The profile whose scale rule agrees on most maxima; then the one with the fewest failing cases; then the default.
+
+    Failing cases alone would not do: where the cases lie depends on which other profiles have boundaries there.
+    """
+    default = mxspec.default_profile(block)
+    return min(
+        normative, key=lambda p: (judge_scale.weigh_wrong_scales(scales, p.id), counted[p.id], p is not default)
+    )
 
 
 def _judge(
@@ -181,10 +195,15 @@ def _judge(
 
 
 def _identical(
-    seen: Sequence[Observed], scales: Sequence[Any], tables: Sequence[Any], block: mxspec.BlockFormat,
-    profiles: Sequence[Profile],
+    seen: Sequence[Observed], troubles: Sequence[tuple[Any, str, Trouble]], scales: Sequence[Any], tables: Sequence[Any],
+    block: mxspec.BlockFormat, profiles: Sequence[Profile],
 ) -> list[str]:  # fmt: skip
-    """Profiles that agree in every bit of everything observed; both directions must have been compared where offered."""
+    """Profiles that agree in every bit of everything observed; both directions must have been compared where offered.
+
+    A case that the target does not answer speaks against the profiles that do.
+    """
+    lost = [case for case, _, trouble in troubles if trouble.kind != "unsupported"]
+    profiles = [p for p in profiles if not any(p.id in case.answers for case in lost)]
     if not seen:
         return [p.id for p in profiles if tables and judge_dequantize.tables_identical(tables, block, p)]
     equal = judge_quantize.identical_profiles(seen, block, profiles)

@@ -389,7 +389,11 @@ def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] 
         la, lb = a.lanes[first], b.lanes[first]
         label = f"lane {_lanes_text(first, last)}".ljust(11) + number_text(_given(la), 11)
         stage = parting.stage if parting is not None and parting.lane == first else None
-        _add_pair_row(table, parting, stage, label, _lane_cell(la, a), _lane_cell(lb, b))
+        here = None if stage is Stage.VALUE else stage
+        _add_pair_row(table, parting, here, label, _lane_cell(la, a), _lane_cell(lb, b))
+        if stage is Stage.VALUE:
+            cells = [f"back = {number_text(decode_real(lane.value_bits, FLOAT32))}" for lane in (la, lb)]
+            _add_pair_row(table, parting, stage, f"lane {first} back", *cells)
     words = "all bits, and every step on the way, are equal" if parting is None else parting.words
     style = "" if parting is None or not parting.visible else "bold"
     return Group(*parts, table, Text(""), _labelled("parting", Text(words, style=style)))
@@ -515,7 +519,7 @@ def explain_text(
 # The command
 
 
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?")
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _WORDS = {"nan": FLOAT32.nan_code, "inf": FLOAT32.inf_code, "infinity": FLOAT32.inf_code}
 
 
@@ -598,6 +602,7 @@ def _read_rows(path: Path) -> npt.NDArray[np.float32]:
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error
     if not isinstance(array, np.ndarray):
+        array.close()
         raise ValueError(f"{path} holds several arrays; save one of them with numpy.save")
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"{path} has shape {array.shape}; at least one row of values is needed")

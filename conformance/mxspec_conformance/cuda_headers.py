@@ -55,8 +55,7 @@ def find_include() -> Path:
     if toolkit and (Path(toolkit) / "include" / "cuda_fp4.h").is_file():
         return Path(toolkit) / "include"
     raise HeadersMissingError(
-        "NVIDIA's headers are not installed; run: "
-        f"pip install --no-deps {' '.join(PACKAGES)} (or set CUDA_HOME)"
+        f"NVIDIA's headers are not installed; run: pip install --no-deps {' '.join(PACKAGES)} (or set CUDA_HOME)"
     )
 
 
@@ -96,9 +95,7 @@ def compile_wrapper(folder: Path) -> Path:
         command = [find_compiler(), *flags, str(source), "-o", str(library)]
         reply = subprocess.run(command, capture_output=True, text=True, check=False)
     if reply.returncode:
-        raise RuntimeError(
-            f"{source.name} does not compile; are {', '.join(PACKAGES)} all installed?\n{reply.stderr}"
-        )
+        raise RuntimeError(f"{source.name} does not compile; are {', '.join(PACKAGES)} all installed?\n{reply.stderr}")
     return library
 
 

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sys
 import traceback
+from collections import Counter
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -15,11 +16,20 @@ from mxspec_conformance.targets import BadReturn, Caller, Capabilities, TargetEr
 class CallFailure(Exception):
     """One call did not give a usable answer."""
 
-    def __init__(self, kind: str, message: str, detail: str = "") -> None:
+    def __init__(self, kind: str, message: str, detail: str = "", *, final: bool = False) -> None:
         super().__init__(message)
         #: `error`, `timeout`, `crash`, `bad-return` or `unsupported`.
         self.kind = kind
         self.detail = detail
+        #: Whether calling the function again is of no use.
+        self.final = final
+
+
+#: What a function may cost before it is given up, each a wait of up to `timeout` seconds or a new process: a function that
+#: has never answered, and any function over the whole run.
+MAX_UNANSWERED = {"timeout": 3, "crash": 16}
+MAX_IN_ALL = {"timeout": 12, "crash": 64}
+WORDS = {"timeout": "time-outs", "crash": "crashes"}
 
 
 class Executor(Protocol):
@@ -43,7 +53,7 @@ def _run(caller: Caller, function: str, args: tuple[Any, ...], kwargs: dict[str,
         return "bad-return", str(error), ""
     except NotImplementedError as error:
         return "unsupported", str(error) or "not implemented", ""
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = traceback.format_exception(error)
         return "error", f"{type(error).__name__}: {str(error)[:200]}", "".join(frames[-3:])
 
@@ -106,6 +116,8 @@ class ChildProcess:
         self._context = multiprocessing.get_context("spawn")
         self._process: Any = None
         self._pipe: Any = None
+        self._answered: set[str] = set()
+        self._failed: Counter[tuple[str, str]] = Counter()
         self.capabilities = self._start()
 
     def _start(self) -> Capabilities:
@@ -134,18 +146,27 @@ class ChildProcess:
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call; raises CallFailure."""
-        if self._process is None:
-            self._start()
+        for kind, words in WORDS.items():
+            failed = self._failed[function, kind]
+            if failed >= (MAX_IN_ALL if function in self._answered else MAX_UNANSWERED)[kind]:
+                raise CallFailure(kind, f"{function} was given up after {failed} {words}", final=True)
         try:
+            if self._process is None:
+                self._start()
             self._pipe.send((function, args, kwargs))
             if not self._pipe.poll(self._timeout):
                 self.close()
+                self._failed[function, "timeout"] += 1
                 raise CallFailure("timeout", f"no answer within {self._timeout:g} s")
             kind, value, detail = self._pipe.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             code = self._exit_code()
             self.close()
+            self._failed[function, "crash"] += 1
             raise CallFailure("crash", f"the process died (exit code {code})") from None
+        except TargetError as error:
+            raise CallFailure("crash", f"after a failure the target did not start again: {error}", final=True) from None
+        self._answered.add(function)
         if kind != "ok":
             raise CallFailure(kind, value, detail)
         return value

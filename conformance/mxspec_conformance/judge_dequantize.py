@@ -131,13 +131,23 @@ def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Va
     return frozenset(n for n, t in tables.items() if same_values(returned[bad], t[bad]).all())
 
 
+def count_asked(results: Sequence[tuple[TableCase, Values | Trouble]], fmt: BlockFormat) -> int:
+    """Entries of the tables that the target offers to answer."""
+    tables = sum(not (isinstance(r, Trouble) and r.kind == "unsupported") for _, r in results)
+    return tables * full_table(fmt)[0].size
+
+
 def count_wrong_values(results: Sequence[tuple[TableCase, Values | Trouble]], fmt: BlockFormat, profile: Profile) -> int:
     """Entries of the tables that differ from the profile's."""
     total = 0
     for case, returned in results:
         expected = expected_table(fmt, profile, case.tensor)
-        if expected is not None and not isinstance(returned, Trouble):
+        if expected is None:
+            continue
+        if not isinstance(returned, Trouble):
             total += int((~same_values(returned, expected, signs=False)).sum())
+        elif returned.kind != "unsupported":
+            total += expected.size
     return total
 
 
@@ -145,6 +155,8 @@ def tables_identical(results: Sequence[tuple[TableCase, Values | Trouble]], fmt:
     """Whether every value returned is the profile's."""
     for case, returned in results:
         expected = expected_table(fmt, profile, case.tensor)
-        if expected is not None and not isinstance(returned, Trouble) and not same_values(returned, expected).all():
+        if expected is None or (isinstance(returned, Trouble) and returned.kind == "unsupported"):
+            continue
+        if isinstance(returned, Trouble) or not same_values(returned, expected).all():
             return False
     return True

@@ -114,9 +114,36 @@ def count_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], pro
     )  # fmt: skip
 
 
+def count_asked(results: Sequence[tuple[ScaleCase, Codes | Trouble]]) -> int:
+    """Maxima that the target offers to answer."""
+    return sum(len(c.amax) for c, r in results if not (isinstance(r, Trouble) and r.kind == "unsupported"))
+
+
+def weigh_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], profile: str) -> int:
+    """How many maxima get another scale byte than the profile's, where one that was tried stands for its surroundings.
+
+    The unit is half a float32 step: a maximum counts as far as its neighbours on both sides among all that were tried.
+    """
+    total = 0
+    groups: dict[str | None, list[tuple[ScaleCase, Codes]]] = {}
+    for case, returned in results:
+        if not isinstance(returned, Trouble) and profile in case.answers:
+            groups.setdefault(None if case.tensor is None else case.tensor["amax"], []).append((case, returned))
+    for members in groups.values():
+        bits, place = np.unique(np.concatenate([c.amax for c, _ in members]).astype(np.int64), return_inverse=True)
+        wrong = np.zeros(len(bits), bool)
+        wrong[place[np.concatenate([r != c.answers[profile] for c, r in members])]] = True
+        edges = np.concatenate([bits[:1], bits, bits[-1:]])
+        total += int((edges[2:] - edges[:-2])[wrong].sum())
+    return total
+
+
 def scales_identical(results: Sequence[tuple[ScaleCase, Codes | Trouble]], profile: str) -> bool:
     """Whether every scale byte returned is the profile's."""
     return all(
-        isinstance(returned, Trouble) or profile not in case.answers or bool((returned == case.answers[profile]).all())
+        returned.kind == "unsupported"
+        if isinstance(returned, Trouble)
+        else bool((returned == case.answers[profile]).all())
         for case, returned in results
+        if profile in case.answers
     )

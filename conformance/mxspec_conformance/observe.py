@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mxspec_conformance.executors import CallFailure, Executor
+from mxspec_conformance.executors import WORDS, CallFailure, Executor
 
 T = TypeVar("T")
 
-#: After this many time-outs the rest of a batch is given up: a target that hangs would cost a minute for each case.
-MAX_TIMEOUTS = 3
+#: After this many time-outs, or crashes in a row, the rest of a batch is given up: each costs up to a minute, or a new
+#: process. A batch of a thousand cases is halved ten times before the first guilty one stands alone.
+MAX_IN_BATCH = {"timeout": 3, "crash": 16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +26,25 @@ class Trouble:
 
 
 def run_bisected(
-    items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]], *, timeouts: list[int] | None = None
+    items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]], *, failures: Counter[str] | None = None
 ) -> list[Any]:
     """One answer or `Trouble` for each item; a batch that fails is halved until the guilty items stand alone."""
-    counter = [0] if timeouts is None else timeouts
+    counter = Counter[str]() if failures is None else failures
     if not items:
         return []
-    if counter[0] >= MAX_TIMEOUTS:
-        return [Trouble("timeout", "given up after repeated time-outs")] * len(items)
+    for kind, limit in MAX_IN_BATCH.items():
+        if counter[kind] >= limit:
+            return [Trouble(kind, f"given up after {limit} {WORDS[kind]}")] * len(items)
     try:
         answers = list(call(items))
     except CallFailure as failure:
-        if failure.kind == "timeout":
-            counter[0] += 1
-        if len(items) == 1 or failure.kind == "unsupported":
+        counter[failure.kind] += 1
+        if len(items) == 1 or failure.final or failure.kind == "unsupported":
             return [Trouble(failure.kind, str(failure), failure.detail)] * len(items)
         half = len(items) // 2
-        left = run_bisected(items[:half], call, timeouts=counter)
-        return left + run_bisected(items[half:], call, timeouts=counter)
+        left = run_bisected(items[:half], call, failures=counter)
+        return left + run_bisected(items[half:], call, failures=counter)
+    counter["crash"] = 0
     return answers
 
 

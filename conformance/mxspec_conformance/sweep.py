@@ -62,7 +62,14 @@ from mxspec_conformance.sweep_functions import (
     function_runs,
     list_functions,
 )
-from mxspec_conformance.sweep_witnesses import Compared, Exclusion, Witness, compare, find_witnesses
+from mxspec_conformance.sweep_witnesses import (
+    Compared,
+    Exclusion,
+    Witness,
+    compare,
+    count_excluded,
+    find_witnesses,
+)
 
 SCHEMA = "mxspec-sweep/1"
 INDEX_SCHEMA = "mxspec-sweep-index/1"
@@ -173,20 +180,34 @@ class WitnessResult:
 
     version: str
     exclusions: tuple[Exclusion, ...] = ()
-    inputs: int = 0
-    #: Chunk -> differences, of every chunk that it was compared on.
-    chunks: dict[int, int] = field(default_factory=dict)
-    first: str = ""
+    #: Chunk -> differences and the first of them in words, of every chunk that it was compared on.
+    chunks: dict[int, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> int:
+        """Inputs that it was compared on."""
+        return sum(CHUNK - count_excluded(self.exclusions, c * CHUNK, (c + 1) * CHUNK) for c in self.chunks)
+
+    @property
+    def differences(self) -> int:
+        """Inputs on which it differs."""
+        return sum(n for n, _ in self.chunks.values())
+
+    @property
+    def first(self) -> str:
+        """The first difference in words, or ""."""
+        return next((text for _, (n, text) in sorted(self.chunks.items()) if n), "")
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form; counts of 0 are left out."""
+        """The JSON form; chunks without a difference are left out."""
         return {
             "version": self.version,
             "chunks": _ranges(self.chunks),
             "inputs": self.inputs,
-            "differences": sum(self.chunks.values()),
-            "differing_chunks": {str(c): n for c, n in sorted(self.chunks.items()) if n},
-            "first_difference": self.first,
+            "differences": self.differences,
+            "differing_chunks": [
+                {"chunk": c, "differences": n, "first": text} for c, (n, text) in sorted(self.chunks.items()) if n
+            ],
             "excluded": [
                 {
                     "from": f"{e.first:08x}",
@@ -201,9 +222,10 @@ class WitnessResult:
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> WitnessResult:
         """The inverse of `as_dict`."""
-        counts = {c: int(d["differing_chunks"].get(str(c), 0)) for c in parse_chunks(d["chunks"])}
+        counts = dict.fromkeys(parse_chunks(d["chunks"]), (0, ""))
+        counts |= {int(c["chunk"]): (int(c["differences"]), c["first"]) for c in d["differing_chunks"]}
         excluded = tuple(Exclusion(int(e["from"], 16), int(e["to"], 16), e["reason"]) for e in d["excluded"])
-        return cls(d["version"], excluded, int(d["inputs"]), counts, d["first_difference"])
+        return cls(d["version"], excluded, counts)
 
 
 @dataclass(slots=True)
@@ -232,9 +254,7 @@ class FunctionResult:
     def add(self, result: ChunkResult, found: dict[str, Witness], provenance: dict[str, str]) -> None:
         """Take in a chunk that a run of this provenance computed."""
         self.digests[result.chunk] = result.digest
-        entry = next(
-            (p for p in self.provenance if {**p, "chunks": ""} == {**provenance, "chunks": ""}), None
-        )
+        entry = next((p for p in self.provenance if {**p, "chunks": ""} == {**provenance, "chunks": ""}), None)
         if entry is None:
             entry = {**provenance, "chunks": ""}
             self.provenance.append(entry)
@@ -242,10 +262,7 @@ class FunctionResult:
         for name, compared in result.compared.items():
             w = found[name]
             own = self.witnesses.setdefault(name, WitnessResult(w.version, w.exclusions))
-            own.chunks[result.chunk] = compared.differences
-            own.inputs += compared.inputs
-            if compared.first and (not own.first or compared.first < own.first):
-                own.first = compared.first
+            own.chunks[result.chunk] = compared.differences, compared.first
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -305,17 +322,14 @@ def read_result(out: Path, name: str) -> FunctionResult | None:
         return None
     try:
         return FunctionResult.from_dict(json.loads(path.read_text("utf-8")))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def read_results(out: Path) -> dict[str, FunctionResult]:
-    """All results below a folder, by the function's name."""
-    found = {}
-    for path in sorted(out.glob("*/**/*.json")):
-        result = FunctionResult.from_dict(json.loads(path.read_text("utf-8")))
-        found[result.name] = result
-    return found
+    """All results below a folder that can be read, by the function's name."""
+    names = [path.relative_to(out).with_suffix("").as_posix() for path in sorted(out.glob("*/**/*.json"))]
+    return {name: result for name in names if (result := read_result(out, name)) is not None}
 
 
 def write_index(out: Path) -> dict[str, Any]:
@@ -327,9 +341,7 @@ def write_index(out: Path) -> dict[str, Any]:
             "complete": r.complete,
             "runs": len(r.runs.codes),
             "runs_digest": r.runs.digest,
-            "witnesses": {
-                n: {"inputs": w.inputs, "differences": sum(w.chunks.values())} for n, w in r.witnesses.items()
-            },
+            "witnesses": {n: {"inputs": w.inputs, "differences": w.differences} for n, w in r.witnesses.items()},
         }
         for name, r in results.items()
     }
@@ -339,7 +351,7 @@ def write_index(out: Path) -> dict[str, Any]:
             total = totals.setdefault(n, {"functions": 0, "inputs": 0, "differences": 0})
             total["functions"] += 1
             total["inputs"] += w.inputs
-            total["differences"] += sum(w.chunks.values())
+            total["differences"] += w.differences
     known = set(_functions())
     index = {
         "schema": INDEX_SCHEMA,
@@ -392,10 +404,20 @@ class _Job:
 
 
 def _plan(
-    function: Function, runs: Runs, chunks: Sequence[int], out: Path, resume: bool, library: str | None
+    function: Function,
+    runs: Runs,
+    chunks: Sequence[int],
+    out: Path,
+    resume: bool,
+    library: str | None,
+    witnesses: Sequence[str],
 ) -> _Job:
-    found = {w.name: w for w in find_witnesses(function, library)}
-    kept = read_result(out, function.name) if resume else None
+    found = {
+        w.name: w
+        for w in find_witnesses(function, library)
+        if any(fnmatchcase(w.name, pattern) for pattern in witnesses)
+    }
+    kept = read_result(out, function.name)
     result = FunctionResult(function.name, function.definition(), runs)
     if kept is not None and kept.runs.digest == runs.digest:
         result.digests, result.provenance = kept.digests, kept.provenance
@@ -410,7 +432,7 @@ def _plan(
     for chunk in chunks:
         if chunk < result.chunk_count:
             missing = frozenset(
-                n for n in found if n not in result.witnesses or chunk not in result.witnesses[n].chunks
+                n for n in found if not resume or n not in result.witnesses or chunk not in result.witnesses[n].chunks
             )
             if missing or chunk not in result.digests:
                 pending.append((chunk, missing))
@@ -423,6 +445,7 @@ def run_sweep(
     out: Path,
     *,
     library: str | None = None,
+    witnesses: Sequence[str] = ("*",),
     executor: Executor | None = None,
     workers: int = 1,
     resume: bool = True,
@@ -431,9 +454,10 @@ def run_sweep(
 ) -> SweepReport:
     """Sweep functions over chunks and write their results below `out`.
 
+    witnesses: globs of the witnesses that are asked, the array model among them.
     executor: where chunks are computed, `workers` at a time; None computes them here, one after the other.
-    resume: keep chunks of earlier results whose runs have the same digest. A witness whose version or
-        exclusions changed is asked again.
+    resume: keep these chunks of earlier results whose runs have the same digest. A witness whose version or
+        exclusions changed is asked again. Other chunks of earlier results are kept in any case.
     KeyboardInterrupt ends the run; chunks that are finished are written.
     """
     began = time.monotonic()
@@ -459,11 +483,8 @@ def run_sweep(
             finish(job)
 
     def finish(job: _Job) -> None:
-        if job.dirty or not result_path(out, job.result.name).is_file():
-            save(job)
-        counts = ", ".join(
-            f"{n} {sum(w.chunks.values())}/{w.inputs}" for n, w in job.result.witnesses.items()
-        )
+        save(job)
+        counts = ", ".join(f"{n} {w.differences}/{w.inputs}" for n, w in job.result.witnesses.items())
         line = f"{job.result.name}: {len(job.result.digests)} chunks; differences/inputs: {counts}"
         report.lines.append(line)
         if ticker:
@@ -476,9 +497,9 @@ def run_sweep(
         else:
             all_runs = executor.map(_runs_of, functions)
         for (name, function), runs in zip(functions.items(), all_runs, strict=True):
-            job = _plan(function, runs, chunks, out, resume, library)
+            job = _plan(function, runs, chunks, out, resume, library, witnesses)
             jobs[name] = job
-            report.kept += len(job.result.digests)
+            report.kept += sum(c < job.result.chunk_count for c in chunks) - len(job.pending)
         if ticker:
             ticker.total(sum(len(j.pending) for j in jobs.values()))
         for job in jobs.values():
@@ -594,7 +615,7 @@ def verify_committed(
         found.functions += 1
         result = on_disk.get(name)
         if result is None:
-            found.problems.append(f"{name}: there is no result; run mxspec sweep --function {name!r}")
+            found.problems.append(f"{name}: there is no result that can be read; run mxspec sweep --function {name!r}")
             continue
         found.problems += [f"{name}: {p}" for p in _verify_result(function, result, found)]
         if any(p["model_source"] != source for p in result.provenance):
@@ -610,9 +631,7 @@ def verify_committed(
         differing = np.flatnonzero(answers != result.runs.at(bits))
         if differing.size:
             i = int(differing[0])
-            found.problems.append(
-                f"{name}: the array model differs on {differing.size} inputs, first {bits[i]:08x}"
-            )
+            found.problems.append(f"{name}: the array model differs on {differing.size} inputs, first {bits[i]:08x}")
         if rng.random() < digest_share:
             for chunk in sorted({*numbers, *special_chunks(result.runs, _format_of(function))}):
                 found.digests += 1
@@ -626,8 +645,8 @@ def _verify_result(function: Function, result: FunctionResult, found: Verificati
         done = f"{len(result.digests)} of {result.chunk_count} chunks"
         yield f"only {done}; run mxspec sweep --function {function.name!r}"
     for name, w in result.witnesses.items():
-        if sum(w.chunks.values()):
-            yield f"{name} differs on {sum(w.chunks.values())} inputs, first {w.first}"
+        if w.differences:
+            yield f"{name} differs on {w.differences} inputs, first {w.first}"
     asked = 0
 
     def answer(bits: int) -> int:
@@ -686,18 +705,14 @@ def _ignore_interrupt() -> None:
 def _prepare_library(folder: Path, console: Console) -> str | None:
     try:
         return str(cuda_headers.compile_wrapper(folder))
-    except cuda_headers.HeadersMissingError as error:
+    except RuntimeError as error:
         console.print(f"without NVIDIA's headers: {error}", markup=False)
         return None
 
 
 @click.command("sweep")
-@click.option(
-    "--function", "pattern", default="*", metavar="GLOB", help="Functions by name, such as 'encode/e2m1/*'."
-)
-@click.option(
-    "--chunks", default="all", metavar="LIST", help="Chunks of 2^24 inputs: 'all', or such as 0,62-64."
-)
+@click.option("--function", "pattern", default="*", metavar="GLOB", help="Functions by name, such as 'encode/e2m1/*'.")
+@click.option("--chunks", default="all", metavar="LIST", help="Chunks of 2^24 inputs: 'all', or such as 0,62-64.")
 @click.option("--jobs", type=click.IntRange(1), default=None, help="Processes; default: one for each core.")
 @click.option(
     "--out",
@@ -705,13 +720,21 @@ def _prepare_library(folder: Path, console: Console) -> str | None:
     default=Path("reports/sweeps"),
     show_default=True,
 )
+@click.option("--resume/--fresh", default=True, help="Keep finished chunks whose thresholds are unchanged (default).")
 @click.option(
-    "--resume/--fresh", default=True, help="Keep finished chunks whose thresholds are unchanged (default)."
+    "--witness", "witnesses", multiple=True, default=("*",), metavar="GLOB", help="Only these witnesses; repeatable."
 )
 @click.option("--list", "only_list", is_flag=True, help="Print the functions and end.")
 @click.option("--prune", is_flag=True, help="Delete results of functions that are gone.")
 def sweep(
-    pattern: str, chunks: str, jobs: int | None, out: Path, resume: bool, only_list: bool, prune: bool
+    pattern: str,
+    chunks: str,
+    jobs: int | None,
+    out: Path,
+    resume: bool,
+    witnesses: tuple[str, ...],
+    only_list: bool,
+    prune: bool,
 ) -> None:
     """Compare the models, and every witness that is installed, on all 2^32 float32 inputs.
 
@@ -740,21 +763,22 @@ def sweep(
         library = _prepare_library(Path(folder), console)
         pool = None
         if workers > 1:
-            pool = ProcessPoolExecutor(
-                workers, mp_context=get_context("spawn"), initializer=_ignore_interrupt
-            )
+            pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_ignore_interrupt)
+        terminate = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C
         try:
             report = run_sweep(
                 functions,
                 numbers,
                 out,
                 library=library,
+                witnesses=witnesses,
                 executor=pool,
                 workers=workers,
                 resume=resume,
                 ticker=ticker,
             )
         finally:
+            signal.signal(signal.SIGTERM, terminate)
             if pool:
                 pool.shutdown(wait=True, cancel_futures=True)
     index = write_index(out)

@@ -295,9 +295,7 @@ class Runs:
 
     def as_text(self) -> str:
         """`start:code` in hex, separated by blanks."""
-        return " ".join(
-            f"{s:08x}:{c:02x}" for s, c in zip(self.starts.tolist(), self.codes.tolist(), strict=True)
-        )
+        return " ".join(f"{s:08x}:{c:02x}" for s, c in zip(self.starts.tolist(), self.codes.tolist(), strict=True))
 
     @classmethod
     def from_text(cls, text: str, pattern_count: int) -> Runs:
@@ -317,9 +315,7 @@ class Runs:
         return cls(np.array(starts, np.int64), np.array(codes, np.uint8), pattern_count)
 
 
-def _changes(
-    answer: Callable[[int], int], low: int, at_low: int, high: int, at_high: int
-) -> Iterator[tuple[int, int]]:
+def _changes(answer: Callable[[int], int], low: int, at_low: int, high: int, at_high: int) -> Iterator[tuple[int, int]]:
     """(pattern, code) for each change in (low, high], by bisection."""
     if at_low == at_high:
         return
@@ -346,9 +342,7 @@ def find_runs(answer: Callable[[int], int], pattern_count: int, grid: Sequence[i
         values = [ask(p) for p in grid]
         pairs.append((base + grid[0], values[0]))
         for i in range(len(grid) - 1):
-            pairs.extend(
-                (base + p, code) for p, code in _changes(ask, grid[i], values[i], grid[i + 1], values[i + 1])
-            )
+            pairs.extend((base + p, code) for p, code in _changes(ask, grid[i], values[i], grid[i + 1], values[i + 1]))
         pairs.append((base + INF_BITS, ask(INF_BITS)))
         nans = {ask(p) for p in NANS}
         if len(nans) != 1:
@@ -394,6 +388,4 @@ def chunk_digest(runs: Runs, chunk: int) -> str:
     """BLAKE2b-128 of the exact answer's bytes over one chunk."""
     start = chunk * CHUNK
     code = runs.constant(start, start + CHUNK)
-    return (
-        _constant_digest(code) if code is not None else digest_bytes(runs.expand(start, start + CHUNK).data)
-    )
+    return _constant_digest(code) if code is not None else digest_bytes(runs.expand(start, start + CHUNK).data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,7 +17,9 @@ import mxspec
 from mxspec.expressions import AMAX, M
 from mxspec.expressions import exact as exact_domain
 from mxspec.expressions import f32 as f32_domain
-from mxspec.profiles.schema import ScaleRule, ScaleStep
+from mxspec.formats import BLOCKS, BlockFormat
+from mxspec.profiles import list_profiles
+from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
 from mxspec.rounding import Overflow, Rounding
 from mxspec_conformance import cuda_headers
 from mxspec_conformance.sweep_functions import Codes, EncodeFunction, Float32s, Function, ScaleFunction
@@ -43,9 +45,10 @@ class Witness:
     #: Inputs given at once: what stays in the cache.
     piece: int = 1 << 16
 
-    def excluded(self, start: int, stop: int) -> int:
-        """How many patterns from start to stop - 1 are excluded."""
-        return sum(max(0, min(e.last + 1, stop) - max(e.first, start)) for e in self.exclusions)
+
+def count_excluded(exclusions: tuple[Exclusion, ...], start: int, stop: int) -> int:
+    """How many patterns from start to stop - 1 are excluded."""
+    return sum(max(0, min(e.last + 1, stop) - max(e.first, start)) for e in exclusions)
 
 
 _NAN_BELOW_SIGN = (0x7F800001, 0x7FFFFFFF)
@@ -88,10 +91,11 @@ def _cuda_scale(function: ScaleFunction, library: str) -> Witness | None:
         return headers.encode(quotient, "e8m0", rounding="rtp", overflow="saturate")
 
     exclusions: tuple[Exclusion, ...] = ()
-    if function.rule.value == exact_domain.div(AMAX, M):
-        just_above = int(np.float32(float(divisor) * 2.0**-127).view(np.uint32)) + 1
+    just_above = np.nextafter(divisor * np.float32(2.0**-127), np.float32(1))
+    if function.rule.value == exact_domain.div(AMAX, M) and just_above / divisor == np.float32(2.0**-127):
+        bits = int(just_above.view(np.uint32))
         reason = "the float32 quotient rounds to 2**-127, the exact one lies above it"
-        exclusions = (Exclusion(just_above, just_above, reason),)
+        exclusions = (Exclusion(bits, bits, reason),)
     return Witness("cuda-headers", _headers_version(), codes, exclusions)
 
 
@@ -107,9 +111,7 @@ _ML_DTYPES: dict[str, Any] = {
 _E8M0_EXCLUSIONS = (
     Exclusion(0x00000000, 0x00000000, "ml_dtypes makes zero a NaN"),
     Exclusion(0x00400001, 0x005FFFFF, "ml_dtypes rounds subnormals between 2**-127 and 1.5 * 2**-127 up"),
-    Exclusion(
-        0x80000000, 0xFFFFFFFF, "ml_dtypes makes negative numbers and zero NaN; here they count by magnitude"
-    ),
+    Exclusion(0x80000000, 0xFFFFFFFF, "ml_dtypes makes negative numbers and zero NaN; here they count by magnitude"),
 )
 
 
@@ -143,6 +145,21 @@ def _ml_dtypes_encode(function: EncodeFunction) -> Witness | None:
     return Witness(name, f"ml_dtypes {version('ml_dtypes')}", codes, exclusions)
 
 
+def _quantizer(function: ScaleFunction) -> Witness | None:
+    """`mxspec.quantize` on blocks of one element, under a normative profile: its tuned path finds scales by tables."""
+    for block in BLOCKS.values():
+        if (block.element, block.scale) == (function.element, function.scale):
+            for profile in list_profiles(block, kind=Kind.NORMATIVE):
+                if profile.id in function.profiles:
+                    single = replace(block, k=1, shapes=((1, 1),))
+
+                    def codes(x: Float32s, profile: Profile = profile, single: BlockFormat = single) -> Codes:
+                        return mxspec.quantize(x[:, np.newaxis], single, profile=profile).scales[:, 0]
+
+                    return Witness("quantize", f"mxspec {mxspec.__version__}", codes, piece=1 << 14)
+    return None
+
+
 #: Profiles that describe torchao's `to_mx` in eager mode on the CPU, and the mode.
 _TORCHAO = re.compile(r"torchao-0\.18/(?:mx/(?P<mode>floor|ceil|even)|mxf\w+/(?P<rceil>rceil))/eager")
 
@@ -173,9 +190,7 @@ def _torchao_scale(function: ScaleFunction) -> Witness | None:
         found: Codes = scale.view(torch.uint8).numpy().reshape(-1)
         return found
 
-    label = (
-        f"torchao {_torchao_version()} on torch {version('torch')}, {torch.backends.cpu.get_cpu_capability()}"
-    )
+    label = f"torchao {_torchao_version()} on torch {version('torch')}, {torch.backends.cpu.get_cpu_capability()}"
     return Witness("torchao", label, codes, piece=1 << 15)
 
 
@@ -209,7 +224,7 @@ def find_witnesses(function: Function, library: str | None) -> list[Witness]:
         found = [Witness("array-model", model, function.model), _ml_dtypes_encode(function)]
         found += [_cuda_encode(function, library)] if library else []
     elif isinstance(function, ScaleFunction):
-        found = [Witness("array-model", model, function.model), _torchao_scale(function)]
+        found = [Witness("array-model", model, function.model), _quantizer(function), _torchao_scale(function)]
         found += [_cuda_scale(function, library)] if library else []
     else:
         found = [Witness("array-model", model, function.model)]
@@ -246,4 +261,4 @@ def compare(witness: Witness, expected: Codes, start: int) -> Compared:
             i = int(np.argmax(differing))
             first = f"{int(bits[i]):08x}: {int(answers[i]):02x}, exact {int(wanted[i]):02x}"
         differences += count
-    return Compared(size - witness.excluded(start, start + size), differences, first)
+    return Compared(size - count_excluded(witness.exclusions, start, start + size), differences, first)

@@ -13,13 +13,13 @@ from mxspec import exact, reals
 from mxspec.exact import EXACT
 from mxspec.explain.compare import candidate_words
 from mxspec.explain.records import BlockExplanation, LaneExplanation
-from mxspec.explain.steps import explain_block, with_element_rule, with_scale_code
+from mxspec.explain.steps import explain_block, with_level, with_scale_code
 from mxspec.explain.text import code_text
 from mxspec.explain.trace import Where
 from mxspec.explain.words import lane_words
 from mxspec.expressions import AMAX, ONE, Apply, Choose, Domain, Expr, Leaf, Op, children, evaluate
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, BlockFormat
-from mxspec.profiles.schema import AmaxNan, ElementRule, Profile, ScaleRule, ScaleStep
+from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, Profile, ScaleRule, ScaleStep
 from mxspec.reals import Real, decode_real, make_real, round_real
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.tensorscale import TensorScale
@@ -68,9 +68,9 @@ def explain_difference(
         sentences += told
         if len(wrong) > _LANES_TOLD:
             sentences.append(_rest_sentence(under, wrong, got))
-        mistake = _matching_mistake(under, got) if wrong else None
-        if mistake is not None and (len(wrong) > 1 or mistake not in told[0]):
-            sentences.append(f"every code is as if {mistake}")
+        mistakes = " or ".join(_matching_mistakes(under, got)[:2]) if wrong else ""
+        if mistakes and (len(wrong) > 1 or mistakes not in told[0]):
+            sentences.append(f"every code is as if {mistakes}")
     return tuple(sentences)
 
 
@@ -138,7 +138,7 @@ def _scale_mistakes(e: BlockExplanation) -> Iterator[tuple[str, int]]:
         if e.tensor_scale is not None:
             alone = Apply(Op.DIV, Domain.EXACT, (Leaf("amax"), Leaf("M")))
             yield "the tensor scale were left out", from_amax(amax, replace(rule, value=alone))
-    if numbers:
+    if numbers and not amax.nan:
         largest = max(numbers, key=_order)
         yield "the maximum were taken of x, not of |x|", from_amax(reals.absolute(largest))
         for fmt in (BFLOAT16, FLOAT16):
@@ -249,11 +249,12 @@ def _rounding_mistake(e: BlockExplanation, lane: LaneExplanation, magnitude: int
     lower, upper = (
         None if n is None or n.code is None else element.split(n.code)[1] for n in (place.lower, place.upper)
     )
+    early = next((words for words, code in _early_roundings(e, lane) if element.split(code)[1] == magnitude), "")
     if place.where is Where.TIE and magnitude in (lower, upper):
-        return f"ties went {'away from' if magnitude == upper else 'toward'} zero"
-    for words, code in _early_roundings(e, lane):
-        if element.split(code)[1] == magnitude:
-            return words
+        ties = f"ties went {'away from' if magnitude == upper else 'toward'} zero"
+        return f"{ties} or {early}" if early else ties
+    if early:
+        return early
     if place.where in (Where.BELOW, Where.ABOVE) and magnitude in (lower, upper):
         return "rounded away from zero" if magnitude == upper else "cut toward zero"
     return ""
@@ -285,20 +286,29 @@ def _early_roundings(e: BlockExplanation, lane: LaneExplanation) -> Iterator[tup
             )
 
 
-def _matching_mistake(e: BlockExplanation, got: tuple[int, ...]) -> str | None:
-    """The one change of the element rule under which the profile gives all returned codes."""
-    two_level = e.tensor_scale is not None
+def _matching_mistakes(e: BlockExplanation, got: tuple[int, ...]) -> list[str]:
+    """The single changes of the element's arithmetic under each of which the profile gives all returned codes."""
+    found = []
     given = [decode_real(lane.bits, FLOAT32) for lane in e.lanes]
     native = None if e.tensor_scale is None else e.tensor_scale.real
-    for words, rule in _element_mistakes(e.level.element, e.format):
-        changed = with_element_rule(e.profile, rule, two_level=two_level)
+    for words, changed in _changed_levels(e.level, e.format):
+        profile = with_level(e.profile, changed, two_level=e.tensor_scale is not None)
         try:
-            result = exact.quantize_block(given, e.format, profile=changed, tensor_scale=native, amax=e.amax)
+            result = exact.quantize_block(given, e.format, profile=profile, tensor_scale=native, amax=e.amax)
         except ValueError:
             continue
         if result.codes == got:
-            return words
-    return None
+            found.append(words)
+    return found
+
+
+def _changed_levels(level: Arithmetic, fmt: BlockFormat) -> Iterator[tuple[str, Arithmetic]]:
+    """(mistake, arithmetic with it)."""
+    for words, rule in _element_mistakes(level.element, fmt):
+        yield words, replace(level, element=rule)
+    unrounded = without_rounding(level.scaled)
+    if unrounded != level.scaled:
+        yield "nothing were rounded on the way to scaled x", replace(level, scaled=unrounded)
 
 
 _ROUNDING_WORDS = {

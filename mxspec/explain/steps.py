@@ -37,7 +37,7 @@ from mxspec.formats import (
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import (
     TENSOR_LEAF,
-    ElementRule,
+    Arithmetic,
     LowEnd,
     Profile,
     ScaleRule,
@@ -94,18 +94,15 @@ def _bits_of(values: npt.NDArray[np.float32]) -> list[int]:
     return [int(b) for b in values.view(np.uint32)]
 
 
+def with_level(profile: Profile, level: Arithmetic, *, two_level: bool) -> Profile:
+    """The profile with other arithmetic in one of its levels."""
+    return replace(profile, two_level=level) if two_level else replace(profile, one_level=level)
+
+
 def with_scale_rule(profile: Profile, rule: ScaleRule, *, two_level: bool) -> Profile:
     """The profile with this scale rule in one of its levels, and no alternative there."""
     level = exact.choose_level(profile, with_tensor_scale=two_level)
-    changed = replace(level, scale=rule, alternative=None)
-    return replace(profile, two_level=changed) if two_level else replace(profile, one_level=changed)
-
-
-def with_element_rule(profile: Profile, rule: ElementRule, *, two_level: bool) -> Profile:
-    """The profile with this element rule in one of its levels."""
-    level = exact.choose_level(profile, with_tensor_scale=two_level)
-    changed = replace(level, element=rule)
-    return replace(profile, two_level=changed) if two_level else replace(profile, one_level=changed)
+    return with_level(profile, replace(level, scale=rule, alternative=None), two_level=two_level)
 
 
 def with_scale_code(profile: Profile, code: int, *, two_level: bool) -> Profile:

@@ -38,6 +38,8 @@ from mxspec.rounding import NanPolicy, Rounding
 
 _SOURCE = "ModelTC/LightX2V@f8aee98b:lightx2v_kernel/csrc/gemm/"
 _DTYPES = ("float16", "bfloat16")
+_WITNESS = "the function compiled for sm_90{}, on an H200: {} blocks, every byte"
+_SOFTWARE = ", its element conversion in software"
 _TABLE = "the approximate reciprocal on Blackwell: the table is sm_90's"
 
 
@@ -51,6 +53,7 @@ def _mx(fmt: str, value: Expr, file: str) -> Profile:
         "and the largest codes for the rest",
         source=_SOURCE + file,
         evidence=Evidence.READ,
+        witness=_WITNESS.format("" if fmt == "mxfp8_e4m3" else _SOFTWARE, "49,152"),
         one_level=Arithmetic(
             scale=ScaleRule(value=value, step=ScaleStep.ENCODE, rounding=Rounding.RTP),
             scaled=f32.mul(X, rcp_approx(SF)),
@@ -71,11 +74,10 @@ PROFILES: tuple[Profile, ...] = (
         summary="scale S * (amax * fl(1/6)), elements times S * rcp(sf), zero where the scale's byte is 00",
         source=_SOURCE + "nvfp4_quant_kernels_sm120.cu cvt_warp_fp16_to_fp4",
         evidence=Evidence.READ,
+        witness=_WITNESS.format(_SOFTWARE, "311,296"),
         one_level=None,
         two_level=Arithmetic(
-            scale=ScaleRule(
-                value=f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
-            ),
+            scale=ScaleRule(value=f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, if_equal(SF, ZERO, ZERO, f32.mul(S, rcp_approx(SF)))),
             dequantize=f32.mul(Q, f32.div(SF, S)),
         ),

@@ -1,6 +1,7 @@
 """Descriptive profiles of vLLM: its NVFP4 and MXFP4 kernels, and its torch code that runs on a CPU.
 
-The kernels are compiled without fast-math flags; only their reciprocals are approximate. They were not run.
+The kernels are compiled without fast-math flags; only their reciprocals are approximate. Whole kernels
+were not run; their functions were compiled for sm_90.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _TWO_TO_MINUS_127 = const(Fraction(1, 1 << 127))
 #: float32(1e8)
 _HUNDRED_MILLION = Const(0x4CBEBC20)
 _WITNESS = "vllm 0.33.0 on torch 2.13.0+cpu, Linux x86-64 (AVX-512)"
+_KERNEL_WITNESS = "the function compiled for sm_90, its e2m1 conversion in software, on an H200: {} blocks, every byte"
 _TABLE = "the approximate reciprocal on Blackwell: the table is sm_90's"
 
 #: The caller computes the encode scale; vLLM's own calibration takes 448 * 6 / tmax.
@@ -67,10 +69,10 @@ PROFILES: tuple[Profile, ...] = (
         id="vllm-0.33/nvfp4/kernel",
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
-        summary="scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)), zero where the scale's byte is "
-        "00",
+        summary="scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)), zero where the scale's byte is 00",
         source=_SOURCE + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4",
         evidence=Evidence.READ,
+        witness=_KERNEL_WITNESS.format("622,592"),
         one_level=None,
         two_level=Arithmetic(
             scale=ScaleRule(
@@ -90,11 +92,11 @@ PROFILES: tuple[Profile, ...] = (
         id="vllm-0.33/mxfp4/experts",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
-        summary="amax rounded half up to the element's precision, then floor; a block of byte 00 is "
-        "quantized to zeros",
+        summary="amax rounded half up to the element's precision, then floor; a block of byte 00 is quantized to zeros",
         source=_SOURCE
         + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4 with UE8M0_SF, mxfp4_experts_quant.cu",
         evidence=Evidence.READ,
+        witness=_KERNEL_WITNESS.format("49,152"),
         one_level=Arithmetic(
             scale=ScaleRule(value=AMAX, step=ScaleStep.HALF_UP, subtract_emax=True, on_inf=0xFD, on_nan=0x00),
             scaled=f32.mul(X, if_equal(SF, _TWO_TO_MINUS_127, ZERO, f32.div(ONE, SF))),
@@ -108,8 +110,7 @@ PROFILES: tuple[Profile, ...] = (
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="scale S * (amax * fl(1/6)); reciprocals are exact, that of a zero is 1e-8; -0 becomes +0",
-        source=_SOURCE
-        + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py ref_nvfp4_quant",
+        source=_SOURCE + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py ref_nvfp4_quant",
         evidence=Evidence.MEASURED,
         witness=_WITNESS,
         one_level=None,
@@ -135,8 +136,7 @@ PROFILES: tuple[Profile, ...] = (
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="dequantize_to_dtype: code * (sf * g); its quantizer is the emulation with S = 1 / g",
-        source=_SOURCE
-        + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py dequantize_to_dtype",
+        source=_SOURCE + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py dequantize_to_dtype",
         evidence=Evidence.MEASURED,
         witness=_WITNESS,
         one_level=None,
@@ -165,14 +165,11 @@ PROFILES: tuple[Profile, ...] = (
         summary="float32 log2 of max(amax, 2^-126) / 448 rounded up; elements x / 2^e; a NaN in the block "
         "gives byte 00 over "
         "codes 7F",
-        source=_SOURCE
-        + "vllm/model_executor/layers/quantization/utils/mxfp8_utils.py _mxfp8_e4m3_quantize_torch",
+        source=_SOURCE + "vllm/model_executor/layers/quantization/utils/mxfp8_utils.py _mxfp8_e4m3_quantize_torch",
         evidence=Evidence.MEASURED,
         witness=_WITNESS,
         one_level=Arithmetic(
-            scale=ScaleRule(
-                value=f32.div(maximum(AMAX, _MIN_NORMAL), M), step=ScaleStep.LOG2F_CEIL, on_nan=0x00
-            ),
+            scale=ScaleRule(value=f32.div(maximum(AMAX, _MIN_NORMAL), M), step=ScaleStep.LOG2F_CEIL, on_nan=0x00),
             scaled=f32.div(X, if_nan(AMAX, AMAX, SF)),
             # Byte FF is 2**128, which is Inf; values come back as bfloat16.
             dequantize=bf16.mul(Q, if_nan(SF, Const(0x7F800000), SF)),

@@ -1,0 +1,409 @@
+"""Every registered profile in every format that it covers: the array model equals the exact one, bit for bit.
+
+Scale bytes, codes and dequantized values, on all special blocks of the vectors, on a sample of the others (the run's
+seed chooses it), on threshold-directed hypothesis blocks, without and with tensor scales. Then the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mxspec
+from mxspec import profiles
+from mxspec.blocks import quantize_rows
+from mxspec.elements import decode_table
+from mxspec.exact import choose_level
+from mxspec.expressions import AMAX, SF, TMAX, G, Q, S, X, exact, f32
+from mxspec.formats import BLOCKS
+from mxspec.profiles import Evidence, Kind, Profile, get_profile, list_profiles, register_profile
+from mxspec.profiles.schema import Arithmetic, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
+from mxspec.rounding import NanPolicy
+from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
+from mxspec_vectors.inputs import TENSOR_AMAXES, Input, quantize_inputs
+from tests.strategies import blocks, tensor_maxima
+from tests.support import (
+    FLOAT_TYPES,
+    PAIR_NAMES,
+    PAIRS,
+    SIGN,
+    Array,
+    Codes,
+    ExactValues,
+    Float32s,
+    assert_same,
+    bits_of,
+    block_format,
+    exact_quantize,
+    floats,
+    rng,
+)
+
+AMAXES = tuple(TENSOR_AMAXES.values())
+SPECIAL_TOPICS = ("nan", "inf", "zero-block")
+
+
+@lru_cache(maxsize=None)
+def rows_of(fmt: str) -> tuple[tuple[Input, ...], tuple[Input, ...]]:
+    """The vectors' single blocks of a format: the special ones, and the rest."""
+    single = [
+        c for c in quantize_inputs(fmt) if len(c.bits) == 1 and len(c.bits[0]) == BLOCKS[fmt].k and c.block is None
+    ]
+    special = tuple(c for c in single if c.topic in SPECIAL_TOPICS)
+    return special, tuple(c for c in single if c.topic not in SPECIAL_TOPICS)
+
+
+def scales_for(profile: Profile, count: int, offset: int) -> list[TensorScale | None]:
+    """Tensor scales for `count` blocks: the vectors' tensor maxima in turn; None for a profile of one level."""
+    if profile.tensor is None or profile.two_level is None:
+        return [None] * count
+    return [derive_tensor_scale(AMAXES[(i + offset) % len(AMAXES)], profile) for i in range(count)]
+
+
+def prove(x: Float32s, fmt: str, profile: Profile, scale: TensorScale | None, *, outputs: Sequence[str]) -> None:
+    """Arrays equal exact numbers for rows [n, k] under one tensor scale."""
+    level = choose_level(profile, with_tensor_scale=scale is not None)
+    if level.element.nan is NanPolicy.RAISE and np.isnan(x).any():
+        x = prove_refusal(x, fmt, profile, scale)
+    scales, codes = exact_quantize(x, fmt, profile, scale)
+
+    def describe(index: tuple[int, ...]) -> str:
+        row = " ".join(f"{b:08x}" for b in bits_of(x[index[0]]))
+        return f"{profile.id}, {fmt}, tensor scale {scale}, block {row}"
+
+    result = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
+    assert_same(result.scales, scales, describe)
+    assert_same(result.codes, codes, describe)
+    bindings = {} if scale is None else bind_arrays(profile, scale)
+    general_scales, general_codes = quantize_rows(x, block_format(fmt), profile, level, bindings)
+    assert_same(general_scales, scales, describe)
+    assert_same(general_codes, codes, describe)
+    exact_values = ExactValues(fmt, profile, scale)
+    for dtype in outputs:
+        expected = exact_values.bits(codes, scales, dtype)
+        assert_same(result.dequantize(FLOAT_TYPES[dtype][0]), expected, describe)
+
+
+def prove_refusal(x: Float32s, fmt: str, profile: Profile, scale: TensorScale | None) -> Float32s:
+    """Both models refuse each row that holds a NaN; the rows without one."""
+    lost = np.isnan(x).any(axis=-1)
+    for row in x[lost]:
+        with pytest.raises(ValueError, match="the input holds a NaN and nan='raise' forbids it"):
+            exact_quantize(row[None, :], fmt, profile, scale)
+        with pytest.raises(ValueError, match="the input holds a NaN and nan='raise' forbids it"):
+            mxspec.quantize(row, fmt, profile=profile, tensor_scale=scale)
+    return x[~lost]
+
+
+def grouped(
+    cases: Sequence[Input], scales: Sequence[TensorScale | None]
+) -> Iterator[tuple[Float32s, TensorScale | None]]:
+    """Blocks by their tensor scale, so that each needs one call."""
+    for scale in dict.fromkeys(scales):
+        rows = [c.bits[0] for c, s in zip(cases, scales, strict=True) if s == scale]
+        yield np.array(rows, np.uint32).view(np.float32), scale
+
+
+@pytest.mark.parametrize(("profile", "fmt"), PAIRS, ids=PAIR_NAMES)
+def test_special_blocks(profile: Profile, fmt: str) -> None:
+    """NaN, infinities and zeros, one level and two."""
+    special, _ = rows_of(fmt)
+    assert len(special) == 28
+    if profile.one_level is not None:
+        x = np.array([c.bits[0] for c in special], np.uint32).view(np.float32)
+        prove(x, fmt, profile, None, outputs=["float32"])
+    if profile.two_level is not None:
+        offset = rng("special", profile.id).randrange(len(AMAXES))
+        for x, scale in grouped(special, scales_for(profile, len(special), offset)):
+            prove(x, fmt, profile, scale, outputs=["float32"])
+
+
+@pytest.mark.parametrize(("profile", "fmt"), PAIRS, ids=PAIR_NAMES)
+def test_sampled_blocks(profile: Profile, fmt: str) -> None:
+    """A sample of the vectors' blocks; with a tensor scale, the one that each block was made for where it has one."""
+    draw = rng("sample", profile.id, fmt)
+    _, ordinary = rows_of(fmt)
+    cases = draw.sample(ordinary, 14)
+    if profile.one_level is not None:
+        x = np.array([c.bits[0] for c in cases[:8]], np.uint32).view(np.float32)
+        prove(x, fmt, profile, None, outputs=list(FLOAT_TYPES))
+    if profile.two_level is not None:
+        amaxes = [draw.choice(AMAXES) if c.tensor_amax is None else c.tensor_amax for c in cases]
+        scales = [derive_tensor_scale(a, profile) for a in amaxes]
+        for x, scale in grouped(cases, scales):
+            prove(x, fmt, profile, scale, outputs=[draw.choice(list(FLOAT_TYPES))])
+
+
+@pytest.mark.parametrize(("profile", "fmt"), PAIRS, ids=PAIR_NAMES)
+@settings(max_examples=max(5, settings().max_examples // 6))
+@given(data=st.data())
+def test_drawn_blocks(profile: Profile, fmt: str, data: st.DataObject) -> None:
+    """Blocks at the thresholds of their own scale, in a dtype that the stack takes."""
+    x = data.draw(blocks(fmt, data.draw(st.sampled_from(profile.dtypes))))
+    scale = None
+    if profile.two_level is not None and (profile.one_level is None or data.draw(st.booleans())):
+        scale = derive_tensor_scale(data.draw(tensor_maxima()), profile)
+    wide = x.astype(np.float32)[None, :]
+    prove(wide, fmt, profile, scale, outputs=["float32"])
+    if profile.id.startswith("gfloat-") and np.isnan(x).any():
+        return  # it refuses
+    narrow = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
+    again = mxspec.quantize(wide[0], fmt, profile=profile, tensor_scale=scale)
+    assert_same(narrow.codes, again.codes)
+    assert_same(narrow.scales, again.scales)
+
+
+@pytest.mark.parametrize(("profile", "fmt"), PAIRS, ids=PAIR_NAMES)
+def test_dequantize_every_code(profile: Profile, fmt: str) -> None:
+    """Every code under scale bytes at the ends, around one, at the format's NaN, and drawn ones; every output dtype."""
+    block = BLOCKS[fmt]
+    draw = rng("dequantize", profile.id, fmt)
+    top = block.scale.code_count - 1
+    chosen = {0, 1, top - 1, top, draw.randrange(top), draw.randrange(top)}
+    if block.element.bits < 8:
+        chosen |= {2, 8, top - 2, 0x38, 0x37} | {draw.randrange(top) for _ in range(5)}
+    k = block.k
+    every = np.resize(np.arange(block.element.code_count), -(-block.element.code_count // k) * k).astype(np.uint8)
+    codes = np.tile(every.reshape(-1, k), (len(chosen), 1))
+    scales = np.repeat(np.array(sorted(chosen), np.uint8), every.size // k)[:, None]
+    tensor_scales: list[TensorScale | None] = [] if profile.one_level is None else [None]
+    if profile.two_level is not None:
+        tensor_scales += [derive_tensor_scale(a, profile) for a in draw.sample(AMAXES, 3)]
+    for scale in tensor_scales:
+        values = ExactValues(fmt, profile, scale)
+        for dtype in FLOAT_TYPES if scale is None else (draw.choice(list(FLOAT_TYPES)),):
+            got = mxspec.dequantize(
+                codes, scales, fmt, profile=profile, tensor_scale=scale, dtype=FLOAT_TYPES[dtype][0]
+            )
+            expected = values.bits(codes, scales, dtype)
+            assert_same(
+                got, expected, lambda i: f"{profile.id}: code {codes[i]:02x} under {scales[i[0], 0]:02x}, {scale}"  # noqa: B023
+            )
+
+
+def quantized(x: Array, profile: str, fmt: str, scale: TensorScale | str | None = None) -> tuple[list[int], Codes]:
+    result = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
+    return result.scales.ravel().tolist(), result.codes
+
+
+def block_with(largest: float, k: int, rest: float = 0.0) -> Float32s:
+    x = np.full(k, rest, np.float32)
+    x[0] = largest
+    return x
+
+
+def test_rules_by_hand() -> None:
+    """Where the normative scale rules part: amax 4, the largest value 6, just above it, 7, just below 8."""
+    below_8, above_6 = float(floats([0x40FFFFFF])[0]), float(floats([0x40C00001])[0])
+    found = {
+        p: [quantized(block_with(a, 32), p, "mxfp4")[0][0] - 127 for a in (4, 6, above_6, 7, below_8, 8)]
+        for p in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil")
+    }
+    assert found == {
+        "mx-floor": [0, 0, 0, 0, 0, 1],
+        "mx-rceil": [0, 0, 1, 1, 1, 1],
+        "mx-even": [0, 0, 0, 1, 1, 1],
+        "mx-ceil": [0, 1, 1, 1, 1, 1],
+    }
+
+
+@pytest.mark.parametrize("profile", ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"])
+@pytest.mark.parametrize("fmt", [f for f in BLOCKS if f != "nvfp4"])
+def test_canonical_answers_where_ocp_is_silent(profile: str, fmt: str) -> None:
+    """The table of the architecture: NaN, Inf, zero blocks, sign of zero, the ends of the scale."""
+    element = BLOCKS[fmt].element
+    k = 32
+    nan = block_with(np.nan, k, 1)
+    assert quantized(nan, profile, fmt)[0] == [0xFF]
+    assert not quantized(nan, profile, fmt)[1].any()
+    assert np.isnan(mxspec.quantize(nan, fmt, profile=profile).dequantize()).all()
+    scale, codes = quantized(block_with(-np.inf, k, 2.0**126), profile, fmt)
+    assert scale == [0xFE]
+    assert codes[0] == element.join(1, element.max_code)
+    assert decode_table(element)[codes[1]] == 0.5
+    zeros = np.resize(np.array([0.0, -0.0], np.float32), k)
+    scale, codes = quantized(zeros, profile, fmt)
+    assert scale == [0x00]
+    assert codes[:2].tolist() == [0, 0 if element.twos_complement else element.sign_bit]
+    assert quantized(block_with(2.0**-149, k), profile, fmt)[0] == [0x00]
+    underflow = block_with(1, k, -(2.0**-100))
+    assert quantized(underflow, profile, fmt)[1][1] == (0 if element.twos_complement else element.sign_bit)
+
+
+def test_int8_is_symmetric() -> None:
+    """Below -127.5/64 the canonical code is 81; decode of 80 is -2 always."""
+    _, codes = quantized(block_with(-1.9999, 32), "mx-floor", "mxint8")
+    assert codes[0] == 0x81
+    codes = np.full(32, 0x80, np.uint8)
+    assert mxspec.dequantize(codes, np.array([127], np.uint8), "mxint8").tolist() == [-2.0] * 32
+
+
+def test_the_two_nvfp4_profiles_part_where_they_should() -> None:
+    """(amax / 6) * S against amax * (S * fl(1/6)): some boundary of the scale encoder tells them apart."""
+    cases = [c for c in quantize_inputs("nvfp4") if c.topic == "scale-tie" and c.tensor_amax is not None]
+    differing = 0
+    for case in cases:
+        answers = []
+        for name in ("nvfp4-te", "nvfp4-paper"):
+            profile = get_profile(name, "nvfp4")
+            assert case.tensor_amax is not None
+            scale = derive_tensor_scale(case.tensor_amax, profile)
+            answers.append(quantized(case.x[0], name, "nvfp4", scale)[0])
+        differing += answers[0] != answers[1]
+    assert 0 < differing < len(cases)
+
+
+def test_descriptive_profiles_have_sources_and_evidence() -> None:
+    descriptive = list_profiles(kind=Kind.DESCRIPTIVE)
+    assert len(descriptive) > 100
+    for p in descriptive:
+        assert p.source.strip(), p.id
+        assert p.summary.strip(), p.id
+        assert isinstance(p.evidence, Evidence), p.id
+        if p.evidence is Evidence.MEASURED:
+            assert p.witness.strip(), f"{p.id}: measured by running what?"
+        assert p.id.count("/") >= 1, f"{p.id}: library-version/format/path"
+        assert any(c.isdigit() for c in p.id.split("/")[0]), f"{p.id}: no version"
+        assert p.dtypes, p.id
+        assert set(p.dtypes) <= set(FLOAT_TYPES), p.id
+        assert len(set(p.dtypes)) == len(p.dtypes), p.id
+
+
+#: Stacks whose quantizers have no path that runs without a GPU or the vendor's hardware.
+WITHOUT_CPU_PATH = ("flashinfer-", "lightx2v-", "vllm-", "te-", "aws-neuron-", "cudnn-", "torchao-")
+
+
+def test_provisional_profiles_are_those_without_a_cpu_path() -> None:
+    provisional = [p for p in list_profiles() if p.provisional]
+    unmeasured = (Evidence.READ, Evidence.SECOND_HAND)
+    assert provisional == [p for p in list_profiles(kind=Kind.DESCRIPTIVE) if p.evidence in unmeasured]
+    for p in provisional:
+        assert p.id.startswith(WITHOUT_CPU_PATH), p.id
+        if p.id.startswith(("torchao-", "te-", "vllm-")):
+            assert any(word in p.id for word in ("cuda", "sm100", "kernel", "experts")), p.id
+
+
+def test_normative_profiles() -> None:
+    names = [p.id for p in list_profiles(kind=Kind.NORMATIVE)]
+    assert names == ["mx-floor", "mx-rceil", "mx-even", "mx-ceil", "nvfp4-paper", "nvfp4-te"]
+    assert [p.id for p in list_profiles()][:6] == names
+    assert not any(p.provisional for p in list_profiles(kind=Kind.NORMATIVE))
+    for fmt in BLOCKS:
+        assert mxspec.default_profile(fmt).id == ("nvfp4-te" if fmt == "nvfp4" else "mx-floor")
+        assert get_profile(None, fmt) is mxspec.default_profile(fmt)
+
+
+def test_lists_are_consistent() -> None:
+    ids = [p.id for p in list_profiles()]
+    assert len(ids) == len(set(ids))
+    for fmt in BLOCKS:
+        listed = list_profiles(fmt)
+        assert [p for p in list_profiles() if fmt in p.formats] == list(listed)
+        assert all(get_profile(p.id, fmt) is p for p in listed)
+    assert all(set(p.formats) <= set(BLOCKS) for p in list_profiles())
+    for p in list_profiles():
+        assert p.one_level is not None or p.two_level is not None, p.id
+        if p.two_level is not None:
+            assert p.formats == ("nvfp4",), p.id
+
+
+def test_unknown_profiles_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="unknown profile 'mx-flor'; those of mxfp6_e2m3 are mx-floor, mx-rceil") as info:
+        get_profile("mx-flor", "mxfp6_e2m3")
+    assert "nvfp4-te" not in str(info.value)
+    with pytest.raises(ValueError, match="profile nvfp4-te does not cover mxfp4, only nvfp4; those of mxfp4 are mx-floor"):
+        get_profile("nvfp4-te", "mxfp4")
+    with pytest.raises(ValueError, match="unknown block format 'mxfp5'"):
+        list_profiles("mxfp5")
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Restores the registry of profiles."""
+    list_profiles()
+    kept = dict(profiles._profiles)
+    yield
+    profiles._profiles.clear()
+    profiles._profiles.update(kept)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_profile_of_ones_own() -> None:
+    """Registered once, found by name, used by quantize; the id cannot be taken by another."""
+    floor = get_profile("mx-floor", "mxfp4")
+    assert floor.one_level is not None
+    doubled = replace(floor.one_level, scale=replace(floor.one_level.scale, offset=1))
+    mine = replace(floor, id="mine-1.0/mxfp4", kind=Kind.DESCRIPTIVE, formats=("mxfp4",), one_level=doubled)
+    register_profile(mine)
+    register_profile(mine)
+    assert get_profile("mine-1.0/mxfp4", "mxfp4") is mine
+    assert list_profiles("mxfp4")[-1] is mine
+    assert mine.provisional
+    x = block_with(6, 32)
+    assert quantized(x, "mine-1.0/mxfp4", "mxfp4")[0] == [128]
+    prove(x[None, :], "mxfp4", mine, None, outputs=["float32"])
+    with pytest.raises(ValueError, match="the profile id 'mine-1.0/mxfp4' is taken; choose a new one"):
+        register_profile(replace(mine, summary="another"))
+    with pytest.raises(ValueError, match="unknown block format 'mxfp3'; known are mxfp4"):
+        register_profile(replace(mine, id="mine-2.0/mxfp3", formats=("mxfp3",)))
+    assert "mine-2.0/mxfp3" not in [p.id for p in list_profiles()]
+
+
+def test_an_unregistered_profile_can_be_used() -> None:
+    floor = get_profile("mx-floor", "mxfp4")
+    mine = replace(floor, id="mine", formats=("mxfp4",))
+    assert get_profile(mine, "mxfp4") is mine
+    assert mxspec.quantize(block_with(6, 32), "mxfp4", profile=mine).profile is mine
+    with pytest.raises(ValueError, match="profile mine does not cover mxint8, only mxfp4"):
+        mxspec.quantize(block_with(6, 32), "mxint8", profile=mine)
+
+
+LEVEL = Arithmetic(
+    scale=ScaleRule(value=AMAX, step=ScaleStep.FLOOR), scaled=exact.div(X, SF), dequantize=exact.mul(Q, SF)
+)
+TWO = replace(LEVEL, scaled=f32.mul(X, S))
+
+
+@pytest.mark.parametrize(
+    ("level", "message"),
+    [
+        (replace(LEVEL, scale=replace(LEVEL.scale, value=f32.mul(AMAX, S))), "one_level, scale: S is not known there"),
+        (replace(LEVEL, scaled=f32.mul(X, Q)), "one_level, scaled: q is not known there"),
+        (replace(LEVEL, dequantize=f32.mul(Q, AMAX)), "one_level, dequantize: amax is not known there"),
+        (replace(LEVEL, normalize=f32.mul(X, SF)), "one_level, normalize: sf is not known there"),
+        (
+            replace(LEVEL, element=replace(LEVEL.element, error=f32.sub(X, G))),
+            "one_level, element error: g is not known there",
+        ),
+    ],
+)
+def test_leaves_that_a_stage_does_not_know_are_refused(level: Arithmetic, message: str) -> None:
+    floor = get_profile("mx-floor", "mxfp4")
+    with pytest.raises(ValueError, match=message):
+        replace(floor, one_level=level)
+
+
+def test_two_levels_need_a_tensor_rule() -> None:
+    te = get_profile("nvfp4-te", "nvfp4")
+    with pytest.raises(ValueError, match="profile nvfp4-te: two_level needs a tensor rule"):
+        replace(te, tensor=None)
+    decode = TensorRule(native=TensorScaleKind.DECODE, from_amax=TMAX)
+    with pytest.raises(ValueError, match="two_level, scaled: S is not known there; known are"):
+        replace(te, two_level=TWO, tensor=decode)
+    derived = replace(decode, derived=((S, f32.div(G, G)),))
+    assert replace(te, two_level=TWO, tensor=derived).tensor is derived
+
+
+def test_signs_of_special_blocks_are_seen() -> None:
+    """The special blocks hold NaN of both signs and payloads, infinities of both signs and zeros of both signs."""
+    for fmt in BLOCKS:
+        special, ordinary = rows_of(fmt)
+        lanes = {b for c in special for b in c.bits[0]}
+        assert {0, SIGN, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001, 0x7FFFFFFF} <= lanes
+        assert len(ordinary) > 400

@@ -1,0 +1,428 @@
+"""Sweeps: the complete exact answers, the comparison with witnesses, results on disk, and the committed results."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from mxspec_conformance import cuda_headers, sweep, sweep_functions, sweep_witnesses
+from mxspec_conformance.sweep_functions import CHUNK, GRID, INF_BITS, NANS, EncodeFunction, Runs, ScaleFunction
+from mxspec_conformance.sweep_witnesses import Exclusion, Witness
+
+import mxspec
+from mxspec.formats import E2M1, ELEMENTS, FLOAT32, SCALES
+from mxspec.rounding import Overflow, Rounding
+from tests.support import SIGN, Codes, Float32s, float_bits, rng, seed
+
+COMMITTED = Path(__file__).parents[1] / "reports" / "sweeps"
+
+#: Small and quick: its answer changes 14 times for each sign.
+NAME = "encode/e2m1/rtz/saturate"
+FUNCTIONS = sweep_functions.list_functions(NAME)
+
+
+def step_function(changes: dict[int, int], special: int = 0xF0) -> Callable[[int], int]:
+    """Code 0, then at each pattern the given code; Inf has the code `special`, NaN one more."""
+    ordered = sorted(changes.items())
+
+    def answer(bits: int) -> int:
+        if bits & (SIGN - 1) > INF_BITS:
+            return special + 1
+        if bits & (SIGN - 1) == INF_BITS:
+            return special
+        return next((code for start, code in reversed(ordered) if start <= bits), 0)
+
+    return answer
+
+
+def test_bisection_finds_the_changes_of_a_known_function() -> None:
+    draw = rng("bisection")
+    for _ in range(3):
+        starts = sorted(
+            {*draw.sample(range(1, FLOAT32.max_code), 100), *draw.sample(GRID[1:], 20), 1, FLOAT32.max_code}
+        )
+        changes = {start: code for code, start in enumerate(starts, 1)}
+        changes |= {SIGN: 0} | {SIGN + start: 255 - code for start, code in list(changes.items())}
+        answer = step_function(changes)
+        runs = sweep_functions.find_runs(answer, 1 << 32)
+        expected = {0: 0, **changes, INF_BITS: 0xF0, INF_BITS + 1: 0xF1}
+        expected |= {SIGN + INF_BITS: 0xF0, SIGN + INF_BITS + 1: 0xF1}
+        found = dict(zip(runs.starts.tolist(), runs.codes.tolist(), strict=True))
+        assert found == {s: c for s, c in sorted(expected.items()) if s in found}
+        assert set(changes) - set(found) <= {SIGN}
+        assert sweep_functions.check_runs(answer, runs) == []
+
+
+def test_two_changes_of_one_binade_that_cancel_are_heard() -> None:
+    start = float_bits(1)
+    hidden = step_function({start + (1 << 20): 1, start + (1 << 22): 0})
+    with pytest.raises(ValueError, match="not monotone between grid points"):
+        sweep_functions.find_runs(hidden, 1 << 31)
+    edges = [0, *(start + (i << 20) for i in (1, 4))]
+    runs = sweep_functions.find_runs(hidden, 1 << 31, sorted({*GRID, *edges}))
+    assert runs.starts.tolist()[:3] == edges
+
+
+def test_nan_patterns_that_differ_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"NaN patterns give the codes \[0, 1\]"):
+        sweep_functions.find_runs(lambda bits: int(bits == NANS[2]), 1 << 31)
+
+
+def test_the_answer_of_e2m1_is_what_its_definition_says() -> None:
+    """Ties at 0.25, 0.75, 1.25, 1.75, 2.5, 3.5 and 5 go to the even code; infinity saturates; NaN is +6."""
+    runs = sweep_functions.function_runs(EncodeFunction(E2M1, Rounding.RNE, Overflow.SATURATE))
+    assert runs.as_text() == (
+        "00000000:00 3e800001:01 3f400000:02 3fa00001:03 3fe00000:04 40200001:05 40600000:06 40a00001:07 "
+        "80000000:08 be800001:09 bf400000:0a bfa00001:0b bfe00000:0c c0200001:0d c0600000:0e c0a00001:0f ff800001:07"
+    )
+
+
+def test_the_answer_of_the_floor_rule_is_an_exponent() -> None:
+    name = next(n for n, f in sweep_functions.list_functions("scale/e2m1/floor-*").items() if "mx-floor" in used(f))
+    runs = sweep_functions.function_runs(sweep_functions.list_functions()[name])
+    expected = [(0, 0), *(((e << 23), e - 2) for e in range(3, 255)), (INF_BITS, 0xFE), (INF_BITS + 1, 0xFF)]
+    assert runs.starts.tolist() == [start for start, _ in expected]
+    assert runs.codes.tolist() == [code for _, code in expected]
+
+
+def used(function: sweep_functions.Function) -> tuple[str, ...]:
+    assert isinstance(function, ScaleFunction)
+    return function.profiles
+
+
+def test_runs_expand_to_the_answers_of_single_patterns() -> None:
+    function = FUNCTIONS[NAME]
+    runs = sweep_functions.function_runs(function)
+    assert Runs.from_text(runs.as_text(), 1 << 32).digest == runs.digest
+    draw = rng("expand")
+    for start in [
+        0,
+        float_bits(0.5) - 100,
+        INF_BITS - 100,
+        SIGN - 100,
+        (1 << 32) - 300,
+        draw.randrange((1 << 32) - 300),
+    ]:
+        codes = runs.expand(start, start + 300)
+        assert codes.tolist() == [function.exact(b) for b in range(start, start + 300)]
+        assert codes.tolist() == runs.at(np.arange(start, start + 300)).tolist()
+    assert runs.constant(0, 1000) == 0
+    assert runs.constant(float_bits(0.5) - 1, float_bits(0.5) + 1) is None
+
+
+def test_a_chunk_digest_is_that_of_its_bytes() -> None:
+    import hashlib
+
+    runs = sweep_functions.function_runs(FUNCTIONS[NAME])
+    for chunk in (0, 63):
+        data = runs.expand(chunk * CHUNK, (chunk + 1) * CHUNK).tobytes()
+        assert sweep_functions.chunk_digest(runs, chunk) == hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def test_check_runs_names_what_contradicts() -> None:
+    function = FUNCTIONS[NAME]
+    runs = sweep_functions.function_runs(function)
+    moved = runs.starts.copy()
+    moved[3] += 1
+    wrong = Runs(moved, runs.codes, runs.pattern_count)
+    assert sweep_functions.check_runs(function.exact, wrong) == [
+        f"{moved[3] - 1:08x}: the exact model gives 03, the runs 02"
+    ]
+
+
+def test_there_is_a_function_for_every_encoder_and_every_scale_rule() -> None:
+    names = set(sweep_functions.list_functions())
+    for fmt in (*ELEMENTS, *SCALES):
+        assert f"encode/{fmt}/rtn/saturate" in names
+        assert (f"encode/{fmt}/rtn/own" in names) == (fmt in ("e4m3", "e5m2", "e8m0", "ue4m3"))
+    covered = {
+        (profile, function.element.name)
+        for function in sweep_functions.list_functions("scale/*").values()
+        if isinstance(function, ScaleFunction)
+        for profile in function.profiles
+    }
+    for profile in mxspec.list_profiles():
+        for fmt in profile.formats:
+            block = mxspec.get_block(fmt)
+            if block.scale.name == "e8m0" and profile.one_level is not None:
+                assert (profile.id, block.element.name) in covered
+
+
+def ones(x: Float32s) -> Codes:
+    """One, but two for the inputs 1.0 and 2.0."""
+    return np.where((x == 1) | (x == 2), 2, 1).astype(np.uint8)
+
+
+def test_compare_counts_what_is_not_excluded() -> None:
+    start, expected = float_bits(1) - 10, np.ones(1 << 24, np.uint8)
+    two = float_bits(2)
+    piece = 1 << 16
+    assert sweep_witnesses.compare(Witness("w", "1", ones, piece=piece), expected, start) == sweep_witnesses.Compared(
+        1 << 24, 2, "3f800000: 02, exact 01"
+    )
+    for excluded, left in (((two, two), 1), ((two - 5, two + (1 << 20)), 1), ((start, start + 20), 1), ((0, two), 0)):
+        witness = Witness("w", "1", ones, (Exclusion(*excluded, "why"),), piece)
+        compared = sweep_witnesses.compare(witness, expected, start)
+        passed = min(excluded[1] + 1, start + (1 << 24)) - max(excluded[0], start)
+        assert (compared.inputs, compared.differences) == ((1 << 24) - passed, left)
+
+
+def test_witnesses_differ_on_what_they_are_not_asked(tmp_path: Path) -> None:
+    """Every exclusion holds an input on which the witness is not the model, so none hides agreement or is stale."""
+    library = str(cuda_headers.compile_wrapper(tmp_path))
+    asked: dict[str, int] = {}
+    for function in sweep_functions.list_functions().values():
+        for witness in sweep_witnesses.find_witnesses(function, library):
+            asked[witness.name] = asked.get(witness.name, 0) + 1
+            for e in witness.exclusions:
+                bits = np.unique(np.linspace(e.first, e.last, 5).astype(np.int64))
+                answers = witness.codes(bits.astype(np.uint32).view(np.float32))
+                assert answers.tolist() != [function.exact(b) for b in bits.tolist()], (function.name, witness.name, e)
+    assert asked["array-model"] == len(sweep_functions.list_functions())
+    assert asked["cuda-headers"] >= 14 + 6
+    assert asked["ml_dtypes"] >= 8
+    assert asked["quantize"] == 24
+
+
+@pytest.mark.parametrize("text", ["x", "256", "3-", "5-300"])
+def test_chunk_lists_that_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a number or a range"):
+        sweep.parse_chunks(text)
+
+
+def test_chunk_lists() -> None:
+    assert sweep.parse_chunks("all") == list(range(256))
+    assert sweep.parse_chunks("7,0-2,255,1") == [0, 1, 2, 7, 255]
+    assert sweep.parse_chunks("") == []
+
+
+# Results on disk
+
+
+def run(out: Path, *chunks: int, **options: Any) -> sweep.SweepReport:
+    return sweep.run_sweep(FUNCTIONS, chunks, out, **options)
+
+
+def load(out: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(sweep.result_path(out, NAME).read_text("utf-8"))
+    return result
+
+
+def store(out: Path, data: dict[str, Any]) -> None:
+    sweep.result_path(out, NAME).write_text(json.dumps(data), "utf-8")
+
+
+def test_resume_keeps_chunks_and_fresh_computes_them_again(tmp_path: Path) -> None:
+    first = run(tmp_path, 63)
+    assert (first.chunks, first.kept, first.differences) == (1, 0, 0)
+    second = run(tmp_path, 63, 64)
+    assert (second.chunks, second.kept) == (1, 1)
+    data = load(tmp_path)
+    assert data["chunks"] == "63-64"
+    assert data["witnesses"]["array-model"]["inputs"] == 2 * CHUNK
+    runs = sweep_functions.function_runs(FUNCTIONS[NAME])
+    assert data["digests"] == [sweep_functions.chunk_digest(runs, c) for c in (63, 64)]
+    third = run(tmp_path, 63, resume=False)
+    assert (third.chunks, third.kept) == (1, 0)
+    assert load(tmp_path) == data
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_chunks_of_other_thresholds_are_dropped(tmp_path: Path) -> None:
+    run(tmp_path, 63, 64)
+    data = load(tmp_path)
+    data["runs"] = data["runs"].replace("3f000000:01", "3f000001:01")
+    store(tmp_path, data)
+    assert run(tmp_path, 63).chunks == 1
+    assert load(tmp_path)["chunks"] == "63"
+
+
+def test_a_witness_of_another_version_is_asked_again(tmp_path: Path) -> None:
+    run(tmp_path, 63, 64)
+    data = load(tmp_path)
+    data["witnesses"]["array-model"]["version"] = "mxspec 0.0.0"
+    store(tmp_path, data)
+    assert run(tmp_path, 63).chunks == 1
+    after = load(tmp_path)
+    assert after["chunks"] == "63-64"
+    assert after["witnesses"]["array-model"]["chunks"] == "63"
+
+
+def test_witnesses_that_are_not_here_now_are_kept(tmp_path: Path) -> None:
+    run(tmp_path, 63)
+    data = load(tmp_path)
+    data["witnesses"]["elsewhere"] = data["witnesses"]["array-model"] | {"version": "elsewhere 1"}
+    store(tmp_path, data)
+    assert run(tmp_path, 63).chunks == 0
+    assert load(tmp_path)["witnesses"]["elsewhere"]["version"] == "elsewhere 1"
+
+
+@pytest.mark.parametrize("text", ["", '{"schema": "mxspec-sweep/1", "runs"', '{"schema": "other/1"}', "[]"])
+def test_a_broken_file_is_computed_anew(tmp_path: Path, text: str) -> None:
+    path = sweep.result_path(tmp_path, NAME)
+    path.parent.mkdir(parents=True)
+    path.write_text(text, "utf-8")
+    path.with_name(f".{path.name}.1.tmp").write_text("half a file", "utf-8")
+    assert run(tmp_path, 63).chunks == 1
+    assert load(tmp_path)["chunks"] == "63"
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b.json"
+    sweep.write_json(path, {"b": 1, "a": [2]})
+    assert path.read_text("utf-8") == '{\n "a": [\n  2\n ],\n "b": 1\n}\n'
+    with pytest.raises(TypeError):
+        sweep.write_json(path, {"a": object()})
+    assert json.loads(path.read_text("utf-8")) == {"a": [2], "b": 1}
+    assert [p.name for p in path.parent.iterdir()] == ["b.json"]
+
+
+class Interrupting:
+    """Ctrl-C after some chunks."""
+
+    def __init__(self, after: int) -> None:
+        self._left = after
+
+    def total(self, chunks: int) -> None:
+        pass
+
+    def tick(self, function: str) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise KeyboardInterrupt
+
+    def finished(self, line: str) -> None:
+        pass
+
+
+def test_an_interrupt_keeps_finished_chunks(tmp_path: Path) -> None:
+    report = run(tmp_path, 62, 63, 64, ticker=Interrupting(2))
+    assert report.interrupted
+    assert load(tmp_path)["chunks"] == "62-63"
+    report = run(tmp_path, 62, 63, 64)
+    assert (report.interrupted, report.chunks, report.kept) == (False, 1, 2)
+
+
+def test_differences_are_counted_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = EncodeFunction.model
+
+    def wrong(self: EncodeFunction, x: Float32s) -> Codes:
+        codes = model(self, x)
+        codes[x == 1] ^= 1
+        return codes
+
+    monkeypatch.setattr(EncodeFunction, "model", wrong)
+    report = run(tmp_path, 63, 64)
+    assert report.differences == 1
+    found = load(tmp_path)["witnesses"]["array-model"]
+    assert found["differences"] == 1
+    assert found["differing_chunks"] == [{"chunk": 63, "differences": 1, "first": "3f800000: 03, exact 02"}]
+    problems = sweep.verify_committed(tmp_path, seed(), pattern=NAME).problems
+    assert f"{NAME}: array-model differs on 1 inputs, first 3f800000: 03, exact 02" in problems
+    assert f"{NAME}: only 2 of 256 chunks; run mxspec sweep --function {NAME!r}" in problems
+    assert f"{NAME}: the array model differs on 1 inputs, first 3f800000" in problems
+    monkeypatch.undo()
+    assert run(tmp_path, 63, resume=False).differences == 0
+    assert load(tmp_path)["witnesses"]["array-model"]["differing_chunks"] == []
+
+
+def test_verification_says_what_is_stale(tmp_path: Path) -> None:
+    run(tmp_path, 0, 63)
+    data = load(tmp_path)
+    data["digests"][0] = "00" * 16
+    data["runs"] = data["runs"].replace("3f800000:02", "3f800001:02")
+    data["provenance"][0]["model_source"] = "another"
+    store(tmp_path, data)
+    sweep.write_json(sweep.result_path(tmp_path, "encode/e9m9/rne/saturate"), data | {"function": "encode/e9m9/rne"})
+    found = sweep.verify_committed(tmp_path, seed(), pattern="encode/e*m[0-9]/r*/saturate")
+    assert found.source_changed == [NAME]
+    assert f"{NAME}: 3f800000: the exact model gives 02, the runs 01" in found.problems
+    assert f"{NAME}: chunk 0 has another digest now" in found.problems
+    assert any(p.startswith("encode/e2m3/rne/saturate: there is no result") for p in found.problems)
+    assert any(p.startswith("encode/e9m9/rne/saturate: the registry has no such function") for p in found.problems)
+
+
+# The command
+
+
+def test_command(tmp_path: Path) -> None:
+    arguments = ["--function", NAME, "--chunks", "63", "--jobs", "1", "--out", str(tmp_path)]
+    result = CliRunner().invoke(sweep.sweep, arguments)
+    assert result.exit_code == 0, result.output
+    assert "1 functions, 1 chunks swept, 0 kept, 0 differences" in " ".join(result.output.split())
+    witnesses = load(tmp_path)["witnesses"]
+    assert witnesses["cuda-headers"]["differences"] == witnesses["array-model"]["differences"] == 0
+    index = json.loads((tmp_path / "index.json").read_text("utf-8"))
+    assert index["functions"][NAME]["chunks"] == "1/256"
+    assert index["totals"]["cuda-headers"] == {"differences": 0, "functions": 1, "inputs": CHUNK}
+    sweep.write_json(sweep.result_path(tmp_path, "encode/e9m9/rne"), load(tmp_path))
+    result = CliRunner().invoke(sweep.sweep, [*arguments, "--prune"])
+    assert result.exit_code == 0, result.output
+    assert "deleted encode/e9m9/rne" in result.output
+    assert not sweep.result_path(tmp_path, "encode/e9m9/rne").exists()
+
+
+def test_command_lists_functions() -> None:
+    result = CliRunner().invoke(sweep.sweep, ["--list", "--function", "encode/e2m1/*"])
+    assert result.output.split() == list(sweep_functions.list_functions("encode/e2m1/*"))
+    assert len(result.output.split()) == 7
+
+
+def test_command_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    result = CliRunner().invoke(sweep.sweep, ["--chunks", "1-999", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "is not a number or a range" in result.output
+    result = CliRunner().invoke(sweep.sweep, ["--function", "nothing", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "no function matches 'nothing'" in result.output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for a child process")
+def test_interrupted_command_with_workers_keeps_finished_functions(tmp_path: Path) -> None:
+    code = "from mxspec_conformance.sweep import sweep; sweep()"
+    arguments = ["--function", "encode/e2m1/rt*", "--witness", "array-model", "--jobs", "2", "--out", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": ":".join(p or "." for p in sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        until = time.monotonic() + 120
+        while not list(tmp_path.rglob("*.json")) and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors
+    index = json.loads((tmp_path / "index.json").read_text("utf-8"))
+    assert index["functions"], errors
+    assert not list(tmp_path.rglob("*.tmp"))
+    for name, row in index["functions"].items():
+        result = sweep.read_result(tmp_path, name)
+        assert result is not None
+        assert len(result.digests) == len(result.witnesses["array-model"].chunks) == int(row["chunks"].split("/")[0])
+
+
+# What is committed
+
+
+@pytest.mark.parametrize("pattern", ["encode/*", "scale/e2*", "scale/e[!2]*", "scale/int8/*"])
+def test_committed_results_are_those_of_the_models_now(pattern: str) -> None:
+    """Every function's complete exact answer again; the array model where answers change and on random slices; the
+    digests of the special chunks and of four random ones, for a random quarter of the functions.
+    """
+    found = sweep.verify_committed(COMMITTED, seed(), chunks=4, pattern=pattern, digest_share=0.25)
+    print(found)
+    assert found.functions > 0
+    if found.problems:
+        pytest.fail("\n".join([str(found), *found.problems[:20]]), pytrace=False)
