@@ -113,7 +113,9 @@ def _encode_add_half_floor(scaled: npt.NDArray[Any], rule: ElementRule, element:
         if rule.rounding is Rounding.RNE:
             total -= (steps - np.float32(0.5)) % np.float32(2) == 0
         base = np.abs(elements.decode_table(element).astype(np.float64)[low]) / gap
-        magnitude = elements._magnitude_codes(element)[low] + np.nan_to_num(total - base, nan=0, posinf=0).astype(np.int64)
+        # Far beyond the largest value the count would pass int64.
+        up = np.clip(np.nan_to_num(total - base, nan=0), -1, element.code_count)
+        magnitude = elements._magnitude_codes(element)[low] + up.astype(np.int64)
     magnitude = np.clip(magnitude, 0, element.max_code)
     codes = elements._joined_codes(element)[np.signbit(scaled).astype(np.intp), magnitude]
     if rule.zero is ZeroPolicy.PLUS:
@@ -266,9 +268,11 @@ def _dequantize_blocks(
     return np.broadcast_to(evaluate(level.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS), codes.shape)
 
 
-def _check_axis(axis: int, ndim: int) -> int:
+def _check_axis(axis: int, ndim: int, name: str) -> int:
+    if not isinstance(axis, (int, np.integer)):
+        raise TypeError(f"axis is a {type(axis).__name__}; pass an integer")
     if ndim == 0:
-        raise ValueError("x has no axis to cut into blocks; pass at least one dimension")
+        raise ValueError(f"{name} has no axis to cut into blocks; pass at least one dimension")
     if not -ndim <= axis < ndim:
         raise ValueError(f"axis = {axis} is out of range for {ndim} dimensions; allowed are {-ndim} to {ndim - 1}")
     return axis % ndim
@@ -277,7 +281,7 @@ def _check_axis(axis: int, ndim: int) -> int:
 def _check_block(block: tuple[int, int] | None, fmt: BlockFormat, ndim: int) -> tuple[int, int]:
     shape = fmt.shapes[0] if block is None else block
     if shape not in fmt.shapes:
-        allowed = ", ".join(f"{r} x {c}" for r, c in fmt.shapes)
+        allowed = ", ".join(map(str, fmt.shapes))
         raise ValueError(f"block = {shape} is not a block shape of {fmt.name}; allowed are {allowed}")
     if shape[0] > 1 and ndim < 2:
         raise ValueError(f"block = {shape} needs two axes, x has {ndim}")
@@ -335,7 +339,7 @@ def quantize(
     """
     shape, rules = get_block(fmt), get_profile(profile, fmt)
     values = as_float32(x)
-    axis = _check_axis(axis, values.ndim)
+    axis = _check_axis(axis, values.ndim, "x")
     rows, k = _check_block(block, shape, values.ndim)
     logical = values.shape
     scale = derive_for(values, shape, rules) if isinstance(tensor_scale, str) and tensor_scale == "auto" else tensor_scale
@@ -454,7 +458,7 @@ def dequantize(
     shape, rules = get_block(fmt), get_profile(profile, fmt)
     code_array = elements.check_codes(codes, shape.element)
     scale_array = elements.check_codes(scales, shape.scale, name="scales")
-    axis = _check_axis(axis, code_array.ndim)
+    axis = _check_axis(axis, code_array.ndim, "codes")
     expected = tuple(n // shape.k if a == axis else n for a, n in enumerate(code_array.shape))
     if code_array.shape[axis] % shape.k or scale_array.shape != expected:
         raise ValueError(

@@ -27,6 +27,12 @@ INPUT_DTYPES = ("float32", "float16", "bfloat16")
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
+def name_first(name: str, array: npt.NDArray[Any], mask: npt.NDArray[np.bool_]) -> tuple[str, Any]:
+    """Where the first marked entry stands, as `name[1, 2]`, and the entry."""
+    index = tuple(int(i) for i in np.argwhere(mask)[0])
+    return (f"{name}[{', '.join(map(str, index))}]" if index else name), array[index]
+
+
 def as_float32(x: npt.ArrayLike, *, name: str = "x") -> Float32s:
     """x as a float32 array of the same values.
 
@@ -43,10 +49,9 @@ def as_float32(x: npt.ArrayLike, *, name: str = "x") -> Float32s:
             narrow = array.astype(np.float32)
         changed = (narrow.astype(np.float64) != array) & ~np.isnan(array)
         if changed.any():
-            index = tuple(int(i) for i in np.argwhere(changed)[0])
-            place = f"{name}[{', '.join(map(str, index))}]" if index else name
+            place, value = name_first(name, array, changed)
             raise ValueError(
-                f"{place} = {array[index]!r} is float64 and not exactly a float32; "
+                f"{place} = {value!r} is float64 and not exactly a float32; "
                 "round it yourself (x.astype('float32')) so that no rounding is hidden"
             )
         return narrow
@@ -65,9 +70,9 @@ def check_codes(codes: npt.ArrayLike, fmt: ScalarFormat, *, name: str = "codes")
     if array.dtype != np.uint8:
         raise TypeError(f"{name} has dtype {array.dtype}; codes are uint8, one code in the low {fmt.bits} bits of each")
     if fmt.bits < 8 and array.size and int(array.max()) >= fmt.code_count:
-        index = tuple(int(i) for i in np.argwhere(array >= fmt.code_count)[0])
+        place, code = name_first(name, array, array >= fmt.code_count)
         raise ValueError(
-            f"{name}[{', '.join(map(str, index))}] = {int(array[index]):#04x} has more than the {fmt.bits} bits of "
+            f"{place} = {int(code):#04x} has more than the {fmt.bits} bits of "
             f"{fmt.name}; are the codes packed? unpack them to one code per byte"
         )
     return array
@@ -213,8 +218,8 @@ def encode(
     mode, policy = Rounding(rounding), default_nan_policy(fmt) if nan is None else NanPolicy(nan)
     values = as_float32(x)
     if policy is NanPolicy.RAISE and np.isnan(values).any():
-        index = tuple(int(i) for i in np.argwhere(np.isnan(values))[0])
-        raise ValueError(f"x[{', '.join(map(str, index))}] is NaN and nan='raise' forbids it for {fmt.name}")
+        place, _ = name_first("x", values, np.isnan(values))
+        raise ValueError(f"{place} is NaN and nan='raise' forbids it for {fmt.name}")
     if not fmt.signed:
         values = _magnitudes(values, fmt, sign)
     if mode is Rounding.SR:
@@ -230,9 +235,9 @@ def _magnitudes(values: Float32s, fmt: ScalarFormat, sign: str) -> Float32s:
         raise ValueError(f"sign={sign!r}; allowed are 'raise' and 'ignore'")
     negative = values < 0
     if sign == "raise" and negative.any():
-        index = tuple(int(i) for i in np.argwhere(negative)[0])
+        place, value = name_first("x", values, negative)
         raise ValueError(
-            f"x[{', '.join(map(str, index))}] = {values[index]!r} is negative and {fmt.name} is unsigned; "
+            f"{place} = {value!r} is negative and {fmt.name} is unsigned; "
             "pass sign='ignore' to encode the magnitude"
         )
     return np.abs(values)
@@ -359,7 +364,10 @@ def output_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
     Raises TypeError otherwise.
     """
-    kind = np.dtype(dtype)
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"dtype {dtype!r} is not an output; allowed are float32, float16 and bfloat16") from None
     if kind not in (np.float32, np.float16, _BFLOAT16):
         raise TypeError(f"dtype {kind} is not an output; allowed are float32, float16 and bfloat16")
     return kind

@@ -248,7 +248,10 @@ def _add_half_floor(magnitude: Fraction, element: ElementFormat, rule: ElementRu
     gap = element.magnitude(lo + 1) - element.magnitude(lo)
     steps = magnitude / gap
     half = make_real(Fraction(1, 2))
-    total = EXACT.apply(Op.ADD, rule.half_floor_domain, (make_real(steps), half)).value.__floor__()
+    rounded = EXACT.apply(Op.ADD, rule.half_floor_domain, (make_real(steps), half))
+    if rounded.is_infinite:
+        return element.max_code
+    total = rounded.value.__floor__()
     if rule.rounding is Rounding.RNE and (steps - Fraction(1, 2)) % 2 == 0:
         total -= 1
     return lo + (total - (element.magnitude(lo) / gap).__floor__())

@@ -33,8 +33,11 @@ from mxspec.scales import encode_scale
 
 #: Elements of a chunk: its arrays stay in a core's cache, and NumPy's cost of a call is spread over many elements.
 CHUNK_ELEMENTS = 1 << 17
-#: Chunks for each thread at least. A thread's own arrays are as large as four or five chunks of float32.
-CHUNKS_PER_THREAD = 16
+#: Chunks that a thread takes at a time, which lie together: threads that touch new memory within the same large page
+#: wait for each other. A thread's own arrays are as large as four or five chunks of float32.
+CHUNKS_OF_A_SHARE = 16
+#: Codes for each entry of a table of values, below which building the table costs more than it saves.
+CODES_PER_ENTRY = 4
 
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
@@ -44,8 +47,8 @@ _LOW_HALF = np.uint32(0x7FFF)
 T = TypeVar("T")
 
 
-def _thread_count(chunks: int) -> int:
-    return max(1, min(os.cpu_count() or 1, chunks // CHUNKS_PER_THREAD))
+def _thread_count(shares: int) -> int:
+    return max(1, min(os.cpu_count() or 1, shares))
 
 
 def _chunk_blocks(blocks: int, k: int) -> int:
@@ -53,17 +56,21 @@ def _chunk_blocks(blocks: int, k: int) -> int:
 
 
 def _spread(work: Callable[[Iterator[slice]], T], blocks: int, k: int) -> list[T]:
-    """Results of `work`, run once on each thread; each run takes chunks of blocks until none is left."""
+    """Results of `work`, run once on each thread; each run takes shares of chunks of blocks until none is left."""
     step = max(1, _chunk_blocks(blocks, k))
-    waiting = deque(slice(start, min(start + step, blocks)) for start in range(0, blocks, step))
-    threads = _thread_count(len(waiting))
+    share = step * CHUNKS_OF_A_SHARE
+    waiting = deque(range(0, blocks, share))
+    threads = _thread_count(blocks // share)
 
     def chunks() -> Iterator[slice]:
         while True:
             try:
-                yield waiting.popleft()
+                first = waiting.popleft()
             except IndexError:
                 return
+            end = min(first + share, blocks)
+            for start in range(first, end, step):
+                yield slice(start, min(start + step, end))
 
     if threads == 1:
         return [work(chunks())]
@@ -284,7 +291,8 @@ def dequantize(
     Codes have no bits beyond their formats' widths.
     """
     paired = fmt.element.bits <= 4 and fmt.k % 2 == 0
-    if codes.size < fmt.scale.code_count << (fmt.element.bits * (2 if paired else 1)):
+    entries = fmt.scale.code_count << (fmt.element.bits * (2 if paired else 1))
+    if codes.size < CODES_PER_ENTRY * entries:
         return False
     values = _tabulate_values(fmt, level, bindings, out.dtype)
     if paired:

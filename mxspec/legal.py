@@ -11,7 +11,7 @@ a NaN in the block               scale FF, codes 00             scale FF with an
 Inf, no NaN                      scale FE, Inf -> signed max,   scale FF with any codes; scale 255 - emax with
                                  the rest x / 2**127            Inf -> max; e5m2: the lane Inf
 zero block                       scale 00, signs kept           any scale 00..FE with zero codes
-int8 below -127.5/64             81                             80
+int8 below -127.5/64, -Inf too   81                             80
 sign of zero                     kept                           its own topic; elsewhere codes of zero match either
 ================================ ============================== ===================================================
 """
@@ -79,12 +79,14 @@ def legal_rows(
             rows.append(_without_nan_lanes(x, fmt, profile))
         return tuple(rows)
     if np.isinf(x).any():
-        return (canonical, with_any_codes(0xFF, k), *_infinity_rows(x, fmt, canonical))
+        symmetric = [canonical, *_infinity_rows(x, fmt, canonical)]
+        others = [_int8_lowest_row(x, fmt, row.scale, row) for row in symmetric]
+        return (canonical, with_any_codes(0xFF, k), *symmetric[1:], *(row for row in others if row is not None))
     if not x.any():
         magnitude_mask = 0xFF if fmt.element.twos_complement else fmt.element.sign_bit - 1
         return (canonical, LegalRow(0x00, 0xFE, (0,) * k, (magnitude_mask,) * k))
-    lowest = _int8_lowest_row(x, fmt, scale, canonical)
-    return (canonical,) if lowest is None else (canonical, lowest)
+    other = _int8_lowest_row(x, fmt, scale, canonical)
+    return (canonical,) if other is None else (canonical, other)
 
 
 def _without_nan_lanes(x: npt.NDArray[np.float32], fmt: BlockFormat, profile: Profile) -> LegalRow:

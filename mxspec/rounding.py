@@ -7,9 +7,18 @@ mode but the stochastic one is one of five rules on magnitudes; `MAGNITUDE_RULES
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NoReturn
 
 
-class Rounding(StrEnum):
+class Choice(StrEnum):
+    """Named choices; an unknown name is refused with those that there are."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"{value!r} is not a valid {cls.__name__}; allowed are {', '.join(cls)}")
+
+
+class Rounding(Choice):
     """How a real number becomes one of its two neighbours in a format."""
 
     #: To the nearest; a tie goes to the neighbour whose code is even (OCP's roundTiesToEven).
@@ -56,7 +65,7 @@ MAGNITUDE_RULES: dict[Rounding, tuple[MagnitudeRule, MagnitudeRule]] = {
 DETERMINISTIC: tuple[Rounding, ...] = tuple(MAGNITUDE_RULES)
 
 
-class Overflow(StrEnum):
+class Overflow(Choice):
     """What an encoder writes when the rounded value lies beyond the largest finite one."""
 
     #: The largest finite value, sign kept; infinities too.
@@ -68,7 +77,7 @@ class Overflow(StrEnum):
     SATURATE_FINITE = "saturate-finite"
 
 
-class NanPolicy(StrEnum):
+class NanPolicy(Choice):
     """What an encoder writes for NaN."""
 
     #: The format's NaN, sign kept. Formats without one refuse.

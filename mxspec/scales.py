@@ -76,7 +76,8 @@ def log2f_floor(value: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 def _log2bf16_thresholds() -> npt.NDArray[np.float64]:
     """Indexed by k + 149: the smallest number whose log2, rounded to float32 and then to bfloat16, is at least k.
 
-    A bfloat16 tie goes to k, whose significand is even; float32 rounds first, so the bound lies half a float32 lower.
+    A bfloat16 tie goes to k if k's significand is even (it is odd for odd k beyond 128); float32 rounds first, so the
+    bound lies half a float32 below the tie or above it.
     """
     first = []
     with localcontext() as context:
@@ -85,8 +86,10 @@ def _log2bf16_thresholds() -> npt.NDArray[np.float64]:
             if k == 0:
                 first.append(1.0)
                 continue
-            tie = k - _float32_spacing_near(k, below=True) * 2**16 / 2
-            reach = tie - power_of_two(floor_log2(abs(tie)) - 24)
+            spacing = _float32_spacing_near(k, below=True) * 2**16
+            tie = k - spacing / 2
+            half = power_of_two(floor_log2(abs(tie)) - 24)
+            reach = tie + half if k / spacing % 2 else tie - half
             bound = (Decimal(reach.numerator) / Decimal(reach.denominator) * Decimal(2).ln()).exp()
             first.append(float(Fraction(bound)))
     return np.array(first)

@@ -44,7 +44,10 @@ class TensorScale:
 
         Raises ValueError otherwise.
         """
-        return cls(TensorScaleKind(kind), int(as_float32(value, name="value").reshape(()).view(np.uint32)))
+        number = float(value)
+        if number != value and not np.isnan(number):
+            raise ValueError(f"value = {value!r} is not exactly a float32; round it yourself (numpy.float32(value))")
+        return cls(TensorScaleKind(kind), int(as_float32(number, name="value").view(np.uint32)))
 
     @property
     def value(self) -> float:
@@ -69,14 +72,15 @@ def find_tensor_amax(x: npt.ArrayLike, *, nan: AmaxNan = AmaxNan.PROPAGATE) -> i
     values = as_float32(x)
     if values.size == 0:
         return 0
-    # The extremes of both signs need no array of magnitudes.
-    smallest, largest = (np.fmin, np.fmax) if nan is AmaxNan.SKIP else (np.minimum, np.maximum)
+    # The extremes of both signs need no array of magnitudes. (fmin and fmax would not pass over a signalling NaN.)
     with np.errstate(invalid="ignore"):
-        ends = np.abs(np.stack([smallest.reduce(values, axis=None), largest.reduce(values, axis=None)]))
-    if np.isnan(ends).any():
-        assert FLOAT32.nan_code is not None
-        return 0 if nan is AmaxNan.SKIP else FLOAT32.nan_code
-    return int(ends.max().view(np.uint32))
+        ends = np.abs(np.stack([np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)]))
+    if not np.isnan(ends).any():
+        return int(ends.max().view(np.uint32))
+    if nan is AmaxNan.SKIP:
+        return find_tensor_amax(values[~np.isnan(values)])
+    assert FLOAT32.nan_code is not None
+    return FLOAT32.nan_code
 
 
 def derive_tensor_scale(amax_bits: int, profile: Profile) -> TensorScale:
@@ -134,7 +138,7 @@ def check_tensor_scale(scale: TensorScale, profile: Profile, *, convert: bool) -
     if not isinstance(scale, TensorScale):
         raise TypeError(
             f"tensor_scale is a {type(scale).__name__}; pass a TensorScale (decode, encode or amax: a bare number does "
-            "not say which), 'auto' or None"
+            "not say which), None, or for quantize 'auto'"
         )
     if profile.tensor is None:
         raise ValueError(f"profile {profile.id} has no tensor scale; pass tensor_scale=None")

@@ -7,14 +7,15 @@ shrinks to what matters.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
+from mxspec_vectors.inputs import TENSOR_AMAXES
 
 from mxspec.formats import BlockFormat, ElementFormat, get_block, power_of_two
 from mxspec.scales import log2f_thresholds, significand_bits
-from mxspec_vectors.inputs import TENSOR_AMAXES
 from tests.support import (
     FLOAT_TYPES,
     FLT_MAX,
@@ -38,31 +39,29 @@ EXPONENTS = (0, -1, 1, -6, 7, -20, 33, 60, 100, 119, 126, -60, -100, -118, -124,
 @st.composite
 def float32_bits(draw: st.DrawFn) -> int:
     """Any float32, special ones often."""
-    magnitude = draw(
-        st.one_of(st.sampled_from(_SPECIAL), st.integers(0, INF), st.integers(0x3F000000, 0x40FFFFFF))
-    )
+    magnitude = draw(st.one_of(st.sampled_from(_SPECIAL), st.integers(0, INF), st.integers(0x3F000000, 0x40FFFFFF)))
     sign = draw(st.sampled_from((0, SIGN)))
     return draw(st.sampled_from(NAN_BITS)) if draw(st.integers(0, 19)) == 19 else magnitude | sign
 
 
-@lru_cache(maxsize=None)
+@cache
 def element_points(element: ElementFormat) -> tuple[int, ...]:
     """float32 bits of an element's positive values and midpoints, and of points beyond the largest."""
     grid = magnitudes(element)
-    middles = [(a + b) / 2 for a, b in zip(grid, grid[1:], strict=False)]
+    middles = [(a + b) / 2 for a, b in pairwise(grid)]
     step = grid[-1] - grid[-2]
     beyond = [grid[-1] + step / 4, grid[-1] + step / 2, grid[-1] + step * Fraction(3, 4)]
     return tuple(sorted({float_bits(v) for v in [*grid[1:], *middles, *beyond]}))
 
 
-@lru_cache(maxsize=None)
+@cache
 def maximum_points(fmt: BlockFormat) -> tuple[int, ...]:
     """float32 bits of the maxima in [1, 8) at which scale rules change their answer."""
     element = fmt.element
     top = element.max_value / power_of_two(element.emax)
     half_up = 2 - Fraction(1, 1 << (significand_bits(element) + 1))
     grid = magnitudes(fmt.scale) if fmt.has_tensor_scale else ()
-    ties = [(a + b) / 2 * 6 for a, b in zip(grid, grid[1:], strict=False) if 1 <= a <= 2]
+    ties = [(a + b) / 2 * 6 for a, b in pairwise(grid) if 1 <= a <= 2]
     values = [Fraction(1), Fraction(2), top, half_up, Fraction(3, 2), Fraction(6), Fraction(7), *ties]
     return tuple(sorted({float_bits(v) for v in values}))
 

@@ -7,7 +7,8 @@ import random
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -65,7 +66,7 @@ def bits_of(x: Array) -> Array:
 
 
 def float_bits(value: Fraction | int | float) -> int:
-    """float32 bits of a number, rounded to nearest even."""
+    """float32 bits of a finite number, rounded to nearest even."""
     return encode_real(make_real(Fraction(value)), FLOAT32, overflow=Overflow.OWN)
 
 
@@ -123,9 +124,7 @@ def assert_same(actual: Array, expected: Array, describe: Callable[[tuple[int, .
         )
 
 
-def exact_quantize(
-    x: Float32s, fmt: str, profile: Profile, scale: TensorScale | None
-) -> tuple[Codes, Codes]:
+def exact_quantize(x: Float32s, fmt: str, profile: Profile, scale: TensorScale | None) -> tuple[Codes, Codes]:
     """Scales [n, 1] and codes [n, k] of rows [n, k] by the exact model, one block at a time."""
     tensor = None if scale is None else scale.real
     results = [exact.quantize_block(reals_of(row), fmt, profile=profile, tensor_scale=tensor) for row in x]
@@ -172,7 +171,7 @@ def block_format(name: str) -> BlockFormat:
     return BLOCKS[name]
 
 
-@lru_cache(maxsize=None)
+@cache
 def magnitudes(fmt: ScalarFormat) -> tuple[Fraction, ...]:
     """All finite magnitudes of a format, ascending, by their own formula and not the model's."""
     if fmt.exponent_bits == 0:
@@ -188,13 +187,13 @@ def magnitudes(fmt: ScalarFormat) -> tuple[Fraction, ...]:
     return tuple(values)
 
 
-@lru_cache(maxsize=None)
+@cache
 def rounding_points(fmt: ScalarFormat) -> tuple[int, ...]:
     """float32 bits of the magnitudes where an encoder's answer changes: values, midpoints, one step either side, and
     beyond the largest value; then the ends of float32."""
     grid = magnitudes(fmt)
     step = grid[-1] - grid[-2]
-    middles = [(a + b) / 2 for a, b in zip(grid, grid[1:], strict=False)]
+    middles = [(a + b) / 2 for a, b in pairwise(grid)]
     beyond = [grid[-1] + step * Fraction(n, 4) for n in (1, 2, 3, 4, 6, 8)] + [grid[-1] * 2, grid[-1] * 3]
     points: set[int] = {0, 1, 2, MIN_NORMAL - 1, MIN_NORMAL, MIN_NORMAL + 1, FLT_MAX, INF}
     for value in [*grid, *middles, *beyond, grid[0] / 2, grid[1] / 4]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_encode_of_any_float(bits: list[int], data: st.DataObject) -> None:
     assert got.tolist() == exact_codes(bits, fmt, rounding=mode, overflow=overflow).tolist()
 
 
-@pytest.mark.parametrize("policy", set(NanPolicy) - {NanPolicy.RAISE})
+@pytest.mark.parametrize("policy", [p for p in NanPolicy if p is not NanPolicy.RAISE])
 @pytest.mark.parametrize("name", SCALARS)
 def test_nan_policies(name: str, policy: NanPolicy) -> None:
     fmt = SCALARS[name]
@@ -185,7 +186,7 @@ def test_stochastic_at_its_thresholds(name: str, n: int) -> None:
     low_points = rounding_points(fmt)
     points = draw.sample(low_points, min(150, len(low_points)))
     grid = magnitudes(fmt)
-    for low, high in zip(grid, grid[1:], strict=False):
+    for low, high in pairwise(grid):
         frac = Fraction(draw.randrange(1 << 12), 1 << 12)
         bits = encode_real(make_real(low + frac * (high - low)), mxspec.formats.FLOAT32)
         points.append(bits)
@@ -283,11 +284,11 @@ def test_any_shape(shape: tuple[int, ...]) -> None:
     before = x.copy()
     codes = mxspec.encode(x, "e2m1")
     assert isinstance(codes, np.ndarray)
-    assert (codes.dtype, codes.shape) == (np.uint8, shape)
+    assert (codes.dtype.name, codes.shape) == ("uint8", shape)
     assert codes.ravel().tolist() == np.resize(np.array([0, 0xA, 7, 8, 7]), size).tolist()
     values = mxspec.decode(codes, "e2m1")
     assert isinstance(values, np.ndarray)
-    assert (values.dtype, values.shape) == (np.float32, shape)
+    assert (values.dtype.name, values.shape) == ("float32", shape)
     assert bits_of(x).tolist() == bits_of(before).tolist()
     words = np.zeros(shape, np.uint32)
     stochastic = mxspec.encode(x, "e2m1", rounding="sr", random_bits=words)
@@ -323,7 +324,18 @@ def test_tables_are_read_only() -> None:
 def double_points() -> list[float]:
     """float64 numbers around float32, float16 and bfloat16 midpoints, closer than float32 can tell."""
     draw = rng("round_to")
-    points: list[float] = [0.0, 5e-324, 2.0**-149, 2.0**-150, 2.0**-1022, 1e-310, 1e308, float(np.inf), 2.0**128, 65504.0]
+    points: list[float] = [
+        0.0,
+        5e-324,
+        2.0**-149,
+        2.0**-150,
+        2.0**-1022,
+        1e-310,
+        1e308,
+        float(np.inf),
+        2.0**128,
+        65504.0,
+    ]
     for _, fmt, _ in FLOAT_TYPES.values():
         last = fmt.max_code
         codes = {0, 1, 2, last - 1, last, 1 << fmt.mantissa_bits, (1 << fmt.mantissa_bits) - 1}
@@ -369,7 +381,7 @@ def test_exact_table_index_sees_what_float32_cannot(name: str, mode: Rounding) -
     fmt = SCALARS[name]
     grid = magnitudes(fmt)[:: 1 if fmt.code_count < 128 else 3]
     values: list[float] = []
-    for low, high in zip(grid, grid[1:], strict=False):
+    for low, high in pairwise(grid):
         for value in (float(low), float((low + high) / 2)):
             values += [np.nextafter(value, 0), value, np.nextafter(value, np.inf), value * (1 + 2.0**-30)]
     values += [float(fmt.max_value) * (1 + 2.0**-50), float(fmt.max_value) * 1e9, 5e-324, 2.0**-150]

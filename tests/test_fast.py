@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from click.testing import CliRunner
+from mxspec_conformance import bench
 from mxspec_vectors.inputs import TENSOR_AMAXES, quantize_inputs
 
 import mxspec
@@ -133,9 +137,14 @@ def vary(
     )
 
 
-MX_LEVEL, NV_LEVEL = (mxspec.default_profile(f).one_level for f in ("mxfp4", "nvfp4"))
-assert MX_LEVEL is not None
-assert NV_LEVEL is not None
+def one_level_of(fmt: str) -> Arithmetic:
+    """The one-level arithmetic of a format's default profile."""
+    level = mxspec.default_profile(fmt).one_level
+    assert level is not None
+    return level
+
+
+MX_LEVEL, NV_LEVEL = one_level_of("mxfp4"), one_level_of("nvfp4")
 CEIL_SCALE: dict[str, Any] = {"value": exact.div(AMAX, M), "step": ScaleStep.ENCODE, "subtract_emax": False}
 
 #: Levels of no profile, each with something that the tuned path must see or refuse; whether it applies.
@@ -205,7 +214,10 @@ def every_pair(fmt: BlockFormat) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(("name", "fmt_name"), ALL)
-def test_tuned_dequantize_is_the_expression(name: str, fmt_name: str, dtype: npt.DTypeLike) -> None:
+def test_tuned_dequantize_is_the_expression(
+    monkeypatch: pytest.MonkeyPatch, name: str, fmt_name: str, dtype: npt.DTypeLike
+) -> None:
+    monkeypatch.setattr(fast, "CODES_PER_ENTRY", 1)
     profile, fmt = mxspec.get_profile(name, fmt_name), get_block(fmt_name)
     codes, scales = every_pair(fmt)
     seen: list[Arithmetic] = []
@@ -267,9 +279,11 @@ def test_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, fmt: str) -> Non
     x[::40, 5] = np.inf
     scale = "auto" if fmt == "nvfp4" else None
     monkeypatch.setattr(fast, "CHUNK_ELEMENTS", 1000)
+    monkeypatch.setattr(fast, "CHUNKS_OF_A_SHARE", 3)
+    monkeypatch.setattr(fast, "CODES_PER_ENTRY", 1)
     results, values = [], []
     for threads in (1, 2, 3, 8, 10_000):
-        monkeypatch.setattr(fast, "_thread_count", lambda chunks, threads=threads: min(threads, chunks))
+        monkeypatch.setattr(fast, "_thread_count", lambda shares, threads=threads: min(threads, shares))
         t = mxspec.quantize(x, fmt, tensor_scale=scale)
         results.append(t)
         values.append(read_bits(t.dequantize()))
@@ -280,17 +294,27 @@ def test_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, fmt: str) -> Non
 
 def test_threads_are_few_and_only_for_large_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert [fast._thread_count(n) for n in (0, 1, 31, 32, 64, 10_000)] == [1, 1, 1, 2, 4, 6]
+    share = fast.CHUNK_ELEMENTS // 32 * fast.CHUNKS_OF_A_SHARE
+    threads = [len(fast._spread(list, n, 32)) for n in (0, 1, share, 2 * share - 1, 2 * share, 50 * share)]
+    assert threads == [1, 1, 1, 1, 2, 6]
     monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert fast._thread_count(10_000) == 1
+    assert len(fast._spread(list, 50 * share, 32)) == 1
 
 
-def test_a_thread_that_fails_is_heard() -> None:
+def test_every_block_is_in_one_chunk() -> None:
+    for count in (0, 1, 4095, 4096, 4097, 65536, 200_001):
+        chunks = sorted((c.start, c.stop) for part in fast._spread(list, count, 32) for c in part)
+        assert [i for start, stop in chunks for i in range(start, stop)] == list(range(count))
+
+
+def test_a_thread_that_fails_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast, "_thread_count", lambda shares: 2)
+
     def work(_: Iterator[slice]) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fast._spread(work, fast.CHUNKS_PER_THREAD * 2 * fast.CHUNK_ELEMENTS // 32, 32)
+        fast._spread(work, 100, 32)
 
 
 PROMISED = [(p, f, None) for p in NORMATIVE_MX for f in mxspec.get_profile(p, "mxfp4").formats]
@@ -367,6 +391,7 @@ def test_tensor_amax(lanes: list[float], propagate: int, skip: int) -> None:
 
 def test_tensor_scales_of_any_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative, infinite and NaN tensor scales give what the expressions give."""
+    monkeypatch.setattr(fast, "CODES_PER_ENTRY", 1)
     x = draw((192, 192))
     for profile in mxspec.list_profiles("nvfp4"):
         if profile.tensor is None:
@@ -379,3 +404,29 @@ def test_tensor_scales_of_any_bits(monkeypatch: pytest.MonkeyPatch) -> None:
                 tuned = both[0].dequantize()
                 patch.setattr(fast, "dequantize", lambda *_: False)
                 np.testing.assert_array_equal(read_bits(tuned), read_bits(both[0].dequantize()))
+
+
+def test_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every row has its ratio, its spread and its bar; nothing else of the run is pinned."""
+    monkeypatch.setattr(bench, "IMPORT_RUNS", 1)
+    monkeypatch.setattr(bench, "find_spec", lambda name: None)
+    result = bench.run_bench(size=64, pairs=3)
+    assert json.loads(json.dumps(result)) == result
+    assert [row["bar"] for row in result["arrays"]][:4] == [12, 20, 12, 4]
+    for row in result["arrays"]:
+        assert row["range"][0] <= row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1] <= row["range"][1]
+        assert row["met"] == (None if row["bar"] is None else row["ratio"] * row["bar"] >= 1)
+    assert [set(row) for row in [*result["torchao"], *result["commands"]]] == [{"what", "reason"}] * 4
+    text = bench.format_bench(result)
+    assert all(row["what"] in text for row in [*result["arrays"], *result["torchao"], *result["commands"]])
+    file = tmp_path / "bench.json"
+    done = CliRunner().invoke(bench.bench, ["--size", "32", "--pairs", "1", "--no-commands", "--json", str(file)])
+    assert done.exit_code == 0
+    assert json.loads(file.read_text())["command"] == "mxspec bench --size 32 --pairs 1 --no-commands"
+    for arguments in (["--size", "33"], ["--pairs", "0"]):
+        assert CliRunner().invoke(bench.bench, arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(("ratio", "text"), [(0.25, "1/4.0"), (1 / 7.44, "1/7.4"), (1.0, "1.0"), (2.5, "2.5")])
+def test_ratio_text(ratio: float, text: str) -> None:
+    assert bench.format_ratio(ratio) == text

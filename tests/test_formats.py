@@ -215,7 +215,7 @@ def registries() -> Iterator[None]:
     yield
     for registry, kept in ((ELEMENTS, elements), (SCALES, scales)):
         for name in set(registry) - set(kept):
-            del registry[name]  # type: ignore[attr-defined]  # one of two value types
+            del registry[name]
 
 
 UE5M3 = ScaleFormat(

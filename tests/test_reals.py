@@ -17,8 +17,8 @@ from mxspec import reals
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FLOATS
 from mxspec.reals import INFINITY, NAN, ZERO, Real, decode_real, encode_real, make_real, round_real
 from mxspec.rounding import Overflow
-from tests.support import FLOAT_TYPES, FLT_MAX, INF, MIN_NORMAL, NAN_BITS, SIGN, bits_of, floats, real, rng
 from tests.strategies import float32_bits
+from tests.support import FLOAT_TYPES, FLT_MAX, INF, MIN_NORMAL, NAN_BITS, SIGN, bits_of, floats, real, rng
 
 Operation = Callable[[Any, Any], Any]
 
@@ -82,7 +82,10 @@ def test_arithmetic_on_sampled_numbers(name: str, kind: str) -> None:
     near = 1 << fmt.mantissa_bits
     codes = [(draw.randrange(fmt.code_count), draw.randrange(fmt.code_count)) for _ in range(1200)]
     codes += [
-        ((fmt.bias << fmt.mantissa_bits) + draw.randrange(near), ((fmt.bias + 1) << fmt.mantissa_bits) + draw.randrange(near))
+        (
+            (fmt.bias << fmt.mantissa_bits) + draw.randrange(near),
+            ((fmt.bias + 1) << fmt.mantissa_bits) + draw.randrange(near),
+        )
         for _ in range(600)
     ]
     left, right = (np.array([c[i] for c in codes], unsigned).view(dtype) for i in (0, 1))

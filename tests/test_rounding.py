@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ def test_every_mode_has_a_rule() -> None:
 
 
 def choose(x: Fraction, low: Fraction, high: Fraction, low_even: bool, mode: Rounding) -> Fraction:
-    """Which of two neighbours low < x < high a mode takes: the definitions on signed numbers, as IEEE 754 words them."""
+    """Which of two neighbours low < x < high a mode takes: the definitions on signed numbers, as IEEE 754 has them."""
     middle = (low + high) / 2
     toward_zero, away = (low, high) if x > 0 else (high, low)
     if mode is Rounding.RTN:
@@ -55,7 +56,7 @@ def interesting(fmt: ScalarFormat) -> list[Fraction]:
     """Magnitudes within the range: values, midpoints, a hair beside both, thirds of gaps."""
     grid = magnitudes(fmt)
     points: set[Fraction] = set()
-    for low, high in zip(grid, grid[1:], strict=False):
+    for low, high in pairwise(grid):
         middle, gap = (low + high) / 2, high - low
         points |= {low, middle, middle * (1 - EPSILON), middle * (1 + EPSILON), low + gap / 3, high - gap / 7}
         points |= {low * (1 + EPSILON), high * (1 - EPSILON)}
@@ -131,7 +132,7 @@ def test_values_of_the_format_stay(name: str, mode: Rounding) -> None:
     fmt = SCALARS[name]
     for code in range(fmt.code_count):
         x = decode_real(code, fmt)
-        if x.nan or code == 0x80 and fmt.twos_complement:
+        if x.nan or (code == 0x80 and fmt.twos_complement):
             continue
         overflow = Overflow.OWN if x.is_infinite else Overflow.SATURATE
         assert encode_real(x, fmt, rounding=mode, overflow=overflow, random=0xFFFFFFFF) == code
@@ -265,7 +266,7 @@ def test_stochastic_threshold(name: str, n: int) -> None:
     """Up from the first r with floor(frac 2^n) + r >= 2^n on, for one value in each gap."""
     fmt = SCALARS[name]
     grid = magnitudes(fmt)
-    for lo, (low, high) in enumerate(zip(grid, grid[1:], strict=False)):
+    for lo, (low, high) in enumerate(pairwise(grid)):
         frac = Fraction(2 * lo + 1, 2 * len(grid)) + EPSILON
         x = Real(0, low + frac * (high - low))
         first_up = 2**n - int(frac * 2**n)

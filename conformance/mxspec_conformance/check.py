@@ -11,7 +11,7 @@ import mxspec
 from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance import behaviour as leaf
-from mxspec_conformance import judge_dequantize, judge_quantize, judge_scalars, judge_scale
+from mxspec_conformance import judge_dequantize, judge_quantize, judge_scalars, judge_scale, judge_shape
 from mxspec_conformance.executors import Executor, open_target
 from mxspec_conformance.failures import first_failure
 from mxspec_conformance.judge_quantize import Observed
@@ -125,6 +125,12 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
     distance = counted[judged.id]
 
     ledgers = _judge(block, judged, profiles, seen, troubles, scales, tables)
+    drawn: dict[str, Failure] = {}
+    for ledger in ledgers:
+        if ledger.operation == "quantize":
+            drawn |= judge_shape.judge_quantize_shapes(executor, block, seen, ledger)
+        elif ledger.operation == "dequantize":
+            drawn |= judge_shape.judge_dequantize_shapes(executor, block, tables, ledger)
     if capabilities.has("tensor_scale") and block.has_tensor_scale:
         ledger = Ledger("tensor_scale", fmt)
         judge_scalars.judge_tensor_scale(executor, fmt, judged, ledger)
@@ -134,6 +140,8 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
     deviation = common_profile(tallies, _rank(fmt, identical))
 
     def first(tally: Tally) -> Failure | None:
+        if tally.id in drawn:
+            return drawn[tally.id]
         return first_failure(executor, seen, block, judged, tally) if tally.operation == "quantize" else None
 
     requirements = [judge_tally(t, deviation, first) for t in tallies]

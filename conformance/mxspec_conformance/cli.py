@@ -31,7 +31,8 @@ EXIT_TROUBLE = 2
 
 def make_console(*, stderr: bool = False) -> Console:
     """A console as wide as the terminal, or 80 columns where there is none."""
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "80"))
+    columns = os.environ.get("COLUMNS", "")
+    width = None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 80
     return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 
@@ -77,6 +78,8 @@ class Command(click.Group):
             fail(str(error))
         except KeyboardInterrupt:
             fail("stopped", code=130)
+        except BrokenPipeError:
+            raise  # the reader of our output has left (`| head`); click ends quietly
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             fail(f"{place}{error.strerror or error}; nothing was changed")
@@ -320,7 +323,7 @@ def vectors_build(out: Path | None) -> None:
     with _counted_progress("building", len(list_files())) as progress:
         index = build(out, progress)
     size = sum(f["bytes"] for f in index["files"].values())
-    click.echo(f"{index['cases']} cases in {len(index['files'])} files, {size / 1e6:.2f} MB, digest {index['digest']}")
+    click.echo(f"{index['cases']} cases in {len(index['files'])} files, {size / 1e6:.2f} MB\ndigest {index['digest']}")
 
 
 @vectors.command("verify")
@@ -357,7 +360,7 @@ def vectors_list(as_json: bool) -> None:
         table.add_row(name, str(entry["cases"]), f"{entry['bytes'] / 1000:.0f}")
     console = make_console()
     console.print(table)
-    console.print(f"{index['cases']} cases, digest {index['digest']}\n{vectors_root()}")
+    console.print(f"{index['cases']} cases\ndigest {index['digest']}\n{vectors_root()}")
 
 
 @vectors.command("export")

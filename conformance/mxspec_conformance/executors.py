@@ -55,7 +55,14 @@ def _run(caller: Caller, function: str, args: tuple[Any, ...], kwargs: dict[str,
         return "unsupported", str(error) or "not implemented", ""
     except (Exception, SystemExit) as error:
         frames = traceback.format_exception(error)
-        return "error", f"{type(error).__name__}: {str(error)[:200]}", "".join(frames[-3:])
+        return "error", f"{type(error).__name__}: {_words_of(error)}", "".join(frames[-3:])
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return str(error)[:200]
+    except Exception:  # the target's exceptions are its own code too
+        return "its message cannot be read"
 
 
 class InProcess:
@@ -181,10 +188,12 @@ class ChildProcess:
 
 
 def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0) -> Executor:
-    """An executor for a target: a spec string (run in a child unless `in_process`), or an object (run here).
+    """An executor for a target: a spec string or a path (run in a child unless `in_process`), or an object (run here).
 
     Raises TargetError where it does not load.
     """
+    if isinstance(target, os.PathLike):
+        target = os.fspath(target)
     if isinstance(target, str):
         if in_process:
             return InProcess(load_target(target), target)

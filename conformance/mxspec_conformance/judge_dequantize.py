@@ -99,16 +99,18 @@ def judge_tables(
     codes, scales = full_table(fmt)
     special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
     for case, returned in results:
-        if isinstance(returned, Trouble):
-            ledger.trouble("code", case.id, returned)
-            continue
         expected = expected_table(fmt, profile, case.tensor)
         if expected is None:
+            continue
+        if isinstance(returned, Trouble):
+            ledger.trouble("code", case.id, returned)
             continue
         judged = np.ones(codes.shape, bool)
         if profile.kind is Kind.NORMATIVE:
             judged = ~np.isinf(expected) | np.isinf(decode_table(fmt.element)[codes])
-        equal = {p.id: t for p in others if (t := expected_table(fmt, p, case.tensor)) is not None}
+        equal: dict[str, Values] = {}
+        if not same_values(returned, expected)[judged].all():
+            equal = {p.id: t for p in others if (t := expected_table(fmt, p, case.tensor)) is not None}
         same, same_but_signs = same_values(returned, expected), same_values(returned, expected, signs=False)
         wrong_by_scale = ~same_but_signs & judged
         whole_scales = {int(s) for s in np.unique(scales) if wrong_by_scale[scales == s][judged[scales == s]].mean() > 0.5} if wrong_by_scale.any() else set()

@@ -41,7 +41,8 @@ _LANE_TOPICS = {
     LaneClass.EXACT: "exact",
 }
 
-_DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+#: What the names of input dtypes mean.
+DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,8 @@ def _family_name(profile: str, dtype: str) -> str:
     return profile.removesuffix(f"/{dtype}")
 
 
-def _tensor_argument(case: Case, kind: str) -> dict[str, Any]:
+def tensor_argument(case: Case, kind: str) -> dict[str, Any]:
+    """The keyword that hands a case's tensor scale over, in the kind that the target takes."""
     if case.tensor is None:
         return {}
     return {"tensor_scale": float(np.uint32(int(case.tensor[kind], 16)).view(np.float32))}
@@ -196,7 +198,7 @@ def representable(x: npt.NDArray[np.float32], dtype: str) -> bool:
     if dtype == "float32":
         return True
     with np.errstate(all="ignore"):
-        back = x.astype(_DTYPES[dtype]).astype(np.float32)
+        back = x.astype(DTYPES[dtype]).astype(np.float32)
     return bool((np.isnan(x) | (back.view(np.uint32) == x.view(np.uint32))).all())
 
 
@@ -244,17 +246,17 @@ def _refusal(case: Case, capabilities: Any) -> str | None:
 
 
 def _observe_batch(executor: Executor, fmt: str, batch: list[Case], dtype: str) -> list[Any]:
-    extra = _tensor_argument(batch[0], executor.capabilities.tensor_scale)
+    extra = tensor_argument(batch[0], executor.capabilities.tensor_scale)
     if not batch[0].is_row:
         case = batch[0]
         extra |= {k: v for k, v in (("axis", case.axis), ("block", case.block)) if v not in (-1, None)}
         if case.pad:
             extra["pad"] = True
-        return run_bisected(batch, lambda items: [_flip(executor.call("quantize", items[0].x.astype(_DTYPES[dtype]), fmt, **extra))])
+        return run_bisected(batch, lambda items: [_flip(executor.call("quantize", items[0].x.astype(DTYPES[dtype]), fmt, **extra))])
 
     def call(items: Sequence[Case]) -> list[tuple[Codes, Codes]]:
         with np.errstate(all="ignore"):
-            rows = np.concatenate([c.x for c in items]).astype(_DTYPES[dtype])
+            rows = np.concatenate([c.x for c in items]).astype(DTYPES[dtype])
         codes, scales = executor.call("quantize", rows, fmt, **extra)
         return [(scales[i : i + 1], codes[i : i + 1]) for i in range(len(items))]
 
@@ -299,12 +301,15 @@ def judge_observed(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: L
     legal = case.answers.get(profile.id)
     if legal is None:
         return
-    strict = case.topic == "zero-sign"
     special_tensor = case.tensor is not None and int(case.tensor["amax"], 16) >= 0x7F800000
-    matched = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=case.topic in ("zero-sign", "zero-block")) for a in legal)
+    strict = case.topic in ("zero-sign", "zero-block")
+    matched = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=strict) for a in legal)
     if case.topic in WHOLE_BLOCK or special_tensor:
         topic = "tensor-scale" if special_tensor and case.topic not in WHOLE_BLOCK else case.topic
-        ledger.count(topic, seen.label, ok=matched, equals=() if matched else equal_profiles(seen, fmt, signs=strict))
+        unsigned = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=False) for a in legal)
+        if unsigned and not matched:
+            ledger.count("zero-sign", seen.label, ok=False, equals=equal_profiles(seen, fmt, signs=True))
+        ledger.count(topic, seen.label, ok=unsigned, equals=() if unsigned else equal_profiles(seen, fmt, signs=False))
         return
     canonical = legal[0]
     scales = seen.scales.reshape(-1)
@@ -346,7 +351,7 @@ def _judge_lanes(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Led
             signs = (codes != expected) & ~wrong & members & finite[:, None]
             if element.sign_bit and not element.twos_complement:
                 ledger.count("zero-sign", seen.label, ok=not signs.any(), equals=_sign_equals(seen, fmt, bool(signs.any())))
-            enter("subnormal", members)
+            enter(own if case.topic in ("axis", "tail") else "subnormal", members)
         elif kind == LaneClass.SPECIAL:
             enter("overflow", members)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat, get_block
 from mxspec_conformance.executors import Executor
+from mxspec_conformance.judge_quantize import DTYPES
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.tally import Ledger
 from mxspec_vectors.files import read_document
@@ -58,9 +59,21 @@ def scale_blocks(case: ScaleCase, k: int) -> npt.NDArray[np.float32]:
     return blocks.view(np.float32)
 
 
+def keep_representable(case: ScaleCase, dtype: str) -> ScaleCase | None:
+    """The case with those of its maxima that a dtype holds; None if it holds none."""
+    with np.errstate(all="ignore"):
+        kept = case.amax.view(np.float32).astype(DTYPES[dtype]).astype(np.float32).view(np.uint32) == case.amax
+    if not kept.any():
+        return None
+    return replace(case, amax=case.amax[kept], answers={n: a[kept] for n, a in case.answers.items()})
+
+
 def observe_scales(executor: Executor, fmt: str, cases: Sequence[ScaleCase]) -> list[tuple[ScaleCase, Codes | Trouble]]:
-    """The scale bytes that the target returns for each case."""
+    """The scale bytes that the target returns for each case, in float32, or else in its first dtype."""
     block, capabilities = get_block(fmt), executor.capabilities
+    dtype = "float32" if "float32" in capabilities.dtypes else capabilities.dtypes[0]
+    if dtype != "float32":
+        cases = [c for c in (keep_representable(c, dtype) for c in cases) if c is not None]
     results: list[tuple[ScaleCase, Codes | Trouble]] = []
     groups: dict[str | None, list[ScaleCase]] = {}
     for case in cases:
@@ -79,7 +92,7 @@ def observe_scales(executor: Executor, fmt: str, cases: Sequence[ScaleCase]) -> 
             extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
 
         def call(items: Sequence[ScaleCase], extra: dict[str, Any] = extra) -> list[Codes]:
-            rows = np.concatenate([scale_blocks(c, block.k) for c in items])
+            rows = np.concatenate([scale_blocks(c, block.k) for c in items]).astype(DTYPES[dtype])
             _, scales = executor.call("quantize", rows, fmt, **extra)
             edges = np.cumsum([len(c.amax) for c in items])[:-1]
             return list(np.split(scales.reshape(-1), edges))
@@ -93,11 +106,11 @@ def judge_scales(
 ) -> None:
     """Enter every maximum into the ledger of a profile."""
     for case, returned in results:
-        if isinstance(returned, Trouble):
-            ledger.trouble(case.topic, case.id, returned)
-            continue
         expected = case.answers.get(profile)
         if expected is None:
+            continue
+        if isinstance(returned, Trouble):
+            ledger.trouble(case.topic, case.id, returned)
             continue
         for i, ok in enumerate(returned == expected):
             equals = () if ok else (n for n, a in case.answers.items() if a[i] == returned[i])
@@ -107,8 +120,8 @@ def judge_scales(
 def count_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], profile: str) -> int:
     """Maxima whose scale byte is not the profile's."""
     return sum(
-        len(case.amax) if isinstance(returned, Trouble) and returned.kind != "unsupported"
-        else 0 if isinstance(returned, Trouble) or profile not in case.answers
+        0 if profile not in case.answers
+        else (0 if returned.kind == "unsupported" else len(case.amax)) if isinstance(returned, Trouble)
         else int((returned != case.answers[profile]).sum())
         for case, returned in results
     )  # fmt: skip

@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mxspec.profiles import list_profiles
 from mxspec_conformance.results import FormatResult, Report, Requirement, Verdict
 
 _STYLES = {
@@ -30,6 +31,10 @@ def conclude(result: FormatResult, requirements: list[Requirement]) -> str:
     return f"nearest {result.judged_against}" + _only_decodes(result)
 
 
+def _is_provisional(profile: str) -> bool:
+    return any(p.id == profile and p.provisional for p in list_profiles())
+
+
 def _only_decodes(result: FormatResult) -> str:
     return " (dequantize alone)" if result.operations == ["dequantize"] else ""
 
@@ -48,9 +53,10 @@ def summary_table(reports: list[Report]) -> Table:
             table.add_row(name, "elements", Text(counts), "")
         for result in report.formats:
             lines = [Text(conclude(result, report.requirements), style="bold")]
-            others = [i for i in result.identical_to if i != result.judged_against]
+            others = sorted((i for i in result.identical_to if i != result.judged_against), key=_is_provisional)
             if others and "quantize" in result.operations:
-                lines.append(Text(f"bit-identical to {others[0]}" + (f" (+{len(others) - 1})" if len(others) > 1 else "")))
+                more = f" (+{len(others) - 1})" if len(others) > 1 else ""
+                lines.append(Text(f"bit-identical to {others[0]}{' (provisional)' if _is_provisional(others[0]) else ''}{more}"))
             lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
             table.add_row(name, result.format, Group(*lines), f"{result.distance}/{result.cases}")
             name = ""

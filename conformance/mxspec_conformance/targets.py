@@ -171,7 +171,7 @@ def _load_file(path: Path) -> Any:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         raise TargetError(f"{path}, line {error.lineno}: {error.msg}; the file is not valid Python") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TargetError(f"{path} does not import: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
@@ -187,16 +187,15 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     if not functions:
         raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one")
     name = str(getattr(module, "NAME", Path(spec).stem))
-    formats = tuple(getattr(module, "FORMATS", ()))
+    formats = _listed(module, spec, "FORMATS")
     if not formats and {"quantize", "dequantize"} & set(functions):
         raise TargetError(f"{spec} has no FORMATS; list the block formats it supports: {', '.join(BLOCKS)}")
     _check_names(spec, "FORMATS", formats, BLOCKS)
-    elements = tuple(getattr(module, "ELEMENTS", ())) or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
+    elements = _listed(module, spec, "ELEMENTS") or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
     _check_names(spec, "ELEMENTS", elements, {**ELEMENTS, **SCALES})
-    layouts = getattr(module, "LAYOUT", "unpacked")
-    layouts = (layouts,) if isinstance(layouts, str) else tuple(layouts)
+    layouts = _listed(module, spec, "LAYOUT") or ("unpacked",)
     _check_names(spec, "LAYOUT", layouts, dict.fromkeys((*CODE_LAYOUTS, *SCALE_LAYOUTS)))
-    dtypes = tuple(getattr(module, "DTYPES", ("float32",)))
+    dtypes = _listed(module, spec, "DTYPES") or ("float32",)
     _check_names(spec, "DTYPES", dtypes, _DTYPES)
     arrays = getattr(module, "ARRAYS", "numpy")
     _check_names(spec, "ARRAYS", (arrays,), dict.fromkeys(("numpy", "torch", "cupy")))
@@ -223,6 +222,16 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         claimed_profile=getattr(module, "PROFILE", None),
         one_level=tensor is None or tensor.default is not inspect.Parameter.empty,
     )
+
+
+def _listed(module: Any, spec: str, what: str) -> tuple[Any, ...]:
+    """A declaration that holds one name or several."""
+    given = getattr(module, what, ())
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise TargetError(f"{spec}: {what} is a {type(given).__name__}; write a name or a list of names")
+    return tuple(given)
 
 
 def _parameters(function: Any) -> dict[str, inspect.Parameter]:

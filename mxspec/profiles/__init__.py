@@ -77,6 +77,11 @@ def register_profile(profile: Profile) -> None:
 
     Raises ValueError when the id is taken by a different one.
     """
+    _load_stacks()
+    _add(profile)
+
+
+def _add(profile: Profile) -> None:
     existing = _profiles.get(profile.id)
     if existing is not None and existing != profile:
         raise ValueError(f"the profile id {profile.id!r} is taken; choose a new one")
@@ -87,7 +92,7 @@ def register_profile(profile: Profile) -> None:
 
 def _load(module: str) -> None:
     for profile in import_module(f"mxspec.profiles.{module}").PROFILES:
-        register_profile(profile)
+        _add(profile)
 
 
 @lru_cache(maxsize=1)

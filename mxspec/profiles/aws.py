@@ -10,8 +10,7 @@ PROFILES: tuple[Profile, ...] = (
         id="aws-neuron-2.32/mxfp8/documented",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3", "mxfp8_e5m2"),
-        summary="twice the scale of OCP's sample algorithm, so that rounding the largest value does not "
-        "saturate",
+        summary="twice the scale of OCP's sample algorithm, so that rounding the largest value does not saturate",
         source="awsdocs-neuron.readthedocs-hosted.com/en/v2.32.0/nki/api/generated/nki.isa.quantize_mx.html",
         evidence=Evidence.SECOND_HAND,
         one_level=Arithmetic(

@@ -29,9 +29,7 @@ def _documented(fmt_name: str, formats: tuple[str, ...], largest: int, summary: 
             dequantize=f32.mul(Q, SF),
             element=ElementRule(nan_own=NanPolicy.NAN_POSITIVE),
         ),
-        unspecified=(
-            "everything but the two roundings: the documentation gives the formula and no edge case",
-        ),
+        unspecified=("everything but the two roundings: the documentation gives the formula and no edge case",),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mxspec.expressions import ZERO, Domain, Expr, Leaf, leaves
-from mxspec.rounding import NanPolicy, Overflow, Rounding, ZeroPolicy
+from mxspec.rounding import Choice, NanPolicy, Overflow, Rounding, ZeroPolicy
 
 
 class Kind(StrEnum):
@@ -133,7 +133,7 @@ class AmaxNan(StrEnum):
     SKIP_UNLESS_ODD = "skip-unless-odd"
 
 
-class TensorScaleKind(StrEnum):
+class TensorScaleKind(Choice):
     """What the float32 tensor scale of NVFP4 means."""
 
     #: g: values are code * block scale * g.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -32,8 +33,8 @@ from mxspec_vectors.files import (
     VectorError,
     canonical_json,
     case_id,
+    check_replaceable,
     file_name,
-    read_index,
     render,
     total_digest,
     vectors_root,
@@ -58,6 +59,7 @@ from mxspec_vectors.inputs import (
 from mxspec_vectors.topics import FLAGS
 
 Progress = Callable[[str], None]
+T = TypeVar("T")
 
 
 def hex_words(values: Iterable[int], digits: int) -> str:
@@ -316,7 +318,7 @@ def _is_monotone(profile: Profile) -> bool:
     )
 
 
-def _chunks(values: Sequence[int], size: int) -> Iterable[Sequence[int]]:
+def _chunks(values: Sequence[T], size: int) -> Iterable[Sequence[T]]:
     for start in range(0, len(values), size):
         yield values[start : start + size]
 
@@ -594,8 +596,10 @@ def build_stochastic(name: str) -> Document:
     document = _header("stochastic", name, None, ("stochastic",))
     rows = []
     for rule, sr_bits in (("integer", 8), ("integer", 32), *((("te-software", 8),) if name == "e2m1" else ())):
-        pairs = list(_stochastic_points(fmt, sr_bits))
-        for number, chunk in enumerate(pairs[i : i + 96] for i in range(0, len(pairs), 96)):
+        chunks = list(_chunks(list(_stochastic_points(fmt, sr_bits)), 96))
+        if rule == "integer" and sr_bits == 32:
+            chunks.append(list(_low_bit_points(fmt, sr_bits)))
+        for number, chunk in enumerate(chunks):
             x = np.array([b for b, _ in chunk], np.uint32).view(np.float32)
             words = np.array([w for _, w in chunk], np.uint32)
             if rule == "integer":
@@ -646,6 +650,17 @@ def _stochastic_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, i
             yield bits, word
 
 
+def _low_bit_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, int]]:
+    """(float32 bits, random word): odd thresholds, where the lowest random bit decides."""
+    for share in (1, 3, 5, 0xFFFFFF):
+        bits = float_bits(fmt.min_subnormal * Fraction(share, 1 << sr_bits))
+        threshold = (1 << sr_bits) - share
+        for word in (threshold - 1, threshold, threshold ^ 1):
+            yield bits, word
+            if fmt.signed:
+                yield bits | SIGN, word
+
+
 _BUILDERS: dict[str, tuple[Callable[[str], Document], tuple[str, ...]]] = {
     "encode": (build_encode, (*ELEMENTS, *SCALES)),
     "decode": (build_decode, (*ELEMENTS, *SCALES)),
@@ -692,29 +707,26 @@ def build_all(progress: Progress = lambda _: None) -> dict[str, bytes]:
 
 
 def collect_ids(contents: dict[str, bytes]) -> set[str]:
-    """`file id` of every case."""
+    """`file id` of every case; of a damaged file, of those cases whose id can still be read."""
     return {
-        f"{name} {case['id']}"
+        f"{name} {found.decode('ascii')}"
         for name, data in contents.items()
         if "/" in name
-        for case in json.loads(data)["cases"]
+        for found in re.findall(rb'^\{"id":"([!#-~]+)"', data, re.MULTILINE)
     }
 
 
 def read_contents(root: Path) -> dict[str, bytes]:
-    """The bytes of every file that a built tree's index names; empty where there is no tree."""
-    if not (root / "index.json").exists():
-        return {}
-    names = read_index(root)["files"]
-    return {name: (root / name).read_bytes() for name in names if (root / name).exists()}
+    """The bytes of every vector file of a built tree, damaged or not; empty where there is no tree."""
+    found = (p for operation in OPERATIONS for p in sorted((root / operation).glob("*.json")))
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in found}
 
 
 def read_tombstones(root: Path) -> set[str]:
-    """Ids that were removed on purpose, as `file id`."""
-    path = root.parent / "tombstones.json"
-    if not path.exists():
-        return set()
-    return {f"{t['file']} {t['id']}" for t in json.loads(path.read_text("ascii"))["removed"]}
+    """Ids that were removed on purpose, as `file id`: by the list beside a tree and by this package's own."""
+    paths = {root.parent / "tombstones.json", vectors_root().parent / "tombstones.json"}
+    lists = [json.loads(p.read_text("ascii"))["removed"] for p in paths if p.exists()]
+    return {f"{t['file']} {t['id']}" for removed in lists for t in removed}
 
 
 def build(root: Path | None = None, progress: Progress = lambda _: None) -> Document:
@@ -723,6 +735,7 @@ def build(root: Path | None = None, progress: Progress = lambda _: None) -> Docu
     Raises VectorError when an id that exists would disappear without standing in tombstones.json: v1 only grows.
     """
     target = root or vectors_root()
+    check_replaceable(target)
     before = read_contents(target)
     contents = build_all(progress)
     lost = collect_ids(before) - collect_ids(contents) - read_tombstones(target)

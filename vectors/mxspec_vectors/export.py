@@ -10,7 +10,7 @@ import numpy as np
 
 from mxspec.formats import BLOCKS
 from mxspec_vectors.build import code_digits
-from mxspec_vectors.files import Document, read_document, vector_digest, write_file
+from mxspec_vectors.files import Document, read_document, vector_digest, write_files
 
 KINDS = ("npz", "c", "readmemh")
 
@@ -96,8 +96,7 @@ def export(out: Path, *, kind: str, fmt: str, profile: str) -> list[Path]:
             lines = [f"// {about}: {key}, lane 0 rightmost"]
             lines += ["".join(f"{int(v):0{digits}x}" for v in row[::-1]) for row in rows]
             files[f"{stem}-{key}.mem"] = ("\n".join(lines) + "\n").encode("ascii")
-    for name, data in files.items():
-        write_file(out / name, data)
+    write_files({out / name: data for name, data in files.items()})
     return [out / name for name in files]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -144,41 +146,73 @@ def total_digest(entries: Mapping[str, Mapping[str, Any]]) -> str:
     return hashlib.sha256(lines.encode("ascii")).hexdigest()
 
 
+def check_replaceable(root: Path) -> None:
+    """Raise VectorError where a folder holds anything but vectors: replacing it would destroy somebody's files."""
+    if root.exists() and not root.is_dir():
+        raise VectorError(f"{root} is a file; name a new folder, an empty one, or one that holds vectors")
+    if not root.exists() or not any(root.iterdir()):
+        return
+    strangers = sorted(
+        p.relative_to(root).as_posix()
+        for p in root.rglob("*")
+        if not p.is_dir() and not _is_vector_name(p.relative_to(root).as_posix())
+    )
+    if strangers or not (root / "index.json").exists():
+        what = f"files that are no vectors, {strangers[0]} among them" if strangers else "no index.json"
+        raise VectorError(f"{root} is not empty and holds {what}; name a new folder, an empty one, or one that holds vectors")
+
+
+def _is_vector_name(name: str) -> bool:
+    folder, _, file = name.rpartition("/")
+    return name == "index.json" or (folder in OPERATIONS and file.endswith(".json"))
+
+
 def write_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
     """Replace a folder of files as a whole: everything is written to a temporary folder beside it, then renamed.
 
     On any error (a full disk, Ctrl-C) the folder is as it was and the temporary one is gone.
+    Raises VectorError where the folder holds anything but vectors.
     """
+    check_replaceable(root)
     root.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{root.name}-", dir=root.parent))
+    old, new = staging / "old", staging / "new"
     try:
         for name, data in contents:
-            path = staging / "new" / name
+            path = new / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         if root.exists():
-            root.rename(staging / "old")
-        try:
-            (staging / "new").rename(root)
-        except OSError:
-            if (staging / "old").exists():
-                (staging / "old").rename(root)
-            raise
+            root.rename(old)
+        new.rename(root)
+    except BaseException:
+        if old.exists() and not root.exists():
+            old.rename(root)
+        raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file as a whole: to a temporary name beside it, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(data)
-            file.flush()
-        except BaseException:
-            file.close()
-            temporary.unlink(missing_ok=True)
-            raise
-    temporary.chmod(0o644)
-    temporary.replace(path)
+    write_files({path: data})
+
+
+def write_files(contents: Mapping[Path, bytes]) -> None:
+    """Write files as a whole: all to temporary names beside them, and only when all are written are they renamed."""
+    temporary: dict[Path, Path] = {}
+    try:
+        for path, data in contents.items():
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+            temporary[path] = Path(name)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+        for path, written in temporary.items():
+            written.chmod(0o644)
+            written.replace(path)
+    finally:
+        for written in temporary.values():
+            written.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import FLOAT32, BlockFormat, ElementFormat, get_block, power_of_two
+from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, BlockFormat, ElementFormat, FloatFormat, floor_log2, get_block, power_of_two
 from mxspec.scales import log2f_thresholds
 from mxspec.reals import decode_real, encode_real, make_real
 
@@ -99,6 +99,17 @@ def _block(lanes: list[int], largest: int, k: int, position: int) -> tuple[tuple
     return ((*rest[:position], largest, *rest[position:]),)
 
 
+def _full_block(points: list[int], largest: int, k: int, position: int, turn: int, sign: int) -> tuple[tuple[int, ...], ...]:
+    """One row of k lanes: `largest` at `position`, the points around it, repeated until no lane is left.
+
+    turn: the point at which the lanes begin, so that over several blocks each point comes to lie in each lane. Signs
+    alternate from `sign` on, the other way round in the next repetition.
+    """
+    n = len(points)
+    lanes = [points[(i + turn) % n] | (SIGN if (i + i // n) % 2 else 0) ^ sign for i in range(k - 1)]
+    return _block(lanes, largest, k, position)
+
+
 _TOPIC_FLAGS = {
     "tie-even": ("ties-away", "ties-to-zero", "carry"),
     "below-tie": ("double-rounding", "truncation"),
@@ -123,13 +134,13 @@ def _rounding_blocks(fmt: BlockFormat, exponents: list[int], *, thin: int = 1) -
             for start in range(0, len(lanes), k - 1):
                 part = lanes[start : start + k - 1]
                 for sign in (0, SIGN):
-                    signed = [b | (sign if (i + number) % 2 == 0 else sign ^ SIGN) for i, b in enumerate(part)]
                     position = (start + 7 * number + (sign != 0)) % k
+                    turn = 3 * number + (sign != 0)
                     yield Input(
                         slug=f"{topic}-e{exponent}-{start}-{'n' if sign else 'p'}",
                         topic=topic,
                         flags=_TOPIC_FLAGS[topic],
-                        bits=_block(signed, _scale_bits(top, exponent) | sign, k, position),
+                        bits=_full_block(part, _scale_bits(top, exponent) | sign, k, position, turn, sign),
                     )
 
 
@@ -168,6 +179,91 @@ def _scale_blocks(fmt: BlockFormat, exponents: list[int]) -> Iterator[Input]:
                     topic="scale-boundary",
                     flags=("scale-rule", "float-log2"),
                     bits=_block(_filler(bits, fmt.k, seed), bits | (SIGN if number % 2 else 0), fmt.k, seed % fmt.k),
+                )
+
+
+def _binade_blocks(fmt: BlockFormat) -> Iterator[Input]:
+    """One block for each exponent that a maximum can have: its lanes lie at, below and above the element's boundaries.
+
+    From block to block the boundaries move through the lanes, and the maximum changes its place, its significand (a power of
+    two, all ones, the element's largest, one with low bits), its sign and that of the others; every third block holds
+    the maximum twice, every third its half.
+    """
+    element, k = fmt.element, fmt.k
+    points = [b for _, b in element_points(element)]
+    top = float_bits(element.max_value) & 0x7FFFFF
+    for number, exponent in enumerate(range(-149, 128)):
+        significand = (top, 0, 0x7FFFFF, 0x2AAAAB, 0x600001)[number % 5] | 1 << 23
+        largest = (significand >> 23 - exponent - 149) if exponent < -126 else significand + (exponent + 126 << 23)
+        lanes = []
+        for i in range(k - 1):
+            bits = _scale_bits(points[(37 * number + i) % len(points)], exponent - element.emax)
+            lanes.append(bits if bits <= largest else _scale_bits(bits, -1))
+        if number % 3 < 2:
+            lanes[5 * number % (k - 1)] = largest if number % 3 else _scale_bits(largest, -1)
+        kind = (number + number // k) % 4
+        sign = SIGN if kind > 1 else 0
+        alternate = kind in (0, 3)
+        yield Input(
+            slug=f"binade-e{exponent}",
+            topic="mixture",
+            flags=("ties-away", "double-rounding", "scale-clamp", "position"),
+            bits=_block(
+                [b | (sign ^ SIGN if alternate and (i + number // 4) % 2 == 0 else sign) for i, b in enumerate(lanes)],
+                largest | sign, k, 11 * number % k,
+            ),
+        )  # fmt: skip
+
+
+def _ladder_blocks(fmt: BlockFormat) -> Iterator[Input]:
+    """Lanes at every exponent below the maximum, down to the smallest float32."""
+    k = fmt.k
+    for exponent, step in ((fmt.element.emax, 1), (127, 3)):
+        largest = float_bits(fmt.element.max_value * power_of_two(exponent - fmt.element.emax))
+        lanes = []
+        for number, e in enumerate(range(exponent - 1, -150, -step)):
+            significand = (1 << 23, (1 << 24) - 1, 0xC00001)[number % 3]
+            bits = (significand >> -126 - e) if e < -126 else significand + (e + 126 << 23)
+            lanes.append(bits | (SIGN if number // 2 % 2 else 0))
+        for start in range(0, len(lanes), k - 1):
+            yield Input(
+                slug=f"ladder-e{exponent}-{start}",
+                topic="subnormal",
+                flags=("element-subnormal", "float32-subnormal"),
+                bits=_block(lanes[start : start + k - 1], largest | (SIGN if start % 2 else 0), k, start % k),
+            )
+
+
+def _narrow(bits: int, dtype: FloatFormat, step: int) -> int | None:
+    """float32 bits of a 16-bit float's neighbour; None where bits are not those of such a float."""
+    code = encode_real(decode_real(bits, FLOAT32), dtype)
+    if float_bits(decode_real(code, dtype).value) != bits:
+        return None
+    return float_bits(decode_real(max(code + step, 0), dtype).value)
+
+
+def _narrow_blocks(fmt: BlockFormat) -> Iterator[Input]:
+    """Inputs that float16 or bfloat16 hold: ties, and their neighbours in that dtype, in its ordinary and its subnormal range."""
+    element, k = fmt.element, fmt.k
+    ties = [b for topic, b in element_points(element) if topic == "tie-even"]
+    emax = element.emax
+    for dtype, exponents in ((FLOAT16, (0, 14, -13, -14)), (BFLOAT16, (0, 100, -124, -126))):
+        for number, exponent in enumerate(exponents):
+            largest = float_bits(element.max_value * power_of_two(exponent - emax))
+            found: list[int] = []
+            for i, tie in enumerate(ties):
+                bits = _scale_bits(tie, exponent - emax)
+                for side in (0, -1, 1) if len(ties) < 32 else ((i + number) % 3 - 1,):
+                    lane = _narrow(bits, dtype, side)
+                    if lane is not None and lane <= largest:
+                        found.append(lane)
+            for start in range(0, len(found), k - 1):
+                sign = SIGN if (number + start) % 2 else 0
+                yield Input(
+                    slug=f"narrow-{dtype.name}-e{exponent}-{start}",
+                    topic="mixture",
+                    flags=("ties-away", "truncation", "float32-subnormal"),
+                    bits=_full_block(found[start : start + k - 1], largest | sign, k, (start + 5 * number) % k, number, sign),
                 )
 
 
@@ -249,9 +345,13 @@ def _special_blocks(fmt: BlockFormat) -> Iterator[Input]:
     yield special("zeros", "zero-block", "zero-block", [0] * k, 0)
     yield special("zeros-negative", "zero-block", "zero-block", [SIGN] * k, SIGN)
     yield special("zeros-mixed", "zero-block", "zero-block", [0, SIGN] * k, SIGN)
-    for name, bits in (("quiet", QUIET_NAN), ("negative", QUIET_NAN | SIGN), ("payload", 0x7F800001), ("full", 0x7FFFFFFF)):
-        for position in (0, k // 2, k - 1):
-            yield special(f"nan-{name}-{position}", "nan", "nan-lost", ordinary, bits, position)
+    nans = (("quiet", QUIET_NAN), ("negative", QUIET_NAN | SIGN), ("payload", 0x7F800001), ("full", 0x7FFFFFFF),
+            ("negative-payload", 0xFF800001), ("negative-full", 0xFFFFFFFF))  # fmt: skip
+    for number in range(16):  # all residues of 8, in each quarter of the block
+        position = number if k == 16 else 2 * number + number // 4 % 2
+        name, bits = nans[number % len(nans)]
+        yield special(f"nan-{name}-{position}", "nan", "nan-lost", ordinary, bits, position)
+    yield special("nan-two", "nan", "nan-lost", [QUIET_NAN, *ordinary], 0x7F800001, k - 3)
     yield special("nan-all", "nan", "nan-lost", [QUIET_NAN] * k, QUIET_NAN)
     yield special("nan-zeros", "nan", "nan-lost", [0, SIGN] * k, QUIET_NAN, 5)
     yield special("nan-tiny", "nan", "nan-lost", [1, MIN_NORMAL] * k, QUIET_NAN | SIGN, 9)
@@ -298,15 +398,28 @@ def _mixture_blocks(fmt: BlockFormat, count: int) -> Iterator[Input]:
 
 
 def _shape_cases(fmt: BlockFormat) -> Iterator[Input]:
-    """Axis and tail: small tensors whose lanes all differ."""
+    """Axis, tail and several blocks in a row: small tensors whose lanes differ, and whose rows and columns differ in size."""
     k = fmt.k
-    values = [float_bits(Fraction(2 * i + 1, 32)) | (SIGN if i % 3 == 1 else 0) for i in range(3 * k)]
-    columns = tuple(tuple(values[3 * r + c] for c in range(3)) for r in range(k))
-    yield Input(slug="axis-0", topic="axis", flags=("axis",), bits=columns, axis=0)
-    square = tuple(tuple(values[(5 * r + 3 * c) % (3 * k)] for c in range(k)) for r in range(k))
-    yield Input(slug="axis-0-square", topic="axis", flags=("axis",), bits=square, axis=0)
+
+    def tensor(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
+        values = [float_bits(Fraction(2 * i + 1, 32)) | (SIGN if i % 3 == 1 else 0) for i in range(3 * k)]
+        return tuple(
+            tuple(
+                _scale_bits(v & ~SIGN, 2 * (r % 3) - c % 3 + 2 * (c // k) - 3 * (r // k)) | v & SIGN
+                for c in range(columns)
+                for v in (values[(5 * r + 3 * c + c // k) % (3 * k)],)
+            )
+            for r in range(rows)
+        )
+
+    yield Input(slug="axis-0", topic="axis", flags=("axis",), bits=tensor(2 * k, 3), axis=0)
+    yield Input(slug="axis-0-square", topic="axis", flags=("axis",), bits=tensor(k, k), axis=0)
+    yield Input(slug="axis-1-wide", topic="axis", flags=("axis",), bits=tensor(2, 3 * k))
     for length in (1, k - 1, k + 1, 2 * k - 3):
-        yield Input(slug=f"tail-{length}", topic="tail", flags=("tail",), bits=(tuple(values[:length]),), pad=True)
+        yield Input(slug=f"tail-{length}", topic="tail", flags=("tail",), bits=tensor(1, length), pad=True)
+    yield Input(slug="tail-none", topic="tail", flags=("tail",), bits=tensor(2, k), pad=True)
+    yield Input(slug="tail-rows", topic="tail", flags=("tail",), bits=tensor(3, k - 4), pad=True)
+    yield Input(slug="tail-axis-0", topic="tail", flags=("tail",), bits=tensor(k + 5, 2), axis=0, pad=True)
 
 
 def _tensor_amaxes() -> list[tuple[str, int]]:
@@ -377,10 +490,10 @@ def _nvfp4_scale_blocks() -> Iterator[Input]:
     k = 16
     for name in ORDINARY_AMAXES:
         steps = nvfp4_scale_steps("nvfp4-te", TENSOR_AMAXES[name])
-        chosen = steps if name == "unit" else steps[(len(name) * 5) % 3 :: 3]
-        for number, step in enumerate(chosen):
+        first = 0 if name == "unit" else len(name) * 5 % 3
+        for number, step in enumerate(steps[first :: 1 if name == "unit" else 3]):
             for side, bits in zip("-0+", neighbours(step), strict=True):
-                if bits > TENSOR_AMAXES[name]:
+                if bits > TENSOR_AMAXES[name] or (side == "+" if name == "unit" else side != "-0+"[number % 3]):
                     continue
                 yield Input(
                     slug=f"scale-{name}-{number}{side}",
@@ -391,41 +504,75 @@ def _nvfp4_scale_blocks() -> Iterator[Input]:
                 )
 
 
-def _nvfp4_element_blocks() -> Iterator[Input]:
-    """For blocks with odd scales: each lane at the float where a profile's code changes, and its neighbours."""
+def _nvfp4_codes(profile: str, tensor: int | None, largest: int) -> Callable[[Bits], npt.NDArray[np.uint8]]:
+    """The code of a lane under a profile, as a function of its magnitude bits, in a block with this maximum."""
     from mxspec.blocks import quantize_rows
     from mxspec.exact import choose_level
     from mxspec.profiles import get_profile
     from mxspec.tensorscale import bind_arrays, derive_tensor_scale
 
-    fmt, k = get_block("nvfp4"), 16
-    for name in ORDINARY_AMAXES:
+    fmt = get_block("nvfp4")
+    rules = get_profile(profile, fmt)
+    level = choose_level(rules, with_tensor_scale=tensor is not None)
+    bindings = {} if tensor is None else bind_arrays(rules, derive_tensor_scale(tensor, rules))
+
+    def codes(bits: Bits) -> npt.NDArray[np.uint8]:
+        rows = np.zeros((len(bits), fmt.k), np.uint32)
+        rows[:, 0] = bits
+        rows[:, 1] = largest
+        return quantize_rows(rows.view(np.float32), fmt, rules, level, bindings)[1][:, 0]
+
+    return codes
+
+
+def _nvfp4_byte_blocks() -> Iterator[Input]:
+    """One block for each scale byte: the last lane before and the first after each boundary between codes.
+
+    Two of three blocks also hold the maximum twice, or its half.
+    """
+    k = 16
+    for name, profile in ((None, "nvfp4-te"), ("odd", "nvfp4-te"), ("third", "nvfp4-paper")):
+        tensor = None if name is None else TENSOR_AMAXES[name]
+        steps = (1, *nvfp4_scale_steps(profile, tensor), 2 * nvfp4_scale_steps(profile, tensor)[-1] if tensor is None else tensor)
+        for number, (low, high) in enumerate(zip(steps, steps[1:], strict=False)):
+            largest = (low + high) // 2 if high > low else low
+            boundaries = bisect_steps(_nvfp4_codes(profile, tensor, largest), largest)
+            lanes = [b for s in boundaries for b in (s - 1, s)]
+            if number % 3 < 2:
+                lanes = [*lanes[:13], largest if number % 3 else _scale_bits(largest, -1)]
+            sign = SIGN if number % 4 > 1 else 0
+            block = _full_block(lanes, largest | sign, k, 5 * number % k, 3 * number, sign)
+            if number % 4 in (1, 2):
+                block = (tuple(b & ~SIGN | sign for b in block[0]),)
+            yield Input(
+                slug=f"byte-{name or 'one-level'}-{number}",
+                topic="mixture",
+                flags=("order", "ties-away", "double-rounding"),
+                bits=block,
+                tensor_amax=tensor,
+            )
+
+
+def _nvfp4_element_blocks() -> Iterator[Input]:
+    """For blocks with odd scales: each lane at the float where a profile's code changes, and its neighbours."""
+    k = 16
+    for turn, name in enumerate(ORDINARY_AMAXES):
         tensor = TENSOR_AMAXES[name]
         for profile in ("nvfp4-te", "nvfp4-paper"):
-            rules = get_profile(profile, fmt)
-            level = choose_level(rules, with_tensor_scale=True)
-            bindings = bind_arrays(rules, derive_tensor_scale(tensor, rules))
-            for share in (Fraction(1), Fraction(5, 7), Fraction(1, 3), Fraction(11, 640), Fraction(1, 1500)):
+            for number, share in enumerate((Fraction(1), Fraction(5, 7), Fraction(1, 3), Fraction(11, 640), Fraction(1, 1500))):
                 largest = float_bits(bits_value(tensor) * share)
-
-                def codes(bits: npt.NDArray[np.uint32], largest: int = largest) -> npt.NDArray[np.uint8]:
-                    rows = np.zeros((len(bits), k), np.uint32)
-                    rows[:, 0] = bits
-                    rows[:, 1] = largest
-                    _, result = quantize_rows(rows.view(np.float32), fmt, rules, level, bindings)  # noqa: B023
-                    return result[:, 0]
-
-                steps = bisect_steps(codes, largest)
+                steps = bisect_steps(_nvfp4_codes(profile, tensor, largest), largest)
                 for side in range(3):
-                    lanes = [neighbours(s)[side] for s in steps]
-                    signed = [b | (SIGN if i % 2 else 0) for i, b in enumerate(lanes)]
                     yield Input(
                         slug=f"element-{profile[6:]}-{name}-{share.numerator}of{share.denominator}{'-0+'[side]}",
                         topic=("below-tie", "tie-even", "above-tie")[side],
                         flags=("order", *_TOPIC_FLAGS[("below-tie", "tie-even", "above-tie")[side]]),
-                        bits=_block([*signed, *(b ^ SIGN for b in signed)], largest, k, 4),
+                        bits=_full_block(
+                            [neighbours(s)[side] for s in steps], largest, k, (4 + 3 * number) % k, turn + number,
+                            SIGN if profile == "nvfp4-paper" else 0,
+                        ),
                         tensor_amax=tensor,
-                    )
+                    )  # fmt: skip
 
 
 def _nvfp4_tensor_blocks() -> Iterator[Input]:
@@ -464,17 +611,21 @@ def quantize_inputs(fmt_name: str) -> tuple[Input, ...]:
     cases: list[Input] = []
     if fmt.has_tensor_scale:
         cases += _nvfp4_scale_blocks()
+        cases += _nvfp4_byte_blocks()
         cases += _nvfp4_element_blocks()
         cases += _nvfp4_tensor_blocks()
         cases += _nvfp4_tile_cases()
         exponents = [0, -3, 5]
     cases += _rounding_blocks(fmt, exponents, thin=4 if wide else 1)
     if not fmt.has_tensor_scale:
-        cases += _scale_blocks(fmt, [-126, -125, -120, -60, -20, -6, -1, 0, 1, 3, 6, 10, 60, 119, 120, 126, 127])
+        cases += _scale_blocks(fmt, [-126, 0])
+        cases += _binade_blocks(fmt)
     cases += _overflow_blocks(fmt)
     cases += _subnormal_blocks(fmt)
     cases += _high_blocks(fmt)
     cases += _special_blocks(fmt)
+    cases += _ladder_blocks(fmt)
+    cases += _narrow_blocks(fmt)
     cases += _position_blocks(fmt)
     cases += _mixture_blocks(fmt, 24)
     cases += _shape_cases(fmt)

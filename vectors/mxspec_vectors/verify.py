@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ def verify(
     index = read_index(folder)
     problems: list[str] = []
     problems += [f"index.json: {e.message}" for e in _validator("index", jsonschema).iter_errors(index)]
+    if problems:
+        return problems
     expected = {file_name(operation, fmt): (operation, fmt) for operation, fmt in list_files()}
     for name in sorted(set(expected) ^ set(index["files"])):
         problems.append(f"{name}: {'missing from' if name in expected else 'unknown, but in'} the index")
@@ -53,10 +56,13 @@ def verify(
             problems.append(f"{name}: SHA-256 differs from the index; the file is truncated or edited")
             continue
         document = parse(data, name)
-        problems += [
+        errors = [
             f"{name}: {'/'.join(map(str, e.absolute_path))}: {e.message[:120]}"
-            for e in _validator(operation, jsonschema).iter_errors(document)
-        ][:5]
+            for e in islice(_validator(operation, jsonschema).iter_errors(document), 5)
+        ]
+        if errors:
+            problems += errors
+            continue
         unknown = {f for case in document["cases"] for f in case["flags"]} - set(document["flags"])
         if unknown:
             problems.append(f"{name}: flags without a note: {', '.join(sorted(unknown))}")

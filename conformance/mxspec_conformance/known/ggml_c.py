@@ -90,9 +90,7 @@ def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = N
     fill = -count % stored
     flat = np.concatenate([np.ravel(codes), np.zeros(fill, np.uint8)]).reshape(-1, 2, block // 2)
     packed = (flat[:, 0] | (flat[:, 1] << 4)).reshape(-1, stored // 2)
-    bytes_of_scales = np.concatenate([np.ravel(scales), np.zeros(fill // block, np.uint8)]).reshape(
-        -1, scale_bytes
-    )
+    bytes_of_scales = np.concatenate([np.ravel(scales), np.zeros(fill // block, np.uint8)]).reshape(-1, scale_bytes)
     data = np.ascontiguousarray(np.concatenate([bytes_of_scales, packed], axis=1))
     values = np.zeros(count + fill, np.float32)
     _DEQUANTIZE[fmt](data.ctypes.data, values.ctypes.data, len(values))

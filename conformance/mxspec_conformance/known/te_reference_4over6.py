@@ -19,9 +19,7 @@ PROFILES = {"nvfp4": "te-2.17/nvfp4/4over6-reference/mae"}
 tensor_scale = te_reference.tensor_scale
 
 
-def quantizer(
-    *, norm: str = "MAE", fp16_error: bool = False, largest: int = 448
-) -> Callable[..., tuple[Any, Any]]:
+def quantizer(*, norm: str = "MAE", fp16_error: bool = False, largest: int = 448) -> Callable[..., tuple[Any, Any]]:
     """`quantize` with an error norm (MAE or MSE), the error's domain, and the largest scale (448 or 256)."""
 
     def quantize(

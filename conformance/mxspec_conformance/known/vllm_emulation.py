@@ -117,9 +117,7 @@ def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, 
     """Codes [rows, k], one per byte, and scale bytes [rows, k/16]."""
     if tensor_scale is None:
         raise NotImplementedError("the emulation has no form without a tensor scale")
-    values, scales = _emulation.ref_nvfp4_quant(
-        to_torch(x), torch.tensor(tensor_scale, dtype=torch.float32), _BLOCK
-    )
+    values, scales = _emulation.ref_nvfp4_quant(to_torch(x), torch.tensor(tensor_scale, dtype=torch.float32), _BLOCK)
     return _codes(values.numpy()), scales.to(torch.float8_e4m3fn).view(torch.uint8).numpy()
 
 

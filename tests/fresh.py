@@ -1,0 +1,75 @@
+"""Vector files computed from the model once a run: the first test process that wants one builds it, the others wait."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mxspec_vectors.build import build_document
+from mxspec_vectors.files import file_name, render, total_digest
+
+#: Seconds to wait for another process that builds a file.
+PATIENCE = 180
+
+
+class Fresh:
+    """Vector files by operation and format."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.data = lru_cache(maxsize=None)(self._data)
+        self.document = lru_cache(maxsize=8)(self._document)
+
+    def _data(self, operation: str, fmt: str) -> bytes:
+        path = self._folder / f"{operation}-{fmt}.json"
+        try:
+            os.close(os.open(path.with_suffix(".taken"), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            deadline = time.monotonic() + PATIENCE
+            while not path.exists():
+                assert time.monotonic() < deadline, f"{path.name} was not built within {PATIENCE} s"
+                time.sleep(0.05)
+            return path.read_bytes()
+        data = render(build_document(operation, fmt))
+        written = path.with_suffix(".new")
+        written.write_bytes(data)
+        written.replace(path)
+        return data
+
+    def _document(self, operation: str, fmt: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.data(operation, fmt))
+        return document
+
+
+def open_fresh(factory: pytest.TempPathFactory) -> Fresh:
+    """The folder that all processes of this run share."""
+    base = factory.getbasetemp()
+    return Fresh((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fresh-vectors")
+
+
+def write_index(root: Path, names: Iterable[str]) -> None:
+    """An index over vector files below a root."""
+    entries = {}
+    for name in names:
+        data = (root / name).read_bytes()
+        cases = len(json.loads(data)["cases"])
+        entries[name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "cases": cases}
+    index = {
+        "schema": "mxspec-vectors/v1/index",
+        "licence": "CC0-1.0",
+        "digest": total_digest(entries),
+        "cases": sum(e["cases"] for e in entries.values()),
+        "files": entries,
+    }
+    (root / "index.json").write_text(json.dumps(index, indent=1) + "\n", encoding="ascii")
+
+
+__all__ = ["Fresh", "file_name", "open_fresh", "write_index"]
