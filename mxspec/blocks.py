@@ -18,7 +18,8 @@ from mxspec.profiles import get_profile
 from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, ErrorNorm, ErrorOrder, Profile, ScaleRule
 from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.scales import encode_scale, log2f_floor
-from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale, tensor_scale as derive_for
+from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale
+from mxspec.tensorscale import tensor_scale as derive_for
 
 _CHUNK_BLOCKS = 1 << 13
 
@@ -77,7 +78,11 @@ def element_table(element: ElementFormat, rule: ElementRule) -> npt.NDArray[np.u
 
 
 def encode_elements(
-    scaled: npt.NDArray[Any], x: Float32s, scale_is_nan: npt.NDArray[np.bool_], rule: ElementRule, element: ElementFormat
+    scaled: npt.NDArray[Any],
+    x: Float32s,
+    scale_is_nan: npt.NDArray[np.bool_],
+    rule: ElementRule,
+    element: ElementFormat,
 ) -> Codes:
     """Codes of scaled elements (float32, or float64 that is exact); x: the elements before scaling."""
     if rule.unbounded_fields:
@@ -177,18 +182,14 @@ def _apply_rule(
     value = np.broadcast_to(evaluate(rule.value, {**bindings, "amax": amax}, ARRAYS), amax.shape)
     scales = encode_scale(value, rule, fmt.scale, fmt.element)
     sf = elements.decode_table(fmt.scale)[scales]
-    scaled = np.broadcast_to(
-        evaluate(level.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, ARRAYS), x.shape
-    )
+    scaled = np.broadcast_to(evaluate(level.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, ARRAYS), x.shape)
     if level.element.error is not None:
         known = {**bindings, "amax": amax, "sf": sf, "x": x, "scaled": scaled}
         return scales, _search_codes(known, level.element, fmt.element, x.shape)
     return scales, encode_elements(np.ascontiguousarray(scaled), x, np.isnan(sf), level.element, fmt.element)
 
 
-def _search_codes(
-    bindings: dict[str, Any], rule: ElementRule, element: ElementFormat, shape: tuple[int, ...]
-) -> Codes:
+def _search_codes(bindings: dict[str, Any], rule: ElementRule, element: ElementFormat, shape: tuple[int, ...]) -> Codes:
     """The first code of the least error; NaN errors never replace an earlier code."""
     assert rule.error is not None
     values = elements.decode_table(element)
@@ -342,7 +343,9 @@ def quantize(
     axis = _check_axis(axis, values.ndim, "x")
     rows, k = _check_block(block, shape, values.ndim)
     logical = values.shape
-    scale = derive_for(values, shape, rules) if isinstance(tensor_scale, str) and tensor_scale == "auto" else tensor_scale
+    scale = (
+        derive_for(values, shape, rules) if isinstance(tensor_scale, str) and tensor_scale == "auto" else tensor_scale
+    )
     if scale is not None:
         scale = check_tensor_scale(scale, rules, convert=convert)  # type: ignore[arg-type]  # its check is at run time
     level = exact.choose_level(rules, with_tensor_scale=scale is not None)

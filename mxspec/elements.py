@@ -7,7 +7,7 @@ decide the code: 2**17 cases, one table per encoder.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -78,7 +78,7 @@ def check_codes(codes: npt.ArrayLike, fmt: ScalarFormat, *, name: str = "codes")
     return array
 
 
-@lru_cache(maxsize=None)
+@cache
 def decode_table(fmt: ScalarFormat) -> npt.NDArray[np.float32]:
     """The float32 value of every code, in code order; exact for all registered scalar formats."""
     values = np.empty(fmt.code_count, np.float32)
@@ -137,9 +137,7 @@ def _step_indices(fmt: ScalarFormat, rule: MagnitudeRule) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def encode_table(
-    fmt: ScalarFormat, rounding: Rounding, overflow: Overflow, nan: NanPolicy
-) -> npt.NDArray[np.uint8]:
+def encode_table(fmt: ScalarFormat, rounding: Rounding, overflow: Overflow, nan: NanPolicy) -> npt.NDArray[np.uint8]:
     """The code of every table index; see the module's first lines.
 
     Raises ValueError where a policy needs an Inf or NaN that the format does not have (a NaN code is looked up only if
@@ -170,7 +168,9 @@ def encode_table(
 def table_index(x: Float32s) -> npt.NDArray[np.intp]:
     """The table index of each float32."""
     bits = x.view(np.uint32)
-    index: npt.NDArray[np.intp] = ((bits >> np.uint32(15)) & np.uint32(0x1FFFE) | ((bits & np.uint32(0xFFFF)) != 0)).astype(np.intp)
+    index: npt.NDArray[np.intp] = (
+        (bits >> np.uint32(15)) & np.uint32(0x1FFFE) | ((bits & np.uint32(0xFFFF)) != 0)
+    ).astype(np.intp)
     return index
 
 
@@ -237,8 +237,7 @@ def _magnitudes(values: Float32s, fmt: ScalarFormat, sign: str) -> Float32s:
     if sign == "raise" and negative.any():
         place, value = name_first("x", values, negative)
         raise ValueError(
-            f"{place} = {value!r} is negative and {fmt.name} is unsigned; "
-            "pass sign='ignore' to encode the magnitude"
+            f"{place} = {value!r} is negative and {fmt.name} is unsigned; pass sign='ignore' to encode the magnitude"
         )
     return np.abs(values)
 
@@ -296,17 +295,17 @@ def check_random_bits(
     return (words.astype(np.uint64) & np.uint64((1 << sr_bits) - 1)).astype(np.float64)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _magnitude_codes(fmt: ScalarFormat) -> npt.NDArray[np.uint8]:
     return np.array([fmt.split(code)[1] for code in range(fmt.code_count)], np.uint8)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _joined_codes(fmt: ScalarFormat) -> npt.NDArray[np.uint8]:
     return np.array([[fmt.join(s, m) for m in range(fmt.max_code + 1)] for s in (0, 1)], np.uint8)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _gap_above(fmt: ScalarFormat) -> npt.NDArray[np.float64]:
     """For each code, the distance from its magnitude to the next one up (1 for codes that are not finite)."""
     gaps = np.ones(fmt.code_count)

@@ -53,12 +53,17 @@ _ROUNDED: dict[Domain, tuple[FloatFormat, ...]] = {
 _FLUSHED_BELOW = Fraction(1, 1 << 126) * (1 - Fraction(1, 1 << 25))
 
 
+@lru_cache(maxsize=1024)
+def _decode_constant(bits: int) -> Real:
+    return decode_real(bits, FLOAT32)
+
+
 class ExactArithmetic:
     """`expressions.Arithmetic` over exact numbers."""
 
     def constant(self, bits: int) -> Real:
         """The float32 with these bits."""
-        return decode_real(bits, FLOAT32)
+        return _decode_constant(bits)
 
     def apply(self, op: Op, domain: Domain, args: tuple[Real, ...]) -> Real:
         """One operation, rounded in its domain. NaN operands pass their sign on."""
@@ -344,22 +349,21 @@ def _quantize_with_rule(
     value = evaluate(scale_rule.value, {**bindings, "amax": amax}, EXACT)
     scale_code = encode_scale(value, scale_rule, fmt.scale, fmt.element)
     sf = decode_real(scale_code, fmt.scale)
-    scaled = tuple(evaluate(level.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, EXACT) for x in block)
-    if sf.nan and level.element.under_nan_scale is not None:
-        codes = (level.element.under_nan_scale,) * len(block)
-    elif level.element.error is not None:
-        known = {**bindings, "amax": amax, "sf": sf}
-        codes = tuple(
-            _search_code({**known, "x": x, "scaled": s}, level.element.error, fmt.element)
-            for s, x in zip(scaled, block, strict=True)
-        )
-    else:
-        codes = tuple(
-            encode_element(s, x, sf.nan, level.element, fmt.element) for s, x in zip(scaled, block, strict=True)
-        )
-        if level.element.unbounded_fields:
-            codes = share_bytes(codes)
-    return ExactBlock(amax, value, scale_code, sf, scaled, codes)
+    rule, known = level.element, {**bindings, "amax": amax, "sf": sf}
+
+    def encode_lane(x: Real) -> tuple[Real, int]:
+        scaled = evaluate(level.scaled, {**known, "x": x}, EXACT)
+        if sf.nan and rule.under_nan_scale is not None:
+            return scaled, rule.under_nan_scale
+        if rule.error is not None:
+            return scaled, _search_code({**known, "x": x, "scaled": scaled}, rule.error, fmt.element)
+        return scaled, encode_element(scaled, x, sf.nan, rule, fmt.element)
+
+    lanes = {x: encode_lane(x) for x in dict.fromkeys(block)}
+    codes = tuple(lanes[x][1] for x in block)
+    if rule.unbounded_fields and not (sf.nan and rule.under_nan_scale is not None):
+        codes = share_bytes(codes)
+    return ExactBlock(amax, value, scale_code, sf, tuple(lanes[x][0] for x in block), codes)
 
 
 def _search_code(bindings: dict[str, Real], error: Expr, element: ElementFormat) -> int:
@@ -380,15 +384,19 @@ _COMBINE = {ErrorNorm.SQUARED: Op.ADD, ErrorNorm.ABSOLUTE: Op.ADD, ErrorNorm.MAX
 def _error(block: Sequence[Real], result: ExactBlock, level: Arithmetic, fmt: BlockFormat, b: dict[str, Real]) -> Real:
     assert level.alternative is not None
     rule = level.alternative
-    lanes = []
-    for x, code in zip(block, result.codes, strict=True):
+
+    def find_error(x: Real, code: int) -> Real:
         known = {**b, "x": x, "sf": result.scale, "q": decode_real(code, fmt.element)}
         y = _dequantize_code(code, result.scale, level, fmt, b)
-        lanes.append(evaluate(rule.error, {**known, "y": y}, EXACT))
+        return evaluate(rule.error, {**known, "y": y}, EXACT)
+
+    pairs = list(zip(block, result.codes, strict=True))
+    errors = {pair: find_error(*pair) for pair in dict.fromkeys(pairs)}
+    lanes = [errors[pair] for pair in pairs]
     if rule.order is ErrorOrder.HALVES:
         half = len(lanes) // 2
-        pairs = zip(lanes[:half], lanes[half:], strict=True)
-        lanes = [EXACT.apply(_COMBINE[rule.norm], Domain.F32, pair) for pair in pairs]
+        halves = zip(lanes[:half], lanes[half:], strict=True)
+        lanes = [EXACT.apply(_COMBINE[rule.norm], Domain.F32, both) for both in halves]
     total = reals.ZERO
     for lane in lanes:
         total = EXACT.apply(_COMBINE[rule.norm], Domain.F32, (total, lane))

@@ -189,9 +189,7 @@ class Domained:
         return Apply(Op.ROUND, self.domain, (a,))
 
 
-exact, f32, ftz, bf16, f16 = (
-    Domained(d) for d in (Domain.EXACT, Domain.F32, Domain.F32_FTZ, Domain.BF16, Domain.F16)
-)
+exact, f32, ftz, bf16, f16 = (Domained(d) for d in (Domain.EXACT, Domain.F32, Domain.F32_FTZ, Domain.BF16, Domain.F16))
 
 
 def rcp_approx(a: Expr) -> Apply:

@@ -13,6 +13,7 @@ Both go through cache-sized chunks, on threads when there are many; no result de
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ _INFINITY = np.uint32(0x7F800000)
 _SMALLEST_NORMAL = np.uint32(0x00800000)
 _LOW_HALF = np.uint32(0x7FFF)
 
+Flags = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
 
@@ -94,12 +96,12 @@ class _Plan:
     #: np.multiply or np.divide of an element and its block's factor.
     combine: np.ufunc
     factor: Expr
-    #: The factor of every scale code; None: it depends on the block's maximum too.
-    factors: Float32s | None
+    #: The factor of every scale code, and whether it is unusual; None: it depends on the block's maximum too.
+    factors: tuple[Float32s, Flags] | None
     #: Element code of every table index of a scaled element.
     element_table: Codes
 
-    def find_scales(self, amax: Float32s) -> tuple[Codes, npt.NDArray[np.bool_]]:
+    def find_scales(self, amax: Float32s) -> tuple[Codes, Flags]:
         """Scale codes of blocks, and the blocks whose codes the table does not tell apart."""
         argument = evaluate(self.scale_argument, {**self.bindings, "amax": amax}, ARRAYS)
         argument = np.ascontiguousarray(np.broadcast_to(argument, amax.shape))
@@ -107,20 +109,22 @@ class _Plan:
             return encode_scale(argument, self.rule, self.fmt.scale, self.fmt.element), np.zeros(amax.shape, np.bool_)
         magnitude = argument.view(np.uint32) & _MAGNITUDE
         subnormal = (magnitude != 0) & (magnitude < _SMALLEST_NORMAL)
-        return self.scale_table[elements.table_index(argument)], subnormal
+        return self.scale_table.take(elements.table_index(argument)), subnormal
 
-    def find_factors(self, amax: Float32s, scales: Codes) -> tuple[Float32s, npt.NDArray[np.bool_]]:
-        """Factors of blocks, and the blocks where a factor could make NaN of a number."""
-        sf = elements.decode_table(self.fmt.scale)[scales]
-        if self.factors is None:
-            factor = evaluate(self.factor, {**self.bindings, "amax": amax, "sf": sf}, ARRAYS)
-            factor = np.broadcast_to(factor, amax.shape)
-        else:
-            factor = self.factors[scales]
-        unusual = ~np.isfinite(factor) | np.isnan(sf)
-        if self.combine is np.divide:
-            unusual |= factor == 0
-        return factor, unusual
+    def find_factors(self, amax: Float32s, scales: Codes) -> tuple[Float32s, Flags]:
+        """Factors of blocks, and the blocks where one is unusual."""
+        if self.factors is not None:
+            factor, unusual = self.factors
+            return factor.take(scales), unusual.take(scales)
+        sf = elements.decode_table(self.fmt.scale).take(scales)
+        factor = evaluate(self.factor, {**self.bindings, "amax": amax, "sf": sf}, ARRAYS)
+        return np.broadcast_to(factor, amax.shape), _is_unusual(self.combine, factor, sf)
+
+
+def _is_unusual(combine: np.ufunc, factor: npt.NDArray[Any], sf: Float32s) -> Flags:
+    """Whether a factor could make NaN of a number, or the scale is NaN."""
+    unusual: Flags = ~np.isfinite(factor) | np.isnan(sf)
+    return unusual | (factor == 0) if combine is np.divide else unusual
 
 
 def quantize(
@@ -156,7 +160,6 @@ def _quantize_chunks(
     k = x.shape[1]
     size = _chunk_blocks(len(x), k) * k
     numbers, sticky, index = np.empty(size, np.uint32), np.empty(size, np.uint32), np.empty(size, np.intp)
-    starts = np.arange(0, size, k)
     left = []
     with np.errstate(all="ignore"):
         for chunk in chunks:
@@ -164,7 +167,7 @@ def _quantize_chunks(
             n = block.size
             scaled = numbers[:n]
             np.bitwise_and(block.reshape(-1).view(np.uint32), _MAGNITUDE, out=scaled)
-            amax = np.maximum.reduceat(scaled, starts[: len(block)])
+            amax = _find_maxima(scaled, k)
             found, unresolved = plan.find_scales(amax.view(np.float32))
             factor, unusual = plan.find_factors(amax.view(np.float32), found)
             scales[chunk, 0] = found
@@ -175,6 +178,14 @@ def _quantize_chunks(
             if rows.size:
                 left.append(rows + chunk.start)
     return left
+
+
+def _find_maxima(magnitudes: npt.NDArray[np.uint32], k: int) -> npt.NDArray[np.uint32]:
+    """The largest of every k numbers. Neighbours are compared first: to start a reduction of a few costs more."""
+    while k % 2 == 0:
+        magnitudes, k = np.maximum(magnitudes[::2], magnitudes[1::2]), k // 2
+    largest: npt.NDArray[np.uint32] = magnitudes if k == 1 else magnitudes.reshape(-1, k).max(axis=1)
+    return largest
 
 
 def _fill_table_index(
@@ -199,8 +210,9 @@ def _make_plan(fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], el
     sf = elements.decode_table(fmt.scale)
     factors = None
     if "amax" not in leaves(factor):
-        factors = np.broadcast_to(evaluate(factor, {**known, "sf": sf}, ARRAYS), sf.shape)
-        kind = factors.dtype
+        values = np.ascontiguousarray(np.broadcast_to(evaluate(factor, {**known, "sf": sf}, ARRAYS), sf.shape))
+        factors = values, _is_unusual(combine, values, sf)
+        kind = values.dtype
     else:
         one = np.ones(1, np.float32)
         kind = evaluate(factor, {**known, "sf": one, "amax": one}, ARRAYS).dtype
@@ -290,7 +302,7 @@ def dequantize(
 
     Codes have no bits beyond their formats' widths.
     """
-    paired = fmt.element.bits <= 4 and fmt.k % 2 == 0
+    paired = fmt.element.bits == 4 and fmt.k % 2 == 0 and 4 <= fmt.scale.bits <= 8
     entries = fmt.scale.code_count << (fmt.element.bits * (2 if paired else 1))
     if codes.size < CODES_PER_ENTRY * entries:
         return False
@@ -325,13 +337,14 @@ def _tabulate_pairs(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDA
 
     A pair of codes, read as one 16-bit integer, leaves eight bits free; the scale code fills them.
     """
-    scale = np.arange(values.shape[0], dtype=np.uint16)
+    scale = np.arange(len(values), dtype=np.uint16)
     positions = (scale & np.uint16(0xF)) << np.uint16(4) | scale >> np.uint16(4) << np.uint16(12)
-    codes = np.indices((16, 16), np.uint8).transpose(1, 2, 0)
-    pair = np.ascontiguousarray(codes).view(np.uint16)[..., 0]
-    table = np.zeros((1 << 16, 2), values.dtype)
-    table[positions[:, np.newaxis, np.newaxis] | pair] = values[:, codes]
-    return table.view(f"u{2 * values.dtype.itemsize}")[:, 0], positions
+    rows = values.reshape(-1, 16, 16)  # by upper and lower half of the scale code, and code
+    table = np.empty((len(rows), 16, 16, 16, 2), values.dtype)  # by upper half, high byte, lower half, low byte
+    low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
+    table[..., low] = rows[:, np.newaxis]
+    table[..., high] = rows.transpose(0, 2, 1)[..., np.newaxis]
+    return table.reshape(-1, 2).view(f"u{2 * values.dtype.itemsize}")[:, 0], positions
 
 
 def _dequantize_pairs(
@@ -346,7 +359,7 @@ def _dequantize_pairs(
     index = np.empty(_chunk_blocks(len(codes), k) * k // 2, np.intp)
     for chunk in chunks:
         pairs = codes[chunk].reshape(-1).view(np.uint16)
-        place = np.repeat(positions[scales[chunk, 0]], k // 2)
+        place = np.repeat(positions.take(scales[chunk, 0]), k // 2)
         np.bitwise_or(place, pairs, out=place)
         np.copyto(index[: pairs.size], place)
         np.take(table, index[: pairs.size], out=out[chunk].reshape(-1).view(table.dtype), mode="wrap")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +151,7 @@ class BlockFormat:
         return Fraction(self.element.bits * self.k + 8, self.k)
 
 
+@lru_cache(maxsize=4096)
 def _power_of_two(exponent: int) -> Fraction:
     return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
@@ -221,9 +223,7 @@ BLOCKS: dict[str, BlockFormat] = {
         BlockFormat(name="mxfp8_e4m3", element=E4M3, scale=E8M0, k=32, shapes=_ROWS_OF_32),
         BlockFormat(name="mxfp8_e5m2", element=E5M2, scale=E8M0, k=32, shapes=_ROWS_OF_32),
         BlockFormat(name="mxint8", element=INT8, scale=E8M0, k=32, shapes=_ROWS_OF_32),
-        BlockFormat(
-            name="nvfp4", element=E2M1, scale=UE4M3, k=16, has_tensor_scale=True, shapes=((1, 16), (16, 16))
-        ),
+        BlockFormat(name="nvfp4", element=E2M1, scale=UE4M3, k=16, has_tensor_scale=True, shapes=((1, 16), (16, 16))),
     )
 }
 

@@ -127,15 +127,11 @@ def _infinity_rows(x: npt.NDArray[np.float32], fmt: BlockFormat, canonical: Lega
     return rows
 
 
-def _int8_lowest_row(
-    x: npt.NDArray[np.float32], fmt: BlockFormat, scale: int, canonical: LegalRow
-) -> LegalRow | None:
+def _int8_lowest_row(x: npt.NDArray[np.float32], fmt: BlockFormat, scale: int, canonical: LegalRow) -> LegalRow | None:
     if not fmt.element.twos_complement or scale == 0xFF:
         return None
     scaled = x.astype(np.float64) / float(decode_table(fmt.scale)[scale])
     below = scaled <= -127.5 / 64
     if not below.any():
         return None
-    return replace(
-        canonical, codes=tuple(0x80 if low else c for c, low in zip(canonical.codes, below, strict=True))
-    )
+    return replace(canonical, codes=tuple(0x80 if low else c for c, low in zip(canonical.codes, below, strict=True)))

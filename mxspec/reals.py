@@ -153,9 +153,7 @@ def neighbours(magnitude: Fraction, fmt: ScalarFormat) -> tuple[int, int]:
         step = 1 - fmt.bias - fmt.mantissa_bits
     steps = magnitude / power_of_two(step)
     floor, rest = divmod(steps.numerator, steps.denominator)
-    if fmt.exponent_bits == 0:
-        code = floor
-    elif fmt.has_zero and floor < (1 << fmt.mantissa_bits):
+    if fmt.exponent_bits == 0 or (fmt.has_zero and floor < (1 << fmt.mantissa_bits)):
         code = floor
     else:
         code = ((exponent + fmt.bias) << fmt.mantissa_bits) + floor - (1 << fmt.mantissa_bits)
@@ -264,7 +262,7 @@ def encode_real(
         rule = MAGNITUDE_RULES[rounding][sign]
         code = round_magnitude(x.magnitude, fmt, rule)
         toward_zero = rule is MagnitudeRule.DOWN
-    if x.magnitude > fmt.max_value and toward_zero:
+    if toward_zero and x.magnitude > fmt.max_value:
         return overflow_code(fmt, sign, overflow, infinite=False, toward_zero=True)
     if code > fmt.max_code:
         return overflow_code(fmt, sign, overflow, infinite=False, toward_zero=False)

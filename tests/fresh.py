@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mxspec_vectors.build import build_document
+from mxspec_vectors.build import build_document, list_files
 from mxspec_vectors.files import file_name, render, total_digest
 
 #: Seconds to wait for another process that builds a file.
@@ -28,21 +28,37 @@ class Fresh:
         self.data = lru_cache(maxsize=None)(self._data)
         self.document = lru_cache(maxsize=8)(self._document)
 
-    def _data(self, operation: str, fmt: str) -> bytes:
-        path = self._folder / f"{operation}-{fmt}.json"
+    def _path(self, operation: str, fmt: str) -> Path:
+        return self._folder / f"{operation}-{fmt}.json"
+
+    def _build(self, operation: str, fmt: str) -> bool:
+        """Build a file that nobody has built or is building."""
+        path = self._path(operation, fmt)
+        taken = path.with_suffix(".taken")
         try:
-            os.close(os.open(path.with_suffix(".taken"), os.O_CREAT | os.O_EXCL))
+            os.close(os.open(taken, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
-            deadline = time.monotonic() + PATIENCE
-            while not path.exists():
-                assert time.monotonic() < deadline, f"{path.name} was not built within {PATIENCE} s"
-                time.sleep(0.05)
-            return path.read_bytes()
-        data = render(build_document(operation, fmt))
-        written = path.with_suffix(".new")
-        written.write_bytes(data)
-        written.replace(path)
-        return data
+            return False
+        try:
+            if path.exists():
+                return False
+            path.with_suffix(".new").write_bytes(render(build_document(operation, fmt)))
+            path.with_suffix(".new").replace(path)
+        finally:
+            taken.unlink()
+        return True
+
+    def _data(self, operation: str, fmt: str) -> bytes:
+        deadline = time.monotonic() + PATIENCE
+        path = self._path(operation, fmt)
+        # While another process builds this one, build one that will be asked for later.
+        while not path.exists():
+            assert time.monotonic() < deadline, f"{path.name} was not built within {PATIENCE} s"
+            if not self._build(operation, fmt) and not any(
+                self._build(*other) for other in list_files() if not self._path(*other).exists()
+            ):
+                time.sleep(0.02)
+        return path.read_bytes()
 
     def _document(self, operation: str, fmt: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.data(operation, fmt))

@@ -23,7 +23,7 @@ import mxspec
 from mxspec import blocks, fast
 from mxspec.elements import round_to
 from mxspec.expressions import AMAX, ONE, SF, M, X, const, exact, f32, if_less, if_nan
-from mxspec.formats import FLOAT32, INT8, UE4M3, BlockFormat, get_block
+from mxspec.formats import E2M1, E8M0, FLOAT32, INT8, UE4M3, BlockFormat, get_block
 from mxspec.profiles.schema import AmaxNan, Arithmetic, Profile, ScaleStep
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import NanPolicy, Overflow, Rounding
@@ -53,7 +53,7 @@ def draw_bits(rows: int, k: int, seed: int) -> Floats:
     near = (rng.integers(0, 250, (rows, 1), dtype=np.uint32) << np.uint32(23)) + (bits & np.uint32(0x81FFFFFF))
     bits[1::2] = near[1::2]
     special = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001, 0, 0x80000000, 1], np.uint32)
-    bits[::5, 3] = rng.choice(special, len(bits[::5]))
+    bits[::5, k // 2] = rng.choice(special, len(bits[::5]))
     return bits.view(np.float32)
 
 
@@ -180,6 +180,12 @@ MADE_UP: dict[str, tuple[str, Arithmetic, bool]] = {
     "factor-not-rounded": ("mxfp4", vary(MX_LEVEL, scaled=f32.mul(X, exact.div(ONE, SF))), False),
     "no-single-operation": ("mxfp4", vary(MX_LEVEL, scaled=f32.mul(f32.mul(X, X), SF)), False),
 }
+
+
+@pytest.mark.parametrize("k", [1, 2, 6, 15, 16, 24])
+def test_blocks_of_any_length(k: int) -> None:
+    fmt = BlockFormat(name="made-up", element=E2M1, scale=E8M0, k=k, shapes=((1, k),))
+    assert assert_expression(draw_bits(3000, k, seed=k), fmt, mxspec.default_profile("mxfp4"), MX_LEVEL, {})
 
 
 @pytest.mark.parametrize("name", MADE_UP)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -51,6 +52,12 @@ FACTS: dict[str, tuple[int, int, Fraction, int, Fraction, Fraction, set[int], se
 }  # fmt: skip
 
 
+@cache
+def decode_all(fmt: ScalarFormat) -> list[reals.Real]:
+    """What every code means."""
+    return [reals.decode_real(c, fmt) for c in range(fmt.code_count)]
+
+
 @pytest.mark.parametrize("name", FACTS)
 def test_published_facts(name: str) -> None:
     bits, emax, largest, code, normal, smallest, infinities, nans = FACTS[name]
@@ -62,7 +69,7 @@ def test_published_facts(name: str) -> None:
     assert fmt.max_code == code
     assert fmt.min_normal == normal
     assert fmt.min_subnormal == smallest
-    decoded = [reals.decode_real(c, fmt) for c in range(fmt.code_count)]
+    decoded = decode_all(fmt)
     assert {c for c, x in enumerate(decoded) if x.is_infinite} == infinities
     found = {c for c, x in enumerate(decoded) if x.nan}
     assert found == {c for c in range(fmt.code_count) if fmt.is_nan(c)}
@@ -102,8 +109,7 @@ def test_meaning_of_every_code(name: str) -> None:
 def test_every_16_bit_float_means_what_numpy_says(name: str) -> None:
     dtype, fmt, unsigned = FLOAT_TYPES[name]
     values = np.arange(1 << 16).astype(unsigned).view(dtype).astype(np.float32)
-    for code, value in enumerate(values):
-        x = reals.decode_real(code, fmt)
+    for x, value in zip(decode_all(fmt), values, strict=True):
         assert x.nan == bool(np.isnan(value))
         if x.nan:
             continue

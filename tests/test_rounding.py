@@ -23,7 +23,7 @@ from mxspec.reals import (
     round_magnitude,
 )
 from mxspec.rounding import DETERMINISTIC, MAGNITUDE_RULES, MagnitudeRule, NanPolicy, Overflow, Rounding
-from tests.support import magnitudes
+from tests.support import magnitudes, rng
 
 SCALARS: dict[str, ScalarFormat] = {**ELEMENTS, **SCALES}
 SIGNED = {n: f for n, f in SCALARS.items() if f.signed}
@@ -53,10 +53,16 @@ def choose(x: Fraction, low: Fraction, high: Fraction, low_even: bool, mode: Rou
 
 
 def interesting(fmt: ScalarFormat) -> list[Fraction]:
-    """Magnitudes within the range: values, midpoints, a hair beside both, thirds of gaps."""
+    """Magnitudes within the range: values, midpoints, a hair beside both, parts of gaps.
+
+    Of formats with more than 100 values a third of the gaps, which the run's seed chooses, and the outermost.
+    """
     grid = magnitudes(fmt)
+    gaps = list(pairwise(grid))
+    if len(gaps) > 100:
+        gaps = [*gaps[:9], *rng("gaps", fmt.name).sample(gaps[9:-9], len(gaps) // 3), *gaps[-9:]]
     points: set[Fraction] = set()
-    for low, high in pairwise(grid):
+    for low, high in gaps:
         middle, gap = (low + high) / 2, high - low
         points |= {low, middle, middle * (1 - EPSILON), middle * (1 + EPSILON), low + gap / 3, high - gap / 7}
         points |= {low * (1 + EPSILON), high * (1 - EPSILON)}

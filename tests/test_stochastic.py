@@ -36,15 +36,15 @@ BYTES = np.arange(256, dtype=np.uint8)
 
 
 def points() -> list[int]:
-    """float32 bits where the rule is directed at: every eighth of every step, the floats beside it, and the ends."""
+    """float32 bits where the rule is directed at: every quarter of every step, the floats beside it, and the ends."""
     found = {0, 1, MIN_NORMAL - 1, MIN_NORMAL, FLT_MAX - 1, FLT_MAX}
     for low, step, count in (
         (Fraction(0), Fraction(1, 2), 4),
         (Fraction(2), Fraction(1), 2),
         (Fraction(4), Fraction(2), 1),
     ):
-        for n in range(count * 8 + 1):
-            found.update(around(float_bits(low + step * Fraction(n, 8))))
+        for n in range(count * 4 + 1):
+            found.update(around(float_bits(low + step * Fraction(n, 4))))
     for value in (6.0, 7.0, 1e30):
         found.update(around(float_bits(value)))
     return sorted(found)

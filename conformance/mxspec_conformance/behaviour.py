@@ -30,9 +30,12 @@ SCALE_WORDS = {
 
 
 def name_scale_rule(
-    results: Sequence[tuple[ScaleCase, npt.NDArray[np.uint8] | Trouble]], fmt: BlockFormat
+    results: Sequence[tuple[ScaleCase, npt.NDArray[np.uint8] | Trouble]], fmt: BlockFormat, judged: Profile
 ) -> tuple[str, dict[str, int]]:
-    """The scale rule in words, and the number of wrong bytes under each profile, over maxima of ordinary size."""
+    """The scale rule in words, and the number of wrong bytes under each profile, over maxima of ordinary size.
+
+    Among rules that are equally right it is the judged profile's.
+    """
     wrong: dict[str, int] = {}
     total = 0
     for case, returned in results:
@@ -44,7 +47,7 @@ def name_scale_rule(
             wrong[name] = wrong.get(name, 0) + int((answer != returned)[ordinary].sum())
     if not wrong:
         return "not observed", {}
-    best = min(wrong, key=lambda n: wrong[n])
+    best = min(wrong, key=lambda n: (wrong[n], n != judged.id))
     words = _rule_words(next(p for p in list_profiles(fmt) if p.id == best), fmt)
     if wrong[best]:
         words += f"; but for {wrong[best]} of {total} maxima"
@@ -131,7 +134,9 @@ def _sign_words(signs: dict[str, int]) -> str:
     return "kept" if signs["kept"] else "not observed"
 
 
-def describe_special(seen: Sequence[Observed], troubles: Sequence[tuple[Any, str, Trouble]], fmt: BlockFormat) -> dict[str, str]:
+def describe_special(
+    seen: Sequence[Observed], troubles: Sequence[tuple[Any, str, Trouble]], fmt: BlockFormat
+) -> dict[str, str]:
     """NaN, Inf and zero blocks."""
     described = {}
     for topic, label in (("nan", "NaN in a block"), ("inf", "Inf in a block"), ("zero-block", "block of zeros")):

@@ -5,20 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
+
+from mxspec_vectors.files import vector_digest
 
 import mxspec
 from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance import behaviour as leaf
-from mxspec_conformance import judge_dequantize, judge_quantize, judge_scalars, judge_scale, judge_shape
+from mxspec_conformance import judge_calls, judge_dequantize, judge_quantize, judge_scalars, judge_scale, judge_shape
 from mxspec_conformance.executors import Executor, open_target
 from mxspec_conformance.failures import first_failure
 from mxspec_conformance.judge_quantize import Observed
 from mxspec_conformance.observe import Trouble
 from mxspec_conformance.results import Failure, FormatResult, Report, describe_environment
 from mxspec_conformance.tally import Ledger, Tally, common_profile, judge_tally
-from mxspec_vectors.files import vector_digest
 
 Progress = Callable[[str], None]
 
@@ -128,8 +130,10 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
     drawn: dict[str, Failure] = {}
     for ledger in ledgers:
         if ledger.operation == "quantize":
+            drawn |= judge_calls.judge_quantize_calls(executor, block, seen, ledger)
             drawn |= judge_shape.judge_quantize_shapes(executor, block, seen, ledger)
         elif ledger.operation == "dequantize":
+            drawn |= judge_calls.judge_dequantize_calls(executor, block, tables, ledger)
             drawn |= judge_shape.judge_dequantize_shapes(executor, block, tables, ledger)
     if capabilities.has("tensor_scale") and block.has_tensor_scale:
         ledger = Ledger("tensor_scale", fmt)
@@ -157,7 +161,7 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
         identical_to=identical,
     )
     if seen:
-        result.behaviour = {"scale": leaf.name_scale_rule(scales, block)[0]}
+        result.behaviour = {"scale": leaf.name_scale_rule(scales, block, judged)[0]}
         result.behaviour |= leaf.describe_elements(seen, block, judged)
         result.behaviour |= leaf.describe_special(seen, troubles, block)
         result.deviations = leaf.list_deviations(result.behaviour, block, judged)
@@ -173,9 +177,7 @@ def _choose_nearest(
     Failing cases alone would not do: where the cases lie depends on which other profiles have boundaries there.
     """
     default = mxspec.default_profile(block)
-    return min(
-        normative, key=lambda p: (judge_scale.weigh_wrong_scales(scales, p.id), counted[p.id], p is not default)
-    )
+    return min(normative, key=lambda p: (judge_scale.weigh_wrong_scales(scales, p.id), counted[p.id], p is not default))
 
 
 def _judge(
@@ -244,15 +246,16 @@ def _check_scalars(
                 continue
             ledger = Ledger("stochastic" if operation == "encode_stochastic" else operation, element)
             judge(executor, element, ledger)
+            drawn = judge_calls.judge_scalar_calls(executor, operation, element, ledger)
             tallies = [t for t in ledger.tallies.values() if only is None or fnmatchcase(t.id, only)]
             deviation = common_profile(tallies, lambda _: (0,))
-            report.requirements += [judge_tally(t, deviation, _no_block) for t in tallies]
+            report.requirements += [judge_tally(t, deviation, partial(_no_block, drawn)) for t in tallies]
 
 
-def _no_block(tally: Tally) -> Failure | None:
+def _no_block(drawn: dict[str, Failure], tally: Tally) -> Failure | None:
+    if tally.id in drawn:
+        return drawn[tally.id]
     return Failure(
         case=next(iter(tally.failing)), given={}, expected={}, returned={},
         steps=[f"see case {next(iter(tally.failing)).split('[')[0]} in the vectors of {tally.operation}/{tally.format}"],
     )  # fmt: skip
-
-

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from mxspec_vectors.files import VectorError
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -23,7 +24,6 @@ import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.targets import KNOWN, TargetError
-from mxspec_vectors.files import VectorError
 
 #: Exit code for a command that could not do its work (bad input, missing files, a full disk).
 EXIT_TROUBLE = 2
@@ -100,9 +100,13 @@ def main() -> None:
 @main.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--profile", help="Judge against this profile instead of the nearest normative one.")
-@click.option("--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable.")
+@click.option(
+    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
+)
 @click.option("--only", metavar="GLOB", help="Only requirement ids that match, such as 'quantize/mxfp4/*'.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result; '-' prints it.")
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result; '-' prints it."
+)
 @click.option("--failures", default=2, show_default=True, help="Failing cases drawn for each format.")
 @click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
 @click.option("--in-process", is_flag=True, help="Run the target in this process (its crash is then ours).")
@@ -120,9 +124,10 @@ def check(
 
     Exit code: 0 if all supported requirements pass, 1 if not, 2 if nothing could be judged.
     """
+    from mxspec_vectors.files import write_file
+
     from mxspec_conformance.check import check as run_check
     from mxspec_conformance.render import print_report, summary_table
-    from mxspec_vectors.files import write_file
 
     console = make_console()
     reports = []
@@ -144,7 +149,9 @@ def check(
         console.print(summary_table(reports))
         for report in reports:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
-            console.print(Text(f"{report.target['name']}: {counts or 'nothing could be judged'} ({report.seconds:.1f} s)"))
+            console.print(
+                Text(f"{report.target['name']}: {counts or 'nothing could be judged'} ({report.seconds:.1f} s)")
+            )
     if json_file is not None:
         payload = [r.as_dict() for r in reports]
         text = json.dumps(payload[0] if len(payload) == 1 else payload, indent=1) + "\n"
@@ -239,7 +246,10 @@ def profiles(name: str | None, fmt: str | None, as_json: bool) -> None:
         matching = [p for p in known if p.id == name]
         if not matching:
             close = [p.id for p in known if name in p.id]
-            fail(f"unknown profile {name!r}; " + (f"did you mean {', '.join(close)}?" if close else "`mxspec profiles` lists them"))
+            fail(
+                f"unknown profile {name!r}; "
+                + (f"did you mean {', '.join(close)}?" if close else "`mxspec profiles` lists them")
+            )
         known = tuple(matching)
     if as_json:
         click.echo(json.dumps([_profile_dict(p) for p in known], indent=1))
@@ -285,11 +295,19 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
             continue
         rule = level.scale
         minus = " - emax" if rule.subtract_emax else ""
-        special = ", ".join(f"{n} -> {b:02x}" for n, b in (("0", rule.on_zero), ("Inf", rule.on_inf), ("NaN", rule.on_nan)) if b is not None)
+        special = ", ".join(
+            f"{n} -> {b:02x}"
+            for n, b in (("0", rule.on_zero), ("Inf", rule.on_inf), ("NaN", rule.on_nan))
+            if b is not None
+        )
         rows += [
             (title, ""),
             ("  scale value", str(rule.value)),
-            ("  scale code", f"{rule.step.value}{minus}, rounding {rule.rounding.value}, {rule.low.value} below" + (f"; {special}" if special else "")),
+            (
+                "  scale code",
+                f"{rule.step.value}{minus}, rounding {rule.rounding.value}, {rule.low.value} below"
+                + (f"; {special}" if special else ""),
+            ),
             ("  scaled", str(level.scaled)),
             ("  element", _element_words(level.element)),
             ("  dequantize", str(level.dequantize)),
@@ -315,7 +333,9 @@ def vectors() -> None:
 
 
 @vectors.command("build")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to replace; by default the package's own.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to replace; by default the package's own."
+)
 def vectors_build(out: Path | None) -> None:
     """Compute all vectors from the model."""
     from mxspec_vectors.build import build, list_files

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mxspec_vectors.build import native_tensor_scale
 
 import mxspec
 from mxspec.formats import BlockFormat
@@ -16,7 +17,6 @@ from mxspec_conformance.executors import CallFailure, Executor
 from mxspec_conformance.judge_quantize import Observed, bindings_for, equal_profiles
 from mxspec_conformance.results import Failure
 from mxspec_conformance.tally import Tally
-from mxspec_vectors.build import native_tensor_scale
 
 
 def hex32(values: npt.NDArray[np.float32]) -> list[str]:
@@ -79,7 +79,9 @@ def _ask(executor: Executor, case: Any, fmt: BlockFormat) -> tuple[Any, Any] | N
     return scales, codes
 
 
-def _expected(x: npt.NDArray[np.float32], case: Any, fmt: BlockFormat, profile: Profile) -> tuple[int, npt.NDArray[np.uint8]]:
+def _expected(
+    x: npt.NDArray[np.float32], case: Any, fmt: BlockFormat, profile: Profile
+) -> tuple[int, npt.NDArray[np.uint8]]:
     scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
     with np.errstate(all="ignore"):
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
@@ -129,9 +131,7 @@ def explain_steps(
     from mxspec_conformance.cli_explain import explain_difference
 
     scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
-    return list(
-        explain_difference(case.x.reshape(-1), fmt, profile, scale, got_scale, np.asarray(got_codes, np.uint8))
-    )
+    return list(explain_difference(case.x.reshape(-1), fmt, profile, scale, got_scale, np.asarray(got_codes, np.uint8)))
 
 
 def make_snippet(case: Any, fmt: BlockFormat, profile: Profile, want_scale: int) -> str:
@@ -165,5 +165,3 @@ def first_failure(
     except ValueError:
         return None
     return draw_failure(executor, smallest, fmt, profile)
-
-

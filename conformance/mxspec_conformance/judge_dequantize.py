@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mxspec_vectors.build import full_table, native_tensor_scale
+from mxspec_vectors.files import read_document
 
 from mxspec import dequantize
 from mxspec.elements import decode_table
@@ -18,8 +20,6 @@ from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.executors import Executor
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.tally import Ledger
-from mxspec_vectors.build import full_table, native_tensor_scale
-from mxspec_vectors.files import read_document
 
 Codes = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]
@@ -43,10 +43,19 @@ def load_table_cases(fmt: str) -> tuple[TableCase, ...]:
     return tuple(TableCase(f"table-{name}", tensor) for name, tensor in entries.items())
 
 
+@lru_cache(maxsize=16)
+def turned_table(fmt: BlockFormat) -> tuple[Codes, Codes]:
+    """`full_table` with the codes of each row turned by some lanes, so that every code comes to lie in every lane."""
+    codes, scales = full_table(fmt)
+    rows, lanes = np.indices(codes.shape)
+    turned: Codes = codes[rows, (lanes + 5 * scales.astype(np.intp)[:, None] + rows) % fmt.k]
+    return turned, scales
+
+
 def observe_tables(executor: Executor, fmt: str) -> list[tuple[TableCase, Values | Trouble]]:
     """The target's values for each table [n, k]."""
     block, capabilities = get_block(fmt), executor.capabilities
-    codes, scales = full_table(block)
+    codes, scales = turned_table(block)
     results: list[tuple[TableCase, Values | Trouble]] = []
     for case in load_table_cases(fmt):
         extra: dict[str, Any] = {}
@@ -73,7 +82,7 @@ def expected_table(fmt: BlockFormat, profile: Profile, tensor: dict[str, str] | 
         choose_level(profile, with_tensor_scale=tensor is not None)
     except ValueError:
         return None
-    codes, scales = full_table(fmt)
+    codes, scales = turned_table(fmt)
     scale = None if tensor is None else native_tensor_scale(profile, tensor)
     with np.errstate(all="ignore"):
         values: Values = dequantize(codes, scales[:, None], fmt, profile=profile, tensor_scale=scale)
@@ -96,7 +105,7 @@ def judge_tables(
 
     A case is one scale byte or one code; products beyond float32 are not judged for normative profiles.
     """
-    codes, scales = full_table(fmt)
+    codes, scales = turned_table(fmt)
     special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
     for case, returned in results:
         expected = expected_table(fmt, profile, case.tensor)
@@ -113,7 +122,11 @@ def judge_tables(
             equal = {p.id: t for p in others if (t := expected_table(fmt, p, case.tensor)) is not None}
         same, same_but_signs = same_values(returned, expected), same_values(returned, expected, signs=False)
         wrong_by_scale = ~same_but_signs & judged
-        whole_scales = {int(s) for s in np.unique(scales) if wrong_by_scale[scales == s][judged[scales == s]].mean() > 0.5} if wrong_by_scale.any() else set()
+        whole_scales = (
+            {int(s) for s in np.unique(scales) if wrong_by_scale[scales == s][judged[scales == s]].mean() > 0.5}
+            if wrong_by_scale.any()
+            else set()
+        )
         for scale in np.unique(scales):
             rows = scales == scale
             bad = wrong_by_scale & rows[:, None]
@@ -136,10 +149,12 @@ def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Va
 def count_asked(results: Sequence[tuple[TableCase, Values | Trouble]], fmt: BlockFormat) -> int:
     """Entries of the tables that the target offers to answer."""
     tables = sum(not (isinstance(r, Trouble) and r.kind == "unsupported") for _, r in results)
-    return tables * full_table(fmt)[0].size
+    return tables * turned_table(fmt)[0].size
 
 
-def count_wrong_values(results: Sequence[tuple[TableCase, Values | Trouble]], fmt: BlockFormat, profile: Profile) -> int:
+def count_wrong_values(
+    results: Sequence[tuple[TableCase, Values | Trouble]], fmt: BlockFormat, profile: Profile
+) -> int:
     """Entries of the tables that differ from the profile's."""
     total = 0
     for case, returned in results:

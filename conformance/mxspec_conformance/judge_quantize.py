@@ -10,6 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from mxspec_vectors.build import code_digits, native_tensor_scale
+from mxspec_vectors.files import read_document
 
 from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat, ElementFormat, get_block
@@ -20,8 +22,6 @@ from mxspec_conformance.executors import Executor
 from mxspec_conformance.judge_scalars import ROUNDING_WORDS
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.tally import Ledger
-from mxspec_vectors.build import code_digits, native_tensor_scale
-from mxspec_vectors.files import read_document
 
 Codes = npt.NDArray[np.uint8]
 
@@ -252,7 +252,9 @@ def _observe_batch(executor: Executor, fmt: str, batch: list[Case], dtype: str) 
         extra |= {k: v for k, v in (("axis", case.axis), ("block", case.block)) if v not in (-1, None)}
         if case.pad:
             extra["pad"] = True
-        return run_bisected(batch, lambda items: [_flip(executor.call("quantize", items[0].x.astype(DTYPES[dtype]), fmt, **extra))])
+        return run_bisected(
+            batch, lambda items: [_flip(executor.call("quantize", items[0].x.astype(DTYPES[dtype]), fmt, **extra))]
+        )
 
     def call(items: Sequence[Case]) -> list[tuple[Codes, Codes]]:
         with np.errstate(all="ignore"):
@@ -328,7 +330,11 @@ def _judge_lanes(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Led
     if (codes >= element.code_count).any():
         ledger.count("mixture", seen.label, ok=False, equals=())
         return
-    finite = scales < fmt.scale.code_count - 1 if fmt.scale.nan_code == fmt.scale.code_count - 1 else scales <= fmt.scale.max_code
+    finite = (
+        scales < fmt.scale.code_count - 1
+        if fmt.scale.nan_code == fmt.scale.code_count - 1
+        else scales <= fmt.scale.max_code
+    )
     level, bindings = bindings_for(case, profile)
     usable = np.minimum(scales, fmt.scale.code_count - 1).astype(np.uint8)
     expected, scaled = encode_given_scale(x, usable, fmt, profile, level, bindings)
@@ -345,12 +351,13 @@ def _judge_lanes(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Led
         named = {n for n, v in variants.items() if bad.any() and (fold[v[bad]] == fold[codes[bad]]).all()}
         ledger.count(topic, seen.label, ok=not bad.any(), equals=equals | named)
 
+    zeros = (fold[expected] == 0) & finite[:, None]
+    if element.sign_bit and not element.twos_complement and zeros.any():
+        signs = (codes != expected) & ~wrong & zeros
+        ledger.count("zero-sign", seen.label, ok=not signs.any(), equals=_sign_equals(seen, fmt, bool(signs.any())))
     for kind in np.unique(classes[finite]) if finite.any() else ():
         members = classes == kind
         if kind == LaneClass.ZERO:
-            signs = (codes != expected) & ~wrong & members & finite[:, None]
-            if element.sign_bit and not element.twos_complement:
-                ledger.count("zero-sign", seen.label, ok=not signs.any(), equals=_sign_equals(seen, fmt, bool(signs.any())))
             enter(own if case.topic in ("axis", "tail") else "subnormal", members)
         elif kind == LaneClass.SPECIAL:
             enter("overflow", members)
@@ -374,7 +381,9 @@ def _variant_codes(
     for rounding, words in ROUNDING_WORDS.items():
         if rounding is not level.element.rounding:
             rule = replace(level.element, rounding=rounding)
-            variants[f"{profile.id}{WITH}{words}"] = encode_given_scale(x, scales, fmt, profile, level, bindings, rule)[0]
+            variants[f"{profile.id}{WITH}{words}"] = encode_given_scale(x, scales, fmt, profile, level, bindings, rule)[
+                0
+            ]
     return variants
 
 
@@ -388,9 +397,12 @@ def distances(
     """Failing cases under each profile; cases that got no answer fail under those that have one."""
     counts = {p.id: sum(p.id in c.answers for c in lost) for p in profiles}
     for observed in seen:
-        equal = equal_profiles(observed, fmt, signs=observed.case.topic == "zero-sign")
+        signs = observed.case.topic == "zero-sign"
         for profile in profiles:
-            if profile.id in observed.case.answers and profile.id not in equal:
+            answers = observed.case.answers.get(profile.id)
+            if answers is not None and not any(
+                answer_matches(a, observed.scales, observed.codes, fmt.element, signs=signs) for a in answers
+            ):
                 counts[profile.id] += 1
     return counts
 
@@ -418,7 +430,11 @@ def identical_profiles(seen: Sequence[Observed], fmt: BlockFormat, profiles: Seq
 def _identical(answer: Answer, seen: Observed, fmt: BlockFormat, profile: Profile) -> bool:
     if not profile.pins_scale_sign and (seen.scales & fmt.scale.code_count).any():
         seen = replace(seen, scales=seen.scales & np.uint8(fmt.scale.code_count - 1))
-    if not profile.pins_nan_blocks and answer.scale.size == 1 and fmt.scale.is_nan(int(answer.scale[0]) & (fmt.scale.code_count - 1)):
+    if (
+        not profile.pins_nan_blocks
+        and answer.scale.size == 1
+        and fmt.scale.is_nan(int(answer.scale[0]) & (fmt.scale.code_count - 1))
+    ):
         return bool(int(seen.scales.reshape(-1)[0]) & (fmt.scale.code_count - 1) == fmt.scale.nan_code)
     return answer_matches(replace_mask(answer), seen.scales, seen.codes, fmt.element, signs=True)
 
@@ -426,6 +442,3 @@ def _identical(answer: Answer, seen: Observed, fmt: BlockFormat, profile: Profil
 def replace_mask(answer: Answer) -> Answer:
     """The answer with every bit compared."""
     return replace(answer, mask=np.full(answer.codes.shape, 0xFF, np.uint8), nan_lanes=())
-
-
-

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mxspec_vectors.build import tensor_scale_entry
+from mxspec_vectors.files import read_document
+from mxspec_vectors.inputs import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
 
 import mxspec
 from mxspec.elements import encode_table, table_index
 from mxspec.formats import ScalarFormat, get_scalar
 from mxspec.reals import nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
+from mxspec.tensorscale import find_tensor_amax
 from mxspec_conformance.executors import Executor
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.tally import Ledger
-from mxspec_vectors.build import tensor_scale_entry
-from mxspec_vectors.files import read_document
-from mxspec_vectors.inputs import TENSOR_AMAXES
 
 ROUNDING_WORDS = {
     Rounding.RNE: "nearest, ties to even",
@@ -48,20 +50,65 @@ def _floats(text: str) -> npt.NDArray[np.float32]:
     return np.frombuffer(bytes.fromhex(text), ">u4").astype(np.uint32).view(np.float32)
 
 
-def _legal_nan_codes(fmt: ScalarFormat) -> dict[int, set[str]]:
-    """NaN is open: code -> the policies that write it, for either sign."""
-    legal: dict[int, set[str]] = {}
+def _legal_nan_codes(fmt: ScalarFormat) -> list[tuple[frozenset[int], frozenset[int]]]:
+    """NaN is open, but one policy has to explain all lanes: for each policy the codes of a positive and a negative NaN."""
+    any_nan = frozenset(c for c in range(fmt.code_count) if fmt.is_nan(c))
+    legal = [(any_nan, any_nan)] if any_nan else []
     for policy in NanPolicy:
         try:
-            codes = nan_codes(fmt, policy)
+            positive, negative = nan_codes(fmt, policy)
         except ValueError:
             continue
-        for code in codes:
-            legal.setdefault(code, set()).add(policy.value)
-    for code in range(fmt.code_count):
-        if fmt.is_nan(code):
-            legal.setdefault(code, set()).add(NanPolicy.NAN.value)
+        legal.append((frozenset({positive}), frozenset({negative})))
     return legal
+
+
+def _explained_nan(x: npt.NDArray[np.float32], returned: Sequence[Any], fmt: ScalarFormat) -> set[int]:
+    """The NaN lanes whose code is that of the policy that explains the most lanes."""
+    answered = [i for i, c in enumerate(returned) if np.isnan(x[i]) and not isinstance(c, Trouble)]
+    lanes = [(i, int(np.signbit(x[i]))) for i in answered]
+    found = [{i for i, sign in lanes if int(returned[i]) in policy[sign]} for policy in _legal_nan_codes(fmt)]
+    return max(found, key=len)
+
+
+def _own_overflow(x: npt.NDArray[np.float32], fmt: ScalarFormat, rounding: Rounding) -> npt.NDArray[np.uint8]:
+    """What an encoder returns that overflows to the format's own Inf or NaN."""
+    codes: npt.NDArray[np.uint8] = encode_table(fmt, rounding, Overflow.OWN, NanPolicy.NAN)[
+        table_index(x if fmt.signed else np.abs(x))
+    ]
+    return codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """What came back for one encode case and rounding."""
+
+    topic: str
+    label: str
+    rounding: Rounding
+    wants_own: bool
+    x: npt.NDArray[np.float32]
+    expected: npt.NDArray[np.uint8]
+    #: A code or `Trouble` for each lane.
+    returned: list[Any]
+
+    def agreeing(self, codes: npt.NDArray[np.uint8]) -> int:
+        """Lanes that hold these codes."""
+        return sum(not isinstance(r, Trouble) and int(r) == int(c) for r, c in zip(self.returned, codes, strict=True))
+
+
+def _overflows_to_own(cases: Sequence[_Encoded], fmt: ScalarFormat) -> set[tuple[str, Rounding]]:
+    """Topics and roundings in which the target rather gives the format's own Inf or NaN than its largest value.
+
+    Either is legal where the target has no `overflow`, but one for all lanes of a topic (finite, or infinite).
+    """
+    votes: dict[tuple[str, Rounding], int] = {}
+    for case in cases:
+        if case.topic in ("overflow", "inf"):
+            more = case.agreeing(_own_overflow(case.x, fmt, case.rounding)) - case.agreeing(case.expected)
+            key = (case.topic, case.rounding)
+            votes[key] = votes.get(key, 0) + more
+    return {key for key, more in votes.items() if more > 0}
 
 
 def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, str]:
@@ -75,7 +122,7 @@ def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, 
     if capabilities.has("encode", "rounding"):
         roundings = [r for r in Rounding if r is not Rounding.SR]
     behaviour: dict[str, str] = {}
-    returned_rne: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]] = []
+    encoded: list[_Encoded] = []
     for case in read_document("encode", element)["cases"]:
         wants_own = case["overflow"] == Overflow.OWN.value
         if wants_own and not capabilities.has("encode", "overflow"):
@@ -89,13 +136,25 @@ def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, 
                 extra["overflow"] = case["overflow"]
             label = case["id"] if len(roundings) == 1 else f"{case['id']}@{rounding.value}"
             expected = next(
-                np.frombuffer(bytes.fromhex(e["codes"]), np.uint8) for e in case["expect"] if rounding.value in e["roundings"]
+                np.frombuffer(bytes.fromhex(e["codes"]), np.uint8)
+                for e in case["expect"]
+                if rounding.value in e["roundings"]
             )
             returned = _encode_lanes(executor, x, element, extra)
-            _judge_encode_case(case["topic"], label, x, expected, returned, rounding, wants_own, fmt, ledger, extra)
-            if rounding is Rounding.RNE and not wants_own and not any(isinstance(r, Trouble) for r in returned):
-                returned_rne.append((x, np.array(returned, np.uint8)))
-    behaviour["rounding"] = _name_rounding(returned_rne, fmt)
+            encoded.append(_Encoded(case["topic"], label, rounding, wants_own, x, expected, returned))
+    own = set()
+    if fmt.nan_code is not None and not capabilities.has("encode", "overflow"):
+        own = _overflows_to_own(encoded, fmt)
+    for item in encoded:
+        _judge_encode_case(item, fmt, ledger, own=(item.topic, item.rounding) in own)
+    behaviour["rounding"] = _name_rounding(
+        [
+            (e.x, np.array(e.returned, np.uint8))
+            for e in encoded
+            if e.rounding is Rounding.RNE and not e.wants_own and not any(isinstance(r, Trouble) for r in e.returned)
+        ],
+        fmt,
+    )
     return behaviour
 
 
@@ -106,14 +165,10 @@ def _encode_lanes(executor: Executor, x: npt.NDArray[np.float32], element: str, 
     return run_bisected(list(x), call)
 
 
-def _judge_encode_case(
-    topic: str, label: str, x: npt.NDArray[np.float32], expected: npt.NDArray[np.uint8], returned: list[Any],
-    rounding: Rounding, wants_own: bool, fmt: ScalarFormat, ledger: Ledger, extra: dict[str, Any],
-) -> None:  # fmt: skip
-    own = None
-    if "overflow" not in extra and fmt.nan_code is not None:
-        own = encode_table(fmt, rounding, Overflow.OWN, NanPolicy.NAN)[table_index(np.abs(x) if not fmt.signed else x)]
-    legal_nan = _legal_nan_codes(fmt)
+def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, ledger: Ledger, *, own: bool) -> None:
+    topic, x, rounding = item.topic, item.x, item.rounding
+    expected = _own_overflow(x, fmt, rounding) if own else item.expected
+    legal_nan = _explained_nan(x, item.returned, fmt)
     zero = {fmt.join(s, 0) for s in (0, 1)}
     others = {
         r: encode_table(fmt, r, Overflow.SATURATE, mxspec.elements.default_nan_policy(fmt))[
@@ -121,22 +176,24 @@ def _judge_encode_case(
         ]
         for r in ROUNDING_WORDS
     }
-    for i, code in enumerate(returned):
-        lane = f"{label}[{i}]"
+    for i, code in enumerate(item.returned):
+        lane = f"{item.label}[{i}]"
         if isinstance(code, Trouble):
             ledger.trouble(topic, lane, code)
             continue
         code = int(code)
-        ok = code == expected[i] or (own is not None and topic in ("overflow", "inf") and code == own[i])
+        ok = code == int(expected[i])
         if np.isnan(x[i]):
-            ok = code in legal_nan
+            ok = i in legal_nan
         elif topic != "zero-sign" and not ok and code in zero and int(expected[i]) in zero:
             ledger.count("zero-sign", lane, ok=False)
             ok = True
         elif fmt.twos_complement and code == 0x80 and expected[i] == 0x81:
             limit, reached = _INT8_TO_LOWEST[rounding]
             ok = bool(x[i] < limit or (reached and x[i] == limit))
-        ledger.count(topic, lane, ok=ok, equals=() if ok else (f"rounding {r.value}" for r, a in others.items() if a[i] == code))
+        ledger.count(
+            topic, lane, ok=ok, equals=() if ok else (f"rounding {r.value}" for r, a in others.items() if a[i] == code)
+        )
 
 
 def _name_rounding(returned: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]], fmt: ScalarFormat) -> str:
@@ -211,7 +268,7 @@ def judge_stochastic(executor: Executor, element: str, ledger: Ledger) -> None:
 def _may_be_lowest(x: float, word: int, sr_bits: int) -> bool:
     """Whether int8's lowest code, which may be left out, is where the random bits round a number below -127/64."""
     beyond = -x * 64 - 127
-    return beyond >= 1 or math.floor(beyond * 2**sr_bits) + word >= 2**sr_bits
+    return beyond >= 1 or math.floor(beyond * 2**sr_bits) + word % 2**sr_bits >= 2**sr_bits
 
 
 def judge_tensor_scale(executor: Executor, fmt: str, profile: mxspec.Profile, ledger: Ledger) -> None:
@@ -221,23 +278,42 @@ def judge_tensor_scale(executor: Executor, fmt: str, profile: mxspec.Profile, le
     """
     kind = executor.capabilities.tensor_scale
     profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
-    for name, amax in TENSOR_AMAXES.items():
-        x = np.zeros((2, 16), np.float32)
-        x[1, 5] = -np.uint32(amax).view(np.float32)
+    for name, x in _tensors():
+        amax = find_tensor_amax(x)
 
         def call(_: Sequence[int], x: Any = x) -> list[Any]:
             return [executor.call("tensor_scale", x, fmt)]
 
         value = run_bisected([0], call)[0]
         if isinstance(value, Trouble):
-            ledger.trouble("tensor-scale", f"amax-{name}", value)
+            ledger.trouble("tensor-scale", name, value)
             continue
         with np.errstate(over="ignore"):
             got = int(np.float32(value).view(np.uint32))
         wanted = {p.id: mxspec.tensor_scale(x, fmt, p).bits for p in profiles}
         expected = wanted.get(profile.id, int(tensor_scale_entry(amax)[kind], 16))
         equals = [p for p, bits in wanted.items() if _same_bits(got, bits)]
-        ledger.count("tensor-scale", f"amax-{name}", ok=_same_bits(got, expected), equals=equals)
+        ledger.count("tensor-scale", name, ok=_same_bits(got, expected), equals=equals)
+
+
+def _tensors() -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+    """Tensors with chosen maxima; then tensors whose maximum moves from corner to corner, of either sign, among other
+    numbers just below it, and with NaN among numbers."""
+    for name, amax in TENSOR_AMAXES.items():
+        x = np.zeros((2, 16), np.uint32)
+        x[1, 5] = amax | SIGN
+        yield f"amax-{name}", x.view(np.float32)
+    stream = Stream(16)
+    for number in range(24):
+        rows = (1, 3, 130)[number % 3]
+        amax = 0x30000000 + stream.below(0x20000000)
+        x = np.array([stream.below(amax - 0x800000) | stream.below(2) << 31 for _ in range(32 * rows)], np.uint32)
+        place = (0, len(x) - 1, 31, len(x) - 32, stream.below(len(x)))[number % 5]
+        x[place] = amax | (SIGN if number % 2 else 0)
+        x[(place + len(x) - 3) % len(x)] = (amax - 1) | (0 if number % 2 else SIGN)
+        if number % 6 == 5:
+            x[(place + 7) % len(x)] = (QUIET_NAN, QUIET_NAN | SIGN, 0x7F800001, 0xFFFFFFFF)[number // 6]
+        yield f"tensor-{number}", x.view(np.float32).reshape(rows, 32)
 
 
 def _same_bits(a: int, b: int) -> bool:

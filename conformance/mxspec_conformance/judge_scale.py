@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mxspec_vectors.files import read_document
 
 from mxspec.formats import BlockFormat, get_block
 from mxspec_conformance.executors import Executor
 from mxspec_conformance.judge_quantize import DTYPES
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.tally import Ledger
-from mxspec_vectors.files import read_document
 
 Codes = npt.NDArray[np.uint8]
 
@@ -44,7 +44,9 @@ def load_scale_cases(fmt: str) -> tuple[ScaleCase, ...]:
             amax=np.frombuffer(bytes.fromhex(entry["amax"]), ">u4").astype(np.uint32),
             tensor=entry.get("tensor_scale"),
             answers={
-                names[i]: np.frombuffer(bytes.fromhex(e["scale"]), np.uint8) for e in entry["expect"] for i in e["profiles"]
+                names[i]: np.frombuffer(bytes.fromhex(e["scale"]), np.uint8)
+                for e in entry["expect"]
+                for i in e["profiles"]
             },
         )
         for entry in document["cases"]

@@ -10,18 +10,17 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec_conformance.executors import Executor
-from mxspec_conformance.judge_dequantize import TableCase, same_values
+from mxspec_conformance.judge_dequantize import TableCase, same_values, turned_table
 from mxspec_conformance.judge_quantize import DTYPES, Observed, tensor_argument
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.results import Failure
 from mxspec_conformance.tally import Ledger
-from mxspec_vectors.build import full_table
 
 #: Rows, and blocks in a row: one block, one long row, a few of each, more than one tile of 128 rows and 4 scales.
 SHAPES = ((1, 1), (1, 67), (5, 3), (130, 9))
 
 #: Blocks whose answer is pinned on every machine, and that no library treats apart.
-_ORDINARY = ("tie-even", "below-tie", "above-tie", "exact", "subnormal", "overflow", "position", "mixture")
+ORDINARY = ("tie-even", "below-tie", "above-tie", "exact", "subnormal", "overflow", "position", "mixture")
 
 
 def judge_quantize_shapes(
@@ -31,7 +30,7 @@ def judge_quantize_shapes(
     dtype = executor.capabilities.dtypes[0]
     groups: dict[str | None, list[Observed]] = {}
     for s in seen:
-        if s.case.is_row and s.dtype == dtype and s.case.topic in _ORDINARY:
+        if s.case.is_row and s.dtype == dtype and s.case.topic in ORDINARY:
             groups.setdefault(None if s.case.tensor is None else s.case.tensor["amax"], []).append(s)
     if not groups:
         return {}
@@ -51,7 +50,7 @@ def judge_dequantize_shapes(
     executor: Executor, fmt: BlockFormat, results: Sequence[tuple[TableCase, Any]], ledger: Ledger
 ) -> dict[str, Failure]:
     """The same for `dequantize`, with the first table that was answered."""
-    codes, scales = full_table(fmt)
+    codes, scales = turned_table(fmt)
     for case, before in results:
         if not isinstance(before, Trouble):
             break

@@ -56,7 +56,9 @@ def summary_table(reports: list[Report]) -> Table:
             others = sorted((i for i in result.identical_to if i != result.judged_against), key=_is_provisional)
             if others and "quantize" in result.operations:
                 more = f" (+{len(others) - 1})" if len(others) > 1 else ""
-                lines.append(Text(f"bit-identical to {others[0]}{' (provisional)' if _is_provisional(others[0]) else ''}{more}"))
+                lines.append(
+                    Text(f"bit-identical to {others[0]}{' (provisional)' if _is_provisional(others[0]) else ''}{more}")
+                )
             lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
             table.add_row(name, result.format, Group(*lines), f"{result.distance}/{result.cases}")
             name = ""

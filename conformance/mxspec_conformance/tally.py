@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from mxspec_conformance.observe import Trouble
-from mxspec_conformance.results import Failure, Requirement, Verdict
 from mxspec_vectors.topics import TOPICS, topic_level
 
+from mxspec_conformance.observe import Trouble
+from mxspec_conformance.results import Failure, Requirement, Verdict
 
 
 @dataclass(slots=True)

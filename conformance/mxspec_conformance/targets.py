@@ -264,6 +264,23 @@ def to_target_array(x: npt.NDArray[Any], arrays: str) -> Any:
     return torch.from_numpy(x)
 
 
+#: How an input lies in memory: as a whole, in every second row or column of a larger array, or one element into one.
+ARRANGEMENTS = ("contiguous", "rows", "columns", "offset")
+
+
+def arrange_array(x: npt.NDArray[Any], arrays: str, arrangement: str) -> Any:
+    """x as a fresh array that the target takes, in one of `ARRANGEMENTS`; other values of x lie between its own."""
+    if arrangement == "rows":
+        wide = np.stack([x, x[::-1]], axis=1).reshape(-1, *x.shape[1:])
+        return to_target_array(wide, arrays)[::2]
+    if arrangement == "columns":
+        wide = np.stack([x, np.flip(x)], axis=-1).reshape(*x.shape[:-1], -1)
+        return to_target_array(wide, arrays)[..., ::2]
+    if arrangement == "offset":
+        return to_target_array(np.concatenate([x.reshape(-1)[-1:], x.reshape(-1)]), arrays)[1:].reshape(x.shape)
+    return to_target_array(x, arrays)
+
+
 def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
     """A returned array as a NumPy one (torch, cupy, DLPack or anything NumPy converts).
 
@@ -291,23 +308,56 @@ class Caller:
 
     module: Any
     capabilities: Capabilities
-    #: Arrays given to the last call, to see whether it wrote into its input.
+    _arrangement: str = "contiguous"
+    #: Arrays given to a probed call, and what the target returned.
     _given: list[Any] = field(default_factory=list)
+    _returned: Any = None
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call. Raises BadReturn for malformed answers, and whatever the target raises."""
         handler = getattr(self, f"_call_{function}", None)
         if handler is None:
             raise TargetError(f"the judge cannot call {function}")
+        self._given = []
         with np.errstate(all="ignore"):
             return handler(*args, **kwargs)
 
     def _array(self, x: npt.NDArray[Any]) -> Any:
-        return to_target_array(x, self.capabilities.arrays)
+        array = arrange_array(x, self.capabilities.arrays, self._arrangement)
+        self._given.append(array)
+        return array
 
-    def _call_quantize(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    def _ask(self, function: str, *args: Any, **kwargs: Any) -> Any:
+        self._returned = getattr(self.module, function)(*args, **kwargs)
+        return self._returned
+
+    def _call_arranged(self, arrangement: str, function: str, *args: Any, **kwargs: Any) -> Any:
+        """The answer to a call whose inputs lie in memory in one of `ARRANGEMENTS`."""
+        self._arrangement = arrangement
+        try:
+            return self.call(function, *args, **kwargs)
+        finally:
+            self._arrangement = "contiguous"
+
+    def _call_probe(
+        self, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any
+    ) -> tuple[bool, bool, Any]:
+        """Two calls, then the first again: whether the first wrote into its input, whether the second changed what the
+        first had returned, and the last answer."""
+        self.call(function, *first, **kwargs)
+        given, returned = self._given, self._returned
+        before = _copied_bytes(returned)
+        fresh = [to_target_array(x, self.capabilities.arrays) for x in first if isinstance(x, np.ndarray)]
+        wrote = len(fresh) == len(given) and _copied_bytes(fresh) != _copied_bytes(given)
+        self.call(function, *second, **kwargs)
+        changed = _copied_bytes(returned) != before
+        return wrote, changed, self.call(function, *first, **kwargs)
+
+    def _call_quantize(
+        self, x: npt.NDArray[Any], fmt: str, **kwargs: Any
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
         block = get_block(fmt)
-        result = self.module.quantize(self._array(x), fmt, **kwargs)
+        result = self._ask("quantize", self._array(x), fmt, **kwargs)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise BadReturn(f"quantize returned a {type(result).__name__}; return (codes, scales)")
         codes, scales = (from_target_array(a, n) for a, n in zip(result, ("codes", "scales"), strict=True))
@@ -328,7 +378,9 @@ class Caller:
             raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}")
         return codes, scales
 
-    def _call_dequantize(self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], fmt: str, **kwargs: Any) -> npt.NDArray[Any]:
+    def _call_dequantize(
+        self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], fmt: str, **kwargs: Any
+    ) -> npt.NDArray[Any]:
         given = codes
         if self.capabilities.code_layout == "nibble-low" and get_block(fmt).element.bits == 4:
             given = (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
@@ -336,22 +388,24 @@ class Caller:
         if self.capabilities.scale_layout == "128x4":
             rows = _swizzle_128x4(scales)
         values = from_target_array(
-            self.module.dequantize(self._array(given), self._array(rows), fmt, **kwargs), "dequantize's result"
+            self._ask("dequantize", self._array(given), self._array(rows), fmt, **kwargs), "dequantize's result"
         )
         return _floats(values, codes.shape, "dequantize")
 
     def _call_encode(self, x: npt.NDArray[Any], element: str, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        codes = _bytes(from_target_array(self.module.encode(self._array(x), element, **kwargs), "codes"), "codes")
+        codes = _bytes(from_target_array(self._ask("encode", self._array(x), element, **kwargs), "codes"), "codes")
         if codes.shape != x.shape:
             raise BadReturn(f"encode returned shape {codes.shape} for x of shape {x.shape}")
         return codes
 
     def _call_decode(self, codes: npt.NDArray[np.uint8], element: str) -> npt.NDArray[Any]:
-        values = from_target_array(self.module.decode(self._array(codes), element), "decode's result")
+        values = from_target_array(self._ask("decode", self._array(codes), element), "decode's result")
         return _floats(values, codes.shape, "decode")
 
-    def _call_encode_stochastic(self, x: npt.NDArray[Any], element: str, words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
-        result = self.module.encode_stochastic(self._array(x), element, self._array(words))
+    def _call_encode_stochastic(
+        self, x: npt.NDArray[Any], element: str, words: npt.NDArray[np.uint32]
+    ) -> npt.NDArray[np.uint8]:
+        result = self._ask("encode_stochastic", self._array(x), element, self._array(words))
         codes = _bytes(from_target_array(result, "codes"), "codes")
         if codes.shape != x.shape:
             raise BadReturn(f"encode_stochastic returned shape {codes.shape} for x of shape {x.shape}")
@@ -365,6 +419,11 @@ class Caller:
                 raise BadReturn(f"tensor_scale returned {array.size} numbers; return one")
             value = array.reshape(-1)[0]
         return float(value)
+
+
+def _copied_bytes(arrays: Any) -> list[bytes]:
+    members = arrays if isinstance(arrays, (tuple, list)) else [arrays]
+    return [from_target_array(a, "an array").tobytes() for a in members]
 
 
 def _bytes(a: npt.NDArray[Any], what: str) -> npt.NDArray[np.uint8]:

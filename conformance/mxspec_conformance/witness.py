@@ -18,13 +18,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from mxspec_vectors.files import write_file
+from mxspec_vectors.inputs import TENSOR_AMAXES, Input, quantize_inputs
 
 import mxspec
 from mxspec.formats import get_block
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
-from mxspec_vectors.files import write_file
-from mxspec_vectors.inputs import TENSOR_AMAXES, Input, Stream, quantize_inputs
 
 _DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
@@ -62,7 +62,9 @@ def single_blocks(fmt: str) -> list[Input]:
     return [c for c in quantize_inputs(fmt) if c.axis == -1 and not c.pad and c.block is None and len(c.bits[0]) == k]
 
 
-def batches(fmt: str, profile: Profile, *, two_level: bool, random: int = 3000) -> Iterator[tuple[npt.NDArray[np.float32], int | None]]:
+def batches(
+    fmt: str, profile: Profile, *, two_level: bool, random: int = 3000
+) -> Iterator[tuple[npt.NDArray[np.float32], int | None]]:
     """(rows [n, k], tensor amax bits or None): the vectors' blocks, then random ones."""
     k = get_block(fmt).k
     cases = single_blocks(fmt)
@@ -224,7 +226,10 @@ def compare_all(module: ModuleType) -> list[Comparison]:
     """Every function of a known target against the profiles that it names in PROFILES and PROFILES_ONE_LEVEL."""
     results = []
     dtypes = getattr(module, "DTYPES", ["float32"])
-    for table, two_level in ((getattr(module, "PROFILES", {}), True), (getattr(module, "PROFILES_ONE_LEVEL", {}), False)):
+    for table, two_level in (
+        (getattr(module, "PROFILES", {}), True),
+        (getattr(module, "PROFILES_ONE_LEVEL", {}), False),
+    ):
         for fmt, name in table.items():
             profile = mxspec.get_profile(name, fmt)
             levels = two_level and get_block(fmt).has_tensor_scale
@@ -239,8 +244,9 @@ def compare_all(module: ModuleType) -> list[Comparison]:
 
 def describe(module: ModuleType, comparisons: list[Comparison]) -> dict[str, Any]:
     """A JSON-able record of one target's comparisons, with where they were made."""
-    from mxspec_conformance.results import describe_environment
     from mxspec_vectors.files import vector_digest
+
+    from mxspec_conformance.results import describe_environment
 
     return {
         "target": module.NAME,

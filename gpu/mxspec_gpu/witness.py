@@ -97,7 +97,11 @@ def run(out: Path, *, workers: int) -> dict[str, Any]:
                     wrong = np.flatnonzero(got != model_answer(name, first, size))
                     different += len(wrong)
                     examples += [
-                        {"input": f"{first + int(i):08x}", "chip": f"{int(got[i]):x}", "model": f"{int(model_answer(name, first + int(i), 1)[0]):x}"}
+                        {
+                            "input": f"{first + int(i):08x}",
+                            "chip": f"{int(got[i]):x}",
+                            "model": f"{int(model_answer(name, first + int(i), 1)[0]):x}",
+                        }
                         for i in wrong[: max(0, 8 - len(examples))]
                     ]
             results[name] = {"inputs": total, "different": different, "examples": examples, "digests": digests}

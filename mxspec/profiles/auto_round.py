@@ -111,9 +111,7 @@ def _mx_export(fmt: str, scaled: Expr, dtypes: tuple[str, ...], nan: NanPolicy, 
     )
 
 
-_NV_SCALE = ScaleRule(
-    value=f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
-)
+_NV_SCALE = ScaleRule(value=f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E))
 _NV_FACTOR = _reciprocal(f32.mul(SF, _reciprocal(S)))
 _NV_SCALED = f32.mul(X, _NV_FACTOR)
 _NV_TENSOR = TensorRule(native=TensorScaleKind.ENCODE, from_amax=f32.mul(const(2688), _reciprocal(TMAX)))
@@ -158,9 +156,7 @@ PROFILES: tuple[Profile, ...] = (
             scale=_mx_scale(0xFF),
             scaled=_MX_SCALED,
             dequantize=f32.mul(Q, SF),
-            element=ElementRule(
-                add_half_floor_f32=True, zero=ZeroPolicy.PLUS_UNLESS_UNDERFLOW, under_nan_scale=0x00
-            ),
+            element=ElementRule(add_half_floor_f32=True, zero=ZeroPolicy.PLUS_UNLESS_UNDERFLOW, under_nan_scale=0x00),
         ),
         unspecified=_LAST_ULP,
     ),

@@ -64,9 +64,7 @@ _CAST = (
     "this is the answer of x86-64"
 )
 _INVALID_SIGN = "codes FF of Inf lanes in a block beyond the range: the sign of Inf / Inf is the machine's"
-_NAN_SIGN = (
-    "the sign bit of a NaN scale's byte: by position in the tensor, as torch's SIMD and scalar code differ"
-)
+_NAN_SIGN = "the sign bit of a NaN scale's byte: by position in the tensor, as torch's SIMD and scalar code differ"
 _BFLOAT16_SIGN = (
     "e2m1 codes of NaN lanes (Inf / Inf too): 8 where torch computes bfloat16 in SIMD code, 0 in scalar code"
 )
@@ -165,9 +163,7 @@ def _nvfp4(dtype: str, domain: Domained) -> Profile:
         source=_SOURCE + "generate_gparam; compressors/nvfp4/base.py, helpers.py quantize_and_pack_fp4",
         evidence=Evidence.MEASURED,
         witness=_WITNESS + _COMPARED["nvfp4"],
-        one_level=Arithmetic(
-            scale=scale(sixth), scaled=domain.div(X, SF), dequantize=f32.mul(Q, SF), element=element
-        ),
+        one_level=Arithmetic(scale=scale(sixth), scaled=domain.div(X, SF), dequantize=f32.mul(Q, SF), element=element),
         two_level=Arithmetic(
             scale=scale(f32.mul(S, sixth)),
             scaled=f32.div(X, divisor),

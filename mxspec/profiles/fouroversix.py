@@ -48,8 +48,7 @@ _TWO_TO_MINUS_126 = const(Fraction(1, 1 << 126))
 #: NaN has the bfloat16 bits FFFF in torch's vectorized code, whose fields give 0B.
 _ELEMENT = ElementRule(unbounded_fields=True)
 _NAN_SIGN = (
-    "the sign of a NaN: torch's vectorized float32 to bfloat16 makes every NaN FFFF (code 0B, NVFP4 scale "
-    "byte FF)"
+    "the sign of a NaN: torch's vectorized float32 to bfloat16 makes every NaN FFFF (code 0B, NVFP4 scale byte FF)"
 )
 _TORCH = "torch before 2.13 casts finite values above 448 to NaN, not to 448; the wheel asks for torch 2.9"
 
@@ -90,16 +89,13 @@ def _nvfp4(rule: str, summary: str, divisor: int, norm: ErrorNorm | None) -> Pro
     alternative = (
         None
         if norm is None
-        else Alternative(
-            scale=_nv_scale(4), norm=norm, error=_ERRORS[norm], order=ErrorOrder.HALVES, total=bf16.domain
-        )
+        else Alternative(scale=_nv_scale(4), norm=norm, error=_ERRORS[norm], order=ErrorOrder.HALVES, total=bf16.domain)
     )
     return Profile(
         id=f"fouroversix-0.1/nvfp4/{rule}",
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
-        summary=f"bfloat16 throughout: x / g, scale amax / 6 not below 2^-6, elements divided by it; "
-        f"{summary}",
+        summary=f"bfloat16 throughout: x / g, scale amax / 6 not below 2^-6, elements divided by it; {summary}",
         source=f"{_SOURCE} quantize_to_fp4, AdaptiveBlockScalingRule.{rule.replace('-', '_')}",
         evidence=Evidence.MEASURED,
         witness=_RAN,

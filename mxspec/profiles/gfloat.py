@@ -18,9 +18,7 @@ _SCALE = ScaleRule(value=AMAX, step=ScaleStep.LOG2F_FLOOR, subtract_emax=True)
 _LOG2 = "a block maximum a few ulps below a power of two: the last ulp of NumPy's float32 log2 decides"
 
 
-def _profile(
-    name: str, formats: tuple[str, ...], summary: str, witness: str, element: ElementRule
-) -> Profile:
+def _profile(name: str, formats: tuple[str, ...], summary: str, witness: str, element: ElementRule) -> Profile:
     return Profile(
         id=f"gfloat-0.5/{name}",
         kind=Kind.DESCRIPTIVE,
@@ -29,9 +27,7 @@ def _profile(
         source="gfloat 0.5.2 wheel: compute_scale_amax, round_ndarray, encode_ndarray, decode_block",
         evidence=Evidence.MEASURED,
         witness=f"gfloat 0.5.2 with NumPy 2.4.6 on Linux x86-64: {witness}",
-        one_level=Arithmetic(
-            scale=_SCALE, scaled=f32.div(X, SF), dequantize=exact.mul(Q, SF), element=element
-        ),
+        one_level=Arithmetic(scale=_SCALE, scaled=f32.div(X, SF), dequantize=exact.mul(Q, SF), element=element),
         dtypes=("float32",),
         unspecified=(_LOG2,),
     )

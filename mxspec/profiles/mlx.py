@@ -67,9 +67,7 @@ def _multiplier(domain: Domained) -> tuple[Expr, Expr]:
     return ratio, if_equal(ratio, ZERO, ONE, if_nan(ratio, ZERO, if_inf(ratio, ZERO, power)))
 
 
-def _mx(
-    fmt: str, path: str, domain: Domained, dtype: str, special: int, element: ElementRule, count: str
-) -> Profile:
+def _mx(fmt: str, path: str, domain: Domained, dtype: str, special: int, element: ElementRule, count: str) -> Profile:
     ratio, power = _multiplier(domain)
     return Profile(
         id=f"mlx-0.32/{fmt}/cpu{path}",
@@ -116,9 +114,7 @@ def _nvfp4(path: str, domain: Domained, dtype: str, count: str) -> Profile:
         source=_SOURCE,
         evidence=Evidence.MEASURED,
         witness=_WITNESS + count,
-        one_level=Arithmetic(
-            scale=scale(ratio), scaled=quotient, dequantize=exact.mul(Q, SF), element=element
-        ),
+        one_level=Arithmetic(scale=scale(ratio), scaled=quotient, dequantize=exact.mul(Q, SF), element=element),
         two_level=Arithmetic(
             scale=scale(f32.mul(ratio, S)),
             scaled=f32.mul(quotient, S),
@@ -147,9 +143,7 @@ def _profiles(path: str, domain: Domained, dtype: str) -> tuple[Profile, ...]:
     )
     special = 0x00 if narrow else 0x80
     mx = "115,567 blocks" if narrow else "256,699 blocks"
-    nv = (
-        "392,935 blocks, 12 tensor maxima and none" if narrow else "872,779 blocks, 12 tensor maxima and none"
-    )
+    nv = "392,935 blocks, 12 tensor maxima and none" if narrow else "872,779 blocks, 12 tensor maxima and none"
     return (
         _mx("mxfp4", path, domain, dtype, special, search, mx),
         _mx("mxfp8_e4m3", path, domain, dtype, special, fp8, mx),

@@ -117,9 +117,7 @@ PROFILES: tuple[Profile, ...] = (
         evidence=Evidence.MEASURED,
         witness=_WITNESS + "153,019 blocks in each input dtype",
         one_level=Arithmetic(
-            scale=ScaleRule(
-                value=f32.div(AMAX, const(448)), step=ScaleStep.LOG2F_CEIL, on_inf=0xFE, on_nan=0x00
-            ),
+            scale=ScaleRule(value=f32.div(AMAX, const(448)), step=ScaleStep.LOG2F_CEIL, on_inf=0xFE, on_nan=0x00),
             scaled=f32.mul(X, f32.div(ONE, SF)),
             dequantize=_E8M0,
             element=ElementRule(nan_own=NanPolicy.NAN),

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 from mxspec.expressions import (
-    AMAX, FLT_MAX, ONE, ONE_SIXTH, SF, TMAX, ZERO, Const, Expr, G, M, Q, S, X, const, exact, f32, if_equal,
-    minimum, substitute,
+    AMAX,
+    FLT_MAX,
+    ONE,
+    ONE_SIXTH,
+    SF,
+    TMAX,
+    ZERO,
+    Const,
+    Expr,
+    G,
+    M,
+    Q,
+    S,
+    X,
+    const,
+    exact,
+    f32,
+    if_equal,
+    minimum,
+    substitute,
 )  # fmt: skip
 from mxspec.profiles.schema import (
-    Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep, TensorRule, TensorScaleKind,
+    Arithmetic,
+    ElementRule,
+    Evidence,
+    Kind,
+    Profile,
+    ScaleRule,
+    ScaleStep,
+    TensorRule,
+    TensorScaleKind,
 )  # fmt: skip
 from mxspec.rounding import Rounding
 
@@ -52,9 +78,7 @@ _TE_SCALED = f32.mul(X, minimum(f32.div(ONE, f32.mul(SF, f32.div(ONE, S))), FLT_
 #: float32(1 / 2688)
 _RECIPROCAL_2688 = Const(0x39C30C31)
 
-_PAPER_SCALE = ScaleRule(
-    value=f32.mul(f32.div(AMAX, const(6)), S), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
-)
+_PAPER_SCALE = ScaleRule(value=f32.mul(f32.div(AMAX, const(6)), S), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E))
 # The paper leaves a stored scale of zero open; its block becomes zeros here, which is what it decodes to anyway.
 _PAPER_SCALED = f32.mul(X, if_equal(SF, ZERO, ZERO, f32.div(ONE, f32.mul(SF, G))))
 _NV_ELEMENT = ElementRule()

@@ -27,9 +27,7 @@ from mxspec.rounding import NanPolicy, Rounding, ZeroPolicy
 
 _RAN = "amd-quark 0.13, torch 2.13.0 CPU, x86-64: 0 of 2.2 million blocks of all its profiles differ"
 _FP8 = ("mxfp8_e4m3", "mxfp8_e5m2")
-_DOWNCAST = (
-    "amd-quark 0.13 wheel: quark/torch/kernel/mx/triton.py downcast_to_mxfp_torch, upcast_from_mxfp_torch"
-)
+_DOWNCAST = "amd-quark 0.13 wheel: quark/torch/kernel/mx/triton.py downcast_to_mxfp_torch, upcast_from_mxfp_torch"
 _FAKE = (
     "amd-quark 0.13 wheel: quark/torch/kernel/hw_emulation/hw_emulation_interface.py fake_quantize_mx, "
     "quantization/utils.py even_round, csrc/mx/funcs.cuh"
@@ -56,8 +54,7 @@ _SCALES: dict[str, tuple[ScaleRule, str]] = {
             on_inf=0xFF,
             on_nan=0x00,
         ),
-        "amax / max rounded up to a power of two; a NaN in the block gives the byte 00, which multiplies by "
-        "zero",
+        "amax / max rounded up to a power of two; a NaN in the block gives the byte 00, which multiplies by zero",
     ),
     "round-down": (
         ScaleRule(value=_RATIO, step=ScaleStep.FLOOR, on_inf=0xFF, on_nan=0xFF),
@@ -131,9 +128,7 @@ def _fake(fmt: str, mantissa_bits: int) -> Profile:
         ),
         unspecified=()
         if fp8
-        else (
-            "an Inf has no code in this format: the fake path returns floats, and the code is the packer's",
-        ),
+        else ("an Inf has no code in this format: the fake path returns floats, and the code is the packer's",),
         pins_nan_blocks=False,
     )
 

@@ -112,17 +112,13 @@ def _rceil(
     )
 
 
-def _rceil_family(
-    path: str, summary: str, scale: ScaleRule, evidence: Evidence, *open_points: str
-) -> list[Profile]:
+def _rceil_family(path: str, summary: str, scale: ScaleRule, evidence: Evidence, *open_points: str) -> list[Profile]:
     """One profile for each code that a NaN scale leaves in the elements."""
     codes = ((("mxfp4",), 0x03), (("mxfp6_e2m3",), 0x0C), (("mxfp6_e3m2",), 0x0E), (_FP8, 0x7F))
     return [_rceil(path, formats, code, summary, scale, evidence, *open_points) for formats, code in codes]
 
 
-def _nvfp4(
-    path: str, divided: tuple[Expr, Expr], evidence: Evidence, invalid_sign: int, *open_points: str
-) -> Profile:
+def _nvfp4(path: str, divided: tuple[Expr, Expr], evidence: Evidence, invalid_sign: int, *open_points: str) -> Profile:
     """divided: amax / 6 and tmax / 2688 as the path computes them."""
     block, tensor = divided
     low, high = const(Fraction(1, 64)), const(448)
@@ -141,9 +137,7 @@ def _nvfp4(
             element=ElementRule(nan=NanPolicy.AS_NUMBER, invalid_sign=invalid_sign, under_nan_scale=0x4),
         ),
         two_level=Arithmetic(
-            scale=ScaleRule(
-                value=clamp(f32.div(block, G), low, high), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
-            ),
+            scale=ScaleRule(value=clamp(f32.div(block, G), low, high), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, f32.div(f32.div(ONE, G), SF)),
             dequantize=f32.mul(Q, f32.mul(SF, G)),
             element=ElementRule(nan=NanPolicy.AS_NUMBER, invalid_sign=invalid_sign, under_nan_scale=0x4),

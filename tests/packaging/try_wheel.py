@@ -1,6 +1,6 @@
 """Build a wheel from the sdist, install it in an empty environment away from the checkout, and use it.
 
-    python tests/packaging/try_wheel.py
+python tests/packaging/try_wheel.py
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ def main() -> None:
         # `build` without flags makes the sdist and then the wheel from it.
         run(sys.executable, "-m", "build", "--outdir", work / "dist", ROOT, cwd=work)
         (wheel,) = (work / "dist").glob("*.whl")
-        print(run(sys.executable, "-m", "check_wheel_contents", "--toplevel", ",".join(sorted(TOP_LEVEL)), wheel, cwd=work), end="")
+        print(
+            run(
+                sys.executable, "-m", "check_wheel_contents", "--toplevel", ",".join(sorted(TOP_LEVEL)), wheel, cwd=work
+            ),
+            end="",
+        )
         names = top_level_names(wheel)
         if names != TOP_LEVEL:
             sys.exit(f"the wheel claims {sorted(names)}, not {sorted(TOP_LEVEL)}")

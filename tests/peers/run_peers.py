@@ -96,7 +96,9 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
         for target in peer.targets:
             result = Path(scratch) / "check.json"
             command = [python, "-m", "mxspec_conformance.cli", "check", target, "--json", result, "--failures", "0"]
-            done = subprocess.run([str(c) for c in command], cwd=ROOT, check=False, stdout=subprocess.DEVNULL, env=environment)
+            done = subprocess.run(
+                [str(c) for c in command], cwd=ROOT, check=False, stdout=subprocess.DEVNULL, env=environment
+            )
             if done.returncode > 1:
                 raise SystemExit(f"{target} could not be judged")
             document = json.loads(result.read_text("ascii"))
@@ -119,7 +121,9 @@ def main() -> int:
     """Run the peers named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=", ".join(p.name for p in PEERS))
-    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help="use this interpreter instead")
+    parser.add_argument(
+        "--python", action="append", default=[], metavar="NAME=PATH", help="use this interpreter instead"
+    )
     options = parser.parse_args()
     given = dict(p.split("=", 1) for p in options.python)
     bad = 0
@@ -139,7 +143,9 @@ def main() -> int:
         witnesses = document["witness"]
         assert isinstance(witnesses, list)
         different = sum(w["different"] for w in witnesses)
-        print(f"{peer.name}: {sum(w['compared'] for w in witnesses)} comparisons, {different} different -> {out.relative_to(ROOT)}")
+        print(
+            f"{peer.name}: {sum(w['compared'] for w in witnesses)} comparisons, {different} different -> {out.relative_to(ROOT)}"
+        )
         bad += different
     return 1 if bad else 0
 

@@ -16,10 +16,22 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.arrays import ARRAYS
+from mxspec.blocks import quantize_rows
 from mxspec.elements import default_nan_policy, output_dtype
 from mxspec.exact import choose_level
 from mxspec.expressions import evaluate
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ElementFormat, ScalarFormat, ScaleFormat, get_block, get_scalar
+from mxspec.formats import (
+    BLOCKS,
+    ELEMENTS,
+    SCALES,
+    BlockFormat,
+    ElementFormat,
+    ScalarFormat,
+    ScaleFormat,
+    floor_log2,
+    get_block,
+    get_scalar,
+)  # fmt: skip
 from mxspec.legal import LegalRow, legal_rows
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.rounding import DETERMINISTIC, Overflow, Rounding
@@ -49,9 +61,9 @@ from mxspec_vectors.inputs import (
     TENSOR_AMAXES,
     Input,
     Stream,
+    binade_bits,
     bisect_steps,
     bits_value,
-    element_points,
     float_bits,
     neighbours,
     quantize_inputs,
@@ -178,16 +190,19 @@ def _quantize_rows(
     return [(int(s[0]), c) for s, c in zip(result.scales, result.codes, strict=True)]
 
 
-def _whole_tensor_answer(
-    case: Input, fmt: BlockFormat, profile: Profile, entries: dict[int, dict[str, str]]
-) -> Any:
+def _whole_tensor_answer(case: Input, fmt: BlockFormat, profile: Profile, entries: dict[int, dict[str, str]]) -> Any:
     if not has_level(profile, two_level=case.tensor_amax is not None):
         return None
     scale = None if case.tensor_amax is None else native_tensor_scale(profile, entries[case.tensor_amax])
     result = mxspec.quantize(
         case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale
     )
-    return [{"scale": hex_words(result.scales.reshape(-1), 2), "codes": hex_words(result.codes.reshape(-1), code_digits(fmt))}]
+    return [
+        {
+            "scale": hex_words(result.scales.reshape(-1), 2),
+            "codes": hex_words(result.codes.reshape(-1), code_digits(fmt)),
+        }
+    ]
 
 
 def _header(operation: str, fmt: str, profiles: Sequence[str] | None, flags: Iterable[str]) -> Document:
@@ -264,25 +279,44 @@ def _scale_function(
     return scale_bytes
 
 
+def _block_scale_function(
+    fmt: BlockFormat, profile: Profile, entry: dict[str, str] | None
+) -> Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]] | None:
+    """Maxima -> the scale bytes of blocks whose other lanes are zero."""
+    level = profile.one_level if entry is None else profile.two_level
+    if level is None or (level.alternative is None and level.normalize is None and not profile.flush_inputs):
+        return _scale_function(fmt, profile, entry)
+    bindings = {} if entry is None else dict(bind_arrays(profile, native_tensor_scale(profile, entry)))
+
+    def scale_bytes(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+        rows = np.zeros((len(bits), fmt.k), np.uint32)
+        rows[:, 0] = bits
+        with np.errstate(all="ignore"):
+            scales, _ = quantize_rows(rows.view(np.float32), fmt, profile, level, bindings)
+        return scales[:, 0]
+
+    return scale_bytes
+
+
 def build_scale(fmt_name: str) -> Document:
     """The scale file: every block maximum at which some profile's scale changes, with both neighbours.
 
+    The answers are those of a block whose other lanes are zero: where a profile tries two scales, they decide too.
     A case holds boundaries of one profile only, so that a profile that is added later changes no case but its own.
     """
     fmt = get_block(fmt_name)
     profiles = mxspec.list_profiles(fmt)
-    document = _header("scale", fmt_name, [p.id for p in profiles], ("scale-rule", "float-log2", "scale-rounding", "order"))
+    document = _header(
+        "scale", fmt_name, [p.id for p in profiles], ("scale-rule", "float-log2", "scale-rounding", "order")
+    )
     rows: dict[str, dict[str, Any]] = {}
     amaxes: list[int | None] = [None]
     if fmt.has_tensor_scale:
         amaxes += [TENSOR_AMAXES[n] for n in (*ORDINARY_AMAXES, "tiny", "overflow")]
     for tensor in amaxes:
         entry = None if tensor is None else tensor_scale_entry(tensor)
-        functions = {
-            i: f
-            for i, p in enumerate(profiles)
-            if (f := _scale_function(fmt, p, entry)) is not None
-        }
+        functions = {i: f for i, p in enumerate(profiles) if (f := _scale_function(fmt, p, entry)) is not None}
+        answering = {i: f for i, p in enumerate(profiles) if (f := _block_scale_function(fmt, p, entry)) is not None}
         limit = FLT_MAX if tensor is None else min(tensor, FLT_MAX)
         for i, function in functions.items():
             if not _is_monotone(profiles[i]):
@@ -296,7 +330,7 @@ def build_scale(fmt_name: str) -> Document:
                 key = case_id(f"scale-{name}-{chunk[0]:08x}", identity)
                 if key in rows:
                     continue
-                answers = [(n, hex_words(f(np.array(chunk, np.uint32)), 2)) for n, f in functions.items()]
+                answers = [(n, hex_words(f(np.array(chunk, np.uint32)), 2)) for n, f in answering.items()]
                 rows[key] = {
                     "id": key,
                     "topic": "scale-tie" if fmt.has_tensor_scale else "scale-boundary",
@@ -329,6 +363,7 @@ _ENCODE_FLAGS = {
     "above-tie": ("tie-hack", "truncation"),
     "exact": ("basic",),
     "zero-sign": ("zero-sign",),
+    "subnormal": ("element-subnormal", "float32-subnormal"),
     "overflow": ("saturation",),
     "inf": ("saturation",),
     "nan": ("nan-lost",),
@@ -347,7 +382,9 @@ def _scalar_points(fmt: ScalarFormat) -> dict[str, list[int]]:
             if value < bits_value(FLT_MAX):
                 points["overflow"] += [b for b in neighbours(float_bits(value)) if bits_value(b) > top]
     points["overflow"].append(FLT_MAX)
+    points["overflow"] += _ladder(fmt.emax + 1, 128)
     smallest = fmt.min_subnormal
+    points["subnormal"] = _ladder(-149, floor_log2(smallest) - 1)
     points["zero-sign"] = [0, 1, 0x7FFFFF, 0x800000]
     if smallest / 4 > bits_value(1):
         points["zero-sign"].append(float_bits(smallest / 4))
@@ -356,9 +393,14 @@ def _scalar_points(fmt: ScalarFormat) -> dict[str, list[int]]:
     if fmt.signed:
         points = {t: [*bits, *(b | SIGN for b in bits)] for t, bits in points.items()}
     else:
-        points["nan"].append(QUIET_NAN | SIGN)
+        points["nan"] += [QUIET_NAN | SIGN, 0xFF800001]
         points["zero-sign"].append(SIGN)
     return points
+
+
+def _ladder(first: int, end: int) -> list[int]:
+    """float32 bits of one number in each binade from 2**first to below 2**end, with changing significands."""
+    return [binade_bits((1 << 23, 0xFFFFFF, 0xAAAAAB, 0xC00001)[e % 4], e) for e in range(first, end)]
 
 
 def _boundary_points(fmt: ScalarFormat) -> list[tuple[str, int]]:
@@ -389,13 +431,12 @@ def build_encode(name: str) -> Document:
             for number, chunk in enumerate(_chunks(bits, 128)):
                 x = np.array(chunk, np.uint32).view(np.float32)
                 answers = [
-                    (r.value, hex_words(mxspec.encode(x, name, rounding=r, overflow=overflow), 2)) for r in DETERMINISTIC
+                    (r.value, hex_words(mxspec.encode(x, name, rounding=r, overflow=overflow), 2))
+                    for r in DETERMINISTIC
                 ]
                 question = {"overflow": overflow.value, "x": hex_words(chunk, 8)}
                 grouped = _group_answers([(i, a) for i, (_, a) in enumerate(answers)], "codes")
-                expect = [
-                    {"roundings": [answers[i][0] for i in g["profiles"]], "codes": g["codes"]} for g in grouped
-                ]
+                expect = [{"roundings": [answers[i][0] for i in g["profiles"]], "codes": g["codes"]} for g in grouped]
                 identity = {"operation": "encode", "format": name, "nan": document["nan"], **question}
                 rows.append(
                     {
@@ -492,6 +533,11 @@ _E8M0_SCALES = (0x00, 0x01, 0x02, 0x67, 0x70, 0x7E, 0x7F, 0x80, 0xB0, 0xFD, 0xFE
 _UE4M3_SCALES = (0x00, 0x01, 0x07, 0x08, 0x09, 0x37, 0x38, 0x39, 0x78, 0x7D, 0x7E, 0x7F)
 
 
+#: Tensor maxima under which every scale byte is decoded, and those under which a few are.
+_FULL_TENSORS = ("unit", "odd", "tiny")
+_SHORT_TENSORS = ("one", "third", "thousandth", "large", "huge", "subnormal", "zero")
+
+
 def _dequantize_questions(fmt: BlockFormat) -> list[tuple[str, str, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]]:
     """(slug, topic, scales [n], codes [n, k])."""
     all_codes = np.arange(fmt.element.code_count, dtype=np.uint8)
@@ -500,9 +546,7 @@ def _dequantize_questions(fmt: BlockFormat) -> list[tuple[str, str, npt.NDArray[
     for byte in _UE4M3_SCALES if fmt.has_tensor_scale else _E8M0_SCALES:
         questions.append((f"codes-scale-{byte:02x}", "code", np.full(len(rows), byte, np.uint8), rows))
     magnitudes = [0, 1, fmt.element.max_code // 2, fmt.element.max_code - 1, fmt.element.max_code]
-    chosen = np.resize(
-        np.array([fmt.element.join(s, m) for m in magnitudes for s in (0, 1)], np.uint8), fmt.k
-    )
+    chosen = np.resize(np.array([fmt.element.join(s, m) for m in magnitudes for s in (0, 1)], np.uint8), fmt.k)
     for chunk in _chunks(range(fmt.scale.code_count), 16):
         scales = np.array(chunk, np.uint8)
         questions.append((f"scales-{chunk[0]:02x}", "scale-code", scales, np.tile(chosen, (len(scales), 1))))
@@ -513,19 +557,26 @@ def build_dequantize(fmt_name: str) -> Document:
     """The dequantize file: all codes under chosen scales, chosen codes under all scales, digests of everything."""
     fmt = get_block(fmt_name)
     profiles = mxspec.list_profiles(fmt)
-    document = _header("dequantize", fmt_name, [p.id for p in profiles], ("decode-table", "e8m0-edges", "int8", "order"))
+    document = _header(
+        "dequantize", fmt_name, [p.id for p in profiles], ("decode-table", "e8m0-edges", "int8", "order")
+    )
     tensors: list[int | None] = [None]
     if fmt.has_tensor_scale:
-        tensors += [TENSOR_AMAXES[n] for n in ("unit", "odd", "thousandth", "tiny", "huge")]
+        tensors += [TENSOR_AMAXES[n] for n in (*_FULL_TENSORS, *_SHORT_TENSORS)]
     flags = ["decode-table", "order"] if fmt.has_tensor_scale else ["decode-table", "e8m0-edges"]
     if fmt.element.twos_complement:
         flags.append("int8")
     rows = []
     for tensor in tensors:
         entry = None if tensor is None else tensor_scale_entry(tensor)
+        short = tensor is not None and tensor in [TENSOR_AMAXES[n] for n in _SHORT_TENSORS]
         for slug, topic, scales, codes in _dequantize_questions(fmt):
             if tensor not in (None, TENSOR_AMAXES["odd"]) and topic == "code":
                 continue
+            if short and slug != "scales-00":
+                continue
+            if short:
+                scales, codes = np.array([0x00, 0x01, 0x3B, 0x7E], np.uint8), codes[:4]
             for dtype in ("float32", "bfloat16", "float16"):
                 if dtype != "float32" and (topic != "code" or tensor not in (None, TENSOR_AMAXES["odd"]) or
                                            (fmt.element.bits > 4 and scales[0] not in (0x00, 0x70, 0x7F, 0x80, 0xFE))):  # fmt: skip
@@ -602,6 +653,8 @@ def build_stochastic(name: str) -> Document:
         for number, chunk in enumerate(chunks):
             x = np.array([b for b, _ in chunk], np.uint32).view(np.float32)
             words = np.array([w for _, w in chunk], np.uint32)
+            if sr_bits == 8 and number % 2:  # the upper bits of a word do not count
+                words |= (np.arange(len(words), dtype=np.uint32) * np.uint32(0x9E3779B1)) & np.uint32(0xFFFFFF00)
             if rule == "integer":
                 codes = mxspec.encode(x, name, rounding=Rounding.SR, random_bits=words, sr_bits=sr_bits)
             else:
@@ -610,7 +663,7 @@ def build_stochastic(name: str) -> Document:
                 "rule": rule,
                 "sr_bits": sr_bits,
                 "x": hex_words((b for b, _ in chunk), 8),
-                "random_bits": hex_words((w for _, w in chunk), 8),
+                "random_bits": hex_words((int(w) for w in words), 8),
             }
             identity = {"operation": "stochastic", "format": name, **question}
             rows.append(
@@ -630,16 +683,25 @@ def _stochastic_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, i
     """(float32 bits, random word): between neighbours at several fractions, with the words around the threshold."""
     top = (1 << sr_bits) - 1
     stream = Stream(sr_bits)
-    gaps = range(fmt.max_code) if fmt.max_code < 32 else [m for m in range(fmt.max_code) if m < 10 or m % 7 == 0 or m > fmt.max_code - 3]
+    gaps = (
+        range(fmt.max_code)
+        if fmt.max_code < 32
+        else [m for m in range(fmt.max_code) if m < 10 or m % 7 == 0 or m > fmt.max_code - 3]
+    )
     for m in gaps:
         low, high = fmt.magnitude(m), fmt.magnitude(m + 1)
-        for fraction in (Fraction(0), Fraction(1, 256), Fraction(1, 2), Fraction(77, 256), Fraction(255, 256), None):
+        for fraction in (*(Fraction(n, 1 << 24) for n in (0, 1 << 16, 1 << 23, 0x4DB6DB, 0xFF0000)), None):
             bits = float_bits(high) - 1 if fraction is None else float_bits(low + (high - low) * fraction)
-            share = (bits_value(bits) - low) / (high - low)
-            threshold = (1 << sr_bits) - (share * (1 << sr_bits)).__floor__()
-            words = {0, top, min(max(threshold, 0), top), min(max(threshold - 1, 0), top)}
-            for word in sorted(words):
+            for word in _deciding_words((bits_value(bits) - low) / (high - low), sr_bits):
                 yield bits | (SIGN if stream.below(2) else 0), word
+    for word in (0, top):
+        yield float_bits(fmt.max_value), word
+        yield float_bits(fmt.max_value) | SIGN, word
+    for bits in _ladder(-149, floor_log2(fmt.min_subnormal)):
+        for word in _deciding_words(bits_value(bits) / fmt.min_subnormal, sr_bits):
+            yield bits | (SIGN if stream.below(2) else 0), word
+    for bits in _ladder(fmt.emax + 1, 128)[::2]:
+        yield bits | (SIGN if stream.below(2) else 0), top * stream.below(2)
     gap = fmt.magnitude(fmt.max_code) - fmt.magnitude(fmt.max_code - 1)
     for value in (fmt.max_value + gap / 2, fmt.max_value + gap * 2):
         for word in (0, top):
@@ -648,6 +710,13 @@ def _stochastic_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, i
     for bits in (0, SIGN, 1, 1 | SIGN, INF, INF | SIGN, QUIET_NAN):
         for word in (0, top):
             yield bits, word
+
+
+def _deciding_words(share: Fraction, sr_bits: int) -> list[int]:
+    """Random words around the one from which a share of the gap rounds up; neighbours in the list differ in answer."""
+    top = (1 << sr_bits) - 1
+    threshold = (1 << sr_bits) - (share * (1 << sr_bits)).__floor__()
+    return list(dict.fromkeys(min(max(w, 0), top) for w in (0, top, threshold - 1, threshold)))
 
 
 def _low_bit_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, int]]:

@@ -59,10 +59,10 @@ def _answers(document: Document, profile: str) -> Iterator[tuple[dict[str, Any],
 
 
 def _c_array(name: str, values: Any, c_type: str, digits: int) -> str:
-    flat = values.reshape(-1)
-    body = ",".join(f"0x{int(v):0{digits}x}" for v in flat)
+    rows = [",".join(f"0x{int(v):0{digits}x}" for v in row) for row in values.reshape(len(values), -1)]
+    body = ",\n".join(f"{{{row}}}" for row in rows) if values.ndim == 2 else ",\n".join(rows)
     dims = "".join(f"[{n}]" for n in values.shape)
-    return f"static const {c_type} {name}{dims} = {{{body}}};\n"
+    return f"static const {c_type} {name}{dims} = {{\n{body}\n}};\n"
 
 
 def export(out: Path, *, kind: str, fmt: str, profile: str) -> list[Path]:
@@ -84,7 +84,12 @@ def export(out: Path, *, kind: str, fmt: str, profile: str) -> list[Path]:
     elif kind == "c":
         prefix = stem.replace("-", "_").replace(".", "_")
         text = f"/* {about} */\n#include <stdint.h>\n#define {prefix.upper()}_CASES {len(tables['ids'])}\n"
-        for key, c_type, digits in (("x", "uint32_t", 8), ("tensor_amax", "uint32_t", 8), ("scale", "uint8_t", 2), ("codes", "uint8_t", 2)):
+        for key, c_type, digits in (
+            ("x", "uint32_t", 8),
+            ("tensor_amax", "uint32_t", 8),
+            ("scale", "uint8_t", 2),
+            ("codes", "uint8_t", 2),
+        ):
             text += _c_array(f"{prefix}_{key}", tables[key], c_type, digits)
         names = ",".join(f'"{i}"' for i in tables["ids"])
         text += f"static const char *const {prefix}_ids[] = {{{names}}};\n"

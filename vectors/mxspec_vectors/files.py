@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -159,12 +160,23 @@ def check_replaceable(root: Path) -> None:
     )
     if strangers or not (root / "index.json").exists():
         what = f"files that are no vectors, {strangers[0]} among them" if strangers else "no index.json"
-        raise VectorError(f"{root} is not empty and holds {what}; name a new folder, an empty one, or one that holds vectors")
+        raise VectorError(
+            f"{root} is not empty and holds {what}; name a new folder, an empty one, or one that holds vectors"
+        )
 
 
 def _is_vector_name(name: str) -> bool:
     folder, _, file = name.rpartition("/")
     return name == "index.json" or (folder in OPERATIONS and file.endswith(".json"))
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of the operating system name the file that was to be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
@@ -180,8 +192,9 @@ def write_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
     try:
         for name, data in contents:
             path = new / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            with naming(root / name):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
         if root.exists():
             root.rename(old)
         new.rename(root)
@@ -208,7 +221,7 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
             temporary[path] = Path(name)
-            with os.fdopen(handle, "wb") as file:
+            with naming(path), os.fdopen(handle, "wb") as file:
                 file.write(data)
         for path, written in temporary.items():
             written.chmod(0o644)

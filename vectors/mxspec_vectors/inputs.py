@@ -9,13 +9,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, BlockFormat, ElementFormat, FloatFormat, floor_log2, get_block, power_of_two
-from mxspec.scales import log2f_thresholds
+from mxspec.formats import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    BlockFormat,
+    ElementFormat,
+    FloatFormat,
+    get_block,
+    power_of_two,
+)  # fmt: skip
 from mxspec.reals import decode_real, encode_real, make_real
+from mxspec.scales import log2f_thresholds
 
 Bits = npt.NDArray[np.uint32]
 
@@ -62,6 +72,11 @@ def neighbours(bits: int) -> tuple[int, int, int]:
     return max(bits - 1, 0), bits, min(bits + 1, FLT_MAX)
 
 
+def binade_bits(significand: int, exponent: int) -> int:
+    """float32 bits of the 24-bit significand * 2**(exponent - 23); below 2**-126 bits that do not fit are dropped."""
+    return significand >> -126 - exponent if exponent < -126 else significand + (exponent + 126 << 23)
+
+
 class Stream:
     """A small portable generator (xorshift64*), so that vectors do not depend on a library's random numbers."""
 
@@ -99,7 +114,9 @@ def _block(lanes: list[int], largest: int, k: int, position: int) -> tuple[tuple
     return ((*rest[:position], largest, *rest[position:]),)
 
 
-def _full_block(points: list[int], largest: int, k: int, position: int, turn: int, sign: int) -> tuple[tuple[int, ...], ...]:
+def _full_block(
+    points: list[int], largest: int, k: int, position: int, turn: int, sign: int
+) -> tuple[tuple[int, ...], ...]:
     """One row of k lanes: `largest` at `position`, the points around it, repeated until no lane is left.
 
     turn: the point at which the lanes begin, so that over several blocks each point comes to lie in each lane. Signs
@@ -185,27 +202,28 @@ def _scale_blocks(fmt: BlockFormat, exponents: list[int]) -> Iterator[Input]:
 def _binade_blocks(fmt: BlockFormat) -> Iterator[Input]:
     """One block for each exponent that a maximum can have: its lanes lie at, below and above the element's boundaries.
 
-    From block to block the boundaries move through the lanes, and the maximum changes its place, its significand (a power of
-    two, all ones, the element's largest, one with low bits), its sign and that of the others; every third block holds
-    the maximum twice, every third its half.
+    From block to block the boundaries move through the lanes, and the maximum changes its place, its significand (the
+    element's largest, a power of two, some with low bits; every 16th exponent once more with all ones), its sign and
+    that of the others. A third of the blocks hold the maximum twice, a third its half, a third a lane that becomes zero.
     """
     element, k = fmt.element, fmt.k
     points = [b for _, b in element_points(element)]
     top = float_bits(element.max_value) & 0x7FFFFF
-    for number, exponent in enumerate(range(-149, 128)):
-        significand = (top, 0, 0x7FFFFF, 0x2AAAAB, 0x600001)[number % 5] | 1 << 23
-        largest = (significand >> 23 - exponent - 149) if exponent < -126 else significand + (exponent + 126 << 23)
-        lanes = []
-        for i in range(k - 1):
-            bits = _scale_bits(points[(37 * number + i) % len(points)], exponent - element.emax)
-            lanes.append(bits if bits <= largest else _scale_bits(bits, -1))
-        if number % 3 < 2:
-            lanes[5 * number % (k - 1)] = largest if number % 3 else _scale_bits(largest, -1)
+    significands = [top, 0, top - 1, top & 0x2AAAAA | 1, 1]
+    maxima = [(e, significands[(e + 149) % 5]) for e in range(-149, 128)]
+    maxima += [(e, 0x7FFFFF) for e in range(-140, 128, 16)]
+    for number, (exponent, significand) in enumerate(maxima):
+        largest = binade_bits(significand | 1 << 23, exponent)
+        scale = max(exponent - element.emax, -127)
+        reached = [b for b in (_scale_bits(p, scale) for p in points) if b <= largest] or [0]
+        lanes = [reached[(37 * number + i) % len(reached)] for i in range(k - 1)]
+        underflow = 0 if number % 2 else _scale_bits(float_bits(element.min_subnormal), scale - 3)
+        lanes[5 * number % (k - 1)] = (underflow, largest, _scale_bits(largest, -1))[number % 3]
         kind = (number + number // k) % 4
         sign = SIGN if kind > 1 else 0
         alternate = kind in (0, 3)
         yield Input(
-            slug=f"binade-e{exponent}",
+            slug=f"binade-e{exponent}-{significand:x}",
             topic="mixture",
             flags=("ties-away", "double-rounding", "scale-clamp", "position"),
             bits=_block(
@@ -223,8 +241,7 @@ def _ladder_blocks(fmt: BlockFormat) -> Iterator[Input]:
         lanes = []
         for number, e in enumerate(range(exponent - 1, -150, -step)):
             significand = (1 << 23, (1 << 24) - 1, 0xC00001)[number % 3]
-            bits = (significand >> -126 - e) if e < -126 else significand + (e + 126 << 23)
-            lanes.append(bits | (SIGN if number // 2 % 2 else 0))
+            lanes.append(binade_bits(significand, e) | (SIGN if number // 2 % 2 else 0))
         for start in range(0, len(lanes), k - 1):
             yield Input(
                 slug=f"ladder-e{exponent}-{start}",
@@ -243,7 +260,7 @@ def _narrow(bits: int, dtype: FloatFormat, step: int) -> int | None:
 
 
 def _narrow_blocks(fmt: BlockFormat) -> Iterator[Input]:
-    """Inputs that float16 or bfloat16 hold: ties, and their neighbours in that dtype, in its ordinary and its subnormal range."""
+    """Inputs that float16 or bfloat16 hold: ties and their neighbours in that dtype, also in its subnormal range."""
     element, k = fmt.element, fmt.k
     ties = [b for topic, b in element_points(element) if topic == "tie-even"]
     emax = element.emax
@@ -259,11 +276,12 @@ def _narrow_blocks(fmt: BlockFormat) -> Iterator[Input]:
                         found.append(lane)
             for start in range(0, len(found), k - 1):
                 sign = SIGN if (number + start) % 2 else 0
+                part, position = found[start : start + k - 1], (start + 5 * number) % k
                 yield Input(
                     slug=f"narrow-{dtype.name}-e{exponent}-{start}",
                     topic="mixture",
                     flags=("ties-away", "truncation", "float32-subnormal"),
-                    bits=_full_block(found[start : start + k - 1], largest | sign, k, (start + 5 * number) % k, number, sign),
+                    bits=_full_block(part, largest | sign, k, position, number, sign),
                 )
 
 
@@ -368,7 +386,9 @@ def _position_blocks(fmt: BlockFormat) -> Iterator[Input]:
     k = fmt.k
     for position in range(k):
         for sign in (0, SIGN):
-            lanes = [float_bits(Fraction(3 + 2 * (i % 5), 16)) | (SIGN if (i + position) % 3 == 0 else 0) for i in range(k)]
+            lanes = [
+                float_bits(Fraction(3 + 2 * (i % 5), 16)) | (SIGN if (i + position) % 3 == 0 else 0) for i in range(k)
+            ]
             yield Input(
                 slug=f"position-{position}-{'n' if sign else 'p'}",
                 topic="position",
@@ -398,7 +418,7 @@ def _mixture_blocks(fmt: BlockFormat, count: int) -> Iterator[Input]:
 
 
 def _shape_cases(fmt: BlockFormat) -> Iterator[Input]:
-    """Axis, tail and several blocks in a row: small tensors whose lanes differ, and whose rows and columns differ in size."""
+    """Axis, tail, several blocks in a row: small tensors whose lanes, rows and columns differ."""
     k = fmt.k
 
     def tensor(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
@@ -446,7 +466,9 @@ TENSOR_AMAXES: dict[str, int] = dict(_tensor_amaxes())
 ORDINARY_AMAXES = ("unit", "one", "odd", "third", "thousandth", "large")
 
 
-def bisect_steps(function: Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]], limit: int = FLT_MAX) -> list[int]:
+def bisect_steps(
+    function: Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]], limit: int = FLT_MAX
+) -> list[int]:
     """For a function of float32 magnitude bits that never decreases: the first bits of each new answer above bits 0."""
     ends = function(np.array([0, limit], np.uint32)).astype(np.int64)
     targets = np.arange(ends[0] + 1, ends[1] + 1)
@@ -462,11 +484,11 @@ def bisect_steps(function: Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uin
 @lru_cache(maxsize=64)
 def nvfp4_scale_steps(profile: str, tensor_amax: int | None) -> tuple[int, ...]:
     """float32 bits of the block maxima at which a profile's NVFP4 scale byte changes."""
-    from mxspec.elements import decode_table
-    from mxspec.expressions import evaluate
     from mxspec.arrays import ARRAYS
-    from mxspec.formats import UE4M3
+    from mxspec.elements import decode_table
     from mxspec.exact import choose_level
+    from mxspec.expressions import evaluate
+    from mxspec.formats import UE4M3
     from mxspec.profiles import get_profile
     from mxspec.scales import encode_scale
     from mxspec.tensorscale import bind_arrays, derive_tensor_scale
@@ -493,7 +515,7 @@ def _nvfp4_scale_blocks() -> Iterator[Input]:
         first = 0 if name == "unit" else len(name) * 5 % 3
         for number, step in enumerate(steps[first :: 1 if name == "unit" else 3]):
             for side, bits in zip("-0+", neighbours(step), strict=True):
-                if bits > TENSOR_AMAXES[name] or (side == "+" if name == "unit" else side != "-0+"[number % 3]):
+                if bits > TENSOR_AMAXES[name] or side != "-0+"[number % 3]:
                     continue
                 yield Input(
                     slug=f"scale-{name}-{number}{side}",
@@ -533,9 +555,10 @@ def _nvfp4_byte_blocks() -> Iterator[Input]:
     k = 16
     for name, profile in ((None, "nvfp4-te"), ("odd", "nvfp4-te"), ("third", "nvfp4-paper")):
         tensor = None if name is None else TENSOR_AMAXES[name]
-        steps = (1, *nvfp4_scale_steps(profile, tensor), 2 * nvfp4_scale_steps(profile, tensor)[-1] if tensor is None else tensor)
-        for number, (low, high) in enumerate(zip(steps, steps[1:], strict=False)):
-            largest = (low + high) // 2 if high > low else low
+        steps = nvfp4_scale_steps(profile, tensor)
+        ends = [1, *steps, steps[-1] + MIN_NORMAL if tensor is None else tensor]
+        for number, (low, high) in enumerate(pairwise(ends)):
+            largest = (low + high) // 2
             boundaries = bisect_steps(_nvfp4_codes(profile, tensor, largest), largest)
             lanes = [b for s in boundaries for b in (s - 1, s)]
             if number % 3 < 2:
@@ -556,10 +579,11 @@ def _nvfp4_byte_blocks() -> Iterator[Input]:
 def _nvfp4_element_blocks() -> Iterator[Input]:
     """For blocks with odd scales: each lane at the float where a profile's code changes, and its neighbours."""
     k = 16
+    shares = (Fraction(1), Fraction(5, 7), Fraction(1, 3), Fraction(11, 640), Fraction(1, 1500))
     for turn, name in enumerate(ORDINARY_AMAXES):
         tensor = TENSOR_AMAXES[name]
         for profile in ("nvfp4-te", "nvfp4-paper"):
-            for number, share in enumerate((Fraction(1), Fraction(5, 7), Fraction(1, 3), Fraction(11, 640), Fraction(1, 1500))):
+            for number, share in enumerate(shares):
                 largest = float_bits(bits_value(tensor) * share)
                 steps = bisect_steps(_nvfp4_codes(profile, tensor, largest), largest)
                 for side in range(3):
@@ -591,11 +615,32 @@ def _nvfp4_tensor_blocks() -> Iterator[Input]:
             )
 
 
+def _nvfp4_end_blocks() -> Iterator[Input]:
+    """Maxima whose scale is the largest, or zero: the lanes lie at the boundaries between codes under that scale."""
+    k = 16
+    exponents = (12, 13, 26, 45, 60, 92, 110, 127, -149, -137, -127, -126, -125, -100, -86, -45, -13)
+    for number, exponent in enumerate(exponents):
+        largest = binade_bits((0xC00001, 0xFFFFFF)[number % 2], exponent)
+        for profile in ("nvfp4-te", "nvfp4-paper"):
+            boundaries = bisect_steps(_nvfp4_codes(profile, None, largest), largest)
+            lanes = [b for s in boundaries for b in neighbours(s)] or [0]
+            turn = 2 if profile == "nvfp4-te" else 0
+            sign = SIGN if (number + turn) % 3 else 0
+            yield Input(
+                slug=f"end-e{exponent}-{profile[6:]}",
+                topic="mixture",
+                flags=("scale-saturation", "scale-subnormal", "double-rounding"),
+                bits=_full_block(lanes, largest | sign, k, (5 * number + turn) % k, 5 * turn + 7 * (number % 2), sign),
+            )
+
+
 def _nvfp4_tile_cases() -> Iterator[Input]:
-    values = [[float_bits(Fraction((7 * r + 11 * c) % 97 + 1, 16 + r)) for c in range(32)] for r in range(16)]
-    rows = tuple(tuple(b | (SIGN if (r + c) % 5 == 0 else 0) for c, b in enumerate(row)) for r, row in enumerate(values))
+    values = [[float_bits(Fraction((7 * r + 11 * c) % 97 + 1, 16 + abs(11 - r))) for c in range(32)] for r in range(32)]
+    rows = tuple(
+        tuple(b | (SIGN if (r + c) % 5 == 0 else 0) for c, b in enumerate(row)) for r, row in enumerate(values)
+    )
     yield Input(
-        slug="tile-16x16", topic="position", flags=("tile",), bits=rows, tensor_amax=float_bits(40), block=(16, 16)
+        slug="tile-32x32", topic="position", flags=("tile",), bits=rows, tensor_amax=float_bits(40), block=(16, 16)
     )
 
 
@@ -614,6 +659,7 @@ def quantize_inputs(fmt_name: str) -> tuple[Input, ...]:
         cases += _nvfp4_byte_blocks()
         cases += _nvfp4_element_blocks()
         cases += _nvfp4_tensor_blocks()
+        cases += _nvfp4_end_blocks()
         cases += _nvfp4_tile_cases()
         exponents = [0, -3, 5]
     cases += _rounding_blocks(fmt, exponents, thin=4 if wide else 1)

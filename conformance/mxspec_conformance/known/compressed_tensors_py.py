@@ -95,9 +95,7 @@ def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = N
         scale = MXFP4PackedCompressor._decompress_scale(stored, torch.float32)
     values = _values(np.ascontiguousarray(codes), fmt, rows, k)
     global_scale = _global_scale(fmt, tensor_scale)
-    out = ct_dequantize(
-        x_q=values, scale=scale, args=scheme.weights, dtype=torch.float32, global_scale=global_scale
-    )
+    out = ct_dequantize(x_q=values, scale=scale, args=scheme.weights, dtype=torch.float32, global_scale=global_scale)
     return out.numpy()
 
 

@@ -48,9 +48,7 @@ def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, 
     """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
     weight = to_torch(x)
     if fmt == "nvfp4":
-        qtensor, scales, _ = NVFP4QTensor.quantize(
-            weight, 16, weights_scaling_factor_2=_factor2(fmt, tensor_scale)
-        )
+        qtensor, scales, _ = NVFP4QTensor.quantize(weight, 16, weights_scaling_factor_2=_factor2(fmt, tensor_scale))
         return unpack(qtensor._quantized_data, x.shape), scales.view(torch.uint8).numpy()
     if tensor_scale is not None:
         raise NotImplementedError("ModelOpt has a tensor scale for nvfp4 only")

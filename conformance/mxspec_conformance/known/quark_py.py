@@ -54,9 +54,7 @@ def quantizer(mode: str) -> Callable[..., tuple[Any, Any]]:
         if tensor_scale is not None:
             raise NotImplementedError("Quark's MX formats have no tensor scale")
         data = to_torch(x)
-        codes, scales = downcast_to_mxfp_torch(
-            data, _TYPES[fmt], axis=-1, DEQUANT_SCALE_ROUNDING_MODE=rounding
-        )
+        codes, scales = downcast_to_mxfp_torch(data, _TYPES[fmt], axis=-1, DEQUANT_SCALE_ROUNDING_MODE=rounding)
         if fmt == "mxfp4":
             codes = torch.stack([codes & 0x0F, codes >> 4], dim=-1).reshape(data.shape)
         return codes.view(torch.uint8).numpy(), scales.numpy()

@@ -77,9 +77,7 @@ def quantizer(mode: str) -> Callable[..., tuple[Any, Any]]:
     return quantize
 
 
-def dequantize(
-    codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None, dtype: str = "float32"
-) -> Any:
+def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None, dtype: str = "float32") -> Any:
     """The library's dequantization to `dtype`; the result is widened to float32 (exact) for the caller."""
     target: torch.dtype = getattr(torch, dtype)
     data, scale = _tensor(codes), _tensor(scales)

@@ -1,0 +1,280 @@
+"""Nothing half-written: on a full disk or Ctrl-C a folder is as it was, one message says why, the exit code is right."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mxspec_vectors import build as builder
+from mxspec_vectors import files
+from mxspec_vectors.files import vectors_root
+
+#: Runs the command with a limit on the size of any file written, as a full disk would have it (EFBIG for ENOSPC).
+LIMITED = """
+import resource, sys
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+from mxspec_conformance.cli import main
+main(sys.argv[1:])
+"""
+#: Runs the command on two small files, interrupted when it writes the second.
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from mxspec_vectors import build
+build.list_files = lambda: [("decode", "e2m1"), ("decode", "e4m3")]
+write, written = Path.write_bytes, []
+def interrupt(self, data):
+    written.append(self)
+    if len(written) == 2:
+        raise KeyboardInterrupt
+    return write(self, data)
+Path.write_bytes = interrupt
+from mxspec_conformance.cli import main
+main(sys.argv[1:])
+"""
+
+unix = pytest.mark.skipif(sys.platform == "win32", reason="limits and signals of POSIX")
+
+
+def snapshot(root: Path) -> dict[str, bytes | None]:
+    """Every name below a folder, hidden ones too, with the content of files."""
+    return {p.relative_to(root).as_posix(): p.read_bytes() if p.is_file() else None for p in sorted(root.rglob("*"))}
+
+
+def run_code(code: str, *args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-B", "-c", code, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=dict(os.environ))
+
+
+def assert_one_message(done: subprocess.CompletedProcess[str], code: int, message: str) -> None:
+    """The exit code, nothing on stdout, and the message as the only line on stderr."""
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [message]
+
+
+@pytest.fixture
+def old_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small built tree, with a file beside it."""
+    monkeypatch.setattr(builder, "list_files", lambda: [("decode", "e2m1"), ("decode", "e4m3")])
+    builder.build(tmp_path / "place" / "v1")
+    (tmp_path / "place" / "beside.txt").write_text("untouched", encoding="ascii")
+    return tmp_path / "place" / "v1"
+
+
+# build
+
+
+@unix
+def test_full_disk_in_build(old_tree: Path) -> None:
+    """The whole build; the limit lets the small files through and stops the first large one."""
+    before = snapshot(old_tree.parent)
+    done = run_code(LIMITED, 100_000, "vectors", "build", "--out", old_tree)
+    assert done.stderr.startswith(f"mxspec: {old_tree}{os.sep}")
+    file = done.stderr.removeprefix(f"mxspec: {old_tree}{os.sep}").split(":")[0]
+    assert (vectors_root() / file).stat().st_size > 100_000
+    assert_one_message(done, 2, f"mxspec: {old_tree / file}: File too large; nothing was changed")
+    assert snapshot(old_tree.parent) == before
+
+
+@unix
+def test_ctrl_c_while_building(old_tree: Path) -> None:
+    """A real SIGINT in the middle of the computation."""
+    before = snapshot(old_tree.parent)
+    code = "import sys; from mxspec_conformance.cli import main; from mxspec_vectors import build; "
+    code += "print('ready', flush=True); main(sys.argv[1:])"
+    process = subprocess.Popen(
+        [sys.executable, "-B", "-c", code, "vectors", "build", "--out", str(old_tree)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, stderr) == (130, "", "mxspec: stopped\n")
+    assert snapshot(old_tree.parent) == before
+
+
+def test_ctrl_c_while_writing(old_tree: Path) -> None:
+    before = snapshot(old_tree.parent)
+    done = run_code(INTERRUPTED, "vectors", "build", "--out", old_tree)
+    assert_one_message(done, 130, "mxspec: stopped")
+    assert snapshot(old_tree.parent) == before
+
+
+def test_failed_build_of_a_new_folder_leaves_no_file(tmp_path: Path) -> None:
+    done = run_code(INTERRUPTED, "vectors", "build", "--out", tmp_path / "new" / "v1")
+    assert_one_message(done, 130, "mxspec: stopped")
+    assert [n for n, content in snapshot(tmp_path).items() if content is not None] == []
+    assert not (tmp_path / "new" / "v1").exists()
+
+
+def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int, error: BaseException) -> list[Any]:
+    """The n-th call of a method of Path raises before it does anything; later ones work again."""
+    original: Callable[..., Any] = getattr(Path, name)
+    calls: list[Any] = []
+
+    def method(self: Path, *args: Any, **kwargs: Any) -> Any:
+        calls.append(self)
+        if len(calls) == call:
+            raise error
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, name, method)
+    return calls
+
+
+ERRORS = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt(), MemoryError()]
+each_error = pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+
+
+@each_error
+@pytest.mark.parametrize(("name", "call"), [("write_bytes", 1), ("write_bytes", 2), ("rename", 1), ("rename", 2)])
+def test_every_step_of_a_replacement(
+    old_tree: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: int, error: BaseException
+) -> None:
+    """Also between the two renames, when the old folder has been moved away and the new one is not yet there."""
+    before = snapshot(old_tree.parent)
+    calls = fail_at(monkeypatch, name, call, error)
+    with pytest.raises(type(error)):
+        files.write_tree(old_tree, [("decode/e2m1.json", b"new"), ("index.json", b"{}")])
+    assert len(calls) >= call
+    monkeypatch.undo()
+    assert snapshot(old_tree.parent) == before
+
+
+def test_an_error_in_the_contents_leaves_the_folder(old_tree: Path) -> None:
+    def contents() -> Any:
+        yield "decode/e2m1.json", b"new"
+        raise RuntimeError("a builder failed")
+
+    before = snapshot(old_tree.parent)
+    with pytest.raises(RuntimeError, match="a builder failed"):
+        files.write_tree(old_tree, contents())
+    assert snapshot(old_tree.parent) == before
+
+
+def test_a_replacement_removes_what_is_no_longer_there(old_tree: Path) -> None:
+    files.write_tree(old_tree, [("decode/e2m1.json", b"new"), ("index.json", b"{}")])
+    assert snapshot(old_tree.parent) == {
+        "beside.txt": b"untouched", "v1": None, "v1/decode": None, "v1/decode/e2m1.json": b"new", "v1/index.json": b"{}"
+    }  # fmt: skip
+
+
+# check --json
+
+
+TARGET = """
+import numpy as np
+NAME, VERSION, FORMATS, ELEMENTS = "table", "1", [], ["e2m1"]
+def decode(codes, element):
+    {body}
+    table = np.array([0, .5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    return np.concatenate([table, -table])[codes]
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a target and an old result."""
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "target.py").write_text(TARGET.format(body="pass"), encoding="ascii")
+    (tmp_path / "place" / "result.json").write_text("the old result", encoding="ascii")
+    return tmp_path / "place"
+
+
+@unix
+def test_full_disk_in_check(place: Path) -> None:
+    before = snapshot(place)
+    done = run_code(LIMITED, 300, "check", place / "target.py", "--in-process", "--json", place / "result.json")
+    assert done.returncode == 2
+    assert done.stderr == f"mxspec: {place / 'result.json'}: File too large; nothing was changed\n"
+    assert "all supported requirements pass" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert snapshot(place) == before
+
+
+def test_ctrl_c_in_check(place: Path) -> None:
+    (place / "target.py").write_text(TARGET.format(body="raise KeyboardInterrupt"), encoding="ascii")
+    before = snapshot(place)
+    code = "import sys; from mxspec_conformance.cli import main; main(sys.argv[1:])"
+    done = run_code(code, "check", place / "target.py", "--in-process", "--json", place / "result.json")
+    assert_one_message(done, 130, "mxspec: stopped")
+    assert snapshot(place) == before
+
+
+def test_check_replaces_the_result(place: Path) -> None:
+    code = "import sys; from mxspec_conformance.cli import main; main(sys.argv[1:])"
+    done = run_code(code, "check", place / "target.py", "--in-process", "--json", place / "result.json")
+    assert done.returncode == 0, done.stderr
+    assert set(snapshot(place)) == {"target.py", "result.json"}
+    assert set(json.loads((place / "result.json").read_bytes())["counts"]) == {"pass"}
+
+
+# export
+
+
+@unix
+@pytest.mark.parametrize("kind", ["npz", "c", "readmemh"])
+def test_full_disk_in_export(place: Path, kind: str) -> None:
+    before = snapshot(place)
+    done = run_code(LIMITED, 4000, "vectors", "export", place, "--kind", kind, "--format", "mxint8")
+    assert done.stderr.startswith(f"mxspec: {place}{os.sep}mxint8-mx-floor")
+    assert_one_message(done, 2, done.stderr.split(": File")[0] + ": File too large; nothing was changed")
+    assert snapshot(place) == before
+
+
+@each_error
+@pytest.mark.parametrize(("name", "call"), [("chmod", 1), ("replace", 1)])
+def test_a_failed_file_leaves_no_temporary(
+    place: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: int, error: BaseException
+) -> None:
+    before = snapshot(place)
+    fail_at(monkeypatch, name, call, error)
+    with pytest.raises(type(error)):
+        files.write_file(place / "result.json", b"new")
+    monkeypatch.undo()
+    assert snapshot(place) == before
+
+
+@each_error
+def test_files_are_written_together(place: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Where the third of three files cannot be written, the first two are not changed."""
+    before = snapshot(place)
+    opened: list[int] = []
+    fdopen = os.fdopen
+
+    def full(handle: int, *args: Any, **kwargs: Any) -> Any:
+        opened.append(handle)
+        if len(opened) == 3:
+            os.close(handle)
+            raise error
+        return fdopen(handle, *args, **kwargs)
+
+    monkeypatch.setattr(files.os, "fdopen", full)
+    with pytest.raises(type(error)):
+        files.write_files({place / n: b"new" for n in ("a.mem", "result.json", "z.mem")})
+    assert len(opened) == 3
+    monkeypatch.undo()
+    assert snapshot(place) == before
+    files.write_files({place / n: b"new" for n in ("a.mem", "result.json", "z.mem")})
+    assert {n: c for n, c in snapshot(place).items() if c == b"new"}.keys() == {"a.mem", "result.json", "z.mem"}
+
+
+def test_a_folder_in_the_way_changes_nothing(place: Path) -> None:
+    (place / "b.mem").mkdir()
+    before = snapshot(place)
+    with pytest.raises(IsADirectoryError):
+        files.write_files({place / "a.mem": b"new", place / "b.mem": b"new"})
+    assert snapshot(place) == before

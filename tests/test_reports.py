@@ -1,0 +1,71 @@
+"""Published results still speak of the current vectors and model, and show no difference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from mxspec_conformance.results import load_result_schema
+from mxspec_vectors.files import vector_digest
+
+REPORTS = Path(__file__).resolve().parents[1] / "reports"
+PEERS = sorted((REPORTS / "peers").glob("*.json"))
+
+#: What must be there: a result that is missing would otherwise go unnoticed.
+EXPECTED_PEERS = {
+    "light",
+    "torchao",
+    "compressed-tensors",
+    "modelopt",
+    "auto-round",
+    "quark",
+    "fouroversix",
+    "microxcaling",
+}
+
+
+def load(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text("ascii"))
+    return document
+
+
+def test_every_peer_has_a_result() -> None:
+    assert {p.stem for p in PEERS} >= EXPECTED_PEERS
+
+
+@pytest.mark.parametrize("path", PEERS, ids=lambda p: p.stem)
+def test_peer_was_compared_with_the_current_vectors(path: Path) -> None:
+    document = load(path)
+    for witness in document["witness"]:
+        assert witness["vectors"] == vector_digest(), f"run: python tests/peers/run_peers.py {path.stem}"
+        assert witness["compared"] > 1000
+        assert witness["different"] == 0, [c for c in witness["comparisons"] if c["different"]]
+
+
+@pytest.mark.parametrize("path", PEERS, ids=lambda p: p.stem)
+def test_peer_verdicts_fit_the_schema_and_the_vectors(path: Path) -> None:
+    schema = load_result_schema()
+    for result in load(path)["checks"]:
+        jsonschema.validate(result, schema)
+        assert result["suite"]["vectors"] == vector_digest(), f"run: python tests/peers/run_peers.py {path.stem}"
+
+
+def test_chip_agrees_on_every_input() -> None:
+    document = load(REPORTS / "gpu" / "sm90-instructions.json")
+    inputs = {name: r["inputs"] for name, r in document["instructions"].items()}
+    assert inputs["rcp.approx.ftz.f32"] == inputs["cvt.rn.satfinite.e4m3x2.f32"] == 1 << 32
+    assert all(r["different"] == 0 for r in document["instructions"].values())
+
+
+@pytest.mark.parametrize(
+    "instruction", ["rcp.approx.ftz.f32", "cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32"]
+)
+def test_chip_digest_still_matches_the_model(instruction: str) -> None:
+    from mxspec_gpu.witness import CHUNK, digest, model_answer
+
+    digests = load(REPORTS / "gpu" / "sm90-instructions.json")["instructions"][instruction]["digests"]
+    chunk = 0x3F  # 2**-1 to 2
+    assert digest(model_answer(instruction, chunk * CHUNK, CHUNK)) == digests[chunk]
