@@ -51,11 +51,10 @@ def judge_dequantize_shapes(
 ) -> dict[str, Failure]:
     """The same for `dequantize`, with the first table that was answered."""
     codes, scales = turned_table(fmt)
-    for case, before in results:
-        if not isinstance(before, Trouble):
-            break
-    else:
+    answered = next(((c, b) for c, b in results if not isinstance(b, Trouble)), None)
+    if answered is None:
         return {}
+    case, before = answered
     extra: dict[str, Any] = {}
     if case.tensor is not None:
         bits = int(case.tensor[executor.capabilities.tensor_scale], 16)
