@@ -127,7 +127,7 @@ def check(
     from mxspec_vectors.files import write_file
 
     from mxspec_conformance.check import check as run_check
-    from mxspec_conformance.render import print_report, summary_table
+    from mxspec_conformance.render import print_partings, print_report, summary_table
 
     console = make_console()
     reports = []
@@ -147,6 +147,10 @@ def check(
             print_report(report, console, failures=failures)
     if len(targets) > 1 and str(json_file) != "-":
         console.print(summary_table(reports))
+        console.print(Text("\nSmallest inputs, and the step where each parts from the profile", style="bold"))
+        for report in reports:
+            print_partings(report, console)
+        console.print()
         for report in reports:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
             console.print(

@@ -30,15 +30,17 @@ def describe_bits(x: float) -> str:
     return f"0x{int(value.view(np.uint32)):08x} = {float(value)!r}"
 
 
-def _nonzero(seen: Observed) -> int:
-    return int(np.count_nonzero(seen.case.x))
+def _size(seen: Observed) -> tuple[int, int]:
+    """How hard a case is to read: how far its maximum lies from 1, in steps of 32 binades, then its non-zero inputs."""
+    exponent = int(np.abs(seen.case.x).max().view(np.uint32)) >> 23
+    return abs(exponent - 127) // 32, int(np.count_nonzero(seen.case.x))
 
 
 def pick_smallest(seen: Sequence[Observed], labels: Sequence[str]) -> Observed | None:
-    """The failing case with the fewest non-zero inputs."""
+    """The failing case with the fewest non-zero inputs, of those with ordinary magnitudes if there are any."""
     wanted = set(labels)
     members = [s for s in seen if s.label in wanted]
-    return min(members, key=_nonzero) if members else None
+    return min(members, key=_size) if members else None
 
 
 def shrink_block(executor: Executor, seen: Observed, fmt: BlockFormat, profile: Profile) -> Observed:

@@ -114,6 +114,20 @@ def failure_panel(requirement: Requirement) -> RenderableType:
     return Group(*lines, Text(""))
 
 
+def print_partings(report: Report, console: Console, *, most: int = 3) -> None:
+    """For each format the first few requirements that are not passed: the smallest input, and the step where it parts."""
+    shown: dict[str, int] = {}
+    for requirement in report.requirements:
+        failure, fmt = requirement.first, requirement.id.split("/")[1]
+        if failure is None or not isinstance(failure.given.get("x"), dict) or shown.get(fmt, 0) >= most:
+            continue
+        shown[fmt] = shown.get(fmt, 0) + 1
+        inputs = "; ".join(list(failure.given["x"].values())[:3])
+        console.print(Text.assemble((f"{report.target['name']} {requirement.id}", "bold"), f": {inputs}"))
+        for step in failure.steps[:2]:
+            console.print(Padding(Text(step), (0, 0, 0, 4)))
+
+
 def _marked(got: str, want: str) -> Text:
     return Text(got, style="" if got == want else "bold red")
 
