@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import index
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ class TensorScale:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", TensorScaleKind(self.kind))
+        object.__setattr__(self, "bits", index(self.bits))
         if not 0 <= self.bits < 1 << 32:
             raise ValueError(f"bits = {self.bits:#x} are not those of a float32; pass 0 to 0xffffffff")
 

@@ -82,6 +82,18 @@ def test_encode_at_every_threshold(name: str, mode: Rounding) -> None:
         assert_same(got, expected, lambda i: f"{name} {mode} {overflow}: float32 {bits[i[0]]:08x}")  # noqa: B023
 
 
+@pytest.mark.parametrize("mode", [Rounding.RNE, Rounding.RTP, Rounding.RTN])
+@pytest.mark.parametrize("name", SCALARS)
+def test_every_bit_below_a_threshold_counts(name: str, mode: Rounding) -> None:
+    """Each of the 16 low bits alone, above values and midpoints, in gaps that the run's seed chooses."""
+    fmt = SCALARS[name]
+    points = [b for b in rounding_points(fmt) if b & 0xFFFF == 0 and b < INF]
+    chosen = rng("sticky", name, mode).sample(points, min(60, len(points)))
+    bits = [b | 1 << low for b in chosen for low in range(16)]
+    got = mxspec.encode(floats(bits), name, rounding=mode)
+    assert_same(got, exact_codes(bits, fmt, rounding=mode), lambda i: f"{name} {mode}: {bits[i[0]]:08x}")
+
+
 @given(st.lists(float32_bits().filter(lambda b: b & ~SIGN <= INF), min_size=1, max_size=20), st.data())
 def test_encode_of_any_float(bits: list[int], data: st.DataObject) -> None:
     fmt = SCALARS[data.draw(st.sampled_from(sorted(SCALARS)))]

@@ -128,6 +128,15 @@ def test_rounding_of_exact_products() -> None:
             assert same_real(got, EXACT.apply(Op.ROUND, domain, (product,))), (domain, f"{a:08x}", f"{b:08x}")
 
 
+@pytest.mark.parametrize(("domain", "bits"), [(Domain.BF16, 8), (Domain.F16, 11)])
+def test_16_bit_domains_round_to_float32_first(domain: Domain, bits: int) -> None:
+    """1 + half a unit + a hair: float32 loses the hair, and the tie goes to even; one rounding would go up."""
+    wide = np.array([1 + 2.0**-bits + 2.0**-40])
+    got = ARRAYS.apply(Op.ROUND, domain, (wide,))
+    assert got.tolist() == [1.0]
+    assert EXACT.apply(Op.ROUND, domain, (as_real(wide, 0),)) == real(0x3F800000)
+
+
 @pytest.mark.parametrize("op", [Op.ABS, Op.CEIL_POW2])
 def test_unary_operations(op: Op) -> None:
     bits = [b for s in SPECIAL for b in around(s) if b & ~SIGN <= INF]

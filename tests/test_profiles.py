@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,15 +18,17 @@ from hypothesis import strategies as st
 from mxspec_vectors.inputs import TENSOR_AMAXES, Input, quantize_inputs
 
 import mxspec
+from mxspec import exact as exact_model
 from mxspec import profiles
-from mxspec.blocks import quantize_rows
+from mxspec.blocks import _total_error, prepare_rows, quantize_rows
 from mxspec.elements import decode_table
-from mxspec.exact import choose_level
-from mxspec.expressions import AMAX, SF, TMAX, G, Q, S, X, exact, f32
-from mxspec.formats import BLOCKS
+from mxspec.exact import bind_tensor_scale, choose_level
+from mxspec.expressions import AMAX, SF, TMAX, Domain, G, Q, S, X, exact, f32
+from mxspec.formats import BLOCKS, ElementFormat
 from mxspec.profiles import Evidence, Kind, Profile, get_profile, list_profiles, register_profile
-from mxspec.profiles.schema import Arithmetic, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
-from mxspec.rounding import NanPolicy
+from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
+from mxspec.reals import make_real
+from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
 from tests.strategies import blocks, tensor_maxima
 from tests.support import (
@@ -41,7 +44,9 @@ from tests.support import (
     bits_of,
     block_format,
     exact_quantize,
+    float_of,
     floats,
+    reals_of,
     rng,
 )
 
@@ -187,6 +192,183 @@ def test_dequantize_every_code(profile: Profile, fmt: str) -> None:
                 expected,
                 lambda i: f"{profile.id}: code {codes[i]:02x} under {scales[i[0], 0]:02x}, {scale}",  # noqa: B023
             )
+
+
+ALTERNATIVES = [p for p in list_profiles("nvfp4") if p.two_level is not None and p.two_level.alternative is not None]
+
+
+@pytest.mark.parametrize("profile", ALTERNATIVES, ids=lambda p: str(p.id))
+def test_error_totals(profile: Profile) -> None:
+    """The float32 sums that a search compares, bit for bit: the order of addition shows in nearly every block."""
+    draw = np.random.default_rng(rng("totals", profile.id).randrange(1 << 32))
+    x = draw.standard_normal((5, 16)).astype(np.float32)
+    x[0] *= np.float32(2.0**40)
+    scale = derive_tensor_scale(int(draw.choice(AMAXES[:6])), profile)
+    level, fmt = choose_level(profile, with_tensor_scale=True), block_format("nvfp4")
+    bindings = {**bind_arrays(profile, scale), "M": np.float32(6)}
+    scales, codes = quantize_rows(x, fmt, profile, level, bindings)
+    got = _total_error(prepare_rows(x, profile, level, bindings), scales, codes, level, fmt, bindings)
+    numbers = {**bind_tensor_scale(profile, scale.real), "M": make_real(6)}
+    for row, total in zip(x, got, strict=True):
+        chosen = exact_model.quantize_block(reals_of(row), fmt, profile=profile, tensor_scale=scale.real)
+        prepared = exact_model.prepare_block(reals_of(row), profile, level, numbers)
+        expected = exact_model._error(prepared, chosen, level, fmt, numbers)
+        assert float_of(expected).tobytes() == np.float32(total).tobytes()
+
+
+#: Roundings that the two floor(steps + 1/2) variants and the log2 binade are defined with.
+SPECIAL_ROUNDINGS = {
+    "add_half_floor_f32": (Rounding.RNE, Rounding.RNA),
+    "binade_log2f": (Rounding.RTZ,),
+}
+
+
+@st.composite
+def element_rules(draw: st.DrawFn, element: ElementFormat) -> ElementRule:
+    """Any combination of leaf behaviours that an element's format can honour."""
+    has_nan = element.nan_code is not None
+    kinds = ["plain", "add_half_floor_f32"] + ([] if element.twos_complement else ["binade_log2f"])
+    kind = draw(st.sampled_from(kinds))
+    overflow = [Overflow.SATURATE] if kind != "plain" or not has_nan else list(Overflow)
+    needs_nan = (NanPolicy.NAN, NanPolicy.NAN_POSITIVE, NanPolicy.NAN_NEGATIVE)
+    policies = [p for p in NanPolicy if p not in (NanPolicy.RAISE, NanPolicy.AS_NUMBER, *needs_nan)]
+    return ElementRule(
+        rounding=draw(st.sampled_from(SPECIAL_ROUNDINGS.get(kind, DETERMINISTIC))),
+        add_half_floor_f32=kind == "add_half_floor_f32",
+        half_floor_domain=draw(st.sampled_from((Domain.F32, Domain.BF16))),
+        binade_log2f=kind == "binade_log2f",
+        overflow=draw(st.sampled_from(overflow)),
+        nan=draw(st.sampled_from(policies)),
+        nan_own=draw(st.sampled_from([*policies, *needs_nan])) if has_nan else NanPolicy.NAN,
+        zero=draw(st.sampled_from(ZeroPolicy)) if kind == "plain" else ZeroPolicy.PLUS_UNLESS_UNDERFLOW,
+        int8_lowest=draw(st.sampled_from((-127, -128))) if kind == "plain" else -127,
+        invalid_sign=draw(st.sampled_from((0, 1))),
+        under_nan_scale=draw(st.sampled_from((None, 0, element.max_code))),
+    )
+
+
+@pytest.mark.parametrize("fmt", BLOCKS)
+@given(data=st.data())
+def test_any_combination_of_leaf_behaviours(fmt: str, data: st.DataObject) -> None:
+    """Element rules that no registered profile has, scaled exactly or in float32, inputs flushed or not."""
+    base = mxspec.default_profile(fmt)
+    assert base.one_level is not None
+    rule = data.draw(element_rules(BLOCKS[fmt].element))
+    # Rules that work in float32 take a float32 quotient.
+    plain = not rule.add_half_floor_f32 and not rule.binade_log2f
+    scaled = data.draw(st.sampled_from((f32.div(X, SF), exact.div(X, SF)))) if plain else f32.div(X, SF)
+    level = replace(base.one_level, element=rule, scaled=scaled)
+    profile = replace(
+        base,
+        id="drawn",
+        one_level=level,
+        two_level=None,
+        tensor=None,
+        amax_nan=data.draw(st.sampled_from(AmaxNan)),
+        flush_inputs=data.draw(st.booleans()),
+    )
+    prove(data.draw(blocks(fmt))[None, :], fmt, profile, None, outputs=["float32"])
+
+
+def test_flushed_inputs() -> None:
+    """Subnormal elements count as zeros of their sign, in the maximum too."""
+    floor = get_profile("mx-floor", "mxfp4")
+    flushing = replace(floor, id="flushing", flush_inputs=True)
+    x = np.resize(floats([0x007FFFFF, 0x807FFFFF, 1]), 32)
+    assert quantized(x, floor.id, "mxfp4")[1].any()
+    result = mxspec.quantize(x, "mxfp4", profile=flushing)
+    assert (result.scales.tolist(), result.codes[:3].tolist()) == ([0x00], [0, 8, 0])
+    prove(x[None, :], "mxfp4", flushing, None, outputs=["float32"])
+
+
+def encode_e2m1(x: Float32s) -> Codes:
+    """ml_dtypes' e2m1 of finite numbers."""
+    return x.astype(ml_dtypes.float4_e2m1fn).view(np.uint8) & np.uint8(0x0F)
+
+
+def finite_blocks(fmt: str, *topics: str) -> list[Input]:
+    """The vectors' blocks of topics, of finite numbers that are not all zero."""
+    return [c for c in rows_of(fmt)[1] if c.topic in topics and np.isfinite(c.x).all() and c.x.any()]
+
+
+@pytest.mark.parametrize("two_level", [False, True])
+@pytest.mark.parametrize("name", ["nvfp4-paper", "nvfp4-te"])
+def test_normative_nvfp4_in_numpy(name: str, two_level: bool) -> None:
+    """The published float32 operations written out with NumPy, the casts ml_dtypes': scales, codes and values.
+
+    Blocks at the boundaries of the scale encoder and of the elements, under ordinary tensor maxima.
+    """
+    one, six, largest = np.float32(1), np.float32(6), np.float32(2688)
+    sixth = one / six
+    cases = finite_blocks("nvfp4", "scale-tie", "tie-even", "below-tie", "above-tie", "position")
+    maxima = sorted({c.tensor_amax for c in cases if c.tensor_amax is not None}) if two_level else [None]
+    if not two_level:  # where amax / 6 is a midpoint of e4m3 or a float beside it
+        grid = np.unique(decode_table(BLOCKS["nvfp4"].scale)[:0x7F].astype(np.float64))
+        bits = (((grid[1:] + grid[:-1]) * 3).astype(np.float32).view(np.uint32)[:, None] + np.arange(-2, 3)).ravel()
+        ties = np.repeat(bits.astype(np.uint32).view(np.float32)[:, None], 16, axis=1)
+        ties[:, 1:] *= np.linspace(-1, 1, 15, dtype=np.float32)
+    for amax in maxima:
+        if amax is None:
+            x = np.concatenate([np.array([c.bits[0] for c in cases], np.uint32).view(np.float32), ties])
+            encode_scale, decode_scale, tensor_maximum = one, one, None
+            scale = None
+        else:
+            x = np.array([c.bits[0] for c in cases if c.tensor_amax == amax], np.uint32).view(np.float32)
+            tensor_maximum = floats([amax])[0]
+            encode_scale = largest / tensor_maximum
+            decode_scale = one / encode_scale
+            scale = derive_tensor_scale(amax, get_profile(name, "nvfp4"))
+        block_maximum = np.abs(x).max(axis=-1, keepdims=True)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            if name == "nvfp4-paper":
+                value = block_maximum / six * encode_scale
+            else:
+                value = block_maximum * (encode_scale * sixth)
+            byte = np.minimum(value, np.float32(448)).astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
+            sf = byte.view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+            multiplier = one / (sf * decode_scale)
+            if name == "nvfp4-paper":
+                multiplier = np.where(sf == 0, np.float32(0), multiplier)
+            else:
+                multiplier = np.minimum(multiplier, np.finfo(np.float32).max)
+            codes = encode_e2m1(np.clip(x * multiplier, -six, six))
+            q = decode_table(BLOCKS["nvfp4"].element)[codes]
+            if tensor_maximum is None:
+                values = q * sf
+            elif name == "nvfp4-paper":
+                values = q * sf * decode_scale
+            else:
+                values = q * (sf * tensor_maximum * (one / largest))
+        result = mxspec.quantize(x, "nvfp4", profile=name, tensor_scale=scale)
+        assert_same(result.scales, byte, lambda i: f"amax {block_maximum[i[0]]}")  # noqa: B023
+        assert_same(result.codes, codes, lambda i: f"{x[i]}")  # noqa: B023
+        assert_same(result.dequantize(), values.astype(np.float32), lambda i: f"{codes[i]}")  # noqa: B023
+
+
+@pytest.mark.parametrize("profile", ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"])
+@pytest.mark.parametrize("fmt", [f for f in BLOCKS if f != "nvfp4"])
+def test_normative_mx_elements_in_numpy(fmt: str, profile: str) -> None:
+    """x / 2^e, clamped, rounded to nearest even by NumPy and ml_dtypes; the value is the code's times 2^e."""
+    cases = finite_blocks(fmt, "tie-even", "below-tie", "above-tie", "exact", "overflow", "scale-boundary", "mixture")
+    x = np.array([c.bits[0] for c in cases], np.uint32).view(np.float32)
+    largest = np.abs(x).max(axis=-1)
+    x = x[(largest > 2.0**-80) & (largest < 2.0**100)]
+    element = BLOCKS[fmt].element
+    result = mxspec.quantize(x, fmt, profile=profile)
+    exponents = result.scales.astype(np.int64)[:, :, None] - 127
+    scaled = np.ldexp(x.reshape(*result.scales.shape, 32), -exponents).reshape(x.shape)
+    limit = np.float32(float(element.max_value))
+    clamped = np.clip(scaled, -limit, limit)
+    if fmt == "mxint8":
+        codes = np.rint(clamped * np.float32(64)).astype(np.int8).view(np.uint8)
+    else:
+        dtype = {"e2m1": ml_dtypes.float4_e2m1fn, "e2m3": ml_dtypes.float6_e2m3fn, "e3m2": ml_dtypes.float6_e3m2fn,
+                 "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}[element.name]  # fmt: skip
+        codes = clamped.astype(dtype).view(np.uint8) & np.uint8(element.code_count - 1)
+    assert len(x) > 100
+    assert_same(result.codes, codes, lambda i: f"{x[i]} under {result.scales[i[0]]}")
+    values = np.ldexp(decode_table(element)[codes].reshape(*result.scales.shape, 32), exponents).reshape(x.shape)
+    assert_same(result.dequantize(), values.astype(np.float32))
 
 
 def quantized(x: Array, profile: str, fmt: str, scale: TensorScale | str | None = None) -> tuple[list[int], Codes]:

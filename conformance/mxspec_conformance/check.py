@@ -88,10 +88,16 @@ def _choose_formats(executor: Executor, formats: Sequence[str] | None, profile: 
     return chosen
 
 
-def _rank(fmt: str, identical: Sequence[str]) -> Callable[[str], tuple[int, ...]]:
-    """Among profiles that explain equally much: one that agrees everywhere first, then registration order."""
+def _rank(fmt: str, identical: Sequence[str], scales: Sequence[Any]) -> Callable[[str], tuple[int, ...]]:
+    """Among profiles that explain equally much: one that agrees everywhere first, then the one whose scales are nearest."""
     order = {p.id: i for i, p in enumerate(mxspec.list_profiles(fmt))}
-    return lambda name: (name not in identical, order.get(name, len(order)))
+
+    def key(name: str) -> tuple[int, ...]:
+        if name not in order:
+            return (2, 0, 0)
+        return (name not in identical, judge_scale.count_wrong_scales(scales, name), order[name])
+
+    return key
 
 
 def _check_format(executor: Executor, fmt: str, profile: str | None, report: Report, only: str | None) -> None:
@@ -141,7 +147,7 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
         ledgers.append(ledger)
     tallies = [t for ledger in ledgers for t in ledger.tallies.values() if only is None or fnmatchcase(t.id, only)]
     identical = _identical(seen, troubles, scales, tables, block, profiles)
-    deviation = common_profile(tallies, _rank(fmt, identical))
+    deviation = common_profile(tallies, _rank(fmt, identical, scales))
 
     def first(tally: Tally) -> Failure | None:
         if tally.id in drawn:

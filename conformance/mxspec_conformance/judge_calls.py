@@ -192,7 +192,10 @@ def _judge(executor: Executor, repeat: Repeat, ledger: Ledger) -> dict[str, Fail
 
 
 def _judge_nan_lanes(executor: Executor, fmt: BlockFormat, repeat: Repeat, ledger: Ledger) -> dict[str, Failure]:
-    """A NaN is found in every lane: the block's scale, and the lane's code, are the same wherever it lies."""
+    """A NaN is found in every lane: the block's scale, and the lane's code, are the same wherever it lies.
+
+    Codes under a NaN scale are open, and so is which of its NaN codes an element format gives.
+    """
     x = np.ones((fmt.k, fmt.k), repeat.inputs[0].dtype)
     np.fill_diagonal(x, np.nan)
     try:
@@ -200,7 +203,10 @@ def _judge_nan_lanes(executor: Executor, fmt: BlockFormat, repeat: Repeat, ledge
     except CallFailure:  # refused: judged elsewhere
         return {}
     lanes = codes[np.arange(fmt.k), np.arange(fmt.k)]
-    wrong = (scales.reshape(-1) != scales.reshape(-1)[0]) | (lanes != lanes[0])
+    scales = scales.reshape(-1)
+    known = np.array([[f.is_nan(c) if c < f.code_count else False for c in range(256)] for f in (fmt.scale, fmt.element)])
+    open_lanes = known[0][scales] | (known[1][lanes] & known[1][lanes[0]])
+    wrong = (scales != scales[0]) | ((lanes != lanes[0]) & ~open_lanes)
     ledger.count("position", "a NaN in each lane", ok=not wrong.any())
     if not wrong.any():
         return {}

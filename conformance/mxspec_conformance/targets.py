@@ -309,8 +309,8 @@ class Caller:
     module: Any
     capabilities: Capabilities
     _arrangement: str = "contiguous"
-    #: Arrays given to a probed call, and what the target returned.
-    _given: list[Any] = field(default_factory=list)
+    #: Arrays given to the last call with their bytes at that time, and what the target returned.
+    _given: list[tuple[Any, list[bytes]]] = field(default_factory=list)
     _returned: Any = None
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -324,7 +324,7 @@ class Caller:
 
     def _array(self, x: npt.NDArray[Any]) -> Any:
         array = arrange_array(x, self.capabilities.arrays, self._arrangement)
-        self._given.append(array)
+        self._given.append((array, _copied_bytes(array)))
         return array
 
     def _ask(self, function: str, *args: Any, **kwargs: Any) -> Any:
@@ -347,8 +347,7 @@ class Caller:
         self.call(function, *first, **kwargs)
         given, returned = self._given, self._returned
         before = _copied_bytes(returned)
-        fresh = [to_target_array(x, self.capabilities.arrays) for x in first if isinstance(x, np.ndarray)]
-        wrote = len(fresh) == len(given) and _copied_bytes(fresh) != _copied_bytes(given)
+        wrote = any(_copied_bytes(array) != before_call for array, before_call in given)
         self.call(function, *second, **kwargs)
         changed = _copied_bytes(returned) != before
         return wrote, changed, self.call(function, *first, **kwargs)
