@@ -204,7 +204,9 @@ def _judge_nan_lanes(executor: Executor, fmt: BlockFormat, repeat: Repeat, ledge
         return {}
     lanes = codes[np.arange(fmt.k), np.arange(fmt.k)]
     scales = scales.reshape(-1)
-    known = np.array([[f.is_nan(c) if c < f.code_count else False for c in range(256)] for f in (fmt.scale, fmt.element)])
+    known = np.array(
+        [[f.is_nan(c) if c < f.code_count else False for c in range(256)] for f in (fmt.scale, fmt.element)]
+    )
     open_lanes = known[0][scales] | (known[1][lanes] & known[1][lanes[0]])
     wrong = (scales != scales[0]) | ((lanes != lanes[0]) & ~open_lanes)
     ledger.count("position", "a NaN in each lane", ok=not wrong.any())
