@@ -45,6 +45,11 @@ PAIRS: list[tuple[Profile, str]] = [(p, fmt) for fmt in BLOCKS for p in list_pro
 PAIR_NAMES: list[str] = [f"{fmt}-{p.id}" for p, fmt in PAIRS]
 
 
+#: First lines of a process that a test stops with SIGINT: a shell that runs the tests in the background has it ignored,
+#: and children inherit that.
+HEED_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+
+
 def seed() -> int:
     """The run's seed; the first lines of the run print it."""
     return int(os.environ["MXSPEC_SEED"])

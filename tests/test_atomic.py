@@ -18,6 +18,8 @@ from mxspec_vectors import build as builder
 from mxspec_vectors import files
 from mxspec_vectors.files import vectors_root
 
+from tests.support import HEED_SIGINT
+
 #: Runs the command, on four files where it builds, with a limit on the size of any file written: a failure of the
 #: operating system, as a full disk is one (EFBIG for ENOSPC).
 LIMITED = """
@@ -94,7 +96,7 @@ def test_full_disk_in_build(old_tree: Path) -> None:
 def test_ctrl_c_while_building(old_tree: Path) -> None:
     """A real SIGINT in the middle of the computation."""
     before = snapshot(old_tree.parent)
-    code = "import sys; from mxspec_conformance.cli import main; from mxspec_vectors import build; "
+    code = HEED_SIGINT + "import sys; from mxspec_conformance.cli import main; from mxspec_vectors import build; "
     code += "print('ready', flush=True); main(sys.argv[1:])"
     process = subprocess.Popen(
         [sys.executable, "-B", "-c", code, "vectors", "build", "--out", str(old_tree)],
