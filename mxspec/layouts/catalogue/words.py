@@ -1,0 +1,88 @@
+"""32-bit words of checkpoints: GPTQ, AWQ, compressed-tensors."""
+
+from __future__ import annotations
+
+from mxspec.layouts.catalogue.build import codes
+from mxspec.layouts.packing import NIBBLES_LOW, dense
+from mxspec.layouts.schema import Evidence, Layout, Padding, Part
+
+_MINUS_ONE = tuple((code - 1) % 16 for code in range(16))
+
+
+def _pack_quantized(bits: int) -> Layout:
+    return Layout(
+        name=f"ct-int{bits}",
+        summary=f"int{bits} plus {1 << (bits - 1)} as unsigned codes, lowest bit first, rows in whole 32-bit words",
+        fields=(
+            codes(
+                "M K -> M K", dense(bits, word_bits=32),
+                byte=f"m * (ceil(K, {_words(bits)}) * {bits} // 8) + {bits} * k // 8", bit=f"{bits} * k % 8",
+            ),
+        ),
+        padding=Padding.SPECIFIED,
+        source="compressed-tensors pack_to_int32 (pack-quantized weight_packed)",
+        evidence=Evidence.MEASURED,
+        users=("compressed-tensors", "vLLM"),
+        notes=("items are the unsigned codes: the value plus half the range",),
+    )  # fmt: skip
+
+
+def _words(bits: int) -> int:
+    return dense(bits, word_bits=32).codes
+
+
+LAYOUTS = (
+    Layout(
+        name="gptq",
+        aliases=("metal-marlin-values", "metal-marlin-metadata"),
+        summary="eight nibbles along K in a 32-bit word, lowest first; words [K/8, N]",
+        fields=(codes("N (K i:8) -> K N i", NIBBLES_LOW, byte="(k // 8 * M + m) * 4 + k % 8 // 2", bit="4 * (k % 2)"),),
+        source="GPTQ qweight; Metal-Marlin's linear 2:4 form (kept codes, and metadata nibbles)",
+        evidence=Evidence.MEASURED,
+        users=("GPTQ checkpoints", "Metal-Marlin"),
+        notes=("rows are output features N, columns are K (kept codes K/2, metadata K/4)",),
+    ),
+    Layout(
+        name="gptq-v1-zeros",
+        summary="zero points minus one, eight along N in a 32-bit word",
+        fields=(
+            codes(
+                "G N -> G N", NIBBLES_LOW, byte="m * (K // 2) + k // 2", bit="4 * (k % 2)", part=Part.ZEROS,
+                stored=_MINUS_ONE,
+            ),
+        ),
+        source="GPTQ qzeros, checkpoint_format gptq",
+        evidence=Evidence.MEASURED,
+        users=("GPTQ checkpoints",),
+        notes=("gptq_v2 stores the zero point itself: nibble-low. A zero of 0 wraps to 15 in v1",),
+    ),
+    Layout(
+        name="awq",
+        summary="eight nibbles along N in a 32-bit word, slots 0..7 hold columns 0 2 4 6 1 3 5 7; words [K, N/8]",
+        fields=(
+            codes(
+                "(N j:4 h:2) K -> K N h j", NIBBLES_LOW,
+                byte="k * (M // 2) + m // 8 * 4 + (m % 2 * 4 + m % 8 // 2) // 2", bit="4 * (m % 8 // 2 % 2)",
+            ),
+        ),
+        source="AWQ qweight",
+        evidence=Evidence.MEASURED,
+        users=("AWQ checkpoints",),
+        notes=("the inverse table 0 4 1 5 2 6 3 7 is in circulation under the same name",),
+    ),
+    Layout(
+        name="awq-zeros",
+        summary="zero points [G, N], eight along N in a 32-bit word, slots 0..7 hold columns 0 2 4 6 1 3 5 7",
+        fields=(
+            codes(
+                "G (N j:4 h:2) -> G N h j", NIBBLES_LOW,
+                byte="m * (K // 2) + k // 8 * 4 + (k % 2 * 4 + k % 8 // 2) // 2", bit="4 * (k % 8 // 2 % 2)",
+                part=Part.ZEROS,
+            ),
+        ),
+        source="AWQ qzeros",
+        evidence=Evidence.MEASURED,
+        users=("AWQ checkpoints",),
+    ),
+    *(_pack_quantized(bits) for bits in (3, 4, 5, 6, 7, 8)),
+)  # fmt: skip
