@@ -492,7 +492,7 @@ BUGS: dict[str, tuple[list[str], str, set[str], set[str]]] = {
                 scale = mxspec.TensorScale.from_float("amax", tensor_scale)
                 return mxspec.dequantize(codes, scales, fmt, tensor_scale=scale) * g
         """,
-        {"dequantize/scale-code"}, {"dequantize/code", "dequantize/zero-sign"},
+        {"dequantize/tensor-scale"}, {"dequantize/zero-sign"},
     ),
     "P61 stochastic never up": (
         ["mxfp4"], """
@@ -593,6 +593,55 @@ def test_one_wrong_scale_byte_is_one_finding(write: Callable[..., str]) -> None:
     (requirement,) = [r for r in report.requirements if r.id in off(report)]
     assert requirement.failing == 1
     assert report.formats[0].distance == 1
+
+
+LOG2 = """
+@on_blocks
+def quantize(x, fmt):
+    codes, scales = model(x, fmt, {rule!r})
+    bits = amax(x).view(np.uint32)
+    beside = ((bits + np.uint32({ahead})) & 0x7fffff) < {count}
+    hit = beside & (bits >= 0x10000000) & (bits < 0x7f000000)
+    scales[hit] = scales[hit] + np.uint8({step})
+    return given(x, scales, fmt), scales
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "ahead", "count", "step", "words"),
+    [
+        ("mx-floor", 1, 1, 1, "floor of a float log2: one too high just below some powers of two"),
+        ("mx-floor", 9, 9, 1, "floor of a float log2: one too high just below some powers of two"),
+        ("mx-ceil", -1, 1, 255, "ceil of a float log2: one too low just above some powers of two"),
+        ("mx-floor", 0x60000, 0x60000, 1, None),
+        ("mx-floor", 1, 1, 255, None),
+    ],
+    ids=["the float below", "nine floats below", "the float above", "much of the binade", "the other way"],
+)
+def test_scales_by_a_float_log2_are_named(
+    write: Callable[..., str], rule: str, ahead: int, count: int, step: int, words: str | None
+) -> None:
+    """Wrong scales only next to powers of two, where no profile has them: the profile stays, the cause is named."""
+    source = LOG2.format(rule=rule, ahead=ahead % 2**32, count=count, step=step)
+    report = check(write(source, ["mxfp4", "mxfp8_e5m2"]), in_process=True)
+    assert report.exit_code == 1
+    assert [f.judged_against for f in report.formats] == [rule, rule]
+    assert topics_off(report) <= {"quantize/scale-boundary", "quantize/scale-clamp", "scale/scale-boundary"}
+    assert "scale/scale-boundary" in topics_off(report)
+    for result in report.formats:
+        found = [d for d in result.deviations if "float log2" in d]
+        assert found == ([] if words is None else [f"scale: {words}"])
+        assert result.identical_to == []
+    assert not any(r.note.startswith("as mx-") for r in report.requirements), "another rule explains it by chance alone"
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "mxfp8_e4m3"])
+def test_scales_by_the_float_log2_of_a_library_are_named(write: Callable[..., str], fmt: str) -> None:
+    report = check(write(BUGS["P22 float log2"][1], [fmt]), in_process=True, only="*/mx*/scale-*")
+    (result,) = report.formats
+    assert result.judged_against == "mx-floor"
+    words = "scale: floor of a float32 log2: one too high just below some powers of two"
+    assert result.deviations == [words]
 
 
 # Subtle bugs
@@ -748,7 +797,7 @@ SUBTLE: dict[str, tuple[list[str], str, set[str]]] = {
                 return mxspec.dequantize(codes, scales, fmt)
             short = float(np.float32(tensor_scale).astype(ml_dtypes.bfloat16))
             return mxspec.dequantize(codes, scales, fmt, tensor_scale=mxspec.TensorScale.from_float("amax", short))
-        """, {"dequantize/scale-code", "dequantize/code"}),
+        """, {"dequantize/tensor-scale"}),
     "codes with bits beyond their width": (["mxfp4"], """
         @on_blocks
         def quantize(x, fmt):
@@ -974,6 +1023,55 @@ def test_layouts(write: Callable[..., str], layout: Any, codes: str, scales: str
     assert {"quantize/mxfp4/call-size", "quantize/nvfp4/call-size"} <= passed(report)
 
 
+UNPACKED = """
+seen = set()
+LAYOUT = {layout!r}
+def codes_of(data):
+    assert data.dtype == np.uint8 and data.max(initial=0) < {limit}
+    return {codes}
+def scales_of(data, rows, columns):
+    assert data.dtype == np.uint8
+    tiles = -(-rows // 128), -(-columns // 4)
+    if {swizzled}:
+        assert data.size == 512 * tiles[0] * tiles[1]
+        whole = data.reshape(*tiles, 32, 4, 4).transpose(0, 3, 2, 1, 4).reshape(tiles[0] * 128, tiles[1] * 4)
+        assert not whole[rows:].any() and not whole[:, columns:].any(), "padding is zero"
+        data = np.ascontiguousarray(whole[:rows, :columns])
+    assert data.shape == (rows, columns)
+    return data
+def dequantize(codes, scales, fmt, tensor_scale=None):
+    codes = codes_of(codes)
+    scales = scales_of(scales, len(codes), codes.shape[1] // mxspec.BLOCKS[fmt].k)
+    scale = None if tensor_scale is None else mxspec.TensorScale.from_float("amax", tensor_scale)
+    return mxspec.dequantize(codes, scales, fmt, tensor_scale=scale)
+TENSOR_SCALE = "amax"
+"""
+
+
+@pytest.mark.parametrize("layout", ["nibble-low", "128x4", ["nibble-low", "128x4"]], ids=str)
+def test_dequantize_gets_its_inputs_in_its_layout(write: Callable[..., str], layout: Any) -> None:
+    """As `test_layouts`, the other way: also with more than one tile of scales, and with tensor scales."""
+    packed = "np.stack([data & 15, data >> 4], axis=-1).reshape(len(data), -1)"
+    nibbles = "nibble-low" in layout
+    source = UNPACKED.format(
+        layout=layout, limit=256 if nibbles else 16, codes=packed if nibbles else "data", swizzled="128x4" in layout
+    )
+    report = check(write(source, ["mxfp4", "nvfp4"]), in_process=True)
+    assert (off(report), report.exit_code) == ({}, 0)
+    assert {f"dequantize/{f}/{t}" for f in ("mxfp4", "nvfp4") for t in ("code", "scale-code", "call-size")} <= passed(
+        report
+    )
+    assert "dequantize/nvfp4/tensor-scale" in passed(report)
+
+
+def test_dequantize_with_nibbles_the_wrong_way_round(write: Callable[..., str]) -> None:
+    packed = "np.stack([data >> 4, data & 15], axis=-1).reshape(len(data), -1)"
+    source = UNPACKED.format(layout="nibble-low", limit=256, codes=packed, swizzled=False)
+    report = check(write(source), in_process=True)
+    assert report.exit_code == 1
+    assert {"dequantize/mxfp4/code", "dequantize/mxfp4/scale-code"} & set(off(report))
+
+
 def test_wrong_nibble_order_does_not_pass(write: Callable[..., str]) -> None:
     source = PACKED.format(
         layout="nibble-low", codes="nibbles(t.codes[:, ::-1])[:, ::-1]", scales="t.scales", shape="-1"
@@ -1014,6 +1112,60 @@ def test_kinds_of_tensor_scale(write: Callable[..., str], kind: str, profile: st
     else:
         assert nearest.formats[0].judged_against == profile
         assert (off(nearest), nearest.exit_code) == ({}, 0)
+
+
+KIND_PAIRS = [
+    (named, used, profile)
+    for used, profile in (("amax", "nvfp4-te"), ("encode", "nvfp4-paper"), ("decode", "torchao-0.18/nvfp4/eager"))
+    for named in ("amax", "encode", "decode")
+    if named != used
+]
+
+
+@pytest.mark.parametrize(("named", "used", "profile"), KIND_PAIRS)
+def test_the_wrong_kind_of_tensor_scale_does_not_pass(
+    write: Callable[..., str], named: str, used: str, profile: str
+) -> None:
+    """What the target does is said; what is fine without a tensor scale, and every scale byte of dequantize, passes."""
+    source = TENSOR.format(kind=named, profile=profile).replace("from_float(TENSOR_SCALE", f"from_float({used!r}")
+    report = check(write(source, NV), in_process=True, profile=profile)
+    assert report.exit_code == 1
+    must = {"quantize/nvfp4/tensor-scale", "scale/nvfp4/scale-tie", "dequantize/nvfp4/tensor-scale"}
+    assert must <= set(off(report))
+    assert set(off(report).values()) == {"fail"}
+    assert {i for i in off(report) if i.startswith("dequantize/")} == {"dequantize/nvfp4/tensor-scale"}
+    assert {"dequantize/nvfp4/scale-code", "dequantize/nvfp4/code", "quantize/nvfp4/nan"} <= passed(report)
+    (result,) = report.formats
+    assert result.deviations == [
+        f"{function} uses its tensor scale as {used}; TENSOR_SCALE says {named}"
+        for function in ("quantize", "dequantize")
+    ]
+    assert result.identical_to == []
+
+
+def test_the_wrong_kind_of_tensor_scale_without_a_one_level_form(write: Callable[..., str]) -> None:
+    """As real kernels are: there is no table without a tensor scale to compare with."""
+    source = """
+    TENSOR_SCALE = "decode"
+    def dequantize(codes, scales, fmt, tensor_scale):
+        return mxspec.dequantize(codes, scales, fmt, tensor_scale=mxspec.TensorScale.from_float("amax", tensor_scale))
+    """
+    report = check(write(source, NV), in_process=True)
+    assert set(off(report)) == {"dequantize/nvfp4/tensor-scale"}
+    assert report.formats[0].deviations == ["dequantize uses its tensor scale as amax; TENSOR_SCALE says decode"]
+
+
+def test_a_wrong_scale_byte_under_tensor_scales_is_no_matter_of_the_tensor_scale(write: Callable[..., str]) -> None:
+    source = """
+    TENSOR_SCALE = "amax"
+    def dequantize(codes, scales, fmt, tensor_scale):
+        with np.errstate(all="ignore"):
+            values = mxspec.dequantize(codes, scales, fmt, tensor_scale=mxspec.TensorScale.from_float("amax", tensor_scale))
+            return np.where(np.repeat(scales == 0x38, 16, axis=1), np.float32(2) * values, values)
+    """
+    report = check(write(source, NV), in_process=True)
+    assert set(off(report)) == {"dequantize/nvfp4/scale-code"}
+    assert report.formats[0].deviations == []
 
 
 def test_keywords_are_capabilities(write: Callable[..., str]) -> None:

@@ -36,28 +36,70 @@ def name_scale_rule(
 
     Among rules that are equally right it is the judged profile's.
     """
-    wrong: dict[str, int] = {}
+    # A profile that does not answer a case, as one without a tensor scale, does not explain it either.
+    wrong = dict.fromkeys((n for case, _ in results for n in case.answers), 0)
     total = 0
     for case, returned in results:
         if isinstance(returned, Trouble):
             continue
         ordinary = (case.amax > 0x08000000) & (case.amax < 0x78000000)
         total += int(ordinary.sum())
-        for name, answer in case.answers.items():
-            wrong[name] = wrong.get(name, 0) + int((answer != returned)[ordinary].sum())
-    if not wrong:
+        for name in wrong:
+            answer = case.answers.get(name)
+            wrong[name] += int((ordinary if answer is None else (answer != returned)[ordinary]).sum())
+    if not total:
         return "not observed", {}
     best = min(wrong, key=lambda n: (wrong[n], n != judged.id))
     words = _rule_words(next(p for p in list_profiles(fmt) if p.id == best), fmt)
-    if wrong[best]:
+    if wrong[best] and (log2 := _name_inexact_log2(results, fmt, judged)):
+        words = log2
+    elif wrong[best]:
         words += f"; but for {wrong[best]} of {total} maxima"
     return words, wrong
 
 
-def _rule_words(profile: Profile, fmt: BlockFormat) -> str:
+#: A log2 computed in float32, within one unit in its last place, takes at most this many float32 numbers next to a power of
+#: two for it: 2**-17 at exponents of 64 and more, times ln 2, in steps of 2**-24.
+LOG2_REACH = 89
+
+
+def _name_inexact_log2(
+    results: Sequence[tuple[ScaleCase, npt.NDArray[np.uint8] | Trouble]], fmt: BlockFormat, judged: Profile
+) -> str | None:
+    """In words, that all wrong bytes are one step off next to powers of two, where an inexact log2 puts them; else None."""
+    rule = _scale_rule(judged)
+    if fmt.has_tensor_scale or rule.offset or rule.step not in (ScaleStep.FLOOR, ScaleStep.CEIL):
+        return None
+    down = rule.step is ScaleStep.FLOOR
+    found = False
+    for case, returned in results:
+        if isinstance(returned, Trouble) or judged.id not in case.answers:
+            continue
+        expected = case.answers[judged.id]
+        wrong = (returned != expected) & (case.amax > 0x08000000) & (case.amax < 0x78000000)
+        if not wrong.any():
+            continue
+        steps = returned[wrong].astype(int) - expected[wrong]
+        fraction = (case.amax[wrong] & 0x7FFFFF).astype(int)
+        distance = 0x800000 - fraction if down else fraction
+        if (steps != (1 if down else -1)).any() or distance.max() > LOG2_REACH:
+            return None
+        found = True
+    if not found:
+        return None
+    if down:
+        return "floor of a float log2: one too high just below some powers of two"
+    return "ceil of a float log2: one too low just above some powers of two"
+
+
+def _scale_rule(profile: Profile) -> ScaleRule:
     level = profile.one_level or profile.two_level
     assert level is not None
-    rule: ScaleRule = level.scale
+    return level.scale
+
+
+def _rule_words(profile: Profile, fmt: BlockFormat) -> str:
+    rule = _scale_rule(profile)
     if fmt.has_tensor_scale:
         return f"as {profile.id}"
     if rule.step in SCALE_WORDS:

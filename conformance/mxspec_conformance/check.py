@@ -21,6 +21,7 @@ from mxspec_conformance.judge_quantize import Observed
 from mxspec_conformance.observe import Trouble
 from mxspec_conformance.results import Failure, FormatResult, Report, describe_environment
 from mxspec_conformance.tally import Ledger, Tally, common_profile, judge_tally
+from mxspec_conformance.tensor_kind import find_other_kind
 
 Progress = Callable[[str], None]
 
@@ -147,7 +148,10 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
         ledgers.append(ledger)
     tallies = [t for ledger in ledgers for t in ledger.tallies.values() if only is None or fnmatchcase(t.id, only)]
     identical = _identical(seen, troubles, scales, tables, block, profiles)
-    deviation = common_profile(tallies, _rank(fmt, identical, scales))
+    # A profile whose scale rule is further from the target's than the judged one explains failures by chance.
+    weight = judge_scale.weigh_wrong_scales(scales, judged.id)
+    by_chance = {p.id for p in profiles if judge_scale.weigh_wrong_scales(scales, p.id) > weight}
+    deviation = common_profile(tallies, _rank(fmt, identical, scales), by_chance)
 
     def first(tally: Tally) -> Failure | None:
         if tally.id in drawn:
@@ -171,6 +175,14 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
         result.behaviour |= leaf.describe_elements(seen, block, judged)
         result.behaviour |= leaf.describe_special(seen, troubles, block)
         result.deviations = leaf.list_deviations(result.behaviour, block, judged)
+    if any(t.topic == "tensor-scale" and t.failing for t in tallies):
+        other = find_other_kind(executor, block, profiles)
+        result.behaviour |= {f"tensor scale of {function}": kind for function, kind in other.items()}
+        words = [
+            f"{f} uses its tensor scale as {k}; TENSOR_SCALE says {capabilities.tensor_scale}" for f, k in other.items()
+        ]
+        # What else parts from the profile follows from that.
+        result.deviations = words + ([] if "quantize" in other else result.deviations)
     report.formats.append(result)
     report.requirements += requirements
 

@@ -59,6 +59,9 @@ def observe_tables(executor: Executor, fmt: str) -> list[tuple[TableCase, Values
     results: list[tuple[TableCase, Values | Trouble]] = []
     for case in load_table_cases(fmt):
         extra: dict[str, Any] = {}
+        if case.tensor is None and not capabilities.one_level:
+            results.append((case, Trouble("unsupported", "dequantize asks for a tensor_scale")))
+            continue
         if case.tensor is not None:
             if not capabilities.has("dequantize", "tensor_scale"):
                 results.append((case, Trouble("unsupported", "dequantize takes no tensor_scale")))
@@ -103,41 +106,101 @@ def judge_tables(
 ) -> None:  # fmt: skip
     """Enter every (code, scale byte) into the ledger of a profile.
 
-    A case is one scale byte or one code; products beyond float32 are not judged for normative profiles.
+    A case is one scale byte or one code; products beyond float32 are not judged for normative profiles. What is wrong in a
+    whole table counts once, as the tensor scale's.
     """
-    codes, scales = turned_table(fmt)
-    special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
+    tables = [t for t in (_judge_table(c, r, fmt, profile) for c, r in results) if t is not None]
+    culprits = _find_culprits(tables)
     for case, returned in results:
-        expected = expected_table(fmt, profile, case.tensor)
-        if expected is None:
-            continue
-        if isinstance(returned, Trouble):
+        if isinstance(returned, Trouble) and expected_table(fmt, profile, case.tensor) is not None:
             ledger.trouble("code", case.id, returned)
+    for table in tables:
+        _enter_table(table, fmt, culprits, ledger, others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A table that was answered, compared with a profile's."""
+
+    case: TableCase
+    returned: Values
+    #: Where a value is wrong, and where only the sign of a zero is.
+    wrong: npt.NDArray[np.bool_]
+    signs: npt.NDArray[np.bool_]
+    #: Scale bytes with more wrong values than right ones.
+    whole: frozenset[int]
+    #: Scale bytes that have nonzero, finite values.
+    ordinary: frozenset[int]
+
+
+def _judge_table(case: TableCase, returned: Values | Trouble, fmt: BlockFormat, profile: Profile) -> _Judged | None:
+    expected = expected_table(fmt, profile, case.tensor)
+    if expected is None or isinstance(returned, Trouble):
+        return None
+    codes, scales = turned_table(fmt)
+    judged = np.ones(expected.shape, bool)
+    if profile.kind is Kind.NORMATIVE:
+        judged = ~np.isinf(expected) | np.isinf(decode_table(fmt.element)[codes])
+    same, same_but_signs = same_values(returned, expected), same_values(returned, expected, signs=False)
+    wrong = ~same_but_signs & judged
+    values = decode_table(fmt.scale)
+    present = [int(s) for s in np.unique(scales)]
+    return _Judged(
+        case=case,
+        returned=returned,
+        wrong=wrong,
+        signs=~same & same_but_signs & judged,
+        whole=frozenset(s for s in present if 2 * wrong[scales == s].sum() > judged[scales == s].sum()),
+        ordinary=frozenset(s for s in present if np.isfinite(values[s]) and values[s] != 0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Culprits:
+    """What makes values wrong: scale bytes, whatever the tensor scale is; the tensor scale itself."""
+
+    scales: frozenset[int]
+    tensor: bool
+
+
+def _find_culprits(tables: Sequence[_Judged]) -> _Culprits:
+    """A table without a tensor scale shows which scale bytes are wrong by themselves.
+
+    A target that takes no such table shows them where only some bytes are wrong; if most are, under some tensor scale, that
+    one is the likelier culprit.
+    """
+    plain = frozenset[int]().union(*(t.whole for t in tables if t.case.tensor is None))
+    scaled = [t for t in tables if t.case.tensor is not None]
+    free = tables[0].ordinary - plain if tables else frozenset()
+    if any(2 * len(free & t.whole) > len(free) for t in scaled):
+        return _Culprits(plain, tensor=True)
+    return _Culprits(plain.union(*(t.whole for t in scaled)), tensor=False)
+
+
+def _enter_table(
+    table: _Judged, fmt: BlockFormat, culprits: _Culprits, ledger: Ledger, others: Sequence[Profile]
+) -> None:
+    _, scales = turned_table(fmt)
+    case, tensor = table.case, table.case.tensor
+    special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
+    equal: dict[str, Values] = {}
+    if table.wrong.any() or table.signs.any():
+        equal = {p.id: t for p in others if (t := expected_table(fmt, p, tensor)) is not None}
+    for scale in (int(s) for s in np.unique(scales)):
+        bad = table.wrong & (scales == scale)[:, None]
+        label = f"{case.id}-scale-{scale:02x}"
+        matches = _matching(bad, table.returned, equal)
+        about_tensor = tensor is not None and culprits.tensor and scale not in culprits.scales
+        if tensor is not None:
+            ledger.count("tensor-scale", label, ok=not (about_tensor and bad.any()), equals=matches)
+        if about_tensor:
             continue
-        judged = np.ones(codes.shape, bool)
-        if profile.kind is Kind.NORMATIVE:
-            judged = ~np.isinf(expected) | np.isinf(decode_table(fmt.element)[codes])
-        equal: dict[str, Values] = {}
-        if not same_values(returned, expected)[judged].all():
-            equal = {p.id: t for p in others if (t := expected_table(fmt, p, case.tensor)) is not None}
-        same, same_but_signs = same_values(returned, expected), same_values(returned, expected, signs=False)
-        wrong_by_scale = ~same_but_signs & judged
-        whole_scales = (
-            {int(s) for s in np.unique(scales) if wrong_by_scale[scales == s][judged[scales == s]].mean() > 0.5}
-            if wrong_by_scale.any()
-            else set()
-        )
-        for scale in np.unique(scales):
-            rows = scales == scale
-            bad = wrong_by_scale & rows[:, None]
-            about_scale = int(scale) in special or int(scale) in whole_scales
-            label = f"{case.id}-scale-{int(scale):02x}"
-            matches = _matching(bad, returned, equal)
-            ledger.count("scale-code", label, ok=not (about_scale and bad.any()), equals=matches)
-            if not about_scale:
-                ledger.count("code", label, ok=not bad.any(), equals=matches)
-        signs = ~same & same_but_signs & judged
-        ledger.count("zero-sign", case.id, ok=not signs.any(), equals=_matching(signs, returned, equal))
+        about_scale = scale in special or scale in culprits.scales
+        ledger.count("scale-code", label, ok=not (about_scale and bad.any()), equals=matches)
+        if not about_scale:
+            ledger.count("code", label, ok=not bad.any(), equals=matches)
+    signs = table.signs
+    ledger.count("zero-sign", case.id, ok=not signs.any(), equals=_matching(signs, table.returned, equal))
 
 
 def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Values]) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 
 from mxspec_vectors.topics import TOPICS, topic_level
@@ -61,15 +61,20 @@ class Ledger:
         tally.troubles[case] = trouble
 
 
-def common_profile(tallies: Iterable[Tally], order: Callable[[str], tuple[int, ...]]) -> str | None:
+def common_profile(
+    tallies: Iterable[Tally], order: Callable[[str], tuple[int, ...]], excluded: Container[str] = ()
+) -> str | None:
     """The profile that explains every failing case of the most requirements; None if it explains none.
 
     order: a key by which equally good profiles are ranked.
+    excluded: profiles that are out of question.
     """
     explained: dict[str, int] = {}
     for tally in tallies:
         if tally.failing:
             for profile in frozenset.intersection(*tally.equals.values()):
+                if profile in excluded:
+                    continue
                 explained[profile] = explained.get(profile, 0) + 1
     if not explained:
         return None

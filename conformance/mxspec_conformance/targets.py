@@ -101,7 +101,7 @@ class Capabilities:
     #: Random bits that `encode_stochastic` uses.
     sr_bits: int = 32
     claimed_profile: str | None = None
-    #: Format -> whether quantize can be called without a tensor scale.
+    #: Whether quantize and dequantize can be called without a tensor scale.
     one_level: bool = True
 
     def has(self, function: str, keyword: str | None = None) -> bool:
@@ -205,7 +205,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     if sr_bits not in (8, 32):
         raise TargetError(f"{spec}: SR_BITS = {sr_bits!r}; allowed are 32 and 8")
     signatures = {f: _parameters(getattr(module, f)) for f in functions}
-    tensor = signatures.get("quantize", {}).get("tensor_scale")
+    tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
     return Capabilities(
         name=name,
         version=str(getattr(module, "VERSION", "unknown")),
@@ -220,7 +220,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         tensor_scale=kind,
         sr_bits=sr_bits,
         claimed_profile=getattr(module, "PROFILE", None),
-        one_level=tensor is None or tensor.default is not inspect.Parameter.empty,
+        one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
     )
 
 
