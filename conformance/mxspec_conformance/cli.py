@@ -52,6 +52,7 @@ def show_progress(what: str) -> Iterator[Callable[[str], None]]:
 _ELSEWHERE = {
     "bench": "mxspec_conformance.bench",
     "explain": "mxspec_conformance.cli_explain",
+    "layouts": "mxspec_conformance.cli_layouts",
     "sweep": "mxspec_conformance.sweep",
 }
 
