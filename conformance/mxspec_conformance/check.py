@@ -19,6 +19,7 @@ from mxspec_conformance.executors import Executor, open_target
 from mxspec_conformance.failures import first_failure
 from mxspec_conformance.judge_quantize import Observed
 from mxspec_conformance.observe import Trouble
+from mxspec_conformance.provenance import describe_git
 from mxspec_conformance.results import Failure, FormatResult, Report, describe_environment
 from mxspec_conformance.tally import Ledger, Tally, common_profile, judge_tally
 from mxspec_conformance.tensor_kind import find_other_kind
@@ -56,7 +57,7 @@ def check(
                 "capabilities": executor.capabilities.as_dict(),
             },
             vectors=vector_digest(),
-            environment=describe_environment(),
+            environment=describe_environment() | describe_git(target) | getattr(executor, "environment", {}),
         )
         chosen = _choose_formats(executor, formats, profile)
         for fmt in chosen:

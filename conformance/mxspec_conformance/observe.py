@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 #: After this many time-outs, or crashes in a row, the rest of a batch is given up: each costs up to a minute, or a new
 #: process. A batch of a thousand cases is halved ten times before the first guilty one stands alone.
-MAX_IN_BATCH = {"timeout": 3, "crash": 16}
+MAX_IN_BATCH = {"timeout": 3, "crash": 16, "garbage": 16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def run_bisected(
         half = len(items) // 2
         left = run_bisected(items[:half], call, failures=counter)
         return left + run_bisected(items[half:], call, failures=counter)
-    counter["crash"] = 0
+    counter["crash"] = counter["garbage"] = 0
     return answers
 
 

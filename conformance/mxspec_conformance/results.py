@@ -144,6 +144,7 @@ def _own_version() -> str:
 def describe_environment() -> dict[str, Any]:
     """Where a run took place."""
     import mxspec
+    from mxspec_conformance.provenance import describe_machine
 
     packages = {}
     for name in ("numpy", "ml_dtypes"):
@@ -156,6 +157,7 @@ def describe_environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "machine": platform.machine(),
+        **describe_machine(),
         "mxspec": mxspec.__version__,
         **packages,
     }

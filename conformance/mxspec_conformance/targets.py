@@ -19,13 +19,14 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block
 from mxspec.profiles.schema import TensorScaleKind
+from mxspec_conformance.interface import OPERATIONS
 
-FUNCTIONS = (
-    "quantize", "dequantize", "encode", "decode", "encode_stochastic", "tensor_scale", "pack", "unpack",
-    "swizzle", "unswizzle", "dot",
-)  # fmt: skip
+FUNCTIONS = tuple(OPERATIONS)
+
+#: How the names of shared libraries end.
+LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
 
 CODE_LAYOUTS = ("unpacked", "nibble-low")
 SCALE_LAYOUTS = ("row-major", "128x4")
@@ -39,6 +40,14 @@ class TargetError(Exception):
 
 class BadReturn(Exception):
     """A target returned something else than the interface asks for."""
+
+
+class RemoteError(Exception):
+    """A target that is no Python object says that it failed."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +99,7 @@ class Capabilities:
     version: str
     formats: tuple[str, ...]
     functions: tuple[str, ...]
-    #: function -> keywords it takes beyond the interface's positional ones.
+    #: function -> the interface's options that it takes, by keyword.
     keywords: dict[str, tuple[str, ...]]
     elements: tuple[str, ...]
     dtypes: tuple[str, ...] = ("float32",)
@@ -103,6 +112,10 @@ class Capabilities:
     claimed_profile: str | None = None
     #: Whether quantize and dequantize can be called without a tensor scale.
     one_level: bool = True
+    #: Storage layouts that pack, unpack, swizzle and unswizzle know.
+    layouts: tuple[str, ...] = ()
+    #: Where the arrays lie, such as `cuda:0`; None: the array library's default.
+    device: str | None = None
 
     def has(self, function: str, keyword: str | None = None) -> bool:
         """Whether the target has the function, and takes the keyword."""
@@ -117,20 +130,26 @@ class Capabilities:
             "dtypes": list(self.dtypes),
             "arrays": self.arrays,
             "layout": [self.code_layout, self.scale_layout],
+            "layouts": list(self.layouts),
             "tensor_scale": self.tensor_scale,
+            "one_level": self.one_level,
             "sr_bits": self.sr_bits,
             "profile": self.claimed_profile,
         }
 
 
 def load_target(spec: str) -> Any:
-    """The module that a target spec names: a known library, a `.py` file, or an importable module.
+    """The module that a target spec names: a known library, a `.py` file, a shared library, or an importable module.
 
     Raises TargetError, saying what to do, when it cannot be found or does not import.
     """
     if spec in KNOWN:
         return _load_known(KNOWN[spec])
     path = Path(spec)
+    if path.suffix in LIBRARY_SUFFIXES:
+        from mxspec_conformance.roads.library import load_library
+
+        return load_library(path)
     if spec.endswith(".py") or path.exists():
         return _load_file(path)
     try:
@@ -159,7 +178,10 @@ def _load_file(path: Path) -> Any:
     if not path.is_file():
         raise TargetError(f"{path} does not exist; pass a Python file, a module or a known library")
     if path.suffix != ".py":
-        raise TargetError(f"{path} is not a Python file; the roads that exist are files ending in .py and modules")
+        raise TargetError(
+            f"{path} is none of the files that can be judged: .py (Python), {', '.join(LIBRARY_SUFFIXES)} (shared library), "
+            ".json or .jsonl (results); a program is judged as 'cmd:PROGRAM ARGUMENTS'"
+        )
     name = f"mxspec_target_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -183,6 +205,9 @@ def describe_target(module: Any, spec: str) -> Capabilities:
 
     Raises TargetError where a declaration is not one that the interface has.
     """
+    described = getattr(module, "MXSPEC_CAPABILITIES", None)
+    if isinstance(described, Capabilities):  # a road that is not Python's has read them from a description
+        return described
     functions = tuple(f for f in FUNCTIONS if callable(getattr(module, f, None)))
     if not functions:
         raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one")
@@ -190,17 +215,17 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     formats = _listed(module, spec, "FORMATS")
     if not formats and {"quantize", "dequantize"} & set(functions):
         raise TargetError(f"{spec} has no FORMATS; list the block formats it supports: {', '.join(BLOCKS)}")
-    _check_names(spec, "FORMATS", formats, BLOCKS)
+    check_names(spec, "FORMATS", formats, BLOCKS)
     elements = _listed(module, spec, "ELEMENTS") or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
-    _check_names(spec, "ELEMENTS", elements, {**ELEMENTS, **SCALES})
+    check_names(spec, "ELEMENTS", elements, {**ELEMENTS, **SCALES})
     layouts = _listed(module, spec, "LAYOUT") or ("unpacked",)
-    _check_names(spec, "LAYOUT", layouts, dict.fromkeys((*CODE_LAYOUTS, *SCALE_LAYOUTS)))
+    check_names(spec, "LAYOUT", layouts, dict.fromkeys((*CODE_LAYOUTS, *SCALE_LAYOUTS)))
     dtypes = _listed(module, spec, "DTYPES") or ("float32",)
-    _check_names(spec, "DTYPES", dtypes, _DTYPES)
+    check_names(spec, "DTYPES", dtypes, _DTYPES)
     arrays = getattr(module, "ARRAYS", "numpy")
-    _check_names(spec, "ARRAYS", (arrays,), dict.fromkeys(("numpy", "torch", "cupy")))
+    check_names(spec, "ARRAYS", (arrays,), dict.fromkeys(("numpy", "torch", "cupy")))
     kind = getattr(module, "TENSOR_SCALE", "decode")
-    _check_names(spec, "TENSOR_SCALE", (kind,), dict.fromkeys(k.value for k in TensorScaleKind))
+    check_names(spec, "TENSOR_SCALE", (kind,), dict.fromkeys(k.value for k in TensorScaleKind))
     sr_bits = getattr(module, "SR_BITS", 32)
     if sr_bits not in (8, 32):
         raise TargetError(f"{spec}: SR_BITS = {sr_bits!r}; allowed are 32 and 8")
@@ -211,7 +236,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         version=str(getattr(module, "VERSION", "unknown")),
         formats=formats,
         functions=functions,
-        keywords={f: tuple(p) for f, p in signatures.items()},
+        keywords={f: tuple(o for o in OPERATIONS[f].options if o in p) for f, p in signatures.items()},
         elements=elements,
         dtypes=dtypes,
         arrays=arrays,
@@ -221,6 +246,8 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         sr_bits=sr_bits,
         claimed_profile=getattr(module, "PROFILE", None),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
+        layouts=_listed(module, spec, "LAYOUTS"),
+        device=getattr(module, "DEVICE", None),
     )
 
 
@@ -241,44 +268,62 @@ def _parameters(function: Any) -> dict[str, inspect.Parameter]:
         return {}
 
 
-def _check_names(spec: str, what: str, given: Iterable[str], allowed: Iterable[str]) -> None:
+def check_names(spec: str, what: str, given: Iterable[str], allowed: Iterable[str]) -> None:
     known = list(allowed)
     for name in given:
         if name not in known:
             raise TargetError(f"{spec}: {what} names {name!r}; allowed are {', '.join(known)}")
 
 
-def to_target_array(x: npt.NDArray[Any], arrays: str) -> Any:
-    """x as the arrays that the target takes; a fresh copy, so that a target that writes into it harms nobody."""
+def to_target_array(x: npt.NDArray[Any], arrays: str, device: str | None = None) -> Any:
+    """x as the arrays that the target takes; a fresh copy, so that a target that writes into it harms nobody.
+
+    device: for torch what `Tensor.to` takes; for cupy `cuda:N`. cupy arrays lie on the current GPU without it.
+    """
     x = np.array(x, order="C", copy=True)
     if arrays == "numpy":
         return x
     if arrays == "cupy":
         import cupy
 
-        return cupy.asarray(x)
+        with cupy.cuda.Device(int((device or "").rpartition(":")[2] or cupy.cuda.runtime.getDevice())):
+            return cupy.asarray(x)
     import torch
 
     if x.dtype == _DTYPES["bfloat16"]:
-        return torch.from_numpy(x.view(np.uint16)).view(torch.bfloat16)
-    return torch.from_numpy(x)
+        tensor = torch.from_numpy(x.view(np.uint16)).view(torch.bfloat16)
+    else:
+        tensor = torch.from_numpy(x)
+    return tensor if device is None else tensor.to(device)
+
+
+def quantized_shapes(
+    shape: tuple[int, ...], block: BlockFormat, *, axis: int = -1, square: bool = False
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of codes (one to an element) and of scales that `quantize` gives for x; square: 16 x 16 blocks."""
+    axis %= len(shape)
+    padded = tuple(-(-n // block.k) * block.k if a == axis else n for a, n in enumerate(shape))
+    if square:
+        padded = tuple(-(-n // 16) * 16 for n in padded)
+    return padded, tuple(n // block.k if a == axis else n for a, n in enumerate(padded))
 
 
 #: How an input lies in memory: as a whole, in every second row or column of a larger array, or one element into one.
 ARRANGEMENTS = ("contiguous", "rows", "columns", "offset")
 
 
-def arrange_array(x: npt.NDArray[Any], arrays: str, arrangement: str) -> Any:
+def arrange_array(x: npt.NDArray[Any], arrays: str, arrangement: str, device: str | None = None) -> Any:
     """x as a fresh array that the target takes, in one of `ARRANGEMENTS`; other values of x lie between its own."""
     if arrangement == "rows":
         wide = np.stack([x, x[::-1]], axis=1).reshape(-1, *x.shape[1:])
-        return to_target_array(wide, arrays)[::2]
+        return to_target_array(wide, arrays, device)[::2]
     if arrangement == "columns":
         wide = np.stack([x, np.flip(x)], axis=-1).reshape(*x.shape[:-1], -1)
-        return to_target_array(wide, arrays)[..., ::2]
+        return to_target_array(wide, arrays, device)[..., ::2]
     if arrangement == "offset":
-        return to_target_array(np.concatenate([x.reshape(-1)[-1:], x.reshape(-1)]), arrays)[1:].reshape(x.shape)
-    return to_target_array(x, arrays)
+        longer = np.concatenate([x.reshape(-1)[-1:], x.reshape(-1)])
+        return to_target_array(longer, arrays, device)[1:].reshape(x.shape)
+    return to_target_array(x, arrays, device)
 
 
 def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
@@ -295,11 +340,27 @@ def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
         a = a.numpy()
     elif hasattr(a, "get") and type(a).__module__.startswith("cupy"):
         a = a.get()
+    elif not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__"):
+        import cupy
+
+        a = cupy.asnumpy(cupy.asarray(a))
     elif not isinstance(a, np.ndarray) and hasattr(a, "__dlpack__"):
-        a = np.from_dlpack(a)
+        a = _from_dlpack(a)
+    elif not isinstance(a, np.ndarray) and hasattr(a, "__array_interface__"):
+        a = np.asarray(a)
     if not isinstance(a, np.ndarray):
         raise BadReturn(f"{what} is a {type(a).__name__}, not an array")
     return a
+
+
+def _from_dlpack(a: Any) -> Any:
+    """NumPy reads what lies in the host's memory; what lies on a GPU goes through CuPy."""
+    kind = a.__dlpack_device__()[0] if hasattr(a, "__dlpack_device__") else 1
+    if kind == 1:
+        return np.from_dlpack(a)
+    import cupy
+
+    return cupy.asnumpy(cupy.from_dlpack(a))
 
 
 @dataclass(slots=True)
@@ -323,7 +384,7 @@ class Caller:
             return handler(*args, **kwargs)
 
     def _array(self, x: npt.NDArray[Any]) -> Any:
-        array = arrange_array(x, self.capabilities.arrays, self._arrangement)
+        array = arrange_array(x, self.capabilities.arrays, self._arrangement, self.capabilities.device)
         self._given.append((array, _copied_bytes(array)))
         return array
 
@@ -360,11 +421,9 @@ class Caller:
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise BadReturn(f"quantize returned a {type(result).__name__}; return (codes, scales)")
         codes, scales = (from_target_array(a, n) for a, n in zip(result, ("codes", "scales"), strict=True))
-        axis = kwargs.get("axis", -1) % x.ndim
-        shape = tuple(-(-n // block.k) * block.k if a == axis else n for a, n in enumerate(x.shape))
-        if kwargs.get("block"):
-            shape = tuple(-(-n // 16) * 16 for n in shape)
-        scale_shape = tuple(n // block.k if a == axis else n for a, n in enumerate(shape))
+        shape, scale_shape = quantized_shapes(
+            x.shape, block, axis=kwargs.get("axis", -1), square=kwargs.get("block") is not None
+        )
         codes = _bytes(codes, "codes")
         if self.capabilities.code_layout == "nibble-low" and block.element.bits == 4:
             codes = _unpack_nibbles(codes, shape)
@@ -382,10 +441,10 @@ class Caller:
     ) -> npt.NDArray[Any]:
         given = codes
         if self.capabilities.code_layout == "nibble-low" and get_block(fmt).element.bits == 4:
-            given = (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+            given = pack_nibbles(codes)
         rows = scales
         if self.capabilities.scale_layout == "128x4":
-            rows = _swizzle_128x4(scales)
+            rows = swizzle_128x4(scales)
         values = from_target_array(
             self._ask("dequantize", self._array(given), self._array(rows), fmt, **kwargs), "dequantize's result"
         )
@@ -412,7 +471,7 @@ class Caller:
 
     def _call_tensor_scale(self, x: npt.NDArray[Any], fmt: str) -> float:
         value = self.module.tensor_scale(self._array(x), fmt)
-        if hasattr(value, "detach") or isinstance(value, np.ndarray):
+        if not isinstance(value, (int, float, np.generic)) and (hasattr(value, "detach") or hasattr(value, "shape")):
             array = from_target_array(value, "tensor_scale's result")
             if array.size != 1:
                 raise BadReturn(f"tensor_scale returned {array.size} numbers; return one")
@@ -439,6 +498,12 @@ def _floats(a: npt.NDArray[Any], shape: tuple[int, ...], what: str) -> npt.NDArr
     return a.astype(np.float32)
 
 
+def pack_nibbles(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Two codes to a byte along the last axis, the even element in the low nibble."""
+    packed: npt.NDArray[np.uint8] = (codes[..., ::2] | codes[..., 1::2] << 4).astype(np.uint8)
+    return packed
+
+
 def _unpack_nibbles(packed: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     if packed.shape != (*shape[:-1], shape[-1] // 2):
         raise BadReturn(f"packed codes have shape {packed.shape}; {(*shape[:-1], shape[-1] // 2)} was expected")
@@ -447,7 +512,7 @@ def _unpack_nibbles(packed: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> np
     return out
 
 
-def _tile_offsets(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], int]:
+def tile_offsets(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], int]:
     """Byte offset of each (row, column) in NVIDIA's 128 x 4 tiles, and the padded size."""
     rows, columns = shape
     r, c = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
@@ -457,14 +522,14 @@ def _tile_offsets(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], int]:
 
 
 def _unswizzle_128x4(data: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    offset, size = _tile_offsets(shape)
+    offset, size = tile_offsets(shape)
     if data.size != size:
         raise BadReturn(f"swizzled scales hold {data.size} bytes; {size} were expected (128 x 4 tiles of {shape})")
     return data.reshape(-1)[offset]
 
 
-def _swizzle_128x4(scales: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    offset, size = _tile_offsets(scales.shape)
+def swizzle_128x4(scales: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    offset, size = tile_offsets(scales.shape)
     out = np.zeros(size, np.uint8)
     out[offset] = scales
     return out

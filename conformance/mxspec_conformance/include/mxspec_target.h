@@ -1,0 +1,152 @@
+/* mxspec_target.h: what a shared library exports so that mxspec can judge it.  ABI 1.
+ *
+ * Build a shared library with mxspec_abi, mxspec_describe and one function or more, then run
+ *     mxspec smoke ./libmykernel.so
+ *     mxspec check ./libmykernel.so
+ *
+ * The judge loads the library in a child process: a crash or an endless loop there is a verdict. All pointers are to the
+ * host's memory and stay valid during the call alone. Arrays are row-major and dense. Inputs are to be left as they are.
+ * Outputs belong to the caller, who has reserved exactly the bytes that each `_size` says. A pointer that is NULL where the
+ * text allows it means that the option was not given.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef MXSPEC_TARGET_H
+#define MXSPEC_TARGET_H
+
+#include <stdint.h>
+
+#define MXSPEC_ABI 1
+
+#if defined(_WIN32)
+#define MXSPEC_VISIBLE __declspec(dllexport)
+#else
+#define MXSPEC_VISIBLE __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+#define MXSPEC_EXPORT extern "C" MXSPEC_VISIBLE
+#else
+#define MXSPEC_EXPORT MXSPEC_VISIBLE
+#endif
+
+/* What every function returns. */
+enum mxspec_status {
+    MXSPEC_OK = 0,
+    MXSPEC_UNSUPPORTED = 1, /* not offered: no verdict. mxspec_message may say why, with a link. */
+    MXSPEC_ERROR = 2        /* tried and failed: a verdict. mxspec_message may say why. */
+};
+
+/* The type of x. */
+enum mxspec_dtype { MXSPEC_FLOAT32 = 0, MXSPEC_FLOAT16 = 1, MXSPEC_BFLOAT16 = 2 };
+
+/* x [rows, columns] -> codes and scales, in the layout that the description names: one code to a byte, or two (even element
+ * in the low nibble); one scale to k elements in row-major order, or in tiles of 128 x 4. */
+typedef struct mxspec_quantize_call {
+    const char *format;        /* "mxfp4", "nvfp4", ... */
+    const void *x;
+    int32_t dtype;             /* enum mxspec_dtype */
+    int32_t axis;              /* blocks lie along 1: a row, or 0: a column; 1 unless the option "axis" is described */
+    int64_t rows, columns;
+    int32_t pad;               /* 1: fill the axis up to whole blocks with zeros; 0 unless "pad" is described */
+    int32_t block_rows;        /* 1, or 16 for 16 x 16 blocks; 1 unless "block" is described */
+    const float *tensor_scale; /* of the kind that the description names, or NULL: one level of scales */
+    uint8_t *codes;
+    int64_t codes_size;
+    uint8_t *scales;
+    int64_t scales_size;
+} mxspec_quantize_call;
+
+/* codes and scales, in the same layout -> values [rows, columns]. */
+typedef struct mxspec_dequantize_call {
+    const char *format;
+    const uint8_t *codes;
+    int64_t codes_size;
+    const uint8_t *scales;
+    int64_t scales_size;
+    int64_t rows, columns;
+    const float *tensor_scale; /* or NULL */
+    float *values;
+} mxspec_dequantize_call;
+
+/* count numbers -> codes of an element or scale format, one to a byte. */
+typedef struct mxspec_encode_call {
+    const char *element;  /* "e2m1", "e4m3", "e8m0", ... */
+    const float *x;
+    int64_t count;
+    const char *rounding; /* "rne", "rtz", ...; NULL: to nearest even */
+    const char *overflow; /* "saturate" or "own"; NULL: saturate */
+    uint8_t *codes;
+} mxspec_encode_call;
+
+typedef struct mxspec_decode_call {
+    const char *element;
+    const uint8_t *codes;
+    int64_t count;
+    float *values;
+} mxspec_decode_call;
+
+/* One random word to each number. */
+typedef struct mxspec_encode_stochastic_call {
+    const char *element;
+    const float *x;
+    const uint32_t *random_bits;
+    int64_t count;
+    uint8_t *codes;
+} mxspec_encode_stochastic_call;
+
+/* x [rows, columns] -> one tensor scale, of the kind that the description names. */
+typedef struct mxspec_tensor_scale_call {
+    const char *format;
+    const float *x;
+    int64_t rows, columns;
+    float *scale;
+} mxspec_tensor_scale_call;
+
+/* pack and swizzle: cells [rows, columns] -> data in a named layout. The function writes at most data_size bytes, and how many
+ * it wrote into data_used. unpack and unswizzle: data -> cells. Cells are codes (pack) or scales (swizzle), one to a byte. */
+typedef struct mxspec_layout_call {
+    const char *layout;
+    uint8_t *cells;
+    int64_t rows, columns;
+    uint8_t *data;
+    int64_t data_size;
+    int64_t data_used;
+} mxspec_layout_call;
+
+/* a [m, k] times b [n, k] transposed -> values [m, n]; codes one to a byte, scales [m, k / block] and [n, k / block]. */
+typedef struct mxspec_dot_call {
+    const char *format;
+    int64_t m, n, k;
+    const uint8_t *a_codes, *a_scales;
+    const uint8_t *b_codes, *b_scales;
+    const float *a_tensor_scale, *b_tensor_scale; /* or NULL */
+    float *values;
+} mxspec_dot_call;
+
+/* Required. MXSPEC_ABI as it was when the library was compiled. */
+MXSPEC_EXPORT int32_t mxspec_abi(void);
+
+/* Required. JSON that says what the library offers; the text stays valid while the library is loaded:
+ *   {"mxspec": 1, "name": "my-kernel", "version": "1.0",
+ *    "capabilities": {"formats": ["mxfp4"], "functions": {"quantize": [], "dequantize": []}}}
+ * Its schema is `description` in protocol.schema.json (`mxspec protocol --schema`). */
+MXSPEC_EXPORT const char *mxspec_describe(void);
+
+/* Optional. Why the last call of this thread did not return MXSPEC_OK. */
+MXSPEC_EXPORT const char *mxspec_message(void);
+
+/* Those that the description lists under "functions". */
+MXSPEC_EXPORT int32_t mxspec_quantize(const mxspec_quantize_call *call);
+MXSPEC_EXPORT int32_t mxspec_dequantize(const mxspec_dequantize_call *call);
+MXSPEC_EXPORT int32_t mxspec_encode(const mxspec_encode_call *call);
+MXSPEC_EXPORT int32_t mxspec_decode(const mxspec_decode_call *call);
+MXSPEC_EXPORT int32_t mxspec_encode_stochastic(const mxspec_encode_stochastic_call *call);
+MXSPEC_EXPORT int32_t mxspec_tensor_scale(const mxspec_tensor_scale_call *call);
+MXSPEC_EXPORT int32_t mxspec_pack(mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_unpack(mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_swizzle(mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_unswizzle(mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_dot(const mxspec_dot_call *call);
+
+#endif

@@ -1,0 +1,91 @@
+"""The structures of `mxspec_target.h` for ctypes; a test compiles the header and compares every offset."""
+
+from __future__ import annotations
+
+import ctypes as c
+
+ABI = 1
+#: Values of `enum mxspec_status`.
+OK, UNSUPPORTED, ERROR = 0, 1, 2
+#: Values of `enum mxspec_dtype`.
+DTYPE_NUMBERS = {"float32": 0, "float16": 1, "bfloat16": 2}
+
+_TEXT, _POINTER, _SIZE, _INT = c.c_char_p, c.c_void_p, c.c_int64, c.c_int32
+
+
+class QuantizeCall(c.Structure):
+    """mxspec_quantize_call."""
+
+    _fields_ = (
+        ("format", _TEXT), ("x", _POINTER), ("dtype", _INT), ("axis", _INT), ("rows", _SIZE), ("columns", _SIZE),
+        ("pad", _INT), ("block_rows", _INT), ("tensor_scale", _POINTER), ("codes", _POINTER), ("codes_size", _SIZE),
+        ("scales", _POINTER), ("scales_size", _SIZE),
+    )  # fmt: skip
+
+
+class DequantizeCall(c.Structure):
+    """mxspec_dequantize_call."""
+
+    _fields_ = (
+        ("format", _TEXT), ("codes", _POINTER), ("codes_size", _SIZE), ("scales", _POINTER), ("scales_size", _SIZE),
+        ("rows", _SIZE), ("columns", _SIZE), ("tensor_scale", _POINTER), ("values", _POINTER),
+    )  # fmt: skip
+
+
+class EncodeCall(c.Structure):
+    """mxspec_encode_call."""
+
+    _fields_ = (
+        ("element", _TEXT), ("x", _POINTER), ("count", _SIZE), ("rounding", _TEXT), ("overflow", _TEXT),
+        ("codes", _POINTER),
+    )  # fmt: skip
+
+
+class DecodeCall(c.Structure):
+    """mxspec_decode_call."""
+
+    _fields_ = (("element", _TEXT), ("codes", _POINTER), ("count", _SIZE), ("values", _POINTER))
+
+
+class EncodeStochasticCall(c.Structure):
+    """mxspec_encode_stochastic_call."""
+
+    _fields_ = (("element", _TEXT), ("x", _POINTER), ("random_bits", _POINTER), ("count", _SIZE), ("codes", _POINTER))
+
+
+class TensorScaleCall(c.Structure):
+    """mxspec_tensor_scale_call."""
+
+    _fields_ = (("format", _TEXT), ("x", _POINTER), ("rows", _SIZE), ("columns", _SIZE), ("scale", _POINTER))
+
+
+class LayoutCall(c.Structure):
+    """mxspec_layout_call."""
+
+    _fields_ = (
+        ("layout", _TEXT), ("cells", _POINTER), ("rows", _SIZE), ("columns", _SIZE), ("data", _POINTER),
+        ("data_size", _SIZE), ("data_used", _SIZE),
+    )  # fmt: skip
+
+
+class DotCall(c.Structure):
+    """mxspec_dot_call."""
+
+    _fields_ = (
+        ("format", _TEXT), ("m", _SIZE), ("n", _SIZE), ("k", _SIZE), ("a_codes", _POINTER), ("a_scales", _POINTER),
+        ("b_codes", _POINTER), ("b_scales", _POINTER), ("a_tensor_scale", _POINTER), ("b_tensor_scale", _POINTER),
+        ("values", _POINTER),
+    )  # fmt: skip
+
+
+#: Name in the header -> structure.
+STRUCTURES: dict[str, type[c.Structure]] = {
+    "mxspec_quantize_call": QuantizeCall,
+    "mxspec_dequantize_call": DequantizeCall,
+    "mxspec_encode_call": EncodeCall,
+    "mxspec_decode_call": DecodeCall,
+    "mxspec_encode_stochastic_call": EncodeStochasticCall,
+    "mxspec_tensor_scale_call": TensorScaleCall,
+    "mxspec_layout_call": LayoutCall,
+    "mxspec_dot_call": DotCall,
+}
