@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -81,7 +82,10 @@ def _choose_formats(executor: Executor, formats: Sequence[str] | None, profile: 
     if profile is not None:
         known = {p.id: p for p in mxspec.list_profiles()}
         if profile not in known:
-            raise ValueError(f"unknown profile {profile!r}; known are {', '.join(known)}")
+            close = get_close_matches(profile, known, n=3) or [p.id for p in known.values() if p.kind is Kind.NORMATIVE]
+            raise ValueError(
+                f"unknown profile {profile!r}; {len(known)} are known, {', '.join(close)} among them: see `mxspec profiles`"
+            )
         chosen = [f for f in chosen if f in known[profile].formats]
         if not chosen:
             raise ValueError(

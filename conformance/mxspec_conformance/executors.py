@@ -103,7 +103,7 @@ def run_call(caller: Caller, function: str, args: tuple[Any, ...], kwargs: dict[
     except RemoteError as error:
         return "error", str(error)[:200], error.detail
     except (Exception, SystemExit) as error:
-        frames = traceback.format_exception(error)
+        frames = traceback.format_exception(error, limit=-2, chain=False)
         return "error", f"{type(error).__name__}: {_words_of(error)}", "".join(frames[-3:])
 
 

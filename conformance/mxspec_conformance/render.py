@@ -147,7 +147,7 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
             continue
         shown[fmt] = shown.get(fmt, 0) + 1
         console.print(failure_panel(requirement))
-    counts = ", ".join(f"{n} {v}" for v, n in report.counts.items()) or "nothing could be judged"
+    counts = ", ".join(f"{n} {v}" for v, n in report.counts.items()) or "no requirement applies"
     conclusion = {0: "all supported requirements pass", 1: "not all requirements pass", 2: "nothing could be judged"}
     console.print(
         Text(f"{report.target['name']} {report.target['version']}: {counts}; {conclusion[report.exit_code]} "

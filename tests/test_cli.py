@@ -1,0 +1,476 @@
+"""The command: help, tables and JSON of every subcommand; exit codes; one clear message for bad input and nothing written."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema
+import pytest
+from mxspec_conformance import judge_dequantize, judge_quantize, judge_scale
+from mxspec_conformance.cli import main
+from mxspec_conformance.results import load_result_schema
+from mxspec_vectors import build as builder
+from mxspec_vectors import files
+from mxspec_vectors.verify import load_schema
+
+import mxspec
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES
+from tests.test_atomic import snapshot
+
+GOOD = """
+import mxspec
+NAME, VERSION, FORMATS, ELEMENTS = "good", "1", ["mxint8"], ["int8"]
+def quantize(x, fmt): return (t := mxspec.quantize(x, fmt)).codes, t.scales
+"""
+WRONG = GOOD.replace("t.scales", "t.scales ^ 1").replace("good", "a-kernel-with-quite-a-long-name")
+REFUSES = "FORMATS = ['mxint8']\ndef quantize(x, fmt): raise NotImplementedError('later')\n"
+GARBAGE = "FORMATS = ['mxint8']\ndef quantize(x, fmt): return b'garbage'\n"
+
+
+class Result:
+    """What a run of the command came to."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs the command in this process, on 80 columns, in an empty folder."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+
+    def run_command(*args: object) -> Result:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(a) for a in args], prog_name="mxspec")
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return Result(ended.value.code if isinstance(ended.value.code, int) else 99, out, err)
+
+    return run_command
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> dict[str, Path]:
+    """Target files, beside the folder in which the command runs."""
+    folder = tmp_path / "targets"
+    folder.mkdir()
+    sources = {"good": GOOD, "wrong": WRONG, "refuses": REFUSES, "garbage": GARBAGE}
+    for name, source in sources.items():
+        (folder / f"{name}.py").write_text(source, encoding="ascii")
+    return {name: folder / f"{name}.py" for name in sources}
+
+
+def narrow(text: str) -> None:
+    """No line is wider than 80 columns."""
+    wide = [line for line in text.splitlines() if len(line.rstrip()) > 80]
+    assert wide == []
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+COMMANDS = list(commands(main))
+
+
+# Help
+
+
+@pytest.mark.parametrize("path", [(), *COMMANDS], ids=lambda p: " ".join(p) or "mxspec")
+def test_help_fits_80_columns(run: Run, path: tuple[str, ...]) -> None:
+    for option in ("--help", "-h"):
+        result = run(*path, option)
+        assert (result.code, result.err) == (0, "")
+        assert result.out.startswith(f"Usage: {' '.join(('mxspec', *path))} ")
+        assert "--help" in result.out
+        assert len(result.out.splitlines()) > 5, "more than the usage line"
+        narrow(result.out)
+
+
+def test_the_architecture_s_commands_are_there() -> None:
+    known = {"check", "explain", "sweep", "profiles", "formats", "vectors", "bench", "targets"}
+    assert known <= {p[0] for p in COMMANDS}
+    assert {("vectors", v) for v in ("build", "verify", "export", "list")} <= set(COMMANDS)
+
+
+def test_version(run: Run) -> None:
+    result = run("--version")
+    assert (result.code, result.out.strip()) == (0, f"mxspec, version {mxspec.__version__}")
+
+
+def test_without_a_command_the_commands_are_listed(run: Run) -> None:
+    result = run()
+    assert result.code in (0, 2), "click 8.2 ends with 2"
+    assert all(p[0] in result.out + result.err for p in COMMANDS)
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["targets"],
+        ["formats"],
+        ["profiles"],
+        ["profiles", "--format", "nvfp4"],
+        ["vectors", "list"],
+        ["sweep", "--list"],
+        ["explain", "mxfp4", "0.25", "5", "-1.3", "--against", "gguf-0.19/mxfp4"],
+        ["explain", "nvfp4", "0.1", "nan", "--tensor-scale", "auto"],
+        ["explain", "e4m3", "nan", "-inf", "1e-9", "449"],
+    ],
+    ids=" ".join,
+)
+def test_tables_fit_80_columns(run: Run, args: list[str]) -> None:
+    result = run(*args)
+    assert (result.code, result.err) == (0, "")
+    assert len(result.out.splitlines()) >= 3
+    narrow(result.out)
+
+
+def test_every_profile_is_shown_on_80_columns(run: Run) -> None:
+    for profile in mxspec.list_profiles():
+        result = run("profiles", profile.id)
+        assert (result.code, result.err) == (0, "")
+        assert profile.id in result.out
+        assert result.out.count("provisional") >= profile.provisional
+        narrow(result.out)
+
+
+def test_a_verdict_on_80_columns(run: Run, targets: dict[str, Path]) -> None:
+    """One target with its failures drawn, and a table of several."""
+    one = run("check", targets["wrong"], "--in-process")
+    assert (one.code, one.err) == (1, "")
+    assert "a-kernel-with-quite-a-long-name" in one.out
+    assert "scale/mxint8/scale-boundary" in one.out
+    assert "import numpy as np, mxspec" in one.out, "lines that reproduce the answer"
+    assert "not all requirements pass" in " ".join(one.out.split())
+    narrow(one.out)
+    many = run("check", targets["good"], targets["wrong"], targets["garbage"], "--in-process")
+    assert (many.code, many.err) == (1, "")
+    assert "conforms to mx-rceil" in many.out or "conforms to mx-floor" in many.out
+    narrow(many.out)
+    undrawn = run("check", targets["wrong"], "--in-process", "--failures", 0)
+    assert len(undrawn.out) < len(one.out)
+    assert "import numpy" not in undrawn.out
+
+
+def test_a_narrower_terminal_is_heeded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    result = run("targets")
+    assert max(len(line.rstrip()) for line in result.out.splitlines()) <= 60
+
+
+# JSON
+
+
+def test_check_writes_what_its_schema_says(run: Run, targets: dict[str, Path], tmp_path: Path) -> None:
+    schema = jsonschema.Draft202012Validator(load_result_schema())
+    file = tmp_path / "new" / "result.json"
+    to_file = run("check", targets["wrong"], "--in-process", "--json", file)
+    printed = run("check", targets["wrong"], "--in-process", "--json", "-")
+    assert (to_file.code, printed.code, printed.err) == (1, 1, "")
+    documents = json.loads(file.read_text("ascii")), json.loads(printed.out)
+    for document in documents:
+        assert [e.message for e in schema.iter_errors(document)] == []
+        assert document["exit_code"] == 1
+        assert document["target"]["name"] == "a-kernel-with-quite-a-long-name"
+        del document["environment"], document["seconds"]
+    assert documents[0] == documents[1]
+    assert snapshot(file.parent).keys() == {"result.json"}
+    several = json.loads(run("check", targets["good"], targets["wrong"], "--in-process", "--json", "-").out)
+    assert [d["exit_code"] for d in several] == [0, 1]
+    assert all(schema.is_valid(d) for d in several)
+
+
+def parsed(result: Result) -> Any:
+    assert (result.code, result.err) == (0, "")
+    return json.loads(result.out)
+
+
+def test_lists_as_json(run: Run) -> None:
+    index = parsed(run("vectors", "list", "--json"))
+    jsonschema.Draft202012Validator(load_schema("index")).validate(index)
+    assert index == files.read_index()
+    formats = parsed(run("formats", "--json"))
+    assert set(formats["scalars"]) == {*ELEMENTS, *SCALES}
+    assert {n: b["k"] for n, b in formats["blocks"].items()} == {n: b.k for n, b in BLOCKS.items()}
+    profiles = parsed(run("profiles", "--json", "--format", "mxfp4"))
+    assert [p["id"] for p in profiles] == [p.id for p in mxspec.list_profiles("mxfp4")]
+    assert {t["name"]: t["installed"] for t in parsed(run("targets", "--json"))}["mxspec"] is True
+    block = parsed(run("explain", "mxfp4", "0x40a00000", "nan", "--json"))
+    assert len(block["explanations"]) == 1
+    (number,) = parsed(run("explain", "e2m1", "5", "--json"))
+    assert number
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [("good", 0), ("wrong", 1), ("garbage", 1), ("refuses", 2)],
+)
+def test_exit_codes_of_check(run: Run, targets: dict[str, Path], target: str, code: int) -> None:
+    result = run("check", targets[target], "--in-process", "--failures", 0)
+    assert (result.code, result.err) == (code, "")
+    words = {0: "all supported requirements pass", 1: "not all requirements pass", 2: "nothing could be judged"}
+    assert words[code] in " ".join(result.out.split())
+
+
+def test_exit_codes_of_several_targets(run: Run, targets: dict[str, Path]) -> None:
+    def code(*names: str) -> int:
+        return run("check", *(targets[n] for n in names), "--in-process", "--only", "scale/*").code
+
+    assert (code("good", "good"), code("good", "wrong"), code("wrong", "good")) == (0, 1, 1)
+
+
+def test_only_with_nothing_to_judge(run: Run, targets: dict[str, Path]) -> None:
+    result = run("check", targets["good"], "--in-process", "--only", "nothing/*")
+    assert (result.code, result.err) == (2, "")
+    assert "no requirement applies; nothing could be judged" in " ".join(result.out.split())
+
+
+def test_garbage_is_an_error_in_words(run: Run, targets: dict[str, Path]) -> None:
+    """In a child process, as users run it."""
+    result = run("check", targets["garbage"], "--failures", 0)
+    assert (result.code, result.err) == (1, "")
+    assert "quantize returned a bytes; return (codes, scales)" in " ".join(result.out.split())
+    narrow(result.out)
+
+
+# NaN
+
+NAN_KEPT = """
+import numpy as np, mxspec
+FORMATS, ELEMENTS = [], ["e2m1", "e4m3", "e8m0"]
+def encode(x, element): return mxspec.encode(x, element, sign="ignore"{policy})
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        ("", 0),
+        (", nan='max-positive'", 0),
+        (", nan='zero'", 0),
+    ],
+    ids=["the default", "the largest value", "zero"],
+)
+def test_policies_for_nan_are_open(run: Run, tmp_path: Path, policy: str, code: int) -> None:
+    path = tmp_path / "policy.py"
+    path.write_text(NAN_KEPT.format(policy=policy), encoding="ascii")
+    result = run("check", path, "--in-process", "--only", "encode/*/nan")
+    assert (result.code, result.err) == (code, "")
+
+
+def test_nan_to_a_number_of_no_policy_is_found(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "nan.py"
+    source = NAN_KEPT.format(policy="").replace("FORMATS, ELEMENTS = [], ", "FORMATS = []\nELEMENTS = ")
+    source += "right = encode\ndef encode(x, element): return np.where(np.isnan(x), np.uint8(2), right(x, element))\n"
+    path.write_text(source, encoding="ascii")
+    result = run("check", path, "--in-process", "--only", "encode/*/nan", "--failures", 0)
+    assert result.code == 1
+    assert "encode/e2m1/nan" in result.out
+
+
+# Bad input
+
+SYNTAX = "def quantize(x, fmt:\n    pass\n"
+#: Arguments -> the message, which is all that is printed.
+BAD: dict[str, tuple[list[str], str]] = {
+    "no such file": (["check", "missing.py"], "mxspec: missing.py does not exist; pass a Python file, a module or a known library\n"),
+    "no such target": (["check", "nothing-of-the-kind"], "mxspec: 'nothing-of-the-kind' is neither a file, an importable module nor a known library; known are mxspec, gguf,"),
+    "not installed": (["check", "modelopt"], "mxspec: modelopt needs nvidia-modelopt, which does not import here ("),
+    "syntax error": (["check", "syntax.py"], "mxspec: syntax.py, line 1: '(' was never closed; the file is not valid Python\n"),
+    "syntax error, here": (["check", "syntax.py", "--in-process"], "mxspec: syntax.py, line 1: '(' was never closed; the file is not valid Python\n"),
+    "unknown profile": (["check", "good.py", "--profile", "mx-flor"], "mxspec: unknown profile 'mx-flor'; "),
+    "profile of others": (["check", "good.py", "--profile", "nvfp4-te"], "mxspec: profile nvfp4-te covers nvfp4; the target offers mxint8\n"),
+    "unknown profile to show": (["profiles", "mx-flo"], "mxspec: unknown profile 'mx-flo'; did you mean mx-floor?\n"),
+    "unlike any profile": (["profiles", "zzz"], "mxspec: unknown profile 'zzz'; `mxspec profiles` lists them\n"),
+    "no vectors there": (["vectors", "verify", "empty"], f"mxspec: empty{os.sep}index.json does not exist; build the vectors with `mxspec vectors build`\n"),
+    "other files there": (["vectors", "build", "--out", "others"], "mxspec: others is not empty and holds files that are no vectors, mine.txt among them; name a new folder, an empty one, or one that holds vectors\n"),
+    "profile to export": (["vectors", "export", "out", "--kind", "c", "--format", "mxfp4", "--profile", "zzz"], "mxspec: mxfp4 has no profile 'zzz'; known are mx-floor,"),
+}  # fmt: skip
+#: The same of what the parser of arguments refuses: usage, then the message.
+BAD_USAGE: dict[str, tuple[list[str], str]] = {
+    "no such command": (["chek"], "No such command 'chek'."),
+    "no target": (["check"], "Missing argument 'TARGET...'."),
+    "unknown format": (["check", "good.py", "--format", "mxfp5"], "'mxfp5' is not one of 'mxfp4', 'mxfp6_e2m3',"),
+    "unknown kind": (["vectors", "export", "out", "--kind", "csv", "--format", "mxfp4"], "'csv' is not one of 'npz', 'c', 'readmemh'."),
+    "a file as folder": (["vectors", "build", "--out", "good.py"], "Directory 'good.py' is a file."),
+    "no values": (["explain", "mxfp4"], "give VALUES or --file, one of them"),
+    "unknown format to explain": (["explain", "mxfp5", "1"], "unknown format 'mxfp5'; known are mxfp4,"),
+    "no number": (["explain", "mxfp4", "1,5"], "'1,5' is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"),
+    "size of a bench": (["bench", "--size", "33"], "size = 33; it must be a positive multiple of 32, the largest block"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """The folder in which the command runs, with what the arguments of bad calls name."""
+    contents = {"good.py": GOOD, "syntax.py": SYNTAX, "others/mine.txt": "mine"}
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="ascii")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_message(run: Run, place: Path, name: str) -> None:
+    args, message = BAD[name]
+    before = snapshot(place)
+    if name == "not installed" and sys.modules.get("modelopt"):
+        pytest.fail("this test needs an environment without modelopt")
+    result = run(*args)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(message)
+    assert result.err.count("\n") == 1
+    assert snapshot(place) == before
+
+
+@pytest.mark.parametrize("name", BAD_USAGE)
+def test_bad_arguments_are_one_message(run: Run, place: Path, name: str) -> None:
+    args, message = BAD_USAGE[name]
+    before = snapshot(place)
+    result = run(*args)
+    assert (result.code, result.out) == (2, "")
+    usage, error = result.err.split("Error: ")
+    assert usage.startswith("Usage: mxspec ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert snapshot(place) == before
+
+
+# Vectors that are damaged
+
+
+@pytest.fixture
+def vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the vectors, taken for the package's own."""
+    folder = tmp_path / "vectors"
+    shutil.copytree(files.vectors_root(), folder)
+    monkeypatch.setattr(files, "vectors_root", lambda: folder)
+    caches = (judge_quantize.load_cases, judge_scale.load_scale_cases, judge_dequantize.load_table_cases)
+    for cache in caches:
+        cache.cache_clear()
+    yield folder
+    for cache in caches:
+        cache.cache_clear()
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def test_truncated_and_missing_files_are_found(run: Run, vectors: Path, targets: dict[str, Path]) -> None:
+    cut, missing = vectors / "quantize" / "mxint8.json", vectors / "scale" / "mxint8.json"
+    whole = cut.read_bytes()
+    missing.unlink()
+    truncate(cut)
+    before = snapshot(vectors)
+    for args in (
+        ["check", targets["good"], "--in-process"],
+        ["vectors", "export", "out", "--kind", "npz", "--format", "mxint8"],
+    ):
+        result = run(*args)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith(f"mxspec: {cut} has SHA-256 ")
+        assert result.err.endswith(
+            "the file is truncated or edited: restore it, or rebuild with `mxspec vectors build`\n"
+        )
+    verified = run("vectors", "verify", vectors, "--no-model")
+    assert (verified.code, verified.out) == (1, "")
+    assert verified.err == (
+        "scale/mxint8.json: does not exist\n"
+        "quantize/mxint8.json: SHA-256 differs from the index; the file is truncated or edited\n"
+    )
+    assert snapshot(vectors) == before
+    assert not Path("out").exists()
+    cut.write_bytes(whole)
+    result = run("check", targets["good"], "--in-process")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"mxspec: {missing} does not exist; rebuild with `mxspec vectors build`\n"
+
+
+@pytest.mark.parametrize("command", [["verify", "vectors"], ["list"], ["list", "--json"]], ids=" ".join)
+def test_a_truncated_index_is_found(
+    run: Run, vectors: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truncate(vectors / "index.json")
+    monkeypatch.chdir(vectors.parent)
+    vectors = Path("vectors") if "verify" in command else vectors
+    result = run("vectors", *command)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"mxspec: {vectors / 'index.json'} is not JSON (")
+    assert result.err.endswith("; it may be truncated: restore it, or rebuild with `mxspec vectors build`\n")
+
+
+# Destinations that cannot be written; full disks and Ctrl-C are in test_atomic
+
+
+@pytest.fixture
+def small_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`vectors build` builds two files."""
+    monkeypatch.setattr(builder, "list_files", lambda: [("decode", "e2m1"), ("decode", "e4m3")])
+
+
+@pytest.mark.usefixtures("small_build")
+def test_build_below_a_file(run: Run, place: Path) -> None:
+    before = snapshot(place)
+    result = run("vectors", "build", "--out", Path("good.py", "v1"))
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("mxspec: good.py")
+    assert result.err.endswith("; nothing was changed\n")
+    assert snapshot(place) == before
+
+
+@pytest.mark.usefixtures("small_build")
+def test_build_on_a_read_only_disk(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, dir: Path, **kwargs: Any) -> str:  # noqa: A002  # its name in tempfile
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    before = snapshot(place)
+    for args in (
+        ["vectors", "build", "--out", "new"],
+        ["vectors", "export", "empty", "--kind", "c", "--format", "mxint8"],
+        ["check", "good.py", "--in-process", "--only", "scale/*", "--json", "result.json"],
+    ):
+        result = run(*args)
+        assert result.code == 2
+        assert result.err.endswith(": Read-only file system; nothing was changed\n")
+        assert snapshot(place) == before
+
+
+@pytest.mark.usefixtures("small_build")
+def test_build_says_what_it_built(run: Run, place: Path) -> None:
+    result = run("vectors", "build", "--out", "new")
+    assert (result.code, result.err) == (0, "")
+    index = json.loads((place / "new" / "index.json").read_text("ascii"))
+    assert result.out.splitlines() == [
+        f"{index['cases']} cases in 2 files, {sum(f['bytes'] for f in index['files'].values()) / 1e6:.2f} MB",
+        f"digest {index['digest']}",
+    ]
