@@ -142,6 +142,8 @@ class Layout:
     gap: int | None = None
     #: The matrix is stored as one row, so that rows may begin within a byte.
     flat: bool = False
+    #: A row ends with the word of so many bytes that holds its last item; 0: with a whole group of the packing.
+    word: int = 0
     source: str
     evidence: Evidence
     users: tuple[str, ...]
@@ -187,6 +189,8 @@ class Layout:
         """Bytes that a matrix of this shape takes; leading axes are stored one after the other."""
         batch, matrix = self._split_shape(shape)
         rows, columns = self.pad_shape(matrix)
+        if self.word:
+            return batch * rows * self._row_size(matrix[1])
         return batch * sum(
             rows * columns // f.covers // f.packing.codes * f.packing.size for f in self.fields
         )  # fmt: skip
@@ -214,7 +218,7 @@ class Layout:
             packed = field.pack_matrices(stored)
             records.append(self._fill_gaps(packed, field.packing) if self.gap else packed)
         data = records[0] if len(records) == 1 else np.concatenate(records, axis=-1)
-        return data.reshape(-1)
+        return self._cut_rows(data, batch * padded[0], matrix[1])
 
     def unpack(self, data: npt.ArrayLike, shape: tuple[int, ...]) -> tuple[Bytes, ...]:
         """One uint8 array for each of `parts`, the codes in this shape; inverts `pack`.
@@ -237,6 +241,10 @@ class Layout:
         if not flat.size:
             return tuple(np.empty(logical, np.uint8) for logical in wanted)
         records = self.main.parsed.records(*padded)
+        if self.word:
+            kept_bytes = flat.reshape(batch * padded[0], -1)
+            missing = padded[1] // self.main.packing.codes * self.main.packing.size - kept_bytes.shape[1]
+            flat = np.pad(kept_bytes, ((0, 0), (0, missing)))
         lines = flat.reshape(batch, records, -1)
         found, start = [], 0
         for field, logical in zip(self.fields, wanted, strict=True):
@@ -248,23 +256,25 @@ class Layout:
             found.append(field.load(np.ascontiguousarray(items[:, : kept[0], : kept[1]])).reshape(logical))
         return tuple(found)
 
-    def mask(self, shape: tuple[int, ...]) -> Bytes:
-        """Which bits of the packed bytes mean something: 0 bits are padding or gaps that nobody may look at."""
+    def mask(self, shape: tuple[int, ...], *, items_only: bool = False) -> Bytes:
+        """Which bits of the packed bytes mean something: 0 bits are padding or gaps that nobody may look at.
+
+        items_only: leave out padding and gaps that are specified, too.
+        """
         batch, matrix = self._split_shape(shape)
         padded = self.pad_shape(matrix)
         records = []
         for field in self.fields:
-            whole = np.zeros(self._item_shape(field, padded), np.uint8)
-            rows, columns = self._item_shape(field, matrix)
-            whole[:rows, :columns] = (1 << field.packing.width) - 1
-            if self.padding is not Padding.UNSPECIFIED:
-                whole[:] = (1 << field.packing.width) - 1
-            ordered = field.parsed.arrange(whole)
-            packed = field.packing.pack(ordered)
-            if self.gap is not None:
+            every = np.uint8((1 << field.packing.width) - 1)
+            whole = np.full(self._item_shape(field, padded), every)
+            if self.padding is Padding.UNSPECIFIED or items_only:
+                rows, columns = self._item_shape(field, matrix)
+                whole[rows:], whole[:, columns:] = 0, 0
+            packed = field.packing.pack(field.parsed.arrange(whole))
+            if self.gap is not None and not items_only:
                 packed = packed.reshape(-1, field.packing.size) | ~np.array(field.packing.used, np.uint8)
             records.append(packed.reshape(self.main.parsed.records(*padded), -1))
-        return np.tile(np.concatenate(records, axis=-1).reshape(-1), batch)
+        return np.tile(self._cut_rows(np.concatenate(records, axis=-1), padded[0], matrix[1]), batch)
 
     def locate(
         self, m: Any, k: Any, shape: tuple[int, ...], *, part: Part | None = None, b: Any = 0
@@ -279,6 +289,14 @@ class Layout:
         bit = field.bit.evaluate(m=m, k=k, b=b, **sizes)
         place = 8 * first + bit + (0 if "b" in field.bit.names else b)
         return place // 8, place % 8
+
+    def _row_size(self, columns: int) -> int:
+        """Bytes of a row, where rows end with a word."""
+        return -(-columns * self.main.packing.width // (8 * self.word)) * self.word
+
+    def _cut_rows(self, data: Bytes, rows: int, columns: int) -> Bytes:
+        """Flat bytes, without what follows the last word of a row."""
+        return (data.reshape(rows, -1)[:, : self._row_size(columns)] if self.word else data).reshape(-1)
 
     def _fill_gaps(self, packed: Bytes, packing: Packing) -> Bytes:
         gaps = ~np.array(packing.used, np.uint8) & np.uint8(self.gap or 0)

@@ -32,12 +32,13 @@ LAYOUTS = (
     Layout(
         name="fp6-le-flat",
         aliases=("onnx-float6",),
-        summary="the matrix as one row of 6-bit codes, four in three bytes; zeros fill the last group",
+        summary="the matrix as one row of 6-bit codes, four in three bytes; zero bits fill the last byte",
         fields=(codes("M K -> M K", SIX_BITS, byte="6 * (m * K + k) // 8", bit="6 * (m * K + k) % 8"),),
         padding=Padding.SPECIFIED,
         flat=True,
-        source="ONNX FLOAT6E2M3 and FLOAT6E3M2",
-        evidence=Evidence.READ,
+        word=1,
+        source="ONNX TensorProto raw_data for FLOAT6E2M3 and FLOAT6E3M2",
+        evidence=Evidence.MEASURED,
         users=("ONNX",),
     ),
     Layout(

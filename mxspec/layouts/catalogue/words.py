@@ -12,23 +12,20 @@ _MINUS_ONE = tuple((code - 1) % 16 for code in range(16))
 def _pack_quantized(bits: int) -> Layout:
     return Layout(
         name=f"ct-int{bits}",
-        summary=f"int{bits} plus {1 << (bits - 1)} as unsigned codes, lowest bit first, rows in whole 32-bit words",
+        summary=f"int{bits} plus {1 << (bits - 1)} as unsigned codes, lowest bit first, each row to its last 32-bit word",
         fields=(
             codes(
                 "M K -> M K", dense(bits, word_bits=32),
-                byte=f"m * (ceil(K, {_words(bits)}) * {bits} // 8) + {bits} * k // 8", bit=f"{bits} * k % 8",
+                byte=f"m * (ceil({bits} * K, 32) // 8) + {bits} * k // 8", bit=f"{bits} * k % 8",
             ),
         ),
         padding=Padding.SPECIFIED,
+        word=4,
         source="compressed-tensors pack_to_int32 (pack-quantized weight_packed)",
         evidence=Evidence.MEASURED,
         users=("compressed-tensors", "vLLM"),
         notes=("items are the unsigned codes: the value plus half the range",),
     )  # fmt: skip
-
-
-def _words(bits: int) -> int:
-    return dense(bits, word_bits=32).codes
 
 
 LAYOUTS = (
@@ -84,5 +81,5 @@ LAYOUTS = (
         evidence=Evidence.MEASURED,
         users=("AWQ checkpoints",),
     ),
-    *(_pack_quantized(bits) for bits in (3, 4, 5, 6, 7, 8)),
+    *(_pack_quantized(bits) for bits in range(1, 9)),
 )  # fmt: skip
