@@ -51,8 +51,14 @@ def show_progress(what: str) -> Iterator[Callable[[str], None]]:
 #: Commands that live in modules of their own, imported when they are called.
 _ELSEWHERE = {
     "bench": "mxspec_conformance.bench",
+    "bundle": "mxspec_conformance.cli_roads",
+    "check": "mxspec_conformance.cli_check",
     "explain": "mxspec_conformance.cli_explain",
+    "header": "mxspec_conformance.cli_roads",
     "layouts": "mxspec_conformance.cli_layouts",
+    "protocol": "mxspec_conformance.cli_roads",
+    "report": "mxspec_conformance.cli_report",
+    "smoke": "mxspec_conformance.cli_roads",
     "sweep": "mxspec_conformance.sweep",
 }
 
@@ -96,75 +102,6 @@ def fail(message: str, *, code: int = EXIT_TROUBLE) -> None:
 @click.version_option(mxspec.__version__, prog_name="mxspec")
 def main() -> None:
     """The truth about microscaling numbers: judge kernels, explain blocks, read the golden vectors."""
-
-
-@main.command()
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--profile", help="Judge against this profile instead of the nearest normative one.")
-@click.option(
-    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
-)
-@click.option("--only", metavar="GLOB", help="Only requirement ids that match, such as 'quantize/mxfp4/*'.")
-@click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result; '-' prints it."
-)
-@click.option("--failures", default=2, show_default=True, help="Failing cases drawn for each format.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
-@click.option("--in-process", is_flag=True, help="Run the target in this process (its crash is then ours).")
-def check(
-    targets: tuple[str, ...],
-    profile: str | None,
-    formats: tuple[str, ...],
-    only: str | None,
-    json_file: Path | None,
-    failures: int,
-    timeout: float,
-    in_process: bool,
-) -> None:
-    """Judge TARGETs: a known library, a Python file or a module.
-
-    Exit code: 0 if all supported requirements pass, 1 if not, 2 if nothing could be judged.
-    """
-    from mxspec_vectors.files import write_file
-
-    from mxspec_conformance.check import check as run_check
-    from mxspec_conformance.render import print_partings, print_report, summary_table
-
-    console = make_console()
-    reports = []
-    for target in targets:
-        try:
-            with show_progress(f"judging {target}") as progress:
-                report = run_check(
-                    target, profile=profile, formats=formats or None, only=only,
-                    in_process=in_process, timeout=timeout, progress=progress,
-                )  # fmt: skip
-        except ValueError as error:
-            if isinstance(error, VectorError):
-                raise
-            fail(str(error))
-        reports.append(report)
-        if len(targets) == 1 and str(json_file) != "-":
-            print_report(report, console, failures=failures)
-    if len(targets) > 1 and str(json_file) != "-":
-        console.print(summary_table(reports))
-        console.print(Text("\nSmallest inputs, and the step where each parts from the profile", style="bold"))
-        for report in reports:
-            print_partings(report, console)
-        console.print()
-        for report in reports:
-            counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
-            console.print(
-                Text(f"{report.target['name']}: {counts or 'nothing could be judged'} ({report.seconds:.1f} s)")
-            )
-    if json_file is not None:
-        payload = [r.as_dict() for r in reports]
-        text = json.dumps(payload[0] if len(payload) == 1 else payload, indent=1) + "\n"
-        if str(json_file) == "-":
-            click.echo(text, nl=False)
-        else:
-            write_file(json_file, text.encode("ascii"))
-    raise click.exceptions.Exit(max(r.exit_code for r in reports))
 
 
 @main.command()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -112,6 +114,16 @@ def failure_panel(requirement: Requirement) -> RenderableType:
     if failure.snippet:
         lines.append(Padding(Text(failure.snippet, style="dim"), (0, 0, 0, 4)))
     return Group(*lines, Text(""))
+
+
+def failure_text(requirement: Requirement) -> str:
+    """The same as plain text of at most 100 columns; what the requirement says, where there is no case to draw."""
+    if requirement.first is None:
+        return f"{requirement.id}  {requirement.text}\n{requirement.failing} of {requirement.cases} cases fail"
+    console = Console(width=100, file=StringIO(), color_system=None, highlight=False)
+    console.print(failure_panel(requirement))
+    assert isinstance(console.file, StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())
 
 
 def print_partings(report: Report, console: Console, *, most: int = 3) -> None:

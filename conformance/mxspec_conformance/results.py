@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -30,6 +31,22 @@ class Verdict(StrEnum):
 
 #: Verdicts that do not spoil a run.
 GOOD = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.WAIVED)
+
+
+class WaiverState(StrEnum):
+    """What became of a waiver."""
+
+    USED = "used"
+    #: Of another version or device than the one judged.
+    ELSEWHERE = "not for this target"
+    EXPIRED = "expired"
+    UNMATCHED = "matches nothing"
+    NOT_NEEDED = "covers what passes"
+    OTHER_COUNT = "covers another number of failing cases"
+
+
+#: States that make a run fail.
+STALE_STATES = (WaiverState.EXPIRED, WaiverState.UNMATCHED, WaiverState.NOT_NEEDED, WaiverState.OTHER_COUNT)
 
 
 @dataclass(slots=True)
@@ -101,14 +118,17 @@ class Report:
     environment: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     kind: str = "check"
+    #: What became of each waiver: id, reason, link, expires, state, requirements.
+    waivers: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
-        """0: all supported requirements pass or are waived; 1: not; 2: nothing could be judged."""
+        """0: all supported requirements pass or are waived, and no waiver is stale; 1: not; 2: nothing could be judged."""
         judged = [r for r in self.requirements if r.verdict is not Verdict.UNSUPPORTED]
         if not judged:
             return 2
-        return 0 if all(r.verdict in GOOD for r in judged) else 1
+        good = all(r.verdict in GOOD for r in judged) and not any(w["state"] in STALE_STATES for w in self.waivers)
+        return 0 if good else 1
 
     @property
     def counts(self) -> dict[str, int]:
@@ -128,6 +148,7 @@ class Report:
             "counts": self.counts,
             "formats": [asdict(f) for f in self.formats],
             "requirements": [asdict(r) for r in self.requirements],
+            **({"waivers": self.waivers} if self.waivers else {}),
         }
 
     def to_json(self) -> str:
@@ -169,3 +190,36 @@ def load_result_schema() -> dict[str, Any]:
         files("mxspec_conformance").joinpath("schema/result.schema.json").read_text("utf-8")
     )
     return schema
+
+
+def read_report(document: Mapping[str, Any]) -> Report:
+    """The report that a result's JSON holds.
+
+    Raises ValueError, naming the place, for what is no result.
+    """
+    import jsonschema  # here, as it takes longer to import than all else in this module
+
+    error = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(load_result_schema()).iter_errors(document)
+    )
+    if error is not None:
+        raise ValueError(f"this is no result of {SCHEMA}: {error.json_path}: {error.message[:200]}")
+    return Report(
+        target=document["target"],
+        vectors=document["suite"]["vectors"],
+        formats=[FormatResult(**f) for f in document["formats"]],
+        requirements=[
+            Requirement(
+                **{
+                    **r,
+                    "verdict": Verdict(r["verdict"]),
+                    "first": None if r["first"] is None else Failure(**r["first"]),
+                }
+            )
+            for r in document["requirements"]
+        ],
+        environment=document["environment"],
+        seconds=document["seconds"],
+        kind=document["kind"],
+        waivers=document.get("waivers", []),
+    )
