@@ -9,13 +9,21 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from mxspec_vectors.files import vector_digest
+from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest
 
 import mxspec
 from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance import behaviour as leaf
-from mxspec_conformance import judge_calls, judge_dequantize, judge_quantize, judge_scalars, judge_scale, judge_shape
+from mxspec_conformance import (
+    judge_calls,
+    judge_dequantize,
+    judge_layouts,
+    judge_quantize,
+    judge_scalars,
+    judge_scale,
+    judge_shape,
+)
 from mxspec_conformance.executors import Executor, open_target
 from mxspec_conformance.failures import first_failure
 from mxspec_conformance.judge_quantize import Observed
@@ -57,7 +65,7 @@ def check(
                 "road": executor.road,
                 "capabilities": executor.capabilities.as_dict(),
             },
-            vectors=vector_digest(),
+            vectors=vector_digest(operations=OPERATIONS if _has_layouts(executor) else NUMERIC_OPERATIONS),
             environment=describe_environment() | describe_git(target) | getattr(executor, "environment", {}),
         )
         chosen = _choose_formats(executor, formats, profile)
@@ -66,6 +74,8 @@ def check(
             _check_format(executor, fmt, profile, report, only)
         if profile is None or not chosen:
             _check_scalars(executor, formats, report, progress, only)
+        if profile is None and formats is None:
+            _check_layouts(executor, report, progress, only)
         if only is not None:
             report.requirements = [r for r in report.requirements if fnmatchcase(r.id, only)]
     finally:
@@ -273,6 +283,21 @@ def _check_scalars(
             tallies = [t for t in ledger.tallies.values() if only is None or fnmatchcase(t.id, only)]
             deviation = common_profile(tallies, lambda _: (0,))
             report.requirements += [judge_tally(t, deviation, partial(_no_block, drawn)) for t in tallies]
+
+
+def _has_layouts(executor: Executor) -> bool:
+    return any(executor.capabilities.has(function) for function in judge_layouts.FUNCTIONS)
+
+
+def _check_layouts(executor: Executor, report: Report, progress: Progress, only: str | None) -> None:
+    for function in judge_layouts.FUNCTIONS:
+        if not executor.capabilities.has(function):
+            continue
+        progress(function)
+        for layout in judge_layouts.list_judged_layouts(executor, function):
+            if only is None or fnmatchcase(f"{function}/{layout.name}/place", only) or only.startswith(f"{function}/"):
+                found = judge_layouts.judge_layout(executor, function, layout)
+                report.requirements += [r for r in found if only is None or fnmatchcase(r.id, only)]
 
 
 def _no_block(drawn: dict[str, Failure], tally: Tally) -> Failure | None:

@@ -41,6 +41,8 @@ OPERATIONS: dict[str, Operation] = {
         Operation(name="unpack", arguments=("data", "layout", "shape"), outputs=("codes",)),
         Operation(name="swizzle", arguments=("scales", "layout"), outputs=("data",)),
         Operation(name="unswizzle", arguments=("data", "layout", "shape"), outputs=("scales",)),
+        Operation(name="pack_blocks", arguments=("codes", "scales", "layout"), outputs=("data",)),
+        Operation(name="unpack_blocks", arguments=("data", "layout", "shape"), outputs=("codes", "scales")),
         Operation(
             name="dot", arguments=("a_codes", "a_scales", "b_codes", "b_scales", "format"), outputs=("values",),
             options=("a_tensor_scale", "b_tensor_scale"),

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block
+from mxspec.layouts import get_layout, list_layouts
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec_conformance.interface import OPERATIONS
 
@@ -30,6 +31,9 @@ LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
 
 CODE_LAYOUTS = ("unpacked", "nibble-low")
 SCALE_LAYOUTS = ("row-major", "128x4")
+
+#: What an output buffer holds before the target writes into it.
+_DIRT = 0xA5
 
 _DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
@@ -229,6 +233,8 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     sr_bits = getattr(module, "SR_BITS", 32)
     if sr_bits not in (8, 32):
         raise TargetError(f"{spec}: SR_BITS = {sr_bits!r}; allowed are 32 and 8")
+    known_layouts = _listed(module, spec, "LAYOUTS")
+    check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
     signatures = {f: _parameters(getattr(module, f)) for f in functions}
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
     return Capabilities(
@@ -246,7 +252,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         sr_bits=sr_bits,
         claimed_profile=getattr(module, "PROFILE", None),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
-        layouts=_listed(module, spec, "LAYOUTS"),
+        layouts=known_layouts,
         device=getattr(module, "DEVICE", None),
     )
 
@@ -469,6 +475,52 @@ class Caller:
             raise BadReturn(f"encode_stochastic returned shape {codes.shape} for x of shape {x.shape}")
         return codes
 
+    def _call_pack(self, items: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
+        return self._ask_packed("pack", (items,), layout)
+
+    def _call_swizzle(self, items: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
+        return self._ask_packed("swizzle", (items,), layout)
+
+    def _call_pack_blocks(
+        self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], layout: str
+    ) -> npt.NDArray[np.uint8]:
+        return self._ask_packed("pack_blocks", (codes, scales), layout)
+
+    def _call_unpack(self, data: npt.NDArray[np.uint8], layout: str, shape: tuple[int, ...]) -> Any:
+        return self._ask_items("unpack", data, layout, shape)
+
+    def _call_unswizzle(self, data: npt.NDArray[np.uint8], layout: str, shape: tuple[int, ...]) -> Any:
+        return self._ask_items("unswizzle", data, layout, shape)
+
+    def _call_unpack_blocks(self, data: npt.NDArray[np.uint8], layout: str, shape: tuple[int, ...]) -> Any:
+        return self._ask_items("unpack_blocks", data, layout, shape)
+
+    def _ask_packed(
+        self, function: str, parts: tuple[npt.NDArray[np.uint8], ...], layout: str
+    ) -> npt.NDArray[np.uint8]:
+        """The bytes that a packing function returns; one that takes `out` is handed a dirty buffer."""
+        if "out" not in _parameters(getattr(self.module, function)):
+            return _flat_bytes(self._ask(function, *map(self._array, parts), layout), function)
+        out = self._array(np.full(get_layout(layout).size(parts[0].shape), _DIRT, np.uint8))
+        returned = self._ask(function, *map(self._array, parts), layout, out=out)
+        return _flat_bytes(out if returned is None else returned, function)
+
+    def _ask_items(self, function: str, data: npt.NDArray[np.uint8], layout: str, shape: tuple[int, ...]) -> Any:
+        """The items that an unpacking function returns, codes before scales, in the layout's own order of parts."""
+        chosen = get_layout(layout)
+        returned = self._ask(function, self._array(data), layout, tuple(shape))
+        given = returned if isinstance(returned, (tuple, list)) else (returned,)
+        if len(given) != len(chosen.fields):
+            raise BadReturn(f"{function} returned {len(given)} arrays; {len(chosen.fields)} were expected")
+        items = []
+        for array, part in zip(given, reversed(chosen.fields), strict=True):
+            found = _bytes(from_target_array(array, part.part.value), part.part.value)
+            wanted = (*shape[:-1], shape[-1] // part.covers)
+            if found.shape != wanted:
+                raise BadReturn(f"{function} returned {part.part.value} of shape {found.shape}; {wanted} was expected")
+            items.append(found)
+        return tuple(reversed(items))
+
     def _call_tensor_scale(self, x: npt.NDArray[Any], fmt: str) -> float:
         value = self.module.tensor_scale(self._array(x), fmt)
         if not isinstance(value, (int, float, np.generic)) and (hasattr(value, "detach") or hasattr(value, "shape")):
@@ -488,6 +540,16 @@ def _bytes(a: npt.NDArray[Any], what: str) -> npt.NDArray[np.uint8]:
     if a.dtype.itemsize == 1 and a.dtype.kind != "b":
         return np.ascontiguousarray(a).view(np.uint8)
     raise BadReturn(f"{what} have dtype {a.dtype}; return uint8")
+
+
+def _flat_bytes(returned: Any, function: str) -> npt.NDArray[np.uint8]:
+    """Packed bytes, returned as bytes or as an array of any integers or 8-bit floats."""
+    if isinstance(returned, (bytes, bytearray, memoryview)):
+        return np.frombuffer(returned, np.uint8)
+    array = from_target_array(returned, f"{function}'s result")
+    if array.dtype.kind not in "iuV" and array.dtype.itemsize != 1:
+        raise BadReturn(f"{function} returned dtype {array.dtype}; return bytes, or an array of integers")
+    return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
 
 
 def _floats(a: npt.NDArray[Any], shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:

@@ -244,7 +244,7 @@ def compare_all(module: ModuleType) -> list[Comparison]:
 
 def describe(module: ModuleType, comparisons: list[Comparison]) -> dict[str, Any]:
     """A JSON-able record of one target's comparisons, with where they were made."""
-    from mxspec_vectors.files import vector_digest
+    from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
     from mxspec_conformance.results import describe_environment
 
@@ -252,7 +252,7 @@ def describe(module: ModuleType, comparisons: list[Comparison]) -> dict[str, Any
         "target": module.NAME,
         "version": module.VERSION,
         "module": module.__name__.rsplit(".", 1)[-1],
-        "vectors": vector_digest(),
+        "vectors": vector_digest(operations=NUMERIC_OPERATIONS),
         "environment": describe_environment(),
         "compared": sum(c.blocks for c in comparisons),
         "different": sum(c.different for c in comparisons),

@@ -38,6 +38,7 @@ from mxspec.rounding import DETERMINISTIC, Overflow, Rounding
 from mxspec.scales import encode_scale
 from mxspec.stochastic import encode_te_stochastic
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
+from mxspec_vectors.build_layouts import build_layout, list_layout_names
 from mxspec_vectors.files import (
     OPERATIONS,
     VERSION,
@@ -737,6 +738,7 @@ _BUILDERS: dict[str, tuple[Callable[[str], Document], tuple[str, ...]]] = {
     "quantize": (build_quantize, tuple(BLOCKS)),
     "dequantize": (build_dequantize, tuple(BLOCKS)),
     "stochastic": (build_stochastic, tuple(ELEMENTS)),
+    "layout": (build_layout, list_layout_names()),
 }
 
 

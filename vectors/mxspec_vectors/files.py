@@ -17,7 +17,9 @@ from typing import Any
 
 #: The version of the vectors. v1 only grows.
 VERSION = "v1"
-OPERATIONS = ("encode", "decode", "scale", "quantize", "dequantize", "stochastic")
+#: Operations on numbers, and on places.
+NUMERIC_OPERATIONS = ("encode", "decode", "scale", "quantize", "dequantize", "stochastic")
+OPERATIONS = (*NUMERIC_OPERATIONS, "layout")
 
 Document = dict[str, Any]
 
@@ -133,12 +135,15 @@ def _read_checked(operation: str, fmt: str, root: Path) -> Document:
     return parse(data, str(root / name))
 
 
-def vector_digest(root: Path | None = None) -> str:
-    """The digest of all vectors: what a report names to say what it was judged by."""
-    digest = read_index(root).get("digest")
-    if not isinstance(digest, str):
-        raise VectorError("the index has no digest; rebuild with `mxspec vectors build`")
-    return digest
+def vector_digest(root: Path | None = None, *, operations: Iterable[str] = OPERATIONS) -> str:
+    """The digest of all vectors, or of those of some operations: what a report names to say what it was judged by.
+
+    Raises VectorError where the index cannot be read, or its own digest is not that of its files.
+    """
+    index, wanted = read_index(root), set(operations)
+    if index.get("digest") != total_digest(index["files"]):
+        raise VectorError("the digest of the index is not that of its files; rebuild with `mxspec vectors build`")
+    return total_digest({n: e for n, e in index["files"].items() if n.partition("/")[0] in wanted})
 
 
 def total_digest(entries: Mapping[str, Mapping[str, Any]]) -> str:

@@ -38,6 +38,9 @@ TOPICS: dict[str, str] = {
     "tail": "a ragged tail is padded with zeros",
     "call-size": "the result does not depend on how many blocks a call holds",
     "random-bits": "stochastic rounding goes up exactly when the random bits say so",
+    "place": "every code lies in the byte and bits that the layout gives it",
+    "padding": "bytes and bits that hold no code are as the layout says",
+    "batch": "matrices of a batch lie one after the other",
 }
 
 #: Topics whose subject OCP MX v1.0 section 6.3 only recommends, or leaves open; all others are must.
@@ -96,5 +99,12 @@ FLAGS: dict[str, Flag] = {
     "axis": Flag("the wrong axis is quantized", "bug class P58", "known-bug", "read"),
     "tail": Flag("the tail is dropped, or padded with something else than zeros", "bug classes P59, P60", "known-bug", "read"),
     "tile": Flag("16 x 16 blocks take the maximum of one row", "Transformer Engine 2D scaling", "edge", "read"),
+    "position-code": Flag("any code in another byte or bit than the layout's: every item is numbered", "-", "basic", "measured"),
+    "nibble-order": Flag("the wrong nibble first, halves for neighbours, AWQ's order for the plain one", "bug classes P48, P49, P51", "known-bug", "read"),
+    "bit-order": Flag("codes of six bits from the top of the byte down", "bug class P50", "known-bug", "read"),
+    "scale-place": Flag("the scale after the codes instead of before them", "bug class P52", "known-bug", "read"),
+    "swizzle": Flag("scales row-major, in tiles of another size, or rows in order inside a tile", "bug classes P53 to P55", "known-bug", "read"),
+    "tile-padding": Flag("padding cut off, not written, or filled with something else", "bug classes P56, P57", "known-bug", "read"),
+    "stored-code": Flag("a code stored as it is where the layout stores another: zero points minus one, signed exponents", "GPTQ v1 and v2", "known-bug", "measured"),
     "basic": Flag("plain use", "-", "basic", "read"),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import mxspec
+from mxspec import layouts
 
 NAME, VERSION = "mxspec", mxspec.__version__
 FORMATS = list(mxspec.BLOCKS)
@@ -53,3 +54,26 @@ def encode_stochastic(x: Any, element: str, random_bits: Any) -> Any:
 def tensor_scale(x: Any, fmt: str) -> float:
     """The tensor's largest magnitude."""
     return mxspec.tensor_scale(x, fmt).value
+
+
+def pack(codes: Any, layout: str) -> Any:
+    """The bytes of codes in a layout."""
+    return layouts.pack(codes, layout)
+
+
+def unpack(data: Any, layout: str, shape: tuple[int, ...]) -> Any:
+    """The codes that bytes hold."""
+    return layouts.unpack(data, layout, shape)
+
+
+swizzle, unswizzle = pack, unpack
+
+
+def pack_blocks(codes: Any, scales: Any, layout: str) -> Any:
+    """The bytes of codes and their scales in a layout that stores them together."""
+    return layouts.pack_blocks(codes, scales, layout)
+
+
+def unpack_blocks(data: Any, layout: str, shape: tuple[int, ...]) -> Any:
+    """Codes and scales."""
+    return layouts.unpack_blocks(data, layout, shape)

@@ -1,0 +1,157 @@
+"""Ways in which bytes go to the wrong place, so that a wrong buffer can be named: other layouts, and slips within one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from mxspec.layouts import Layout, list_layouts
+from mxspec.layouts.packing import NIBBLES_LOW, SIX_BITS, Bytes, Packing
+from mxspec.layouts.schema import Padding
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A mistake made within a layout."""
+
+    #: What the bytes look like: "as if ..." goes before it.
+    words: str
+    #: (layout, its parts, the right bytes) -> the wrong bytes, or None where the slip cannot happen.
+    make: Callable[[Layout, tuple[Bytes, ...], Bytes], Bytes | None]
+
+
+def _swap_nibbles(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Bytes | None:
+    four = np.uint8(4)
+    return right << four | right >> four if layout.main.packing.width == 4 and len(parts) == 1 else None
+
+
+def _swap_words(_: Layout, __: tuple[Bytes, ...], right: Bytes) -> Bytes | None:
+    return right.view("<u4").byteswap().view(np.uint8) if right.size % 4 == 0 else None
+
+
+def _transpose(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Bytes | None:
+    return layout.pack(np.ascontiguousarray(parts[0].swapaxes(-1, -2))) if len(parts) == 1 else None
+
+
+def _drop_padding(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Bytes | None:
+    bits = sum(p.size * f.packing.width for p, f in zip(parts, layout.fields, strict=True))
+    return right[: bits // 8] if bits // 8 < right.size else None
+
+
+def _put_scales_last(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Bytes | None:
+    if len(parts) != 2:
+        return None
+    records = layout.main.parsed.records(parts[1].size // parts[1].shape[-1], parts[1].shape[-1])
+    lines = right.reshape(records, -1)
+    first = parts[0].size // records
+    return np.concatenate([lines[:, first:], lines[:, :first]], axis=1).reshape(-1)
+
+
+def _repack(packing: Packing, pattern: str | None = None, *, only: str | None = None) -> Callable[..., Bytes | None]:
+    def make(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Bytes | None:
+        main = layout.main
+        if main.packing.width != packing.width or (only is not None and main.pattern != only):
+            return None
+        field = replace(main, packing=packing, pattern=pattern or main.pattern)
+        return replace(layout, fields=(*layout.fields[:-1], field)).pack(*parts)
+
+    return make
+
+
+def _store_plainly(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Bytes | None:
+    if all(f.stored is None for f in layout.fields):
+        return None
+    return replace(layout, fields=tuple(replace(f, stored=None) for f in layout.fields)).pack(*parts)
+
+
+def _order_rows_in_tiles(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Bytes | None:
+    rows, columns = layout.tile
+    if len(parts) != 1 or rows == 1 or layout.main.packing.width != 8:
+        return None
+    plain = replace(layout.main, pattern=f"(M r:{rows}) (C c:{columns}) -> M C r c")
+    return replace(layout, fields=(plain,)).pack(*parts)
+
+
+def _order_tiles_by_columns(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Bytes | None:
+    rows, columns = layout.tile
+    if len(parts) != 1 or rows * columns == 1 or parts[0].ndim != 2:
+        return None
+    high, wide = layout.pad_shape((parts[0].shape[0], parts[0].shape[1]))
+    tiles = (
+        right.reshape(high // rows, wide // columns, -1)
+        if right.size % (high // rows * (wide // columns)) == 0
+        else None
+    )
+    return None if tiles is None else np.ascontiguousarray(tiles.swapaxes(0, 1)).reshape(-1)
+
+
+#: Six-bit codes from the top of three big-endian bytes down.
+_SIX_FROM_TOP = Packing(
+    "6-bit, highest bit first",
+    6,
+    4,
+    3,
+    tuple(8 * ((23 - q) // 8) + q % 8 for i in range(4) for q in range(18 - 6 * i, 24 - 6 * i)),
+)
+
+SLIPS = (
+    Slip("the nibbles of each byte were swapped", _swap_nibbles),
+    Slip("neighbours shared a byte instead of halves of the block", _repack(NIBBLES_LOW, "M (B j:32) -> M B | j", only="M (B h:2 j:16) -> M B | j h")),
+    Slip("neighbours shared a byte instead of halves of the block", _repack(NIBBLES_LOW, "M (B s:4 j:16) -> M B | s j", only="M (B s:4 h:2 j:8) -> M B | s j h")),
+    Slip("each 32-bit word held its nibbles in AWQ's order 0 2 4 6 1 3 5 7", _repack(NIBBLES_LOW, "M (K j:4 h:2) -> M K h j", only="M K -> M K")),
+    Slip("each block were split in halves of 16", _repack(NIBBLES_LOW, "M (K h:2 j:16) -> M K j h", only="M K -> M K")),
+    Slip("each block were split in halves of 8", _repack(NIBBLES_LOW, "M (K h:2 j:8) -> M K j h", only="M K -> M K")),
+    Slip("codes were packed from the highest bit down", _repack(_SIX_FROM_TOP)),
+    Slip("codes were packed from the lowest bit up", _repack(SIX_BITS)),
+    Slip("the scale stood after the codes", _put_scales_last),
+    Slip("codes were stored as they are", _store_plainly),
+    Slip("the padding were cut off", _drop_padding),
+    Slip("rows lay in order inside each tile", _order_rows_in_tiles),
+    Slip("tiles lay column by column", _order_tiles_by_columns),
+    Slip("the matrix were transposed", _transpose),
+    Slip("32-bit words were big-endian", _swap_words),
+)  # fmt: skip
+
+
+def name_bytes(layout: Layout, parts: tuple[Bytes, ...], right: Bytes, returned: Bytes) -> list[str]:
+    """What the returned bytes equal: other layouts, then slips. Padding that a layout leaves open is not compared."""
+    names = []
+    for other, data, mask in _alternatives(layout, parts, right):
+        if data.shape == returned.shape and not ((data ^ returned) & mask).any():
+            names.append(other)
+    return names
+
+
+def _alternatives(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Iterator[tuple[str, Bytes, Bytes]]:
+    shape = parts[-1].shape
+    for other in _same_kind(layout):
+        try:
+            data = other.pack(*parts)
+        except ValueError:  # the shape does not fit, or a code has no stored form
+            continue
+        yield f"layout {other.name}", data, other.mask(shape)
+    for slip in SLIPS:
+        try:
+            made = slip.make(layout, parts, right)
+        except ValueError:
+            continue
+        if made is not None and not np.array_equal(made, right):
+            yield slip.words, made, np.full(made.shape, 0xFF, np.uint8)
+
+
+@lru_cache(maxsize=128)
+def _same_kind(layout: Layout) -> tuple[Layout, ...]:
+    """Other layouts of the same parts and widths; of two that differ in padding alone the stricter one goes unnamed."""
+    kind = [(f.part, f.packing.width) for f in layout.fields]
+    found = []
+    for other in list_layouts():
+        same_map = [f.pattern for f in other.fields] == [f.pattern for f in layout.fields] and other.tile == layout.tile
+        if other is layout or [(f.part, f.packing.width) for f in other.fields] != kind:
+            continue
+        if same_map and other.padding is not layout.padding and other.padding is Padding.UNSPECIFIED:
+            continue
+        found.append(other)
+    return tuple(found)
