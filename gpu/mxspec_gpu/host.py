@@ -1,0 +1,161 @@
+"""The kernels' arithmetic on a host: the same `.cuh` files through g++, called by ctypes.
+
+For tests on machines without a GPU; nothing here is fast.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.arrays import load_rcp_table
+from mxspec.formats import ELEMENTS, SCALES
+from mxspec_gpu.rules import KernelRules
+
+FORMATS = [*ELEMENTS, *SCALES]
+ROUNDINGS = ["rne", "rna", "rnz", "rnu", "rtz", "rtn", "rtp"]
+OVERFLOWS = ["saturate", "own", "saturate-finite"]
+INPUTS = ["float32", "float16", "bfloat16"]
+RANDOM = {None: 0, 32: 1, 8: 2, "counter": 3}
+
+_FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fno-fast-math", "-w", "-fno-strict-aliasing")
+
+
+class CompilerMissingError(RuntimeError):
+    """No g++."""
+
+
+def combine_rules(rules: Sequence[KernelRules]) -> str:
+    """One header with the rules of several profiles, each in its namespace."""
+    parts = [f"namespace rules_{i} {{\n{r.text}}}  // namespace rules_{i}\n" for i, r in enumerate(rules)]
+    cases = " ".join(f"MX_CASE({i})" for i in range(len(rules)))
+    return "".join(parts) + f"#define MX_ALL_RULES {cases}\n"
+
+
+class HostLibrary:
+    """The compiled arithmetic. Arrays in, arrays out; rules are named by their place in the list it was built with."""
+
+    def __init__(self, path: Path, rules: Sequence[KernelRules]) -> None:
+        self.rules = list(rules)
+        self._library = ctypes.CDLL(str(path))
+        self._library.mx_quantize.restype = ctypes.c_int64
+        self._table = np.ascontiguousarray(load_rcp_table())
+        self._library.set_rcp_table(_pointer(self._table))
+
+    def encode(
+        self, x: npt.NDArray[np.float32], fmt: str, rounding: str, overflow: str, nan: tuple[int, int]
+    ) -> npt.NDArray[np.uint8]:
+        """Codes of every float32 by the plain encoder."""
+        out = np.empty(x.size, np.uint8)
+        self._library.mx_encode(
+            FORMATS.index(fmt), ROUNDINGS.index(rounding), OVERFLOWS.index(overflow), nan[0], nan[1],
+            ctypes.c_int64(x.size), _pointer(x), _pointer(out),
+        )  # fmt: skip
+        return out
+
+    def encode8(self, x: npt.NDArray[np.float32], fmt: str) -> npt.NDArray[np.uint8]:
+        """Codes by the fast encoder, eight at a time; no NaN among them."""
+        out = np.empty(x.size, np.uint8)
+        self._library.mx_encode8(FORMATS.index(fmt), ctypes.c_int64(x.size), _pointer(x), _pointer(out))
+        return out
+
+    def encode_stochastic(
+        self, x: npt.NDArray[np.float32], fmt: str, words: npt.NDArray[np.uint32], bits: int, nan: tuple[int, int]
+    ) -> npt.NDArray[np.uint8]:
+        """Codes by the integer rule of stochastic rounding."""
+        out = np.empty(x.size, np.uint8)
+        self._library.mx_stochastic(
+            FORMATS.index(fmt),
+            bits,
+            nan[0],
+            nan[1],
+            ctypes.c_int64(x.size),
+            _pointer(x),
+            _pointer(words),
+            _pointer(out),
+        )
+        return out
+
+    def decode(self, codes: npt.NDArray[np.uint8], fmt: str, *, packed: bool = False) -> npt.NDArray[np.float32]:
+        """Values of codes; of packed codes by the fast decoder, eight at a time."""
+        count = codes.size * 8 // {**ELEMENTS, **SCALES}[fmt].bits if packed else codes.size
+        out = np.empty(count, np.float32)
+        call = self._library.mx_decode8 if packed else self._library.mx_decode
+        call(FORMATS.index(fmt), ctypes.c_int64(count), _pointer(codes), _pointer(out))
+        return out
+
+    def encode_scale(self, value: npt.NDArray[np.float32], rules: int) -> npt.NDArray[np.uint8]:
+        """Scale bytes of scale values."""
+        out = np.empty(value.size, np.uint8)
+        self._library.mx_scale(rules, ctypes.c_int64(value.size), _pointer(value), _pointer(out))
+        return out
+
+    def quantize(
+        self,
+        x: npt.NDArray[Any],
+        rules: int,
+        *,
+        fast: bool,
+        native: float = 1.0,
+        words: npt.NDArray[np.uint32] | None = None,
+        random: int | str | None = None,
+        seed: int = 0,
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], int]:
+        """Packed codes and scale bytes of whole blocks [n, k], and how many blocks went the fast way."""
+        fmt = self.rules[rules].fmt
+        codes = np.empty((len(x), fmt.k * fmt.element.bits // 8), np.uint8)
+        scales = np.empty(len(x), np.uint8)
+        ordinary = self._library.mx_quantize(
+            rules, INPUTS.index(x.dtype.name), int(fast), RANDOM[random], ctypes.c_int64(len(x)), _pointer(x),
+            ctypes.c_float(native), None if words is None else _pointer(words), ctypes.c_uint64(seed),
+            _pointer(codes), _pointer(scales),
+        )  # fmt: skip
+        return codes, scales, int(ordinary)
+
+    def dequantize(
+        self, packed: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], rules: int, *, native: float = 1.0
+    ) -> npt.NDArray[np.float32]:
+        """float32 values of packed codes."""
+        out = np.empty(packed.size * 8 // self.rules[rules].fmt.element.bits, np.float32)
+        self._library.mx_dequantize(
+            rules, ctypes.c_int64(out.size), _pointer(packed), _pointer(scales), ctypes.c_float(native), _pointer(out)
+        )
+        return out
+
+
+def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
+    assert array.flags.c_contiguous
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@lru_cache(maxsize=4)
+def build_host_library(rules: tuple[KernelRules, ...]) -> HostLibrary:
+    """Compile the headers with these rules.
+
+    Raises CompilerMissingError without g++, and RuntimeError with the compiler's words if they do not compile.
+    """
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise CompilerMissingError("g++ is not on the PATH; install a C++17 compiler (Debian: apt install g++)")
+    text = combine_rules(rules)
+    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    folder = Path(tempfile.mkdtemp(prefix=f"mxspec-gpu-host-{digest}-"))
+    (folder / "all_rules.generated.cuh").write_text(text, "utf-8")
+    library = folder / "arithmetic.so"
+    with as_file(files("mxspec_gpu").joinpath("kernels")) as kernels:
+        command = [compiler, *_FLAGS, f"-I{folder}", f"-I{kernels}", "-o", str(library), str(kernels / "host.cpp")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"g++ refused the kernels' arithmetic:\n{done.stderr[:4000]}")
+    return HostLibrary(library, rules)

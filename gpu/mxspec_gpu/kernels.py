@@ -1,0 +1,138 @@
+"""Which kernel does what: sources with their compile-time choices.
+
+The choices that only speed depends on (elements of a thread, threads of a block, cache hints) stand in one table, as
+measured on an H200 (reports/gpu).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mxspec.formats import BLOCKS
+from mxspec_gpu.build import KernelSource
+from mxspec_gpu.rules import KernelRules, generate_rules
+
+INPUTS = {"float32": 0, "float16": 1, "bfloat16": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsTuning:
+    """Speed choices of `quantize_rows`."""
+
+    values: int = 32
+    threads: int = 128
+    load: str = "__ldg(p)"
+    store: str = "__stcs(p, v)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DequantizeTuning:
+    """Speed choices of `dequantize`."""
+
+    unroll: int = 4
+    threads: int = 256
+
+
+def tune_rows(fmt: str, dtype: str, *, stochastic: bool = False) -> RowsTuning:
+    """The choices for a format and input."""
+    if dtype == "float32":
+        return RowsTuning(values=16 if fmt in ("mxfp8_e4m3", "mxfp8_e5m2", "mxint8") else 32)
+    if BLOCKS[fmt].element.bits == 8:
+        return RowsTuning(values=16)
+    return RowsTuning()
+
+
+def tune_dequantize(fmt: str, dtype: str) -> DequantizeTuning:
+    """The choices for a format and output."""
+    return DequantizeTuning()
+
+
+def _source(file: str, function: str, rules: KernelRules | None, defines: dict[str, object]) -> KernelSource:
+    return KernelSource(
+        file=file,
+        function=function,
+        defines=tuple((name, str(int(v)) if isinstance(v, bool) else str(v)) for name, v in defines.items()),
+        generated=() if rules is None else (("rules.generated.cuh", rules.text),),
+    )
+
+
+def rows_kernel(rules: KernelRules, dtype: str, *, tiled: bool, stochastic: bool, tuning: RowsTuning) -> KernelSource:
+    """`quantize_rows`."""
+    return _source(
+        "quantize_rows.cu",
+        "quantize_rows",
+        rules,
+        {
+            "MX_INPUT": INPUTS[dtype],
+            "MX_VALUES": tuning.values,
+            "MX_TILED": tiled,
+            "MX_STOCHASTIC": stochastic,
+            "MX_THREADS": tuning.threads,
+            "MX_LOAD(p)": tuning.load,
+            "MX_STORE(p,v)": tuning.store,
+        },
+    )
+
+
+def any_kernel(rules: KernelRules, dtype: str, *, tiled: bool, random: int) -> KernelSource:
+    """`quantize_any`; random: 0 none, 1 words of 32 bits, 2 words of 8, 3 bytes from a counter."""
+    defines: dict[str, object] = {"MX_INPUT": INPUTS[dtype], "MX_RANDOM": random, "MX_TILED": tiled}
+    return _source("quantize_any.cu", "quantize_any", rules, defines)
+
+
+def columns_kernel(rules: KernelRules, dtype: str, *, tiled: bool, both: bool, warps: int = 8) -> KernelSource:
+    """`quantize_columns`."""
+    defines: dict[str, object] = {"MX_INPUT": INPUTS[dtype], "MX_TILED": tiled, "MX_WARPS": warps, "MX_BOTH": both}
+    return _source("quantize_columns.cu", "quantize_columns", rules, defines)
+
+
+def dequantize_kernel(rules: KernelRules, dtype: str, *, tiled: bool, tuning: DequantizeTuning) -> KernelSource:
+    """`dequantize`."""
+    defines: dict[str, object] = {
+        "MX_OUTPUT": INPUTS[dtype],
+        "MX_TILED": tiled,
+        "MX_UNROLL": tuning.unroll,
+        "MX_THREADS": tuning.threads,
+    }
+    return _source("dequantize.cu", "dequantize", rules, defines)
+
+
+def amax_kernel(rules: KernelRules, dtype: str, function: str) -> KernelSource:
+    """`tensor_amax` or `derive_native`."""
+    return _source("amax.cu", function, rules, {"MX_INPUT": INPUTS[dtype], "MX_THREADS": 512})
+
+
+def scalar_kernel(function: str, fmt: str) -> KernelSource:
+    """`encode_scalars`, `encode_scalars_stochastic`, `decode_scalars`, `unpack_codes` or `pack_codes`."""
+    file = "unpack.cu" if function in ("unpack_codes", "pack_codes") else "scalars.cu"
+    return _source(file, function, None, {"MX_SCALAR": fmt.upper()})
+
+
+def sweep_kernel(kind: int, defines: dict[str, object], rules: KernelRules | None, *, write: bool) -> KernelSource:
+    """`sweep`; kind 0 the plain encoder, 1 the fast one, 2 the scale of a largest magnitude."""
+    return _source("sweep.cu", "sweep", rules, {"MX_SWEEP": kind, **defines, "MX_WRITE": write})
+
+
+def list_templates() -> dict[str, KernelSource]:
+    """One instantiation of every kernel template, by a short name: what the test command compiles."""
+    floor, te = (
+        generate_rules("mx-floor", "mxfp4", two_level=False),
+        generate_rules("nvfp4-te", "nvfp4", two_level=True),
+    )
+    fp6, fp8 = (generate_rules("mx-floor", f, two_level=False) for f in ("mxfp6_e2m3", "mxfp8_e4m3"))
+    return {
+        "quantize_rows": rows_kernel(floor, "bfloat16", tiled=False, stochastic=False, tuning=RowsTuning()),
+        "quantize_rows-nvfp4": rows_kernel(te, "bfloat16", tiled=True, stochastic=False, tuning=RowsTuning()),
+        "quantize_rows-fp6": rows_kernel(fp6, "float32", tiled=False, stochastic=False, tuning=RowsTuning()),
+        "quantize_rows-fp8": rows_kernel(fp8, "float16", tiled=False, stochastic=False, tuning=RowsTuning(values=16)),
+        "quantize_rows-stochastic": rows_kernel(floor, "bfloat16", tiled=False, stochastic=True, tuning=RowsTuning()),
+        "quantize_any": any_kernel(te, "float32", tiled=True, random=1),
+        "quantize_columns": columns_kernel(fp8, "bfloat16", tiled=False, both=False),
+        "quantize_columns-both": columns_kernel(floor, "bfloat16", tiled=True, both=True),
+        "dequantize": dequantize_kernel(te, "bfloat16", tiled=False, tuning=DequantizeTuning()),
+        "dequantize-fp6": dequantize_kernel(fp6, "float16", tiled=True, tuning=DequantizeTuning()),
+        "tensor_amax": amax_kernel(te, "bfloat16", "tensor_amax"),
+        "encode_scalars": scalar_kernel("encode_scalars", "e2m1"),
+        "unpack_codes": scalar_kernel("unpack_codes", "e2m3"),
+        "sweep": sweep_kernel(1, {"MX_SCALAR": "E2M1", "MX_NAN_POSITIVE": 7, "MX_NAN_NEGATIVE": 7}, None, write=False),
+    }

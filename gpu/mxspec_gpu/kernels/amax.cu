@@ -1,0 +1,55 @@
+// The largest magnitude of a tensor, and what a profile makes of it.
+//
+// Magnitudes of floats are ordered as their bits, NaN above everything: the maximum is an integer maximum, and NaN
+// spreads. Compiled with: the profile's Rules, MX_INPUT, MX_THREADS.
+#include "fast_block.cuh"
+namespace mx {
+#include "rules.generated.cuh"
+
+constexpr int kIn = MX_INPUT, kElements16 = 16 / Raw<kIn>::element_bytes;  // elements of 16 bytes
+
+// result: float32 bits, zeroed before. vectors: whole 16 bytes of x; count: elements.
+extern "C" __global__ void __launch_bounds__(MX_THREADS)
+tensor_amax(const void* __restrict__ x, u64 vectors, u64 count, u32* __restrict__ result) {
+  const uint4* source = static_cast<const uint4*>(x);
+  u32 held = 0;
+  const u64 step = (u64)gridDim.x * MX_THREADS;
+  u64 i = (u64)blockIdx.x * MX_THREADS + threadIdx.x;
+  for (; i + 3 * step < vectors; i += 4 * step) {
+    uint4 v[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) v[j] = __ldcs(source + i + j * step);
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      held = fold_magnitude<kIn>(fold_magnitude<kIn>(fold_magnitude<kIn>(fold_magnitude<kIn>(held, v[j].x), v[j].y), v[j].z), v[j].w);
+  }
+  for (; i < vectors; i += step) {
+    const uint4 v = __ldcs(source + i);
+    held = fold_magnitude<kIn>(fold_magnitude<kIn>(fold_magnitude<kIn>(fold_magnitude<kIn>(held, v.x), v.y), v.z), v.w);
+  }
+  u32 largest = find_magnitude<kIn>(held);
+  if (blockIdx.x == 0)
+    for (u64 j = vectors * kElements16 + threadIdx.x; j < count; j += MX_THREADS) {
+      const u32 a = bits_of(load_element<kIn>(x, (i64)j)) & ~kSign;
+      largest = a > largest ? a : largest;
+    }
+#pragma unroll
+  for (int d = 16; d; d /= 2) {
+    const u32 other = __shfl_xor_sync(0xFFFFFFFFu, largest, d);
+    largest = other > largest ? other : largest;
+  }
+  __shared__ u32 of_warp[MX_THREADS / 32];
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = largest;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int w = 1; w < MX_THREADS / 32; ++w) largest = of_warp[w] > largest ? of_warp[w] : largest;
+    atomicMax(result, largest);
+  }
+}
+
+// In place: float32 bits of the maximum -> the profile's native tensor scale.
+extern "C" __global__ void derive_native(float* value) {
+  const float amax = is_nan(*value) ? float_of(kNan) : *value;
+  *value = Rules::native_from_amax(amax);
+}
+}  // namespace mx

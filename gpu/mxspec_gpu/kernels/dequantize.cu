@@ -1,0 +1,43 @@
+// Dequantize packed codes along the last axis to float32, float16 or bfloat16.
+//
+// A thread makes eight neighbouring elements at a time, MX_UNROLL times, so that reads and writes of a warp are contiguous.
+// Compiled with: the profile's Rules, MX_OUTPUT (0 float32, 1 float16, 2 bfloat16), MX_TILED, MX_UNROLL, MX_THREADS.
+#include "decode8.cuh"
+namespace mx {
+#include "rules.generated.cuh"
+
+constexpr int kOut = MX_OUTPUT, kElement = Rules::kElement, kBits = Format<kElement>::bits, kEightsOfBlock = Rules::kBlock / 8;
+
+// eights: groups of eight elements; a block's are consecutive.
+extern "C" __global__ void __launch_bounds__(MX_THREADS)
+dequantize(const u8* __restrict__ codes, const u8* __restrict__ scales, void* __restrict__ out, const float* __restrict__ tensor,
+           u32 eights, u32 blocks_per_row, u32 multiplier, u32 shift, u32 tiles) {
+  const Tensor t = Rules::derive_tensor(Rules::kTwoLevel ? *tensor : 1.0f);
+  const u32 first = blockIdx.x * (MX_THREADS * MX_UNROLL) + threadIdx.x;
+  Codes8<kBits> held[MX_UNROLL];
+  u32 bytes[MX_UNROLL];
+#pragma unroll
+  for (int i = 0; i < MX_UNROLL; ++i) {
+    u32 g = first + i * MX_THREADS;
+    g = g < eights ? g : eights - 1;
+    held[i] = load_codes8<kBits>(codes, g);
+    const u32 block = g / kEightsOfBlock;
+    if (MX_TILED) {
+      const u32 row = (u32)(((u64)block * multiplier) >> shift);
+      bytes[i] = scales[tile_offset(row, block - row * blocks_per_row, tiles)];
+    } else {
+      bytes[i] = scales[block];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < MX_UNROLL; ++i) {
+    const u32 g = first + i * MX_THREADS;
+    float v[8];
+    decode8<kElement>(held[i], v);
+    const float sf = decode_scale<Rules::kScale>(bytes[i]);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) v[j] = Rules::value(v[j], sf, t);
+    if (g < eights) store8<kOut>(out, g, v);
+  }
+}
+}  // namespace mx

@@ -1,0 +1,89 @@
+// A block in registers: its largest magnitude, its scale, and eight codes at a time.
+//
+// Where every scaled element is finite (an `ordinary` block), an element's code follows from x times one float32 that the
+// block shares. Other blocks (NaN, Inf, a factor that is not finite) are left to block.cuh.
+#pragma once
+#include "block.cuh"
+#include "encode8.cuh"
+
+namespace mx {
+
+// Words of eight elements.
+template <int In>
+struct Raw {
+  static constexpr int element_bytes = In == FLOAT32 ? 4 : 2, words8 = In == FLOAT32 ? 8 : 4;
+};
+
+// The largest magnitude of n words, NaN above everything, in the input's own bits: two lanes of 16, or one of 32.
+template <int In>
+MX_HD u32 fold_magnitude(u32 held, u32 word) {
+  if (In == FLOAT32) {
+    const u32 a = word & ~kSign;
+    return a > held ? a : held;
+  }
+  return max_u16x2(held, word & 0x7FFF7FFFu);
+}
+
+// float32 bits of one 16-bit magnitude, or of a float32's.
+template <int In>
+MX_HD u32 widen_magnitude(u32 bits) {
+  if (In == FLOAT32) return bits;
+  return In == BFLOAT16 ? bits << 16 : bits_of(from_f16(bits));
+}
+
+// float32 bits of the largest magnitude that `fold_magnitude` holds.
+template <int In>
+MX_HD u32 find_magnitude(u32 held) {
+  if (In == FLOAT32) return held;
+  const u32 lo = held & 0xFFFFu, hi = held >> 16;
+  return widen_magnitude<In>(lo > hi ? lo : hi);
+}
+
+struct BlockScale {
+  u32 byte;
+  float factor;
+  bool ordinary;
+};
+
+template <class R, class T>
+MX_HD BlockScale find_scale(u32 magnitude, const T& t) {
+  const float amax = float_of(magnitude);
+  const u32 byte = encode_scale<R>(R::scale_value(amax, t));
+  const float sf = decode_scale<R::kScale>(byte), factor = R::factor(sf, amax, t);
+  // The product is the largest scaled magnitude; a negative or NaN one has larger bits than any limit.
+  const bool ordinary = magnitude < kInf && bits_of(fmul(amax, factor)) <= Encode8Limit<R::kElement>::bits && !is_nan(sf);
+  return {byte, factor, ordinary};
+}
+
+// Eight elements as float32, times the block's factor.
+template <int In>
+MX_HD void scale8(const u32* x, float factor, float s[8]) {
+  if (In == FLOAT32) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) s[i] = fmul(float_of(x[i]), factor);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float lo = In == FLOAT16 ? from_f16(x[i] & 0xFFFFu) : float_of(x[i] << 16);
+      const float hi = In == FLOAT16 ? from_f16(x[i] >> 16) : float_of(x[i] & 0xFFFF0000u);
+      s[2 * i] = fmul(lo, factor);
+      s[2 * i + 1] = fmul(hi, factor);
+    }
+  }
+}
+
+// bfloat16 with a power of two, twice in a word.
+MX_HD u32 twice_bf16(float x) { return permute(bits_of(x), bits_of(x), 0x7632); }
+
+// Codes of eight elements of an ordinary block; random bytes are ignored where Rand is NO_RANDOM.
+template <class R, int In, int Rand>
+MX_HD Eight encode8_block(const u32* x, const BlockScale& b, u32 random_lo, u32 random_hi) {
+  if (Rand == NO_RANDOM && In == BFLOAT16 && R::kElement == E2M1 && R::kPowerOfTwo && !MX_HAS_FP4_CVT)
+    return encode8_e2m1_bf16(x, twice_bf16(b.factor), twice_bf16(fmul(reciprocal_of_power(b.factor), 6.0f)));
+  float s[8];
+  scale8<In>(x, b.factor, s);
+  if (Rand == NO_RANDOM) return encode8<R::kElement>(s);
+  return encode8_e2m1_stochastic(s, random_lo, random_hi);
+}
+
+}  // namespace mx

@@ -1,0 +1,177 @@
+// The arithmetic of the kernels, compiled for a host: what tests hold to the model on a machine without a GPU.
+//
+// Compiled with -ffp-contract=off; MX_RULES lists the generated headers, one namespace each (`rules_0`, `rules_1` ...).
+#include "decode8.cuh"
+#include "fast_block.cuh"
+
+namespace mx {
+#include "all_rules.generated.cuh"
+
+template <int F>
+void encode_all(int rounding, int overflow, u32 positive, u32 negative, i64 n, const float* x, u8* out) {
+  for (i64 i = 0; i < n; ++i) out[i] = (u8)encode<F>(x[i], rounding, overflow, positive, negative);
+}
+
+template <int F>
+void encode8_all(i64 n, const float* x, u8* out) {
+  for (i64 i = 0; i + 8 <= n; i += 8) {
+    const Eight e = encode8<F>(x + i);
+    for (int j = 0; j < 8; ++j)
+      out[i + j] = (u8)(F == E2M1 ? e.lo >> (4 * j) & 15u : (j < 4 ? e.lo : e.hi) >> (8 * (j & 3)) & 255u);
+  }
+}
+
+template <int F>
+void stochastic_all(int bits, u32 positive, u32 negative, i64 n, const float* x, const u32* random, u8* out) {
+  for (i64 i = 0; i < n; ++i) out[i] = (u8)encode_stochastic<F>(x[i], random[i], bits, positive, negative);
+}
+
+template <int F>
+void decode_all(i64 n, const u8* codes, float* out) {
+  for (i64 i = 0; i < n; ++i) out[i] = decode<F>(codes[i]);
+}
+
+template <int F>
+void decode8_all(i64 n, const u8* packed, float* out) {
+  for (i64 i = 0; i + 8 <= n; i += 8) decode8<F>(load_codes8<Format<F>::bits>(packed, (u32)(i / 8)), out + i);
+}
+
+// The packed form of n codes, eight at a time, as the kernels pack them.
+template <int F>
+void pack_all(i64 n, const Eight* in, u8* out) {
+  constexpr int bits = Format<F>::bits;
+  for (i64 i = 0; i < n; i += 16) {
+    const Eight a = in[i / 8], b = in[i / 8 + 1];
+    u32 words[4] = {a.lo, bits == 4 ? b.lo : a.hi, b.lo, b.hi};
+    if (bits == 6) {
+      const ThreeWords p = join_fp6(pack_fp6(a.lo), pack_fp6(a.hi), pack_fp6(b.lo), pack_fp6(b.hi));
+      words[0] = p.a, words[1] = p.b, words[2] = p.c;
+    }
+    memcpy(out + i * bits / 8, words, 2 * bits);
+  }
+}
+
+// One level of one profile. Mode 0: the plain way; 1: eight at a time where the block is ordinary; returns how many were.
+template <class R, class T, int In, int Rand>
+i64 quantize_all(int mode, i64 blocks, const void* x, float native, const u32* random, u64 seed, u8* codes, u8* scales) {
+  const T t = R::derive_tensor(native);
+  constexpr int k = R::kBlock, bytes = Packed<R>::bytes, eights = k / 8, words8 = Raw<In>::words8;
+  i64 ordinary = 0;
+  for (i64 b = 0; b < blocks; ++b) {
+    if (mode == 1) {
+      u32 words[eights * words8], held = 0;
+      memcpy(words, static_cast<const u8*>(x) + b * k * Raw<In>::element_bytes, sizeof words);
+      for (u32 w : words) held = fold_magnitude<In>(held, w);
+      const BlockScale s = find_scale<R>(find_magnitude<In>(held), t);
+      if (s.ordinary) {
+        Eight e[eights];
+        for (int i = 0; i < eights; ++i) {
+          const Random16 r = philox((u64)(b * k + 8 * i) / 16, seed);
+          e[i] = encode8_block<R, In, Rand>(words + i * words8, s, r.w[i % 2 * 2], r.w[i % 2 * 2 + 1]);
+        }
+        pack_all<R::kElement>(k, e, codes + b * bytes);
+        scales[b] = (u8)s.byte;
+        ++ordinary;
+        continue;
+      }
+    }
+    const Lanes<In> lanes{x, b * k, 1, k};
+    auto word = [&](int i) -> u32 {
+      if (Rand == NO_RANDOM) return 0;
+      const u64 at = (u64)(b * k + i);
+      return Rand == RANDOM_COUNTER ? philox(at >> 4, seed).byte((u32)at & 15) : random[at];
+    };
+    scales[b] = (u8)quantize_block<R, Rand>(lanes, word, t, codes + b * bytes);
+  }
+  return ordinary;
+}
+
+template <class R, class T, int In>
+i64 quantize_random(int mode, int rand, i64 n, const void* x, float native, const u32* random, u64 seed, u8* codes, u8* scales) {
+  if (rand == NO_RANDOM) return quantize_all<R, T, In, NO_RANDOM>(mode, n, x, native, random, seed, codes, scales);
+  if (rand == RANDOM_WORDS_32) return quantize_all<R, T, In, RANDOM_WORDS_32>(0, n, x, native, random, seed, codes, scales);
+  if (rand == RANDOM_WORDS_8) return quantize_all<R, T, In, RANDOM_WORDS_8>(0, n, x, native, random, seed, codes, scales);
+  return quantize_all<R, T, In, RANDOM_COUNTER>(R::kElement == E2M1 ? mode : 0, n, x, native, random, seed, codes, scales);
+}
+
+template <class R, class T>
+i64 quantize_level(int input, int mode, int rand, i64 n, const void* x, float native, const u32* random, u64 seed, u8* codes,
+                   u8* scales) {
+  if (input == FLOAT32) return quantize_random<R, T, FLOAT32>(mode, rand, n, x, native, random, seed, codes, scales);
+  if (input == FLOAT16) return quantize_random<R, T, FLOAT16>(mode, rand, n, x, native, random, seed, codes, scales);
+  return quantize_random<R, T, BFLOAT16>(mode, rand, n, x, native, random, seed, codes, scales);
+}
+
+template <class R, class T>
+void dequantize_level(i64 n, const u8* packed, const u8* scales, float native, float* out) {
+  const T t = R::derive_tensor(native);
+  for (i64 i = 0; i < n; ++i) out[i] = dequantize_lane<R>(unpack_code<R::kElement>(packed, i), scales[i / R::kBlock], t);
+}
+
+template <class R>
+void scale_level(i64 n, const float* value, u8* out) {
+  for (i64 i = 0; i < n; ++i) out[i] = (u8)encode_scale<R>(value[i]);
+}
+}  // namespace mx
+
+using namespace mx;
+
+#define MX_EACH(call)                                              \
+  switch (format) {                                                \
+    case E2M1: return call<E2M1> MX_WITH;                          \
+    case E2M3: return call<E2M3> MX_WITH;                          \
+    case E3M2: return call<E3M2> MX_WITH;                          \
+    case E4M3: return call<E4M3> MX_WITH;                          \
+    case E5M2: return call<E5M2> MX_WITH;                          \
+    case INT8: return call<INT8> MX_WITH;                          \
+    MX_SCALES(call)                                                \
+  }
+#define MX_SCALES(call)                    \
+  case E8M0: return call<E8M0> MX_WITH;    \
+  case UE4M3: return call<UE4M3> MX_WITH;
+
+extern "C" {
+void set_rcp_table(const signed char* table) { rcp_table() = table; }
+
+#define MX_WITH (rounding, overflow, positive, negative, n, x, out)
+void mx_encode(int format, int rounding, int overflow, u32 positive, u32 negative, i64 n, const float* x, u8* out) {
+  MX_EACH(encode_all)
+}
+#undef MX_WITH
+#define MX_WITH (bits, positive, negative, n, x, random, out)
+void mx_stochastic(int format, int bits, u32 positive, u32 negative, i64 n, const float* x, const u32* random, u8* out) {
+  MX_EACH(stochastic_all)
+}
+#undef MX_WITH
+#define MX_WITH (n, codes, out)
+void mx_decode(int format, i64 n, const u8* codes, float* out) { MX_EACH(decode_all) }
+#undef MX_SCALES
+#define MX_SCALES(call)
+void mx_decode8(int format, i64 n, const u8* codes, float* out) { MX_EACH(decode8_all) }
+#undef MX_WITH
+#define MX_WITH (n, x, out)
+void mx_encode8(int format, i64 n, const float* x, u8* out) { MX_EACH(encode8_all) }
+#undef MX_WITH
+
+i64 mx_quantize(int rules, int input, int mode, int rand, i64 blocks, const void* x, float native, const u32* random, u64 seed,
+                u8* codes, u8* scales) {
+#define MX_CASE(i)                                                                                                       \
+  case i:                                                                                                                \
+    return quantize_level<rules_##i::Rules, rules_##i::Tensor>(input, mode, rand, blocks, x, native, random, seed, codes, scales);
+  switch (rules) { MX_ALL_RULES }
+#undef MX_CASE
+  return -1;
+}
+void mx_dequantize(int rules, i64 n, const u8* packed, const u8* scales, float native, float* out) {
+#define MX_CASE(i) \
+  case i: return dequantize_level<rules_##i::Rules, rules_##i::Tensor>(n, packed, scales, native, out);
+  switch (rules) { MX_ALL_RULES }
+#undef MX_CASE
+}
+void mx_scale(int rules, i64 n, const float* value, u8* out) {
+#define MX_CASE(i) \
+  case i: return scale_level<rules_##i::Rules>(n, value, out);
+  switch (rules) { MX_ALL_RULES }
+#undef MX_CASE
+}
+}

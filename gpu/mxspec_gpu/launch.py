@@ -1,0 +1,72 @@
+"""Launching compiled kernels: parameters packed once, no allocation, no synchronisation."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mxspec_gpu.build import KernelSource, import_cupy, load_kernel
+
+#: struct codes of parameter types.
+POINTER, I64, U64, U32, I32 = "P", "q", "Q", "I", "i"
+
+
+class _Parameters(threading.local):
+    """A launch's parameters in memory, one copy for each thread."""
+
+    buffer: Any = None
+    pointers: Any = None
+
+
+class Kernel:
+    """A loaded kernel and the types of its parameters."""
+
+    def __init__(self, source: KernelSource, types: str, device: int) -> None:
+        self.source = source
+        self._function = load_kernel(source, device)
+        # Natural alignment, as the kernel's parameters have.
+        self._pack = struct.Struct("@" + types)
+        self._offsets = [struct.calcsize("@" + types[: i + 1]) - struct.calcsize(types[i]) for i in range(len(types))]
+        self._local = _Parameters()
+        self.driver = import_cupy().cuda.driver
+
+    @cached_property
+    def handle(self) -> int:
+        """The driver's handle."""
+        pointer: int = self._function.kernel.ptr
+        return pointer
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """Registers, local and shared bytes."""
+        return dict(self._function.attributes)
+
+    def launch(self, grid: tuple[int, int], threads: int, stream: int, *parameters: int) -> None:
+        """Queue the kernel on a stream of the current device."""
+        local = self._local
+        if local.buffer is None:
+            local.buffer = ctypes.create_string_buffer(self._pack.size)
+            base = ctypes.addressof(local.buffer)
+            local.pointers = (ctypes.c_void_p * len(self._offsets))(*(base + o for o in self._offsets))
+            local.address = ctypes.addressof(local.pointers)
+        self._pack.pack_into(local.buffer, 0, *parameters)
+        self.driver.launchKernel(self.handle, grid[0], grid[1], 1, threads, 1, 1, 0, stream, local.address, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A division of a number below 2**31 by multiplication: n // d == n * multiplier >> shift."""
+
+    divisor: int
+    multiplier: int
+    shift: int
+
+
+def make_division(divisor: int) -> Division:
+    """The multiplier of a divisor from 1 to 2**31."""
+    shift = 31 + max(divisor - 1, 0).bit_length()
+    return Division(divisor, -(-(1 << shift) // divisor), shift)

@@ -1,0 +1,155 @@
+"""The kernels' arithmetic, compiled for the host once a run, and the inputs that it is compared on."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from mxspec_gpu.host import HostLibrary, build_host_library
+from mxspec_gpu.rules import KernelRules, generate_rules
+
+import mxspec
+from mxspec.formats import get_block
+from mxspec.profiles.schema import TensorScaleKind
+
+MX_PROFILES = ("mx-floor", "mx-rceil", "mx-even", "mx-ceil")
+#: (profile, format, with a tensor scale): every level that the kernels are held to the model on.
+LEVELS: tuple[tuple[str, str, bool], ...] = (
+    *((p, f, False) for f in mxspec.BLOCKS if f != "nvfp4" for p in MX_PROFILES),
+    ("torchao-0.18/mx/floor/eager", "mxfp4", False),
+    ("torchao-0.18/mx/even/eager", "mxfp8_e4m3", False),
+    ("torchao-0.18/mxfp4/rceil/compiled-sm100", "mxfp4", False),
+    ("te-2.19/mxfp8/kernel", "mxfp8_e4m3", False),
+    ("vllm-0.33/mxfp4/experts", "mxfp4", False),
+    ("nvfp4-te", "nvfp4", False),
+    ("nvfp4-te", "nvfp4", True),
+    ("nvfp4-paper", "nvfp4", True),
+    ("vllm-0.33/nvfp4/kernel", "nvfp4", True),
+    ("te-2.14/nvfp4/kernel", "nvfp4", True),
+    ("torchao-0.18/nvfp4/eager", "nvfp4", False),
+    ("torchao-0.18/nvfp4/eager", "nvfp4", True),
+)
+DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+
+
+def level_id(level: tuple[str, str, bool]) -> str:
+    """A short name for a test."""
+    profile, fmt, two = level
+    return f"{profile}-{fmt}{'-two' if two else ''}".replace("/", "_")
+
+
+@lru_cache(maxsize=1)
+def library() -> HostLibrary:
+    """The compiled arithmetic with the rules of all `LEVELS`."""
+    return build_host_library(tuple(rules_of(level) for level in LEVELS))
+
+
+@lru_cache(maxsize=64)
+def rules_of(level: tuple[str, str, bool]) -> KernelRules:
+    """The generated rules of a level."""
+    profile, fmt, two = level
+    return generate_rules(profile, fmt, two_level=two)
+
+
+def native_values(rules: KernelRules) -> tuple[float, ...]:
+    """Tensor scales to try, as float32 numbers of the profile's native kind; their reciprocals are inexact."""
+    if rules.native is None:
+        return (1.0,)
+    amax = (3.7109375, 0.0173, 61423.0)
+    numbers = {
+        TensorScaleKind.AMAX: amax,
+        TensorScaleKind.DECODE: tuple(a / 2688 for a in amax),
+        TensorScaleKind.ENCODE: tuple(2688 / a for a in amax),
+    }[rules.native]
+    return tuple(float(np.float32(n)) for n in numbers)
+
+
+@lru_cache(maxsize=32)
+def sixteen_bit_blocks(dtype: str, k: int) -> npt.NDArray[Any]:
+    """All 65,536 numbers of a 16-bit dtype, each in a block whose largest number is 0 to 12 binades above it, then shuffled
+    blocks of them all; NaN and Inf have blocks of their own and blocks with others."""
+    rng = np.random.default_rng(20)
+    bits = np.arange(1 << 16, dtype=np.uint32)
+    plain = bits.astype(np.uint16).reshape(-1, k)
+    shuffled = rng.permutation(plain.ravel()).reshape(-1, k)
+    exponent_shift = 7 if dtype == "bfloat16" else 10
+    finite = bits[(bits & 0x7FFF) < (0x7F80 if dtype == "bfloat16" else 0x7C00)]
+    rows = finite[: finite.size // (k - 1) * (k - 1)].reshape(-1, k - 1)
+    raised = np.minimum(
+        (rows.max(axis=1, initial=0, where=(rows & 0x8000) == 0) & 0x7FFF)
+        + (rng.integers(0, 13, len(rows)) << exponent_shift),
+        (0x7F7F if dtype == "bfloat16" else 0x7BFF),
+    )
+    with_largest = np.concatenate([rows, raised[:, np.newaxis]], axis=1).astype(np.uint16)
+    return np.concatenate([plain, shuffled, with_largest]).view(DTYPES[dtype])
+
+
+def random_blocks(dtype: str, k: int, count: int, seed: int) -> npt.NDArray[Any]:
+    """Blocks whose binades lie near each other, at every place of the dtype's range; some hold zeros, NaN or Inf."""
+    rng = np.random.default_rng(seed)
+    spread = rng.integers(0, 9, (count, 1)) * 2.0
+    if dtype == "float16":
+        base = rng.uniform(-24, 15, (count, 1))
+    else:
+        base = rng.uniform(-148, 127, (count, 1))
+    x = rng.choice([-1.0, 1.0], (count, k)) * np.exp2(base - rng.uniform(0, 1, (count, k)) * spread)
+    with np.errstate(all="ignore"):
+        x32 = x.astype(np.float32)
+        # A quarter of the blocks: multiples of a sixteenth of the block's power of two, where the ties lie.
+        few = rng.random(count) < 0.25
+        grid = np.exp2(np.floor(base)) / 16
+        x32[few] = (np.round(x / grid) * grid).astype(np.float32)[few]
+        for value, share in ((0.0, 0.02), (-0.0, 0.02), (np.nan, 0.001), (np.inf, 0.001), (-np.inf, 0.001)):
+            x32[rng.random(x32.shape) < share] = value
+        x32[rng.random(count) < 0.01] = 0.0
+        return x32.astype(DTYPES[dtype])
+
+
+def threshold_blocks(level: tuple[str, str, bool], native: float) -> npt.NDArray[np.float32]:
+    """float32 blocks made backwards from the rules: elements that land on, just below and just above every rounding
+    threshold of the format, under scales of every magnitude."""
+    rules = rules_of(level)
+    fmt = rules.fmt
+    values = mxspec.decode(np.arange(fmt.element.code_count, dtype=np.uint8), fmt.element).astype(np.float64)
+    finite = np.unique(np.abs(values[np.isfinite(values)]))
+    points = np.unique(np.concatenate([finite, (finite[1:] + finite[:-1]) / 2]))
+    top = float(fmt.element.max_value)
+    factor = {None: 1.0, "decode": native, "encode": 1 / native, "amax": native / 2688}[
+        None if rules.native is None else rules.native.value
+    ]
+    blocks = []
+    rng = np.random.default_rng(7)
+    if fmt.scale.name == "e8m0":
+        scales = np.exp2(rng.integers(-126, 118, 60).astype(np.float64))
+    else:
+        scales = rng.uniform(1, 448, 60) * factor
+    for scale in scales:
+        near = np.concatenate([points * scale, -points * scale])
+        with np.errstate(over="ignore", under="ignore"):
+            middle = near.astype(np.float32)
+            near32 = np.concatenate(
+                [middle, np.nextafter(middle, np.float32(0)), np.nextafter(middle, np.float32(np.inf))]
+            )
+        near32 = near32[np.isfinite(near32)]
+        rng.shuffle(near32)
+        rows = np.zeros((-(-near32.size // (fmt.k - 1)), fmt.k), np.float32)
+        rows[:, : fmt.k - 1].reshape(-1)[: near32.size] = near32[: rows[:, : fmt.k - 1].size]
+        flat = np.resize(near32, (len(rows), fmt.k - 1))
+        rows[:, : fmt.k - 1] = flat
+        rows[:, fmt.k - 1] = np.float32(min(top * scale, 3e38))
+        blocks.append(rows)
+    return np.concatenate(blocks)
+
+
+def pack(codes: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
+    """Codes [n, k] as little-endian bit strings [n, k bits / 8], the first code in the lowest bits."""
+    places = np.unpackbits(codes[..., np.newaxis], axis=-1, count=bits, bitorder="little")
+    return np.packbits(places.reshape(len(codes), -1), axis=-1, bitorder="little")
+
+
+def block_k(fmt: str) -> int:
+    """Elements of a block."""
+    return get_block(fmt).k
