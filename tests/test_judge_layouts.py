@@ -1,0 +1,236 @@
+"""The judge of layouts: right ones pass, wrong ones are named, nothing else is accused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from mxspec_conformance.check import check
+from mxspec_conformance.judge_layouts import load_cases
+from mxspec_conformance.misreadings import SLIPS
+from mxspec_conformance.results import Report, Verdict
+from mxspec_conformance.targets import TargetError
+
+from mxspec import layouts
+from mxspec.layouts import Padding, Part, get_layout, list_layouts
+
+ALL = list_layouts()
+ONE_PART = [x for x in ALL if len(x.fields) == 1]
+SCALE_LAYOUTS = [x for x in ONE_PART if x.main.part is Part.SCALES]
+
+
+def target(**functions: Any) -> Any:
+    return SimpleNamespace(NAME="layouts", VERSION="1", **functions)
+
+
+def verdicts(report: Report) -> dict[str, Verdict]:
+    return {r.id: r.verdict for r in report.requirements}
+
+
+def right_target(**more: Any) -> Any:
+    return target(
+        pack=layouts.pack, unpack=layouts.unpack, swizzle=layouts.pack, unswizzle=layouts.unpack,
+        pack_blocks=layouts.pack_blocks, unpack_blocks=layouts.unpack_blocks, **more,
+    )  # fmt: skip
+
+
+def test_the_model_passes_every_requirement() -> None:
+    found = verdicts(check(right_target()))
+    assert set(found.values()) == {Verdict.PASS}
+    for layout in ALL:
+        writer, reader = ("pack_blocks", "unpack_blocks") if len(layout.fields) > 1 else ("pack", "unpack")
+        if layout in SCALE_LAYOUTS:
+            writer, reader = "swizzle", "unswizzle"
+        assert {f"{writer}/{layout.name}/place", f"{reader}/{layout.name}/place"} <= set(found)
+    assert "swizzle/128x4/padding" not in found
+    assert found["swizzle/128x4-zeroed/padding"] is Verdict.PASS
+
+
+@pytest.mark.parametrize("layout", ALL, ids=[x.name for x in ALL])
+def test_vector_bytes_are_those_of_the_formula(layout: layouts.Layout) -> None:
+    """The files are read as a stranger would, and compared with the documented formula, bit for bit."""
+    for case in load_cases(layout):
+        if len(case.shape) > 2:
+            continue
+        bits = np.unpackbits(case.data, bitorder="little")
+        mask = np.unpackbits(case.mask, bitorder="little")
+        held = np.zeros_like(mask)
+        for field, items in zip(layout.fields, case.parts, strict=True):
+            m, k = np.meshgrid(*(np.arange(n) for n in items.shape), indexing="ij")
+            for b in range(field.packing.width):
+                byte, bit = layout.locate(m, k, case.shape, part=field.part, b=b)
+                assert (bits[8 * byte + bit] == field.store(items, layout.name) >> b & 1).all()
+                held[8 * byte + bit] = 1
+        assert (held == mask).all()
+
+
+def test_large_vectors_straddle_tiles_both_ways() -> None:
+    for layout in ALL:
+        rows, columns = layout.tile
+        shapes = [c.shape for c in load_cases(layout)]
+        assert any(s[-2] > rows or layout.flat for s in shapes), layout.name
+        assert any(s[-1] > columns for s in shapes), layout.name
+        assert layout.flat or any(len(s) > 2 for s in shapes) or layout.pad_to is not None, layout.name
+
+
+@pytest.mark.parametrize("wrong", SCALE_LAYOUTS, ids=[x.name for x in SCALE_LAYOUTS])
+def test_a_wrong_scale_layout_is_named(wrong: layouts.Layout) -> None:
+    """128x4 was asked for, another came back."""
+
+    def swizzle(scales: Any, _: str) -> Any:
+        rows, columns = wrong.tile if wrong.padding is Padding.REFUSED else (1, 1)
+        shape = scales.shape[-2:]
+        if shape[0] % rows or shape[1] % columns:
+            raise NotImplementedError
+        return wrong.pack(scales)
+
+    report = check(target(LAYOUTS=["128x4"], swizzle=swizzle))
+    place = next(r for r in report.requirements if r.id == "swizzle/128x4/place")
+    if wrong.name in ("128x4", "128x4-zeroed"):
+        assert place.verdict is Verdict.PASS
+    elif place.cases:
+        # 8 columns of padding make other bytes only where the columns are no multiple of 8.
+        assert place.verdict is Verdict.FAIL
+        assert place.note == f"these are the bytes of layout {wrong.name}"
+
+
+NAMED = [
+    ("nibble-low", lambda x: layouts.pack(x, "nibble-high"), "these are the bytes of layout nibble-high"),
+    ("fp6-le", lambda x: from_the_top(x), "as if codes were packed from the highest bit down"),
+    ("gptq-v1-zeros", lambda x: layouts.pack(x, "nibble-low"), "as if codes were stored as they are"),
+    ("awq", lambda x: layouts.pack(x, "awq").reshape(-1, 4)[:, ::-1], "as if 32-bit words were big-endian"),
+]  # fmt: skip
+
+
+def from_the_top(codes: Any) -> Any:
+    c = codes.reshape(-1, 4).astype(np.uint32)
+    word = c[:, 0] << 18 | c[:, 1] << 12 | c[:, 2] << 6 | c[:, 3]
+    return np.stack([word >> 16, word >> 8 & 255, word & 255], axis=-1).astype(np.uint8)
+
+
+@pytest.mark.parametrize(("name", "make", "note"), NAMED, ids=[n[0] for n in NAMED])
+def test_a_wrong_code_layout_is_named(name: str, make: Callable[[Any], Any], note: str) -> None:
+    report = check(target(LAYOUTS=[name], pack=lambda codes, _: make(codes)))
+    place = next(r for r in report.requirements if r.id == f"pack/{name}/place")
+    assert (place.verdict, place.note) == (Verdict.FAIL, note)
+    assert place.first is not None
+    assert place.first.steps
+
+
+def test_scale_after_the_codes_is_named() -> None:
+    def pack_blocks(codes: Any, scales: Any, layout: str) -> Any:
+        record = layouts.pack_blocks(codes, scales, layout).reshape(-1, 17)
+        return np.concatenate([record[:, 1:], record[:, :1]], axis=1)
+
+    report = check(target(LAYOUTS=["ggml-mxfp4"], pack_blocks=pack_blocks))
+    assert {r.note for r in report.requirements} == {"as if the scale stood after the codes"}
+
+
+def test_every_slip_can_be_told_from_the_right_bytes() -> None:
+    """Each slip changes at least one layout's vectors: none is an empty threat."""
+    for slip in SLIPS:
+        changed = False
+        for layout in ALL:
+            for case in load_cases(layout):
+                try:
+                    made = slip.make(layout, case.parts, case.data)
+                except ValueError:
+                    continue
+                if made is not None and (made.shape != case.data.shape or ((made ^ case.data) & case.mask).any()):
+                    changed = True
+        assert changed, slip.words
+
+
+def test_cropped_output_fails_with_both_sizes() -> None:
+    report = check(target(LAYOUTS=["128x4"], swizzle=lambda s, n: layouts.pack(s, n)[: s.size]))
+    place = next(r for r in report.requirements if r.id == "swizzle/128x4/place")
+    assert place.verdict is Verdict.FAIL
+    assert place.note == "as if the padding were cut off"
+    assert place.first is not None
+    assert "1 bytes came back; 128x4 takes 512" in place.first.steps[0]
+
+
+def test_padding_of_ones_fails_where_zeros_are_specified_and_nowhere_else() -> None:
+    def swizzle(scales: Any, name: str) -> Any:
+        right = layouts.pack(scales, name)
+        return np.where(get_layout("128x4").mask(scales.shape) == 0, np.uint8(0x7F), right)
+
+    found = verdicts(check(target(LAYOUTS=["128x4", "128x4-zeroed"], swizzle=swizzle)))
+    assert {i for i, v in found.items() if v is not Verdict.PASS} == {"swizzle/128x4-zeroed/padding"}
+
+
+def test_unwritten_padding_shows_in_a_dirty_buffer() -> None:
+    def swizzle(scales: Any, name: str, out: Any) -> None:
+        written = get_layout("128x4").mask(scales.shape) != 0
+        out[written] = layouts.pack(scales, name)[written]
+
+    found = verdicts(check(target(LAYOUTS=["128x4", "128x4-zeroed"], swizzle=swizzle)))
+    assert {i for i, v in found.items() if v is not Verdict.PASS} == {"swizzle/128x4-zeroed/padding"}
+
+
+def test_garbage_in_gaps_is_nobodys_business() -> None:
+    def pack(codes: Any, name: str) -> Any:
+        return layouts.pack(codes, name) | ~get_layout(name).mask(codes.shape)
+
+    names = ["fp4-align16", "fp6-align16", "fp4-in-bytes-shifted"]
+    assert set(verdicts(check(target(LAYOUTS=names, pack=pack))).values()) == {Verdict.PASS}
+
+
+def test_a_reader_that_trusts_padding_fails() -> None:
+    """The judge fills what nobody may look at before it hands bytes over."""
+
+    def unswizzle(data: Any, name: str, shape: tuple[int, ...]) -> Any:
+        if (data[layouts.get_layout(name).mask(shape) == 0] != 0).any():
+            raise ValueError("padding is not zero")
+        return layouts.unpack(data, name, shape)
+
+    found = verdicts(check(target(LAYOUTS=["128x4"], unswizzle=unswizzle)))
+    assert found["unswizzle/128x4/place"] is Verdict.ERROR
+
+
+def test_a_wrong_reader_is_named() -> None:
+    report = check(target(LAYOUTS=["nibble-low"], unpack=lambda d, _, s: layouts.unpack(d, "nibble-high", s)))
+    place = next(r for r in report.requirements if r.id == "unpack/nibble-low/place")
+    assert (place.verdict, place.note) == (Verdict.FAIL, "these are the bytes of layout nibble-high")
+    assert place.first is not None
+    assert place.first.expected != place.first.returned
+
+
+@pytest.mark.parametrize(
+    "convert", [bytes, bytearray, lambda d: d.view(np.int8), lambda d: d.reshape(4, -1) if d.size % 4 == 0 else d,
+                lambda d: d.view(np.int32) if d.size % 4 == 0 else d],
+)  # fmt: skip
+def test_bytes_may_come_in_any_integer_array(convert: Callable[[Any], Any]) -> None:
+    report = check(target(LAYOUTS=["nibble-low"], pack=lambda c, n: convert(layouts.pack(c, n))))
+    assert set(verdicts(report).values()) == {Verdict.PASS}
+
+
+def test_unlisted_layouts_may_be_refused() -> None:
+    def pack(codes: Any, name: str) -> Any:
+        if name != "nibble-low":
+            raise NotImplementedError(name)
+        return layouts.pack(codes, name)
+
+    found = verdicts(check(target(pack=pack)))
+    assert found.pop("pack/nibble-low/place") is Verdict.PASS
+    assert found.pop("pack/nibble-low/batch") is Verdict.PASS
+    assert set(found.values()) == {Verdict.UNSUPPORTED}
+
+
+def test_floats_are_no_bytes() -> None:
+    report = check(target(LAYOUTS=["nibble-low"], pack=lambda c, n: layouts.pack(c, n).astype(np.float32)))
+    assert {r.verdict for r in report.requirements} == {Verdict.ERROR}
+    assert "return bytes, or an array of integers" in report.requirements[0].note
+
+
+def test_a_wrong_shape_is_reported() -> None:
+    report = check(target(LAYOUTS=["nibble-low"], unpack=lambda d, n, s: layouts.unpack(d, n, s).reshape(-1)))
+    assert "unpack returned codes of shape" in report.requirements[0].note
+
+
+def test_an_unknown_layout_in_the_list_is_refused() -> None:
+    with pytest.raises(TargetError, match=r"LAYOUTS names 'nibble-middle'; allowed are bytes"):
+        check(target(LAYOUTS=["nibble-middle"], pack=layouts.pack))
