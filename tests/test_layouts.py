@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mxspec_conformance.cli_layouts import render_markdown
 
 from mxspec import layouts
 from mxspec.layouts import Layout, Padding
@@ -374,3 +376,9 @@ def test_picture_shows_every_bit_of_every_item_once(layout: Layout) -> None:
             seen.update(bits)
     wanted = sum(shape[0] * (shape[1] // f.covers) * f.packing.width for f in layout.fields)
     assert len(seen) == wanted
+
+
+def test_documented_catalogue_is_the_catalogue() -> None:
+    """docs/layouts.md ends in what `mxspec layouts --markdown` prints."""
+    text = (Path(__file__).parents[1] / "docs" / "layouts.md").read_text("utf-8")
+    assert text.partition("## Catalogue\n\n")[2] == render_markdown()

@@ -19,17 +19,23 @@ from mxspec_conformance.cli import fail, make_console
 _STYLES = ("cyan", "green", "yellow", "magenta")
 #: Lines of a picture before it is cut in the middle.
 _LINES = 20
+#: Bytes of a picture in the documentation.
+_SKETCHED = 16
 
 
 @click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--markdown", is_flag=True, help="Print the catalogue of docs/layouts.md.")
 @click.pass_context
-def layouts(ctx: click.Context, as_json: bool) -> None:
+def layouts(ctx: click.Context, as_json: bool, markdown: bool) -> None:
     """List the storage layouts; `layouts show NAME` draws one."""
     if ctx.invoked_subcommand is not None:
         return
     if as_json:
         click.echo(json.dumps([describe(layout) for layout in list_layouts()], indent=1))
+        return
+    if markdown:
+        click.echo(render_markdown(), nl=False)
         return
     console = make_console()
     for layout in list_layouts():
@@ -80,6 +86,37 @@ def describe(layout: Layout) -> dict[str, Any]:
         "fill": layout.fill, "gap": layout.gap, "flat": layout.flat, "source": layout.source, "evidence": layout.evidence,
         "users": list(layout.users), "notes": list(layout.notes),
     }  # fmt: skip
+
+
+def render_markdown() -> str:
+    """The catalogue as Markdown: each layout with its map, formula, sources and a small picture."""
+    lines = []
+    for layout in list_layouts():
+        lines += [f"### {layout.name}", "", f"{layout.summary[0].upper()}{layout.summary[1:]}.", ""]
+        if layout.aliases:
+            lines.append(f"- also: {', '.join(f'`{a}`' for a in layout.aliases)}")
+        for field in layout.fields:
+            lines.append(f"- {field.part}: `{field.pattern}`, {field.packing.name}")
+            lines.append(f"  - byte `{field.byte.text}`, bit `{field.bit.text}`")
+        lines += [f"- padding: {describe_padding(layout)}", f"- source: {layout.source} ({layout.evidence})",
+                  f"- used by: {', '.join(layout.users)}"]  # fmt: skip
+        lines += [f"- {note}" for note in layout.notes]
+        lines += ["", "```", *_sketch(layout), "```", ""]
+    return "\n".join(lines)
+
+
+def _sketch(layout: Layout) -> list[str]:
+    """The first bytes of the smallest shape that shows the layout."""
+    shape = default_shape(layout)
+    found = map_bytes(layout, shape)[:_SKETCHED]
+    cells = ["|".join(label_run(r, rows=shape[0] > 1, several=len(layout.fields) > 1) for r in runs) for runs in found]
+    width = max(map(len, cells))
+    per_line = max(1, min(_SKETCHED, 100 // (width + 2)))
+    first = f"{shape[0]} x {shape[1]}, first bytes:" if shape[0] > 1 else f"row of {shape[1]}, first bytes:"
+    return [
+        first,
+        *("  ".join(c.ljust(width) for c in cells[i : i + per_line]).rstrip() for i in range(0, len(cells), per_line)),
+    ]
 
 
 def _parse_shape(text: str) -> tuple[int, int]:
