@@ -253,6 +253,12 @@ def list_functions(pattern: str = "*") -> dict[str, Function]:
     return {f.name: f for f in functions if fnmatchcase(f.name, pattern)}
 
 
+@lru_cache(maxsize=1)
+def all_functions() -> dict[str, Function]:
+    """All of them, listed once."""
+    return list_functions()
+
+
 # The exact answer
 
 

@@ -1,0 +1,125 @@
+"""Blocks and tensor scales as they are typed, or taken from a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.elements import as_float32
+from mxspec.formats import FLOAT32, BlockFormat
+from mxspec.profiles.schema import TensorScaleKind
+from mxspec.reals import encode_real, make_real
+from mxspec.rounding import Overflow
+from mxspec.tensorscale import TensorScale
+
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
+_WORDS = {"nan": FLOAT32.nan_code, "inf": FLOAT32.inf_code, "infinity": FLOAT32.inf_code}
+
+
+def parse_value(text: str) -> int:
+    """float32 bits of a value as it is typed: a decimal, 0x and eight hex digits, nan or inf.
+
+    A decimal is rounded once, to nearest even.
+
+    Raises ValueError for anything else, for decimals beyond float32, and for bits of a NaN.
+    """
+    sign = FLOAT32.sign_bit if text.startswith("-") else 0
+    word = _WORDS.get(text.lstrip("+-").lower())
+    if word is not None and re.fullmatch(r"[+-]?[A-Za-z]+", text):
+        return sign | word
+    if text[:2].lower() == "0x":
+        return _parse_bits(text)
+    if not _DECIMAL.fullmatch(text):
+        if text.startswith("--"):
+            raise ValueError(f"no such option: {text}; see --help")
+        raise ValueError(
+            f"{text!r} is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"
+        )
+    decimal = Decimal(text)
+    if decimal and decimal.adjusted() < -60:
+        return sign
+    if decimal.adjusted() <= 60:
+        bits = encode_real(make_real(Fraction(decimal), negative_zero=bool(sign)), FLOAT32, overflow=Overflow.OWN)
+        if bits & ~FLOAT32.sign_bit != FLOAT32.inf_code:
+            return bits
+    raise ValueError(f"{text} is beyond the largest float32, 3.4028235e38; write inf if that is meant")
+
+
+def _parse_bits(text: str) -> int:
+    if not re.fullmatch(r"0[xX][0-9a-fA-F]{8}", text):
+        raise ValueError(f"{text!r} is not the bits of a float32; write 0x and eight hex digits, such as 0x3f800000")
+    bits = int(text, 16)
+    if FLOAT32.is_nan(bits):
+        raise ValueError(f"{text} are the bits of a NaN; write nan or -nan, payloads are not told apart")
+    return bits
+
+
+def parse_tensor_scale(text: str) -> TensorScale | str:
+    """A tensor scale as it is typed: `auto`, or KIND=HEX.
+
+    Raises ValueError for anything else.
+    """
+    if text == "auto":
+        return text
+    kind, _, bits = text.partition("=")
+    kinds = [k.value for k in TensorScaleKind]
+    if kind not in kinds or not re.fullmatch(r"(0[xX])?[0-9a-fA-F]{8}", bits):
+        raise ValueError(
+            f"--tensor-scale {text!r} is neither auto nor KIND=HEX with KIND one of {', '.join(kinds)} "
+            "and HEX the eight hex digits of a float32, such as amax=45280000"
+        )
+    return TensorScale(TensorScaleKind(kind), int(bits, 16))
+
+
+def block_from_values(values: Sequence[str], fmt: BlockFormat) -> tuple[npt.NDArray[np.float32], list[str]]:
+    if len(values) > fmt.k:
+        raise ValueError(f"{len(values)} values were given; a block of {fmt.name} holds {fmt.k}")
+    return _pad_block([parse_value(v) for v in values], fmt)
+
+
+def _pad_block(bits: Sequence[int], fmt: BlockFormat) -> tuple[npt.NDArray[np.float32], list[str]]:
+    notes = []
+    if len(bits) < fmt.k:
+        given = "lane 0 is" if len(bits) == 1 else f"lanes 0–{len(bits) - 1} are"
+        last = fmt.k - 1
+        rest = f"lane {last} is" if len(bits) == last else f"lanes {len(bits)}–{last} are"
+        notes.append(f"{given} given, {rest} padded with zeros")
+    padded = np.array([*bits, *[0] * (fmt.k - len(bits))], np.uint32)
+    return padded.view(np.float32), notes
+
+
+def read_rows(path: Path) -> npt.NDArray[np.float32]:
+    """The rows of a .npy file, any leading axes flattened."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise ValueError(f"{path} holds several arrays; save one of them with numpy.save")
+    if array.ndim == 0 or array.size == 0:
+        raise ValueError(f"{path} has shape {array.shape}; at least one row of values is needed")
+    try:
+        values = as_float32(array, name=path.name)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    return np.ascontiguousarray(values).reshape(-1, array.shape[-1])
+
+
+def block_from_rows(
+    rows: npt.NDArray[np.float32], row: int, block: int, fmt: BlockFormat, name: str
+) -> tuple[npt.NDArray[np.float32], list[str]]:
+    blocks = -(-rows.shape[1] // fmt.k)
+    for what, index, count in (("row", row, rows.shape[0]), ("block", block, blocks)):
+        if not 0 <= index < count:
+            raise ValueError(f"--{what} {index} is not in {name}; it has {what}s 0 to {count - 1}")
+    part = rows[row, block * fmt.k : (block + 1) * fmt.k]
+    padded, notes = _pad_block([int(b) for b in part.view(np.uint32)], fmt)
+    where = f"{name}, row {row} of {rows.shape[0]}, block {block} of {blocks}"
+    return padded, [where, *notes]
