@@ -1,0 +1,251 @@
+"""A checkpoint: one file, or the shards of an index, as block-quantized tensors and others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mxspec.blocks import BlockTensor
+from mxspec.containers import gguf, safetensors
+from mxspec.containers.conventions import Form
+from mxspec.containers.groups import Doubt, Group, Grouping, group_tensors
+from mxspec.containers.header import Header, Tensor, open_file, read_at
+from mxspec.containers.parts import read_part
+from mxspec.containers.problems import Collector, ContainerError, Fault
+from mxspec.containers.text import MAX_ASCII, clip, parse_object
+from mxspec.profiles import get_profile
+from mxspec.profiles.schema import TensorScaleKind
+from mxspec.tensorscale import TensorScale
+
+INDEX_SUFFIX = ".index.json"
+#: Metadata in which a conversion says which formats a file holds, where its convention does not.
+FORMAT_KEY = "mxspec.format"
+
+
+def read_header(path: Path) -> Header:
+    """The header of a GGUF or safetensors file, with what is wrong with it; the content decides which it is.
+
+    Raises ContainerError where it is neither, or its header cannot be made out.
+    """
+    file, size = open_file(path)
+    with file:
+        start = file.read(9)
+    if start[:4] == gguf.MAGIC:
+        return gguf.read_header(path)
+    if safetensors.looks_like(start) or path.suffix == ".safetensors":
+        return safetensors.read_header(path)
+    if path.suffix == ".gguf":
+        return gguf.read_header(path)
+    raise Collector(path).stop(
+        Fault.MAGIC if size else Fault.TRUNCATED, "is neither GGUF nor safetensors, by its first bytes", offset=0
+    )
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """A JSON object in a file of unknown origin.
+
+    Raises ContainerError.
+    """
+    file, size = open_file(path)
+    with file:
+        if size > MAX_ASCII:
+            raise Collector(path).stop(Fault.HEADER_SIZE, f"{what} has {size} bytes; at most {MAX_ASCII} are read")
+        return parse_object(file.read(), Collector(path), what=what)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A `*.safetensors.index.json`: which file holds which tensor."""
+
+    path: Path
+    weight_map: Mapping[str, str]
+    metadata: Mapping[str, Any]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the shards."""
+        return tuple(sorted(set(self.weight_map.values())))
+
+
+def read_index(path: Path) -> Index:
+    """The index of a sharded checkpoint.
+
+    Raises ContainerError where it is no index, or names files outside its folder.
+    """
+    place = Collector(path)
+    found = read_json(path, "the index")
+    weights = found.get("weight_map")
+    if not isinstance(weights, dict) or not all(isinstance(v, str) for v in weights.values()):
+        raise place.stop(Fault.INDEX, "an index has a weight_map of tensor names to file names")
+    for name in set(weights.values()):
+        if not name or Path(name).name != name or name in (".", ".."):
+            raise place.stop(Fault.INDEX, f"the file name {clip(name)!r} is not one in the index's own folder")
+    metadata = found.get("metadata")
+    return Index(path, weights, metadata if isinstance(metadata, dict) else {})
+
+
+def find_files(path: Path) -> tuple[list[Path], Index | None]:
+    """The files of a checkpoint: of a file, an index, or a folder.
+
+    Raises ContainerError where a folder holds none, or more than one checkpoint.
+    """
+    if path.name.endswith(INDEX_SUFFIX):
+        index = read_index(path)
+        return [path.parent / name for name in index.files], index
+    if not path.is_dir():
+        return [path], None
+    indices = sorted(path.glob(f"*.safetensors{INDEX_SUFFIX}"))
+    if len(indices) == 1:
+        return find_files(indices[0])
+    files = sorted(path.glob("*.safetensors")) or sorted(path.glob("*.gguf"))
+    if len(indices) > 1 or not files or (files[0].suffix == ".gguf" and len(files) > 1):
+        what = "no .safetensors or .gguf file" if not files else "more than one checkpoint"
+        raise ContainerError(f"{path} holds {what}; name the file or the index")
+    return files, None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The tensors of a checkpoint, sorted into block-quantized ones and others."""
+
+    path: Path
+    headers: tuple[Header, ...]
+    index: Index | None
+    #: Formats that the file is known to hold, where it leaves that open.
+    formats: tuple[str, ...] = ()
+
+    @property
+    def container(self) -> str:
+        """ "safetensors" or "gguf"."""
+        return self.headers[0].container
+
+    @cached_property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """All stored tensors by name."""
+        return {t.name: t for h in self.headers for t in h.tensors}
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """The stored tensors, sorted out."""
+        said = {t for h in self.headers for t in h.metadata.get(FORMAT_KEY, "").split() if t}
+        return group_tensors(self.tensors, self.container, self.formats or said)
+
+    @cached_property
+    def blocks(self) -> Mapping[str, Group]:
+        """Block-quantized tensors by base name."""
+        return {g.base: g for g in self.grouping.groups}
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Tensors that look block-quantized and do not fit."""
+        return self.grouping.doubts
+
+    def read(self, base: str, item: int | None = None) -> BlockTensor:
+        """One tensor, whole, in memory.
+
+        item: which of a stack along the first axis, where each has a tensor scale of its own (GGUF's experts).
+        Raises ContainerError for an unknown name, a damaged file, or a stack without `item`.
+        """
+        if base not in self.blocks:
+            raise ContainerError(f"{self.path} has no block-quantized tensor {clip(base)!r}; `.blocks` lists them")
+        group = self.blocks[base]
+        scales = read_scales(group)
+        count = 1 if scales.tensor is None else len(scales.tensor[1])
+        shape, start, stop, which = group.shape, 0, group.elements, 0
+        if item is not None or count > 1:
+            if item is None or len(shape) < 2 or not 0 <= item < shape[0]:
+                raise ContainerError(
+                    f"{base} is a stack of {shape[0]} with a tensor scale each; pass item = 0 to {shape[0] - 1}"
+                )
+            size = group.elements // shape[0]
+            shape, start, stop = shape[1:], item * size, (item + 1) * size
+            which = item if count > 1 else 0
+        part = read_part(group, start, stop)
+        form = group.form
+        scale = None if scales.tensor is None else TensorScale(scales.tensor[0], scales.tensor[1][which])
+        profile = form.profile
+        if scale is None and form.format.has_tensor_scale:
+            profile = "ggml-0.21/nvfp4"
+        return BlockTensor(
+            format=form.format, profile=get_profile(profile, form.format), codes=part.codes.reshape(shape),
+            scales=part.scales.reshape(*shape[:-1], shape[-1] // form.format.k), tensor_scale=scale, shape=shape,
+            axis=len(shape) - 1,
+        )  # fmt: skip
+
+
+Scale = tuple[TensorScaleKind, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredScales:
+    """float32 scales of a group, with what they mean: kind, and bits of one or of each of a stack."""
+
+    tensor: Scale | None
+    inputs: Scale | None
+    alpha: tuple[int, ...] | None = None
+
+
+def read_bits(tensor: Tensor) -> tuple[int, ...]:
+    """float32 bits of a small stored tensor."""
+    return tuple(int(b) for b in np.frombuffer(read_at(tensor, 0, tensor.size), "<u4"))
+
+
+def read_scales(group: Group) -> StoredScales:
+    """The float32 scales of a group."""
+    return interpret_scales(group.form, {suffix: read_bits(t) for suffix, t in group.scalars.items()})
+
+
+def interpret_scales(form: Form, bits: Mapping[str, tuple[int, ...]]) -> StoredScales:
+    """What the float32 scales of these suffixes mean in a form."""
+    tensor = form.tensor_scale
+    inputs = next((s for s in form.input_scales if s.suffix in bits), None)
+    return StoredScales(
+        tensor=(tensor.kind, bits[tensor.suffix]) if tensor is not None and tensor.suffix in bits else None,
+        inputs=(inputs.kind, bits[inputs.suffix]) if inputs is not None else None,
+        alpha=bits.get(form.alpha) if form.alpha else None,
+    )
+
+
+def open_checkpoint(path: str | Path, *, formats: Collection[str] = ()) -> Checkpoint:
+    """A checkpoint: a GGUF or safetensors file, an index of shards, or a folder that holds one of these.
+
+    formats: names of the block formats that it holds, where names, dtypes and shapes leave it open.
+    Only headers are read. Raises ContainerError at the first fault, naming file, tensor and byte.
+    """
+    files, index = find_files(Path(path))
+    headers = []
+    for file in files:
+        header = read_header(file)
+        if header.problems:
+            raise ContainerError.of(file, header.problems[0])
+        headers.append(header)
+    problems = check_index(headers, index)
+    if problems:
+        raise ContainerError(problems[0])
+    if len({h.container for h in headers}) > 1:
+        raise ContainerError(f"{path} mixes GGUF and safetensors files; name one")
+    return Checkpoint(Path(path), tuple(headers), index, tuple(formats))
+
+
+def check_index(headers: list[Header], index: Index | None) -> list[str]:
+    """What does not agree between an index and its shards, or between shards."""
+    problems = []
+    holders: dict[str, str] = {}
+    for header in headers:
+        for tensor in header.tensors:
+            if tensor.name in holders:
+                problems.append(f"tensor {clip(tensor.name)} is in {holders[tensor.name]} and in {header.path.name}")
+            holders[tensor.name] = header.path.name
+    if index is not None:
+        for name, file in index.weight_map.items():
+            if holders.get(name) != file:
+                problems.append(f"the index puts tensor {clip(name)} in {clip(file)}, which does not hold it")
+        problems += [
+            f"tensor {clip(n)} of {f} is not in the index" for n, f in holders.items() if n not in index.weight_map
+        ]
+    return problems

@@ -1,0 +1,253 @@
+"""Conventions as data: under which names, dtypes and shapes a library stores a block-quantized tensor.
+
+One row, a `Form`, for each pair of convention and block format. A tensor is known by its base: `model.layers.0.mlp.up_proj`
+of `model.layers.0.mlp.up_proj.weight_packed`. Evidence: `measured` where a file that the library itself wrote is read and
+decoded equal in the tests, `read` where its source was read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mxspec.formats import BlockFormat, get_block
+from mxspec.layouts.schema import Evidence
+from mxspec.profiles.schema import TensorScaleKind
+
+
+class CodeShape(StrEnum):
+    """How the shape of the stored codes follows from the logical shape [..., K]."""
+
+    #: [..., bytes of a row]
+    PACKED = "packed"
+    #: [..., K / k, bytes of a block]
+    BLOCKS = "blocks"
+    #: [..., K]
+    LOGICAL = "logical"
+
+
+class ScaleShape(StrEnum):
+    """How the shape of the stored block scales follows from the logical shape."""
+
+    #: [..., K / k], row-major.
+    LINEAR = "linear"
+    #: [ceil(N, 128), ceil(K / k, 4)], in the 128x4 tile: looks row-major and is not.
+    TILED = "tiled"
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """Where the element codes are."""
+
+    suffix: str
+    #: dtypes that are read; the first is written.
+    dtypes: tuple[str, ...]
+    #: A layout of `mxspec.layouts`; one that holds scales too where `Form.scales` is None.
+    layout: str
+    shape: CodeShape = CodeShape.PACKED
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Where the block scales are."""
+
+    suffix: str
+    dtypes: tuple[str, ...]
+    shape: ScaleShape = ScaleShape.LINEAR
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """Where a float32 scale of a whole tensor is, and what it means."""
+
+    suffix: str
+    kind: TensorScaleKind
+    #: The shape that is written; one item of any shape is read.
+    shape: tuple[int, ...] = ()
+    #: Without it the values are those of scale 1.
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How one convention stores one block format."""
+
+    convention: str
+    container: str
+    format_name: str
+    codes: Codes
+    scales: Scales | None
+    tensor_scale: Scalar | None = None
+    #: The scale of the layer's inputs, which kernels need and weights do not; in one of these places.
+    input_scales: tuple[Scalar, ...] = ()
+    #: float32 of 1 / (input scale x tensor scale), both of kind encode; only beside the second of `input_scales`.
+    alpha: str | None = None
+    #: Axes that tensors may have.
+    ranks: tuple[int, ...] = (2,)
+    #: Every row has a multiple of this many elements.
+    row_multiple: int
+    #: The arithmetic with which the library decodes.
+    profile: str
+    #: What configuration files call it: quant_method, and format or quant_algo.
+    config: tuple[str, str] | None = None
+    source: str
+    evidence: Evidence
+
+    @property
+    def format(self) -> BlockFormat:
+        """The block format."""
+        return get_block(self.format_name)
+
+    def code_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The stored shape of codes of a logical shape."""
+        row = shape[-1]
+        if self.codes.shape is CodeShape.LOGICAL:
+            return shape
+        width = row * self.format.element.bits // 8
+        if self.codes.shape is CodeShape.PACKED:
+            return (*shape[:-1], width)
+        return (*shape[:-1], row // self.format.k, width // (row // self.format.k) if row else 0)
+
+    def scale_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The stored shape of block scales of a logical shape."""
+        assert self.scales is not None
+        columns = shape[-1] // self.format.k
+        if self.scales.shape is ScaleShape.LINEAR:
+            return (*shape[:-1], columns)
+        return (*shape[:-2], -(-shape[-2] // 128) * 128, -(-columns // 4) * 4)
+
+    def logical_shape(self, stored: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The logical shape of codes stored in this shape, or None where there is none."""
+        if self.codes.shape is CodeShape.LOGICAL:
+            return stored or None
+        bits = self.format.element.bits
+        if self.codes.shape is CodeShape.PACKED:
+            return (*stored[:-1], stored[-1] * 8 // bits) if stored and stored[-1] * 8 % bits == 0 else None
+        if len(stored) < 2 or stored[-1] * 8 != self.format.k * bits:
+            return None
+        return (*stored[:-2], stored[-2] * self.format.k)
+
+    @property
+    def tiled(self) -> bool:
+        """Whether block scales lie in tiles of 128 rows."""
+        return self.scales is not None and self.scales.shape is ScaleShape.TILED
+
+
+_E8M0 = ("U8", "F8_E8M0")
+_ENCODE, _DECODE, _AMAX = TensorScaleKind.ENCODE, TensorScaleKind.DECODE, TensorScaleKind.AMAX
+
+
+def _compressed_tensors(fmt: str, name: str, codes: Codes) -> Form:
+    nvfp4 = fmt == "nvfp4"
+    # Codes of dtype F8_E4M3 beside scales of F8_E8M0 are plain torch tensors, not what this library writes.
+    scale_dtypes = ("F8_E4M3",) if nvfp4 else ("U8",) if codes.dtypes == ("F8_E4M3",) else _E8M0
+    return Form(
+        convention="compressed-tensors", container="safetensors", format_name=fmt, codes=codes,
+        scales=Scales(".weight_scale", scale_dtypes),
+        tensor_scale=Scalar(".weight_global_scale", _ENCODE, (1,)) if nvfp4 else None,
+        input_scales=(Scalar(".input_global_scale", _ENCODE, (1,), optional=True),) if nvfp4 else (),
+        row_multiple=get_block(fmt).k, profile=f"compressed-tensors-0.20/{fmt}/eager",
+        config=("compressed-tensors", name), source=f"compressed-tensors 0.20, format {name}",
+        evidence=Evidence.MEASURED,
+    )  # fmt: skip
+
+
+def _lightx2v(fmt: str, layout: str, scale: str, evidence: Evidence) -> Form:
+    nvfp4 = fmt == "nvfp4"
+    return Form(
+        convention="lightx2v", container="safetensors", format_name=fmt, codes=Codes(".weight", ("U8",), layout),
+        scales=Scales(".weight_scale", (scale,), ScaleShape.TILED),
+        tensor_scale=Scalar(".weight_global_scale", _ENCODE) if nvfp4 else None,
+        input_scales=(Scalar(".input_absmax", _AMAX, optional=True), Scalar(".input_global_scale", _ENCODE, optional=True))
+        if nvfp4 else (),
+        alpha=".alpha" if nvfp4 else None, row_multiple=get_block(fmt).k, profile=f"lightx2v-0.0.1/{fmt}",
+        source="LightX2V f8aee98b: common/ops/mm/mm_weight.py, tools/convert, lightx2v_kernel gemm.py",
+        evidence=evidence,
+    )  # fmt: skip
+
+
+def _gpt_oss(convention: str, codes: str, scales: str) -> Form:
+    return Form(
+        convention=convention, container="safetensors", format_name="mxfp4",
+        codes=Codes(codes, ("U8",), "nibble-low", CodeShape.BLOCKS), scales=Scales(scales, _E8M0),
+        ranks=(2, 3), row_multiple=32, profile="mx-floor", config=("mxfp4", ""),
+        source="transformers integrations/mxfp4.py, gpt_oss/torch/weights.py", evidence=Evidence.READ,
+    )  # fmt: skip
+
+
+def _gguf(fmt: str, number: str, multiple: int, profile: str, scalars: tuple[Scalar, ...]) -> Form:
+    return Form(
+        convention="gguf", container="gguf", format_name=fmt,
+        codes=Codes(".weight", (number,), f"ggml-{fmt}", CodeShape.LOGICAL), scales=None,
+        tensor_scale=scalars[0] if scalars else None, input_scales=scalars[1:], ranks=(1, 2, 3, 4),
+        row_multiple=multiple, profile=profile,
+        source="gguf 0.19; companions: llama.cpp conversion/base.py, ggml-org/llama.cpp#19769, #21095",
+        evidence=Evidence.MEASURED,
+    )  # fmt: skip
+
+
+def _torch(fmt: str, dtype: str, layout: str) -> Form:
+    nvfp4 = fmt == "nvfp4"
+    return Form(
+        convention="torch-dtypes", container="safetensors", format_name=fmt,
+        codes=Codes(".weight", (dtype,), layout, CodeShape.LOGICAL),
+        scales=Scales(".weight_scale", ("F8_E4M3",) if nvfp4 else ("F8_E8M0",)),
+        tensor_scale=Scalar(".weight_scale_2", _DECODE) if nvfp4 else None,
+        input_scales=(Scalar(".input_scale", _DECODE, optional=True),) if nvfp4 else (),
+        ranks=(1, 2, 3, 4), row_multiple=get_block(fmt).k,
+        profile="modelopt-0.47/nvfp4/dynamic" if nvfp4 else "mx-floor",
+        source="safetensors 0.8: dtypes F4, F6_E2M3, F6_E3M2, F8_E8M0, whose shapes count codes", evidence=Evidence.READ,
+    )  # fmt: skip
+
+
+#: The first row that fits a tensor is taken: rows that ask for more come first.
+FORMS: tuple[Form, ...] = (
+    _compressed_tensors("nvfp4", "nvfp4-pack-quantized", Codes(".weight_packed", ("U8",), "nibble-low")),
+    _compressed_tensors("mxfp4", "mxfp4-pack-quantized", Codes(".weight_packed", ("U8",), "nibble-low")),
+    _compressed_tensors("mxfp6_e2m3", "mxfp6-pack-quantized", Codes(".weight_packed", ("U8",), "fp6-le")),
+    _compressed_tensors("mxfp8_e4m3", "mxfp8-quantized", Codes(".weight", ("F8_E4M3",), "bytes")),
+    Form(
+        convention="modelopt", container="safetensors", format_name="nvfp4",
+        codes=Codes(".weight", ("U8",), "nibble-low"), scales=Scales(".weight_scale", ("F8_E4M3",)),
+        tensor_scale=Scalar(".weight_scale_2", _DECODE),
+        input_scales=(Scalar(".input_scale", _DECODE, optional=True),), row_multiple=16,
+        profile="modelopt-0.47/nvfp4/dynamic", config=("modelopt", "NVFP4"),
+        source="nvidia-modelopt 0.47, export_hf_checkpoint", evidence=Evidence.MEASURED,
+    ),
+    _gpt_oss("gpt-oss", "_blocks", "_scales"),
+    _gpt_oss("gpt-oss-openai", ".blocks", ".scales"),
+    _lightx2v("nvfp4", "nibble-low", "F8_E4M3", Evidence.READ),
+    _lightx2v("mxfp4", "nibble-low", "F8_E8M0", Evidence.READ),
+    _lightx2v("mxfp6_e3m2", "fp6-le", "F8_E8M0", Evidence.READ),
+    _lightx2v("mxfp8_e4m3", "bytes", "F8_E8M0", Evidence.READ),
+    _gguf("mxfp4", "MXFP4", 32, "gguf-0.19/mxfp4", ()),
+    _gguf("nvfp4", "NVFP4", 64, "modelopt-0.47/nvfp4/dynamic", (
+        Scalar(".scale", _DECODE, (1,), optional=True), Scalar(".input_scale", _DECODE, (1,), optional=True),
+    )),
+    _torch("nvfp4", "F4", "nibble-low"),
+    _torch("mxfp4", "F4", "nibble-low"),
+    _torch("mxfp6_e2m3", "F6_E2M3", "fp6-le"),
+    _torch("mxfp6_e3m2", "F6_E3M2", "fp6-le"),
+    _torch("mxfp8_e4m3", "F8_E4M3", "bytes"),
+    _torch("mxfp8_e5m2", "F8_E5M2", "bytes"),
+    _torch("mxint8", "I8", "bytes"),
+)  # fmt: skip
+
+CONVENTIONS: tuple[str, ...] = tuple(dict.fromkeys(f.convention for f in FORMS))
+
+
+def list_forms(convention: str | None = None) -> tuple[Form, ...]:
+    """All forms, or those of one convention.
+
+    Raises ValueError, listing the names, for an unknown convention.
+    """
+    if convention is None:
+        return FORMS
+    if convention not in CONVENTIONS:
+        raise ValueError(f"unknown convention {convention!r}; known are {', '.join(CONVENTIONS)}")
+    return tuple(f for f in FORMS if f.convention == convention)
+
+
+def find_form(convention: str, format_name: str) -> Form | None:
+    """The form in which a convention stores a block format, if it does."""
+    return next((f for f in list_forms(convention) if f.format_name == format_name), None)

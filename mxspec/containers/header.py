@@ -1,0 +1,123 @@
+"""What a container's header says, whatever the container."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from mxspec.containers.problems import Collector, ContainerError, Fault, Problem
+
+#: A tensor's sizes are below 2**63 in both containers.
+SIZE_LIMIT = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One stored tensor."""
+
+    name: str
+    #: safetensors' dtype, or the name of ggml's type.
+    dtype: str
+    #: Slowest axis first, as NumPy has it.
+    shape: tuple[int, ...]
+    #: First byte in the file.
+    offset: int
+    #: Bytes.
+    size: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The tensors of one file, and what its header says beside them."""
+
+    path: Path
+    #: "safetensors" or "gguf".
+    container: str
+    #: In the order of the header.
+    tensors: tuple[Tensor, ...]
+    #: Text entries: safetensors' `__metadata__`, GGUF's keys of type string (those asked for).
+    metadata: Mapping[str, str]
+    file_size: int
+    data_start: int
+    #: GGUF: bytes of all key-value pairs, as they are, and their number; alignment of tensor data.
+    keys: bytes = b""
+    key_count: int = 0
+    alignment: int = 32
+    problems: tuple[Problem, ...] = field(default=())
+
+
+def open_file(path: Path) -> tuple[BinaryIO, int]:
+    """An open regular file and its size.
+
+    Raises ContainerError for what is no regular file or cannot be opened.
+    """
+    place = Collector(path)
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise place.stop(Fault.UNREADABLE, "is not a regular file; name a file")
+        file = path.open("rb")
+    except OSError as error:
+        raise place.stop(Fault.UNREADABLE, f"cannot be opened: {error.strerror or error}") from error
+    return file, os.fstat(file.fileno()).st_size
+
+
+def read_at(tensor: Tensor, start: int, size: int) -> bytes:
+    """Bytes `start` to `start + size` of a tensor's data.
+
+    Read, not mapped: a file that shrinks meanwhile gives an error and no signal. Raises ContainerError.
+    """
+    file, _ = open_file(tensor.path)
+    with file:
+        file.seek(tensor.offset + start)
+        data = file.read(size)
+    if len(data) != size:
+        raise ContainerError.of(
+            tensor.path,
+            Problem(
+                Fault.TRUNCATED, f"{size} bytes were due, {len(data)} are there", tensor.name, tensor.offset + start
+            ),
+        )
+    return data
+
+
+def count_items(shape: Iterable[int]) -> int | None:
+    """The product of a shape, or None where it does not stay below 2**63."""
+    sizes = list(shape)
+    if 0 in sizes:
+        return 0
+    total = 1
+    for n in sizes:
+        total *= n
+        if total >= SIZE_LIMIT:
+            return None
+    return total
+
+
+def check_spans(tensors: list[Tensor], place: Collector, *, start: int, stop: int, contiguous: bool) -> None:
+    """Note tensors that overlap, and, where data must be contiguous, holes between them and after the last."""
+    end, before = start, "the header"
+    for tensor in sorted((t for t in tensors), key=lambda t: (t.offset, t.offset + t.size)):
+        if tensor.offset < end and tensor.size:
+            place.note(
+                Fault.OVERLAP, f"begins before {before} ends at byte {end}; data of two tensors must not share bytes",
+                tensor=tensor.name, offset=tensor.offset,
+            )  # fmt: skip
+        elif contiguous and tensor.offset > end:
+            place.note(
+                Fault.GAP, f"{tensor.offset - end} bytes lie unused between {before} and it; data must be contiguous",
+                tensor=tensor.name, offset=end,
+            )  # fmt: skip
+        if tensor.offset + tensor.size >= end:
+            end, before = tensor.offset + tensor.size, tensor.name
+    if contiguous and end < stop:
+        place.note(Fault.GAP, f"{stop - end} bytes follow the last tensor; data must end with the file", offset=end)
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The next multiple that is not below the value."""
+    return -(-value // multiple) * multiple

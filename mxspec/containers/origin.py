@@ -1,0 +1,110 @@
+"""What a conversion keeps of the file that it came from, so that the way back gives the same bytes.
+
+It is one JSON text under the key `mxspec.origin`: safetensors' metadata, or a GGUF key of type string.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mxspec.containers.problems import Collector, ContainerError
+from mxspec.containers.text import parse_object
+
+KEY = "mxspec.origin"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOrigin:
+    """What one block-quantized tensor had in its first convention."""
+
+    convention: str
+    #: Suffix of each float32 scale: shape and bits.
+    scalars: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
+    #: dtype of the block scales, where they were a tensor of their own.
+    scale_dtype: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The form in the file."""
+        scalars = {s: [list(shape), [f"{b:08x}" for b in bits]] for s, (shape, bits) in self.scalars.items()}
+        return {
+            "from": self.convention,
+            "scalars": scalars,
+            **({"scales": self.scale_dtype} if self.scale_dtype else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What one file keeps of its first form."""
+
+    container: str
+    tensors: Mapping[str, TensorOrigin] = field(default_factory=dict)
+    #: safetensors' metadata.
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    #: Shapes of other tensors, where the container could not hold them.
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    #: GGUF: encoded keys, their number, alignment, and the order of tensors.
+    keys: bytes = b""
+    key_count: int = 0
+    alignment: int = 32
+    order: tuple[str, ...] = ()
+
+    def as_text(self) -> str:
+        """The JSON text."""
+        found: dict[str, Any] = {"container": self.container}
+        if self.tensors:
+            found["tensors"] = {n: t.as_json() for n, t in self.tensors.items()}
+        if self.metadata:
+            found["metadata"] = dict(self.metadata)
+        if self.shapes:
+            found["shapes"] = {n: list(s) for n, s in self.shapes.items()}
+        if self.container == "gguf":
+            found["gguf"] = {
+                "keys": base64.b64encode(self.keys).decode("ascii"), "count": self.key_count,
+                "alignment": self.alignment, "order": list(self.order),
+            }  # fmt: skip
+        return json.dumps(found, separators=(",", ":"), ensure_ascii=True)
+
+
+def parse_origin(text: str | None, path: Path) -> Origin | None:
+    """What a file says of its origin; None where it says nothing.
+
+    Raises ContainerError for a text that no conversion wrote.
+    """
+    if text is None:
+        return None
+    place = Collector(path)
+    found = parse_object(text.encode("utf-8", "surrogatepass"), place, what=KEY)
+    try:
+        tensors = {name: _parse_tensor(entry) for name, entry in dict(found.get("tensors", {})).items()}
+        kept = dict(found.get("gguf", {}))
+        alignment = int(kept.get("alignment", 32))
+        if alignment < 1 or alignment & (alignment - 1):
+            raise ValueError("alignment")
+        return Origin(
+            container=str(found["container"]), tensors=tensors,
+            metadata={str(k): str(v) for k, v in dict(found.get("metadata", {})).items()},
+            shapes={str(k): tuple(map(int, v)) for k, v in dict(found.get("shapes", {})).items()},
+            keys=base64.b64decode(kept.get("keys", ""), validate=True), key_count=int(kept.get("count", 0)),
+            alignment=alignment, order=tuple(map(str, kept.get("order", ()))),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ContainerError(
+            f"{path}: {KEY} is damaged ({error!r}); pass ignore_origin=True (--ignore-origin) to convert without it"
+        ) from error
+
+
+def _parse_tensor(entry: Any) -> TensorOrigin:
+    scalars = {
+        str(suffix): (tuple(map(int, shape)), tuple(int(b, 16) for b in bits))
+        for suffix, (shape, bits) in dict(entry.get("scalars", {})).items()
+    }
+    if any(not 0 <= b < 1 << 32 for _, bits in scalars.values() for b in bits):
+        raise ValueError("bits")
+    dtype = entry.get("scales")
+    return TensorOrigin(str(entry["from"]), scalars, None if dtype is None else str(dtype))

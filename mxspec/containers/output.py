@@ -1,0 +1,68 @@
+"""Files written in pieces under a temporary name, and renamed when they are whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.containers.header import Tensor
+from mxspec.containers.problems import ContainerError
+
+
+class OutputFile:
+    """A container being written: its header is there, its data come in any order."""
+
+    def __init__(self, path: Path, header: bytes, placed: Sequence[Tensor], size: int) -> None:
+        self._file = path.open("wb")
+        self._file.write(header)
+        # Holes read as zeros, which is what padding between tensors is.
+        self._file.truncate(size)
+        self._places = {t.name: t for t in placed}
+
+    def write(self, name: str, start: int, data: bytes | npt.NDArray[np.uint8]) -> None:
+        """Put bytes at a place within a tensor."""
+        tensor = self._places[name]
+        view = memoryview(data.tobytes() if isinstance(data, np.ndarray) else data)
+        assert start + view.nbytes <= tensor.size
+        self._file.seek(tensor.offset + start)
+        self._file.write(view)
+
+    def close(self) -> None:
+        """Hand everything to the operating system."""
+        self._file.close()
+
+
+def check_target(out: Path, *, source: Path | None = None, force: bool = False) -> None:
+    """Raise ContainerError where writing would destroy something that was not offered."""
+    if source is not None and out.exists() and out.resolve() == source.resolve():
+        raise ContainerError(f"{out} is the input; name another output")
+    if out.is_dir():
+        raise ContainerError(f"the folder {out} exists; name a new one")
+    if out.exists() and not force:
+        raise ContainerError(f"{out} exists; name a new file, or pass --force to replace it")
+    if not out.parent.exists():
+        raise ContainerError(f"the folder {out.parent} does not exist; make it first")
+
+
+@contextmanager
+def staged(out: Path) -> Iterator[Path]:
+    """A temporary folder beside `out`; what is left in it under `out`'s name takes that name when all went well.
+
+    On any error, Ctrl-C included, the folder is gone and `out` is as it was.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        yield folder
+        made = folder / out.name
+        if made.is_file():
+            made.chmod(0o644)
+        os.replace(made, out)  # noqa: PTH105  # Path.replace follows no other rule; os.replace names both in its errors
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

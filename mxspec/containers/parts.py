@@ -1,0 +1,94 @@
+"""Runs of elements of a block-quantized tensor: read from one form, written in another, whatever the tensor's size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import layouts
+from mxspec.containers.conventions import Form
+from mxspec.containers.groups import Group
+from mxspec.containers.header import count_items, read_at
+
+Bytes = npt.NDArray[np.uint8]
+#: Elements handled at once.
+RUN = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Elements `start` to `start + len(codes)` in row-major order."""
+
+    start: int
+    #: uint8, one code in each.
+    codes: Bytes
+    #: uint8, one for each k codes.
+    scales: Bytes
+
+
+def cut(shape: tuple[int, ...], *, tiled: bool) -> Iterator[tuple[int, int]]:
+    """Ends of the runs in which a tensor of this shape is read: multiples of 64 elements, or of 128 rows where tiled."""
+    total = count_items(shape) or 0
+    step = max(RUN // (128 * shape[-1]), 1) * 128 * shape[-1] if tiled and shape[-1] else RUN
+    for start in range(0, total, step):
+        yield start, min(start + step, total)
+
+
+def read_part(group: Group, start: int, stop: int) -> Part:
+    """Codes and block scales of a run, read from the file."""
+    form, count = group.form, stop - start
+    layout = layouts.get_layout(form.codes.layout)
+    if form.scales is None:
+        data = read_at(group.codes, layout.size((1, start)), layout.size((1, count)))
+        codes, scales = layouts.unpack_blocks(np.frombuffer(data, np.uint8), layout, (1, count))
+        return Part(start, codes.reshape(-1), scales.reshape(-1))
+    bits = form.format.element.bits
+    data = read_at(group.codes, start * bits // 8, count * bits // 8)
+    codes = layouts.unpack(np.frombuffer(data, np.uint8), layout, (1, count)).reshape(-1)
+    return Part(start, codes, _read_scales(group, start, stop))
+
+
+def _read_scales(group: Group, start: int, stop: int) -> Bytes:
+    form, k = group.form, group.form.format.k
+    assert group.scales is not None
+    if not form.tiled:
+        return np.frombuffer(read_at(group.scales, start // k, (stop - start) // k), np.uint8)
+    columns = group.shape[-1]
+    first, last = start // columns, stop // columns
+    layout = layouts.get_layout("128x4")
+    before = layout.size((first, columns // k)) if first else 0
+    data = read_at(group.scales, before, layout.size((last - first, columns // k)))
+    return layouts.unpack(np.frombuffer(data, np.uint8), layout, (last - first, columns // k)).reshape(-1)
+
+
+def write_part(form: Form, shape: tuple[int, ...], part: Part) -> Iterator[tuple[str, int, Bytes]]:
+    """Suffix of the stored tensor, first byte in it, and bytes, of a run in a form."""
+    k, bits, count = form.format.k, form.format.element.bits, part.codes.size
+    layout = layouts.get_layout(form.codes.layout)
+    if form.scales is None:
+        data = layouts.pack_blocks(part.codes.reshape(1, -1), part.scales.reshape(1, -1), layout)
+        yield form.codes.suffix, layout.size((1, part.start)), data
+        return
+    yield form.codes.suffix, part.start * bits // 8, layouts.pack(part.codes.reshape(1, count), layout)
+    if not form.tiled:
+        yield form.scales.suffix, part.start // k, part.scales
+        return
+    columns = shape[-1] // k
+    tiles = layouts.get_layout("128x4")
+    first = part.start // shape[-1]
+    yield (
+        form.scales.suffix,
+        tiles.size((first, columns)) if first else 0,
+        layouts.pack(part.scales.reshape(-1, columns), tiles),
+    )
+
+
+def count_pairs(part: Part, form: Form) -> npt.NDArray[np.int64]:
+    """How often each pair of scale code and element code occurs: int64 [256, element codes]."""
+    k, codes = form.format.k, form.format.element.code_count
+    pairs = np.repeat(part.scales.astype(np.uint16) * codes, k)
+    pairs += part.codes
+    return np.bincount(pairs, minlength=256 * codes).reshape(256, codes).astype(np.int64, copy=False)

@@ -1,0 +1,124 @@
+"""safetensors headers, read within bounds and written as the library itself would.
+
+Format: u64 length of the header, the header (a JSON object, padded with spaces), the data. An entry has dtype, shape and the
+two ends of its bytes, relative to the data; data are contiguous. The shapes of F4 and F6 count codes, not bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mxspec.containers.dtypes import SAFETENSORS_BITS, SAFETENSORS_ORDER
+from mxspec.containers.header import SIZE_LIMIT, Header, Tensor, check_spans, count_items, open_file, round_up
+from mxspec.containers.problems import Collector, Fault
+from mxspec.containers.text import MAX_ASCII, clip, parse_object
+
+_METADATA = "__metadata__"
+_MAX_RANK = 64
+
+
+def looks_like(start: bytes) -> bool:
+    """Whether a file's first nine bytes can be those of a safetensors file."""
+    return len(start) == 9 and start[8:9] == b"{"
+
+
+def read_header(path: Path) -> Header:
+    """The header of a safetensors file, with what is wrong with it.
+
+    Raises ContainerError where the header cannot be made out at all.
+    """
+    place = Collector(path)
+    file, file_size = open_file(path)
+    with file:
+        start = file.read(8)
+        if len(start) < 8:
+            raise place.stop(Fault.TRUNCATED, f"the file has {file_size} bytes; a header begins with 8", offset=0)
+        length = int.from_bytes(start, "little")
+        if length > MAX_ASCII:
+            raise place.stop(
+                Fault.HEADER_SIZE, f"the header claims {length} bytes; at most {MAX_ASCII} are read", offset=0
+            )
+        if 8 + length > file_size:
+            raise place.stop(
+                Fault.TRUNCATED, f"the header claims {length} bytes, the file has {file_size - 8} after its length",
+                offset=8,
+            )  # fmt: skip
+        data = file.read(length)
+    table = parse_object(data, place, what="the header", offset=8)
+    del data
+    data_start = 8 + length
+    metadata = _read_metadata(table.pop(_METADATA, {}), place)
+    tensors = [
+        t for name, entry in table.items() if (t := _read_entry(name, entry, path, data_start, file_size, place))
+    ]
+    if len(tensors) == len(table):
+        check_spans(tensors, place, start=data_start, stop=file_size, contiguous=True)
+    return Header(
+        path=path, container="safetensors", tensors=tuple(tensors), metadata=metadata, file_size=file_size,
+        data_start=data_start, problems=tuple(place.found),
+    )  # fmt: skip
+
+
+def _read_metadata(found: Any, place: Collector) -> dict[str, str]:
+    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+        place.note(Fault.HEADER_TEXT, "__metadata__ must be an object of strings", offset=8)
+        return {}
+    return found
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < SIZE_LIMIT
+
+
+def _read_entry(name: str, entry: Any, path: Path, data_start: int, file_size: int, place: Collector) -> Tensor | None:
+    shown = clip(name)
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        place.note(Fault.HEADER_TEXT, "an entry has dtype, shape and data_offsets, and nothing else", tensor=shown)
+        return None
+    dtype, shape, ends = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in SAFETENSORS_BITS:
+        place.note(Fault.DTYPE, f"dtype {clip(str(dtype))!r} is not one of {', '.join(SAFETENSORS_BITS)}", tensor=shown)
+        return None
+    if not isinstance(shape, list) or len(shape) > _MAX_RANK or not all(map(_is_size, shape)):
+        place.note(Fault.SHAPE, f"shape {clip(str(shape))} is not a short list of sizes below 2^63", tensor=shown)
+        return None
+    if not isinstance(ends, list) or len(ends) != 2 or not all(map(_is_size, ends)) or ends[0] > ends[1]:
+        place.note(Fault.OFFSET, f"data_offsets {clip(str(ends))} are not two rising positions", tensor=shown)
+        return None
+    begin, end = data_start + ends[0], data_start + ends[1]
+    if end > file_size:
+        place.note(Fault.TRUNCATED, f"its data end at byte {end}, the file at {file_size}", tensor=shown, offset=begin)
+        return None
+    items = count_items(shape)
+    if items is None or items * SAFETENSORS_BITS[dtype] != 8 * (end - begin):
+        bits = "beyond 2^63" if items is None else f"{items} x {SAFETENSORS_BITS[dtype]} bits"
+        place.note(
+            Fault.SIZE, f"{dtype} of shape {clip(str(shape))} is {bits}; its data take {end - begin} bytes",
+            tensor=shown, offset=begin,
+        )  # fmt: skip
+        return None
+    return Tensor(name, dtype, tuple(shape), begin, end - begin, path)
+
+
+def lay_out(tensors: Sequence[Tensor], metadata: Mapping[str, str], path: Path) -> tuple[bytes, list[Tensor]]:
+    """Header bytes, and the tensors with their places, in the order of safetensors' own writer.
+
+    Of the given tensors name, dtype, shape and size count. Files that the library wrote come back byte for byte.
+    """
+    ordered = sorted(tensors, key=lambda t: (-SAFETENSORS_ORDER[t.dtype], t.name.encode()))
+    table: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
+    begin = 0
+    for tensor in ordered:
+        ends = [begin, begin + tensor.size]
+        table[tensor.name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": ends}
+        begin += tensor.size
+    text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (round_up(len(text), 8) - len(text))
+    placed, offset = [], 8 + len(text)
+    for tensor in ordered:
+        placed.append(Tensor(tensor.name, tensor.dtype, tensor.shape, offset, tensor.size, path))
+        offset += tensor.size
+    return len(text).to_bytes(8, "little") + text, placed

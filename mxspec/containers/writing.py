@@ -1,0 +1,105 @@
+"""Writing `BlockTensor`s of memory as a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.blocks import BlockTensor
+from mxspec.containers import gguf, safetensors
+from mxspec.containers.checkpoint import StoredScales
+from mxspec.containers.conventions import Form, find_form, list_forms
+from mxspec.containers.header import Tensor, round_up
+from mxspec.containers.output import OutputFile, check_target, staged
+from mxspec.containers.parts import Part, cut, write_part
+from mxspec.containers.planning import Scalars, check_gguf_name, derive_scalars, place_tensors
+from mxspec.containers.problems import ContainerError
+from mxspec.tensorscale import TensorScale
+
+Array = npt.NDArray[np.uint8]
+
+
+def write(
+    path: str | Path,
+    tensors: Mapping[str, BlockTensor],
+    convention: str,
+    *,
+    input_scales: Mapping[str, TensorScale] | None = None,
+    force: bool = False,
+) -> None:
+    """Write tensors, by base name, as one file of a convention.
+
+    Blocks lie along the last axis and fill it. A tensor scale of another kind than the convention's becomes the correctly
+    rounded reciprocal. input_scales: scales of the layers' inputs, by base name, where the convention has a place for them.
+
+    Raises ContainerError for what the convention cannot hold; nothing is left of a file that was not finished.
+    """
+    path = Path(path)
+    check_target(path, force=force)
+    list_forms(convention)
+    planned: list[tuple[Form, str, BlockTensor, Scalars]] = []
+    stored: list[Tensor] = []
+    for base, tensor in tensors.items():
+        form = _choose_form(base, tensor, convention)
+        given = (input_scales or {}).get(base)
+        scales = StoredScales(
+            tensor=None if tensor.tensor_scale is None else (tensor.tensor_scale.kind, (tensor.tensor_scale.bits,)),
+            inputs=None if given is None else (given.kind, (given.bits,)),
+        )
+        scalars = derive_scalars(form, scales, base)
+        planned.append((form, base, tensor, scalars))
+        dtype = form.scales.dtypes[0] if form.scales else ""
+        stored += place_tensors(form, base, tensor.shape, scalars, dtype, path)
+    if not stored:
+        raise ContainerError("there are no tensors to write")
+    if planned[0][0].container == "gguf":
+        for t in stored:
+            check_gguf_name(t.name)
+        header, placed = gguf.lay_out(stored, b"", 0, {}, gguf.DEFAULT_ALIGNMENT, path)
+        size = round_up(placed[-1].offset + placed[-1].size, gguf.DEFAULT_ALIGNMENT)
+    else:
+        header, placed = safetensors.lay_out(stored, {}, path)
+        size = placed[-1].offset + placed[-1].size
+    with staged(path) as scratch:
+        output = OutputFile(scratch / path.name, header, placed, size)
+        try:
+            for form, base, tensor, scalars in planned:
+                _write_tensor(output, form, base, tensor, scalars)
+        finally:
+            output.close()
+
+
+def _choose_form(base: str, tensor: BlockTensor, convention: str) -> Form:
+    form = find_form(convention, tensor.format.name)
+    if form is None:
+        known = ", ".join(dict.fromkeys(f.format_name for f in list_forms(convention)))
+        raise ContainerError(f"{base} is {tensor.format.name}, which {convention} does not store; it stores {known}")
+    shape = tensor.shape
+    if tensor.axis != len(shape) - 1 or tensor.codes.shape != shape or shape[-1] % form.row_multiple:
+        raise ContainerError(
+            f"{base} has shape {list(shape)} and blocks along axis {tensor.axis}; {convention} {form.format_name} stores whole "
+            f"blocks along the last axis, in rows of a multiple of {form.row_multiple}"
+        )
+    if len(shape) not in form.ranks:
+        ranks = " or ".join(map(str, form.ranks))
+        raise ContainerError(f"{base} has shape {list(shape)}; {convention} stores tensors of {ranks} axes")
+    return form
+
+
+def _write_tensor(
+    output: OutputFile,
+    form: Form,
+    base: str,
+    tensor: BlockTensor,
+    scalars: Scalars,
+) -> None:
+    codes, scales, k = tensor.codes.reshape(-1), tensor.scales.reshape(-1), form.format.k
+    for start, stop in cut(tensor.shape, tiled=form.tiled):
+        part = Part(start, codes[start:stop], scales[start // k : stop // k])
+        for suffix, first, data in write_part(form, tensor.shape, part):
+            output.write(base + suffix, first, data)
+    for suffix, (_, bits) in scalars.items():
+        output.write(base + suffix, 0, np.array(bits, "<u4").view(np.uint8))
