@@ -212,7 +212,7 @@ def test_dequantize_every_code_under_every_byte(level: tuple[str, str, bool]) ->
 
 
 def test_refuses_what_kernels_lack() -> None:
-    with pytest.raises(UnsupportedProfileError, match="profile .* which the kernels do not have; use mxspec.quantize"):
+    with pytest.raises(UnsupportedProfileError, match=r"profile .* which the kernels do not have; use mxspec\.quantize"):
         generate_rules("torchao-0.18/mxfp4/rceil/eager", "mxfp4", two_level=False)
     with pytest.raises(ValueError, match="has no tensor scale"):
         generate_rules("mx-floor", "mxfp4", two_level=True)

@@ -90,6 +90,8 @@ KNOWN: dict[str, Known] = {
         Known(name="fouroversix", module="fouroversix_py", requires="fouroversix", about="Four Over Six reference"),
         Known(name="te-reference", module="te_reference", requires="transformer_engine sources", about="Transformer Engine's Python reference"),
         Known(name="vllm-emulation", module="vllm_emulation", requires="vllm sources", about="vLLM's Python emulation"),
+        Known(name="mxspec_gpu", module="mxspec_gpu_kernels", requires="CuPy and an NVIDIA GPU", about="this project's GPU kernels"),
+        Known(name="mxspec_gpu-tiles", module="mxspec_gpu_tiles", requires="CuPy and an NVIDIA GPU", about="the same, packed, scales in tiles"),
         Known(name="ggml-c", module="ggml_c", requires="a ggml library", about="llama.cpp's C reference"),
     )
 }  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from mxspec import reals
@@ -277,7 +278,7 @@ def _row_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     kept = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     if not kept:
         return 0
-    for (_, outer), (n, inner) in zip(kept, kept[1:], strict=False):
+    for (_, outer), (n, inner) in pairwise(kept):
         if outer != n * inner:
             return None
     return kept[-1][1]

@@ -6,9 +6,10 @@ measured on an H200 (reports/gpu).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from mxspec.formats import BLOCKS
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec_gpu.build import KernelSource
 from mxspec_gpu.rules import KernelRules, generate_rules
 
@@ -136,3 +137,43 @@ def list_templates() -> dict[str, KernelSource]:
         "unpack_codes": scalar_kernel("unpack_codes", "e2m3"),
         "sweep": sweep_kernel(1, {"MX_SCALAR": "E2M1", "MX_NAN_POSITIVE": 7, "MX_NAN_NEGATIVE": 7}, None, write=False),
     }
+
+
+def list_instantiations(levels: Iterable[tuple[str, str, bool]]) -> list[KernelSource]:
+    """Every kernel that the API can ask for under these (profile, format, with a tensor scale)."""
+    found: dict[KernelSource, None] = {}
+    for profile, fmt, two_level in levels:
+        rules = generate_rules(profile, fmt, two_level=two_level)
+        k = rules.fmt.k
+        for dtype in INPUTS:
+            for tiled in (False, True):
+                for stochastic in (False, True) if rules.fmt.element.bits == 4 else (False,):
+                    tuning = tune_rows(fmt, dtype, stochastic=stochastic)
+                    for choice in {tuning, replace(tuning, values=min(tuning.values, k))}:
+                        found[rows_kernel(rules, dtype, tiled=tiled, stochastic=stochastic, tuning=choice)] = None
+                for random in range(4):
+                    found[any_kernel(rules, dtype, tiled=tiled, random=random)] = None
+                if dtype != "float32":
+                    for both in (False, True):
+                        found[columns_kernel(rules, dtype, tiled=tiled, both=both)] = None
+                found[dequantize_kernel(rules, dtype, tiled=tiled, tuning=tune_dequantize(fmt, dtype))] = None
+            if two_level:
+                for function in ("tensor_amax", "derive_native"):
+                    found[amax_kernel(rules, dtype, function)] = None
+    for name in (*ELEMENTS, *SCALES):
+        for function in ("encode_scalars", "encode_scalars_stochastic", "decode_scalars"):
+            found[scalar_kernel(function, name)] = None
+        if name in ELEMENTS:
+            for function in ("unpack_codes", "pack_codes"):
+                found[scalar_kernel(function, name)] = None
+    return list(found)
+
+
+#: What `compile_all` builds: the normative profiles and the stacks that users ask for most.
+LEVELS: tuple[tuple[str, str, bool], ...] = (
+    *((p, f, False) for f in BLOCKS if f != "nvfp4" for p in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil")),
+    *(("nvfp4-te", "nvfp4", two) for two in (False, True)),
+    ("nvfp4-paper", "nvfp4", True),
+    ("vllm-0.33/nvfp4/kernel", "nvfp4", True),
+    *(("torchao-0.18/nvfp4/eager", "nvfp4", two) for two in (False, True)),
+)

@@ -91,10 +91,8 @@ def random_blocks(dtype: str, k: int, count: int, seed: int) -> npt.NDArray[Any]
     """Blocks whose binades lie near each other, at every place of the dtype's range; some hold zeros, NaN or Inf."""
     rng = np.random.default_rng(seed)
     spread = rng.integers(0, 9, (count, 1)) * 2.0
-    if dtype == "float16":
-        base = rng.uniform(-24, 15, (count, 1))
-    else:
-        base = rng.uniform(-148, 127, (count, 1))
+    low, high = (-24, 15) if dtype == "float16" else (-148, 127)
+    base = rng.uniform(low, high, (count, 1))
     x = rng.choice([-1.0, 1.0], (count, k)) * np.exp2(base - rng.uniform(0, 1, (count, k)) * spread)
     with np.errstate(all="ignore"):
         x32 = x.astype(np.float32)

@@ -1,0 +1,50 @@
+"""Compile every instantiation into the cache: `python -m mxspec_gpu.compile_all [--arch ARCH ...] [--jobs N]`.
+
+No GPU is needed. Kernels that were never called are then loaded without compiling.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+from mxspec_gpu.build import ARCHITECTURES, KernelSource, cache_folder, find_cubin
+from mxspec_gpu.kernels import LEVELS, list_instantiations
+
+
+def _build(source: KernelSource, arch: str) -> int:
+    return find_cubin(source, arch).stat().st_size
+
+
+def build_all(sources: Sequence[KernelSource], arch: str, jobs: int) -> int:
+    """Compile sources that are not in the cache, in processes; the cubins' total size."""
+    with ProcessPoolExecutor(jobs) as pool:
+        total = 0
+        for i, size in enumerate(pool.map(partial(_build, arch=arch), sources, chunksize=4), 1):
+            total += size
+            if sys.stderr.isatty():
+                print(f"\r{arch}: {i} of {len(sources)}", end="", file=sys.stderr)
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+    return total
+
+
+def main() -> int:
+    """Compile and say how much."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--arch", nargs="*", default=["sm_90"], choices=ARCHITECTURES)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    sources = list_instantiations(LEVELS)
+    for arch in options.arch:
+        size = build_all(sources, arch, options.jobs)
+        print(f"{arch}: {len(sources)} kernels, {size / 1e6:.1f} MB in {cache_folder()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
