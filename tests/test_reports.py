@@ -40,7 +40,9 @@ def test_every_peer_has_a_result() -> None:
 def test_peer_was_compared_with_the_current_vectors(path: Path) -> None:
     document = load(path)
     for witness in document["witness"]:
-        assert witness["vectors"] == vector_digest(operations=NUMERIC_OPERATIONS), f"run: python tests/peers/run_peers.py {path.stem}"
+        assert witness["vectors"] == vector_digest(operations=NUMERIC_OPERATIONS), (
+            f"run: python tests/peers/run_peers.py {path.stem}"
+        )
         assert witness["compared"] > 1000
         assert witness["different"] == 0, [c for c in witness["comparisons"] if c["different"]]
 
@@ -50,7 +52,9 @@ def test_peer_verdicts_fit_the_schema_and_the_vectors(path: Path) -> None:
     schema = load_result_schema()
     for result in load(path)["checks"]:
         jsonschema.validate(result, schema)
-        assert result["suite"]["vectors"] == vector_digest(operations=NUMERIC_OPERATIONS), f"run: python tests/peers/run_peers.py {path.stem}"
+        assert result["suite"]["vectors"] == vector_digest(operations=NUMERIC_OPERATIONS), (
+            f"run: python tests/peers/run_peers.py {path.stem}"
+        )
 
 
 def test_chip_agrees_on_every_input() -> None:

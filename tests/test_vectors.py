@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 from mxspec_vectors import build as builder
 from mxspec_vectors import files, verify
-from mxspec_vectors.build import build_all, build_document, code_digits, collect_ids, hex_words, list_files
+from mxspec_vectors.build import build_all, build_document, collect_ids, list_files
+from mxspec_vectors.entries import code_digits, hex_words
 from mxspec_vectors.export import export, quantize_tables
 from mxspec_vectors.files import VectorError, case_id, file_name, parse, read_index, render, vectors_root
 from mxspec_vectors.topics import FLAGS, TOPICS

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mxspec_vectors.build import native_tensor_scale
+from mxspec_vectors.entries import native_tensor_scale
 
 import mxspec
 from mxspec.formats import BlockFormat

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mxspec_vectors.build import full_table, native_tensor_scale
+from mxspec_vectors.build_dequantize import full_table
+from mxspec_vectors.entries import native_tensor_scale
 from mxspec_vectors.files import read_document
 
 from mxspec import dequantize

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from mxspec_vectors.build import code_digits, native_tensor_scale
+from mxspec_vectors.entries import code_digits, native_tensor_scale
 from mxspec_vectors.files import read_document
 
 from mxspec.exact import choose_level

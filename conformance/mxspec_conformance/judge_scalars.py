@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mxspec_vectors.build import tensor_scale_entry
+from mxspec_vectors.entries import tensor_scale_entry
 from mxspec_vectors.files import read_document
 from mxspec_vectors.inputs import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
 

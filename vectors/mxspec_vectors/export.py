@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BLOCKS
-from mxspec_vectors.build import code_digits
+from mxspec_vectors.entries import code_digits
 from mxspec_vectors.files import Document, read_document, vector_digest, write_files
 
 KINDS = ("npz", "c", "readmemh")
