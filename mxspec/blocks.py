@@ -24,9 +24,9 @@ from mxspec.tensorscale import tensor_scale as derive_for
 _CHUNK_BLOCKS = 1 << 13
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BlockTensor:
-    """A quantized tensor."""
+    """A quantized tensor. Equal to another one with the same format, profile, shape and bits."""
 
     format: BlockFormat
     profile: Profile
@@ -39,6 +39,16 @@ class BlockTensor:
     shape: tuple[int, ...]
     #: The axis along which blocks lie, non-negative.
     axis: int
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BlockTensor):
+            return NotImplemented
+        facts = ("format", "profile", "tensor_scale", "shape", "axis")
+        return all(getattr(self, f) == getattr(other, f) for f in facts) and all(
+            np.array_equal(a, b) for a, b in ((self.codes, other.codes), (self.scales, other.scales))
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays have none
 
     def dequantize(self, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
         """The values in float32, float16 or bfloat16, in the logical shape, by the profile's own arithmetic."""

@@ -49,17 +49,21 @@ class Patience:
     def __init__(self) -> None:
         self._answered: set[str] = set()
         self._failed: Counter[tuple[str, str]] = Counter()
+        self._last: dict[str, str] = {}
 
     def check(self, function: str) -> None:
         """Raises CallFailure where the function is given up."""
         for kind, limit in (MAX_IN_ALL if function in self._answered else MAX_UNANSWERED).items():
             failed = self._failed[function, kind]
             if failed >= limit:
-                raise CallFailure(kind, f"{function} was given up after {failed} {WORDS[kind]}", final=True)
+                raise CallFailure(
+                    kind, f"{function} was given up after {failed} {WORDS[kind]}: {self._last[function]}", final=True
+                )
 
-    def fail(self, function: str, kind: str) -> None:
+    def fail(self, function: str, failure: CallFailure) -> None:
         """Count a time-out, a crash or garbage."""
-        self._failed[function, kind] += 1
+        self._failed[function, failure.kind] += 1
+        self._last[function] = str(failure)
 
     def succeed(self, function: str) -> None:
         """The function has answered."""
@@ -214,14 +218,16 @@ class ChildProcess:
             self._pipe.send((function, args, kwargs))
             if not self._pipe.poll(self._timeout):
                 self.close()
-                self._patience.fail(function, "timeout")
-                raise CallFailure("timeout", f"no answer within {self._timeout:g} s")
+                failure = CallFailure("timeout", f"no answer within {self._timeout:g} s")
+                self._patience.fail(function, failure)
+                raise failure
             kind, value, detail = self._pipe.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             code = self._exit_code()
             self.close()
-            self._patience.fail(function, "crash")
-            raise CallFailure("crash", f"the process died ({describe_exit(code)})") from None
+            failure = CallFailure("crash", f"the process died ({describe_exit(code)})")
+            self._patience.fail(function, failure)
+            raise failure from None
         except TargetError as error:
             raise CallFailure("crash", f"after a failure the target did not start again: {error}", final=True) from None
         self._patience.succeed(function)

@@ -157,10 +157,17 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         fmt = requirement.id.split("/")[1]
         if requirement.first is None or not requirement.first.given or shown.get(fmt, 0) >= failures:
             continue
+        if requirement.verdict is Verdict.WAIVED:
+            continue
         shown[fmt] = shown.get(fmt, 0) + 1
         console.print(failure_panel(requirement))
     counts = ", ".join(f"{n} {v}" for v, n in report.counts.items()) or "no requirement applies"
-    conclusion = {0: "all supported requirements pass", 1: "not all requirements pass", 2: "nothing could be judged"}
+    waived = " or are waived" if Verdict.WAIVED.value in report.counts else ""
+    conclusion = {
+        0: f"all supported requirements pass{waived}",
+        1: "not all requirements pass",
+        2: "nothing could be judged",
+    }
     console.print(
         Text(f"{report.target['name']} {report.target['version']}: {counts}; {conclusion[report.exit_code]} "
              f"({report.seconds:.1f} s, vectors {report.vectors[:12]})", style="bold")

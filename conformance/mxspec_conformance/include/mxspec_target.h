@@ -103,15 +103,16 @@ typedef struct mxspec_tensor_scale_call {
     float *scale;
 } mxspec_tensor_scale_call;
 
-/* pack and swizzle: cells [rows, columns] -> data in a named layout. The function writes at most data_size bytes, and how many
- * it wrote into data_used. unpack and unswizzle: data -> cells. Cells are codes (pack) or scales (swizzle), one to a byte. */
+/* pack (codes), swizzle (scales) and pack_blocks (both): -> data in a named layout; unpack, unswizzle and unpack_blocks: back.
+ * Codes and scales are one to a byte. data_size is what the layout takes (`mxspec layouts NAME`). */
 typedef struct mxspec_layout_call {
     const char *layout;
-    uint8_t *cells;
-    int64_t rows, columns;
+    int32_t rank;
+    const int64_t *shape; /* of the codes, or of the scales where there are no codes; the last axis lies closest */
+    uint8_t *codes;       /* NULL for swizzle and unswizzle */
+    uint8_t *scales;      /* NULL for pack and unpack */
     uint8_t *data;
     int64_t data_size;
-    int64_t data_used;
 } mxspec_layout_call;
 
 /* a [m, k] times b [n, k] transposed -> values [m, n]; codes one to a byte, scales [m, k / block] and [n, k / block]. */
@@ -130,7 +131,7 @@ MXSPEC_EXPORT int32_t mxspec_abi(void);
 /* Required. JSON that says what the library offers; the text stays valid while the library is loaded:
  *   {"mxspec": 1, "name": "my-kernel", "version": "1.0",
  *    "capabilities": {"formats": ["mxfp4"], "functions": {"quantize": [], "dequantize": []}}}
- * Its schema is `description` in protocol.schema.json (`mxspec protocol --schema`). */
+ * Its schema is `description` in protocol.schema.json (`mxspec protocol`). */
 MXSPEC_EXPORT const char *mxspec_describe(void);
 
 /* Optional. Why the last call of this thread did not return MXSPEC_OK. */
@@ -143,10 +144,12 @@ MXSPEC_EXPORT int32_t mxspec_encode(const mxspec_encode_call *call);
 MXSPEC_EXPORT int32_t mxspec_decode(const mxspec_decode_call *call);
 MXSPEC_EXPORT int32_t mxspec_encode_stochastic(const mxspec_encode_stochastic_call *call);
 MXSPEC_EXPORT int32_t mxspec_tensor_scale(const mxspec_tensor_scale_call *call);
-MXSPEC_EXPORT int32_t mxspec_pack(mxspec_layout_call *call);
-MXSPEC_EXPORT int32_t mxspec_unpack(mxspec_layout_call *call);
-MXSPEC_EXPORT int32_t mxspec_swizzle(mxspec_layout_call *call);
-MXSPEC_EXPORT int32_t mxspec_unswizzle(mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_pack(const mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_unpack(const mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_swizzle(const mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_unswizzle(const mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_pack_blocks(const mxspec_layout_call *call);
+MXSPEC_EXPORT int32_t mxspec_unpack_blocks(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_dot(const mxspec_dot_call *call);
 
 #endif

@@ -63,8 +63,8 @@ class LayoutCall(c.Structure):
     """mxspec_layout_call."""
 
     _fields_ = (
-        ("layout", _TEXT), ("cells", _POINTER), ("rows", _SIZE), ("columns", _SIZE), ("data", _POINTER),
-        ("data_size", _SIZE), ("data_used", _SIZE),
+        ("layout", _TEXT), ("rank", _INT), ("shape", _POINTER), ("codes", _POINTER), ("scales", _POINTER),
+        ("data", _POINTER), ("data_size", _SIZE),
     )  # fmt: skip
 
 

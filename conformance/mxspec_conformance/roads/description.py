@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
+from mxspec.layouts import list_layouts
 from mxspec_conformance.targets import Capabilities, TargetError, check_names
 
 #: The version of protocol and description.
@@ -55,6 +56,8 @@ def read_description(document: Any, spec: str) -> Capabilities:
     check_names(spec, "formats", formats, BLOCKS)
     elements = tuple(given.get("elements", ())) or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
     check_names(spec, "elements", elements, {**ELEMENTS, **SCALES})
+    layouts = tuple(given.get("layouts", ()))
+    check_names(spec, "layouts", layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
     codes, scales = given.get("layout", ("unpacked", "row-major"))
     return Capabilities(
         name=document["name"],
@@ -66,7 +69,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
         dtypes=tuple(given.get("dtypes", ("float32",))),
         code_layout=codes,
         scale_layout=scales,
-        layouts=tuple(given.get("layouts", ())),
+        layouts=layouts,
         tensor_scale=given.get("tensor_scale", "decode"),
         one_level=given.get("one_level", True),
         sr_bits=given.get("sr_bits", 32),

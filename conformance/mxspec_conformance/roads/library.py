@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import get_block
+from mxspec.layouts import get_layout
 from mxspec_conformance.interface import OPERATIONS
 from mxspec_conformance.roads import abi
 from mxspec_conformance.roads.description import describe_surroundings, read_description
@@ -175,40 +176,47 @@ class Library:
         self._call("tensor_scale", call)
         return scale.read("scale")
 
-    def _to_layout(self, function: str, cells: Any, layout: str) -> Any:
-        cells = np.ascontiguousarray(cells)
-        # Room for any layout: tiles pad each axis to a multiple of at most 256.
-        data = _Output((2 * math.prod(-(-n // 256) * 256 for n in cells.shape),), np.uint8)
-        call = abi.LayoutCall(
-            layout=layout.encode(), cells=cells.ctypes.data, rows=cells.shape[0], columns=cells.shape[1],
-            data=data.pointer, data_size=data.size, data_used=-1,
-        )  # fmt: skip
-        self._call(function, call)
-        if not 0 <= call.data_used <= data.size:
-            raise BadReturn(f"mxspec_{function} set data_used to {call.data_used}; 0 to {data.size} is possible")
-        return data.read("data")[: call.data_used]
+    def _to_layout(self, function: str, parts: dict[str, Any], layout: str) -> Any:
+        """parts: codes, scales or both, codes first."""
+        arrays = {name: np.ascontiguousarray(a) for name, a in parts.items()}
+        shape = next(iter(arrays.values())).shape
+        data = _Output((get_layout(layout).size(shape),), np.uint8)
+        pointers = {name: a.ctypes.data for name, a in arrays.items()}
+        self._call_layout(function, layout, shape, data=data.pointer, data_size=data.size, **pointers)
+        return data.read("data")
 
     def _from_layout(self, function: str, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         data = np.ascontiguousarray(data)
-        cells = _Output(tuple(shape), np.uint8)
-        call = abi.LayoutCall(
-            layout=layout.encode(), cells=cells.pointer, rows=shape[0], columns=shape[1], data=data.ctypes.data,
-            data_size=data.size, data_used=data.size,
-        )  # fmt: skip
+        outputs = {
+            f.part.value: _Output((*shape[:-1], shape[-1] // f.covers), np.uint8) for f in get_layout(layout).fields
+        }
+        pointers = {name: output.pointer for name, output in outputs.items()}
+        self._call_layout(function, layout, shape, data=data.ctypes.data, data_size=data.size, **pointers)
+        found = [outputs[name].read(name) for name in ("codes", "scales") if name in outputs]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _call_layout(self, function: str, layout: str, shape: tuple[int, ...], **fields: Any) -> None:
+        sizes = np.array(shape, np.int64)
+        call = abi.LayoutCall(layout=layout.encode(), rank=len(shape), shape=sizes.ctypes.data, **fields)
         self._call(function, call)
-        return cells.read("cells")
 
     def _pack(self, codes: Any, layout: str) -> Any:
-        return self._to_layout("pack", codes, layout)
+        return self._to_layout("pack", {"codes": codes}, layout)
 
     def _swizzle(self, scales: Any, layout: str) -> Any:
-        return self._to_layout("swizzle", scales, layout)
+        return self._to_layout("swizzle", {"scales": scales}, layout)
+
+    def _pack_blocks(self, codes: Any, scales: Any, layout: str) -> Any:
+        return self._to_layout("pack_blocks", {"codes": codes, "scales": scales}, layout)
 
     def _unpack(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         return self._from_layout("unpack", data, layout, shape)
 
     def _unswizzle(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         return self._from_layout("unswizzle", data, layout, shape)
+
+    def _unpack_blocks(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
+        return self._from_layout("unpack_blocks", data, layout, shape)
 
     def _dot(
         self, a_codes: Any, a_scales: Any, b_codes: Any, b_scales: Any, fmt: str,

@@ -26,8 +26,9 @@ from mxspec_conformance.roads.remote import RemoteModule
 from mxspec_conformance.roads.wire import dump_line, parse_line, write_request
 from mxspec_conformance.targets import Caller, TargetError
 
-#: The longest line that is taken for a reply.
+#: The longest line that is taken for a reply, and how many may wait: a program that writes more unasked is not read on.
 MAX_LINE = 1 << 28
+MAX_UNASKED = 64
 #: How much of a target's stderr is passed on, and how much of its end is kept to be quoted.
 MAX_STDERR = 1 << 16
 KEPT_STDERR = 4096
@@ -49,12 +50,13 @@ class Conversation:
         except (OSError, ValueError) as error:
             raise TargetError(f"{command!r} does not start: {error}") from error
         self._outgoing: queue.Queue[bytes | None] = queue.Queue()
-        self._lines: queue.Queue[bytes] = queue.Queue(maxsize=64)
+        self._lines: queue.Queue[bytes] = queue.Queue()
         #: Bytes of a line that has begun; for the words of a failure.
         self._begun = 0
         self._stderr: deque[bytes] = deque()
-        for work in (self._write, self._read, self._drain):
-            threading.Thread(target=work, daemon=True).start()
+        self._threads = [threading.Thread(target=f, daemon=True) for f in (self._write, self._read, self._drain)]
+        for thread in self._threads:
+            thread.start()
 
     def _write(self) -> None:
         assert self._process.stdin is not None
@@ -77,7 +79,7 @@ class Conversation:
                     self._lines.put(b"".join(parts))
                     parts = [part]
                 self._begun = sum(map(len, parts))
-                if self._begun > MAX_LINE:
+                if self._begun > MAX_LINE or self._lines.qsize() > MAX_UNASKED:
                     break
         # The end, told by a line without one: never empty, as no line that ends is b"\n".
         self._lines.put(b"\n")
@@ -154,10 +156,15 @@ class Conversation:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         self._outgoing.put(None)
-        # A reader that waits for room in the queue goes on, finds the pipe closed, and ends.
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._lines.get_nowait()
+        for thread in self._threads:
+            thread.join(1)
+        for pipe, thread in zip(
+            (self._process.stdin, self._process.stdout, self._process.stderr), self._threads, strict=True
+        ):
+            # A process that the program has left behind may hold a pipe open; its thread then ends with it.
+            if pipe is not None and not thread.is_alive():
+                with contextlib.suppress(OSError):
+                    pipe.close()
 
 
 class ProcessTarget:
@@ -227,7 +234,7 @@ class ProcessTarget:
         except CallFailure as failure:
             detail = "" if self._talk is None else self._talk.stderr_tail()
             self._end()
-            self._patience.fail(function, failure.kind)
+            self._patience.fail(function, failure)
             failure.detail = detail
             raise
         self._patience.succeed(function)

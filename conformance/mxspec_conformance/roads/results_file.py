@@ -18,6 +18,7 @@ from mxspec_vectors.files import write_file
 
 import mxspec
 from mxspec.formats import get_block
+from mxspec.layouts import get_layout
 from mxspec_conformance.executors import CallFailure, InProcess, run_call
 from mxspec_conformance.interface import OPERATIONS
 from mxspec_conformance.roads.description import (
@@ -198,3 +199,17 @@ class _Recorder:
 
     def _tensor_scale(self, x: Any, fmt: str) -> Any:
         return 1.0
+
+    def _pack(self, *parts_and_layout: Any) -> Any:
+        *parts, layout = parts_and_layout
+        return get_layout(layout).pack(*reversed(parts))
+
+    def _unpack(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
+        found = get_layout(layout).unpack(data, shape)
+        return found[0] if len(found) == 1 else tuple(reversed(found))
+
+    _swizzle = _pack_blocks = _pack
+    _unswizzle = _unpack_blocks = _unpack
+
+    def _dot(self, a_codes: Any, a_scales: Any, b_codes: Any, b_scales: Any, fmt: str, **scales: float | None) -> Any:
+        return np.zeros((a_codes.shape[0], b_codes.shape[0]), np.float32)

@@ -1,0 +1,97 @@
+"""Four roads, one verdict: the same implementation gets the same result file, whatever way it comes in."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mxspec_conformance.check import check
+from mxspec_conformance.executors import open_target
+from mxspec_conformance.roads.results_file import ResultsFile, plan_requests, write_bundle
+
+from tests.roads import EXAMPLES, build_library, canonical, judged, node_command, write_python
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["conforming", "ties-away"])
+def broken(request: pytest.FixtureRequest) -> bool:
+    """Whether the implementation rounds exact ties away from zero."""
+    return bool(request.param)
+
+
+@pytest.fixture(scope="module")
+def python_result(broken: bool, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The verdict on the implementation as a Python file."""
+    report = judged(write_python(tmp_path_factory.mktemp("python"), ties_away=broken))
+    assert report.target["road"] == "python-child"
+    assert report.exit_code == int(broken)
+    return canonical(report)
+
+
+def test_a_broken_one_differs_in_ties_alone(broken: bool, python_result: dict[str, Any]) -> None:
+    off = {r["id"]: r["note"] for r in python_result["requirements"] if r["verdict"] not in ("pass", "unsupported")}
+    assert set(off) == ({"quantize/mxfp4/tie-even", "quantize/nvfp4/tie-even"} if broken else set())
+    assert all(note.endswith("ties away from zero") for note in off.values())
+
+
+@pytest.mark.parametrize("source", ["c/target.c", "cpp/target.cpp"])
+def test_shared_library(source: str, broken: bool, python_result: dict[str, Any], tmp_path: Path) -> None:
+    library = build_library(EXAMPLES / source, tmp_path / "libtarget.so", *["TIES_AWAY"] * broken)
+    report = judged(library)
+    assert report.target["road"] == "library-child"
+    assert canonical(report) == python_result
+
+
+def test_process(broken: bool, python_result: dict[str, Any]) -> None:
+    report = judged(node_command(*["--ties-away"] * broken))
+    assert report.target["road"] == "process"
+    assert report.environment["language"] == "JavaScript"
+    assert canonical(report) == python_result
+
+
+def test_results_file(broken: bool, python_result: dict[str, Any], tmp_path: Path) -> None:
+    """Run where the judge is not: a bundle through the program, and what the judge asks next through it again."""
+    command = node_command(*["--ties-away"] * broken)
+    executor = open_target(command)
+    executor.close()
+    bundle, results = tmp_path / "bundle.jsonl", tmp_path / "results.jsonl"
+    write_bundle(bundle, plan_requests(executor.capabilities))
+    results.write_bytes(_run(command, bundle))
+    target = ResultsFile(results)
+    report = check(target)
+    assert report.target["road"] == "results-file"
+    assert _verdicts(canonical(report)) == _verdicts(python_result)
+    if broken:  # the smaller forms of failing blocks are asked next
+        assert 0 < write_bundle(bundle, target.missing) < 100
+        with results.open("ab") as file:
+            file.write(_run(command, bundle))
+        target = ResultsFile(results)
+        report = check(target)
+    assert not target.missing
+    assert canonical(report) == python_result
+
+
+def _run(command: str, bundle: Path) -> bytes:
+    with bundle.open("rb") as file:
+        return subprocess.run(command.removeprefix("cmd:").split(), stdin=file, capture_output=True, check=True).stdout
+
+
+def _verdicts(result: dict[str, Any]) -> list[Any]:
+    return [(r["id"], r["verdict"], r["cases"], r["failing"], r["note"]) for r in result["requirements"]]
+
+
+def test_the_bundle_depends_on_the_capabilities_alone(tmp_path: Path) -> None:
+    """Twice the same bytes; and hex says the same as base64."""
+    executor = open_target(write_python(tmp_path), in_process=True)
+    requests = plan_requests(executor.capabilities, ["mxfp4"])
+    again = plan_requests(executor.capabilities, ["mxfp4"])
+    for encoding in ("hex", "base64"):
+        paths = tmp_path / f"{encoding}-1", tmp_path / f"{encoding}-2"
+        for path, planned in zip(paths, (requests, again), strict=True):
+            write_bundle(path, planned, encoding)
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert [r[0] for r in requests] == [r[0] for r in again]
+    assert len({r[0] for r in requests}) == len(requests)
+    assert all(np.array_equal(a[2]["x"], b[2]["x"], equal_nan=True) for a, b in zip(requests, again, strict=True) if "x" in a[2])  # fmt: skip
