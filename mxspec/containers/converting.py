@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.containers.checkpoint import INDEX_SUFFIX, Checkpoint, open_checkpoint, read_json
-from mxspec.containers.conventions import Form
+from mxspec.containers.conventions import Form, list_forms
 from mxspec.containers.header import read_at
 from mxspec.containers.output import OutputFile, check_target, staged
 from mxspec.containers.parts import RUN, count_pairs, cut, read_part, write_part
@@ -91,10 +91,15 @@ def convert(
     source, out = Path(source), Path(out)
     checkpoint = open_checkpoint(source, formats=formats)
     single = out.suffix in (".safetensors", ".gguf")
+    container = list_forms(convention)[0].container
+    if single and out.suffix != f".{container}":
+        raise ContainerError(
+            f"{convention} is stored in {container}; name an output that ends in .{container}, not {out.name}"
+        )
     folder = (source.is_dir() or checkpoint.index is not None) and not single
     plan = plan_conversion(
         checkpoint, convention, sharded=folder, ignore_origin=ignore_origin,
-        name=f"model.{'gguf' if convention == 'gguf' else 'safetensors'}" if folder else out.name,
+        name=f"model.{container}" if folder else out.name,
     )  # fmt: skip
     check_target(out, source=source, force=force)
     total = sum(f.size for f in plan.files)

@@ -178,13 +178,18 @@ def _make_origin(group: Group) -> TensorOrigin | None:
     return TensorOrigin(group.form.convention, scalars, None if group.scales is None else group.scales.dtype)
 
 
+def interpret_kept(form: Form, kept: TensorOrigin) -> StoredScales:
+    """The float32 scales that a tensor had in its first form."""
+    return interpret_scales(form, _bits(kept.scalars))
+
+
 def _find_first(
     group: Group, kept: TensorOrigin, stored: Mapping[str, tuple[int, ...]], notes: _Notes
 ) -> StoredScales | None:
     """The first file's scales, if what is stored is what they give in this one."""
     form = find_form(kept.convention, group.form.format_name) if kept.convention in CONVENTIONS else None
     if form is not None:
-        scales = interpret_scales(form, _bits(kept.scalars))
+        scales = interpret_kept(form, kept)
         try:
             agrees = _bits(derive_scalars(group.form, scales, group.base)) == dict(stored)
         except (ContainerError, KeyError, IndexError):

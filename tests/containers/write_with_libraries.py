@@ -31,6 +31,9 @@ PRESETS = {
 }
 
 
+FUSED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+
+
 def make_model() -> LlamaForCausalLM:
     """A Llama with one layer of 64 channels."""
     torch.manual_seed(SEED)
@@ -75,7 +78,7 @@ def write_compressed_tensors(fmt: str) -> None:
         config_groups={PRESETS[fmt]: ["Linear"]}, ignore=["lm_head"], quantization_status=QuantizationStatus.FROZEN
     )
     apply_quantization_config(model, config)
-    for module in model.modules():
+    for name, module in model.named_modules():
         scheme = getattr(module, "quantization_scheme", None)
         if scheme is None or not hasattr(module, "weight_scale"):
             continue
@@ -84,7 +87,11 @@ def write_compressed_tensors(fmt: str) -> None:
         low, high = blocks.amin(-1), blocks.amax(-1)
         gparam = None
         if hasattr(module, "weight_global_scale"):
-            gparam = generate_gparam(weight.min(), weight.max())
+            # Layers that loaders fuse share one scale, as llm-compressor makes it.
+            parent, _, own = name.rpartition(".")
+            fused = next(f for f in (*FUSED, (own,)) if own in f)
+            weights = [model.get_submodule(f"{parent}.{n}").weight.data for n in fused]
+            gparam = generate_gparam(min(w.min() for w in weights), max(w.max() for w in weights))
             module.weight_global_scale.data = gparam
         if hasattr(module, "input_global_scale"):
             module.input_global_scale.data = generate_gparam(torch.tensor(-2.7), torch.tensor(3.1))

@@ -1,0 +1,145 @@
+"""`mxspec lint`: what is wrong with a checkpoint file, found without loading it anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mxspec.containers import Checkpoint, ContainerError, Fault, Header, read_header
+from mxspec.containers.checkpoint import check_index, find_files, read_json
+from mxspec_conformance.lint import blocks, integers, scalars, tensors
+from mxspec_conformance.lint.rules import RULES, Finding, Rule, Severity, find
+from mxspec_conformance.lint.subject import Subject
+
+__all__ = ["RULES", "Finding", "LintResult", "Rule", "Severity", "lint"]
+
+SCHEMA = "mxspec-lint/1"
+CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
+    *tensors.CHECKS, *blocks.CHECKS, *scalars.CHECKS, *integers.CHECKS,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LintResult:
+    """What was found in one argument of lint."""
+
+    path: Path
+    #: "safetensors", "gguf", or None where the file is neither.
+    container: str | None
+    #: Stored tensors, and how many block-quantized ones they make, by convention and format.
+    stored: int
+    quantized: Mapping[str, int]
+    findings: tuple[Finding, ...]
+    #: Whether everything was looked at: a file whose header is damaged is not looked into.
+    complete: bool
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing but notes; 1: errors or warnings; 2: the file could not be looked into."""
+        if not self.complete:
+            return 2
+        return int(any(f.rule.severity is not Severity.NOTE for f in self.findings))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON has it."""
+        return {
+            "path": str(self.path), "container": self.container, "tensors": self.stored, "complete": self.complete,
+            "quantized": dict(self.quantized),
+            "findings": [
+                {
+                    "rule": f.rule.id, "severity": f.rule.severity.value, "file": f.file, "tensor": f.tensor,
+                    "offset": f.offset, "found": f.text, "means": f.rule.means, "advice": f.rule.advice,
+                }
+                for f in self.findings
+            ],
+        }  # fmt: skip
+
+
+def lint(
+    path: str | Path, *, formats: Collection[str] = (), progress: Callable[[str], None] | None = None
+) -> LintResult:
+    """Look at a GGUF or safetensors file, an index of shards, or a folder that holds one of these.
+
+    formats: block formats that it holds, where names and shapes leave that open. progress: told what is looked at.
+    Damaged and hostile files give findings; nothing is raised for them.
+    """
+    path = Path(path)
+    findings: list[Finding] = []
+    headers: list[Header] = []
+    index = None
+    complete = True
+    try:
+        files, index = find_files(path)
+    except (ContainerError, OSError) as error:
+        return LintResult(path, None, 0, {}, (_from_error(error),), complete=False)
+    for file in files:
+        if progress is not None:
+            progress(file.name)
+        try:
+            header = read_header(file)
+        except ContainerError as error:
+            findings.append(_from_error(error, file.name))
+            complete = False
+            continue
+        headers.append(header)
+        for problem in header.problems:
+            found = find(f"container/{problem.fault}", problem.text, tensor=problem.tensor, offset=problem.offset)
+            findings.append(replace(found, file=file.name))
+    if complete:
+        findings += [find("container/index", text) for text in check_index(headers, index)]
+        if len({h.container for h in headers}) > 1:
+            findings.append(find("container/index", "GGUF and safetensors files are mixed"))
+    container = headers[0].container if headers else None
+    stored = sum(len(h.tensors) for h in headers)
+    if findings or not headers:
+        # What a damaged header says of its tensors is not worth a second finding.
+        return LintResult(path, container, stored, {}, tuple(findings), complete)
+    checkpoint = Checkpoint(path, tuple(headers), index, tuple(formats))
+    folder = path if path.is_dir() else path.parent
+    try:
+        subject = Subject(
+            checkpoint, config=_read_config(folder / "config.json", findings),
+            quant_config=_read_config(folder / "hf_quant_config.json", findings),
+        )  # fmt: skip
+        for check in CHECKS:
+            if progress is not None:
+                progress(check.__name__.removeprefix("check_").replace("_", " "))
+            findings += [_with_file(f, checkpoint) for f in check(subject)]
+    except ContainerError as error:
+        findings.append(_from_error(error))
+        complete = False
+    quantized: dict[str, int] = {}
+    for group in checkpoint.blocks.values():
+        name = f"{group.form.convention} {group.form.format_name}"
+        quantized[name] = quantized.get(name, 0) + 1
+    return LintResult(path, container, stored, quantized, tuple(findings), complete)
+
+
+def _from_error(error: ContainerError | OSError, file: str | None = None) -> Finding:
+    problem = error.problem if isinstance(error, ContainerError) else None
+    if problem is None:
+        return replace(find(f"container/{Fault.UNREADABLE}", str(error)), file=file)
+    found = find(f"container/{problem.fault}", problem.text, tensor=problem.tensor, offset=problem.offset)
+    return replace(found, file=file)
+
+
+def _with_file(finding: Finding, checkpoint: Checkpoint) -> Finding:
+    tensor = checkpoint.tensors.get(finding.tensor or "")
+    return finding if tensor is None else replace(finding, file=tensor.path.name)
+
+
+def _read_config(path: Path, findings: list[Finding]) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        return read_json(path, "the configuration")
+    except ContainerError as error:
+        findings.append(_from_error(error, path.name))
+        return None
+
+
+def exit_code(results: Sequence[LintResult]) -> int:
+    """The worst of several."""
+    return max((r.exit_code for r in results), default=0)

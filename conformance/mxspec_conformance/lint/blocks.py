@@ -1,0 +1,173 @@
+"""Rules about block scales and element codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mxspec.containers.groups import Group
+from mxspec.formats import UE4M3, BlockFormat, power_of_two
+from mxspec_conformance.lint.rules import Finding, find
+from mxspec_conformance.lint.subject import BlockCounts, Subject, locate_scale, magnitude_codes
+
+#: Scale bytes that known libraries write for a block of zeros, by scale format.
+ZERO_BLOCK_BYTES = {
+    # ggml, TE, vLLM and others 00; ModelOpt 38, or 01 where a scale underflows; torchao and fouroversix 08; compressed-tensors 20.
+    "ue4m3": (0x00, 0x01, 0x08, 0x20, 0x38),
+    # Most libraries 00; auto-round 7E, MLX 7F.
+    "e8m0": (0x00, 0x7E, 0x7F),
+}
+#: Zeros of which none is +0 before that is remarkable: by chance it happens once in 2**64.
+_MANY_ZEROS = 64
+_SIGN = 0x80
+
+
+def _scale_tensor(group: Group) -> str:
+    return (group.scales or group.codes).name
+
+
+def _blocks(counts: BlockCounts, rows: list[int], columns: slice = slice(None)) -> tuple[int, int]:
+    """How many blocks have these scale bytes and largest codes, and the first of them."""
+    number = int(counts.largest[rows, columns].sum())
+    first = counts.first[rows, columns]
+    return number, int(first[first >= 0].min()) if number else -1
+
+
+def _nan_bytes(fmt: BlockFormat) -> list[int]:
+    return [0x7F, 0xFF] if fmt.scale is UE4M3 else [0xFF]
+
+
+def check_scale_nan(subject: Subject) -> Iterator[Finding]:
+    """NaN block scales."""
+    for group in subject.groups:
+        rows = _nan_bytes(group.form.format)
+        number, first = _blocks(subject.counts(group), rows)
+        if number:
+            names = " or ".join(f"{r:02X}" for r in rows)
+            yield find(
+                "scale/nan", f"{number} of {group.elements // group.form.format.k} block scales are {names}",
+                tensor=_scale_tensor(group), offset=locate_scale(group, first),
+            )  # fmt: skip
+
+
+def check_scale_sign(subject: Subject) -> Iterator[Finding]:
+    """e4m3 block scales with a sign."""
+    for group in subject.groups:
+        if group.form.format.scale is not UE4M3:
+            continue
+        number, first = _blocks(subject.counts(group), list(range(_SIGN, 0xFF)))
+        if number:
+            yield find(
+                "scale/sign", f"{number} of {group.elements // group.form.format.k} block scales are negative",
+                tensor=_scale_tensor(group), offset=locate_scale(group, first),
+            )  # fmt: skip
+
+
+def check_scale_zero(subject: Subject) -> Iterator[Finding]:
+    """Scales of zero above codes that are not; e8m0 has no zero."""
+    for group in subject.groups:
+        if group.form.format.scale is not UE4M3:
+            continue
+        number, first = _blocks(subject.counts(group), [0x00], slice(1, None))
+        if number:
+            yield find(
+                "scale/zero", f"{number} blocks have scale 00 and codes that are not zero",
+                tensor=_scale_tensor(group), offset=locate_scale(group, first),
+            )  # fmt: skip
+
+
+def check_zero_blocks(subject: Subject) -> Iterator[Finding]:
+    """Scales of blocks whose codes are all zero."""
+    for group in subject.groups:
+        fmt = group.form.format
+        known = {
+            *ZERO_BLOCK_BYTES[fmt.scale.name],
+            *_nan_bytes(fmt),
+            *(range(_SIGN, 256) if fmt.scale is UE4M3 else ()),
+        }
+        rows = [b for b in range(256) if b not in known]
+        number, first = _blocks(subject.counts(group), rows, slice(0, 1))
+        if number:
+            counts = subject.counts(group).largest[:, 0]
+            found = ", ".join(f"{b:02X}" for b in rows if counts[b])
+            yield find(
+                "scale/zero-block", f"{number} blocks of zero codes have scale {_short(found)}",
+                tensor=_scale_tensor(group), offset=locate_scale(group, first),
+            )  # fmt: skip
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:38]}..."
+
+
+def least_largest_code(fmt: BlockFormat) -> int:
+    """The smallest magnitude code that a known scale rule leaves as the largest of a block.
+
+    MX: a block's maximum is at least 2**emax in units of the scale under the OCP rule, and above half of that under every
+    rule that rounds the scale up. NVFP4: 6 / (1 + 1/16), or 4 under Four-over-Six, which rounds to the code of 4 or 6.
+    """
+    if fmt.has_tensor_scale:
+        return 6
+    bound = power_of_two(fmt.element.emax - 1)
+    return next(c for c in range(fmt.element.max_code + 1) if fmt.element.magnitude(c) >= bound)
+
+
+def check_small_max(subject: Subject) -> Iterator[Finding]:
+    """Blocks whose largest code is too small for their scale."""
+    for group in subject.groups:
+        fmt = group.form.format
+        least = least_largest_code(fmt)
+        # Scales that were clamped from below say nothing: the smallest byte, and e4m3's subnormals.
+        rows = [*range(0x08, 0x7F), *range(0x88, 0xFF)] if fmt.scale is UE4M3 else list(range(1, 0xFF))
+        number, first = _blocks(subject.counts(group), rows, slice(1, least))
+        if number:
+            total = group.elements // fmt.k
+            yield find(
+                "codes/small-max",
+                f"in {number} of {total} blocks ({100 * number / total:.3g} %) the largest value is below "
+                f"{float(fmt.element.magnitude(least)):g} x scale; the first is block {first}",
+                tensor=group.codes.name, offset=locate_scale(group, first),
+            )  # fmt: skip
+
+
+def check_negative_zero(subject: Subject) -> Iterator[Finding]:
+    """Tensors in which every zero is -0."""
+    for group in subject.groups:
+        element = group.form.format.element
+        if element.twos_complement:
+            continue
+        totals = subject.counts(group).pairs.sum(axis=0)
+        minus = int(totals[element.sign_bit])
+        if minus >= _MANY_ZEROS and totals[0] == 0:
+            yield find(
+                "codes/negative-zero", f"{minus} zeros, all of them code {element.sign_bit:x}", tensor=group.codes.name,
+                offset=group.codes.offset,
+            )  # fmt: skip
+
+
+def check_nan_codes(subject: Subject) -> Iterator[Finding]:
+    """Element codes that are no finite number."""
+    for group in subject.groups:
+        element = group.form.format.element
+        if element.twos_complement:
+            continue
+        special = magnitude_codes(group.form.format) > element.max_code
+        number = int(subject.counts(group).pairs.sum(axis=0)[special].sum()) if special.any() else 0
+        if number:
+            yield find(
+                "codes/nan", f"{number} of {group.elements} codes are NaN or Inf", tensor=group.codes.name,
+                offset=group.codes.offset,
+            )  # fmt: skip
+
+
+def largest_scale(counts: BlockCounts) -> int:
+    """The largest finite e4m3 block scale, sign aside."""
+    used = np.flatnonzero(counts.largest.sum(axis=1))
+    return max((int(b) & 0x7F for b in used if b & 0x7F != 0x7F), default=0)
+
+
+CHECKS = (
+    check_scale_nan, check_scale_sign, check_scale_zero, check_zero_blocks, check_small_max, check_negative_zero,
+    check_nan_codes,
+)  # fmt: skip

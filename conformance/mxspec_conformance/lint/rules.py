@@ -1,0 +1,112 @@
+"""Lint's rules as data: what each means and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mxspec.containers import Fault
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    #: The file is damaged, or a loader that follows the convention gives wrong numbers.
+    ERROR = "error"
+    #: Some loaders give wrong numbers, or somebody's mistake is likely.
+    WARNING = "warning"
+    #: Unusual, worth a look, and right in some files.
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is checked."""
+
+    id: str
+    severity: Severity
+    means: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One place where a file breaks a rule."""
+
+    rule: Rule
+    #: What was found, with numbers.
+    text: str
+    tensor: str | None = None
+    #: Byte of the file.
+    offset: int | None = None
+    file: str | None = None
+
+
+_E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
+_AGAIN = "download or write the file again"
+_WRITER = "fix the program that wrote it; do not load it"
+
+_CONTAINER: dict[Fault, tuple[str, str]] = {
+    Fault.UNREADABLE: ("the file cannot be opened, or is no regular file", "name a readable file"),
+    Fault.MAGIC: ("the first bytes are those of no known container", "check that this is the file you meant"),
+    Fault.VERSION: ("a GGUF version that is not read", "write version 3, little-endian"),
+    Fault.TRUNCATED: ("the file ends before its header or its data do", _AGAIN),
+    Fault.HEADER_SIZE: ("the header, a string or a text is larger than any real one", _WRITER),
+    Fault.HEADER_TEXT: ("the header is not the JSON or the text that it must be", _WRITER),
+    Fault.COUNT: ("the header claims more tensors, keys or strings than any real file has", _WRITER),
+    Fault.KEY: ("a GGUF key occurs twice or has no valid type", _WRITER),
+    Fault.ALIGNMENT: ("general.alignment is no power of two in a uint32", _WRITER),
+    Fault.NAME: ("a tensor's name occurs twice, or is longer than ggml reads", "give each tensor a name of its own, in ggml below 64 bytes"),
+    Fault.DTYPE: ("a tensor has a type that the container does not know", "write it with a current version of the library"),
+    Fault.SHAPE: ("a shape is no list of sizes, or rows are no whole blocks of ggml's type", _WRITER),
+    Fault.SIZE: ("shape x bits is not the number of bytes; F4 and F6 shapes count codes", "give the shape in codes, the offsets in bytes"),
+    Fault.OFFSET: ("a tensor's position is not where the container allows one", "begin GGUF tensors at multiples of general.alignment"),
+    Fault.OVERLAP: ("two tensors share bytes", _WRITER),
+    Fault.GAP: ("bytes between or after the tensors belong to none; safetensors refuses such files", "write data without holes"),
+    Fault.INDEX: ("index and shards do not agree", "write the index again from the shards"),
+}  # fmt: skip
+
+_OTHERS = (
+    Rule("tensor/missing", _E, "a part of a block-quantized tensor is not there", "convert again; the values cannot be known without it"),
+    Rule("tensor/dtype", _E, "a part has a dtype that the convention does not use", "store it in the convention's dtype"),
+    Rule("tensor/shape", _E, "a part has not the shape that goes with its codes", "store block scales as [N, K / block]"),
+    Rule("tensor/rank", _E, "codes have a number of axes, or a last axis, that the convention does not have", "store them as the convention does"),
+    Rule("tensor/row", _E, "rows are no whole number of blocks", "pad K to a multiple of the block before quantizing"),
+    Rule("tensor/tiled", _E, "block scales have the padded shape of 128x4 tiles where row-major ones are due", "undo the swizzle: checkpoints hold row-major scales"),
+    Rule("tensor/ambiguous", _N, "the stored shapes fit two formats", "say which with --format"),
+    Rule("tensor/no-scale", _W, "an NVFP4 tensor of a GGUF file has no companion NAME.scale", "if it came from a two-level checkpoint its values lack the tensor scale: convert again, keeping it"),
+    Rule("scale/nan", _E, "a block scale is NaN: the whole block is", "find the NaN or Inf in the weights before quantizing; some loaders read FF as Inf or 2^128, ggml as 2^127"),
+    Rule("scale/sign", _E, "an e4m3 block scale has its sign bit set", "block scales are unsigned: ggml and Marlin drop the bit, CUDA code honours it"),
+    Rule("scale/zero", _E, "a block scale is zero and its codes are not", "the block decodes to zeros: a scale has underflowed; choose the tensor scale by the tensor's maximum"),
+    Rule("scale/zero-block", _N, "a block of zero codes has a scale that no known library writes for one", "harmless by itself; check that codes and scales belong together"),
+    Rule("global/value", _E, "a tensor scale is zero, negative, infinite or NaN", "calibrate the tensor; 0 is not 'unset'"),
+    Rule("global/direction", _W, "the tensor scale says that weights beyond 2688 are there: it looks inverted", "compressed-tensors and LightX2V store 2688 / amax, ModelOpt and GGUF amax / 2688"),
+    Rule("global/pair", _E, "two tensor scales of one tensor are not each other's rounded reciprocal", "one of weight_global_scale and weight_scale_2 is wrong; keep the one that the codes were made with"),
+    Rule("global/alpha", _W, "LightX2V's alpha is not 1 / (input_global_scale x weight_global_scale) in float32", "compute alpha anew from the two scales"),
+    Rule("global/kept", _W, "the tensor scale is not what the kept origin gives", "the file was edited after conversion; --ignore-origin converts it as it is"),
+    Rule("global/fused", _W, "layers that are fused when loaded have different tensor scales", "quantize q, k and v, and gate and up, with one tensor scale: loaders take the largest and leave block scales as they are"),
+    Rule("global/range", _N, "no block scale reaches 448: the tensor scale was not made from this tensor's maximum", "expected of clipped or Four-over-Six weights; otherwise scale and codes may not belong together"),
+    Rule("codes/small-max", _N, "the largest code of a block is below what every known scale rule leaves", "expected after GPTQ or pruning; otherwise scales are a factor 2 or more too large, or not these codes'"),
+    Rule("codes/negative-zero", _W, "every zero is stored as -0", "ModelOpt's MXFP4 does so; readers that compare codes or skip +0 see no zeros"),
+    Rule("codes/nan", _E, "element codes are NaN or Inf", "find the NaN or Inf in the weights before quantizing"),
+    Rule("config/method", _E, "the configuration beside the file names another method or format", "write quantization_config for the convention of the tensors"),
+    Rule("config/group-size", _E, "the configuration's group_size is not the format's block", "16 for NVFP4, 32 for MX"),
+    Rule("config/absent", _W, "a config.json is there and has no quantization_config", "loaders take the tensors for plain ones: add it"),
+    Rule("int4/shape", _E, "qweight, qzeros and scales have shapes of neither GPTQ nor AWQ", "GPTQ: [K/8, N], [G, N/8], [G, N]; AWQ: [K, N/8], [G, N/8], [G, N]"),
+    Rule("int4/method", _E, "the shapes are GPTQ's where the configuration says AWQ, or the reverse", "the nibbles are packed along another axis: name the right method"),
+    Rule("int4/gptq-zero", _W, "the zero points are those of the other GPTQ checkpoint format", "gptq (v1) stores zero - 1, gptq_v2 zero: correct checkpoint_format"),
+    Rule("int4/g-idx", _E, "g_idx names a group that is not there", _WRITER),
+    Rule("int4/act-order", _W, "g_idx is not rising, and the configuration does not say desc_act", "set desc_act: loaders that skip g_idx give wrong numbers"),
+    Rule("int4/lowest", _N, "int4 codes of -8 are present", "kernels that negate or take magnitudes in four bits turn it into 0 or -8"),
+    Rule("sparse/nibble", _E, "2:4 metadata hold nibbles that mean nothing", "legal are 4, 8, 9, c, d, e; CUTLASS's compressor writes 0 for an all-zero group"),
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {
+    r.id: r
+    for r in (*(Rule(f"container/{fault}", _E, means, advice) for fault, (means, advice) in _CONTAINER.items()), *_OTHERS)
+}  # fmt: skip
+
+
+def find(rule: str, text: str, *, tensor: str | None = None, offset: int | None = None) -> Finding:
+    """A finding of the rule with this id."""
+    return Finding(RULES[rule], text, tensor, offset)

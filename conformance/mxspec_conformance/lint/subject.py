@@ -1,0 +1,108 @@
+"""What lint looks at: a checkpoint, the configuration beside it, and what one pass over each tensor has counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import layouts
+from mxspec.containers.checkpoint import Checkpoint, StoredScales, read_scales
+from mxspec.containers.groups import Group
+from mxspec.containers.parts import Part, count_pairs, cut, read_part
+from mxspec.formats import BlockFormat
+from mxspec.layouts.schema import Part as Item
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class BlockCounts:
+    """Counts of one pass over a block-quantized tensor."""
+
+    #: [256 scale bytes, element codes]: elements.
+    pairs: Counts
+    #: [256 scale bytes, magnitude codes]: blocks by the largest magnitude code in them.
+    largest: Counts
+    #: First block with each (scale byte, largest magnitude code), or -1.
+    first: Counts
+
+
+def magnitude_codes(fmt: BlockFormat) -> npt.NDArray[np.uint8]:
+    """The magnitude code of every element code."""
+    return np.array([fmt.element.split(c)[1] for c in range(fmt.element.code_count)], np.uint8)
+
+
+def count_blocks(group: Group) -> BlockCounts:
+    """One pass over a tensor, in pieces."""
+    fmt = group.form.format
+    magnitudes = magnitude_codes(fmt)
+    width = int(magnitudes.max()) + 1
+    pairs = np.zeros((256, fmt.element.code_count), np.int64)
+    largest = np.zeros(256 * width, np.int64)
+    first = np.full(256 * width, -1, np.int64)
+    for start, stop in cut(group.shape, tiled=group.form.tiled):
+        part = read_part(group, start, stop)
+        pairs += count_pairs(part, group.form)
+        keys = _block_keys(part, magnitudes, fmt.k, width)
+        largest += np.bincount(keys, minlength=largest.size)
+        unseen, where = np.unique(keys, return_index=True)
+        new = first[unseen] < 0
+        first[unseen[new]] = where[new] + start // fmt.k
+    return BlockCounts(pairs, largest.reshape(256, width), first.reshape(256, width))
+
+
+def _block_keys(part: Part, magnitudes: npt.NDArray[np.uint8], k: int, width: int) -> npt.NDArray[np.intp]:
+    top = magnitudes[part.codes].reshape(-1, k).max(axis=1)
+    keys: npt.NDArray[np.intp] = part.scales.astype(np.intp) * width + top
+    return keys
+
+
+def locate_scale(group: Group, block: int) -> int:
+    """The byte of the file that holds the scale of a block, counted in row-major order."""
+    if group.scales is None:
+        layout = layouts.get_layout(group.form.codes.layout)
+        byte, _ = layout.locate(0, block, (1, group.elements), part=Item.SCALES)
+        return group.codes.offset + int(byte)
+    if not group.form.tiled:
+        return group.scales.offset + block
+    columns = group.shape[-1] // group.form.format.k
+    byte, _ = layouts.get_layout("128x4").locate(block // columns, block % columns, (group.shape[0], columns))
+    return group.scales.offset + int(byte)
+
+
+@dataclass
+class Subject:
+    """A checkpoint and what is known of it."""
+
+    checkpoint: Checkpoint
+    #: config.json and hf_quant_config.json of the same folder, where they are there.
+    config: Mapping[str, Any] | None = None
+    quant_config: Mapping[str, Any] | None = None
+    _counts: dict[str, BlockCounts] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> Iterator[Group]:
+        """Block-quantized tensors."""
+        return iter(self.checkpoint.blocks.values())
+
+    def counts(self, group: Group) -> BlockCounts:
+        """The counts of a tensor; made once."""
+        if group.base not in self._counts:
+            self._counts[group.base] = count_blocks(group)
+        return self._counts[group.base]
+
+    @cached_property
+    def scales(self) -> Mapping[str, StoredScales]:
+        """float32 scales of every group by base name."""
+        return {g.base: read_scales(g) for g in self.groups}
+
+    @property
+    def quantization(self) -> Mapping[str, Any] | None:
+        """`quantization_config` of config.json."""
+        found = (self.config or {}).get("quantization_config")
+        return found if isinstance(found, dict) else None

@@ -1,0 +1,117 @@
+"""Rules about which tensors are there, and about the configuration beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mxspec.containers.groups import Misfit
+from mxspec_conformance.lint.rules import Finding, find
+from mxspec_conformance.lint.subject import Subject
+
+#: quant_method of integer checkpoints, which have rules of their own.
+_INTEGER_METHODS = ("gptq", "awq")
+
+
+def check_fit(subject: Subject) -> Iterator[Finding]:
+    """Tensors that look like those of a convention and do not fit it."""
+    for doubt in subject.checkpoint.doubts:
+        for fault in doubt.faults:
+            yield find(f"tensor/{Misfit(fault.misfit)}", fault.text, tensor=fault.tensor, offset=fault.offset)
+
+
+def check_companions(subject: Subject) -> Iterator[Finding]:
+    """NVFP4 tensors of GGUF files without their tensor scale."""
+    for group in subject.groups:
+        form = group.form
+        if form.tensor_scale is not None and form.tensor_scale.optional and subject.scales[group.base].tensor is None:
+            yield find(
+                "tensor/no-scale", f"{group.base}{form.tensor_scale.suffix} is not there", tensor=group.codes.name,
+                offset=group.codes.offset,
+            )  # fmt: skip
+
+
+def check_method(subject: Subject) -> Iterator[Finding]:
+    """quant_method, and format or quant_algo, against the tensors."""
+    wanted = {(g.form.convention, g.form.config): g for g in subject.groups if g.form.config is not None}
+    if not wanted:
+        yield from _check_nothing_found(subject)
+        return
+    if subject.config is not None and subject.quantization is None:
+        first = next(iter(wanted.values()))
+        yield find(
+            "config/absent", f"tensors are {first.form.convention} {first.form.format_name}", tensor=first.codes.name
+        )
+    for (convention, config), group in wanted.items():
+        assert config is not None
+        for said in _said(subject):
+            if not _agrees(said, config):
+                described = f"{said[0]} {said[1]}".strip()
+                yield find(
+                    "config/method",
+                    f"the configuration says {described}; tensors are {convention} {group.form.format_name}",
+                    tensor=group.codes.name, offset=group.codes.offset,
+                )  # fmt: skip
+
+
+def _check_nothing_found(subject: Subject) -> Iterator[Finding]:
+    """A configuration that names a convention of which no tensor is there."""
+    if any(True for _ in subject.groups) or subject.checkpoint.doubts:
+        return
+    for method, name in _said(subject):
+        if method in ("compressed-tensors", "modelopt", "mxfp4") and _is_float(method, name):
+            yield find("config/method", f"the configuration says {method} {name}; no such tensor is there")
+
+
+def _is_float(method: str, name: str) -> bool:
+    return method == "mxfp4" or "fp4" in name.lower() or name.startswith("mxfp")
+
+
+def _said(subject: Subject) -> list[tuple[str, str]]:
+    """(method, format or algorithm) as the configuration files give them."""
+    found: list[tuple[str, str]] = []
+    main = subject.quantization
+    if main is not None:
+        method = str(main.get("quant_method", ""))
+        found.append((method, str(main.get("format") or main.get("quant_algo") or "")))
+    other = (subject.quant_config or {}).get("quantization")
+    if isinstance(other, dict):
+        found.append(("modelopt", str(other.get("quant_algo") or "")))
+    return found
+
+
+def _agrees(said: tuple[str, str], config: tuple[str, str]) -> bool:
+    method, name = said
+    # A mixed checkpoint names its formats layer by layer.
+    return method == config[0] and (
+        name == config[1] or not config[1] or name.lower() in ("mixed-precision", "mixed_precision")
+    )
+
+
+def check_group_size(subject: Subject) -> Iterator[Finding]:
+    """group_size against the block, where the whole checkpoint has one format."""
+    formats = {g.form.format for g in subject.groups if g.form.config is not None}
+    if len(formats) != 1:
+        return
+    fmt = next(iter(formats))
+    for size in _group_sizes(subject):
+        if size != fmt.k:
+            yield find("config/group-size", f"group_size is {size}; the block of {fmt.name} has {fmt.k} elements")
+
+
+def _group_sizes(subject: Subject) -> list[int]:
+    found: list[Any] = []
+    main = subject.quantization or {}
+    groups = main.get("config_groups")
+    if isinstance(groups, Mapping):
+        for entry in groups.values():
+            weights = entry.get("weights") if isinstance(entry, Mapping) else None
+            if isinstance(weights, Mapping):
+                found.append(weights.get("group_size"))
+    other = (subject.quant_config or {}).get("quantization")
+    if isinstance(other, Mapping):
+        found.append(other.get("group_size"))
+    return [size for size in found if type(size) is int]
+
+
+CHECKS = (check_fit, check_companions, check_method, check_group_size)
