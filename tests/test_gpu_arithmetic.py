@@ -59,8 +59,7 @@ def test_encode(name: str, overflow: str) -> None:
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_fast_encoder(name: str) -> None:
     x = scalar_inputs(name)
-    limit = 2.0**60 if name == "e2m1" else np.inf
-    x = x[np.abs(x) < limit]
+    x = x[np.isfinite(x)]
     x = x[: x.size // 8 * 8]
     np.testing.assert_array_equal(library().encode8(x, name), mxspec.encode(x, name))
 

@@ -32,7 +32,7 @@ _ROUNDINGS = (Rounding.RNE, Rounding.RNA, Rounding.RNZ, Rounding.RNU, Rounding.R
 _OVERFLOWS = (Overflow.SATURATE, Overflow.OWN, Overflow.SATURATE_FINITE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Quantized:
     """A quantized tensor on the GPU, in the caller's library."""
 
@@ -88,9 +88,11 @@ def _kernel(source: Any, types: str, device: int) -> Kernel:
 class _OnDevice:
     """Makes a device current for the time of a launch, where it is not."""
 
+    __slots__ = ("_before", "_device", "_runtime")
+
     def __init__(self, device: int) -> None:
-        runtime = import_cupy().cuda.runtime
-        self._runtime, self._device, self._before = runtime, device, runtime.getDevice()
+        self._runtime = runtime = import_cupy().cuda.runtime
+        self._device, self._before = device, runtime.getDevice()
 
     def __enter__(self) -> None:
         if self._before != self._device:
@@ -123,6 +125,10 @@ _ANY = POINTER + I64 * 2 + U64 * 3 + POINTER * 4 + U64
 _COLUMNS = POINTER + U64 + U32 * 2 + POINTER * 3 + U32 + POINTER * 2 + U32
 
 
+def _tiling(tiled: bool, per_row: int) -> int:
+    return 0 if not tiled else 1 if per_row % 4 else 2
+
+
 def _plan_rows(
     rules: KernelRules, view: tuple[int, int, str, int], *, tiled: bool, stochastic: bool,
     tuning: kernels.RowsTuning | None = None,
@@ -134,7 +140,11 @@ def _plan_rows(
     per_row = columns // fmt.k
     if tune.values > fmt.k and rows * per_row % (tune.values // fmt.k):
         tune = kernels.RowsTuning(values=fmt.k, threads=tune.threads, load=tune.load, store=tune.store)
-    kernel = _kernel(kernels.rows_kernel(rules, dtype, tiled=tiled, stochastic=stochastic, tuning=tune), _ROWS, device)
+    kernel = _kernel(
+        kernels.rows_kernel(rules, dtype, tiled=_tiling(tiled, per_row), stochastic=stochastic, tuning=tune),
+        _ROWS,
+        device,
+    )
     division, tiles = make_division(per_row), -(-per_row // 4)
     code_bytes, item = fmt.k * fmt.element.bits // 8, ITEM_BYTES[dtype]
     step = max(1, MAX_BLOCKS // per_row // 128) * 128
@@ -215,7 +225,26 @@ def _fits_columns(shape: tuple[int, ...], strides: tuple[int, ...], aligned: int
     )  # fmt: skip
 
 
-@lru_cache(maxsize=4096)
+#: Plans by everything that they depend on; profiles that are no names go by their identity and are kept alive.
+_plans: dict[tuple[object, ...], _Plan] = {}
+_kept_profiles: dict[int, Profile] = {}
+_MOST_PLANS = 4096
+
+
+def _find_plan(view: View, fmt: str, profile: str | Profile | None, *rest: Any) -> _Plan:
+    named = profile
+    if isinstance(profile, Profile):
+        named = str(id(_kept_profiles.setdefault(id(profile), profile)))
+    key = (view.shape, view.strides, view.dtype, view.device, view.pointer & 15, fmt, named, *rest)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _make_plan(view.shape, view.strides, view.dtype, view.device, view.pointer & 15, fmt, profile, *rest)
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        _plans[key] = plan
+    return plan
+
+
 def _make_plan(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, device: int, aligned: int,
     fmt: str, profile: str | Profile | None, axis: int, two_level: bool, scale_layout: str, random: int, pad: bool,
@@ -366,13 +395,11 @@ def quantize(
         random, words = (1 if sr_bits == 32 else 2), word_view.pointer
     elif seed is not None:
         random = 3
-    key = (name, profile, axis, two_level, scale_layout, random, pad)
     try:
-        plan = _make_plan(view.shape, view.strides, view.dtype, view.device, view.pointer % 16, *key)
+        plan = _find_plan(view, name, profile, axis, two_level, scale_layout, random, pad)
     except _NotAMatrixError:
         view = _collapse(view, axis)
-        key = (name, profile, -1, two_level, scale_layout, random, pad)
-        plan = _make_plan(view.shape, view.strides, view.dtype, view.device, view.pointer % 16, *key)
+        plan = _find_plan(view, name, profile, -1, two_level, scale_layout, random, pad)
     if out is None:
         codes = empty_array(plan.codes_shape, "uint8", view.library, view.device)
         scales = empty_array(plan.scales_shape, "uint8", view.library, view.device)

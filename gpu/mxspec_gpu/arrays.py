@@ -13,16 +13,10 @@ import numpy as np
 
 from mxspec_gpu.build import GpuMissingError, import_cupy
 
+#: dtype -> its name, which NumPy takes a microsecond to find.
+_NAMES: dict[Any, str] = {}
+
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1, "uint32": 4, "int32": 4, "uint16": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """Where and in which order work happens."""
-
-    index: int
-    #: The caller's current stream.
-    stream: int
 
 
 @dataclass(slots=True)
@@ -52,6 +46,8 @@ class View:
     def contiguous(self) -> bool:
         """Whether rows follow one another without gaps."""
         step = 1
+        if 0 in self.shape:
+            return True
         for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if length != 1 and stride != step:
                 return False
@@ -68,8 +64,10 @@ def view_array(x: Any, name: str = "x") -> View:
     if torch is not None and isinstance(x, torch.Tensor):
         if not x.is_cuda:
             raise TypeError(f"{name} is a torch tensor on {x.device}; move it to the GPU: {name}.cuda()")
-        dtype = str(x.dtype).removeprefix("torch.")
-        return View(x.data_ptr(), tuple(x.shape), x.stride(), dtype, x.device.index, "torch", x)
+        dtype = x.dtype
+        if dtype not in _NAMES:
+            _NAMES[dtype] = str(dtype).removeprefix("torch.")
+        return View(x.data_ptr(), tuple(x.shape), x.stride(), _NAMES[dtype], x.get_device(), "torch", x)
     cupy = import_cupy()
     if not isinstance(x, cupy.ndarray):
         if isinstance(x, (np.ndarray, list, tuple, int, float)) or not hasattr(x, "__dlpack__"):
@@ -78,8 +76,12 @@ def view_array(x: Any, name: str = "x") -> View:
                 f"with DLPack), say cupy.asarray({name})"
             )
         x = cupy.from_dlpack(x)
-    item = x.dtype.itemsize
-    return View(x.data.ptr, x.shape, tuple(s // item for s in x.strides), x.dtype.name, x.device.id, "cupy", x)
+    dtype = x.dtype
+    if dtype not in _NAMES:
+        _NAMES[dtype] = dtype.name
+    item, data = dtype.itemsize, x.data
+    strides = tuple([s // item for s in x.strides])
+    return View(data.ptr, x.shape, strides, _NAMES[dtype], data.device_id, "cupy", x)
 
 
 def current_stream(library: str, device: int) -> int:

@@ -61,6 +61,7 @@ def read_sources() -> Mapping[str, str]:
     return {f.name: f.read_text("utf-8") for f in folder.iterdir() if f.name.endswith((".cu", ".cuh"))}
 
 
+@lru_cache(maxsize=1)
 def import_cupy() -> Any:
     """CuPy.
 

@@ -30,8 +30,9 @@ class RowsTuning:
 class DequantizeTuning:
     """Speed choices of `dequantize`."""
 
-    unroll: int = 4
-    threads: int = 256
+    unroll: int = 2
+    threads: int = 128
+    store: str = "__stcs(p, v)"
 
 
 def tune_rows(fmt: str, dtype: str, *, stochastic: bool = False) -> RowsTuning:
@@ -57,8 +58,8 @@ def _source(file: str, function: str, rules: KernelRules | None, defines: dict[s
     )
 
 
-def rows_kernel(rules: KernelRules, dtype: str, *, tiled: bool, stochastic: bool, tuning: RowsTuning) -> KernelSource:
-    """`quantize_rows`."""
+def rows_kernel(rules: KernelRules, dtype: str, *, tiled: int, stochastic: bool, tuning: RowsTuning) -> KernelSource:
+    """`quantize_rows`; tiled: 0 row-major scales, 1 tiles, 2 tiles where a row has a multiple of four blocks."""
     return _source(
         "quantize_rows.cu",
         "quantize_rows",
@@ -94,6 +95,7 @@ def dequantize_kernel(rules: KernelRules, dtype: str, *, tiled: bool, tuning: De
         "MX_TILED": tiled,
         "MX_UNROLL": tuning.unroll,
         "MX_THREADS": tuning.threads,
+        "MX_STORE(p,v)": tuning.store,
     }
     return _source("dequantize.cu", "dequantize", rules, defines)
 
@@ -122,11 +124,11 @@ def list_templates() -> dict[str, KernelSource]:
     )
     fp6, fp8 = (generate_rules("mx-floor", f, two_level=False) for f in ("mxfp6_e2m3", "mxfp8_e4m3"))
     return {
-        "quantize_rows": rows_kernel(floor, "bfloat16", tiled=False, stochastic=False, tuning=RowsTuning()),
-        "quantize_rows-nvfp4": rows_kernel(te, "bfloat16", tiled=True, stochastic=False, tuning=RowsTuning()),
-        "quantize_rows-fp6": rows_kernel(fp6, "float32", tiled=False, stochastic=False, tuning=RowsTuning()),
-        "quantize_rows-fp8": rows_kernel(fp8, "float16", tiled=False, stochastic=False, tuning=RowsTuning(values=16)),
-        "quantize_rows-stochastic": rows_kernel(floor, "bfloat16", tiled=False, stochastic=True, tuning=RowsTuning()),
+        "quantize_rows": rows_kernel(floor, "bfloat16", tiled=0, stochastic=False, tuning=RowsTuning()),
+        "quantize_rows-nvfp4": rows_kernel(te, "bfloat16", tiled=2, stochastic=False, tuning=RowsTuning()),
+        "quantize_rows-fp6": rows_kernel(fp6, "float32", tiled=0, stochastic=False, tuning=RowsTuning()),
+        "quantize_rows-fp8": rows_kernel(fp8, "float16", tiled=0, stochastic=False, tuning=RowsTuning(values=16)),
+        "quantize_rows-stochastic": rows_kernel(floor, "bfloat16", tiled=0, stochastic=True, tuning=RowsTuning()),
         "quantize_any": any_kernel(te, "float32", tiled=True, random=1),
         "quantize_columns": columns_kernel(fp8, "bfloat16", tiled=False, both=False),
         "quantize_columns-both": columns_kernel(floor, "bfloat16", tiled=True, both=True),
@@ -139,7 +141,9 @@ def list_templates() -> dict[str, KernelSource]:
     }
 
 
-def list_instantiations(levels: Iterable[tuple[str, str, bool]]) -> list[KernelSource]:
+def list_instantiations(
+    levels: Iterable[tuple[str, str, bool]], randoms: tuple[int, ...] = (0, 1, 2, 3)
+) -> list[KernelSource]:
     """Every kernel that the API can ask for under these (profile, format, with a tensor scale)."""
     found: dict[KernelSource, None] = {}
     for profile, fmt, two_level in levels:
@@ -147,11 +151,12 @@ def list_instantiations(levels: Iterable[tuple[str, str, bool]]) -> list[KernelS
         k = rules.fmt.k
         for dtype in INPUTS:
             for tiled in (False, True):
-                for stochastic in (False, True) if rules.fmt.element.bits == 4 else (False,):
+                for stochastic in (False, True) if rules.fmt.element.bits == 4 and 3 in randoms else (False,):
                     tuning = tune_rows(fmt, dtype, stochastic=stochastic)
                     for choice in {tuning, replace(tuning, values=min(tuning.values, k))}:
-                        found[rows_kernel(rules, dtype, tiled=tiled, stochastic=stochastic, tuning=choice)] = None
-                for random in range(4):
+                        for tiles in (1, 2) if tiled else (0,):
+                            found[rows_kernel(rules, dtype, tiled=tiles, stochastic=stochastic, tuning=choice)] = None
+                for random in randoms:
                     found[any_kernel(rules, dtype, tiled=tiled, random=random)] = None
                 if dtype != "float32":
                     for both in (False, True):

@@ -134,6 +134,8 @@ def _operation(profile: Profile, node: Apply | Choose, names: dict[Expr, str], *
         return f"{_SELECTIONS[node.op]}({args})"
     if node.op is Op.RCP and node.domain is Domain.RCP_APPROX:
         return f"rcp_approx_ftz({args})"
+    if node.op is Op.DIV and node.domain is Domain.F32 and node.args[0] == ONE:
+        return f"frcp({names[node.args[1]]})"
     if node.op in _CALLS and node.domain is Domain.F32:
         return f"{_CALLS[node.op]}({args})"
     raise _refuse(profile, f"computes {node.op.value} in the domain {node.domain.value}")

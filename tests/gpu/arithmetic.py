@@ -32,6 +32,8 @@ LEVELS: tuple[tuple[str, str, bool], ...] = (
     ("torchao-0.18/nvfp4/eager", "nvfp4", False),
     ("torchao-0.18/nvfp4/eager", "nvfp4", True),
 )
+#: Those that stochastic rounding is tried with on a chip.
+STOCHASTIC_LEVELS = tuple(level for level in LEVELS if level[0] in ("mx-floor", "nvfp4-te"))
 DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 

@@ -98,20 +98,20 @@ MX_HD void decode8(const Codes8<Format<F>::bits>& c, float v[8]) {
   }
 }
 
-#if MX_CHIP
+#if MX_CHIP && defined(MX_STORE)
 // Eight values, rounded once to nearest even, to out[8 eight ...]. NaN is the chip's.
 template <int Out>
 MX_HD void store8(void* out, u32 eight, const float v[8]) {
   if (Out == FLOAT32) {
     float4* to = static_cast<float4*>(out) + 2 * (u64)eight;
-    __stcs(to, make_float4(v[0], v[1], v[2], v[3]));
-    __stcs(to + 1, make_float4(v[4], v[5], v[6], v[7]));
+    MX_STORE(to, make_float4(v[0], v[1], v[2], v[3]));
+    MX_STORE(to + 1, make_float4(v[4], v[5], v[6], v[7]));
     return;
   }
   u32 w[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) w[i] = Out == FLOAT16 ? pack_f16x2(v[2 * i], v[2 * i + 1]) : pack_bf16x2(v[2 * i], v[2 * i + 1]);
-  __stcs(static_cast<uint4*>(out) + eight, make_uint4(w[0], w[1], w[2], w[3]));
+  MX_STORE(static_cast<uint4*>(out) + eight, make_uint4(w[0], w[1], w[2], w[3]));
 }
 #endif
 

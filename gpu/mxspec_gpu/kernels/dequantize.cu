@@ -1,7 +1,8 @@
 // Dequantize packed codes along the last axis to float32, float16 or bfloat16.
 //
 // A thread makes eight neighbouring elements at a time, MX_UNROLL times, so that reads and writes of a warp are contiguous.
-// Compiled with: the profile's Rules, MX_OUTPUT (0 float32, 1 float16, 2 bfloat16), MX_TILED, MX_UNROLL, MX_THREADS.
+// Compiled with: the profile's Rules, MX_OUTPUT (0 float32, 1 float16, 2 bfloat16), MX_TILED, MX_UNROLL, MX_THREADS,
+// MX_STORE(p, v) of 16 bytes.
 #include "decode8.cuh"
 namespace mx {
 #include "rules.generated.cuh"

@@ -1,9 +1,9 @@
 // Eight elements at a time: the fast encoders. Each gives what element.cuh's `encode` gives, rounding to nearest even and
 // saturating, for inputs without NaN; the tests compare all of them.
 //
-// e2m1: with E the power of two of |s|'s binade (at least that of the subnormals), s + 1.5 * 2**22 E rounds s to the step
-// of its binade in one exact operation, and subtracting that constant again is exact. Multiplied by 2**-126 the result is
-// a bfloat16 whose exponent and first mantissa bits are the code.
+// e2m1: with E the power of two of |s|'s binade (at least 1, that of the subnormals), s + 1.5 * 2**22 E rounds s to the
+// step of its binade in one operation, and subtracting that constant again is exact. Multiplied by 2**-126 the result is a
+// bfloat16 whose exponent and first mantissa bits are the code.
 // e2m3, e3m2: their steps are those of e4m3 and e5m2, 2**6 and 2**12 lower, so the fp8 conversions round them.
 // int8: s * 64 + 1.5 * 2**23 has the code in its low byte.
 #pragma once
@@ -16,31 +16,27 @@ struct Eight {
   u32 lo, hi;
 };
 
-// Four words of two lanes, each with a sign in bit 15 and an e2m1 magnitude code in bits 11 to 9, to eight packed nibbles.
+// Four words of two lanes, each with an e2m1 code in its upper four bits, to eight packed nibbles. The twelve bits below a
+// code do not matter.
 MX_HD u32 gather_e2m1(u32 w0, u32 w1, u32 w2, u32 w3) {
   const u32 p01 = permute(w0, w1, 0x7351), p23 = permute(w2, w3, 0x7351);
-  const u32 even = permute(p01, p23, 0x5410), odd = permute(p01, p23, 0x7632);  // bytes s000ccc0 of elements 0 2 4 6, 1 3 5 7
-  return (even >> 1 & 0x07070707u) | (even >> 4 & 0x08080808u) | (odd << 3 & 0x70707070u) | (odd & 0x80808080u);
+  const u32 even = permute(p01, p23, 0x5410), odd = permute(p01, p23, 0x7632);  // codes of 0 2 4 6 and 1 3 5 7, in upper nibbles
+  return (even >> 4 & 0x0F0F0F0Fu) | (odd & 0xF0F0F0F0u);
 }
 
-// Two e2m1 values (exact, as float32) and a word with their signs in bits 15 and 31, to a word for `gather_e2m1`.
-// Magnitudes beyond 6 give 6.
-MX_HD u32 align_e2m1(float lo, float hi, u32 signs) {
-  const u32 code = min_u16x2(mul_bf16x2(pack_bf16x2(lo, hi), 0x00800080u), 0x01C001C0u);  // times 2**-126
-  return (code << 3) | (signs & 0x80008000u);
-}
+// A word of two bfloat16, each an e2m1 value times 2**-126, to a word for `gather_e2m1`: their magnitude codes stand in
+// bits 8 to 6. The signs come from bits 15 and 31 of `signs`, since rounding to zero has lost that of the value.
+MX_HD u32 place_e2m1(u32 aligned, u32 signs) { return (aligned << 6 & 0x7FFF7FFFu) | (signs & 0x80008000u); }
 
-// A magnitude rounded to e2m1's step, as float32; up to 2**60.
+// s rounded to e2m1's step, as float32; magnitudes below 7 (6 is the largest value).
 MX_HD float round_e2m1(float s) {
   const u32 binade = bits_of(s) & kInf;
   const float e = float_of(binade > 0x3F800000u ? binade : 0x3F800000u);
   return ffma(e, -6291456.0f, ffma(e, 6291456.0f, s));
 }
 
-// Signs of two float32 in bits 15 and 31.
-MX_HD u32 sign_pair(float lo, float hi) { return permute(bits_of(lo), bits_of(hi), 0x7632); }
-
-MX_HD Eight encode8_e2m1(const float s[8]) {
+// signs: the elements' signs in bits 15 and 31 of four words; magnitudes below 7.
+MX_HD Eight encode8_e2m1(const float s[8], const u32 signs[4]) {
 #if MX_HAS_FP4_CVT
   u32 r;
   asm("{.reg .b8 a, b, c, d;\n"
@@ -53,8 +49,8 @@ MX_HD Eight encode8_e2m1(const float s[8]) {
   u32 w[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float lo = s[2 * i], hi = s[2 * i + 1];
-    w[i] = align_e2m1(round_e2m1(fabs_(lo)), round_e2m1(fabs_(hi)), sign_pair(lo, hi));
+    const u32 r = pack_bf16x2(round_e2m1(s[2 * i]), round_e2m1(s[2 * i + 1]));
+    w[i] = place_e2m1(mul_bf16x2(r, 0x00800080u), signs[i]);  // times 2**-126
   }
   return {gather_e2m1(w[0], w[1], w[2], w[3]), 0};
 #endif
@@ -69,20 +65,21 @@ MX_HD Eight encode8_e2m1_bf16(const u32 x[4], u32 factor, u32 limit) {
     const u32 s = mul_bf16x2(min_magnitude_bf16x2(x[i], limit), factor);
     const u32 e = max_u16x2(s & 0x7F807F80u, 0x3F803F80u);
     const u32 r = fma_bf16x2(e, 0xC2C0C2C0u, fma_bf16x2(e, 0x42C042C0u, s));  // 96 e: units of 1/2 for e = 1
-    w[i] = (mul_bf16x2(r, 0x00800080u) << 3) | (x[i] & 0x80008000u);
+    w[i] = place_e2m1(mul_bf16x2(r, 0x00800080u), x[i]);
   }
   return {gather_e2m1(w[0], w[1], w[2], w[3]), 0};
 }
 
 // Stochastic rounding of e2m1 by the integer rule with 8 bits; random: a byte for each element, the first lowest.
 // s * 2**-14, cut to float16, is the code and nine bits of what is left; twice the random byte carries or does not.
-MX_HD Eight encode8_e2m1_stochastic(const float s[8], u32 random_lo, u32 random_hi) {
+MX_HD Eight encode8_e2m1_stochastic(const float s[8], const u32 signs[4], u32 random_lo, u32 random_hi) {
   u32 w[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const u32 r = permute(i < 2 ? random_lo : random_hi, 0u, i & 1 ? 0x4342 : 0x4140);
-    w[i] = pack_f16x2_toward_zero(fmul(clamp_magnitude(s[2 * i], 6.0f), 0x1p-14f),
-                                  fmul(clamp_magnitude(s[2 * i + 1], 6.0f), 0x1p-14f)) + (r << 1);
+    const u32 cut = pack_f16x2_toward_zero(fmul(clamp_magnitude(s[2 * i], 6.0f), 0x1p-14f),
+                                           fmul(clamp_magnitude(s[2 * i + 1], 6.0f), 0x1p-14f));
+    w[i] = ((cut + (r << 1)) << 3 & 0x7FFF7FFFu) | (signs[i] & 0x80008000u);
   }
   return {gather_e2m1(w[0], w[1], w[2], w[3]), 0};
 }
@@ -130,10 +127,10 @@ MX_HD u32 encode_int8_word(float s) { return bits_of(ffma(clamp_magnitude(s, 1.9
 
 MX_HD u32 low_bytes(u32 a, u32 b, u32 c, u32 d) { return permute(permute(a, b, 0x0040), permute(c, d, 0x0040), 0x5410); }
 
-// Eight scaled elements.
+// Eight scaled elements; signs: theirs, in bits 15 and 31 of four words (only e2m1 looks at them).
 template <int F>
-MX_HD Eight encode8(const float s[8]) {
-  if (F == E2M1) return encode8_e2m1(s);
+MX_HD Eight encode8(const float s[8], const u32 signs[4]) {
+  if (F == E2M1) return encode8_e2m1(s, signs);
   if (F == E4M3 || F == E5M2) return {encode4_fp8<F>(s[0], s[1], s[2], s[3]), encode4_fp8<F>(s[4], s[5], s[6], s[7])};
   if (F == E2M3 || F == E3M2) return encode8_fp6<F>(s);
   u32 w[8];
@@ -142,10 +139,11 @@ MX_HD Eight encode8(const float s[8]) {
   return {low_bytes(w[0], w[1], w[2], w[3]), low_bytes(w[4], w[5], w[6], w[7])};
 }
 
-// The largest scaled magnitude that `encode8` takes.
+// From this magnitude on elements are clamped before `encode8` sees them: those of e2m1 from 7, which rounds to 8.
 template <int F>
-struct Encode8Limit {
-  static constexpr u32 bits = F == E2M1 ? 0x5D800000u /* 2**60 */ : 0x7F7FFFFFu;
+struct Encode8Clamp {
+  static constexpr bool needed = F == E2M1;
+  static constexpr u32 from = 0x40E00000u;
 };
 
 // Four six-bit codes, a byte each, to 24 bits, little-endian.

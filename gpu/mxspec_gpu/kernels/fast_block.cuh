@@ -21,7 +21,7 @@ MX_HD u32 fold_magnitude(u32 held, u32 word) {
     const u32 a = word & ~kSign;
     return a > held ? a : held;
   }
-  return max_u16x2(held, word & 0x7FFF7FFFu);
+  return In == BFLOAT16 ? max_magnitude_bf16x2(held, word) : max_magnitude_f16x2(held, word);
 }
 
 // float32 bits of one 16-bit magnitude, or of a float32's.
@@ -43,6 +43,7 @@ struct BlockScale {
   u32 byte;
   float factor;
   bool ordinary;
+  bool clamped;  // elements pass the bound of `Encode8Clamp`
 };
 
 template <class R, class T>
@@ -50,9 +51,10 @@ MX_HD BlockScale find_scale(u32 magnitude, const T& t) {
   const float amax = float_of(magnitude);
   const u32 byte = encode_scale<R>(R::scale_value(amax, t));
   const float sf = decode_scale<R::kScale>(byte), factor = R::factor(sf, amax, t);
-  // The product is the largest scaled magnitude; a negative or NaN one has larger bits than any limit.
-  const bool ordinary = magnitude < kInf && bits_of(fmul(amax, factor)) <= Encode8Limit<R::kElement>::bits && !is_nan(sf);
-  return {byte, factor, ordinary};
+  // The product is the largest scaled magnitude; a negative or NaN one has larger bits than any finite one.
+  const u32 largest = bits_of(fmul(amax, factor));
+  const bool ordinary = magnitude < kInf && largest < kInf && !is_nan(sf);
+  return {byte, factor, ordinary, Encode8Clamp<R::kElement>::needed && largest >= Encode8Clamp<R::kElement>::from};
 }
 
 // Eight elements as float32, times the block's factor.
@@ -82,8 +84,15 @@ MX_HD Eight encode8_block(const u32* x, const BlockScale& b, u32 random_lo, u32 
     return encode8_e2m1_bf16(x, twice_bf16(b.factor), twice_bf16(fmul(reciprocal_of_power(b.factor), 6.0f)));
   float s[8];
   scale8<In>(x, b.factor, s);
-  if (Rand == NO_RANDOM) return encode8<R::kElement>(s);
-  return encode8_e2m1_stochastic(s, random_lo, random_hi);
+  u32 signs[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) signs[i] = In == FLOAT32 ? permute(x[2 * i], x[2 * i + 1], 0x7632) : x[i];
+  if (Rand != NO_RANDOM) return encode8_e2m1_stochastic(s, signs, random_lo, random_hi);
+  if (b.clamped) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) s[i] = clamp_magnitude(s[i], 6.0f);
+  }
+  return encode8<R::kElement>(s, signs);
 }
 
 }  // namespace mx

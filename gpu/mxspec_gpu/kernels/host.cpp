@@ -15,7 +15,14 @@ void encode_all(int rounding, int overflow, u32 positive, u32 negative, i64 n, c
 template <int F>
 void encode8_all(i64 n, const float* x, u8* out) {
   for (i64 i = 0; i + 8 <= n; i += 8) {
-    const Eight e = encode8<F>(x + i);
+    u32 signs[4];
+    for (int j = 0; j < 4; ++j) signs[j] = permute(bits_of(x[i + 2 * j]), bits_of(x[i + 2 * j + 1]), 0x7632);
+    float s[8];
+    for (int j = 0; j < 8; ++j) {
+      const bool clamped = Encode8Clamp<F>::needed && (bits_of(x[i + j]) & ~kSign) >= Encode8Clamp<F>::from;
+      s[j] = clamped ? clamp_magnitude(x[i + j], 6.0f) : x[i + j];
+    }
+    const Eight e = encode8<F>(s, signs);
     for (int j = 0; j < 8; ++j)
       out[i + j] = (u8)(F == E2M1 ? e.lo >> (4 * j) & 15u : (j < 4 ? e.lo : e.hi) >> (8 * (j & 3)) & 255u);
   }

@@ -69,6 +69,7 @@ MX_HD float fsub(float a, float b) { return __fsub_rn(a, b); }
 MX_HD float fmul(float a, float b) { return __fmul_rn(a, b); }
 MX_HD float fdiv(float a, float b) { return __fdiv_rn(a, b); }
 MX_HD float ffma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+MX_HD float frcp(float a) { return __frcp_rn(a); }  // 1 / a, rounded once
 MX_HD float rcp_approx_ftz(float a) {
   float r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
@@ -81,6 +82,7 @@ MX_HD float fsub(float a, float b) { return a - b; }
 MX_HD float fmul(float a, float b) { return a * b; }
 MX_HD float fdiv(float a, float b) { return a / b; }
 MX_HD float ffma(float a, float b, float c) { return std::fmaf(a, b, c); }
+MX_HD float frcp(float a) { return 1.0f / a; }
 // The chip's reciprocal by the measured table (2**23 differences in units of the last place); the tests set it.
 inline const signed char*& rcp_table() {
   static const signed char* table = nullptr;
@@ -276,6 +278,26 @@ MX_HD u32 min_magnitude_bf16x2(u32 x, u32 limit) {
 #endif
 }
 
+// The larger magnitude of each lane; NaN (as 7FFF) if either is.
+MX_HD u32 max_magnitude_bf16x2(u32 a, u32 b) {
+#if MX_CHIP
+  u32 r;
+  asm("{.reg .b32 s, t; abs.bf16x2 s, %1; abs.bf16x2 t, %2; max.NaN.bf16x2 %0, s, t;}" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+#else
+  return max_u16x2(a & 0x7FFF7FFFu, b & 0x7FFF7FFFu);
+#endif
+}
+MX_HD u32 max_magnitude_f16x2(u32 a, u32 b) {
+#if MX_CHIP
+  u32 r;
+  asm("{.reg .b32 s, t; abs.f16x2 s, %1; abs.f16x2 t, %2; max.NaN.f16x2 %0, s, t;}" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+#else
+  return max_u16x2(a & 0x7FFF7FFFu, b & 0x7FFF7FFFu);
+#endif
+}
+
 // Two float32 to two fp8 codes, nearest even, saturating; the first in the low byte. Without the instruction (host, chips
 // before 8.9) element.cuh's integer encoder takes their place.
 #if MX_HAS_FP8_CVT
@@ -294,6 +316,15 @@ MX_HD u32 e4m3x2_to_f16x2(u32 codes) {
   u32 r;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((u16)codes));
   return r;
+}
+#endif
+
+#if MX_CHIP
+// 16 bytes read once: the line's other half comes along, and leaves the caches first.
+MX_HD uint4 load_ahead(const uint4* p) {
+  uint4 v;
+  asm("ld.global.nc.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
 }
 #endif
 

@@ -96,7 +96,7 @@ quantize_columns(const u32* __restrict__ x, u64 pitch, u32 rows, u32 columns, u8
   }
   __syncthreads();
   for (u32 job = threadIdx.x; job < kRows * 2; job += 32 * kWarps) {
-    const u32 row = job % kRows, half = job / kRows;  // 32 columns of one row
+    const u32 row = job / 2, half = job % 2;  // 32 columns of one row
     u32 pairs[16];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -117,7 +117,10 @@ quantize_columns(const u32* __restrict__ x, u64 pitch, u32 rows, u32 columns, u8
     const u64 in_row = (column0 + half * 32) / 32;
     u8* to = row_codes + ((u64)(row0 + row) * (columns / 32) + in_row) * (kOutWords * 4);
 #pragma unroll
-    for (int i = 0; i < kOutWords; i += 2) *reinterpret_cast<uint2*>(to + 4 * i) = make_uint2(out[i], out[i + 1]);
+    for (int i = 0; i < kOutWords; i += kUnitWords) {
+      if (kUnitWords == 4) *reinterpret_cast<uint4*>(to + 4 * i) = make_uint4(out[i], out[i + 1], out[i + 2], out[i + 3]);
+      else *reinterpret_cast<uint2*>(to + 4 * i) = make_uint2(out[i], out[i + 1]);
+    }
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
       if (!ordinary[b])

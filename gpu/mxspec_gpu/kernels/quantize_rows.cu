@@ -3,8 +3,9 @@
 // A thread holds MX_VALUES elements: one block, several, or a part whose neighbours lie in the next lanes. It reads 16
 // bytes at a time, keeps everything in registers and writes packed codes and scale bytes once.
 //
-// Compiled with: the profile's Rules, MX_INPUT (0 float32, 1 float16, 2 bfloat16), MX_VALUES (8, 16 or 32), MX_TILED,
-// MX_STOCHASTIC (random bytes from a counter; e2m1 only), MX_THREADS.
+// Compiled with: the profile's Rules, MX_INPUT (0 float32, 1 float16, 2 bfloat16), MX_VALUES (8, 16 or 32), MX_TILED (1:
+// scales in 128x4 tiles; 2: the same, and a row has a multiple of four blocks), MX_STOCHASTIC (random bytes from a
+// counter; e2m1 only), MX_THREADS, MX_LOAD(p) and MX_STORE(p, v) of 16 bytes.
 #include "fast_block.cuh"
 namespace mx {
 #include "rules.generated.cuh"
@@ -131,7 +132,19 @@ quantize_rows(const void* __restrict__ x, u8* __restrict__ codes, u8* __restrict
         if (!ordinary[b]) bytes[b] = quantize_plainly(x, block + b, t, seed, first_block, mine + b * (kBlock * kBits / 8));
     }
   }
-  if (active && first_lane) {
+  if (MX_TILED == 2) {
+    // Four neighbouring blocks of a row are four neighbouring bytes of a tile: threads gather them into one word.
+    u32 word = kBlocks == 2 ? bytes[0] | bytes[kBlocks - 1] << 8 : bytes[0];
+#pragma unroll
+    for (int d = kLanes; d < kLanes * 4 / kBlocks; d *= 2) {
+      const u32 next = __shfl_down_sync(0xFFFFFFFFu, word, d);
+      word |= next << (8 * kBlocks * d / kLanes);
+    }
+    if (active && (g & (kLanes * 4 / kBlocks - 1)) == 0) {
+      const u32 index = (u32)block, row = (u32)(((u64)index * multiplier) >> shift), column = index - row * blocks_per_row;
+      *reinterpret_cast<u32*>(scales + (((row >> 7) * tiles + (column >> 2)) * 512 + (row & 31) * 16 + (row >> 5 & 3) * 4)) = word;
+    }
+  } else if (active && first_lane) {
     if (MX_TILED) {
 #pragma unroll
       for (int b = 0; b < kBlocks; ++b) {

@@ -41,7 +41,8 @@ sweep(u32 first, const u32* __restrict__ starts, const u8* __restrict__ codes, u
   const u32 expected = codes[low];
   u32 different = 0;
 #if MX_SWEEP == 1
-  const bool fast = ((base + kPatterns - 1) & ~kSign) <= Encode8Limit<MX_SCALAR>::bits;
+  const u32 top = (base + kPatterns - 1) & ~kSign;
+  const bool fast = top < kInf, clamped = Encode8Clamp<MX_SCALAR>::needed && top >= Encode8Clamp<MX_SCALAR>::from;
 #endif
 #pragma unroll 1
   for (u32 i = threadIdx.x * 8; i < kPatterns; i += kThreads * 8) {
@@ -51,7 +52,12 @@ sweep(u32 first, const u32* __restrict__ starts, const u8* __restrict__ codes, u
       float s[8];
 #pragma unroll
       for (int j = 0; j < 8; ++j) s[j] = float_of(base + i + j);
-      const Eight e = encode8<MX_SCALAR>(s);
+      if (clamped) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) s[j] = clamp_magnitude(s[j], 6.0f);
+      }
+      const u32 sign = permute(base, base, 0x7632), signs[4] = {sign, sign, sign, sign};
+      const Eight e = encode8<MX_SCALAR>(s, signs);
       lo = e.lo, hi = e.hi;
       if (Format<MX_SCALAR>::bits == 4 && (last != low || MX_WRITE)) {  // nibbles to bytes
         hi = lo >> 16;
