@@ -146,6 +146,7 @@ class ExactValues:
         self._fmt, self._profile = fmt, profile
         self._scale = None if scale is None else scale.real
         self._known: dict[tuple[int, int], Real] = {}
+        self._bits: dict[tuple[int, str], int] = {}
 
     def value(self, code: int, scale_code: int) -> Real:
         """The exact value of one element."""
@@ -159,16 +160,13 @@ class ExactValues:
     def bits(self, codes: Codes, scales: Codes, dtype: str = "float32") -> Array:
         """The values of codes [n, k] under scales [n, 1], rounded once to a dtype."""
         numpy_dtype, fmt, unsigned = FLOAT_TYPES[dtype]
-        known: dict[tuple[int, int], int] = {}
-        out = np.empty(codes.shape, unsigned)
-        for i, row in enumerate(codes):
-            byte = int(scales[i, 0])
-            for j, code in enumerate(row):
-                key = int(code), byte
-                if key not in known:
-                    known[key] = rounded_bits(self.value(*key), fmt)
-                out[i, j] = known[key]
-        return out.view(numpy_dtype)
+        pairs = codes.astype(np.uint16) | scales.astype(np.uint16) << 8
+        distinct, place = np.unique(pairs, return_inverse=True)
+        for pair in distinct.tolist():
+            if (pair, dtype) not in self._bits:
+                self._bits[pair, dtype] = rounded_bits(self.value(pair & 0xFF, pair >> 8), fmt)
+        table = np.array([self._bits[pair, dtype] for pair in distinct.tolist()], unsigned)
+        return table[place].reshape(codes.shape).view(numpy_dtype)
 
 
 def block_format(name: str) -> BlockFormat:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -278,7 +279,7 @@ def judge_tensor_scale(executor: Executor, fmt: str, profile: mxspec.Profile, le
     """
     kind = executor.capabilities.tensor_scale
     profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
-    for name, x in _tensors():
+    for name, x in _list_tensors():
         amax = find_tensor_amax(x)
 
         def call(_: Sequence[int], x: Any = x) -> list[Any]:
@@ -296,7 +297,12 @@ def judge_tensor_scale(executor: Executor, fmt: str, profile: mxspec.Profile, le
         ledger.count("tensor-scale", name, ok=_same_bits(got, expected), equals=equals)
 
 
-def _tensors() -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+@lru_cache(maxsize=1)
+def _list_tensors() -> tuple[tuple[str, npt.NDArray[np.float32]], ...]:
+    return tuple(_make_tensors())
+
+
+def _make_tensors() -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
     """Tensors with chosen maxima; then tensors whose maximum moves from corner to corner, of either sign, among other
     numbers just below it, and with NaN among numbers."""
     for name, amax in TENSOR_AMAXES.items():
