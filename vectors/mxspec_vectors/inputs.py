@@ -5,10 +5,11 @@ A case is a tensor of float32 bits. Everything here is a pure function of the fo
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -215,8 +216,9 @@ def _binade_blocks(fmt: BlockFormat) -> Iterator[Input]:
     for number, (exponent, significand) in enumerate(maxima):
         largest = binade_bits(significand | 1 << 23, exponent)
         scale = max(exponent - element.emax, -127)
-        reached = [b for b in (_scale_bits(p, scale) for p in points) if b <= largest] or [0]
-        lanes = [reached[(37 * number + i) % len(reached)] for i in range(k - 1)]
+        # The points ascend, and so do their scaled bits.
+        reached = points[: bisect_right(points, largest, key=partial(_scale_bits, exponent=scale))]
+        lanes = [_scale_bits(reached[(37 * number + i) % len(reached)], scale) if reached else 0 for i in range(k - 1)]
         underflow = 0 if number % 2 else _scale_bits(float_bits(element.min_subnormal), scale - 3)
         lanes[5 * number % (k - 1)] = (underflow, largest, _scale_bits(largest, -1))[number % 3]
         kind = (number + number // k) % 4
