@@ -196,15 +196,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """What is judged, and by which vectors."""
+    """What is judged, and by which version."""
     targets = _option(config, "target")
     if not targets:
         return []
-    from mxspec_vectors.files import vector_digest
-
     import mxspec
 
-    return [f"mxspec: {mxspec.__version__}, vectors {vector_digest()[:12]}, target {', '.join(targets)}"]
+    return [f"mxspec: {mxspec.__version__}, target {', '.join(targets)}"]
 
 
 def pytest_assertrepr_compare(config: pytest.Config, op: str, left: object, right: object) -> list[str] | None:

@@ -33,7 +33,8 @@ def conclude(result: FormatResult, requirements: list[Requirement]) -> str:
     return f"nearest {result.judged_against}" + _only_decodes(result)
 
 
-def _is_provisional(profile: str) -> bool:
+def is_provisional(profile: str) -> bool:
+    """Whether no run has confirmed a profile."""
     return any(p.id == profile and p.provisional for p in list_profiles())
 
 
@@ -55,11 +56,11 @@ def summary_table(reports: list[Report]) -> Table:
             table.add_row(name, "elements", Text(counts), "")
         for result in report.formats:
             lines = [Text(conclude(result, report.requirements), style="bold")]
-            others = sorted((i for i in result.identical_to if i != result.judged_against), key=_is_provisional)
+            others = sorted((i for i in result.identical_to if i != result.judged_against), key=is_provisional)
             if others and "quantize" in result.operations:
                 more = f" (+{len(others) - 1})" if len(others) > 1 else ""
                 lines.append(
-                    Text(f"bit-identical to {others[0]}{' (provisional)' if _is_provisional(others[0]) else ''}{more}")
+                    Text(f"bit-identical to {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}")
                 )
             lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
             table.add_row(name, result.format, Group(*lines), f"{result.distance}/{result.cases}")

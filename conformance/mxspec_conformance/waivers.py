@@ -6,6 +6,7 @@ A waiver that matches nothing, has expired, or covers what passes is a failure i
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -150,7 +151,9 @@ def render_waivers(reports: Sequence[Report], *, today: date) -> str:
             if r.verdict not in EXCUSABLE:
                 continue
             cases = f"{r.failing} of {r.cases} cases fail" + (f": {r.note}" if r.note else "")
-            lines = [f"# {name} {version}: {cases}".replace("\n", " "), "[[waiver]]"]
+            # A note may quote the target's own words, and a comment holds no control characters.
+            comment = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]+", " ", f"# {name} {version}: {cases}")
+            lines = [comment, "[[waiver]]"]
             for key, value in (("id", r.id), ("reason", "TODO: why this is accepted"), ("link", "TODO: an issue"), ("version", version)):  # fmt: skip
                 lines.append(f"{key} = {_toml_text(value)}")
             lines += [f"failing = {r.failing}"] * bool(r.failing)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
 
 from mxspec_conformance.render import failure_text
+from mxspec_conformance.report.clean import clean
 from mxspec_conformance.results import STALE_STATES, Requirement, Verdict, read_report
 
 _FAILURES = (Verdict.FAIL, Verdict.DEVIATION, Verdict.STALE_WAIVER)
 _ERRORS = (Verdict.ERROR, Verdict.TIMEOUT)
 _SKIPPED = (Verdict.UNSUPPORTED, Verdict.WAIVED)
-
-#: What XML 1.0 cannot hold.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def render_junit(documents: Sequence[Mapping[str, Any]]) -> bytes:
@@ -29,10 +26,11 @@ def render_junit(documents: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _add_suite(root: Xml.Element, document: Mapping[str, Any]) -> None:
+    document = clean(dict(document))
     report = read_report(document)
     stale = [w for w in report.waivers if w["state"] in STALE_STATES]
     attributes = {
-        "name": _clean(f"mxspec {report.target['name']} {report.target['version']}"),
+        "name": f"mxspec {report.target['name']} {report.target['version']}",
         "tests": str(len(report.requirements) + len(stale)),
         "failures": str(sum(r.verdict in _FAILURES for r in report.requirements) + len(stale)),
         "errors": str(sum(r.verdict in _ERRORS for r in report.requirements)),
@@ -40,30 +38,26 @@ def _add_suite(root: Xml.Element, document: Mapping[str, Any]) -> None:
         "time": f"{report.seconds:.3f}",
     }
     if "time" in report.environment:
-        attributes["timestamp"] = _clean(str(report.environment["time"]))
+        attributes["timestamp"] = str(report.environment["time"])
     suite = Xml.SubElement(root, "testsuite", attributes)
     properties = Xml.SubElement(suite, "properties")
     facts = {"suite": document["suite"]["version"], "vectors": report.vectors, "road": report.target["road"]}
     for name, value in {**facts, **report.environment}.items():
-        Xml.SubElement(properties, "property", name=_clean(name), value=_clean(str(value)))
+        Xml.SubElement(properties, "property", name=name, value=str(value))
     for requirement in report.requirements:
         _add_case(suite, requirement)
     for waiver in stale:
-        case = Xml.SubElement(suite, "testcase", classname="mxspec.waivers", name=_clean(waiver["id"]), time="0")
-        Xml.SubElement(case, "failure", message=_clean(f"stale waiver: {waiver['state']}"), type="stale waiver")
+        case = Xml.SubElement(suite, "testcase", classname="mxspec.waivers", name=waiver["id"], time="0")
+        Xml.SubElement(case, "failure", message=f"stale waiver: {waiver['state']}", type="stale waiver")
 
 
 def _add_case(suite: Xml.Element, r: Requirement) -> None:
     operation, fmt, topic = r.id.split("/")
     case = Xml.SubElement(suite, "testcase", classname=f"mxspec.{operation}.{fmt}", name=topic, time="0")
-    message = _clean(f"{r.failing} of {r.cases} cases" + (f": {r.note}" if r.note else ""))
+    message = f"{r.failing} of {r.cases} cases" + (f": {r.note}" if r.note else "")
     if r.verdict in _SKIPPED:
-        Xml.SubElement(case, "skipped", message=_clean(f"{r.verdict}: {r.note}"))
+        Xml.SubElement(case, "skipped", message=f"{r.verdict}: {r.note}")
     elif r.verdict in (*_FAILURES, *_ERRORS):
         kind = "failure" if r.verdict in _FAILURES else "error"
         element = Xml.SubElement(case, kind, message=message, type=r.verdict.value)
-        element.text = _clean(failure_text(r))
-
-
-def _clean(text: str) -> str:
-    return _FORBIDDEN.sub("\ufffd", text)
+        element.text = failure_text(r)

@@ -37,7 +37,7 @@ def _render(v: ResultView) -> str:
             lines += _render_case(d)
         lines += ["</details>", ""]
     stale = [w for w in v.report.waivers if w["state"] in STALE_STATES]
-    lines += [f"- stale waiver `{w['id']}`: {w['state']}" for w in stale] + [""] * bool(stale)
+    lines += [f"- stale waiver {_escape(w['id'])}: {w['state']}" for w in stale] + [""] * bool(stale)
     lines += ["<details><summary>Provenance</summary>", "", "| | |", "| --- | --- |"]
     lines += [f"| {key} | {_escape(value)} |" for key, value in v.provenance]
     lines += ["", "</details>", ""]

@@ -9,8 +9,9 @@ from typing import Any
 
 from mxspec_vectors.topics import TOPICS
 
-from mxspec_conformance.render import conclude
+from mxspec_conformance.render import conclude, is_provisional
 from mxspec_conformance.report.bits import Word, draw_code, draw_float, formats_of
+from mxspec_conformance.report.clean import clean
 from mxspec_conformance.results import FormatResult, Report, Requirement, Verdict, read_report
 
 #: Verdict -> (mark, word); the mark alone has to tell verdicts apart, colour only helps.
@@ -118,6 +119,7 @@ def view_result(document: Mapping[str, Any], number: int = 0) -> ResultView:
 
     Raises ValueError for what is no result.
     """
+    document = clean(dict(document))
     report = read_report(document)
     prefix = f"r{number}-" if number else ""
     target = report.target
@@ -151,13 +153,19 @@ def _severity(requirement: Requirement) -> tuple[int, int]:
 
 def _view_format(result: FormatResult, requirements: Sequence[Requirement]) -> FormatView:
     worst = max([1, *result.distances.values()])
+    named = {r.note.removeprefix("as ") for r in requirements if r.id.split("/")[1] == result.format}
+
+    def rank(profile: str) -> tuple[bool, bool]:
+        """What deviations are explained by comes first, what no run has confirmed last."""
+        return profile not in named, is_provisional(profile)
+
     distances = sorted(result.distances.items(), key=lambda item: item[1])
     return FormatView(
         result=result,
         conclusion=conclude(result, list(requirements)),
         good=result.distance == 0,
         distances=tuple((name, count, 100 * count / worst) for name, count in distances),
-        others=tuple(i for i in result.identical_to if i != result.judged_against),
+        others=tuple(sorted((i for i in result.identical_to if i != result.judged_against), key=rank)),
     )
 
 

@@ -1,0 +1,198 @@
+"""The pytest plugin in somebody else's repository."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from mxspec_conformance.compare_tensors import explain_difference
+from mxspec_conformance.results import load_result_schema
+
+import mxspec
+
+pytest_plugins = ["pytester"]
+
+#: Decodes e2m1, one code wrongly; quick to judge.
+KERNEL = """
+import ml_dtypes
+NAME, VERSION, ELEMENTS = "kernel", "1.0", ["e2m1"]
+
+def decode(codes, element):
+    values = codes.view(ml_dtypes.float4_e2m1fn).astype("float32")
+    values[codes == 3] = 2
+    return values
+"""
+RIGHT = KERNEL.replace("    values[codes == 3] = 2\n", "")
+WAIVERS = """
+[[waiver]]
+id = "{id}"
+reason = "code 3 is reserved on this chip"
+link = "https://example.org/3"
+expires = {expires}
+"""
+
+
+@pytest.fixture
+def kernel(pytester: pytest.Pytester) -> Path:
+    path = pytester.path / "kernel.py"
+    path.write_text(KERNEL, encoding="utf-8")
+    return path
+
+
+def write_waivers(folder: Path, identifier: str = "decode/e2m1/code", expires: str = "2999-12-31") -> str:
+    path = folder / "waivers.toml"
+    path.write_text(WAIVERS.format(id=identifier, expires=expires), encoding="utf-8")
+    return str(path)
+
+
+def test_each_requirement_is_a_test(pytester: pytest.Pytester, kernel: Path) -> None:
+    result = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "-v", "-rA")
+    result.assert_outcomes(passed=2, failed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "mxspec: *, target *kernel.py",
+            "mxspec::kernel::decode/e2m1/zero-sign PASSED*",
+            "mxspec::kernel::decode/e2m1/code FAILED*",
+            "*fail: 1 of 16 cases*",
+            "*every element code means its value*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_target_without_fault_passes(pytester: pytest.Pytester, kernel: Path) -> None:
+    kernel.write_text(RIGHT, encoding="utf-8")
+    result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
+    result.assert_outcomes(passed=3)
+    assert result.ret == 0
+
+
+def test_without_the_option_nothing_is_added(pytester: pytest.Pytester, kernel: Path) -> None:
+    pytester.makepyfile("def test_one(): pass")
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_own_tests_are_beside_it_and_k_chooses(pytester: pytest.Pytester, kernel: Path) -> None:
+    pytester.makepyfile("def test_one(): pass")
+    both = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
+    both.assert_outcomes(passed=3, failed=1)
+    chosen = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "-k", "zero-sign")
+    chosen.assert_outcomes(passed=1, deselected=3)
+
+
+def test_the_ini_file_can_name_all(pytester: pytest.Pytester, kernel: Path) -> None:
+    write_waivers(pytester.path)
+    pytester.makeini("[pytest]\nmxspec_target = kernel.py\nmxspec_waivers = waivers.toml")
+    pytester.runpytest_inprocess().assert_outcomes(passed=2, xfailed=1)
+
+
+def test_a_waiver_is_a_strict_xfail(pytester: pytest.Pytester, kernel: Path) -> None:
+    waivers = write_waivers(pytester.path)
+    result = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--mxspec-waivers", waivers, "-rx")
+    result.assert_outcomes(passed=2, xfailed=1)
+    result.stdout.fnmatch_lines(["XFAIL mxspec::kernel::decode/e2m1/code*code 3 is reserved*https://example.org/3*"])
+    kernel.write_text(RIGHT, encoding="utf-8")
+    mended = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--mxspec-waivers", waivers)
+    mended.assert_outcomes(passed=2, failed=1)
+    mended.stdout.fnmatch_lines(["*XPASS(strict)*code 3 is reserved*"])
+
+
+@pytest.mark.parametrize(
+    ("identifier", "expires", "outcomes", "words"),
+    [
+        ("decode/e2m1/nothing", "2999-12-31", {"passed": 2, "failed": 2}, "stale waiver: matches nothing"),
+        ("decode/e2m1/code", "2020-01-01", {"passed": 2, "failed": 2}, "stale waiver: expired"),
+    ],
+)
+def test_a_stale_waiver_fails(
+    pytester: pytest.Pytester, kernel: Path, identifier: str, expires: str, outcomes: dict[str, int], words: str
+) -> None:
+    waivers = write_waivers(pytester.path, identifier, expires)
+    result = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--mxspec-waivers", waivers)
+    result.assert_outcomes(**outcomes)
+    result.stdout.fnmatch_lines([f"*{words}*"])
+
+
+def test_workers_are_handed_the_result_and_it_is_written(pytester: pytest.Pytester, kernel: Path) -> None:
+    """Judged once, by the controlling process; the JSON and JUnit files are those of the run."""
+    kernel.write_text(
+        KERNEL + "\nimport pathlib\npathlib.Path(__file__).with_name('loads').open('a').write('x')\n", "utf-8"
+    )
+    result = pytester.runpytest_subprocess(
+        "--mxspec-target", str(kernel), "-n", "2", "--mxspec-json", "result.json", "--junit-xml", "junit.xml"
+    )
+    result.assert_outcomes(passed=2, failed=1)
+    assert (pytester.path / "loads").read_text("utf-8") == "x"
+    document: dict[str, Any] = json.loads((pytester.path / "result.json").read_bytes())
+    jsonschema.validate(document, load_result_schema())
+    assert document["counts"] == {"pass": 2, "fail": 1}
+    junit = (pytester.path / "junit.xml").read_text("utf-8")
+    assert 'name="decode/e2m1/code"' in junit
+    assert 'name="mxspec_verdict" value="fail"' in junit
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--mxspec-target", "absent.py"], "absent.py does not exist"),
+        (["--mxspec-target", "kernel.py", "--mxspec-profile", "no"], "unknown profile 'no'"),
+        (["--mxspec-target", "kernel.py", "--mxspec-waivers", "no.toml"], "no.toml does not exist"),
+    ],
+)
+def test_what_is_asked_wrongly_is_a_usage_error(
+    pytester: pytest.Pytester, kernel: Path, arguments: list[str], words: str
+) -> None:
+    result = pytester.runpytest_inprocess(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: mxspec: *{words}*"])
+
+
+# Tensors that are compared
+
+
+def tensor(*lanes: float, profile: str = "mx-floor") -> mxspec.BlockTensor:
+    """Two rows of one mxfp4 block; the second begins with lanes."""
+    x = np.zeros((2, 32), np.float32)
+    x[:, 0] = 6
+    x[1, 1 : 1 + len(lanes)] = lanes
+    return mxspec.quantize(x, "mxfp4", profile=profile)
+
+
+def test_tensors_are_equal_by_bits() -> None:
+    assert tensor(1, 2) == tensor(1, 2)
+    assert tensor(1, 2) != tensor(1, 3)
+    assert tensor(0.0) != tensor(-0.0)
+    assert tensor(1) != 3
+
+
+def test_what_differs_is_drawn_bit_by_bit() -> None:
+    assert explain_difference(tensor(1, 2), tensor(1, -3)) == [
+        "BlockTensor mxfp4 == BlockTensor mxfp4",
+        "1 of 2 blocks differ: 0 in the scale, 1 codes",
+        "block (1, 0):",
+        "  lane 2  4 0 10 0  2  != d 1 10 1  −3",
+    ]
+    scale = explain_difference(tensor(1), tensor(25))
+    assert "  scale   7f 01111111  2⁰  != 81 10000001  2²" in scale
+
+
+def test_a_failing_assertion_is_explained(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import numpy as np, mxspec
+
+        def test_it():
+            x = np.arange(32, dtype=np.float32)
+            assert mxspec.quantize(x, "mxfp4") == mxspec.quantize(x, "mxfp4", profile="mx-rceil")
+        """
+    )
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["E*profile: mx-floor != mx-rceil", "E*1 of 1 blocks differ: 1 in the scale*", "E*scale*"]
+    )

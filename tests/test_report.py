@@ -1,0 +1,368 @@
+"""Reports: what is drawn is what the JSON says, in files that need nothing else."""
+
+from __future__ import annotations
+
+import functools
+import html.parser
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import pytest
+from click.testing import CliRunner
+from mxspec_conformance.cli import main
+from mxspec_conformance.report import RENDERERS
+from mxspec_conformance.report.bits import describe_code, draw_code, draw_float
+from mxspec_conformance.report.html import render_html
+from mxspec_conformance.report.view import MARKS, view_result
+from mxspec_conformance.results import Failure, Report, Requirement, Verdict, read_report
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
+
+import mxspec
+from mxspec.formats import ELEMENTS, SCALES, get_scalar
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "reports" / "html" / "gguf.json"
+SCREENSHOT = ROOT / "docs" / "report-gguf.png"
+
+#: Text of a target that wants to break out of every format.
+HOSTILE = '<script>alert(1)</script> & "quoted" | `pipe` ]]> \x00\x1b[31m \ud800 é'
+
+
+def load_example() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(EXAMPLE.read_bytes())
+    return document
+
+
+def hostile_result() -> dict[str, Any]:
+    """A result with every verdict, and with a target's own words where they can come."""
+    requirements = [
+        Requirement(f"quantize/mxfp4/{topic}", "must", "text", verdict, 10, 3, HOSTILE, [HOSTILE])
+        for topic, verdict in zip(("exact", "nan", "inf", "axis", "tail", "position", "mixture", "overflow"), Verdict, strict=True)
+    ]  # fmt: skip
+    given = {"x": {"lane 0": "0x40c00000 = 6.0"}, "other lanes": HOSTILE}
+    requirements[1].first = Failure(
+        HOSTILE, given, {"scale": "7f", "codes": {"lane 0": "07"}}, {"scale": "80", "codes": {"lane 0": "1f"}}, [HOSTILE], [HOSTILE], HOSTILE
+    )  # fmt: skip
+    target = {"name": HOSTILE, "version": HOSTILE, "road": HOSTILE, "capabilities": {}}
+    report = Report(target=target, vectors="0" * 64, requirements=requirements, environment={"device": HOSTILE})
+    report.waivers = [
+        {"id": HOSTILE, "reason": HOSTILE, "link": "javascript:alert(1)", "expires": "2026-01-01", "state": "expired", "requirements": []}
+    ]  # fmt: skip
+    document: dict[str, Any] = json.loads(json.dumps(report.as_dict()))
+    return document
+
+
+class Page(html.parser.HTMLParser):
+    """Tags, links, ids and text of a page; unbalanced tags are an error."""
+
+    VOID = ("meta", "br", "hr", "img", "link", "input")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.words: list[str] = []
+        self.sources: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.ids += [v for k, v in attrs if k == "id" and v]
+        self.links += [v or "" for k, v in attrs if k == "href"]
+        self.sources += [v or "" for k, v in attrs if k in ("src", "srcset")]
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", "".join(self.words))
+
+
+# Bits
+
+
+@pytest.mark.parametrize("name", [*ELEMENTS, *SCALES])
+def test_every_code_is_drawn_with_its_own_bits_and_value(name: str) -> None:
+    fmt = get_scalar(name)
+    import numpy as np
+
+    values = mxspec.decode(np.arange(fmt.code_count, dtype=np.uint8), fmt)
+    for code, value in enumerate(values):
+        word = draw_code(code, fmt)
+        assert int("".join(b.value for f in word.fields for b in f.bits), 2) == code
+        assert sum(len(f.bits) for f in word.fields) == fmt.bits
+        text = word.meaning.replace("−", "-")
+        if name == "e8m0" and code != 255:
+            assert describe_code(code, fmt) == "2" + str(code - 127).translate(
+                str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+            )
+        elif text not in ("NaN", "∞", "-∞"):
+            assert np.float32(text) == value or f"{value:.4e}" == f"{float(text):.4e}"
+            assert (text[0] == "-") == bool(np.signbit(value))
+        else:
+            assert not np.isfinite(value)
+
+
+def test_differing_bits_are_marked_and_surplus_bits_shown() -> None:
+    word = draw_code(0b1_1011, get_scalar("e2m1"), 0b0011)
+    assert [f.kind for f in word.fields] == ["surplus", "sign", "exponent", "fraction"]
+    assert [b.differs for f in word.fields for b in f.bits] == [True, True, False, False, False]
+    assert word.meaning == "no code"
+    assert [len(f.bits) for f in draw_float(0x3F800000).fields] == [1, 8, 23]
+
+
+# The page
+
+
+def test_the_page_says_what_the_result_says() -> None:
+    document = load_example()
+    page = Page(render_html([document]).decode("utf-8"))
+    assert f"gguf {document['target']['version']}" in page.text
+    off = [r for r in document["requirements"] if r["verdict"] not in ("pass", "unsupported")]
+    for r in off:
+        assert r["id"].replace("/", "-") in page.ids
+        assert r["id"] in page.text
+        for step in (r["first"] or {"steps": []})["steps"]:
+            assert re.sub(r"\s+", " ", step) in page.text
+    assert page.tags.count("article") == len(off)
+    for verdict, count in document["counts"].items():
+        assert f"{count} {verdict}" in page.text
+    assert document["suite"]["vectors"] in page.text
+    for key in ("processor", "python", "numpy"):
+        assert str(document["environment"][key]) in page.text
+
+
+def test_the_page_needs_nothing_else() -> None:
+    page = Page(render_html([load_example()]).decode("utf-8"))
+    assert not {"script", "link", "img", "iframe", "object", "embed"} & set(page.tags)
+    assert page.sources == []
+    assert all(link.startswith("#") for link in page.links)
+    assert {link[1:] for link in page.links} <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+    style = re.search(r"<style>(.*?)</style>", render_html([load_example()]).decode("utf-8"), re.DOTALL)
+    assert style is not None
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+
+
+def test_what_a_target_says_stays_text() -> None:
+    document = hostile_result()
+    page = Page(render_html([document]).decode("utf-8", errors="strict"))
+    assert "script" not in page.tags
+    assert not any(link.startswith("javascript") for link in page.links)
+    assert "<script>alert(1)</script>" in page.text
+    assert {mark for v, mark in MARKS.items() if v != "unsupported"} <= set(page.text.replace("w!", "w! ").split())
+
+
+def test_several_results_are_one_page_with_a_table() -> None:
+    documents = [load_example(), hostile_result()]
+    page = Page(render_html(documents).decode("utf-8"))
+    assert "2 targets" in page.text
+    assert len(page.ids) == len(set(page.ids))
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+
+
+def test_a_result_reads_back() -> None:
+    document = load_example()
+    again = read_report(document).as_dict()
+    for d in (document, again):
+        d.pop("suite")
+    assert again == document
+
+
+@pytest.mark.parametrize("document", [{}, {"schema": "mxspec-result/2"}, {**load_example(), "counts": {"pass": -1}}])
+def test_what_is_no_result_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="this is no result of mxspec-result/1"):
+        view_result(document)
+
+
+# Other forms
+
+
+def test_junit_counts_and_words() -> None:
+    document = load_example()
+    root = Xml.fromstring(RENDERERS["junit"]([document]))
+    suite = root[0]
+    cases = {f"{c.get('classname')}.{c.get('name')}": c for c in suite.iter("testcase")}
+    counts = document["counts"]
+    assert int(suite.get("tests", "")) == len(cases) == len(document["requirements"])
+    assert (
+        int(suite.get("failures", ""))
+        == len(list(suite.iter("failure")))
+        == counts["deviation"] + counts.get("fail", 0)
+    )
+    assert int(suite.get("skipped", "")) == len(list(suite.iter("skipped"))) == counts["unsupported"]
+    failure = cases["mxspec.quantize.mxfp4.tie-even"].find("failure")
+    assert failure is not None
+    assert failure.get("type") == "deviation"
+    assert "lies midway" in re.sub(r"\s+", " ", failure.text or "")
+
+
+def test_junit_of_hostile_words_is_xml() -> None:
+    suite = Xml.fromstring(RENDERERS["junit"]([hostile_result()]))[0]
+    assert suite.get("errors") == "2"
+    assert suite.get("skipped") == "2"
+    assert suite.get("failures") == "4", "fail, deviation, stale waiver, and the waiver itself"
+
+
+def test_markdown_tables_hold_together() -> None:
+    for document in (load_example(), hostile_result()):
+        text = RENDERERS["markdown"]([document]).decode("utf-8", errors="strict")
+        block: list[str] = []
+        for line in [*text.splitlines(), ""]:
+            if line.startswith("|"):
+                block.append(line)
+            elif block:
+                columns = {len(re.findall(r"(?<!\\)\|", row)) for row in block}
+                assert len(columns) == 1, block
+                block = []
+        assert "<script>" not in text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "message", "color"),
+    [
+        (["pass", "unsupported"], "pass", "brightgreen"),
+        (["pass", "waived"], "pass, 1 waived", "yellowgreen"),
+        (["pass", "deviation"], "1 of 2 pass", "yellow"),
+        (["pass", "pass", "fail"], "2 of 3 pass", "red"),
+        (["unsupported"], "nothing judged", "lightgrey"),
+    ],
+)
+def test_badge(verdicts: list[str], message: str, color: str) -> None:
+    requirements = [Requirement(f"decode/e2m1/t{i}", "must", "", Verdict(v)) for i, v in enumerate(verdicts)]
+    target = {"name": "t", "version": "1", "road": "python", "capabilities": {}}
+    document = Report(target=target, vectors="0" * 64, requirements=requirements).as_dict()
+    badge = json.loads(RENDERERS["badge"]([document]))
+    assert badge == {"schemaVersion": 1, "label": "mxspec", "message": message, "color": color} | (
+        {"isError": True} if color == "red" else {}
+    )
+
+
+# The command
+
+
+def test_the_command_writes_all_forms(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text(json.dumps(load_example()), encoding="ascii")
+    done = CliRunner().invoke(main, ["report", str(EXAMPLE), str(tmp_path / "other.json"), "-o", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    names = {p.name for p in (tmp_path / "out").iterdir()}
+    kinds = (".html", ".junit.xml", ".md", ".badge.json")
+    assert names == {"index.html", *(stem + kind for stem in ("gguf", "other") for kind in kinds)}
+    index = Page((tmp_path / "out" / "index.html").read_text("utf-8"))
+    assert set(index.links) == {"gguf.html", "other.html"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "holds no result"),
+        ('{"schema": 1}', "this is no result of mxspec-result/1"),
+        (json.dumps({**load_example(), "suite": {"version": "1", "vectors": "f" * 64}}), "2 sets of vectors"),
+    ],
+)
+def test_the_command_refuses_and_writes_nothing(content: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(content, encoding="ascii")
+    done = CliRunner().invoke(main, ["report", str(EXAMPLE), str(tmp_path / "r.json"), "-o", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert words in done.output
+    assert not (tmp_path / "out").exists()
+
+
+# The example
+
+
+def test_the_example_is_current() -> None:
+    command = "run: mxspec check gguf --json reports/html/gguf.json --html reports/html/gguf.html"
+    document = load_example()
+    assert document["suite"]["vectors"] == vector_digest(operations=NUMERIC_OPERATIONS), command
+    assert EXAMPLE.with_suffix(".html").read_bytes() == render_html([document]), command
+    assert SCREENSHOT.stat().st_size < 300_000
+
+
+# The browser
+
+MEASURE = """<!DOCTYPE html><body><script>
+const results = {}; const widths = [360, 800, 1280];
+function next() {
+  const width = widths.shift();
+  if (!width) { document.body.textContent = JSON.stringify(results); return; }
+  const frame = document.createElement('iframe');
+  frame.width = width; frame.height = 800; frame.src = 'gguf.html';
+  frame.onload = () => {
+    const inner = frame.contentDocument, root = inner.documentElement;
+    results[width] = {
+      beyond: root.scrollWidth - frame.contentWindow.innerWidth,
+      articles: inner.querySelectorAll('article').length,
+      page: frame.contentWindow.getComputedStyle(inner.body).backgroundColor,
+      rules: inner.styleSheets[0].cssRules.length,
+    };
+    frame.remove(); next();
+  };
+  document.body.append(frame);
+}
+next();
+</script></body>"""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The example on a local server, with the paths that were asked for."""
+    asked: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments: Any) -> None:
+            asked.append(self.path)
+
+    shutil.copy(EXAMPLE.with_suffix(".html"), tmp_path / "gguf.html")
+    (tmp_path / "measure.html").write_text(MEASURE, encoding="utf-8")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=tmp_path)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("scheme", "light"), [("1", True), ("0", False)], ids=["light", "dark"])
+def test_a_browser_shows_it_at_every_width(
+    scheme: str, light: bool, served: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium here: the report is not opened in a browser (apt-get install chromium)")
+    address, asked = served
+    done = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+         f"--blink-settings=preferredColorScheme={scheme}", "--virtual-time-budget=10000", "--dump-dom",
+         f"{address}/measure.html"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    found = re.search(r"<body>(\{.*\})</body>", done.stdout)
+    assert found is not None, done.stdout
+    for width, measured in json.loads(found[1]).items():
+        assert measured["beyond"] <= 0, f"at {width} pixels the page is wider than the window"
+        assert measured["articles"] == load_example()["counts"]["deviation"]
+        assert measured["rules"] > 50
+        red, green, blue = map(int, re.findall(r"\d+", measured["page"])[:3])
+        assert (min(red, green, blue) > 200) == light
+    assert set(asked) <= {"/measure.html", "/gguf.html", "/favicon.ico"}
