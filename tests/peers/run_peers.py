@@ -5,6 +5,8 @@ profiles that describe it (zero differences are expected), and `mxspec check` of
 the test command fails when one of them was made with other vectors than the current ones, or shows a difference.
 
     python tests/peers/run_peers.py [NAME...] [--python NAME=PATH]
+
+Peers that are not on the package index need an environment variable; those that were not run are named in the last line.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ class Peer:
     targets: tuple[str, ...]
     #: Packages installed without what they ask for: their requirements would replace torch or bring GPU packages.
     bare: tuple[str, ...] = ()
-    #: Environment variable that names a checkout, for peers that are not on the package index; unset: skipped.
-    source: str | None = None
+    #: Environment variable that names what is not on the package index, and what that is; unset: the peer is not run.
+    source: tuple[str, str] | None = None
+    #: Whether the peer's modules are imported from there.
+    on_path: bool = False
 
 
 PEERS = (
@@ -58,7 +62,13 @@ PEERS = (
          bare=("fouroversix==0.1.0",)),
     Peer("microxcaling", (TORCH,),
          ("microxcaling_py", "microxcaling_even", "microxcaling_floor", "microxcaling_bf16", "microxcaling_even_bf16"),
-         ("microxcaling",), source="MXSPEC_MICROXCALING_SOURCE"),
+         ("microxcaling",), source=("MXSPEC_MICROXCALING_SOURCE", "a checkout of microsoft/microxcaling"), on_path=True),
+    Peer("te-reference", (TORCH,), ("te_reference", "te_reference_4over6"), ("te-reference",),
+         source=("MXSPEC_TE_SOURCE", "a checkout of NVIDIA/TransformerEngine, 2.17 or later")),
+    Peer("vllm-emulation", (TORCH,), ("vllm_emulation", "vllm_emulation_dequantize", "vllm_mxfp8"), ("vllm-emulation",),
+         source=("MXSPEC_VLLM_SOURCE", "a checkout of vllm-project/vllm, or a folder where its wheel is unpacked")),
+    Peer("ggml-c", (), ("ggml_c",), ("ggml-c",),
+         source=("MXSPEC_GGML_LIBRARY", "the libggml-base that ggml-org/ggml builds")),
 )  # fmt: skip
 
 
@@ -88,11 +98,13 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as scratch:
         witness, judged = Path(scratch) / "witness.json", []
         environment = dict(os.environ)
-        if peer.source is not None:
-            paths = (os.environ[peer.source], environment.get("PYTHONPATH", ""))
+        if peer.source is not None and peer.on_path:
+            paths = (os.environ[peer.source[0]], environment.get("PYTHONPATH", ""))
             environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
         subprocess.run([python, "-m", "mxspec_conformance.witness", *peer.modules, "--json", witness],
                        cwd=ROOT, check=False, env=environment)  # fmt: skip
+        if not witness.exists():
+            raise SystemExit(f"{peer.name}: its targets could not be compared; what went wrong stands above")
         for target in peer.targets:
             result = Path(scratch) / "check.json"
             command = [python, "-m", "mxspec_conformance.cli", "check", target, "--json", result, "--failures", "0"]
@@ -108,7 +120,7 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
         packages = subprocess.run(
             [python, "-m", "pip", "list", "--format=json"], capture_output=True, text=True, check=True
         ).stdout
-        wanted = {p.split("==")[0].split("[")[0].lower() for p in (*peer.packages, "numpy", "ml_dtypes")}
+        wanted = {p.split("==")[0].split("[")[0].lower() for p in (*peer.packages, *peer.bare, "numpy", "ml_dtypes")}
         return {
             "peer": peer.name,
             "packages": {p["name"]: p["version"] for p in json.loads(packages) if p["name"].lower() in wanted},
@@ -120,18 +132,21 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
 def main() -> int:
     """Run the peers named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=", ".join(p.name for p in PEERS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(p.name for p in PEERS))
     parser.add_argument(
         "--python", action="append", default=[], metavar="NAME=PATH", help="use this interpreter instead"
     )
     options = parser.parse_args()
     given = dict(p.split("=", 1) for p in options.python)
-    bad = 0
+    unknown = {*options.names, *given} - {p.name for p in PEERS}
+    if unknown:
+        parser.error(f"unknown peer {', '.join(sorted(unknown))}; known are {', '.join(p.name for p in PEERS)}")
+    bad, skipped = 0, []
     for peer in PEERS:
         if options.names and peer.name not in options.names:
             continue
-        if peer.source is not None and peer.source not in os.environ:
-            print(f"{peer.name}: not run; set {peer.source} to a checkout of its sources", flush=True)
+        if peer.source is not None and peer.source[0] not in os.environ:
+            skipped.append(f"{peer.name} (set {peer.source[0]} to {peer.source[1]})")
             continue
         python = Path(given[peer.name]) if peer.name in given else make_environment(peer)
         document = record(peer, python)
@@ -147,6 +162,8 @@ def main() -> int:
             f"{peer.name}: {sum(w['compared'] for w in witnesses)} comparisons, {different} different -> {out.relative_to(ROOT)}"
         )
         bad += different
+    if skipped:
+        print(f"not run: {', '.join(skipped)}")
     return 1 if bad else 0
 
 
