@@ -268,21 +268,19 @@ def _plan_file(
     back = first is not None and first.container == container
     entries = {g.group.base: g.origin for g in groups if g.origin is not None}
     own = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith("mxspec.")}
+    # Between files of one container everything but the scales is carried over as it is.
+    same = back or (first is None and source.container == container)
+    kept = {KEY: _next_origin(first, source, entries, shapes, own).as_text()} if entries or not same else {}
     if container == "safetensors":
         metadata = dict(first.metadata) if back and first is not None else own if source.container == container else {}
-        origin = _next_origin(first, source, entries, shapes, own) if entries or not back else None
-        if origin is not None and not (back and not origin.tensors):
-            metadata = {**metadata, KEY: origin.as_text()}
         if groups and groups[0].form.tiled:
-            metadata = {**metadata, FORMAT_KEY: " ".join(sorted({g.form.format_name for g in groups}))}
-        header, placed = safetensors.lay_out(tensors, metadata, path)
+            metadata[FORMAT_KEY] = " ".join(sorted({g.form.format_name for g in groups}))
+        header, placed = safetensors.lay_out(tensors, {**metadata, **kept}, path)
         size = placed[-1].offset + placed[-1].size if placed else len(header)
     else:
         keys, count, alignment = _gguf_keys(first, groups, back)
         tensors = _order(tensors, first.order if back and first is not None else _source_order(headers, groups))
-        origin = _next_origin(first, source, entries, shapes, own) if entries or not back else None
-        metadata = {KEY: origin.as_text()} if origin is not None else {}
-        header, placed = gguf.lay_out(tensors, keys, count, metadata, alignment, path)
+        header, placed = gguf.lay_out(tensors, keys, count, kept, alignment, path)
         size = round_up(placed[-1].offset + placed[-1].size, alignment) if placed else len(header)
     if source.container == "gguf" and len(source.keys) == 0 and source.key_count:
         notes.add("the keys of the GGUF file take more than 64 MiB and are not kept")
