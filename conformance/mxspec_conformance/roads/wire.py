@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.interface import FLOATS, NAMES, OPERATIONS
+from mxspec_conformance.interface import FLOATS, OPERATIONS
 from mxspec_conformance.targets import BadReturn
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -62,11 +62,6 @@ def write_float(value: float) -> dict[str, str]:
     return {"float32": f"{int(np.float32(value).view(np.uint32)):08x}"}
 
 
-def read_float(document: Mapping[str, str]) -> float:
-    """The number that `write_float` wrote."""
-    return float(np.uint32(int(document["float32"], 16)).view(np.float32))
-
-
 def name_arguments(function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a call by the interface's names; options that are None are left out."""
     named = dict(zip(OPERATIONS[function].arguments, args, strict=True))
@@ -104,18 +99,6 @@ def _plain(name: str, value: Any) -> Any:
     if name in ("block", "shape"):
         return [int(n) for n in value]
     return value
-
-
-def read_arguments(request: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments of a `run` request: what a harness in Python hands to its functions."""
-    given = request["arguments"]
-    operation = OPERATIONS[request["function"]]
-    args = [
-        given[a] if a in NAMES else tuple(given[a]) if a == "shape" else read_array(given[a], a)
-        for a in operation.arguments
-    ]
-    kwargs = {k: read_float(v) if k in FLOATS else v for k, v in given.items() if k in operation.options}
-    return args, kwargs
 
 
 def dump_line(document: Any) -> bytes:

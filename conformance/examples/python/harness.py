@@ -1,0 +1,155 @@
+"""Serve any Python target over JSON lines, where the judge is not installed: needs NumPy alone.
+
+    python harness.py my_kernel.py < bundle.jsonl > results.jsonl      # then, elsewhere: mxspec check results.jsonl
+    mxspec check 'cmd:/path/to/other/python harness.py my_kernel.py'   # another environment, container or machine (ssh)
+
+The target is the file that `mxspec check my_kernel.py` takes. What it prints goes to stderr.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import base64
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+#: Function -> positional arguments and outputs; NAMES are text, `shape` is a list of sizes, all others are arrays.
+FUNCTIONS = {
+    "quantize": (("x", "format"), ("codes", "scales")),
+    "dequantize": (("codes", "scales", "format"), ("values",)),
+    "encode": (("x", "element"), ("codes",)),
+    "decode": (("codes", "element"), ("values",)),
+    "encode_stochastic": (("x", "element", "random_bits"), ("codes",)),
+    "tensor_scale": (("x", "format"), ("scale",)),
+    "pack": (("codes", "layout"), ("data",)),
+    "unpack": (("data", "layout", "shape"), ("codes",)),
+    "swizzle": (("scales", "layout"), ("data",)),
+    "unswizzle": (("data", "layout", "shape"), ("scales",)),
+    "pack_blocks": (("codes", "scales", "layout"), ("data",)),
+    "unpack_blocks": (("data", "layout", "shape"), ("codes", "scales")),
+    "dot": (("a_codes", "a_scales", "b_codes", "b_scales", "format"), ("values",)),
+}
+OPTIONS = {
+    "quantize": ("tensor_scale", "axis", "pad", "block"),
+    "dequantize": ("tensor_scale",),
+    "encode": ("rounding", "overflow"),
+    "dot": ("a_tensor_scale", "b_tensor_scale"),
+}
+NAMES = ("format", "element", "layout")
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("target", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def listed(value):
+    return [value] if isinstance(value, str) else list(value)
+
+
+def describe(module):
+    functions, one_level = {}, True
+    for name in FUNCTIONS:
+        if callable(getattr(module, name, None)):
+            parameters = inspect.signature(getattr(module, name)).parameters
+            functions[name] = [o for o in OPTIONS.get(name, ()) if o in parameters]
+            if name == "quantize" and "tensor_scale" in parameters:
+                one_level = parameters["tensor_scale"].default is not inspect.Parameter.empty
+    given = {
+        "functions": functions,
+        "formats": listed(getattr(module, "FORMATS", [])),
+        "elements": listed(getattr(module, "ELEMENTS", [])),
+        "dtypes": listed(getattr(module, "DTYPES", ["float32"])),
+        "layouts": listed(getattr(module, "LAYOUTS", [])),
+        "tensor_scale": getattr(module, "TENSOR_SCALE", "decode"),
+        "one_level": one_level,
+        "sr_bits": getattr(module, "SR_BITS", 32),
+        "profile": getattr(module, "PROFILE", None),
+    }
+    layout = listed(getattr(module, "LAYOUT", []))
+    codes = "nibble-low" if "nibble-low" in layout else "unpacked"
+    given["layout"] = [codes, "128x4" if "128x4" in layout else "row-major"]
+    name, version = getattr(module, "NAME", "target"), str(getattr(module, "VERSION", "unknown"))
+    return {"mxspec": 1, "name": name, "version": version, "language": "Python", "capabilities": given}
+
+
+def dtype_of(name):
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name).newbyteorder("<")
+
+
+def read(name, value):
+    """An argument: arrays and float32 from their bytes, all else as it is."""
+    if name in ("shape", "block"):
+        return tuple(value)
+    if not isinstance(value, dict):
+        return value
+    if "float32" in value:
+        return float(np.frombuffer(bytes.fromhex(value["float32"]), ">f4")[0])
+    data = bytes.fromhex(value["hex"]) if "hex" in value else base64.b64decode(value["base64"])
+    return np.frombuffer(bytearray(data), dtype_of(value["dtype"])).reshape(value["shape"])
+
+
+def write(name, value):
+    """An output, as an array of the type that its name has."""
+    if isinstance(value, (bytes, bytearray)):
+        value = np.frombuffer(value, np.uint8)
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    elif hasattr(value, "get") and not isinstance(value, np.ndarray):
+        value = value.get()  # CuPy
+    array = np.asarray(value)
+    if name in ("values", "scale"):
+        array = np.atleast_1d(array.astype("<f4"))
+    else:
+        array = np.ascontiguousarray(array).view(np.uint8)
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+    return {"dtype": "float32" if array.dtype.kind == "f" else "uint8", "shape": list(array.shape), "base64": data}
+
+
+def answer(module, request):
+    positional, outputs = FUNCTIONS[request["function"]]
+    given = {name: read(name, value) for name, value in request["arguments"].items()}
+    options = {name: value for name, value in given.items() if name not in positional}
+    try:
+        result = getattr(module, request["function"])(*(given[name] for name in positional), **options)
+    except (NotImplementedError, AttributeError) as error:
+        return {"id": request["id"], "skipped": {"reason": str(error) or "not implemented"}}
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"[:200]
+        return {"id": request["id"], "error": {"message": message, "detail": traceback.format_exc()[-2000:]}}
+    results = result if len(outputs) > 1 else (result,)
+    return {
+        "id": request["id"],
+        "outputs": {name: write(name, value) for name, value in zip(outputs, results, strict=True)},
+    }
+
+
+def main():
+    replies = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)  # what the target prints is no reply
+    np.seterr(all="ignore")
+    module = load(sys.argv[1])
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["cmd"] == "stop":
+            break
+        reply = describe(module) if request["cmd"] == "start" else answer(module, request)
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()

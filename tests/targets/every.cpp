@@ -1,0 +1,94 @@
+// Every function of the header, each doing something simple with all that it is given.
+#include "mxspec_target.h"
+
+#include <cstdint>
+#include <cstring>
+
+std::int32_t mxspec_abi(void) { return MXSPEC_ABI; }
+
+const char *mxspec_describe(void) {
+    return R"({"mxspec": 1, "name": "every", "version": "1", "device": "abacus", "libraries": {"beads": "2"}, "capabilities": {
+        "formats": ["mxfp4"], "elements": ["e2m1"], "dtypes": ["float32", "float16", "bfloat16"],
+        "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
+        "quantize": ["axis", "pad", "block", "tensor_scale"], "dequantize": ["tensor_scale"], "encode": ["rounding", "overflow"],
+        "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
+        "pack_blocks": [], "unpack_blocks": [], "dot": ["a_tensor_scale", "b_tensor_scale"]}}})";
+}
+
+// The fields, one to a byte, in place of codes.
+std::int32_t mxspec_quantize(const mxspec_quantize_call *c) {
+    std::memset(c->codes, 0, c->codes_size);
+    std::memset(c->scales, c->tensor_scale ? (int)*c->tensor_scale : 99, c->scales_size);
+    const std::int64_t fields[] = {c->dtype, c->axis, c->rows, c->columns, c->pad, c->block_rows};
+    for (int i = 0; i < 6; ++i) c->codes[i] = (std::uint8_t)fields[i];
+    return std::strcmp(c->format, "mxfp4") ? MXSPEC_ERROR : MXSPEC_OK;
+}
+std::int32_t mxspec_dequantize(const mxspec_dequantize_call *c) {
+    for (std::int64_t i = 0; i < c->rows * c->columns; ++i)
+        c->values[i] = c->codes[i] * (float)c->scales[i / 32] * (c->tensor_scale ? *c->tensor_scale : 1);
+    return MXSPEC_OK;
+}
+std::int32_t mxspec_encode(const mxspec_encode_call *c) {
+    for (std::int64_t i = 0; i < c->count; ++i)
+        c->codes[i] = (std::uint8_t)((int)c->x[i] + (c->rounding ? c->rounding[0] : 0) + (c->overflow ? c->overflow[0] : 0));
+    return MXSPEC_OK;
+}
+std::int32_t mxspec_decode(const mxspec_decode_call *c) {
+    for (std::int64_t i = 0; i < c->count; ++i) c->values[i] = c->codes[i];
+    return MXSPEC_OK;
+}
+std::int32_t mxspec_encode_stochastic(const mxspec_encode_stochastic_call *c) {
+    for (std::int64_t i = 0; i < c->count; ++i) c->codes[i] = (std::uint8_t)((int)c->x[i] + (c->random_bits[i] >> 24));
+    return MXSPEC_OK;
+}
+std::int32_t mxspec_tensor_scale(const mxspec_tensor_scale_call *c) {
+    *c->scale = c->x[c->rows * c->columns - 1];
+    return MXSPEC_OK;
+}
+
+static std::int64_t count(const mxspec_layout_call *c) {
+    std::int64_t n = 1;
+    for (int i = 0; i < c->rank; ++i) n *= c->shape[i];
+    return n;
+}
+std::int32_t mxspec_pack(const mxspec_layout_call *c) {
+    for (std::int64_t i = 0; i < c->data_size; ++i) c->data[i] = c->codes[2 * i] | c->codes[2 * i + 1] << 4;
+    return c->scales ? MXSPEC_ERROR : MXSPEC_OK;
+}
+std::int32_t mxspec_unpack(const mxspec_layout_call *c) {
+    for (std::int64_t i = 0; i < count(c); ++i) c->codes[i] = c->data[i / 2] >> 4 * (i % 2) & 15;
+    return MXSPEC_OK;
+}
+std::int32_t mxspec_swizzle(const mxspec_layout_call *c) {
+    std::memcpy(c->data, c->scales, c->data_size);
+    return c->codes ? MXSPEC_ERROR : MXSPEC_OK;
+}
+std::int32_t mxspec_unswizzle(const mxspec_layout_call *c) {
+    std::memcpy(c->scales, c->data, c->data_size);
+    return MXSPEC_OK;
+}
+// 17 bytes to a block: the scale, then code i with code i + 16.
+std::int32_t mxspec_pack_blocks(const mxspec_layout_call *c) {
+    for (std::int64_t b = 0; b < count(c) / 32; ++b) {
+        c->data[17 * b] = c->scales[b];
+        for (int i = 0; i < 16; ++i) c->data[17 * b + 1 + i] = c->codes[32 * b + i] | c->codes[32 * b + 16 + i] << 4;
+    }
+    return MXSPEC_OK;
+}
+std::int32_t mxspec_unpack_blocks(const mxspec_layout_call *c) {
+    for (std::int64_t b = 0; b < count(c) / 32; ++b) {
+        c->scales[b] = c->data[17 * b];
+        for (int i = 0; i < 32; ++i) c->codes[32 * b + i] = c->data[17 * b + 1 + i % 16] >> (i < 16 ? 0 : 4) & 15;
+    }
+    return MXSPEC_OK;
+}
+std::int32_t mxspec_dot(const mxspec_dot_call *c) {
+    for (std::int64_t i = 0; i < c->m * c->n; ++i) {
+        float sum = 0;
+        for (std::int64_t j = 0; j < c->k; ++j)
+            sum += c->a_codes[i / c->n * c->k + j] * c->a_scales[(i / c->n * c->k + j) / 32] *
+                   c->b_codes[i % c->n * c->k + j] * c->b_scales[(i % c->n * c->k + j) / 32];
+        c->values[i] = sum * (c->a_tensor_scale ? *c->a_tensor_scale : 1) - (c->b_tensor_scale ? *c->b_tensor_scale : 0);
+    }
+    return MXSPEC_OK;
+}

@@ -1,0 +1,225 @@
+"""Every function of the interface goes over every road: options, layouts, dot products, arrays of other kinds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from mxspec_conformance.check import check
+from mxspec_conformance.executors import InProcess
+from mxspec_conformance.interface import OPERATIONS
+from mxspec_conformance.roads.library import load_library
+from mxspec_conformance.roads.remote import RemoteModule, read_reply
+from mxspec_conformance.roads.wire import digest_call, read_array, write_array, write_request
+from mxspec_conformance.targets import BadReturn, from_target_array
+
+import mxspec
+from mxspec.layouts import get_layout
+from tests.roads import EXAMPLES, build_library, canonical, judged, troubles
+
+TARGETS = Path(__file__).resolve().parent / "targets"
+
+#: All that the model offers, of two formats.
+EVERYTHING = """
+from mxspec_conformance.known.mxspec_py import *
+FORMATS, ELEMENTS, DTYPES = ["nvfp4"], ["e2m1"], ["float32", "bfloat16"]
+LAYOUTS = ["nibble-low", "128x4", "ggml-mxfp4"]
+print("what a target prints is no reply")
+"""
+
+
+def test_any_python_target_goes_over_the_process_road(tmp_path: Path) -> None:
+    """The harness without the judge, for every function that the model offers, gets the verdict of the Python road."""
+    path = tmp_path / "everything.py"
+    path.write_text(EVERYTHING, encoding="utf-8")
+    here = judged(str(path))
+    there = judged(f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}")
+    assert troubles(here) == {}
+    assert {r.id.split("/")[0] for r in here.requirements} >= {
+        "quantize",
+        "dequantize",
+        "encode",
+        "decode",
+        "pack",
+        "unswizzle",
+    }
+    assert canonical(there) == canonical(here)
+
+
+@pytest.fixture(scope="module")
+def every(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A library with every function of the header."""
+    library = build_library(TARGETS / "every.cpp", tmp_path_factory.mktemp("every") / "libevery.so")
+    return load_library(Path(library))
+
+
+def test_the_library_has_every_function_of_the_interface(every: Any) -> None:
+    assert set(every.MXSPEC_CAPABILITIES.functions) == set(OPERATIONS)
+    assert {f: tuple(o) for f, o in every.MXSPEC_CAPABILITIES.keywords.items()} == {
+        name: tuple(sorted(o.options, key=every.MXSPEC_CAPABILITIES.keywords[name].index))
+        for name, o in OPERATIONS.items()
+    }
+    assert every.MXSPEC_SURROUNDINGS == {"device": "abacus", "libraries": {"beads": "2"}}
+
+
+@pytest.mark.parametrize(("dtype", "number"), [(np.float32, 0), (np.float16, 1), (ml_dtypes.bfloat16, 2)])
+def test_quantize_hands_every_option_over(every: Any, dtype: Any, number: int) -> None:
+    codes, scales = every.quantize(np.zeros((3, 64), dtype), "mxfp4")
+    assert codes[0, :6].tolist() == [number, 1, 3, 64, 0, 1]
+    assert (codes.shape, scales.tolist()) == ((3, 64), [[99, 99]] * 3)
+    codes, scales = every.quantize(np.zeros((33, 5), dtype), "mxfp4", axis=0, pad=True, tensor_scale=7.0)
+    assert codes.reshape(-1)[:6].tolist() == [number, 0, 33, 5, 1, 1]
+    assert (codes.shape, scales.shape, int(scales[0, 0])) == ((64, 5), (2, 5), 7)
+    assert every.quantize(np.zeros((32, 32), dtype), "mxfp4", block=(16, 16))[0][0, 5] == 16
+
+
+def test_strided_inputs_arrive_dense(every: Any) -> None:
+    x = np.arange(8, dtype=np.uint8)[::2]
+    assert every.decode(x, "e2m1").tolist() == [0, 2, 4, 6]
+
+
+def test_scalar_functions(every: Any) -> None:
+    x = np.array([1, 2], np.float32)
+    assert every.encode(x, "e2m1").tolist() == [1, 2]
+    assert every.encode(x, "e2m1", rounding="rtz", overflow="own").tolist() == [
+        1 + ord("r") + ord("o"),
+        2 + ord("r") + ord("o"),
+    ]
+    assert every.encode_stochastic(x, "e2m1", np.array([5, 6], np.uint32) << np.uint32(24)).tolist() == [6, 8]
+    assert every.tensor_scale(np.array([[1, 2], [3, 4]], np.float32), "mxfp4").tolist() == [4]
+    values = every.dequantize(np.full((1, 32), 2, np.uint8), np.full((1, 1), 3, np.uint8), "mxfp4", tensor_scale=0.5)
+    assert (values == 3).all()
+
+
+def test_layouts(every: Any) -> None:
+    rng = np.random.default_rng(1)
+    for shape in ((2, 64), (3, 2, 64)):
+        codes = rng.integers(0, 16, shape, np.uint8)
+        scales = rng.integers(0, 256, (*shape[:-1], 2), np.uint8)
+        packed = every.pack(codes, "nibble-low")
+        assert np.array_equal(packed.reshape(-1), get_layout("nibble-low").pack(codes).reshape(-1))
+        assert np.array_equal(every.unpack(packed, "nibble-low", shape), codes)
+        assert np.array_equal(every.unswizzle(every.swizzle(scales, "row-major"), "row-major", scales.shape), scales)
+        blocks = every.pack_blocks(codes, scales, "ggml-mxfp4")
+        assert np.array_equal(blocks.reshape(-1), get_layout("ggml-mxfp4").pack(scales, codes).reshape(-1))
+        again = every.unpack_blocks(blocks, "ggml-mxfp4", shape)
+        assert np.array_equal(again[0], codes)
+        assert np.array_equal(again[1], scales)
+
+
+def test_dot(every: Any) -> None:
+    a, b = np.arange(64, dtype=np.uint8).reshape(2, 32) % 5, np.arange(96, dtype=np.uint8).reshape(3, 32) % 7
+    a_scales, b_scales = np.array([[1], [2]], np.uint8), np.array([[1], [2], [3]], np.uint8)
+    expected = (a.astype(int) * a_scales) @ (b.astype(int) * b_scales).T
+    assert np.array_equal(every.dot(a, a_scales, b, b_scales, "mxfp4"), expected)
+    assert np.array_equal(
+        every.dot(a, a_scales, b, b_scales, "mxfp4", a_tensor_scale=2.0, b_tensor_scale=5.0), 2 * expected - 5
+    )
+
+
+def test_every_function_goes_over_the_wire(every: Any) -> None:
+    """Requests of all functions to the library, by way of JSON and back."""
+    asked: list[str] = []
+
+    def ask(identifier: str, function: str, arguments: Any) -> Any:
+        request = write_request(identifier, function, arguments, "hex")
+        given = {
+            k: read_array(v, k) if isinstance(v, dict) and "dtype" in v else v for k, v in request["arguments"].items()
+        }
+        operation = OPERATIONS[function]
+        asked.append(function)
+        result = getattr(every, function)(*(given[a] for a in operation.arguments))
+        results = result if len(operation.outputs) > 1 else (result,)
+        return {
+            "id": identifier,
+            "outputs": {n: write_array(r) for n, r in zip(operation.outputs, results, strict=True)},
+        }
+
+    remote = RemoteModule(every.MXSPEC_CAPABILITIES, ask)
+    codes, scales, x = np.zeros((2, 32), np.uint8), np.ones((2, 1), np.uint8), np.ones((2, 32), np.float32)
+    calls: dict[str, tuple[Any, ...]] = {
+        "quantize": (x, "mxfp4"), "dequantize": (codes, scales, "mxfp4"), "encode": (x[0], "e2m1"), "decode": (codes[0], "e2m1"),
+        "encode_stochastic": (x[0], "e2m1", np.zeros(32, np.uint32)), "tensor_scale": (x, "mxfp4"),
+        "pack": (codes, "nibble-low"), "unpack": (np.zeros(32, np.uint8), "nibble-low", (2, 32)),
+        "swizzle": (scales, "row-major"), "unswizzle": (np.zeros(2, np.uint8), "row-major", (2, 1)),
+        "pack_blocks": (codes, scales, "ggml-mxfp4"), "unpack_blocks": (np.zeros(34, np.uint8), "ggml-mxfp4", (2, 32)),
+        "dot": (codes, scales, codes, scales, "mxfp4"),
+    }  # fmt: skip
+    for function, args in calls.items():
+        over, direct = getattr(remote, function)(*args), getattr(every, function)(*args)
+        for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (over, direct)), strict=True):
+            assert np.array_equal(a, b)
+    assert asked == list(OPERATIONS)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.uint8, np.uint32])
+@pytest.mark.parametrize("encoding", ["hex", "base64"])
+def test_arrays_survive_the_wire(dtype: Any, encoding: str) -> None:
+    for array in (np.arange(6).astype(dtype).reshape(2, 3), np.zeros((0, 3), dtype), np.array(3).astype(dtype)):
+        again = read_array(write_array(array, encoding), "x")
+        assert (again.dtype, again.shape, again.tobytes()) == (array.dtype, array.shape, array.tobytes())
+
+
+def test_ids_are_of_the_content() -> None:
+    """Another value, name, option, shape or type is another call; another spelling of the same is not."""
+    x = np.arange(32, dtype=np.float32)
+    base = {"x": x, "format": "mxfp4"}
+    others = [
+        {"x": -x, "format": "mxfp4"}, {"x": x, "format": "mxfp8_e4m3"}, {"x": x.reshape(1, -1), "format": "mxfp4"},
+        {"x": x.astype(np.float16), "format": "mxfp4"}, {**base, "tensor_scale": 1.0}, {**base, "axis": 0}, {**base, "pad": True},
+    ]  # fmt: skip
+    digests = [digest_call("quantize", a) for a in (base, *others)] + [digest_call("encode", base)]
+    assert len(set(digests)) == len(digests)
+    assert digest_call("quantize", {"format": "mxfp4", "x": x.copy()}) == digests[0]
+
+
+def test_a_reply_with_other_outputs_is_no_answer() -> None:
+    with pytest.raises(BadReturn, match="the outputs of quantize are codes, scales; the reply holds codes"):
+        read_reply("quantize", {"outputs": {"codes": write_array(np.zeros(1, np.uint8))}})
+
+
+# Arrays that are not NumPy's
+
+
+class Dlpack:
+    """Offers an array through DLPack alone."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+class ArrayInterface:
+    """Offers an array through NumPy's array interface alone."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+@pytest.mark.parametrize("kind", [Dlpack, ArrayInterface])
+def test_arrays_come_in_through_dlpack_and_the_array_interface(kind: Any) -> None:
+    array = np.arange(6, dtype=np.uint8)
+    assert from_target_array(kind(array), "codes").tolist() == array.tolist()
+
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt)
+        return kind(t.codes), kind(t.scales)
+
+    target = SimpleNamespace(NAME="t", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
+    assert check(InProcess(target, "t"), only="quantize/mxfp4/tie-even").exit_code == 0
+
+
+def test_what_is_no_array_is_refused() -> None:
+    with pytest.raises(BadReturn, match="codes is a list, not an array"):
+        from_target_array([1, 2], "codes")
