@@ -56,10 +56,12 @@ _ELSEWHERE = {
     "convert": "mxspec_conformance.cli_convert",
     "explain": "mxspec_conformance.cli_explain",
     "header": "mxspec_conformance.cli_roads",
+    "identify": "mxspec_conformance.cli_identify",
     "layouts": "mxspec_conformance.cli_layouts",
     "lint": "mxspec_conformance.cli_lint",
     "protocol": "mxspec_conformance.cli_roads",
     "report": "mxspec_conformance.cli_report",
+    "separate": "mxspec_conformance.cli_identify",
     "smoke": "mxspec_conformance.cli_roads",
     "sweep": "mxspec_conformance.sweep",
 }

@@ -444,6 +444,14 @@ class Caller:
             raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}")
         return codes, scales
 
+    def _call_raw_quantize(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> tuple[bytes, bytes]:
+        """The bytes of what `quantize` returns, whatever their layout."""
+        result = self._ask("quantize", self._array(x), fmt, **kwargs)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise BadReturn(f"quantize returned a {type(result).__name__}; return (codes, scales)")
+        codes, scales = (np.ascontiguousarray(from_target_array(a, "quantize's result")).tobytes() for a in result)
+        return codes, scales
+
     def _call_dequantize(
         self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], fmt: str, **kwargs: Any
     ) -> npt.NDArray[Any]:
