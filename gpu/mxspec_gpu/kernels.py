@@ -32,21 +32,34 @@ class DequantizeTuning:
 
     unroll: int = 2
     threads: int = 128
+    #: Groups of eight between a thread's own: 32 or the number of threads.
+    step: int = 128
     store: str = "__stcs(p, v)"
+
+
+_PLAIN_STORE = "(*(p) = (v))"
 
 
 def tune_rows(fmt: str, dtype: str, *, stochastic: bool = False) -> RowsTuning:
     """The choices for a format and input."""
-    if dtype == "float32":
-        return RowsTuning(values=16 if fmt in ("mxfp8_e4m3", "mxfp8_e5m2", "mxint8") else 32)
-    if BLOCKS[fmt].element.bits == 8:
-        return RowsTuning(values=16)
-    return RowsTuning()
+    bits = BLOCKS[fmt].element.bits
+    if stochastic:
+        return RowsTuning(threads=64)
+    if bits == 6:
+        return RowsTuning()
+    if dtype == "float32" or bits == 8:
+        return RowsTuning(values=16, threads=256 if bits == 8 else 128)
+    return RowsTuning(store=_PLAIN_STORE) if fmt == "nvfp4" else RowsTuning()
 
 
 def tune_dequantize(fmt: str, dtype: str) -> DequantizeTuning:
     """The choices for a format and output."""
-    return DequantizeTuning()
+    bits = BLOCKS[fmt].element.bits
+    if fmt == "mxfp4":
+        return DequantizeTuning(threads=512, step=512)
+    if bits == 8:
+        return DequantizeTuning(store=_PLAIN_STORE)
+    return DequantizeTuning(threads=64, step=64)
 
 
 def _source(file: str, function: str, rules: KernelRules | None, defines: dict[str, object]) -> KernelSource:
@@ -95,6 +108,7 @@ def dequantize_kernel(rules: KernelRules, dtype: str, *, tiled: bool, tuning: De
         "MX_TILED": tiled,
         "MX_UNROLL": tuning.unroll,
         "MX_THREADS": tuning.threads,
+        "MX_STEP": tuning.step,
         "MX_STORE(p,v)": tuning.store,
     }
     return _source("dequantize.cu", "dequantize", rules, defines)

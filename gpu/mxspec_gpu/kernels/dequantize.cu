@@ -1,6 +1,7 @@
 // Dequantize packed codes along the last axis to float32, float16 or bfloat16.
 //
-// A thread makes eight neighbouring elements at a time, MX_UNROLL times, so that reads and writes of a warp are contiguous.
+// A thread makes eight neighbouring elements at a time, MX_UNROLL times, so that reads and writes of a warp are contiguous;
+// its groups lie MX_STEP groups apart (32: a warp's follow each other; MX_THREADS: a block's do).
 // Compiled with: the profile's Rules, MX_OUTPUT (0 float32, 1 float16, 2 bfloat16), MX_TILED, MX_UNROLL, MX_THREADS,
 // MX_STORE(p, v) of 16 bytes.
 #include "decode8.cuh"
@@ -14,12 +15,12 @@ extern "C" __global__ void __launch_bounds__(MX_THREADS)
 dequantize(const u8* __restrict__ codes, const u8* __restrict__ scales, void* __restrict__ out, const float* __restrict__ tensor,
            u32 eights, u32 blocks_per_row, u32 multiplier, u32 shift, u32 tiles) {
   const Tensor t = Rules::derive_tensor(Rules::kTwoLevel ? *tensor : 1.0f);
-  const u32 first = blockIdx.x * (MX_THREADS * MX_UNROLL) + threadIdx.x;
+  const u32 first = blockIdx.x * (MX_THREADS * MX_UNROLL) + threadIdx.x % MX_STEP + threadIdx.x / MX_STEP * (MX_STEP * MX_UNROLL);
   Codes8<kBits> held[MX_UNROLL];
   u32 bytes[MX_UNROLL];
 #pragma unroll
   for (int i = 0; i < MX_UNROLL; ++i) {
-    u32 g = first + i * MX_THREADS;
+    u32 g = first + i * MX_STEP;
     g = g < eights ? g : eights - 1;
     held[i] = load_codes8<kBits>(codes, g);
     const u32 block = g / kEightsOfBlock;
@@ -32,7 +33,7 @@ dequantize(const u8* __restrict__ codes, const u8* __restrict__ scales, void* __
   }
 #pragma unroll
   for (int i = 0; i < MX_UNROLL; ++i) {
-    const u32 g = first + i * MX_THREADS;
+    const u32 g = first + i * MX_STEP;
     float v[8];
     decode8<kElement>(held[i], v);
     const float sf = decode_scale<Rules::kScale>(bytes[i]);

@@ -24,6 +24,13 @@ MX_HD u32 gather_e2m1(u32 w0, u32 w1, u32 w2, u32 w3) {
   return (even >> 4 & 0x0F0F0F0Fu) | (odd & 0xF0F0F0F0u);
 }
 
+// The same from words with a sign in bit 15 and a magnitude code in bits 11 to 9 of each lane (a float16 times 2**-14).
+MX_HD u32 gather_e2m1_f16(u32 w0, u32 w1, u32 w2, u32 w3) {
+  const u32 p01 = permute(w0, w1, 0x7351), p23 = permute(w2, w3, 0x7351);
+  const u32 even = permute(p01, p23, 0x5410), odd = permute(p01, p23, 0x7632);  // bytes s000cccx
+  return (even >> 1 & 0x07070707u) | (even >> 4 & 0x08080808u) | (odd << 3 & 0x70707070u) | (odd & 0x80808080u);
+}
+
 // A word of two bfloat16, each an e2m1 value times 2**-126, to a word for `gather_e2m1`: their magnitude codes stand in
 // bits 8 to 6. The signs come from bits 15 and 31 of `signs`, since rounding to zero has lost that of the value.
 MX_HD u32 place_e2m1(u32 aligned, u32 signs) { return (aligned << 6 & 0x7FFF7FFFu) | (signs & 0x80008000u); }
@@ -72,16 +79,15 @@ MX_HD Eight encode8_e2m1_bf16(const u32 x[4], u32 factor, u32 limit) {
 
 // Stochastic rounding of e2m1 by the integer rule with 8 bits; random: a byte for each element, the first lowest.
 // s * 2**-14, cut to float16, is the code and nine bits of what is left; twice the random byte carries or does not.
-MX_HD Eight encode8_e2m1_stochastic(const float s[8], const u32 signs[4], u32 random_lo, u32 random_hi) {
+MX_HD Eight encode8_e2m1_stochastic(const float s[8], u32 random_lo, u32 random_hi) {
   u32 w[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const u32 r = permute(i < 2 ? random_lo : random_hi, 0u, i & 1 ? 0x4342 : 0x4140);
-    const u32 cut = pack_f16x2_toward_zero(fmul(clamp_magnitude(s[2 * i], 6.0f), 0x1p-14f),
-                                           fmul(clamp_magnitude(s[2 * i + 1], 6.0f), 0x1p-14f));
-    w[i] = ((cut + (r << 1)) << 3 & 0x7FFF7FFFu) | (signs[i] & 0x80008000u);
+    w[i] = pack_f16x2_toward_zero(fmul(clamp_magnitude(s[2 * i], 6.0f), 0x1p-14f),
+                                  fmul(clamp_magnitude(s[2 * i + 1], 6.0f), 0x1p-14f)) + (r << 1);
   }
-  return {gather_e2m1(w[0], w[1], w[2], w[3]), 0};
+  return {gather_e2m1_f16(w[0], w[1], w[2], w[3]), 0};
 }
 
 template <int F>

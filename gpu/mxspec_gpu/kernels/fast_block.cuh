@@ -84,10 +84,10 @@ MX_HD Eight encode8_block(const u32* x, const BlockScale& b, u32 random_lo, u32 
     return encode8_e2m1_bf16(x, twice_bf16(b.factor), twice_bf16(fmul(reciprocal_of_power(b.factor), 6.0f)));
   float s[8];
   scale8<In>(x, b.factor, s);
+  if (Rand != NO_RANDOM) return encode8_e2m1_stochastic(s, random_lo, random_hi);
   u32 signs[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) signs[i] = In == FLOAT32 ? permute(x[2 * i], x[2 * i + 1], 0x7632) : x[i];
-  if (Rand != NO_RANDOM) return encode8_e2m1_stochastic(s, signs, random_lo, random_hi);
   if (b.clamped) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) s[i] = clamp_magnitude(s[i], 6.0f);

@@ -16,9 +16,11 @@ constexpr int kUnitWords = kBits == 6 ? 2 : 4, kUnits = kOutWords / kUnitWords, 
 constexpr int kColumnWords = kBits == 6 ? kWarps * kOutWords + 2 : kWarps * kOutWords;
 constexpr int kStagedWords = kColumns * kColumnWords, kRawWords = MX_BOTH ? kRows * kColumns / 2 : 0;
 
+static_assert(kBits == 6 || (kColumnUnits & (kColumnUnits - 1)) == 0, "units of a column are permuted by xor");
+
 // Place, in words, of a unit of a column; neighbouring column pairs start in different banks.
 __device__ __forceinline__ u32 place_of(u32 column, u32 unit) {
-  const u32 swizzled = kBits == 6 ? unit : unit ^ (column >> 1 & 7u);
+  const u32 swizzled = kBits == 6 ? unit : unit ^ (column >> 1 & (kColumnUnits < 8 ? kColumnUnits - 1u : 7u));
   return column * kColumnWords + swizzled * kUnitWords;
 }
 
