@@ -1,0 +1,65 @@
+"""Every kernel once or more on small shapes: what compute-sanitizer watches.
+
+`compute-sanitizer --tool memcheck python -m tests.gpu.small` (racecheck, initcheck, synccheck likewise).
+"""
+
+from __future__ import annotations
+
+import mxspec_gpu
+import numpy as np
+from mxspec_gpu.build import import_cupy
+
+import mxspec
+from tests.gpu import arithmetic
+from tests.gpu.chip import to_gpu
+
+LEVELS = (
+    *((("mx-floor", f, False)) for f in mxspec.BLOCKS if f != "nvfp4"),
+    ("mx-rceil", "mxfp4", False),
+    ("nvfp4-te", "nvfp4", True),
+)
+
+
+def main() -> None:
+    """Run them all."""
+    cupy = import_cupy()
+    rng = np.random.default_rng(1)
+    calls = 0
+    for profile, fmt, two in LEVELS:
+        for dtype in ("float32", "bfloat16"):
+            tensor = cupy.ones(1, cupy.float32) if two else None
+            for shape in ((160, 192), (3, 96), (130, 33)):
+                x = rng.standard_normal(shape).astype(arithmetic.DTYPES[dtype])
+                x.reshape(-1)[7] = np.nan
+                x.reshape(-1)[50] = np.inf
+                g = to_gpu(x)
+                for layout in mxspec_gpu.api.SCALE_LAYOUTS:
+                    for axis in (-1, 0):
+                        q = mxspec_gpu.quantize(
+                            g, fmt, profile=profile, tensor_scale=tensor, axis=axis, scale_layout=layout, pad=True
+                        )
+                        for out in ("float32", "bfloat16"):
+                            q.dequantize(out)
+                        q.unpack()
+                        calls += 4
+                    if dtype != "float32" and shape[0] % 32 == 0 and shape[1] % 32 == 0:
+                        mxspec_gpu.quantize_both(g, fmt, profile=profile, tensor_scale=tensor, scale_layout=layout)
+                        calls += 1
+                words = cupy.asarray(rng.integers(0, 1 << 32, shape, dtype=np.uint32))
+                mxspec_gpu.quantize(g, fmt, profile=profile, tensor_scale=tensor, pad=True, random_bits=words)
+                mxspec_gpu.quantize(g, fmt, profile=profile, tensor_scale=tensor, pad=True, seed=3)
+                calls += 2
+            if two:
+                mxspec_gpu.quantize(g, fmt, profile=profile, tensor_scale="auto", pad=True)
+                calls += 1
+    x32 = cupy.asarray(rng.standard_normal(1000).astype(np.float32))
+    for name in (*mxspec.ELEMENTS, *mxspec.SCALES):
+        codes = mxspec_gpu.encode(x32, name)
+        mxspec_gpu.decode(codes, name)
+        calls += 2
+    cupy.cuda.Device().synchronize()
+    print(f"{calls} calls")
+
+
+if __name__ == "__main__":
+    main()
