@@ -6,23 +6,42 @@ from mxspec.layouts.catalogue.build import codes, scales
 from mxspec.layouts.packing import NIBBLES_LOW
 from mxspec.layouts.schema import Evidence, Layout, Padding
 
+_CDNA4 = "(N g:2 r:16) (C h:2 c:4) -> N C c r h g"
+_CDNA4_BYTE = "m // 32 * (32 * ceil(C, 8)) + c // 8 * 256 + c % 4 * 64 + m % 16 * 4 + c // 4 % 2 * 2 + m // 16 % 2"
+
 LAYOUTS = (
     Layout(
         name="cdna4-scale",
-        aliases=("e8m0-shuffle", "a16w4-scale"),
-        summary="tiles of 32 rows x 8 columns, rows 16 apart and columns 4 apart side by side",
-        fields=(
-            scales(
-                "(N g:2 r:16) (C h:2 c:4) -> N C c r h g",
-                byte="m // 32 * (32 * ceil(C, 8)) + c // 8 * 256 + c % 4 * 64 + m % 16 * 4 + c // 4 % 2 * 2 + m // 16 % 2",
-            ),
-        ),
+        aliases=("e8m0-shuffle",),
+        summary="tiles of 32 rows x 8 columns, rows 16 apart and columns 4 apart side by side; rows padded to 256",
+        fields=(scales(_CDNA4, byte=_CDNA4_BYTE),),
         pad_to=(256, 8),
         padding=Padding.UNSPECIFIED,
-        source="aiter e8m0_shuffle; shuffle_scale_a16w4 without gate and up has the same order in each expert",
+        source="aiter shuffle_scale (e8m0_shuffle)",
         evidence=Evidence.MEASURED,
         users=("aiter", "vLLM on ROCm", "SGLang on ROCm"),
-        notes=("aiter pads rows to 256 and columns to 8 with uninitialised memory; a16w4 does not pad",),
+        notes=("aiter leaves the memory of padding rows and columns uninitialised",),
+    ),
+    Layout(
+        name="cdna4-scale-32",
+        aliases=("triton-cdna4",),
+        summary="cdna4-scale whose rows are padded to 32 only; padding is zero bytes",
+        fields=(scales(_CDNA4, byte=_CDNA4_BYTE),),
+        padding=Padding.SPECIFIED,
+        source="triton_kernels cdna4_scale: [rows / 32, 32 columns]",
+        evidence=Evidence.MEASURED,
+        users=("triton_kernels on CDNA4",),
+    ),
+    Layout(
+        name="a16w4-scale",
+        summary="cdna4-scale of one expert: rows in whole tiles of 32, columns padded to 8 with bytes 7F",
+        fields=(scales(_CDNA4, byte=_CDNA4_BYTE),),
+        padding=Padding.SPECIFIED,
+        fill=0x7F,
+        source="aiter shuffle_scale with is_guinterleave (shuffle_scale_a16w4), without gate and up",
+        evidence=Evidence.MEASURED,
+        users=("aiter",),
+        notes=("aiter refuses rows that are no multiple of 32; experts lie one after the other",),
     ),
     Layout(
         name="a16w4-scale-gate-up",
@@ -38,11 +57,11 @@ LAYOUTS = (
         source="aiter shuffle_scale_a16w4, gate_up",
         evidence=Evidence.MEASURED,
         users=("aiter",),
-        notes=("the rows of one expert: gate above up; aiter fills what it pads beforehand with 7F",),
+        notes=("the rows of one expert: gate above up; aiter pads columns to 8 with bytes 7F beforehand",),
     ),
     Layout(
         name="n32k4",
-        aliases=("gfx1250-scale",),
+        aliases=("gfx1250-scale", "gfx1250-f4gemm-mxfp4"),
         summary="tiles of 32 rows x 4 columns, row-major inside",
         fields=(
             scales(
@@ -50,37 +69,37 @@ LAYOUTS = (
                 byte="m // 32 * (32 * C) + c // 4 * 128 + m % 32 * 4 + c % 4",
             ),
         ),
-        source="aiter shuffle_scale_n32k4",
+        source="aiter shuffle_scale_n32k4, shuffle_mxfp8fp4_scale, and shuffle_scale_f4 for MXFP4",
         evidence=Evidence.MEASURED,
         users=("aiter on gfx1250",),
     ),
-    *(
-        Layout(
-            name=f"gfx1250-f4gemm-{rows}x32",
-            summary=f"tiles of {rows} rows x 32 columns, row-major inside",
-            fields=(
-                scales(
-                    f"(N r:{rows}) (C c:32) -> N C r c",
-                    byte=f"m // {rows} * ({rows} * C) + c // 32 * {32 * rows} + m % {rows} * 32 + c % 32",
-                ),
+    Layout(
+        name="n32k8",
+        aliases=("gfx1250-f4gemm-nvfp4",),
+        summary="tiles of 32 rows x 8 columns, row-major inside",
+        fields=(
+            scales(
+                "(N r:32) (C c:8) -> N C r c",
+                byte="m // 32 * (32 * C) + c // 8 * 256 + m % 32 * 8 + c % 8",
             ),
-            source=f"aiter shuffle_scale_f4, {fmt}",
-            evidence=Evidence.READ,
-            users=("aiter on gfx1250",),
-        )
-        for rows, fmt in ((8, "MXFP4"), (4, "NVFP4"))
+        ),
+        source="aiter shuffle_scale_f4 for NVFP4",
+        evidence=Evidence.MEASURED,
+        users=("aiter on gfx1250",),
     ),
     Layout(
         name="aiter-weight-16x16",
-        summary="packed FP4 weights in tiles of 16 rows x 16 bytes, two tiles of columns together",
+        aliases=("gfx1250-weight",),
+        summary="packed FP4 weights in tiles of 16 rows x 16 bytes",
         fields=(
             codes(
-                "(N r:16) (K h:2 b:16 j:2) -> N K h r b j", NIBBLES_LOW,
-                byte="m // 16 * (8 * K) + k // 64 * 512 + k % 64 // 32 * 256 + m % 16 * 16 + k % 32 // 2", bit="4 * (k % 2)",
+                "(N r:16) (K b:16 j:2) -> N K r b j", NIBBLES_LOW,
+                byte="m // 16 * (8 * K) + k // 32 * 256 + m % 16 * 16 + k % 32 // 2", bit="4 * (k % 2)",
             ),
         ),
-        source="aiter shuffle_weight, layout (16, 16)",
+        source="aiter shuffle_weight with layout (16, 16), shuffle_weight_gfx1250, shuffle_weight_f4, shuffle_mxfp8fp4_b",
         evidence=Evidence.MEASURED,
         users=("aiter", "vLLM on ROCm"),
+        notes=("shuffle_weight wants K to be a multiple of 64",),
     ),
 )  # fmt: skip

@@ -52,9 +52,12 @@ LAYOUTS = (
             ),
         ),
         source="Quark Pack_mxfp4",
-        evidence=Evidence.READ,
+        evidence=Evidence.MEASURED,
         users=("Quark",),
-        notes=("the first byte is the exponent itself, not E8M0: 2^0 is 00",),
+        notes=(
+            "the first byte is the exponent itself, not E8M0: 2^0 is 00",
+            "a scale of 2^-127 is packed as 2^-126: Quark's log2 clamps there",
+        ),
     ),
     Layout(
         name="quark-mxfp6",
@@ -67,7 +70,7 @@ LAYOUTS = (
             ),
         ),
         source="Quark Pack_mxfp6",
-        evidence=Evidence.READ,
+        evidence=Evidence.MEASURED,
         users=("Quark",),
     ),
 )  # fmt: skip

@@ -49,46 +49,53 @@ def _hopper_scale(warps: int) -> Layout:
         ),
         padding=Padding.SPECIFIED,
         source="triton_kernels hopper_scale",
-        evidence=Evidence.TRANSCRIBED,
-        users=("triton_kernels on Hopper",),
+        evidence=Evidence.MEASURED,
+        users=("triton_kernels on Hopper", "vLLM"),
+    )  # fmt: skip
+
+
+#: Suffix of the name -> rows and columns that values are padded to, by the age of triton_kernels.
+_VALUE_PADS = {"": (256, 128), "-64": (64, 128), "-16": (16, 64)}
+_VALUE_SOURCES = {
+    "": "triton_kernels hopper_value, later in 2026: rows to 256, columns to 128",
+    "-64": "triton_kernels hopper_value, January to May 2026: rows to 64, columns to 128",
+    "-16": "triton_kernels hopper_value of 2025, as vLLM 0.33 carries it: bare tiles",
+}
+_VALUE_USERS = {"": ("triton_kernels",), "-64": ("triton_kernels",), "-16": ("vLLM", "gpt-oss")}
+
+
+def _hopper_value(mma: str, pad: str) -> Layout:
+    columns = _VALUE_PADS[pad][1]
+    if mma == "wgmma":
+        pattern = "(M a:2 b:4 c:2) (K t:4 d:2 e:4 j:2) -> M b K c e t d a j"
+        place = "((k // 64 * 2 + m % 2) * 4 + k % 8 // 2) * 16 + k % 64 // 16 * 4"
+        byte = "k % 16 // 8 * 2 + m % 16 // 8"
+    else:
+        pattern = "(M a:2 b:4 c:2) (K d:2 e:4 w:4 j:2) -> M b K c e d a w j"
+        place = "((k // 64 * 2 + m % 2) * 4 + k % 32 // 8) * 16 + k % 64 // 32 * 8 + m % 16 // 8 * 4"
+        byte = "k % 8 // 2"
+    return Layout(
+        name=f"hopper-value-{mma}{pad}",
+        summary=f"FP4 weights for {'wgmma (version 3)' if mma == 'wgmma' else 'mma version 2'}: [rows / 4, 4 K], bits of eight codes interleaved",
+        fields=(
+            codes(
+                pattern, _TWIDDLED,
+                byte=f"(m // 16 * 4 + m % 8 // 2) * (2 * ceil(K, {columns})) + {place}", bit=_twiddled_bit(byte),
+            ),
+        ),
+        pad_to=_VALUE_PADS[pad],
+        padding=Padding.SPECIFIED,
+        source=_VALUE_SOURCES[pad],
+        evidence=Evidence.MEASURED if pad else Evidence.TRANSCRIBED,
+        users=_VALUE_USERS[pad],
+        notes=("the same tiles at every age, only the padding differs; gpt-oss stores the matrix transposed, same bytes",),
     )  # fmt: skip
 
 
 LAYOUTS = (
     _hopper_scale(4),
     _hopper_scale(8),
-    Layout(
-        name="hopper-value-wgmma",
-        summary="FP4 weights for wgmma (mma version 3): [rows / 4, 4 K], bits of eight codes interleaved",
-        fields=(
-            codes(
-                "(M a:2 b:4 c:2) (K t:4 d:2 e:4 j:2) -> M b K c e t d a j", _TWIDDLED,
-                byte="(m // 16 * 4 + m % 8 // 2) * (2 * ceil(K, 128)) + ((k // 64 * 2 + m % 2) * 4 + k % 8 // 2) * 16 + k % 64 // 16 * 4",
-                bit=_twiddled_bit("k % 16 // 8 * 2 + m % 16 // 8"),
-            ),
-        ),
-        pad_to=(256, 128),
-        padding=Padding.SPECIFIED,
-        source="triton_kernels hopper_value",
-        evidence=Evidence.TRANSCRIBED,
-        users=("triton_kernels on Hopper", "gpt-oss"),
-    ),
-    Layout(
-        name="hopper-value-mma",
-        summary="FP4 weights for mma version 2: [rows / 4, 4 K], bits of eight codes interleaved",
-        fields=(
-            codes(
-                "(M a:2 b:4 c:2) (K d:2 e:4 w:4 j:2) -> M b K c e d a w j", _TWIDDLED,
-                byte="(m // 16 * 4 + m % 8 // 2) * (2 * ceil(K, 128)) + ((k // 64 * 2 + m % 2) * 4 + k % 32 // 8) * 16 + k % 64 // 32 * 8 + m % 16 // 8 * 4",
-                bit=_twiddled_bit("k % 8 // 2"),
-            ),
-        ),
-        pad_to=(256, 128),
-        padding=Padding.SPECIFIED,
-        source="triton_kernels hopper_value",
-        evidence=Evidence.TRANSCRIBED,
-        users=("triton_kernels on Ampere",),
-    ),
+    *(_hopper_value(mma, pad) for mma in ("wgmma", "mma") for pad in _VALUE_PADS),
     Layout(
         name="marlin",
         summary="4-bit weights in 16 x 64 tiles: [K/16, 2 N] 32-bit words",
@@ -103,7 +110,7 @@ LAYOUTS = (
             ),
         ),
         source="vLLM marlin_utils_test get_weight_perm and marlin_weights; the same tiles for INT4 and FP4",
-        evidence=Evidence.TRANSCRIBED,
+        evidence=Evidence.MEASURED,
         users=("vLLM", "SGLang", "transformers"),
         notes=("rows are output features N, columns are K",),
     ),
@@ -112,7 +119,7 @@ LAYOUTS = (
         summary="block scales [K/g, N], each 64 columns transposed as 8 x 8",
         fields=(scales("(N j:8 i:8) C -> C N i j", byte="c * M + m // 64 * 64 + m % 8 * 8 + m % 64 // 8"),),
         source="vLLM marlin_permute_scales",
-        evidence=Evidence.TRANSCRIBED,
+        evidence=Evidence.MEASURED,
         users=("vLLM", "SGLang"),
     ),
     Layout(
@@ -124,8 +131,8 @@ LAYOUTS = (
                 byte="c * M + m // 64 * 64 + m % 8 * 8 + m % 64 // 32 * 4 + m % 16 // 8 * 2 + m % 32 // 16",
             ),
         ),
-        source="vLLM marlin_utils_fp4",
-        evidence=Evidence.TRANSCRIBED,
+        source="vLLM marlin_permute_scales and mxfp4_marlin_process_scales",
+        evidence=Evidence.MEASURED,
         users=("vLLM", "SGLang"),
         notes=("with 8-bit activations vLLM adds 6 to each byte and needs bytes of at most 249",),
     ),
@@ -139,11 +146,12 @@ LAYOUTS = (
                 stored=_store_s0e5m3(),
             ),
         ),
-        source="vLLM marlin_utils_fp4 nvfp4_marlin_process_scales",
-        evidence=Evidence.TRANSCRIBED,
+        source="vLLM marlin_permute_scales and nvfp4_marlin_process_scales",
+        evidence=Evidence.MEASURED,
         users=("vLLM", "SGLang"),
         notes=(
             "negative scales cannot be stored; the tensor scale is multiplied by 2^(exponent bias - 7) in turn",
+            "vLLM 0.33 first multiplies the scales by a power of two, then writes 00 for what is still below 2^-6; with float16 activations the power is 1, so that codes 1 to 7 are lost",
         ),
     ),
 )  # fmt: skip

@@ -31,7 +31,7 @@ LAYOUTS = (
     ),
     Layout(
         name="128x4",
-        aliases=("cublas", "tcgen05", "blocked", "vllm-int32-view", "triton-gfx1250"),
+        aliases=("cublas", "tcgen05", "blocked", "vllm-int32-view"),
         summary="tiles of 128 rows x 4 columns: 512 bytes, row r at 16 (r % 32) + 4 (r / 32)",
         fields=(scales(_TILE, byte=f"(m // 128 * (ceil(C, 4) // 4) + c // 4) * 512 + {_PLACE}"),),
         padding=Padding.UNSPECIFIED,
@@ -48,13 +48,17 @@ LAYOUTS = (
     ),
     Layout(
         name="128x4-zeroed",
+        aliases=("triton-gfx1250",),
         summary="128x4 whose padding is zero bytes",
         fields=(scales(_TILE, byte=f"(m // 128 * (ceil(C, 4) // 4) + c // 4) * 512 + {_PLACE}"),),
         padding=Padding.SPECIFIED,
-        source="torchao to_blocked, FlashInfer, triton_kernels; LightX2V nvfp4, mxfp4 and mxfp6",
+        source="torchao to_blocked, FlashInfer, triton_kernels gfx1250_scale; LightX2V nvfp4, mxfp4 and mxfp6",
         evidence=Evidence.MEASURED,
         users=("torchao", "FlashInfer", "triton_kernels", "LightX2V"),
-        notes=("the map of 128x4, for those whose consumers read the padding",),
+        notes=(
+            "the map of 128x4, for those whose consumers read the padding",
+            "triton_kernels for gfx1250 pads one to three columns to no more than they are: that is another layout",
+        ),
     ),
     Layout(
         name="128x8",
@@ -64,8 +68,8 @@ LAYOUTS = (
         pad_to=(128, 8),
         padding=Padding.SPECIFIED,
         source="triton_kernels blackwell_scale: [1, rows / 128, columns / 4, 2, 256]",
-        evidence=Evidence.TRANSCRIBED,
-        users=("triton_kernels on Blackwell",),
+        evidence=Evidence.MEASURED,
+        users=("triton_kernels on Blackwell", "vLLM"),
         notes=("in ragged mode each expert is padded to 128 rows by itself: pack_groups",),
     ),
     Layout(
@@ -75,8 +79,8 @@ LAYOUTS = (
             scales("(M r:8) (C c:4) -> M C r c", byte="(m // 8 * (ceil(C, 4) // 4) + c // 4) * 32 + m % 8 * 4 + c % 4"),
         ),
         padding=Padding.UNSPECIFIED,
-        source="FlashInfer and TensorRT-LLM get_sf_out_offset_8x4",
-        evidence=Evidence.TRANSCRIBED,
+        source="FlashInfer compute_sf_index_swizzled_8x4_gpu; TensorRT-LLM get_sf_out_offset_8x4",
+        evidence=Evidence.MEASURED,
         users=("FlashInfer", "TensorRT-LLM (small M)"),
     ),
     Layout(

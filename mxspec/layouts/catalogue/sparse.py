@@ -23,6 +23,7 @@ LAYOUTS = (
         source="torch.sparse._semi_structured_conversions, CUTLASS 2 metadata",
         evidence=Evidence.MEASURED,
         users=("torch", "CUTLASS 2"),
+        notes=("torch lets an odd number of words in a row through its check, then indexes out of bounds",),
     ),
     Layout(
         name="torch-metadata-32",
@@ -39,6 +40,7 @@ LAYOUTS = (
         source="torch.sparse._semi_structured_conversions, CUTLASS 2 metadata",
         evidence=Evidence.MEASURED,
         users=("torch", "CUTLASS 2"),
+        notes=("torch lets an odd number of words in a row through its check, then indexes out of bounds",),
     ),
     Layout(
         name="cutlass3-e-narrow",
@@ -51,9 +53,9 @@ LAYOUTS = (
             ),
         ),
         padding=Padding.UNSPECIFIED,
-        source="CUTLASS 3 sparse GEMM E tensor; a nibble covers 4 codes (f8, f6, padded f4) or 8 (packed f4)",
+        source="CUTLASS Sm1xxGemmSparseConfig::fill_layoutE; a nibble covers 4 codes (f8, f6, padded f4) or 8 (packed f4)",
         evidence=Evidence.MEASURED,
-        users=("CUTLASS 3",),
+        users=("CUTLASS 3 on Blackwell",),
         notes=("CUTLASS clears padding rows to nibble 0, which PTX calls undefined",),
     ),
     Layout(
@@ -70,8 +72,8 @@ LAYOUTS = (
             ),
         ),
         padding=Padding.UNSPECIFIED,
-        source="CUTLASS 3 sparse GEMM E tensor, f16 atom ((8,2,8),(16,2,4)):((128,16,2048),(1,1024,32)) elements / 8",
-        evidence=Evidence.READ,
-        users=("CUTLASS 3",),
+        source="CUTLASS Sm1xxGemmSparseConfig::fill_layoutE, f16 atom ((8,2,8),(16,2,4)):((128,16,2048),(1,1024,32)) elements / 8",
+        evidence=Evidence.MEASURED,
+        users=("CUTLASS 3 on Blackwell",),
     ),
 )  # fmt: skip
