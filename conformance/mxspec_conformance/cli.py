@@ -60,6 +60,7 @@ _ELSEWHERE = {
     "layouts": "mxspec_conformance.cli_layouts",
     "lint": "mxspec_conformance.cli_lint",
     "protocol": "mxspec_conformance.cli_roads",
+    "prove": "mxspec_conformance.prove.command",
     "report": "mxspec_conformance.cli_report",
     "separate": "mxspec_conformance.cli_identify",
     "smoke": "mxspec_conformance.cli_roads",

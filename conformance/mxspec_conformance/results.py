@@ -120,6 +120,8 @@ class Report:
     kind: str = "check"
     #: What became of each waiver: id, reason, link, expires, state, requirements.
     waivers: list[dict[str, Any]] = field(default_factory=list)
+    #: What a proof or a fuzzing campaign adds: statements, chunks and digests, coverage, findings.
+    details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -149,6 +151,7 @@ class Report:
             "formats": [asdict(f) for f in self.formats],
             "requirements": [asdict(r) for r in self.requirements],
             **({"waivers": self.waivers} if self.waivers else {}),
+            **({"details": self.details} if self.details else {}),
         }
 
     def to_json(self) -> str:
@@ -222,4 +225,5 @@ def read_report(document: Mapping[str, Any]) -> Report:
         seconds=document["seconds"],
         kind=document["kind"],
         waivers=document.get("waivers", []),
+        details=document.get("details", {}),
     )

@@ -1,0 +1,70 @@
+"""One failing block, shrunk and told: what `prove` and `fuzz` show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mxspec_vectors.entries import has_level, native_tensor_scale
+
+import mxspec
+from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.executors import CallFailure, Executor
+from mxspec_conformance.failures import draw_failure
+from mxspec_conformance.judge_quantize import DTYPES, Case, Observed, tensor_argument
+from mxspec_conformance.results import Failure
+
+
+def make_case(label: str, topic: str, x: npt.NDArray[np.float32], tensor: dict[str, str] | None) -> Case:
+    """A case of rows [n, k] without stored answers."""
+    return Case(id=label, topic=topic, x=x, axis=-1, pad=False, block=None, tensor=tensor, answers={})
+
+
+def draw_block(
+    executor: Executor, fmt: BlockFormat, profile: Profile, x: npt.NDArray[np.float32], tensor: dict[str, str] | None,
+    label: str,
+) -> Failure | None:  # fmt: skip
+    """The failure of one block [1, k], shrunk; None where the target does not answer, or answers as the profile does."""
+    dtype = "float32" if "float32" in executor.capabilities.dtypes else executor.capabilities.dtypes[0]
+    case = make_case(label, "mixture", x, tensor)
+    extra = tensor_argument(case, executor.capabilities.tensor_scale)
+    try:
+        with np.errstate(all="ignore"):
+            codes, scales = executor.call("quantize", x.astype(DTYPES[dtype]), fmt.name, **extra)
+    except CallFailure:
+        return None
+    scale = None if tensor is None else native_tensor_scale(profile, tensor)
+    with np.errstate(all="ignore"):
+        want = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
+    if np.array_equal(want.codes, codes) and np.array_equal(want.scales, scales):
+        return None
+    failure = draw_failure(executor, Observed(case, dtype, scales, codes), fmt, profile)
+    failure.also = name_equals(fmt, profile, x, tensor, scales, codes)
+    return failure
+
+
+def name_equals(
+    fmt: BlockFormat,
+    judged: Profile,
+    x: npt.NDArray[np.float32],
+    tensor: dict[str, str] | None,
+    scales: Any,
+    codes: Any,
+) -> list[str]:
+    """Other profiles that give exactly what was returned for these blocks."""
+    equal = []
+    for other in mxspec.list_profiles(fmt):
+        if other.id == judged.id or not has_level(other, two_level=tensor is not None):
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                t = mxspec.quantize(
+                    x, fmt, profile=other, tensor_scale=None if tensor is None else native_tensor_scale(other, tensor)
+                )
+        except ValueError:  # a profile that refuses the block
+            continue
+        if np.array_equal(t.codes, codes) and np.array_equal(t.scales, scales):
+            equal.append(other.id)
+    return equal

@@ -1,0 +1,41 @@
+"""Profiles whose blocks do not come apart into pairs, and why."""
+
+from __future__ import annotations
+
+from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Arithmetic, Profile
+from mxspec.rounding import Rounding
+
+
+def name_obstacle(
+    profile: Profile, fmt: BlockFormat, *, two_level: bool, block: tuple[int, int] | None = None
+) -> str | None:
+    """Why pairs do not determine this profile's blocks, or None where they do."""
+    if block is not None and block[0] > 1:
+        return (
+            f"blocks of {block[0]} x {block[1]} take their maximum from {block[0] * block[1]} lanes in {block[0]} rows; "
+            "the pairs cover blocks of one row"
+        )
+    level = profile.two_level if two_level else profile.one_level
+    if level is None:
+        form = "a tensor scale" if two_level else "no tensor scale"
+        return f"{profile.id} has no form with {form}"
+    return _obstacle_of_level(profile, level, fmt)
+
+
+def _obstacle_of_level(profile: Profile, level: Arithmetic, fmt: BlockFormat) -> str | None:
+    if level.alternative is not None:
+        return (
+            f"{profile.id} tries two scales and keeps the one whose error, summed over the block, is smaller "
+            "(Four-over-Six): every lane decides about every other"
+        )
+    if level.element.unbounded_fields:
+        return f"{profile.id} packs codes by OR without masking them: bits of one lane reach the next"
+    if level.element.rounding is Rounding.SR:
+        return f"{profile.id} rounds stochastically: the answer is a function of random bits too"
+    if "rht" in profile.id.rpartition("/")[2]:
+        return (
+            f"{profile.id} is fused with a Hadamard transform: every stored lane mixes sixteen inputs, and the order of "
+            "their sums is open"
+        )
+    return None
