@@ -165,7 +165,7 @@ def test_changed_values_are_counted_exactly(tmp_path: Path) -> None:
         assert after is not None
         g, divisor = Fraction(float(np.float32(value))), Fraction(after.value)
         assert after.kind is TensorScaleKind.ENCODE
-        expected = 0
+        expected, ulps = 0, 0
         for i in range(4):
             for j in range(64):
                 product = q[codes[i, j]] * sf[scales[i, j // 16]]
@@ -173,7 +173,8 @@ def test_changed_values_are_counted_exactly(tmp_path: Path) -> None:
                     encode_real(make_real(x), FLOAT32, overflow=Overflow.OWN) for x in (product * g, product / divisor)
                 ]
                 expected += bits[0] != bits[1]
-        assert done.changed == expected
+                ulps = max(ulps, abs(bits[0] - bits[1]))
+        assert (done.changed, done.ulps) == (expected, ulps)
         counted.append(expected)
     assert counted[1] == 0
     assert max(counted) > 0

@@ -91,13 +91,14 @@ def describe(done: Conversion) -> dict[str, Any]:
         "files": [str(f) for f in done.files],
         "elements": done.elements,
         "values_changed": done.changed,
+        "largest_ulps": done.ulps,
         "tensors_copied": done.copied,
         "notes": list(done.notes),
         "tensors": [
             {
                 "name": t.base, "format": t.format_name, "elements": t.elements, "from": t.source, "to": t.target,
                 "tensor_scale_before": _scale_dict(t.before), "tensor_scale_after": _scale_dict(t.after),
-                "values_changed": t.changed, "restored": t.restored,
+                "values_changed": t.changed, "largest_ulps": t.ulps, "restored": t.restored,
             }
             for t in done.tensors
         ],
@@ -121,7 +122,9 @@ def print_conversion(done: Conversion, convention: str, console: Console) -> Non
     table.add_row("tensors", f"{what} ({done.elements:,} elements); {done.copied} others copied")
     table.add_row("codes, block scales", "unchanged")
     table.add_row("tensor scales", _describe_scales(done.tensors))
-    share = f" ({100 * done.changed / done.elements:.3g} %)" if done.changed else ""
+    share = (
+        f" ({100 * done.changed / done.elements:.3g} %), by {done.ulps} ulp of float32 at most" if done.changed else ""
+    )
     table.add_row("values that change", f"{done.changed:,} of {done.elements:,}{share}")
     for note in done.notes:
         table.add_row("note", note)

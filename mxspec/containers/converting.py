@@ -41,6 +41,8 @@ class TensorChange:
     after: TensorScale | None
     #: Elements whose value (code x block scale x tensor scale, rounded once to float32) is another now.
     changed: int
+    #: By how many float32 numbers at most.
+    ulps: int
     #: Whether the tensor scale is the first file's own, kept on the way.
     restored: bool
 
@@ -59,6 +61,11 @@ class Conversion:
     def changed(self) -> int:
         """Decoded values that are other ones now."""
         return sum(t.changed for t in self.tensors)
+
+    @property
+    def ulps(self) -> int:
+        """By how many float32 numbers values changed at most."""
+        return max((t.ulps for t in self.tensors), default=0)
 
     @property
     def elements(self) -> int:
@@ -131,13 +138,13 @@ def _write_file(
     output = OutputFile(path, plan.header, plan.placed, plan.size)
     try:
         for group in plan.groups:
-            changed = _write_group(output, group, advance)
+            changed, ulps = _write_group(output, group, advance)
             if changed and exact:
                 raise ContainerError(
                     f"{group.group.base}: {changed} of {group.group.elements} values would change, since "
                     f"{_scale(group, after=False)} has no exact counterpart in {group.form.convention}; --exact forbids it"
                 )
-            yield _describe(group, changed)
+            yield _describe(group, changed, ulps)
         for tensor in plan.others:
             for start in range(0, tensor.size, RUN):
                 size = min(RUN, tensor.size - start)
@@ -147,8 +154,8 @@ def _write_file(
         output.close()
 
 
-def _write_group(output: OutputFile, plan: GroupPlan, advance: Callable[[int, str], None]) -> int:
-    """Write one tensor in its new form; the number of values that change."""
+def _write_group(output: OutputFile, plan: GroupPlan, advance: Callable[[int, str], None]) -> tuple[int, int]:
+    """Write one tensor in its new form; the number of values that change, and by how many float32 numbers at most."""
     group, form = plan.group, plan.form
     table = _change_table(plan)
     counts = np.zeros((256, form.format.element.code_count), np.int64)
@@ -164,14 +171,14 @@ def _write_group(output: OutputFile, plan: GroupPlan, advance: Callable[[int, st
     for suffix, (_, bits) in plan.scalars.items():
         output.write(group.base + suffix, 0, np.array(bits, "<u4").view(np.uint8))
     if table is None:
-        return 0
+        return 0, 0
     # The eighth bit of an e4m3 scale is a sign, which moves no magnitude.
     folded = counts.reshape(-1, form.format.scale.code_count, counts.shape[1]).sum(axis=0)
-    return int(folded[table].sum())
+    return int(folded[table > 0].sum()), int(table[folded > 0].max(initial=0))
 
 
-def _change_table(plan: GroupPlan) -> npt.NDArray[np.bool_] | None:
-    """Which codes decode to another value, or None where none does."""
+def _change_table(plan: GroupPlan) -> npt.NDArray[np.int64] | None:
+    """By how many float32 numbers codes decode to another value, or None where none does."""
     before, after = plan.before.tensor, plan.after.tensor
     if before is None or after is None or before == after:
         return None
@@ -185,11 +192,11 @@ def _scale(plan: GroupPlan, *, after: bool) -> TensorScale | None:
     return None if found is None else TensorScale(found[0], found[1][0])
 
 
-def _describe(plan: GroupPlan, changed: int) -> TensorChange:
+def _describe(plan: GroupPlan, changed: int, ulps: int) -> TensorChange:
     return TensorChange(
         base=plan.group.base, format_name=plan.form.format_name, elements=plan.group.elements,
         source=plan.group.form.convention, target=plan.form.convention, before=_scale(plan, after=False),
-        after=_scale(plan, after=True), changed=changed, restored=plan.restored,
+        after=_scale(plan, after=True), changed=changed, ulps=ulps, restored=plan.restored,
     )  # fmt: skip
 
 

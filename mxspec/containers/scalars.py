@@ -16,7 +16,6 @@ from mxspec.profiles.schema import TensorScaleKind
 from mxspec.rounding import Overflow
 from mxspec.tensorscale import TWO_LEVEL_MAX
 
-Bools = npt.NDArray[np.bool_]
 ONE = 0x3F800000
 
 _DECODE, _ENCODE, _AMAX = TensorScaleKind.DECODE, TensorScaleKind.ENCODE, TensorScaleKind.AMAX
@@ -84,10 +83,18 @@ def decode_values(bits: int, kind: TensorScaleKind, fmt: BlockFormat) -> npt.NDA
         return exact.astype(np.float32).astype(np.float64)
 
 
-def find_changes(bits: int, kind: TensorScaleKind, new_bits: int, new_kind: TensorScaleKind, fmt: BlockFormat) -> Bools:
-    """Which (scale code, element code) decode to another float32 under the new scale: bool [scale codes, element codes]."""
+def find_changes(
+    bits: int, kind: TensorScaleKind, new_bits: int, new_kind: TensorScaleKind, fmt: BlockFormat
+) -> npt.NDArray[np.int64]:
+    """How many float32 numbers lie between what (scale code, element code) decodes to under the old and the new scale.
+
+    int64 [scale codes, element codes]; 0 where the value is the same, and under a NaN scale.
+    """
     if (bits, kind) == (new_bits, new_kind):
-        return np.zeros((fmt.scale.code_count, fmt.element.code_count), np.bool_)
-    before, after = decode_values(bits, kind, fmt), decode_values(new_bits, new_kind, fmt)
-    same: Bools = (before == after) | (np.isnan(before) & np.isnan(after))
-    return ~same
+        return np.zeros((fmt.scale.code_count, fmt.element.code_count), np.int64)
+    before, after = (
+        decode_values(b, k, fmt).astype(np.float32) for b, k in ((bits, kind), (new_bits, new_kind))
+    )  # fmt: skip
+    # Both have the sign of the element, so that the difference of their bits counts the floats between them.
+    distance = np.abs(before.view(np.int32).astype(np.int64) - after.view(np.int32))
+    return np.where(np.isnan(before) & np.isnan(after), 0, distance)
