@@ -54,6 +54,7 @@ _ELSEWHERE = {
     "bundle": "mxspec_conformance.cli_roads",
     "check": "mxspec_conformance.cli_check",
     "convert": "mxspec_conformance.cli_convert",
+    "diff": "mxspec_conformance.cli_diff",
     "explain": "mxspec_conformance.cli_explain",
     "header": "mxspec_conformance.cli_roads",
     "identify": "mxspec_conformance.cli_identify",

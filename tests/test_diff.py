@@ -1,0 +1,90 @@
+"""Two targets against each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from mxspec_conformance.cli import main
+from mxspec_conformance.diff import diff_format
+from mxspec_conformance.executors import open_target
+
+import mxspec
+
+FILE = """
+import mxspec
+NAME, VERSION, FORMATS = {name!r}, "1", ["mxfp4"]
+def quantize(x, fmt):
+    t = mxspec.quantize(x, fmt, profile={profile!r})
+    return t.codes, t.scales
+def dequantize(codes, scales, fmt):
+    return mxspec.dequantize(codes, scales, fmt)
+"""
+
+
+def target(profile: str, **more: Any) -> Any:
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt, profile=profile)
+        return t.codes, t.scales
+
+    return open_target(SimpleNamespace(NAME=profile, VERSION="1", FORMATS=["mxfp4"], **({"quantize": quantize} | more)))
+
+
+def test_equal_targets_differ_nowhere() -> None:
+    found = diff_format(target("mx-floor"), target("mx-floor"), mxspec.get_block("mxfp4"))
+    assert not found.differ
+    assert found.first is None
+    assert found.counts["quantize"][0] > 500
+
+
+@pytest.mark.parametrize("other", ["mx-rceil", "gguf-0.19/mxfp4", "microxcaling-7bc4195/mxfp/nearest"])
+def test_the_first_difference_is_small_and_named(other: str) -> None:
+    found = diff_format(target("mx-floor"), target(other), mxspec.get_block("mxfp4"))
+    assert found.differ
+    assert found.first is not None
+    assert np.count_nonzero(found.first.case.x) <= 2
+    assert "mx-floor" in found.first.profiles[0]
+    assert other in found.first.profiles[1]
+    assert found.first.profiles[0][0] == "mx-floor"
+    a, b = found.first.answers
+    assert a[0] != b[0] or (a[1] != b[1]).any()
+
+
+def test_a_dequantizer_that_differs() -> None:
+    def right(codes: Any, scales: Any, fmt: str) -> Any:
+        return mxspec.dequantize(codes, scales, fmt)
+
+    def wrong(codes: Any, scales: Any, fmt: str) -> Any:
+        return mxspec.dequantize(codes, np.maximum(scales, 1), fmt)
+
+    found = diff_format(
+        target("mx-floor", dequantize=right), target("mx-floor", dequantize=wrong), mxspec.get_block("mxfp4")
+    )
+    compared, different = found.counts["dequantize"]
+    # 16 codes under byte 00; the two zeros are zeros under any scale.
+    assert (different, compared % 16) == (14 * compared // 4096, 0)
+    assert found.counts["quantize"][1] == 0
+
+
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    files = {}
+    for name, profile in (("a", "mx-floor"), ("b", "mx-rceil")):
+        files[name] = tmp_path / f"{name}.py"
+        files[name].write_text(FILE.format(name=name, profile=profile), "utf-8")
+    out = tmp_path / "diff.json"
+    run = CliRunner().invoke(main, ["diff", str(files["a"]), str(files["b"]), "--json", str(out)])
+    assert run.exit_code == 1, run.output
+    assert "mx-floor against mx-rceil" in run.output
+    assert max(map(len, run.output.splitlines())) <= 80
+    assert json.loads(out.read_text("ascii"))["formats"][0]["counts"]["quantize"]["different"] > 0
+    run = CliRunner().invoke(main, ["diff", str(files["a"]), str(files["a"])])
+    assert run.exit_code == 0, run.output
+    run = CliRunner().invoke(main, ["diff", str(files["a"]), str(files["a"]), "--format", "nvfp4"])
+    assert run.exit_code == 2
+    assert "no format in common" in run.output
