@@ -317,6 +317,8 @@ BAD_USAGE: dict[str, tuple[list[str], str]] = {
     "no such command": (["chek"], "No such command 'chek'."),
     "no target": (["check"], "Missing argument 'TARGET...'."),
     "unknown format": (["check", "good.py", "--format", "mxfp5"], "'mxfp5' is not one of 'mxfp4', 'mxfp6_e2m3',"),
+    "no time": (["check", "good.py", "--timeout", "0"], "0.0 is not in the range x>0."),
+    "negative count": (["check", "good.py", "--failures", "-1"], "-1 is not in the range x>=0."),
     "unknown kind": (["vectors", "export", "out", "--kind", "csv", "--format", "mxfp4"], "'csv' is not one of 'npz', 'c', 'readmemh'."),
     "a file as folder": (["vectors", "build", "--out", "good.py"], "Directory 'good.py' is a file."),
     "no values": (["explain", "mxfp4"], "give VALUES or --file, one of them"),

@@ -132,7 +132,7 @@ _IMPORTS = {
     "torchao_floor": "torchao", "torchao_rceil": "torchao", "torchao_even": "torchao", "torchao_ceil": "torchao",
     "modelopt_py": "modelopt", "modelopt_static_py": "modelopt", "auto_round_py": "auto_round",
     "auto_round_export": "auto_round", "quark_py": "quark", "quark_down": "quark", "quark_even": "quark",
-    "quark_fake": "quark",
+    "quark_fake": "quark", "mxspec_gpu_kernels": "cupy", "mxspec_gpu_tiles": "cupy",
 }  # fmt: skip
 _SOURCES = {
     "te_reference": "MXSPEC_TE_SOURCE",

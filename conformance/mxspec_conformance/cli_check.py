@@ -35,8 +35,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--markdown", type=_FILE, help="Write Markdown.")
 @click.option("--badge", type=_FILE, help="Write JSON for a shields.io endpoint badge.")
 @click.option("--ask", type=_FILE, help="Of a results file: write the calls that it does not answer as a bundle.")
-@click.option("--failures", default=2, show_default=True, help="Failing cases drawn for each format.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
+@click.option(
+    "--failures", type=click.IntRange(min=0), default=2, show_default=True, help="Failing cases drawn for each format."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
+    help="Seconds that one call may take.",
+)  # fmt: skip
 @click.option("--in-process", is_flag=True, help="Run the target in this process (its crash is then ours).")
 def check(
     targets: tuple[str, ...],

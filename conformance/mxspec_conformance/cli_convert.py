@@ -28,7 +28,14 @@ _LISTED = 12
 @click.command()
 @click.argument("source", metavar="IN", type=click.Path(exists=True, path_type=Path))
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
-@click.option("--to", "convention", required=True, type=click.Choice(CONVENTIONS), help="The convention to write.")
+@click.option(
+    "--to",
+    "convention",
+    required=True,
+    type=click.Choice(CONVENTIONS),
+    metavar="NAME",
+    help=f"The convention to write: {', '.join(CONVENTIONS)}.",
+)
 @click.option("--exact", is_flag=True, help="Refuse if the value of any element would change.")
 @click.option("--force", is_flag=True, help="Replace OUT if it is a file that exists.")
 @click.option("--ignore-origin", is_flag=True, help="Do not use what an earlier conversion kept.")
