@@ -10,13 +10,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from mxspec_conformance.arrays import from_target_array
 from mxspec_conformance.check import check
 from mxspec_conformance.executors import InProcess
 from mxspec_conformance.interface import OPERATIONS
 from mxspec_conformance.roads.library import load_library
 from mxspec_conformance.roads.remote import RemoteModule, read_reply
 from mxspec_conformance.roads.wire import digest_call, read_array, write_array, write_request
-from mxspec_conformance.targets import BadReturn, from_target_array
+from mxspec_conformance.targets import BadReturn
 
 import mxspec
 from mxspec.layouts import get_layout

@@ -11,11 +11,11 @@ from collections import Counter
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, runtime_checkable
 
+from mxspec_conformance.calling import Caller
 from mxspec_conformance.provenance import describe_surroundings
 from mxspec_conformance.targets import (
     LIBRARY_SUFFIXES,
     BadReturn,
-    Caller,
     Capabilities,
     RemoteError,
     TargetError,

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec_conformance.arrays import quantized_shapes, tile_offsets
 from mxspec_conformance.interface import OPERATIONS
 from mxspec_conformance.roads import abi
 from mxspec_conformance.roads.description import describe_surroundings, read_description
-from mxspec_conformance.targets import BadReturn, RemoteError, TargetError, quantized_shapes, tile_offsets
+from mxspec_conformance.targets import BadReturn, RemoteError, TargetError
 
 #: Bytes before and behind each output; what a function writes there is beyond its bounds.
 _FENCE = 64

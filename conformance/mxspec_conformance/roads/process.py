@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from mxspec_conformance.calling import Caller
 from mxspec_conformance.executors import CallFailure, Patience, describe_exit, run_call
 from mxspec_conformance.roads.description import (
     PROTOCOL,
@@ -24,7 +25,7 @@ from mxspec_conformance.roads.description import (
 )
 from mxspec_conformance.roads.remote import RemoteModule
 from mxspec_conformance.roads.wire import dump_line, parse_line, write_request
-from mxspec_conformance.targets import Caller, TargetError
+from mxspec_conformance.targets import TargetError
 
 #: The longest line that is taken for a reply, and how many may wait: a program that writes more unasked is not read on.
 MAX_LINE = 1 << 28

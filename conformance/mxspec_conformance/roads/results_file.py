@@ -19,6 +19,8 @@ from mxspec_vectors.files import write_file
 import mxspec
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec_conformance.arrays import pack_nibbles, swizzle_128x4
+from mxspec_conformance.calling import Caller
 from mxspec_conformance.executors import CallFailure, InProcess, run_call
 from mxspec_conformance.interface import OPERATIONS
 from mxspec_conformance.roads.description import (
@@ -29,7 +31,7 @@ from mxspec_conformance.roads.description import (
 )
 from mxspec_conformance.roads.remote import RemoteModule
 from mxspec_conformance.roads.wire import digest_call, dump_line, name_arguments, parse_line, write_request
-from mxspec_conformance.targets import Caller, Capabilities, TargetError, pack_nibbles, swizzle_128x4
+from mxspec_conformance.targets import Capabilities, TargetError
 
 #: (id, function, arguments).
 Request = tuple[str, str, Mapping[str, Any]]
