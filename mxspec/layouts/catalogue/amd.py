@@ -89,7 +89,7 @@ LAYOUTS = (
     ),
     Layout(
         name="aiter-weight-16x16",
-        aliases=("gfx1250-weight",),
+        aliases=("gfx1250-weight", "a16w4-weight"),
         summary="packed FP4 weights in tiles of 16 rows x 16 bytes",
         fields=(
             codes(
@@ -101,5 +101,22 @@ LAYOUTS = (
         evidence=Evidence.MEASURED,
         users=("aiter", "vLLM on ROCm"),
         notes=("shuffle_weight wants K to be a multiple of 64",),
+    ),
+    Layout(
+        name="a16w4-weight-gate-up",
+        summary="aiter-weight-16x16 whose tiles of gate and up rows take turns",
+        fields=(
+            codes(
+                "(g:2 N r:16) (K b:16 j:2) -> N g K r b j", NIBBLES_LOW,
+                byte=(
+                    "m % (M // 2) // 16 * (16 * K) + m // (M // 2) * (8 * K) + k // 32 * 256 + m % 16 * 16 + k % 32 // 2"
+                ),
+                bit="4 * (k % 2)",
+            ),
+        ),
+        source="aiter shuffle_weight_a16w4, gate_up",
+        evidence=Evidence.MEASURED,
+        users=("aiter",),
+        notes=("the rows of one expert: gate above up; aiter wants K to be a multiple of 128",),
     ),
 )  # fmt: skip

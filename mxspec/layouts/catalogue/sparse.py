@@ -60,7 +60,8 @@ LAYOUTS = (
     ),
     Layout(
         name="cutlass3-e-16",
-        summary="E tensor of 16-bit elements: tiles of 128 rows x 32 nibbles, interleaved",
+        aliases=("cutlass3-e-32",),
+        summary="E tensor of 16- and 32-bit elements: tiles of 128 rows x 32 nibbles, interleaved",
         fields=(
             codes(
                 "(M z:8 y:2 x:8) (C h:4 g:2 c:4) -> C M z g x h y c", NIBBLES_LOW, part=Part.METADATA,

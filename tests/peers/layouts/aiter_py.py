@@ -65,6 +65,10 @@ def compare() -> Iterator[Comparison]:
         yield from compare_packed("aiter-weight-16x16", shape, _on_nibbles(shuffle.shuffle_weight_gfx1250), codes=16)
         yield from compare_packed("aiter-weight-16x16", shape, _on_nibbles(shuffle.shuffle_weight_f4), codes=16)
         yield from compare_packed("aiter-weight-16x16", shape, _on_nibbles(shuffle.shuffle_mxfp8fp4_b), codes=16)
+    for shape in ((32, 128), (64, 384), (288, 256)):
+        for layout, gate_up in (("aiter-weight-16x16", False), ("a16w4-weight-gate-up", True)):
+            own = _by_experts(lambda w, g=gate_up: shuffle.shuffle_weight_a16w4(w, 16, g))
+            yield from compare_packed(layout, shape, _on_nibbles(own), codes=16)
     for shape in fit_shapes("nibble-split-8", WIDE):
         signed = _on(lambda c: shuffle.pack_int8_to_packed_int4(c.view(torch.int8)))
         yield from compare_packed("nibble-split-8", shape, signed, codes=16)
@@ -75,6 +79,11 @@ def compare() -> Iterator[Comparison]:
 
 def _on(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Bytes], np.ndarray]:
     return lambda items: function(torch.from_numpy(np.ascontiguousarray(items))).contiguous().view(torch.uint8).numpy()
+
+
+def _by_experts(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function of [experts, rows, bytes], for one expert."""
+    return lambda matrix: function(matrix[None])
 
 
 def _on_nibbles(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Bytes], np.ndarray]:

@@ -22,6 +22,7 @@ _KINDS = (
     ("scales-16", "128x4", 8), ("scales-32", "128x4", 8), ("scales-16", "128x4-zeroed", 8),
     ("f4", "cutlass3-e-narrow", 4), ("e4m3", "cutlass3-e-narrow", 4), ("e2m3", "cutlass3-e-narrow", 4),
     ("e2m1", "cutlass3-e-narrow", 4), ("f16", "cutlass3-e-16", 4),
+    ("int8", "cutlass3-e-narrow", 4), ("tf32", "cutlass3-e-16", 4),
 )  # fmt: skip
 
 

@@ -65,6 +65,8 @@ int main(int count, char** words) {
   else if (!std::strcmp(kind, "e4m3")) print_metadata<sparse_elem<2, cutlass::float_e4m3_t>, E8, 4>(rows, columns);
   else if (!std::strcmp(kind, "e2m3")) print_metadata<sparse_elem<2, cutlass::float_e2m3_t>, E8, 4>(rows, columns);
   else if (!std::strcmp(kind, "e2m1")) print_metadata<sparse_elem<2, cutlass::float_e2m1_t>, E8, 4>(rows, columns);
+  else if (!std::strcmp(kind, "int8")) print_metadata<sparse_elem<2, int8_t>, E8, 4>(rows, columns);
+  else if (!std::strcmp(kind, "tf32")) print_metadata<sparse_elem<2, cutlass::tfloat32_t>, sparse_elem<4, uint8_t>, 2>(rows, columns);
   else if (!std::strcmp(kind, "f16")) print_metadata<sparse_elem<2, cutlass::half_t>, E8, 4>(rows, columns);
   else return 2;
 }

@@ -37,8 +37,8 @@ BARE = (
 LIBRARIES: dict[str, str | None] = {
     "gguf_py": None, "ggml_c": "MXSPEC_GGML_LIBRARY", "mlx_py": None, "onnx_py": None, "torchao_py": None,
     "compressed_tensors_py": None, "modelopt_py": None, "quark_py": None, "bitsandbytes_py": None, "transformers_py": None,
-    "torch_sparse_py": None, "flashinfer_py": None, "nvmath_py": None, "cutlass_cute": None, "vllm_py": None,
-    "triton_kernels_py": None,
+    "torch_sparse_py": None, "flashinfer_py": None, "trtllm_places": None, "nvmath_py": None, "cutlass_cute": None, "vllm_py": None,
+    "triton_kernels_py": None, "triton_ragged_py": None,
     "triton_halves_py": "MXSPEC_TRITON_HALVES_SOURCE", "autogptq_py": "MXSPEC_AUTOGPTQ_SOURCE",
     "gptqmodel_py": "MXSPEC_GPTQMODEL_SOURCE", "autoawq_py": "MXSPEC_AUTOAWQ_SOURCE", "aiter_py": "MXSPEC_AITER_SOURCE",
 }  # fmt: skip
