@@ -335,3 +335,15 @@ def test_importing_mxspec_imports_no_package_of_containers() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_documentation_has_every_convention_and_rule() -> None:
+    from mxspec_conformance.lint import RULES
+
+    text = (Path(__file__).resolve().parents[1] / "docs/containers.md").read_text("utf-8")
+    for form in FORMS:
+        names = [form.convention, form.codes.suffix, *([form.scales.suffix] if form.scales else [])]
+        names += [s.suffix for s in (form.tensor_scale, *form.input_scales) if s is not None]
+        assert all(f"`{name}" in text for name in names), form
+    missing = [r for r in RULES if f"`{r}`" not in text and not (r.startswith("container/") and r[10:] in text)]
+    assert missing == []

@@ -325,6 +325,15 @@ def test_ambiguous_rows(tmp_path: Path) -> None:
     assert rules_of(path, formats=["mxfp4"]) == []
 
 
+def test_six_bits_of_quark_are_ambiguous(tmp_path: Path) -> None:
+    path = write_safetensors(
+        tmp_path / "x.safetensors",
+        {"a.weight": ("U8", (4, 48), b"\xff" * 192), "a.weight_scale": ("U8", (4, 2), b"\x70" * 8)},
+    )
+    assert rules_of(path) == ["tensor/ambiguous"]
+    assert rules_of(path, formats=["mxfp6_e3m2"]) == []
+
+
 # Configuration
 
 
@@ -354,6 +363,19 @@ def test_modelopts_own_configuration(tmp_path: Path) -> None:
     path = folder_of("modelopt-nvfp4", tmp_path, lambda c: None)
     (tmp_path / "hf_quant_config.json").write_text('{"quantization": {"quant_algo": "FP8", "group_size": 16}}')
     assert rules_of(path) == ["config/method"]
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [
+        ("modelopt-nvfp4", "NVFP4_AWQ"),
+        ("modelopt-nvfp4", "MIXED_PRECISION"),
+        ("compressed-tensors-mxfp8-quantized", "MXFP8"),
+    ],
+)
+def test_names_under_which_the_same_tensors_are_stored(name: str, algorithm: str, tmp_path: Path) -> None:
+    config = {"quant_method": "modelopt", "quant_algo": algorithm}
+    assert rules_of(folder_of(name, tmp_path, lambda c: c.update(quantization_config=config))) == []
 
 
 def test_configuration_of_tensors_that_are_not_there(tmp_path: Path) -> None:

@@ -90,6 +90,8 @@ class Form:
     profile: str
     #: What configuration files call it: quant_method, and format or quant_algo.
     config: tuple[str, str] | None = None
+    #: Other names of it in configuration files: what else stores the very same tensors.
+    aliases: tuple[tuple[str, str], ...] = ()
     source: str
     evidence: Evidence
 
@@ -128,6 +130,20 @@ class Form:
         return (*stored[:-2], stored[-2] * self.format.k)
 
     @property
+    def ambiguous(self) -> bool:
+        """Whether tensors of another format of the convention can have the same names, dtypes and shapes.
+
+        Scales without padding tell how many bytes a block of codes takes.
+        """
+        same = (self.codes.suffix, self.codes.dtypes, self.scales, self.tensor_scale)
+        return any(
+            (f.codes.suffix, f.codes.dtypes, f.scales, f.tensor_scale) == same
+            and (self.tiled or f.format.element.bits == self.format.element.bits)
+            for f in FORMS
+            if f.convention == self.convention and f.format_name != self.format_name
+        )
+
+    @property
     def tiled(self) -> bool:
         """Whether block scales lie in tiles of 128 rows."""
         return self.scales is not None and self.scales.shape is ScaleShape.TILED
@@ -147,7 +163,8 @@ def _compressed_tensors(fmt: str, name: str, codes: Codes) -> Form:
         tensor_scale=Scalar(".weight_global_scale", _ENCODE, (1,)) if nvfp4 else None,
         input_scales=(Scalar(".input_global_scale", _ENCODE, (1,), optional=True),) if nvfp4 else (),
         row_multiple=get_block(fmt).k, profile=f"compressed-tensors-0.20/{fmt}/eager",
-        config=("compressed-tensors", name), source=f"compressed-tensors 0.20, format {name}",
+        config=("compressed-tensors", name),
+        aliases=(("modelopt", "MXFP8"),) if fmt == "mxfp8_e4m3" else (), source=f"compressed-tensors 0.20, format {name}",
         evidence=Evidence.MEASURED,
     )  # fmt: skip
 
@@ -186,6 +203,17 @@ def _gguf(fmt: str, number: str, multiple: int, profile: str, scalars: tuple[Sca
     )  # fmt: skip
 
 
+def _quark(fmt: str, layout: str) -> Form:
+    fp4 = fmt == "mxfp4"
+    return Form(
+        convention="quark", container="safetensors", format_name=fmt, codes=Codes(".weight", ("U8",), layout),
+        scales=Scales(".weight_scale", ("U8",)), row_multiple=32, profile="mx-floor", config=("quark", ""),
+        aliases=(("modelopt", "MXFP4"), ("modelopt", "W4A8_MXFP4_FP8")) if fp4 else (),
+        source="vLLM quark/schemes/quark_ocp_mx.py 039541c7; nvidia-modelopt 0.47 torch/export (MXFP4)",
+        evidence=Evidence.READ,
+    )  # fmt: skip
+
+
 def _torch(fmt: str, dtype: str, layout: str) -> Form:
     nvfp4 = fmt == "nvfp4"
     return Form(
@@ -212,8 +240,12 @@ FORMS: tuple[Form, ...] = (
         tensor_scale=Scalar(".weight_scale_2", _DECODE),
         input_scales=(Scalar(".input_scale", _DECODE, optional=True),), row_multiple=16,
         profile="modelopt-0.47/nvfp4/dynamic", config=("modelopt", "NVFP4"),
+        aliases=tuple(("modelopt", n) for n in ("W4A16_NVFP4", "NVFP4_AWQ", "NVFP4_SVD", "W4A8_NVFP4_FP8")),
         source="nvidia-modelopt 0.47, export_hf_checkpoint", evidence=Evidence.MEASURED,
     ),
+    _quark("mxfp4", "nibble-low"),
+    _quark("mxfp6_e2m3", "fp6-le"),
+    _quark("mxfp6_e3m2", "fp6-le"),
     _gpt_oss("gpt-oss", "_blocks", "_scales"),
     _gpt_oss("gpt-oss-openai", ".blocks", ".scales"),
     _lightx2v("nvfp4", "nibble-low", "F8_E4M3", Evidence.READ),

@@ -221,7 +221,7 @@ def _write_beside(checkpoint: Checkpoint, plan: Plan, place: Path) -> list[str]:
         wanted = describe_config(plan, config.get("quantization_config"))
         if wanted is None:
             config.pop("quantization_config", None)
-            notes.append(f"{_CONFIG}: no quantization_config, since {plan.convention} has none")
+            notes.append(f"{_CONFIG}: no quantization_config: none is written for {plan.convention}")
         else:
             config["quantization_config"] = wanted
             notes.append(f"{_CONFIG}: quantization_config now says {plan.convention}; `ignore` is as it was")
@@ -235,7 +235,7 @@ def describe_config(plan: Plan, before: Any) -> dict[str, Any] | None:
     """The least `quantization_config` with which the convention's loaders know the tensors; None where it has none."""
     forms: Mapping[str, Form] = {g.form.format_name: g.form for g in plan.groups}
     form = next(iter(forms.values()))
-    if form.config is None or len(forms) > 1:
+    if form.config is None or form.config[0] == "quark" or len(forms) > 1:
         return None
     method, name = form.config
     old = before if isinstance(before, dict) else {}

@@ -273,7 +273,7 @@ def _plan_file(
     kept = {KEY: _next_origin(first, source, entries, shapes, own).as_text()} if entries or not same else {}
     if container == "safetensors":
         metadata = dict(first.metadata) if back and first is not None else own if source.container == container else {}
-        if groups and groups[0].form.tiled:
+        if any(g.form.ambiguous for g in groups):
             metadata[FORMAT_KEY] = " ".join(sorted({g.form.format_name for g in groups}))
         header, placed = safetensors.lay_out(tensors, {**metadata, **kept}, path)
         size = placed[-1].offset + placed[-1].size if placed else len(header)

@@ -45,7 +45,7 @@ def check_method(subject: Subject) -> Iterator[Finding]:
     for (convention, config), group in wanted.items():
         assert config is not None
         for said in _said(subject):
-            if not _agrees(said, config):
+            if not any(_agrees(said, c) for c in (config, *group.form.aliases)):
                 described = f"{said[0]} {said[1]}".strip()
                 yield find(
                     "config/method",
