@@ -6,6 +6,7 @@ Run: python tests/identify_pairs.py [FORMAT...]
 from __future__ import annotations
 
 import json
+import re
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -65,7 +66,14 @@ def main() -> None:
         "formats": formats,
     }
     REPORT.parent.mkdir(parents=True, exist_ok=True)
-    write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+    # A pair to a line.
+    text = json.dumps(document, indent=1)
+    text = re.sub(r'": \{\s+("lanes": \[[^]]*\]|"why": "[^"]*")(,\s+"tensor_amax": "[0-9a-f]*")?\s+\}', _on_one_line, text)
+    write_file(REPORT, (text + "\n").encode("ascii"))
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return re.sub(r"\s*\n\s*", " ", found[0]).replace("[ ", "[").replace(" ]", "]")
 
 
 if __name__ == "__main__":
