@@ -7,15 +7,18 @@ it can be captured in a CUDA graph (call once before: the first call of a kind c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from mxspec import reals
 from mxspec.elements import default_nan_policy
+from mxspec.expressions import TMAX
 from mxspec.formats import BlockFormat, get_block, get_scalar
-from mxspec.profiles.schema import Profile
+from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import TensorScale, check_tensor_scale
 from mxspec_gpu import kernels
@@ -28,6 +31,7 @@ SCALE_LAYOUTS = ("row-major", "128x4")
 FLOATS = ("float32", "float16", "bfloat16")
 #: Blocks of one launch, so that a block's number fits in 31 bits.
 MAX_BLOCKS = 1 << 30
+_BYTE = np.dtype(np.uint8)
 _ROUNDINGS = (Rounding.RNE, Rounding.RNA, Rounding.RNZ, Rounding.RNU, Rounding.RTZ, Rounding.RTN, Rounding.RTP)
 _OVERFLOWS = (Overflow.SATURATE, Overflow.OWN, Overflow.SATURATE_FINITE)
 
@@ -125,8 +129,13 @@ _ANY = POINTER + I64 * 2 + U64 * 3 + POINTER * 4 + U64
 _COLUMNS = POINTER + U64 + U32 * 2 + POINTER * 3 + U32 + POINTER * 2 + U32
 
 
-def _tiling(tiled: bool, per_row: int) -> int:
-    return 0 if not tiled else 1 if per_row % 4 else 2
+def _tiling(tiled: bool, rows: int, per_row: int, warp_blocks: int) -> int:
+    """Which way of writing tiles fits (see kernels/quantize_rows.cu)."""
+    if not tiled:
+        return 0
+    if rows % 128 == 0 and per_row % warp_blocks == 0:
+        return 3
+    return 1 if per_row % 4 else 2
 
 
 def _plan_rows(
@@ -139,13 +148,14 @@ def _plan_rows(
     tune = tuning or kernels.tune_rows(fmt.name, dtype, stochastic=stochastic)
     per_row = columns // fmt.k
     if tune.values > fmt.k and rows * per_row % (tune.values // fmt.k):
-        tune = kernels.RowsTuning(values=fmt.k, threads=tune.threads, load=tune.load, store=tune.store)
-    kernel = _kernel(
-        kernels.rows_kernel(rules, dtype, tiled=_tiling(tiled, per_row), stochastic=stochastic, tuning=tune),
-        _ROWS,
-        device,
-    )
-    division, tiles = make_division(per_row), -(-per_row // 4)
+        tune = replace(tune, values=fmt.k)
+    warp_blocks = 32 * tune.values // fmt.k
+    way = _tiling(tiled, rows, per_row, warp_blocks)
+    if way == 3:
+        tune = replace(tune, threads=128)
+    kernel = _kernel(kernels.rows_kernel(rules, dtype, tiled=way, stochastic=stochastic, tuning=tune), _ROWS, device)
+    division = make_division(per_row // warp_blocks if way == 3 else per_row)
+    tiles = -(-per_row // 4)
     code_bytes, item = fmt.k * fmt.element.bits // 8, ITEM_BYTES[dtype]
     step = max(1, MAX_BLOCKS // per_row // 128) * 128
     launches: list[_Launch] = []
@@ -153,7 +163,7 @@ def _plan_rows(
         blocks = min(step, rows - first) * per_row
         threads = blocks * fmt.k // tune.values
         block = first * per_row
-        grid = (-(-threads // tune.threads), 1)
+        grid = (-(-threads // (tune.threads * tune.turns)), 1)
         scale_offset = first // 128 * tiles * 512 if tiled else block
 
         def launch(
@@ -198,12 +208,13 @@ def _plan_columns(
     rules: KernelRules, rows: int, columns: int, pitch: int, dtype: str, device: int, *, tiled: bool
 ) -> list[_Launch]:
     """The columns of a matrix [rows, columns] of 16-bit numbers."""
-    kernel = _kernel(kernels.columns_kernel(rules, dtype, tiled=tiled, both=False), _COLUMNS, device)
-    grid = (-(-columns // 64), -(-rows // 256))
+    tune = kernels.tune_columns(rules.fmt.name, both=False)
+    kernel = _kernel(kernels.columns_kernel(rules, dtype, tiled=tiled, both=False, tuning=tune), _COLUMNS, device)
+    grid, threads = (-(-columns // 64), -(-rows // (32 * tune.warps))), 32 * tune.warps
     tiles = -(-rows // rules.fmt.k // 4)
 
     def launch(x: int, codes: int, scales: int, tensor: int, random: int, seed: int, stream: int) -> None:
-        kernel.launch(grid, 256, stream, x, pitch // 2, rows, columns, codes, scales, tensor, tiles, 0, 0, 0)
+        kernel.launch(grid, threads, stream, x, pitch // 2, rows, columns, codes, scales, tensor, tiles, 0, 0, 0)
 
     return [launch]
 
@@ -220,7 +231,7 @@ def _zero_scales(size: int) -> _Launch:
 def _fits_columns(shape: tuple[int, ...], strides: tuple[int, ...], aligned: int, dtype: str, fmt: BlockFormat) -> bool:
     return (
         len(shape) == 2 and dtype != "float32" and strides[1] == 1 and strides[0] % 2 == 0 and aligned % 4 == 0
-        and shape[0] % 32 == 0 and shape[1] % 2 == 0 and -(-shape[0] // 256) < 1 << 16 and strides[0] >= shape[1]
+        and shape[0] % 32 == 0 and shape[1] % 2 == 0 and -(-shape[0] // 64) < 1 << 16 and strides[0] >= shape[1]
         and shape[0] < 1 << 31 and shape[1] < 1 << 31
     )  # fmt: skip
 
@@ -423,6 +434,13 @@ def _collapse(view: View, axis: int) -> View:
 
 
 def _output_pointer(array: Any, shape: tuple[int, ...], name: str, device: int) -> int:
+    cupy = import_cupy()
+    if type(array) is cupy.ndarray:  # the quick way for what is right
+        data = array.data
+        pointer: int = data.ptr
+        right = array.shape == shape and array.dtype == _BYTE and array._c_contiguous
+        if right and not pointer & 15 and data.device_id == device:
+            return pointer
     view = view_array(array, name)
     if (
         view.dtype != "uint8"
@@ -472,7 +490,10 @@ def quantize_both(
         _output_pointer(a, s, n, view.device)
         for a, s, n in zip(arrays, flat, ("codes", "scales", "column codes", "column scales"), strict=True)
     ]
-    kernel = _kernel(kernels.columns_kernel(rules, view.dtype, tiled=tiled, both=True), _COLUMNS, view.device)
+    tune = kernels.tune_columns(name, both=True)
+    kernel = _kernel(
+        kernels.columns_kernel(rules, view.dtype, tiled=tiled, both=True, tuning=tune), _COLUMNS, view.device
+    )
     stream = current_stream(view.library, view.device)
     with _OnDevice(view.device):
         if tiled:
@@ -480,7 +501,7 @@ def quantize_both(
                 if r % 128 or c % 4:
                     import_cupy().cuda.runtime.memsetAsync(pointers[which], 0, flat[which][0], stream)
         kernel.launch(
-            (-(-columns // 64), -(-rows // 256)), 256, stream, view.pointer, view.strides[0] // 2, rows, columns, pointers[2],
+            (-(-columns // 64), -(-rows // (32 * tune.warps))), 32 * tune.warps, stream, view.pointer, view.strides[0] // 2, rows, columns, pointers[2],
             pointers[3], tensor_pointer, -(-rows // fmt_.k // 4), pointers[0], pointers[1], -(-columns // fmt_.k // 4),
         )  # fmt: skip
     return (
@@ -492,7 +513,7 @@ def quantize_both(
 # Tensor scale
 
 
-def _find_tensor_scale(view: View, rules: KernelRules, out: Any, *, native: bool = True) -> Any:
+def _find_tensor_scale(view: View, rules: KernelRules, out: Any) -> Any:
     _fail_dtype(view, "x")
     if not view.contiguous:
         view = copy_contiguous(view)
@@ -511,7 +532,9 @@ def _find_tensor_scale(view: View, rules: KernelRules, out: Any, *, native: bool
         if view.size:
             grid = min(max(-(-vectors // 512 // 4), 1), _multiprocessors(view.device) * 4)
             amax.launch((grid, 1), 512, stream, view.pointer, vectors, view.size, target.pointer)
-        if native:
+        # The maximum itself is the native scale of some profiles.
+        assert rules.profile.tensor is not None
+        if rules.native is not TensorScaleKind.AMAX or rules.profile.tensor.from_amax != TMAX:
             _kernel(kernels.amax_kernel(rules, view.dtype, "derive_native"), POINTER, view.device).launch(
                 (1, 1), 1, stream, target.pointer
             )

@@ -22,6 +22,7 @@ class RowsTuning:
 
     values: int = 32
     threads: int = 128
+    turns: int = 1
     load: str = "__ldg(p)"
     store: str = "__stcs(p, v)"
 
@@ -32,34 +33,54 @@ class DequantizeTuning:
 
     unroll: int = 2
     threads: int = 128
-    #: Groups of eight between a thread's own: 32 or the number of threads.
-    step: int = 128
+    #: Groups of eight between a thread's own; 0: the number of threads.
+    step: int = 0
     store: str = "__stcs(p, v)"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnsTuning:
+    """Speed choices of `quantize_columns`."""
+
+    warps: int = 8
+    #: Threads of a multiprocessor that registers are shared out for.
+    threads_of_sm: int = 1024
+
+
 _PLAIN_STORE = "(*(p) = (v))"
+
+
+def tune_columns(fmt: str, *, both: bool) -> ColumnsTuning:
+    """The choices for a format."""
+    if both:
+        return ColumnsTuning(threads_of_sm=512)
+    return ColumnsTuning(warps=4 if fmt == "nvfp4" or fmt.startswith("mxfp6") else 8)
 
 
 def tune_rows(fmt: str, dtype: str, *, stochastic: bool = False) -> RowsTuning:
     """The choices for a format and input."""
     bits = BLOCKS[fmt].element.bits
     if stochastic:
-        return RowsTuning(threads=64)
+        return RowsTuning(threads=64, turns=4)
+    if bits == 8:
+        return RowsTuning(values=16, threads=256, turns=2)
     if bits == 6:
         return RowsTuning()
-    if dtype == "float32" or bits == 8:
-        return RowsTuning(values=16, threads=256 if bits == 8 else 128)
-    return RowsTuning(store=_PLAIN_STORE) if fmt == "nvfp4" else RowsTuning()
+    if dtype != "bfloat16":
+        return RowsTuning(values=16)
+    return RowsTuning(turns=2) if fmt == "nvfp4" else RowsTuning()
 
 
 def tune_dequantize(fmt: str, dtype: str) -> DequantizeTuning:
     """The choices for a format and output."""
     bits = BLOCKS[fmt].element.bits
     if fmt == "mxfp4":
-        return DequantizeTuning(threads=512, step=512)
+        return DequantizeTuning(threads=512)
     if bits == 8:
         return DequantizeTuning(store=_PLAIN_STORE)
-    return DequantizeTuning(threads=64, step=64)
+    if fmt == "nvfp4":
+        return DequantizeTuning(threads=512)
+    return DequantizeTuning(threads=64, step=32, store=_PLAIN_STORE)
 
 
 def _source(file: str, function: str, rules: KernelRules | None, defines: dict[str, object]) -> KernelSource:
@@ -72,7 +93,10 @@ def _source(file: str, function: str, rules: KernelRules | None, defines: dict[s
 
 
 def rows_kernel(rules: KernelRules, dtype: str, *, tiled: int, stochastic: bool, tuning: RowsTuning) -> KernelSource:
-    """`quantize_rows`; tiled: 0 row-major scales, 1 tiles, 2 tiles where a row has a multiple of four blocks."""
+    """`quantize_rows`; tiled: 0 row-major scales, 1 tiles, 2 tiles where a row has a multiple of four blocks, 3 tiles where
+    rows come in 128s and a row is a multiple of what a warp takes."""
+    if tiled == 3:
+        tuning = replace(tuning, threads=128)
     return _source(
         "quantize_rows.cu",
         "quantize_rows",
@@ -83,6 +107,7 @@ def rows_kernel(rules: KernelRules, dtype: str, *, tiled: int, stochastic: bool,
             "MX_TILED": tiled,
             "MX_STOCHASTIC": stochastic,
             "MX_THREADS": tuning.threads,
+            "MX_TURNS": tuning.turns,
             "MX_LOAD(p)": tuning.load,
             "MX_STORE(p,v)": tuning.store,
         },
@@ -95,9 +120,15 @@ def any_kernel(rules: KernelRules, dtype: str, *, tiled: bool, random: int) -> K
     return _source("quantize_any.cu", "quantize_any", rules, defines)
 
 
-def columns_kernel(rules: KernelRules, dtype: str, *, tiled: bool, both: bool, warps: int = 8) -> KernelSource:
+def columns_kernel(
+    rules: KernelRules, dtype: str, *, tiled: bool, both: bool, tuning: ColumnsTuning | None = None
+) -> KernelSource:
     """`quantize_columns`."""
-    defines: dict[str, object] = {"MX_INPUT": INPUTS[dtype], "MX_TILED": tiled, "MX_WARPS": warps, "MX_BOTH": both}
+    tune = tuning or tune_columns(rules.fmt.name, both=both)
+    defines: dict[str, object] = {
+        "MX_INPUT": INPUTS[dtype], "MX_TILED": tiled, "MX_WARPS": tune.warps, "MX_BOTH": both,
+        "MX_THREADS_OF_SM": tune.threads_of_sm,
+    }  # fmt: skip
     return _source("quantize_columns.cu", "quantize_columns", rules, defines)
 
 
@@ -108,7 +139,7 @@ def dequantize_kernel(rules: KernelRules, dtype: str, *, tiled: bool, tuning: De
         "MX_TILED": tiled,
         "MX_UNROLL": tuning.unroll,
         "MX_THREADS": tuning.threads,
-        "MX_STEP": tuning.step,
+        "MX_STEP": tuning.step or tuning.threads,
         "MX_STORE(p,v)": tuning.store,
     }
     return _source("dequantize.cu", "dequantize", rules, defines)
@@ -168,7 +199,7 @@ def list_instantiations(
                 for stochastic in (False, True) if rules.fmt.element.bits == 4 and 3 in randoms else (False,):
                     tuning = tune_rows(fmt, dtype, stochastic=stochastic)
                     for choice in {tuning, replace(tuning, values=min(tuning.values, k))}:
-                        for tiles in (1, 2) if tiled else (0,):
+                        for tiles in (1, 2, 3) if tiled else (0,):
                             found[rows_kernel(rules, dtype, tiled=tiles, stochastic=stochastic, tuning=choice)] = None
                 for random in randoms:
                     found[any_kernel(rules, dtype, tiled=tiled, random=random)] = None

@@ -63,18 +63,29 @@ MX_HD Eight encode8_e2m1(const float s[8], const u32 signs[4]) {
 #endif
 }
 
-// The same from bfloat16 pairs and a power of two: x / 2**e in packed bfloat16 arithmetic. `factor` is 2**-e and `limit`
-// 6 * 2**e, in both lanes.
+// Two bfloat16 over powers of two, in packed bfloat16 arithmetic, as a word for `gather_e2m1`. A lane of `factor` is 2**-e
+// and of `limit` 6 * 2**e.
+MX_HD u32 encode2_e2m1_bf16(u32 x, u32 factor, u32 limit) {
+  const u32 s = mul_bf16x2(min_magnitude_bf16x2(x, limit), factor);
+  const u32 e = max_u16x2(s & 0x7F807F80u, 0x3F803F80u);
+  const u32 r = fma_bf16x2(e, 0xC2C0C2C0u, fma_bf16x2(e, 0x42C042C0u, s));  // 96 e: units of 1/2 for e = 1
+  return place_e2m1(mul_bf16x2(r, 0x00800080u), x);
+}
+
+// Eight elements of a block.
 MX_HD Eight encode8_e2m1_bf16(const u32 x[4], u32 factor, u32 limit) {
   u32 w[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const u32 s = mul_bf16x2(min_magnitude_bf16x2(x[i], limit), factor);
-    const u32 e = max_u16x2(s & 0x7F807F80u, 0x3F803F80u);
-    const u32 r = fma_bf16x2(e, 0xC2C0C2C0u, fma_bf16x2(e, 0x42C042C0u, s));  // 96 e: units of 1/2 for e = 1
-    w[i] = place_e2m1(mul_bf16x2(r, 0x00800080u), x[i]);
-  }
+  for (int i = 0; i < 4; ++i) w[i] = encode2_e2m1_bf16(x[i], factor, limit);
   return {gather_e2m1(w[0], w[1], w[2], w[3]), 0};
+}
+
+// Eight elements of each of two blocks whose elements share words: packed nibbles of the low lanes, then of the high ones.
+MX_HD Eight gather_two_e2m1(const u32 w[8]) {
+  const u32 p02 = permute(w[0], w[2], 0x7351), p46 = permute(w[4], w[6], 0x7351);
+  const u32 p13 = permute(w[1], w[3], 0x7351), p57 = permute(w[5], w[7], 0x7351);
+  return {(permute(p02, p46, 0x5410) >> 4 & 0x0F0F0F0Fu) | (permute(p13, p57, 0x5410) & 0xF0F0F0F0u),
+          (permute(p02, p46, 0x7632) >> 4 & 0x0F0F0F0Fu) | (permute(p13, p57, 0x7632) & 0xF0F0F0F0u)};
 }
 
 // Stochastic rounding of e2m1 by the integer rule with 8 bits; random: a byte for each element, the first lowest.

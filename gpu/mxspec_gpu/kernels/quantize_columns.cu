@@ -4,7 +4,8 @@
 // 16-bit input. A warp takes 32 rows of 64 columns, a thread two neighbouring columns, so reads are whole lines; the
 // codes of MX_WARPS warps (one below the other) meet in shared memory and leave as runs of 128 bytes and more a column.
 //
-// Compiled with: the profile's Rules, MX_INPUT (1, 2), MX_TILED, MX_WARPS, MX_BOTH.
+// Compiled with: the profile's Rules, MX_INPUT (1, 2), MX_TILED, MX_WARPS, MX_BOTH,
+// MX_THREADS_OF_SM (how many threads of a multiprocessor registers must be enough for).
 #include "fast_block.cuh"
 namespace mx {
 #include "rules.generated.cuh"
@@ -75,7 +76,7 @@ __device__ __forceinline__ void encode32(const u32 pairs[16], const u32 magnitud
 
 // x: rows of `pitch` words (pairs of elements); rows a multiple of 32, columns even (of 32 with MX_BOTH). codes, scales:
 // of the transposed matrix; row_codes, row_scales: of the matrix itself. tiles, row_tiles: tiles in a row of 128x4 tiles.
-extern "C" __global__ void __launch_bounds__(32 * kWarps)
+extern "C" __global__ void __launch_bounds__(32 * kWarps, MX_THREADS_OF_SM / (32 * kWarps))
 quantize_columns(const u32* __restrict__ x, u64 pitch, u32 rows, u32 columns, u8* __restrict__ codes, u8* __restrict__ scales,
                  const float* __restrict__ tensor, u32 tiles, u8* __restrict__ row_codes, u8* __restrict__ row_scales, u32 row_tiles) {
   __shared__ __align__(16) u32 shared[kStagedWords > kRawWords ? kStagedWords : kRawWords];
@@ -143,14 +144,41 @@ quantize_columns(const u32* __restrict__ x, u64 pitch, u32 rows, u32 columns, u8
     for (int i = 0; i < kBlock; ++i) held[b] = fold_magnitude<kIn>(held[b], w[b * kBlock + i]);
   }
   if (inside) {
+    // Both columns at once where packed arithmetic does it: a word's lanes are scaled by different powers of two.
+    constexpr bool together = kIn == BFLOAT16 && Rules::kElement == E2M1 && Rules::kPowerOfTwo && kBlocks == 1 && !MX_HAS_FP4_CVT;
+    u32 pair_out[2][kOutWords], pair_bytes[2];
+    bool pair_ordinary[2];
+    if (together) {
+      const BlockScale s[2] = {find_scale<Rules>(widen_magnitude<kIn>(held[0] & 0xFFFFu), t),
+                               find_scale<Rules>(widen_magnitude<kIn>(held[0] >> 16), t)};
+      const u32 factor = permute(bits_of(s[0].factor), bits_of(s[1].factor), 0x7632);
+      const u32 limit = permute(bits_of(fmul(reciprocal_of_power(s[0].factor), 6.0f)),
+                                bits_of(fmul(reciprocal_of_power(s[1].factor), 6.0f)), 0x7632);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        u32 q[8];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) q[j] = encode2_e2m1_bf16(w[8 * i + j], factor, limit);
+        const Eight e = gather_two_e2m1(q);
+        pair_out[0][i] = e.lo, pair_out[1][i] = e.hi;
+      }
+#pragma unroll
+      for (int c = 0; c < 2; ++c) pair_bytes[c] = s[c].byte, pair_ordinary[c] = s[c].ordinary;
+    }
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
       u32 magnitudes[kBlocks], out[kOutWords], bytes[kBlocks];
       bool ordinary[kBlocks];
+      if (together) {
 #pragma unroll
-      for (int b = 0; b < kBlocks; ++b) magnitudes[b] = widen_magnitude<kIn>(c ? held[b] >> 16 : held[b] & 0xFFFFu);
-      encode32(w, magnitudes, t, out, bytes, ordinary,
-               [&](int i) { return permute(w[2 * i], w[2 * i + 1], c ? 0x7632 : 0x5410); });
+        for (int i = 0; i < kOutWords; ++i) out[i] = pair_out[c][i];
+        bytes[0] = pair_bytes[c], ordinary[0] = pair_ordinary[c];
+      } else {
+#pragma unroll
+        for (int b = 0; b < kBlocks; ++b) magnitudes[b] = widen_magnitude<kIn>(c ? held[b] >> 16 : held[b] & 0xFFFFu);
+        encode32(w, magnitudes, t, out, bytes, ordinary,
+                 [&](int i) { return permute(w[2 * i], w[2 * i + 1], c ? 0x7632 : 0x5410); });
+      }
       const u32 my_column = 2 * lane + c;
 #pragma unroll
       for (int i = 0; i < kUnits; ++i) {

@@ -55,6 +55,12 @@ MX_HD int scale_exponent(u32 magnitude) {
 template <class R>
 MX_HD u32 encode_scale(float value) {
   const u32 magnitude = bits_of(value) & ~kSign;
+#if MX_HAS_FP8_CVT
+  // The conversion has these answers for zero, infinity and NaN by itself.
+  if (R::kScaleStep == STEP_ENCODE_RNE && R::kByteLow == 0 && R::kByteHigh == 0x7E && R::kOnZero == 0 && R::kOnInf == 0x7E &&
+      R::kOnNan == 0x7F)
+    return cvt_e4m3x2(float_of(magnitude), 0.0f) & 0xFFu;
+#endif
   if (magnitude > kInf) return R::kOnNan;
   if (magnitude == kInf) return R::kOnInf;
   if (magnitude == 0) return R::kOnZero;
@@ -76,6 +82,9 @@ MX_HD u32 encode_scale(float value) {
 template <int S>
 MX_HD float decode_scale(u32 byte) {
   if (S == E8M0) return float_of(byte == 0 ? 0x00400000u : byte == 0xFF ? kNan : byte << 23);
+#if MX_HAS_FP8_CVT
+  return from_f16(e4m3x2_to_f16x2(byte & 0x7Fu) & 0xFFFFu);
+#endif
   if ((byte & 0x7Fu) == 0x7Fu) return float_of(kNan);
   return fmul(float_of((byte & 0x7Fu) << 20), 0x1p120f);  // the fields of e4m3 are those of a float32, rebiased
 }
