@@ -996,7 +996,7 @@ def test_what_ocp_leaves_open_passes(write: Callable[..., str], name: str) -> No
 PACKED = """
 LAYOUT = {layout!r}
 def nibbles(codes): return codes[:, ::2] | codes[:, 1::2] << 4
-def swizzle(scales):
+def tile(scales):
     rows, columns = -(-scales.shape[0] // 128), -(-scales.shape[1] // 4)
     padded = np.zeros((rows * 128, columns * 4), np.uint8)
     padded[: scales.shape[0], : scales.shape[1]] = scales
@@ -1011,8 +1011,8 @@ def quantize(x, fmt):
     ("layout", "codes", "scales", "shape"),
     [
         ("nibble-low", "nibbles(t.codes)", "t.scales", "-1"),
-        ("128x4", "t.codes", "swizzle(t.scales)", "-1"),
-        (["nibble-low", "128x4"], "nibbles(t.codes)", "swizzle(t.scales)", "rows * 128, columns * 4"),
+        ("128x4", "t.codes", "tile(t.scales)", "-1"),
+        (["nibble-low", "128x4"], "nibbles(t.codes)", "tile(t.scales)", "rows * 128, columns * 4"),
     ],
     ids=["nibble-low", "128x4", "both"],
 )

@@ -17,7 +17,7 @@ from mxspec_conformance.interface import OPERATIONS
 from mxspec_conformance.roads.library import load_library
 from mxspec_conformance.roads.remote import RemoteModule, read_reply
 from mxspec_conformance.roads.wire import digest_call, read_array, write_array, write_request
-from mxspec_conformance.targets import BadReturn
+from mxspec_conformance.targets import BadReturn, TargetError
 
 import mxspec
 from mxspec.layouts import get_layout
@@ -224,3 +224,11 @@ def test_arrays_come_in_through_dlpack_and_the_array_interface(kind: Any) -> Non
 def test_what_is_no_array_is_refused() -> None:
     with pytest.raises(BadReturn, match="codes is a list, not an array"):
         from_target_array([1, 2], "codes")
+
+
+def test_a_helper_with_the_name_of_a_function_is_refused_with_words() -> None:
+    target = SimpleNamespace(FORMATS=["mxfp4"], quantize=lambda x, fmt: None, swizzle=lambda scales: scales)
+    with pytest.raises(
+        TargetError, match=r"swizzle\(scales\) cannot be called as swizzle\(scales, layout\).*rename it if"
+    ):
+        InProcess(target, "t")

@@ -218,6 +218,10 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     functions = tuple(f for f in FUNCTIONS if callable(getattr(module, f, None)))
     if not functions:
         raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one")
+    for function in functions:
+        # Their names are those of many a helper; any other function that cannot be called is a verdict.
+        if "layout" in OPERATIONS[function].arguments:
+            _check_signature(module, spec, function)
     name = str(getattr(module, "NAME", Path(spec).stem))
     formats = _listed(module, spec, "FORMATS")
     if not formats and {"quantize", "dequantize"} & set(functions):
@@ -258,6 +262,22 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         layouts=known_layouts,
         device=getattr(module, "DEVICE", None),
     )
+
+
+def _check_signature(module: Any, spec: str, function: str) -> None:
+    """Raise TargetError where a function cannot be called as the interface calls it: a helper, perhaps, of the same name."""
+    arguments = OPERATIONS[function].arguments
+    try:
+        signature = inspect.signature(getattr(module, function))
+    except (TypeError, ValueError):  # a builtin says nothing of its arguments
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise TargetError(
+            f"{spec}: {function}{signature} cannot be called as {function}({', '.join(arguments)}) ({error}); "
+            "take these arguments, or rename it if it is a helper"
+        ) from None
 
 
 def _listed(module: Any, spec: str, what: str) -> tuple[Any, ...]:
