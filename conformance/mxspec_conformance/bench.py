@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.layouts import get_layout
 
 Floats = npt.NDArray[np.float32]
 Run = Callable[[], Any]
@@ -77,6 +78,32 @@ CASES: tuple[Case, ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LayoutCase:
+    """Packing and unpacking in one layout."""
+
+    layout: str
+    #: Columns of the matrix of items for each column of the tensor.
+    divide: int
+    #: Codes that items take.
+    codes: int
+    bar: int | None
+
+
+#: Codes of a whole tensor, and the scales of its blocks.
+LAYOUT_CASES: tuple[LayoutCase, ...] = (
+    LayoutCase("nibble-low", 1, 16, 6),
+    LayoutCase("nibble-high", 1, 16, 6),
+    LayoutCase("nibble-split-32", 1, 16, 6),
+    LayoutCase("128x4", 32, 256, 6),
+    LayoutCase("128x4", 16, 128, 6),
+    LayoutCase("8x4", 16, 128, 6),
+    LayoutCase("fp6-le", 1, 64, None),
+    LayoutCase("gptq", 1, 16, None),
+    LayoutCase("marlin", 1, 16, None),
+)
+
+
 def _torchao_mxfp4(x: Floats) -> Run:
     import torch
     from torchao.prototype.mx_formats.mx_tensor import to_mx
@@ -100,7 +127,7 @@ TORCHAO: tuple[Case, ...] = (
 )
 
 
-def measure_ratio(run: Run, source: Floats, target: Floats, pairs: int) -> dict[str, Any]:
+def measure_ratio(run: Run, source: npt.NDArray[Any], target: npt.NDArray[Any], pairs: int) -> dict[str, Any]:
     """Elements per second of `run` in units of `np.copyto`'s: the median over interleaved pairs, and the spread."""
     for _ in range(2):
         np.copyto(target, source)
@@ -150,6 +177,23 @@ def run_case(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str
     row["extra_memory"] = measure_memory(run, source)
     row["memory_met"] = row["extra_memory"] <= MEMORY_BAR
     return row
+
+
+def run_layout(case: LayoutCase, size: int, pairs: int) -> list[dict[str, Any]]:
+    """Two rows: packing and unpacking of bytes, against a copy of the unpacked ones."""
+    layout = get_layout(case.layout)
+    items = np.random.default_rng(0).integers(0, case.codes, (size, size // case.divide)).astype(np.uint8)
+    data, target = layout.pack(items), np.zeros_like(items)
+    rows = []
+    for what, run in (("pack", lambda: layout.pack(items)), ("unpack", lambda: layout.unpack(data, items.shape))):
+        row: dict[str, Any] = {
+            "what": f"{case.layout} {what}, {items.shape[0]} x {items.shape[1]} bytes",
+            "bar": case.bar,
+        }
+        row |= measure_ratio(run, items, target, pairs)
+        row["met"] = None if case.bar is None else row["ratio"] * case.bar >= 1
+        rows.append(row)
+    return rows
 
 
 def run_torchao(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str, Any]:
@@ -250,10 +294,13 @@ def run_bench(
     machine = describe_machine()
     source = np.random.default_rng(0).standard_normal((size, size), dtype=np.float32)
     target = np.zeros_like(source)
-    rows, others, timed = [], [], []
+    rows, moved, others, timed = [], [], [], []
     for case in CASES:
         step(case.what)
         rows.append(run_case(case, source, target, pairs))
+    for layout_case in LAYOUT_CASES:
+        step(layout_case.layout)
+        moved += run_layout(layout_case, size, pairs)
     for case in TORCHAO:
         step(case.what)
         others.append(run_torchao(case, source, target, pairs))
@@ -270,6 +317,7 @@ def run_bench(
         "pairs": pairs,
         "memory_bar": MEMORY_BAR,
         "arrays": rows,
+        "layouts": moved,
         "torchao": others,
         "import": {"what": "import mxspec", "seconds": seconds, "bar": IMPORT_BAR, "met": seconds <= IMPORT_BAR},
         "commands": timed,
@@ -293,7 +341,7 @@ SECOND_HEADERS = ("what", "seconds", "bar", "met")
 def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
     """Cells of the measured array rows, under `HEADERS`."""
     cells: list[tuple[str, ...]] = []
-    for row in [*result["arrays"], *result["torchao"]]:
+    for row in [*result["arrays"], *result["torchao"], *result["layouts"]]:
         if "ratio" in row:
             quartiles = " .. ".join(format_ratio(r) for r in row["quartiles"])
             bar = "" if row.get("bar") is None else f"1/{row['bar']}"
@@ -327,6 +375,7 @@ def describe_run(result: dict[str, Any]) -> list[str]:
         f"{machine['cpu']}, {machine['cores']} cores{load}; {machine['os']}; Python {machine['python']}",
         ", ".join(packages),
         f"{result['input']}; baseline: {result['baseline']}; median of {result['pairs']} interleaved pairs",
+        "layouts: against a copy of the unpacked bytes",
         f"extra: memory beyond input and output, share of the float32 tensor; bar {result['memory_bar']:.0%}",
     ]
 

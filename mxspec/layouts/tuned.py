@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mxspec.layouts.packing import BYTES, NIBBLES_HIGH, NIBBLES_LOW, SIX_BITS, Bytes, Packing
 
 #: Items handled at once, small enough for the cache.
-_CHUNK = 1 << 15
+_CHUNK = 1 << 16
 _LOW_NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
 #: NumPy moves sixteen bytes at once as one of these.
 _SIXTEEN_BYTES = np.complex128
@@ -78,10 +78,18 @@ def _pack_nibbles(codes: Bytes, combine: Callable[[npt.NDArray[Any]], npt.NDArra
     return data
 
 
-def _unpack_nibbles(data: Bytes, spread: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Bytes:
+def _unpack_nibbles(data: Bytes, left: int, right: int) -> Bytes:
+    """Pairs of codes of bytes: each byte beside itself, moved by these numbers of bits, less what is not a nibble."""
     pairs = np.empty(data.size, "<u2")
+    moved = np.empty(min(_CHUNK, data.size), "<u2")
     for start in range(0, data.size, _CHUNK):
-        pairs[start : start + _CHUNK] = spread(data[start : start + _CHUNK].astype("<u2")) & 0x0F0F
+        pair = pairs[start : start + _CHUNK]
+        other = moved[: pair.size]
+        pair[...] = data[start : start + _CHUNK]
+        np.left_shift(pair, np.uint16(left), out=other)
+        pair >>= np.uint16(right)
+        pair |= other
+        pair &= np.uint16(0x0F0F)
     return pairs.view(np.uint8)
 
 
@@ -110,11 +118,11 @@ def _unpack_sixes(data: Bytes) -> Bytes:
 _TUNED: dict[Packing, tuple[Callable[[Bytes], Bytes], Callable[[Bytes], Bytes]]] = {
     NIBBLES_LOW: (
         lambda codes: _pack_nibbles(codes, lambda pair: pair | pair >> 4),
-        lambda data: _unpack_nibbles(data, lambda byte: byte | byte << 4),
+        lambda data: _unpack_nibbles(data, 4, 0),
     ),
     NIBBLES_HIGH: (
         lambda codes: _pack_nibbles(codes, lambda pair: pair << 4 | pair >> 8),
-        lambda data: _unpack_nibbles(data, lambda byte: byte << 8 | byte >> 4),
+        lambda data: _unpack_nibbles(data, 8, 4),
     ),
     SIX_BITS: (_pack_sixes, _unpack_sixes),
 }
