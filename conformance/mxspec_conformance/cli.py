@@ -50,12 +50,14 @@ def show_progress(what: str) -> Iterator[Callable[[str], None]]:
 
 #: Commands that live in modules of their own, imported when they are called.
 _ELSEWHERE = {
+    "attest": "mxspec_conformance.attest",
     "bench": "mxspec_conformance.bench",
     "bundle": "mxspec_conformance.cli_roads",
     "check": "mxspec_conformance.cli_check",
     "convert": "mxspec_conformance.cli_convert",
     "diff": "mxspec_conformance.cli_diff",
     "explain": "mxspec_conformance.cli_explain",
+    "fuzz": "mxspec_conformance.fuzz.command",
     "header": "mxspec_conformance.cli_roads",
     "identify": "mxspec_conformance.cli_identify",
     "layouts": "mxspec_conformance.cli_layouts",
