@@ -30,6 +30,7 @@ from mxspec_conformance.judge_quantize import Observed
 from mxspec_conformance.observe import Trouble
 from mxspec_conformance.provenance import describe_git
 from mxspec_conformance.results import Failure, FormatResult, Report, describe_environment
+from mxspec_conformance.selection import EVERYTHING, quick_selection, use_selection
 from mxspec_conformance.tally import Ledger, Tally, common_profile, judge_tally
 from mxspec_conformance.tensor_kind import find_other_kind
 
@@ -44,6 +45,7 @@ def check(
     only: str | None = None,
     in_process: bool = False,
     timeout: float = 60.0,
+    quick: bool = False,
     progress: Progress = lambda _: None,
 ) -> Report:
     """Judge a target: a file, a module, a known library's name (each run in a child process), or an object (run here).
@@ -52,11 +54,20 @@ def check(
     formats: block formats to judge; by default those that the target lists.
     only: a glob that requirement ids must match.
     timeout: seconds that one call may take in a child process.
+    quick: only the cases of the quick level, which find the same mutants.
 
     Raises TargetError where the target does not load, ValueError for unknown profiles and formats.
     """
-    started = time.monotonic()
     executor = open_target(target, in_process=in_process, timeout=timeout)
+    with use_selection(quick_selection() if quick else EVERYTHING):
+        return _run(executor, target, profile, formats, only, progress, level="quick" if quick else "full")
+
+
+def _run(
+    executor: Executor, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
+    *, level: str,
+) -> Report:  # fmt: skip
+    started = time.monotonic()
     try:
         report = Report(
             target={

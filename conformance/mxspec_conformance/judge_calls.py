@@ -21,11 +21,15 @@ from mxspec_conformance.judge_quantize import DTYPES, Observed, tensor_argument
 from mxspec_conformance.judge_shape import ORDINARY
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.results import Failure
+from mxspec_conformance.selection import CALLS, keeps
 from mxspec_conformance.tally import Ledger
 from mxspec_conformance.targets import ARRANGEMENTS
 
 #: Items (blocks, or single numbers) of a call: one, odd numbers, a power of two with both neighbours, many.
 COUNTS = (1, 1, 1, 2, 3, 7, 16, 33, 127, 128, 129, 4357)
+#: What is asked of one call and its repetition.
+PROBES = ("the input afterwards", "an earlier answer", "the same call again")
+NAN_LANES = "a NaN in each lane"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,8 @@ def _judge(executor: Executor, repeat: Repeat, ledger: Ledger) -> dict[str, Fail
         return partial(executor.call, *before, repeat.function, *repeat.arguments(place), **repeat.kwargs)
 
     def enter(label: str, place: npt.NDArray[np.intp], call: Callable[[], Any], *, may_refuse: bool = False) -> None:
+        if not keeps(CALLS, f"{ledger.operation}/{ledger.format}", label):
+            return
         answer = run_bisected([0], lambda _: [call()])[0]
         if isinstance(answer, Trouble):
             if not may_refuse:
@@ -179,15 +185,19 @@ def _judge(executor: Executor, repeat: Repeat, ledger: Ledger) -> dict[str, Fail
     enter("each item twice in a row", twice, again(twice))
     for arrangement in ARRANGEMENTS[1:]:
         enter(f"inputs in other arrays: {arrangement}", place, again(place, "arranged", arrangement), may_refuse=True)
+    if not any(keeps(CALLS, f"{ledger.operation}/{ledger.format}", label) for label in PROBES):
+        return first
     pair = repeat.arguments(place), repeat.arguments(place[::-1])
     answer = run_bisected([0], lambda _: [executor.call("probe", repeat.function, *pair, **repeat.kwargs)])[0]
     if isinstance(answer, Trouble):
         ledger.trouble("call-size", "the same call again", answer)
         return first
     wrote, changed, last = answer
-    settle("the input afterwards", not wrote, "the call wrote into its input")
-    settle("an earlier answer", not changed, "a later call changed what an earlier one had returned")
-    enter("the same call again", place, lambda: last)
+    settle(PROBES[0], not wrote, "the call wrote into its input")
+    settle(PROBES[1], not changed, "a later call changed what an earlier one had returned")
+    enter(PROBES[2], place, lambda: last)
+    # As many items as in the call before, and the same ones.
+    enter("the same items in reverse order", place[::-1], again(place[::-1]))
     return first
 
 
@@ -196,6 +206,8 @@ def _judge_nan_lanes(executor: Executor, fmt: BlockFormat, repeat: Repeat, ledge
 
     Codes under a NaN scale are open, and so is which of its NaN codes an element format gives.
     """
+    if not keeps(CALLS, f"quantize/{fmt.name}", NAN_LANES):
+        return {}
     x = np.ones((fmt.k, fmt.k), repeat.inputs[0].dtype)
     np.fill_diagonal(x, np.nan)
     try:
@@ -209,11 +221,11 @@ def _judge_nan_lanes(executor: Executor, fmt: BlockFormat, repeat: Repeat, ledge
     )
     open_lanes = known[0][scales] | (known[1][lanes] & known[1][lanes[0]])
     wrong = (scales != scales[0]) | ((lanes != lanes[0]) & ~open_lanes)
-    ledger.count("position", "a NaN in each lane", ok=not wrong.any())
+    ledger.count("position", NAN_LANES, ok=not wrong.any())
     if not wrong.any():
         return {}
     words = f"a NaN in lane {int(np.argmax(wrong))} is treated otherwise than in lane 0"
-    return {ledger.tally("position").id: draw("a NaN in each lane", words)}
+    return {ledger.tally("position").id: draw(NAN_LANES, words)}
 
 
 def draw(label: str, words: str) -> Failure:

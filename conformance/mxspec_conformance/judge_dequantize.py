@@ -20,6 +20,7 @@ from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.executors import Executor
 from mxspec_conformance.observe import Trouble, run_bisected
+from mxspec_conformance.selection import keeps
 from mxspec_conformance.tally import Ledger
 
 Codes = npt.NDArray[np.uint8]
@@ -59,6 +60,8 @@ def observe_tables(executor: Executor, fmt: str) -> list[tuple[TableCase, Values
     codes, scales = turned_table(block)
     results: list[tuple[TableCase, Values | Trouble]] = []
     for case in load_table_cases(fmt):
+        if not keeps("dequantize", fmt, case.id):
+            continue
         extra: dict[str, Any] = {}
         if case.tensor is None and not capabilities.one_level:
             results.append((case, Trouble("unsupported", "dequantize asks for a tensor_scale")))

@@ -16,6 +16,7 @@ from mxspec_conformance.executors import Executor
 from mxspec_conformance.misreadings import name_bytes
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.results import Failure, Requirement, Verdict
+from mxspec_conformance.selection import keeps
 from mxspec_conformance.tally import Ledger, Tally, common_profile, judge_tally
 
 #: Function -> whether it handles scales, whether several parts, and whether it reads bytes.
@@ -73,7 +74,7 @@ def judge_layout(executor: Executor, function: str, layout: Layout) -> list[Requ
     """The requirements of one function for one layout."""
     document = read_document("layout", layout.name)
     ledger = Ledger(function, layout.name)
-    cases = load_cases(layout)
+    cases = [c for c in load_cases(layout) if keeps("layout", layout.name, c.id)]
     reads = FUNCTIONS[function][2]
     drawn: dict[str, Failure] = {}
 

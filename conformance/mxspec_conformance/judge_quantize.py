@@ -21,6 +21,7 @@ from mxspec.tensorscale import bind_arrays
 from mxspec_conformance.executors import Executor
 from mxspec_conformance.judge_scalars import ROUNDING_WORDS
 from mxspec_conformance.observe import Trouble, run_bisected
+from mxspec_conformance.selection import keeps
 from mxspec_conformance.tally import Ledger
 
 Codes = npt.NDArray[np.uint8]
@@ -88,7 +89,12 @@ class Observed:
     @property
     def label(self) -> str:
         """The case's id, with the dtype where it is not float32."""
-        return self.case.id if self.dtype == "float32" else f"{self.case.id}@{self.dtype}"
+        return dtype_label(self.case, self.dtype)
+
+
+def dtype_label(case: Case, dtype: str) -> str:
+    """The label of a case in an input dtype."""
+    return case.id if dtype == "float32" else f"{case.id}@{dtype}"
 
 
 def _bytes_of(text: str, digits: int) -> Codes:
@@ -207,7 +213,7 @@ def observe(executor: Executor, fmt: str, cases: Sequence[Case]) -> list[Observe
     capabilities = executor.capabilities
     results: list[Observed | tuple[Case, str, Trouble]] = []
     for dtype in capabilities.dtypes:
-        chosen = [c for c in cases if representable(c.x, dtype)]
+        chosen = [c for c in cases if representable(c.x, dtype) and keeps("quantize", fmt, dtype_label(c, dtype))]
         for batch in _batches(chosen):
             refusal = _refusal(batch[0], capabilities)
             if refusal is not None:
@@ -297,8 +303,8 @@ def bindings_for(case: Case, profile: Profile) -> tuple[Any, dict[str, Any]]:
     return level, bindings
 
 
-def judge_observed(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Ledger) -> None:
-    """Enter one returned tensor into the ledger of a profile."""
+def judge_observed(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Ledger, *, naming: bool = True) -> None:
+    """Enter one returned tensor into the ledger of a profile; naming: look for what else would return the wrong bits."""
     case = seen.case
     legal = case.answers.get(profile.id)
     if legal is None:
@@ -316,13 +322,15 @@ def judge_observed(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: L
     canonical = legal[0]
     scales = seen.scales.reshape(-1)
     scale_ok = scales == canonical.scale
-    equals = frozenset() if matched and not strict else equal_profiles(seen, fmt, signs=strict)
+    equals = frozenset() if (matched and not strict) or not naming else equal_profiles(seen, fmt, signs=strict)
     scale_topic = case.topic if case.topic in OWN_SCALE else default_scale_topic(fmt)
     ledger.count(scale_topic, seen.label, ok=bool(scale_ok.all()), equals=equals)
-    _judge_lanes(seen, fmt, profile, ledger, equals)
+    _judge_lanes(seen, fmt, profile, ledger, equals, naming=naming)
 
 
-def _judge_lanes(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Ledger, equals: frozenset[str]) -> None:
+def _judge_lanes(
+    seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Ledger, equals: frozenset[str], *, naming: bool
+) -> None:
     case, element = seen.case, fmt.element
     x = as_blocks(case, fmt, padded_input(case, fmt, seen.codes.shape), divided=False)
     codes = as_blocks(case, fmt, seen.codes, divided=False)
@@ -344,7 +352,7 @@ def _judge_lanes(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Led
     if element.twos_complement and profile.kind is Kind.NORMATIVE:
         wrong &= ~((codes == 0x80) & (scaled <= INT8_ROUNDS_TO_LOWEST))
     own = case.topic if case.topic in OWN_LANES else "mixture"
-    variants = _variant_codes(seen, fmt, profile, x, usable) if wrong.any() else {}
+    variants = _variant_codes(seen, fmt, profile, x, usable) if naming and wrong.any() else {}
 
     def enter(topic: str, members: npt.NDArray[np.bool_]) -> None:
         bad = wrong & members

@@ -22,6 +22,7 @@ from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import find_tensor_amax
 from mxspec_conformance.executors import Executor
 from mxspec_conformance.observe import Trouble, run_bisected
+from mxspec_conformance.selection import CALLS, keeps, kept_lanes
 from mxspec_conformance.tally import Ledger
 
 ROUNDING_WORDS = {
@@ -92,6 +93,8 @@ class _Encoded:
     expected: npt.NDArray[np.uint8]
     #: A code or `Trouble` for each lane.
     returned: list[Any]
+    #: The place of each lane in its case.
+    places: Sequence[int]
 
     def agreeing(self, codes: npt.NDArray[np.uint8]) -> int:
         """Lanes that hold these codes."""
@@ -129,6 +132,10 @@ def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, 
         if wants_own and not capabilities.has("encode", "overflow"):
             continue
         x = _floats(case["x"])
+        places = kept_lanes("encode", element, case["id"], len(x))
+        if not places:
+            continue
+        x = x[list(places)]
         for rounding in roundings:
             extra: dict[str, Any] = {}
             if capabilities.has("encode", "rounding"):
@@ -140,9 +147,9 @@ def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, 
                 np.frombuffer(bytes.fromhex(e["codes"]), np.uint8)
                 for e in case["expect"]
                 if rounding.value in e["roundings"]
-            )
+            )[list(places)]
             returned = _encode_lanes(executor, x, element, extra)
-            encoded.append(_Encoded(case["topic"], label, rounding, wants_own, x, expected, returned))
+            encoded.append(_Encoded(case["topic"], label, rounding, wants_own, x, expected, returned, places))
     own = set()
     if fmt.nan_code is not None and not capabilities.has("encode", "overflow"):
         own = _overflows_to_own(encoded, fmt)
@@ -178,7 +185,7 @@ def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, ledger: Ledger, *, own
         for r in ROUNDING_WORDS
     }
     for i, code in enumerate(item.returned):
-        lane = f"{item.label}[{i}]"
+        lane = f"{item.label}[{item.places[i]}]"
         if isinstance(code, Trouble):
             ledger.trouble(topic, lane, code)
             continue
@@ -250,11 +257,12 @@ def judge_stochastic(executor: Executor, element: str, ledger: Ledger) -> None:
         x = _floats(case["x"])
         words = np.frombuffer(bytes.fromhex(case["random_bits"]), ">u4").astype(np.uint32)
         expected = np.frombuffer(bytes.fromhex(case["expect"][0]["codes"]), np.uint8)
+        places = kept_lanes("stochastic", element, case["id"], len(x))
 
         def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
             return list(executor.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
 
-        for i, code in enumerate(run_bisected(range(len(x)), call)):
+        for i, code in zip(places, run_bisected(places, call), strict=True):
             label = f"{case['id']}[{i}]"
             if np.isnan(x[i]):  # open: it may be refused
                 continue
@@ -281,6 +289,8 @@ def judge_tensor_scale(executor: Executor, fmt: str, profile: mxspec.Profile, le
     profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
     for name, x in _list_tensors():
         amax = find_tensor_amax(x)
+        if not keeps(CALLS, f"tensor_scale/{fmt}", name):
+            continue
 
         def call(_: Sequence[int], x: Any = x) -> list[Any]:
             return [executor.call("tensor_scale", x, fmt)]

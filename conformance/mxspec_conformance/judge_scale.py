@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from mxspec.formats import BlockFormat, get_block
 from mxspec_conformance.executors import Executor
 from mxspec_conformance.judge_quantize import DTYPES
 from mxspec_conformance.observe import Trouble, run_bisected
+from mxspec_conformance.selection import kept_lanes
 from mxspec_conformance.tally import Ledger
 
 Codes = npt.NDArray[np.uint8]
@@ -30,6 +31,18 @@ class ScaleCase:
     tensor: dict[str, str] | None
     #: Profile id -> scale bytes.
     answers: dict[str, Codes]
+    #: The place of each maximum in the case, where only some are asked for.
+    places: tuple[int, ...] | None = None
+
+    def label(self, lane: int) -> str:
+        """The label of one maximum."""
+        return f"{self.id}[{lane if self.places is None else self.places[lane]}]"
+
+    def keep(self, places: Sequence[int]) -> ScaleCase:
+        """Some maxima of the case."""
+        index = np.array(places, np.intp)
+        answers = {name: scales[index] for name, scales in self.answers.items()}
+        return replace(self, amax=self.amax[index], answers=answers, places=tuple(places))
 
 
 @lru_cache(maxsize=16)
@@ -57,7 +70,8 @@ def scale_blocks(case: ScaleCase, k: int) -> npt.NDArray[np.float32]:
     """One block for each maximum: it stands at a moving position with alternating sign, the other lanes are zero."""
     blocks = np.zeros((len(case.amax), k), np.uint32)
     index = np.arange(len(case.amax))
-    blocks[index, index % k] = case.amax | ((index & 1).astype(np.uint32) << np.uint32(31))
+    place = index if case.places is None else np.array(case.places)
+    blocks[index, place % k] = case.amax | ((place & 1).astype(np.uint32) << np.uint32(31))
     return blocks.view(np.float32)
 
 
@@ -67,12 +81,23 @@ def keep_representable(case: ScaleCase, dtype: str) -> ScaleCase | None:
         kept = case.amax.view(np.float32).astype(DTYPES[dtype]).astype(np.float32).view(np.uint32) == case.amax
     if not kept.any():
         return None
-    return replace(case, amax=case.amax[kept], answers={n: a[kept] for n, a in case.answers.items()})
+    places = None if case.places is None else tuple(np.array(case.places)[kept].tolist())
+    return replace(case, amax=case.amax[kept], answers={n: a[kept] for n, a in case.answers.items()}, places=places)
+
+
+def _keep_selected(cases: Sequence[ScaleCase], fmt: str) -> Iterator[ScaleCase]:
+    for case in cases:
+        places = kept_lanes("scale", fmt, case.id, len(case.amax))
+        if len(places) == len(case.amax):
+            yield case
+        elif places:
+            yield case.keep(places)
 
 
 def observe_scales(executor: Executor, fmt: str, cases: Sequence[ScaleCase]) -> list[tuple[ScaleCase, Codes | Trouble]]:
     """The scale bytes that the target returns for each case, in float32, or else in its first dtype."""
     block, capabilities = get_block(fmt), executor.capabilities
+    cases = list(_keep_selected(cases, fmt))
     dtype = "float32" if "float32" in capabilities.dtypes else capabilities.dtypes[0]
     if dtype != "float32":
         cases = [c for c in (keep_representable(c, dtype) for c in cases) if c is not None]
@@ -104,9 +129,14 @@ def observe_scales(executor: Executor, fmt: str, cases: Sequence[ScaleCase]) -> 
 
 
 def judge_scales(
-    results: Sequence[tuple[ScaleCase, Codes | Trouble]], fmt: BlockFormat, profile: str, ledger: Ledger
+    results: Sequence[tuple[ScaleCase, Codes | Trouble]],
+    fmt: BlockFormat,
+    profile: str,
+    ledger: Ledger,
+    *,
+    naming: bool = True,
 ) -> None:
-    """Enter every maximum into the ledger of a profile."""
+    """Enter every maximum into the ledger of a profile; naming: look for other profiles that give a wrong byte."""
     for case, returned in results:
         expected = case.answers.get(profile)
         if expected is None:
@@ -115,8 +145,8 @@ def judge_scales(
             ledger.trouble(case.topic, case.id, returned)
             continue
         for i, ok in enumerate(returned == expected):
-            equals = () if ok else (n for n, a in case.answers.items() if a[i] == returned[i])
-            ledger.count(case.topic, f"{case.id}[{i}]", ok=bool(ok), equals=equals)
+            equals = () if ok or not naming else (n for n, a in case.answers.items() if a[i] == returned[i])
+            ledger.count(case.topic, case.label(i), ok=bool(ok), equals=equals)
 
 
 def count_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], profile: str) -> int:

@@ -14,6 +14,7 @@ from mxspec_conformance.judge_dequantize import TableCase, same_values, turned_t
 from mxspec_conformance.judge_quantize import DTYPES, Observed, tensor_argument
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.results import Failure
+from mxspec_conformance.selection import CALLS, keeps
 from mxspec_conformance.tally import Ledger
 
 #: Rows, and blocks in a row: one block, one long row, a few of each, more than one tile of 128 rows and 4 scales.
@@ -81,6 +82,8 @@ def _judge(
             return [ask(place, rows)]
 
         label = f"{rows} rows of {blocks} blocks"
+        if not keeps(CALLS, f"{ledger.operation}/{ledger.format}", label):
+            continue
         answer = run_bisected([0], call)[0]
         if isinstance(answer, Trouble):
             ledger.trouble("call-size", label, answer)

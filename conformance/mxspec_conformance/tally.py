@@ -34,7 +34,7 @@ class Ledger:
     """All tallies of one run of one format."""
 
     def __init__(self, operation: str, fmt: str) -> None:
-        self.operation, self._format = operation, fmt
+        self.operation, self.format = operation, fmt
         self.tallies: dict[str, Tally] = {}
 
     def tally(self, topic: str) -> Tally:
@@ -42,7 +42,7 @@ class Ledger:
         if topic not in TOPICS:
             raise ValueError(f"{topic!r} is not a topic; known are {', '.join(TOPICS)}")
         if topic not in self.tallies:
-            self.tallies[topic] = Tally(self.operation, self._format, topic)
+            self.tallies[topic] = Tally(self.operation, self.format, topic)
         return self.tallies[topic]
 
     def count(self, topic: str, case: str, *, ok: bool, equals: Iterable[str] = ()) -> None:

@@ -49,7 +49,14 @@ def on_result(change: Callable[[Array, Array, Array, int], Any]) -> Wrap:
 
 def with_keyword(keyword: str, change: Callable[..., Pair]) -> Wrap:
     """Change calls alone that pass a keyword: change(right, x, fmt, kwargs)."""
-    return quantize_as(lambda right, x, fmt, kwargs: change(right, x, fmt, kwargs) if kwargs.get(keyword) not in (None, False, -1) else right(x, fmt, **kwargs))  # fmt: skip
+
+    def run(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
+        given = kwargs.get(keyword)
+        if given is None or given is False or (keyword == "axis" and given == -1):
+            return right(x, fmt, **kwargs)
+        return change(right, x, fmt, kwargs)
+
+    return quantize_as(run)
 
 
 def wrong_axis(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
@@ -66,7 +73,7 @@ def wrong_axis(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
 def tail_dropped(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     axis, k = kwargs.get("axis", -1), BLOCKS[fmt].k
     whole = x.shape[axis] // k * k
-    return right(np.take(x, range(whole), axis=axis), fmt, **{**kwargs, "pad": False})  # type: ignore[no-any-return]
+    return right(np.take(x, range(whole), axis=axis), fmt, **{**kwargs, "pad": False})
 
 
 def tail_padded(fill: Callable[[Array, int], Array]) -> Wrap:
@@ -77,7 +84,7 @@ def tail_padded(fill: Callable[[Array, int], Array]) -> Wrap:
         moved = np.moveaxis(x, axis, -1)
         missing = -moved.shape[-1] % k
         full = np.concatenate([moved, fill(moved, missing)], axis=-1) if missing else moved
-        return right(np.moveaxis(full, -1, axis), fmt, **kwargs)  # type: ignore[no-any-return]
+        return right(np.moveaxis(full, -1, axis), fmt, **kwargs)
 
     return with_keyword("pad", run)
 
@@ -101,7 +108,7 @@ def tail_scale_of_neighbour(right: Step, x: Array, fmt: str, kwargs: dict[str, A
 
 
 def tile_rows_alone(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
-    return right(x, fmt, **{**kwargs, "block": None})  # type: ignore[no-any-return]
+    return right(x, fmt, **{**kwargs, "block": None})
 
 
 def tile_of_8(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
@@ -191,13 +198,13 @@ def cached_by_shape(state: dict[str, Any], right: Step, x: Array, fmt: str, kwar
     key = (x.shape, str(x.dtype), fmt, repr(kwargs), float(np.nan_to_num(np.abs(x.astype(np.float64))).sum()))
     if state.get("key") != key:
         state["key"], state["answer"] = key, right(x, fmt, **kwargs)
-    return tuple(np.array(a) for a in state["answer"])  # type: ignore[return-value]
+    return tuple(np.array(a) for a in state["answer"])
 
 
 def buffers_reused(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """Every call of a shape writes into, and returns, the same buffers."""
     answer = right(x, fmt, **kwargs)
-    kept = state.setdefault((x.shape, fmt), tuple(np.array(a) for a in answer))
+    kept = state.setdefault(f"{x.shape} {fmt}", tuple(np.array(a) for a in answer))
     for buffer, part in zip(kept, answer, strict=True):
         if buffer.shape == part.shape:
             buffer[...] = part
@@ -221,8 +228,8 @@ def running_maximum(state: dict[str, Any], right: Step, x: Array, fmt: str, kwar
 def second_call(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """Every second call of the same shape is wrong in its last block."""
     codes, scales = right(x, fmt, **kwargs)
-    state[x.shape] = state.get(x.shape, 0) + 1
-    if state[x.shape] % 2 or set(kwargs) - {"tensor_scale"}:
+    count = state[repr(x.shape)] = state.get(repr(x.shape), 0) + 1
+    if count % 2 or set(kwargs) - {"tensor_scale"}:
         return codes, scales
     codes = np.array(codes)
     codes[-1] = 0
@@ -246,18 +253,18 @@ def stale_rows(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: d
 def tensor_scale_kept(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """The tensor scale of the first call is used for ever."""
     if kwargs.get("tensor_scale") is None:
-        return right(x, fmt, **kwargs)  # type: ignore[no-any-return]
+        return right(x, fmt, **kwargs)
     kept = state.setdefault("tensor_scale", kwargs["tensor_scale"])
-    return right(x, fmt, **{**kwargs, "tensor_scale": kept})  # type: ignore[no-any-return]
+    return right(x, fmt, **{**kwargs, "tensor_scale": kept})
 
 
 def tensor_scale_late(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """Delayed scaling: the tensor scale of the call before."""
     if kwargs.get("tensor_scale") is None:
-        return right(x, fmt, **kwargs)  # type: ignore[no-any-return]
+        return right(x, fmt, **kwargs)
     late = state.get("tensor_scale", kwargs["tensor_scale"])
     state["tensor_scale"] = kwargs["tensor_scale"]
-    return right(x, fmt, **{**kwargs, "tensor_scale": late})  # type: ignore[no-any-return]
+    return right(x, fmt, **{**kwargs, "tensor_scale": late})
 
 
 def writes_into_input(wrapped: Step) -> Step:
@@ -268,7 +275,7 @@ def writes_into_input(wrapped: Step) -> Step:
         answer = wrapped(x, fmt, **kwargs)
         with np.errstate(all="ignore"):
             x *= x.dtype.type(0.5)
-        return answer  # type: ignore[no-any-return]
+        return answer
 
     return quantize
 
@@ -280,7 +287,7 @@ def ignores_strides(wrapped: Step) -> Step:
     def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
         if not x.flags.c_contiguous and x.base is not None and x.base.size >= x.size:
             x = x.base.reshape(-1)[: x.size].reshape(x.shape)
-        return wrapped(x, fmt, **kwargs)  # type: ignore[no-any-return]
+        return wrapped(x, fmt, **kwargs)
 
     return quantize
 
@@ -326,7 +333,7 @@ def load_16(through: Any, dtype_of: str) -> Wrap:
         if str(x.dtype) == dtype_of:
             with np.errstate(all="ignore"):
                 x = through(x)
-        return right(x, fmt, **kwargs)  # type: ignore[no-any-return]
+        return right(x, fmt, **kwargs)
 
     return quantize_as(run)
 
@@ -376,10 +383,17 @@ _EN, _DE = ("encode",), ("decode",)
 ELEMENTS = ("e2m1", "e2m3", "e3m2", "e4m3", "e5m2")
 
 
+NO_CONTEXT: Any = None
+
+
+def e8m0(change: Callable[[Array, Array, str], Array]) -> Step:
+    """e8m0 codes, changed: (magnitude, right codes, mode)."""
+    return lambda c, m, mode, own: change(m, plain.encode_e8m0(c, m, mode, own), mode)
+
+
 def swap_modes(a: str, b: str) -> Step:
     """Two rounding modes are taken for each other."""
-    other = {a: b, b: a}
-    return lambda c, m, n, mode: plain.round_magnitude(c, m, n, other.get(mode, mode))
+    return lambda c, m, n, mode: plain.round_magnitude(c, m, n, b if mode == a else a if mode == b else mode)
 
 
 def one_mode(mode: str, instead: str) -> Step:
@@ -448,11 +462,16 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="sr-pairs-share-word", source="own", family=_K, formats=SR, operations=_SR, what="neighbours share a random word", wrap={"encode_stochastic": lambda right: wraps(right)(lambda x, element, words: right(x, element, np.repeat(np.asarray(words)[::2], 2)[: np.size(words)]))}),
     Mutant(id="sr-by-value", source="own", family=_K, formats=SR, operations=_SR, what="negative numbers go up in value, not in magnitude", wrap={"encode_stochastic": lambda right: wraps(right)(lambda x, element, words: right(x, element, np.where(np.signbit(x), ~np.asarray(words), words)))}),
     # Single numbers.
-    Mutant(id="encode-e8m0-zero-nan", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="0 becomes NaN", change={"encode_e8m0": lambda c, m: np.where(m == 0, 255, plain.encode_e8m0(c, m))}),
-    Mutant(id="encode-e8m0-ties-up", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="ties go up", change={"encode_e8m0": lambda c, m: np.where(np.isfinite(m) & (m > 0), np.clip(plain.exponent_of(np.where(m > 0, m, 1)) + 127 + (np.frexp(np.where(np.isfinite(m), m, 1))[0] >= 0.75), 0, 254), plain.encode_e8m0(c, m))}),
-    Mutant(id="encode-e8m0-overflow-nan", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="what rounds beyond 2^127 becomes NaN", change={"encode_e8m0": lambda c, m: np.where(np.isfinite(m) & (m >= 1.5 * 2.0**127), 255, plain.encode_e8m0(c, m))}),
-    Mutant(id="encode-e8m0-cut", source="own", family=_N, formats=("e8m0",), operations=_EN, what="the exponent field is taken as it is", change={"encode_e8m0": lambda c, m: np.where(np.isfinite(m) & (m > 0), np.clip(plain.exponent_of(m) + 127, 0, 254), plain.encode_e8m0(c, m))}),
-    Mutant(id="encode-e8m0-subnormals", source="openvinotoolkit/openvino#34165", family=_N, formats=("e8m0",), operations=_EN, what="float32 subnormals become 00 whatever their size", change={"encode_e8m0": lambda c, m: np.where(m < 2.0**-126, 0, plain.encode_e8m0(c, m))}),
+    Mutant(id="encode-e8m0-zero-nan", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="0 becomes NaN", change={"encode_e8m0": e8m0(lambda m, right, _: np.where(m == 0, 255, right))}),
+    Mutant(id="encode-e8m0-ties-up", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="ties go up", change={"encode_e8m0": lambda c, m, mode, own: plain.encode_e8m0(c, m, "rna" if mode == "rne" else mode, own)}),
+    Mutant(id="encode-e8m0-overflow-nan", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="what rounds beyond 2^127 becomes NaN where it should saturate", change={"encode_e8m0": lambda c, m, mode, own: plain.encode_e8m0(c, m, mode, True)}),
+    Mutant(id="encode-e8m0-cut", source="own", family=_N, formats=("e8m0",), operations=_EN, what="the exponent field is taken as it is", change={"encode_e8m0": lambda c, m, mode, own: plain.encode_e8m0(c, m, "rtz", own)}),
+    Mutant(id="encode-e8m0-subnormals", source="openvinotoolkit/openvino#34165", family=_N, formats=("e8m0",), operations=_EN, what="float32 subnormals become 00 whatever their size", change={"encode_e8m0": e8m0(lambda m, right, _: np.where(m < 2.0**-126, 0, right))}),
+    Mutant(id="encode-e8m0-up-of-exact", source="tile-ai/tilelang-metax#101", family=_N, formats=("e8m0",), operations=_EN, what="toward +infinity adds one to exact powers too", change={"encode_e8m0": e8m0(lambda m, right, mode: np.where((mode == "rtp") & (m > 0) & (right < 254), np.minimum(plain.encode_e8m0(NO_CONTEXT, m, "rtz") + 1, 254), right))}),
+    Mutant(id="encode-own-saturates", source="stillwater-sc/universal#1302", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="overflow saturates where the format's own Inf or NaN is asked for", change={"overflows": lambda c, v, mode: np.isinf(v)}),
+    Mutant(id="encode-own-inf-saturates", source="stillwater-sc/universal#1302", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="infinities saturate where the format's own Inf or NaN is asked for", change={"overflows": lambda c, v, mode: plain.overflows(c, v, mode) & ~np.isinf(v)}),
+    Mutant(id="encode-own-before-rounding", source="stillwater-sc/universal#1351", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="overflow is decided before rounding", change={"overflows": lambda c, v, mode: np.abs(v) > plain.largest(c.element)}),
+    Mutant(id="encode-own-toward-zero", source="own", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="rounding toward zero overflows too", change={"overflows": lambda c, v, mode: plain.overflows(c, v, "rna" if mode in ("rtz", "rtn", "rtp") else mode)}),
     Mutant(id="encode-directed-swapped", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="toward -infinity and toward +infinity are swapped", change={"round_magnitude": swap_modes("rtn", "rtp")}),
     Mutant(id="encode-rtp-is-away", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="toward +infinity is away from zero for negative numbers too", change={"round_magnitude": lambda c, m, n, mode: plain.round_magnitude(c, m, n & (mode != "rtp"), mode)}),
     Mutant(id="encode-rna-is-even", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="ties away does ties to even", change={"round_magnitude": one_mode("rna", "rne")}),

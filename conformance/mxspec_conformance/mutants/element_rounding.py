@@ -24,7 +24,7 @@ def after(change: Any) -> Step:
     """Round to nearest even, then change (c, rounded, magnitude, negative)."""
 
     def step(c: Context, magnitude: Array, negative: Array, mode: str) -> Array:
-        return change(c, plain.round_magnitude(c, magnitude, negative, mode), magnitude, negative)  # type: ignore[no-any-return]
+        return change(c, plain.round_magnitude(c, magnitude, negative, mode), magnitude, negative)
 
     return step
 

@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mxspec.formats import BLOCKS, E4M3, E8M0, ELEMENTS, SCALES, BlockFormat, ScalarFormat
 
-Array = npt.NDArray[Any]
+#: Arrays, of float64 for the most part; expressions of them have types that say nothing.
+Array = Any
 Step = Callable[..., Any]
 
 FLT_MAX = np.float32(np.finfo(np.float32).max)
@@ -87,7 +87,7 @@ def goes_up(count: Array, negative: Array, mode: str) -> Array:
         "rtz": never,
         "rtn": (rest > 0) & negative,
         "rtp": (rest > 0) & ~negative,
-    }[mode]  # type: ignore[no-any-return]
+    }[mode]
 
 
 def round_magnitude(c: Context, magnitude: Array, negative: Array, mode: str = "rne") -> Array:
@@ -135,7 +135,7 @@ def load(c: Context, x: Array) -> Array:
 
 def find_amax(c: Context, x: Array) -> Array:
     """The largest magnitude [n] of each block; NaN if there is one."""
-    return np.abs(x).max(axis=1)  # type: ignore[no-any-return]
+    return np.abs(x).max(axis=1)
 
 
 def exponent_floor(c: Context, amax: Array) -> Array:
@@ -290,15 +290,22 @@ def combine(c: Context, values: Array, scales: Array) -> Array:
 # Single numbers and tensors.
 
 
-def encode_e8m0(c: Context, magnitude: Array) -> Array:
-    """e8m0 codes by roundTiesToEven of the code; 0 gives 00, NaN gives FF."""
-    exponent = exponent_of(np.where(np.isfinite(magnitude) & (magnitude > 0), magnitude, 1))
-    with np.errstate(invalid="ignore"):
-        rest = np.ldexp(magnitude, -exponent)
+def encode_e8m0(c: Context, magnitude: Array, mode: str = "rne", own: bool = False) -> Array:
+    """e8m0 codes; ties to even look at the code. 0 gives 00, NaN gives FF; own: so does what rounds beyond 2^127."""
+    finite = np.isfinite(magnitude) & (magnitude > 0)
+    exponent = exponent_of(np.where(finite, magnitude, 1))
+    rest = np.ldexp(np.where(finite, magnitude, 1), -exponent)
     low = exponent + 127
-    up = (rest > 1.5) | ((rest == 1.5) & (low % 2 == 1))
-    code = np.where(magnitude == 0, 0, np.clip(low + up, 0, 254))
-    return np.where(np.isnan(magnitude), 255, np.where(np.isinf(magnitude), 254, code))
+    up = {
+        "rne": (rest > 1.5) | ((rest == 1.5) & (low % 2 == 1)),
+        "rna": rest >= 1.5,
+        "rnz": rest > 1.5,
+        "rnu": rest >= 1.5,
+        "rtp": rest > 1,
+    }.get(mode, np.zeros(np.shape(rest), bool))
+    code = np.clip(low + up, 0, 255 if own and mode not in ("rtz", "rtn") else 254)
+    code = np.where(np.isinf(magnitude), 255 if own else 254, np.where(magnitude == 0, 0, code))
+    return np.where(np.isnan(magnitude), 255, code)
 
 
 def decode_e8m0(c: Context, codes: Array) -> Array:
@@ -313,6 +320,21 @@ def round_stochastic(c: Context, magnitude: Array, words: Array) -> Array:
     low = np.floor(count)
     carry = np.floor((count - low) * 2.0**32) + words >= 2.0**32
     return (low + carry) * step
+
+
+def overflows(c: Context, values: Array, mode: str) -> Array:
+    """Which numbers are beyond the largest value after rounding; one that is rounded toward zero stops there."""
+    negative, magnitude = np.signbit(values), np.minimum(np.abs(np.nan_to_num(values, nan=0)), 2.0**300)
+    down = (mode == "rtz") | ((mode == "rtn") & ~negative) | ((mode == "rtp") & negative)
+    beyond = (round_magnitude(c, magnitude, negative, mode) > largest(c.element)) & ~down
+    return (beyond | np.isinf(values)) & ~np.isnan(values)
+
+
+def own_code(c: Context, values: Array) -> Array:
+    """The format's infinity, or its NaN, with the sign of the number; saturated where it has neither."""
+    f = c.element
+    code = f.inf_code if f.inf_code is not None else f.nan_code if f.nan_code is not None else f.max_code
+    return join_sign(c, np.full(np.shape(values), code), np.signbit(values))
 
 
 def find_tensor_amax(c: Context, x: Array) -> np.float32:
@@ -332,7 +354,7 @@ STEPS: Mapping[str, Step] = MappingProxyType(
         for f in (
             load, find_amax, find_exponent, store_exponent, store_special, use_scale, divide, round_magnitude, saturate,
             code_magnitude, join_sign, code_nan, finish, find_encode_scale, scale_ratio, store_ratio, find_factor, multiply,
-            decode_element, decode_scale, combine, encode_e8m0, decode_e8m0, round_stochastic, find_tensor_amax,
+            decode_element, decode_scale, combine, encode_e8m0, decode_e8m0, round_stochastic, overflows, own_code, find_tensor_amax,
             find_tensor_scale,
         )
     }
@@ -417,7 +439,7 @@ class Plain:
         codes = self._encode(c, scaled, x, "rne")
         if c.block.has_tensor_scale:
             return codes, stored
-        return self._do("finish", c, codes, stored, x)  # type: ignore[no-any-return]
+        return self._do("finish", c, codes, stored, x)
 
     def _context(self, fmt: str, tensor_scale: float | None) -> Context:
         f = BLOCKS[fmt]
@@ -430,7 +452,7 @@ class Plain:
         rounded = self._do("round_magnitude", c, magnitude, negative, mode)
         value = self._do("saturate", c, rounded, magnitude)
         codes = self._do("join_sign", c, self._do("code_magnitude", c, value), negative)
-        return self._do("code_nan", c, codes, x, scaled)  # type: ignore[no-any-return]
+        return self._do("code_nan", c, codes, x, scaled)
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """float32 values."""
@@ -439,16 +461,18 @@ class Plain:
         wide = np.repeat(self._do("decode_scale", c, np.asarray(scales)), f.k, axis=-1)
         return self._do("combine", c, values, wide).astype(np.float32)
 
-    def encode(self, x: Any, element: str, rounding: str = "rne") -> Any:
+    def encode(self, x: Any, element: str, rounding: str = "rne", overflow: str = "saturate") -> Any:
         """Codes of single numbers."""
         f = {**ELEMENTS, **SCALES}[element]
         c = Context(f, None, self.profile)
         values = np.asarray(x).astype(np.float64)
         if f is E8M0:
-            if rounding == "rne":
-                return self._do("encode_e8m0", c, np.abs(values)).astype(np.uint8)
-            return _direct_e8m0(np.abs(values), rounding)
-        return self._encode(c, values if f.signed else np.abs(values), np.asarray(x), rounding).astype(np.uint8)
+            return self._do("encode_e8m0", c, np.abs(values), rounding, overflow == "own").astype(np.uint8)
+        values = values if f.signed else np.abs(values)
+        codes = self._encode(c, values, np.asarray(x), rounding)
+        if overflow == "own":
+            codes = np.where(self._do("overflows", c, values, rounding), self._do("own_code", c, values), codes)
+        return codes.astype(np.uint8)
 
     def decode(self, codes: Any, element: str) -> Any:
         """Values of single codes."""
@@ -469,14 +493,3 @@ class Plain:
         """The tensor scale in the profile's own kind."""
         c = Context(BLOCKS[fmt].element, BLOCKS[fmt], self.profile)
         return float(self._do("find_tensor_scale", c, self._do("find_tensor_amax", c, np.asarray(x, np.float32))))
-
-
-def _direct_e8m0(magnitude: Array, mode: str) -> Array:
-    exponent = exponent_of(np.where(np.isfinite(magnitude) & (magnitude > 0), magnitude, 1))
-    with np.errstate(invalid="ignore"):
-        rest = np.ldexp(magnitude, -exponent)
-    up = {"rtp": rest > 1, "rna": rest >= 1.5, "rnu": rest >= 1.5, "rnz": rest > 1.5}.get(
-        mode, np.zeros(rest.shape, bool)
-    )
-    code = np.where(magnitude == 0, 0, np.clip(exponent + 127 + up, 0, 254))
-    return np.where(np.isnan(magnitude), 255, np.where(np.isinf(magnitude), 254, code)).astype(np.uint8)

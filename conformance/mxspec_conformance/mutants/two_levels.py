@@ -91,7 +91,7 @@ def reciprocal_approximate(c: Context, scale: Array, amax: Array) -> Array:
 
 def half_up(c: Context, ratio: Array) -> Array:
     """One dropped bit decides: half up."""
-    return e4m3_by("rna")(c, ratio)  # type: ignore[no-any-return]
+    return e4m3_by("rna")(c, ratio)
 
 
 def amax_in(choose: Callable[[Array], Array]) -> Step:
@@ -147,7 +147,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="nv-factor-other-order", source="own", family=_N, formats=_NV, profile=TE, what="S / s instead of 1 / (s * (1/S))", change={"find_factor": lambda c, s, a: np.minimum(c.S / s, FLT_MAX)}),
     Mutant(id="nv-factor-two-steps", source="own", family=_N, formats=_NV, profile=TE, what="x * (1 / s) * S: two products", change={"find_factor": lambda c, s, a: np.minimum(ONE / s, FLT_MAX), "multiply": lambda c, x, f: x * f[:, None] * c.S}),
     Mutant(id="nv-multiply-double", source="own", family=_N, formats=_NV, what="the product of element and factor is not rounded to float32", change={"multiply": lambda c, x, f: x.astype(np.float64) * f[:, None]}),
-    Mutant(id="nv-product-ftz", source="own", family=_N, formats=_NV, what="subnormal factors are flushed to zero", change={"find_factor": lambda c, s, a: flush_small(plain.find_factor(c, s, a))}),
+    Mutant(id="nv-encode-scale-ftz", source="own", family=_N, formats=_NV, profile=TE, what="a subnormal maximum of the tensor counts as zero", change={"find_encode_scale": scale_of(lambda c, a: ONE if a < 2.0**-126 else plain.encode_scale_of(c, a))}),
+    Mutant(id="nv-decode-ftz", source="own", family=_G, formats=_NV, operations=_DQ, profile=TE, what="subnormal products of the block scale and the maximum are flushed to zero", change={"combine": with_tensor(lambda c, q, s: q * (flush_small(s * c.given) * ONE_2688TH))}),
     Mutant(id="nv-encode-scale-240", source="own", family=_N, formats=_NV, profile=TE, what="the tensor scale is made for block scales up to 240", change={"find_encode_scale": scale_of(lambda c, a: np.float32(1440) / a if a else ONE)}),
     Mutant(id="nv-encode-scale-without-6", source="own", family=_N, formats=_NV, profile=TE, what="the tensor scale is 448 / amax", change={"find_encode_scale": scale_of(lambda c, a: np.float32(448) / a if a else ONE)}),
     Mutant(id="nv-encode-scale-fp16", source="own", family=_N, formats=_NV, what="the tensor scale is held in float16", change={"find_encode_scale": lambda c: np.float32(np.float16(plain.find_encode_scale(c)))}),
