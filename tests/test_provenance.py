@@ -1,0 +1,82 @@
+"""Where a run took place is recorded: the repository of the target, its libraries, its device, the machine."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from mxspec_conformance.check import check
+from mxspec_conformance.provenance import describe_git, describe_machine, describe_surroundings
+from mxspec_conformance.report.view import view_result
+from mxspec_conformance.targets import describe_target
+
+SOURCE = """
+import ml_dtypes, pytest
+NAME, VERSION, ELEMENTS, DEVICE = "t", "1", ["e2m1"], "abacus"
+
+def decode(codes, element):
+    return codes.view(ml_dtypes.float4_e2m1fn).astype("float32")
+"""
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """A target in a repository of its own, committed."""
+    path = tmp_path / "target.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    for command in (
+        ["init", "-q"],
+        ["add", "target.py"],
+        ["-c", "user.name=n", "-c", "user.email=e@e", "commit", "-q", "-m", "m"],
+    ):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    return path
+
+
+def head(folder: Path) -> str:
+    return subprocess.run(
+        ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_the_commit_of_the_targets_repository(target: Path) -> None:
+    assert describe_git(target) == {"git": {"commit": head(target.parent), "changed": False}}
+    (target.parent / "beside.py").write_text("1", encoding="utf-8")
+    assert describe_git(str(target))["git"]["changed"] is False
+    target.write_text(SOURCE + "# changed\n", encoding="utf-8")
+    assert describe_git(target)["git"]["changed"] is True
+
+
+@pytest.mark.parametrize("spec", ["gguf", "cmd:node target.js", "/no/such/file.py", 3, None])
+def test_what_is_no_file_has_no_commit(spec: Any) -> None:
+    assert describe_git(spec) == {}
+
+
+def test_a_result_names_them_all(target: Path) -> None:
+    target.write_text(SOURCE + "# changed\n", encoding="utf-8")
+    environment = check(target).environment
+    assert environment["git"] == {"commit": head(target.parent), "changed": True}
+    assert environment["device"] == "abacus"
+    assert environment["libraries"] == {"pytest": pytest.__version__}, (
+        "what the judge itself brings is not the target's"
+    )
+    assert environment["processor"] == describe_machine()["processor"] != ""
+    shown = dict(view_result(check(target).as_dict()).provenance)
+    assert shown["git"] == f"{head(target.parent)}, with changes"
+    assert shown["libraries"] == f"pytest {pytest.__version__}"
+    assert shown["device"] == "abacus"
+
+
+def test_libraries_are_those_of_what_the_target_names() -> None:
+    """A module, and a function of another one, stand for their distributions."""
+    import click
+
+    module: Any = ModuleType("t")
+    module.FORMATS, module.quantize, module.echo = ["mxfp4"], lambda x, fmt: None, click.echo
+    found = describe_surroundings(module, describe_target(module, "t"))
+    assert list(found["libraries"]) == ["click"]
+    plain = SimpleNamespace(FORMATS=["mxfp4"], quantize=lambda x, fmt: None)
+    assert "device" not in describe_surroundings(plain, describe_target(plain, "t"))
