@@ -65,6 +65,12 @@ def _list_libraries(module: Any) -> dict[str, str]:
     return found
 
 
+@cache
+def _list_distributions() -> Mapping[str, list[str]]:
+    """Distributions by package; read once, as it takes longer than all else here."""
+    return packages_distributions()
+
+
 def _is_of(package: str, owner: Distribution) -> bool:
     """Whether the package that was imported is the distribution's, and not another one of that name."""
     module = sys.modules.get(package)
