@@ -1,0 +1,188 @@
+"""What a failing block depends on: it is moved, scaled, turned and called otherwise, and what makes it right again is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mxspec_conformance.fuzz.batch import Sighting
+from mxspec_conformance.fuzz.ground import Float32s
+from mxspec_conformance.fuzz.probe import Prober, Seen, Way, among
+
+#: Calls in which a block is tried: (blocks, place).
+CALLS = (
+    (1, 0),
+    (2, 0),
+    (2, 1),
+    (3, 1),
+    (3, 2),
+    (4, 0),
+    (4, 3),
+    (5, 4),
+    (8, 3),
+    (8, 7),
+    (16, 15),
+    (513, 0),
+    (513, 512),
+    (514, 513),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What a failure depends on; None where it does not."""
+
+    part: str
+    way: Way
+    #: Lanes and scale bytes in which it shows.
+    lanes: tuple[int, ...] | None
+    scales: tuple[int, ...] | None
+    #: Expected and returned code without signs (of a scale: the difference), where neither lane nor scale byte decides.
+    codes: tuple[int, int] | None
+    #: Calls in which it shows, in words.
+    calls: str
+    #: Only with this sign (`positive`, `negative`), or "".
+    sign: str
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Findings with one key have one cause."""
+        return (
+            self.part,
+            self.way.kind,
+            self.way.arrangement,
+            self.way.nth,
+            self.lanes,
+            self.scales,
+            self.codes,
+            self.calls,
+        )
+
+    def explains(self, sighting: Sighting, sign_bit: int) -> bool:
+        """Whether a sighting is likely to be the same thing."""
+        same_part = sighting.part == self.part
+        restricted = self.lanes is not None or self.scales is not None or self.way.kind != "block" or bool(self.calls)
+        if not same_part and not (restricted and {sighting.part, self.part} <= {"code", "zero-sign"}):
+            return False
+        if self.lanes is not None and sighting.lane not in self.lanes:
+            return False
+        if self.scales is not None and sighting.scale not in self.scales:
+            return False
+        if self.way.kind == "call" and sighting.blocks < self.way.blocks:
+            return False
+        if self.way.kind in ("arranged", "reused") and not sighting.kind.startswith(self.way.kind):
+            return False
+        if self.codes is not None:
+            return fold_codes(self.part, sighting.expected, sighting.returned, sign_bit) == self.codes
+        return True
+
+
+def fold_codes(part: str, expected: int, returned: int, sign_bit: int) -> tuple[int, int]:
+    """Codes without their signs; of scales the difference."""
+    if part == "scale":
+        return (0, returned - expected)
+    return (expected & (sign_bit - 1), returned & (sign_bit - 1)) if sign_bit else (expected, returned)
+
+
+def diagnose(prober: Prober, block: Float32s, way: Way, seen: Seen) -> Cause:
+    """Move, scale, turn, and call otherwise."""
+    special = not np.isfinite(block).all()
+    lanes = None if special else _lanes(prober, block, way, seen)
+    scales = None if special or way.kind == "history" else _scales(prober, block, way, seen)
+    calls = _calls(prober, block) if way.kind == "block" else ""
+    element = prober.ground.fmt.element
+    sign_bit = 0 if element.twos_complement else element.sign_bit
+    codes = None
+    if lanes is None and scales is None and not calls and way.kind in ("block", "wide"):
+        codes = fold_codes(seen.part, seen.expected, seen.returned, sign_bit)
+    turned = prober.look((-block).astype(np.float32), way)
+    sign = "" if turned is not None or seen.lane < 0 else ("negative" if np.signbit(block[seen.lane]) else "positive")
+    return Cause(part=seen.part, way=way, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign)
+
+
+def _lanes(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, ...] | None:
+    """Lanes in which the failure shows when the block is turned; None where they are all, or half (of pairs)."""
+    if seen.lane < 0:
+        return None
+    k = len(block)
+    shown = {seen.lane}
+    for turn in range(1, k):
+        if way.kind == "history" and turn > 3:
+            return None
+        again = prober.look(np.roll(block, turn), way)
+        if again is not None and again.lane >= 0:
+            shown.add(again.lane)
+    return tuple(sorted(shown)) if len(shown) <= k // 4 else None
+
+
+def _scales(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, ...] | None:
+    """Scale bytes under which the failure shows when the block is multiplied by powers of two; None where they are many."""
+    largest = int(np.abs(block).max().view(np.uint32)) >> 23
+    shown, tried = {seen.scale}, {seen.scale}
+    reach = range(-9, 10) if prober.ground.fmt.has_tensor_scale else range(-largest - 22, 254 - largest)
+    low, high = prober.ground.exponents
+    for shift in reach:
+        if not shift or not low <= max(largest + shift, 0) <= high:
+            continue
+        with np.errstate(all="ignore"):
+            moved = prober.ground.cast(np.ldexp(block, shift).astype(np.float32).view(np.uint32))
+        if not np.isfinite(moved).all():
+            continue
+        scale = int(prober.ground.expect(moved[None])[0].reshape(-1)[0])
+        again = prober.look(moved, way)
+        tried.add(scale if again is None else again.scale)
+        if again is not None and again.part == seen.part:
+            shown.add(again.scale)
+        if len(shown) > 8:
+            return None
+    return tuple(sorted(shown)) if len(tried) > 4 and 2 * len(shown) < len(tried) else None
+
+
+def _calls(prober: Prober, block: Float32s) -> str:
+    """In which calls a block that is wrong alone is right, in words; "" where it is wrong in all."""
+    way = Way()
+    shown = [(n, place) for n, place in CALLS if prober.look(block, among(way, n, place)) is not None]
+    if len(shown) == len(CALLS):
+        return ""
+    if all(place == n - 1 for n, place in shown):
+        return "as the last block of a call" + (
+            "" if _all_last(shown) else f" of {_listed(n for n, _ in shown)} blocks"
+        )
+    if all(place == 0 for _, place in shown):
+        return "as the first block of a call"
+    return f"in calls of {_listed(n for n, _ in shown)} blocks"
+
+
+def _all_last(shown: list[tuple[int, int]]) -> bool:
+    return all((n, p) in shown for n, p in CALLS if p == n - 1)
+
+
+def _listed(numbers: object) -> str:
+    unique = sorted(set(numbers))  # type: ignore[call-overload]  # an iterable of ints
+    return ", ".join(map(str, unique))
+
+
+def cause_words(cause: Cause, seen: Seen, nonzero: int) -> str:
+    """The cause in one sentence."""
+    if cause.part == "scale":
+        what = f"the scale is {seen.got_scale:02x} instead of {seen.want_scale:02x}"
+    else:
+        name = {"code": "code", "zero-sign": "the sign of zero: code"}[cause.part]
+        what = f"{name} {seen.returned:02x} instead of {seen.expected:02x}"
+    limits = []
+    if cause.lanes is not None:
+        limits.append(f"in lane{'s' * (len(cause.lanes) > 1)} {', '.join(map(str, cause.lanes))}")
+    if cause.scales is not None:
+        limits.append(f"under scale byte{'s' * (len(cause.scales) > 1)} {', '.join(f'{s:02x}' for s in cause.scales)}")
+    if cause.way.kind != "block":
+        limits.append(cause.way.words)
+    if cause.calls:
+        limits.append(cause.calls)
+    if cause.sign:
+        limits.append(f"for a {cause.sign} number")
+    text = what + (", only " + ", ".join(limits) if limits else ", wherever the block stands")
+    return text + f" ({nonzero} lane{'s' * (nonzero != 1)} not +0)"
+
+
+__all__ = ["Cause", "cause_words", "diagnose", "fold_codes"]
