@@ -234,8 +234,7 @@ def _judge(
         for case, dtype, trouble in troubles:
             if judged.id in case.answers:
                 ledger.trouble(case.topic, f"{case.id}@{dtype}", trouble)
-        for item in seen:
-            judge_quantize.judge_observed(item, block, judged, ledger)
+        judge_quantize.judge_all(seen, block, judged, ledger)
         ledgers.append(ledger)
     if scales:
         ledger = Ledger("scale", block.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -303,17 +304,47 @@ def bindings_for(case: Case, profile: Profile) -> tuple[Any, dict[str, Any]]:
     return level, bindings
 
 
-def judge_observed(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Ledger, *, naming: bool = True) -> None:
-    """Enter one returned tensor into the ledger of a profile; naming: look for what else would return the wrong bits."""
+def judge_all(
+    seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, ledger: Ledger, *, naming: bool = True
+) -> None:
+    """Enter all returned tensors into the ledger of a profile; naming: look for what else would return the wrong bits."""
+    groups: dict[Any, list[Observed]] = {}
+    for number, item in enumerate(seen):
+        if item.case.answers.get(profile.id) is not None and not _is_whole(item.case):
+            tensor = None if item.case.tensor is None else item.case.tensor["amax"]
+            groups.setdefault(tensor if item.case.is_row else number, []).append(item)
+    lanes: dict[int, _Lanes] = {}
+    for members in groups.values():
+        lanes |= {id(m): part for m, part in zip(members, _judge_together(members, fmt, profile, naming), strict=True)}
+    for item in seen:
+        judge_observed(item, fmt, profile, ledger, lanes.get(id(item)), naming=naming)
+
+
+def _is_special_tensor(case: Case) -> bool:
+    return case.tensor is not None and int(case.tensor["amax"], 16) >= 0x7F800000
+
+
+def _is_whole(case: Case) -> bool:
+    """Whether the case is compared with the legal answers as a whole."""
+    return case.topic in WHOLE_BLOCK or _is_special_tensor(case)
+
+
+def judge_observed(
+    seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Ledger, lanes: _Lanes | None = None, *,
+    naming: bool = True,
+) -> None:  # fmt: skip
+    """Enter one returned tensor into the ledger of a profile; naming: look for what else would return the wrong bits.
+
+    lanes: what was found of its lanes together with other tensors.
+    """
     case = seen.case
     legal = case.answers.get(profile.id)
     if legal is None:
         return
-    special_tensor = case.tensor is not None and int(case.tensor["amax"], 16) >= 0x7F800000
     strict = case.topic in ("zero-sign", "zero-block")
     matched = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=strict) for a in legal)
-    if case.topic in WHOLE_BLOCK or special_tensor:
-        topic = "tensor-scale" if special_tensor and case.topic not in WHOLE_BLOCK else case.topic
+    if _is_whole(case):
+        topic = case.topic if case.topic in WHOLE_BLOCK else "tensor-scale"
         unsigned = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=False) for a in legal)
         if unsigned and not matched:
             ledger.count("zero-sign", seen.label, ok=False, equals=equal_profiles(seen, fmt, signs=True))
@@ -325,25 +356,36 @@ def judge_observed(seen: Observed, fmt: BlockFormat, profile: Profile, ledger: L
     equals = frozenset() if (matched and not strict) or not naming else equal_profiles(seen, fmt, signs=strict)
     scale_topic = case.topic if case.topic in OWN_SCALE else default_scale_topic(fmt)
     ledger.count(scale_topic, seen.label, ok=bool(scale_ok.all()), equals=equals)
-    _judge_lanes(seen, fmt, profile, ledger, equals, naming=naming)
+    _enter_lanes(seen, fmt, ledger, equals, lanes or _judge_together([seen], fmt, profile, naming)[0])
 
 
-def _judge_lanes(
-    seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Ledger, equals: frozenset[str], *, naming: bool
-) -> None:
-    case, element = seen.case, fmt.element
-    x = as_blocks(case, fmt, padded_input(case, fmt, seen.codes.shape), divided=False)
-    codes = as_blocks(case, fmt, seen.codes, divided=False)
-    scales = as_blocks(case, fmt, seen.scales, divided=True)
-    if (codes >= element.code_count).any():
-        ledger.count("mixture", seen.label, ok=False, equals=())
-        return
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """The blocks [n, k] of one tensor, compared with the profile under the scales that were returned."""
+
+    codes: Codes
+    expected: Codes
+    classes: npt.NDArray[Any]
+    #: Blocks whose scale is a number.
+    finite: npt.NDArray[np.bool_]
+    wrong: npt.NDArray[np.bool_]
+    #: What the profile would return if it rounded its elements otherwise: name -> codes; empty where nothing is wrong.
+    variants: dict[str, Codes]
+
+
+def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Profile, naming: bool) -> list[_Lanes]:
+    """The lanes of each of several tensors that have one tensor scale."""
+    element = fmt.element
+    blocks = [as_blocks(m.case, fmt, padded_input(m.case, fmt, m.codes.shape), divided=False) for m in members]
+    x = np.concatenate(blocks)
+    codes = np.concatenate([as_blocks(m.case, fmt, m.codes, divided=False) for m in members])
+    scales = np.concatenate([as_blocks(m.case, fmt, m.scales, divided=True) for m in members])
     finite = (
         scales < fmt.scale.code_count - 1
         if fmt.scale.nan_code == fmt.scale.code_count - 1
         else scales <= fmt.scale.max_code
     )
-    level, bindings = bindings_for(case, profile)
+    level, bindings = bindings_for(members[0].case, profile)
     usable = np.minimum(scales, fmt.scale.code_count - 1).astype(np.uint8)
     expected, scaled = encode_given_scale(x, usable, fmt, profile, level, bindings)
     classes = classify_lanes(scaled, x, element)
@@ -351,19 +393,51 @@ def _judge_lanes(
     wrong = (fold[codes] != fold[expected]) & finite[:, None]
     if element.twos_complement and profile.kind is Kind.NORMATIVE:
         wrong &= ~((codes == 0x80) & (scaled <= INT8_ROUNDS_TO_LOWEST))
+    variants = {}
+    if naming and wrong.any():
+        for rounding, words in ROUNDING_WORDS.items():
+            if rounding is not level.element.rounding:
+                rule = replace(level.element, rounding=rounding)
+                other = encode_given_scale(x, usable, fmt, profile, level, bindings, rule)[0]
+                variants[f"{profile.id}{WITH}{words}"] = other
+    edges = np.cumsum([0, *map(len, blocks)])
+    parts = [slice(int(i), int(j)) for i, j in pairwise(edges)]
+    return [
+        _Lanes(
+            codes=codes[part],
+            expected=expected[part],
+            classes=classes[part],
+            finite=finite[part],
+            wrong=wrong[part],
+            variants={n: v[part] for n, v in variants.items()} if wrong[part].any() else {},
+        )
+        for part in parts
+    ]
+
+
+def _enter_lanes(seen: Observed, fmt: BlockFormat, ledger: Ledger, equals: frozenset[str], lanes: _Lanes) -> None:
+    case, element = seen.case, fmt.element
+    codes, expected, classes, wrong = lanes.codes, lanes.expected, lanes.classes, lanes.wrong
+    finite = lanes.finite[:, None]
+    if (codes >= element.code_count).any():
+        ledger.count("mixture", seen.label, ok=False, equals=())
+        return
+    fold = _zero_folded(element)
     own = case.topic if case.topic in OWN_LANES else "mixture"
-    variants = _variant_codes(seen, fmt, profile, x, usable) if naming and wrong.any() else {}
 
     def enter(topic: str, members: npt.NDArray[np.bool_]) -> None:
         bad = wrong & members
-        named = {n for n, v in variants.items() if bad.any() and (fold[v[bad]] == fold[codes[bad]]).all()}
-        ledger.count(topic, seen.label, ok=not bad.any(), equals=equals | named)
+        if not bad.any():
+            ledger.count(topic, seen.label, ok=True)
+            return
+        named = {n for n, v in lanes.variants.items() if (fold[v[bad]] == fold[codes[bad]]).all()}
+        ledger.count(topic, seen.label, ok=False, equals=equals | named)
 
-    zeros = (fold[expected] == 0) & finite[:, None]
+    zeros = (fold[expected] == 0) & finite
     if element.sign_bit and not element.twos_complement and zeros.any():
         signs = (codes != expected) & ~wrong & zeros
         ledger.count("zero-sign", seen.label, ok=not signs.any(), equals=_sign_equals(seen, fmt, bool(signs.any())))
-    for kind in np.unique(classes[finite]) if finite.any() else ():
+    for kind in np.unique(classes[lanes.finite]) if lanes.finite.any() else ():
         members = classes == kind
         if kind == LaneClass.ZERO:
             enter(own if case.topic in ("axis", "tail") else "subnormal", members)
@@ -378,21 +452,6 @@ INT8_ROUNDS_TO_LOWEST = -127.5 / 64
 
 #: The words between a profile's id and the leaf in which a variant of it differs.
 WITH = " with elements rounded "
-
-
-def _variant_codes(
-    seen: Observed, fmt: BlockFormat, profile: Profile, x: npt.NDArray[np.float32], scales: Codes
-) -> dict[str, Codes]:
-    """What the profile would return if it rounded its elements otherwise: name -> codes."""
-    level, bindings = bindings_for(seen.case, profile)
-    variants = {}
-    for rounding, words in ROUNDING_WORDS.items():
-        if rounding is not level.element.rounding:
-            rule = replace(level.element, rounding=rounding)
-            variants[f"{profile.id}{WITH}{words}"] = encode_given_scale(x, scales, fmt, profile, level, bindings, rule)[
-                0
-            ]
-    return variants
 
 
 def _sign_equals(seen: Observed, fmt: BlockFormat, failing: bool) -> frozenset[str]:
