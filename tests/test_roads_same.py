@@ -12,7 +12,7 @@ from mxspec_conformance.check import check
 from mxspec_conformance.executors import open_target
 from mxspec_conformance.roads.results_file import ResultsFile, plan_requests, write_bundle
 
-from tests.roads import EXAMPLES, build_library, canonical, judged, node_command, write_python
+from tests.roads import EXAMPLES, build_library, canonical, judged, node_command, python_command, write_python
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["conforming", "ties-away"])
@@ -44,16 +44,18 @@ def test_shared_library(source: str, broken: bool, python_result: dict[str, Any]
     assert canonical(report) == python_result
 
 
-def test_process(broken: bool, python_result: dict[str, Any]) -> None:
-    report = judged(node_command(*["--ties-away"] * broken))
+@pytest.mark.parametrize("language", ["JavaScript", "Python"])
+def test_process(language: str, broken: bool, python_result: dict[str, Any], tmp_path: Path) -> None:
+    command = node_command(*["--ties-away"] * broken) if language == "JavaScript" else harness_command(tmp_path, broken)
+    report = judged(command)
     assert report.target["road"] == "process"
-    assert report.environment["language"] == "JavaScript"
+    assert report.environment["language"] == language
     assert canonical(report) == python_result
 
 
 def test_results_file(broken: bool, python_result: dict[str, Any], tmp_path: Path) -> None:
     """Run where the judge is not: a bundle through the program, and what the judge asks next through it again."""
-    command = node_command(*["--ties-away"] * broken)
+    command = harness_command(tmp_path, broken)
     executor = open_target(command)
     executor.close()
     bundle, results = tmp_path / "bundle.jsonl", tmp_path / "results.jsonl"
@@ -71,6 +73,11 @@ def test_results_file(broken: bool, python_result: dict[str, Any], tmp_path: Pat
         report = check(target)
     assert not target.missing
     assert canonical(report) == python_result
+
+
+def harness_command(folder: Path, broken: bool) -> str:
+    """The Python example as a program: served by the harness that needs no judge."""
+    return f"{python_command(EXAMPLES / 'python' / 'harness.py')} {write_python(folder, ties_away=broken)}"
 
 
 def _run(command: str, bundle: Path) -> bytes:
