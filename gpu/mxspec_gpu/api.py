@@ -6,7 +6,8 @@ it can be captured in a CUDA graph (call once before: the first call of a kind c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -105,6 +106,17 @@ class _OnDevice:
     def __exit__(self, *_: object) -> None:
         if self._before != self._device:
             self._runtime.setDevice(self._before)
+
+
+def launch_on(device: int, launches: Sequence[Callable[..., None]], *arguments: int) -> None:
+    """Queue launches on a device, made current where it is not."""
+    if import_cupy().cuda.runtime.getDevice() == device:
+        for launch in launches:
+            launch(*arguments)
+        return
+    with _OnDevice(device):
+        for launch in launches:
+            launch(*arguments)
 
 
 # Quantize
@@ -386,9 +398,11 @@ def quantize(
     view = view_array(x)
     name = fmt if isinstance(fmt, str) else fmt.name
     _fail_dtype(view, "x")
-    two_level, tensor, tensor_pointer = _tensor_pointer(
-        view, tensor_scale, lambda two: generate_rules(profile, name, two_level=two)
-    )
+    two_level, tensor, tensor_pointer = False, None, 0
+    if tensor_scale is not None:
+        two_level, tensor, tensor_pointer = _tensor_pointer(
+            view, tensor_scale, lambda two: generate_rules(profile, name, two_level=two)
+        )
     random, words, word_view = 0, 0, None
     if random_bits is not None:
         if seed is not None:
@@ -419,9 +433,9 @@ def quantize(
     code_pointer = _output_pointer(codes, plan.codes_shape, "codes", view.device)
     scale_pointer = _output_pointer(scales, plan.scales_shape, "scales", view.device)
     stream = current_stream(view.library, view.device)
-    with _OnDevice(view.device):
-        for launch in plan.launches:
-            launch(view.pointer, code_pointer, scale_pointer, tensor_pointer, words, seed or 0, stream)
+    launch_on(
+        view.device, plan.launches, view.pointer, code_pointer, scale_pointer, tensor_pointer, words, seed or 0, stream
+    )
     return Quantized(plan.rules.fmt, plan.rules.profile, codes, scales, tensor, plan.logical, scale_layout)
 
 
@@ -434,10 +448,22 @@ def _collapse(view: View, axis: int) -> View:
 
 
 def _output_pointer(array: Any, shape: tuple[int, ...], name: str, device: int) -> int:
-    cupy = import_cupy()
-    if type(array) is cupy.ndarray:  # the quick way for what is right
+    torch = sys.modules.get("torch")
+    pointer: int
+    # The quick way for what is right.
+    if torch is not None and type(array) is torch.Tensor:
+        if (
+            array.shape == shape
+            and array.dtype == torch.uint8
+            and array.is_contiguous()
+            and array.get_device() == device
+        ):
+            pointer = array.data_ptr()
+            if not pointer & 15:
+                return pointer
+    elif type(array) is import_cupy().ndarray:
         data = array.data
-        pointer: int = data.ptr
+        pointer = data.ptr
         right = array.shape == shape and array.dtype == _BYTE and array._c_contiguous
         if right and not pointer & 15 and data.device_id == device:
             return pointer

@@ -291,7 +291,7 @@ __device__ bool has_mma(int kind) { return kind < MMA_E4M3 ? ARCH >= 800 : ARCH 
 
 // a, b: raw elements of the row and the column, k of them.
 __device__ float mma00(int kind, const u32* a, const u32* b, float c) {
-  float d0 = 0, d1 = 0, d2 = 0, d3 = 0;
+  float d[4] = {0, 0, 0, 0};
 #if ARCH >= 800
   const u32 lane = threadIdx.x & 31, group = lane >> 2, quad = lane & 3;
   u32 ra[4] = {0, 0, 0, 0}, rb[2] = {0, 0};
@@ -313,9 +313,8 @@ __device__ float mma00(int kind, const u32* a, const u32* b, float c) {
   const float z = 0.0f, c0 = lane == 0 ? c : 0.0f;
 #define MX_MMA(text)                                                                                                    \
   asm volatile("mma.sync.aligned." text " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"                     \
-               : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)                                                                 \
+               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                                                 \
                : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]), "f"(c0), "f"(z), "f"(z), "f"(z))
-  (void)d1, (void)d2, (void)d3;
   if (kind == MMA_F16) MX_MMA("m16n8k16.row.col.f32.f16.f16.f32");
   if (kind == MMA_BF16) MX_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
 #if ARCH >= 890
@@ -323,7 +322,7 @@ __device__ float mma00(int kind, const u32* a, const u32* b, float c) {
   if (kind == MMA_E5M2) MX_MMA("m16n8k32.row.col.f32.e5m2.e5m2.f32");
 #endif
 #endif
-  return d0;
+  return d[0];
 }
 
 // The raw element that is 2**e.
