@@ -189,15 +189,25 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
     console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.details['workers']}", style="bold"))
 
 
+#: Short names of the classes of coverage, for a table of 80 columns.
+_SHORT = {
+    "ties": "ties", "below ties": "below", "above ties": "above", "values": "values", "codes in lanes": "codes",
+    "scale bytes": "scales", "binades of maxima": "binades", "lanes of maxima": "lanes", "pairs of codes": "pairs",
+    "special values in lanes": "special", "codes under scale bytes": "stored",
+}  # fmt: skip
+
+
 def _show_coverage(coverage: dict[str, dict[str, list[int]]], console: Console) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("reached")
-    for name in coverage:
-        table.add_column(name, justify="right")
+    """What was reached of each class, in percent: 100 means all of it."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("reached, %", no_wrap=True)
+    formats = list(dict.fromkeys(name.partition(" ")[0] for name in coverage))
     classes = list(dict.fromkeys(c for counts in coverage.values() for c in counts))
     for c in classes:
-        cells = [f"{counts[c][0]}/{counts[c][1]}" if c in counts else "" for counts in coverage.values()]
-        table.add_row(c, *cells)
+        table.add_column(_SHORT[c], justify="right", no_wrap=True)
+    for name in formats:
+        counts = {c: n for label in (name, f"{name} codes") for c, n in coverage.get(label, {}).items()}
+        table.add_row(name, *(str(100 * counts[c][0] // counts[c][1]) if c in counts else "" for c in classes))
     console.print(table)
 
 

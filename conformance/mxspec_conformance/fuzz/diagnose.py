@@ -44,6 +44,8 @@ class Cause:
     calls: str
     #: Only with this sign (`positive`, `negative`), or "".
     sign: str
+    #: Beside which code it shows only, in words, or "".
+    beside: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -98,7 +100,27 @@ def diagnose(prober: Prober, block: Float32s, way: Way, seen: Seen) -> Cause:
         codes = fold_codes(seen.part, seen.expected, seen.returned, sign_bit)
     turned = prober.look((-block).astype(np.float32), way)
     sign = "" if turned is not None or seen.lane < 0 else ("negative" if np.signbit(block[seen.lane]) else "positive")
-    return Cause(part=seen.part, way=way, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign)
+    beside = "" if special else _beside(prober, block, way, seen)
+    return Cause(
+        part=seen.part, way=way, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign, beside=beside
+    )
+
+
+def _beside(prober: Prober, block: Float32s, way: Way, seen: Seen) -> str:
+    """Whether the wrong lane is right where its neighbours are zero, and which of them it needs."""
+    lane = seen.lane
+    if lane < 0 or way.kind == "history":
+        return ""
+    for other, words in ((lane - 1, "after"), (lane + 1, "before")):
+        if not 0 <= other < len(block) or not block.view(np.uint32)[other]:
+            continue
+        # Its neighbour changes places with a lane that is neither.
+        far = next(i for i in range(len(block)) if abs(i - lane) > 1 and not block.view(np.uint32)[i])
+        moved = block.copy()
+        moved[far], moved[other] = block[other], block[far]
+        if prober.look(moved, way) is None:
+            return f"{words} a lane of code {seen.codes[other]:02x}"
+    return ""
 
 
 def _lanes(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, ...] | None:
@@ -179,6 +201,8 @@ def cause_words(cause: Cause, seen: Seen, nonzero: int) -> str:
         limits.append(cause.way.words)
     if cause.calls:
         limits.append(cause.calls)
+    if cause.beside:
+        limits.append(cause.beside)
     if cause.sign:
         limits.append(f"for a {cause.sign} number")
     text = what + (", only " + ", ".join(limits) if limits else ", wherever the block stands")

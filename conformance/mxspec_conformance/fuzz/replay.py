@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mxspec_vectors.entries import code_digits
+import numpy.typing as npt
+from mxspec_vectors.entries import code_digits, hex_floats, hex_words
 
 from mxspec.formats import get_block
 from mxspec_conformance.executors import CallFailure, Executor
@@ -24,7 +25,7 @@ class Replayed:
     """One case, asked again."""
 
     id: str
-    #: `differs`, `right`, or why there is no answer.
+    #: `differs`, `right`, `outdated`, or why there is no answer.
     verdict: str
     words: str
 
@@ -38,6 +39,11 @@ def replay(path: Path, executor: Executor, restart: Callable[[], Executor] | Non
     ask = _quantize if document["operation"] == "quantize" else _dequantize
     results = []
     for case in document["cases"]:
+        if not _is_current(document, case):
+            results.append(
+                Replayed(case["id"], "outdated", "the file expects something else than the profile gives now")
+            )
+            continue
         try:
             wrong = ask(document, case, executor, restart)
         except CallFailure as failure:
@@ -46,6 +52,33 @@ def replay(path: Path, executor: Executor, restart: Callable[[], Executor] | Non
         how = ", ".join(f for f in case["flags"] if f.startswith("call-"))
         results.append(Replayed(case["id"], "differs" if wrong else "right", ", ".join(filter(None, [wrong, how]))))
     return results
+
+
+def _is_current(document: dict[str, Any], case: dict[str, Any]) -> bool:
+    """Whether the first answer that the file expects is the profile's."""
+    profile, tensor = ground_of_case(document, case)
+    ground = get_ground(document["format"], profile, tensor, "float32")
+    digits = code_digits(ground.fmt)
+    if document["operation"] == "dequantize":
+        codes, scales = _stored(document, case)
+        return bool(case["expect"][0]["values"] == hex_floats(values.expect_values(ground, codes, scales)))
+    scales, codes = ground.expect(_blocks(document, case))
+    first = case["expect"][0]["any"][0]
+    return bool(
+        first["scale"] == hex_words(scales.reshape(-1), 2) and first["codes"] == hex_words(codes.reshape(-1), digits)
+    )
+
+
+def _blocks(document: dict[str, Any], case: dict[str, Any]) -> npt.NDArray[np.float32]:
+    bits = np.frombuffer(bytes.fromhex(case["x"]), ">u4").astype(np.uint32)
+    return bits.view(np.float32).reshape(-1, get_block(document["format"]).k)
+
+
+def _stored(document: dict[str, Any], case: dict[str, Any]) -> tuple[Any, Any]:
+    digits, text = code_digits(get_block(document["format"])), case["codes"]
+    codes = np.array([int(text[i : i + digits], 16) for i in range(0, len(text), digits)], np.uint8)
+    scales = np.frombuffer(bytes.fromhex(case["scales"]), np.uint8)
+    return codes.reshape(case["shape"]), scales.reshape(case["shape"][0], -1)
 
 
 def _flag_of(case: dict[str, Any], start: str) -> str | None:
@@ -60,7 +93,7 @@ def _quantize(
     ground = get_ground(document["format"], profile, tensor, dtype)
     k = ground.fmt.k
     width = case["shape"][1] // k
-    x = np.frombuffer(bytes.fromhex(case["x"]), ">u4").astype(np.uint32).view(np.float32).reshape(-1, k)
+    x = _blocks(document, case)
     nth, arrangement = _flag_of(case, "call-repeated-"), _flag_of(case, "call-arranged-")
     if nth is not None and restart is not None:
         fresh = restart()
@@ -91,12 +124,7 @@ def _dequantize(
     profile, tensor = ground_of_case(document, case)
     fmt = get_block(document["format"])
     ground = get_ground(fmt.name, profile, tensor, "float32")
-    digits = code_digits(fmt)
-    text = case["codes"]
-    codes = np.array([int(text[i : i + digits], 16) for i in range(0, len(text), digits)], np.uint8).reshape(
-        case["shape"]
-    )
-    scales = np.frombuffer(bytes.fromhex(case["scales"]), np.uint8).reshape(len(codes), -1)
+    codes, scales = _stored(document, case)
     got = executor.call("dequantize", codes, scales, fmt.name, **tensor_argument(executor, ground))
     wrong, signs = values.find_wrong_values(ground, codes, values.expect_values(ground, codes, scales), got)
     count = int((wrong | signs).sum())
