@@ -17,6 +17,13 @@ constexpr int kUnitWords = kBits == 6 ? 2 : 4, kUnits = kOutWords / kUnitWords, 
 constexpr int kColumnWords = kBits == 6 ? kWarps * kOutWords + 2 : kWarps * kOutWords;
 constexpr int kStagedWords = kColumns * kColumnWords, kRawWords = MX_BOTH ? kRows * kColumns / 2 : 0;
 
+// Blackwell's conversions need more registers at a time, and nothing may spill.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr int kThreadsOfSm = MX_THREADS_OF_SM * 3 / 4;
+#else
+constexpr int kThreadsOfSm = MX_THREADS_OF_SM;
+#endif
+
 static_assert(kBits == 6 || (kColumnUnits & (kColumnUnits - 1)) == 0, "units of a column are permuted by xor");
 
 // Place, in words, of a unit of a column; neighbouring column pairs start in different banks.
@@ -76,7 +83,7 @@ __device__ __forceinline__ void encode32(const u32 pairs[16], const u32 magnitud
 
 // x: rows of `pitch` words (pairs of elements); rows a multiple of 32, columns even (of 32 with MX_BOTH). codes, scales:
 // of the transposed matrix; row_codes, row_scales: of the matrix itself. tiles, row_tiles: tiles in a row of 128x4 tiles.
-extern "C" __global__ void __launch_bounds__(32 * kWarps, MX_THREADS_OF_SM / (32 * kWarps))
+extern "C" __global__ void __launch_bounds__(32 * kWarps, kThreadsOfSm / (32 * kWarps))
 quantize_columns(const u32* __restrict__ x, u64 pitch, u32 rows, u32 columns, u8* __restrict__ codes, u8* __restrict__ scales,
                  const float* __restrict__ tensor, u32 tiles, u8* __restrict__ row_codes, u8* __restrict__ row_scales, u32 row_tiles) {
   __shared__ __align__(16) u32 shared[kStagedWords > kRawWords ? kStagedWords : kRawWords];

@@ -1,0 +1,115 @@
+"""The GPU package on a machine without a GPU, and the committed results of the machine that had one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mxspec_gpu
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from mxspec_conformance.attest import attest, attest_probe
+from mxspec_gpu.launch import make_division
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORTS = ROOT / "reports" / "gpu"
+
+
+def read(name: str) -> Any:
+    return json.loads((REPORTS / name).read_text("utf-8"))
+
+
+def test_import_needs_nothing() -> None:
+    code = (
+        "import sys; sys.modules['cupy'] = None; import mxspec_gpu\n"
+        "try: mxspec_gpu.quantize([1.0], 'mxfp4')\n"
+        "except mxspec_gpu.GpuMissingError as e: print(e)"
+    )
+    paths = [str(ROOT), str(ROOT / "gpu")]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {paths!r}\n{code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'mxspec[gpu]'" in done.stdout
+
+
+def test_arrays_on_the_host_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"x is a numpy\.ndarray; pass an array on the GPU"):
+        mxspec_gpu.quantize(np.zeros(32, np.float32), "mxfp4")
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 5, 7, 31, 512, 1000, 4097, (1 << 31) - 1])
+def test_division_by_multiplication(divisor: int) -> None:
+    d = make_division(divisor)
+    numbers = np.unique(np.array([0, 1, divisor - 1, divisor, divisor + 1, (1 << 31) - 1, *range(0, 1 << 31, 104729)]))
+    numbers = numbers[(numbers >= 0) & (numbers < 1 << 31)]
+    assert all((int(n) * d.multiplier) >> d.shift == int(n) // divisor for n in numbers)
+    assert d.multiplier < 1 << 32
+
+
+def test_committed_check_has_no_difference() -> None:
+    report = read("check-h200.json")
+    assert not report["quick"]
+    assert set(report["sections"]) == {
+        "sweeps", "digests", "blocks", "shapes", "dequantize", "stochastic", "tensor-scale", "conditions", "fuzz",
+    }  # fmt: skip
+    for name, section in report["sections"].items():
+        assert section["different"] == 0, name
+        assert section["compared"] > 0, name
+    assert report["sections"]["sweeps"]["functions"] >= 140
+    assert report["sections"]["fuzz"]["compared"] >= 10**10
+
+
+@pytest.mark.parametrize("name", ["mxspec_gpu.json", "mxspec_gpu-tiles.json"])
+def test_committed_verdicts_pass(name: str) -> None:
+    report = read(name)
+    assert report["exit_code"] == 0
+    assert {r["verdict"] for r in report["requirements"]} <= {"pass", "unsupported"}
+
+
+def test_committed_bench_meets_its_floors() -> None:
+    report = read("bench-h200.json")
+    rows = [r for r in report["rows"] if "floor" in r]
+    assert len(rows) >= 20
+    for row in rows:
+        assert row["percent"] >= row["floor"], row["name"]
+    for row in report["rows"]:
+        if "most_slower" in row:
+            assert row["percent_slower_than_row_major"] <= row["most_slower"], row["name"]
+    for row in report["sweeps"]:
+        assert row["milliseconds"] <= row["most"]
+        assert row["different"] == 0
+    overhead = report["overhead_microseconds"]
+    assert overhead["cupy"] <= overhead["floor"]
+
+
+def test_committed_probe_agrees_with_the_model() -> None:
+    verdicts = attest_probe(read("probe-h200.json"))
+    assert len(verdicts) >= 7
+    assert [v for v in verdicts if v.different != 0] == []
+
+
+def test_attest_finds_a_wrong_conversion(tmp_path: Path) -> None:
+    probe = read("probe-h200.json")
+    name = "cvt.rn.satfinite.e4m3x2.f32"
+    probe["conversions"][name]["runs"] = probe["conversions"][name]["runs"].replace("3f880001:39", "3f880000:39")
+    file = tmp_path / "chip.json"
+    file.write_text(json.dumps(probe), "utf-8")
+    result = CliRunner().invoke(attest, [str(file)])
+    assert result.exit_code == 1
+    assert "DIFFERS" in result.output
+
+
+def test_attest_refuses_other_files(tmp_path: Path) -> None:
+    file = tmp_path / "chip.json"
+    file.write_text("{}", "utf-8")
+    result = CliRunner().invoke(attest, [str(file)])
+    assert result.exit_code == 2
+    assert "compile gpu/probe/mxprobe.cu and run it" in result.output

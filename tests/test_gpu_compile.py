@@ -1,0 +1,107 @@
+"""What a machine without a GPU can say of the kernels: they compile, with the instructions that were meant, without spills.
+
+One instantiation of every kernel template, for a Hopper and three Blackwell targets. Blackwell code is compiled here, not
+run anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from mxspec_gpu import build, kernels
+
+ARCHITECTURES = ("sm_90", "sm_100a", "sm_103a", "sm_120a")
+BLACKWELL = ARCHITECTURES[1:]
+TEMPLATES = tuple(kernels.list_templates())
+
+#: Template -> instructions that its machine code must hold: on Hopper, and on Blackwell.
+EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    # packed bfloat16 arithmetic; the e2m1 conversion
+    "quantize_rows": (("HFMA2.BF16", "HMNMX2.BF16"), ("F2FP.SATFINITE.E2M1",)),
+    # the block's scale by the e4m3 conversion
+    "quantize_rows-nvfp4": (("F2FP.SATFINITE.E4M3", "MUFU.RCP"), ("F2FP.SATFINITE.E2M1", "F2FP.SATFINITE.E4M3")),
+    "quantize_rows-fp6": (("F2FP.SATFINITE.E4M3",), ("F2FP.SATFINITE.E2M3",)),
+    "quantize_rows-fp8": (("F2FP.SATFINITE.E4M3",), ("F2FP.SATFINITE.E4M3",)),
+    "quantize_columns": (("F2FP.SATFINITE.E4M3",), ("F2FP.SATFINITE.E4M3",)),
+}
+
+
+def find_tool(name: str) -> str:
+    """cuobjdump or nvdisasm, of the toolkit or of NVIDIA's wheels."""
+    found = shutil.which(name)
+    if found:
+        return found
+    for folder in sys.path:
+        path = Path(folder) / "nvidia" / "cu13" / "bin" / name
+        if path.is_file():
+            return str(path)
+    raise AssertionError(f"{name} is missing; install the test group (nvidia-cuda-cuobjdump, nvidia-cuda-nvdisasm)")
+
+
+@lru_cache(maxsize=128)
+def cubin(template: str, arch: str) -> bytes:
+    """The compiled template."""
+    return build.compile_cubin(kernels.list_templates()[template], arch)
+
+
+def run_tool(tool: str, arguments: list[str], content: bytes, folder: Path) -> str:
+    path = folder / "kernel.cubin"
+    path.write_bytes(content)
+    done = subprocess.run([find_tool(tool), *arguments, str(path)], capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_compiles_without_spills(template: str, arch: str, tmp_path: Path) -> None:
+    usage = run_tool("cuobjdump", ["-res-usage"], cubin(template, arch), tmp_path)
+    stacks = [int(n) for n in re.findall(r"STACK:(\d+)", usage)]
+    registers = [int(n) for n in re.findall(r"REG:(\d+)", usage)]
+    assert stacks, usage
+    assert registers
+    assert max(stacks) == 0, f"{template} for {arch} keeps {max(stacks)} bytes of a thread in memory:\n{usage}"
+    assert max(registers) <= 128
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("template", EXPECTED)
+def test_holds_the_instructions(template: str, arch: str, tmp_path: Path) -> None:
+    code = run_tool("nvdisasm", ["-c"], cubin(template, arch), tmp_path)
+    for instruction in EXPECTED[template][arch in BLACKWELL]:
+        assert instruction in code, f"{template} for {arch} has no {instruction}"
+    assert "F64" not in code, "no float64 in a kernel"
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_keeps_subnormals(template: str, tmp_path: Path) -> None:
+    """No product flushes; the one sum that does only makes NaN, where the correctly rounded division handles special operands."""
+    code = run_tool("nvdisasm", ["-c"], cubin(template, "sm_90"), tmp_path)
+    flushing = [line for line in code.splitlines() if re.search(r"\b(FMUL|FFMA)\S*\.FTZ", line)]
+    assert flushing == []
+
+
+def test_options_are_exact() -> None:
+    options = kernels.list_templates()["quantize_rows"].options("sm_90")
+    assert {"-ftz=false", "-fmad=false", "-prec-div=true"} <= set(options)
+
+
+def test_cache_knows_sources_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path))
+    sources = kernels.list_templates()
+    first = build.find_cubin(sources["unpack_codes"], "sm_90")
+    assert first.parent == tmp_path
+    assert build.find_cubin(sources["unpack_codes"], "sm_90") == first
+    assert build.find_cubin(sources["unpack_codes"], "sm_100a") != first
+    assert build.find_cubin(kernels.scalar_kernel("unpack_codes", "e3m2"), "sm_90") != first
+
+
+def test_compile_errors_show_the_log() -> None:
+    broken = build.KernelSource(file="unpack.cu", function="unpack_codes", defines=(("MX_SCALAR", "E9M9"),))
+    with pytest.raises(RuntimeError, match=r"unpack\.cu does not compile for sm_90:(.|\n)*E9M9"):
+        build.compile_cubin(broken, "sm_90")
