@@ -272,7 +272,8 @@ def _check_signature(module: Any, spec: str, function: str) -> None:
     except (TypeError, ValueError):  # a builtin says nothing of its arguments
         return
     try:
-        signature.bind(*arguments)
+        # A packing function may ask for the buffer that it is to fill.
+        signature.bind(*arguments, **({"out": None} if "out" in signature.parameters else {}))
     except TypeError as error:
         raise TargetError(
             f"{spec}: {function}{signature} cannot be called as {function}({', '.join(arguments)}) ({error}); "

@@ -22,7 +22,7 @@ _WIDE = 8
 #: Items of a tile from which on a few tiles must do.
 _LARGE = 512
 #: Bytes beyond which one case of a shape must do.
-_LARGEST = 3000
+_LARGEST = 2000
 #: 2^32 over the golden ratio: its multiples are spread evenly.
 _GOLDEN = 2654435761
 
@@ -43,7 +43,7 @@ def choose_shapes(layout: Layout) -> list[tuple[int, ...]]:
     elif layout.padding is Padding.REFUSED:
         wide = -(-_WIDE // columns) * columns
         shapes = [(rows, columns), (rows, 3 * wide), (3 * rows, 2 * wide), (2, 3, rows, wide)]
-    elif layout.pad_to is not None and rows * columns > 16 * _LARGE:
+    elif layout.pad_to is not None and rows * columns >= 16 * _LARGE:
         # Padding many times as large as the tile: three of its tiles one way, two the other.
         shapes = [(2 * layout.tile[0] + 1, 2 * layout.tile[1] - 4)]
     elif rows == 128 and columns <= 8:
