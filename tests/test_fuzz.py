@@ -1,0 +1,215 @@
+"""Fuzzing: rare bugs are found, shrunk and named; nobody else is accused; the same seed gives the same; files replay."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from mxspec_conformance.executors import open_target
+from mxspec_conformance.fuzz.batch import Job, draw_batch, run_batch
+from mxspec_conformance.fuzz.replay import replay
+from mxspec_conformance.fuzz.run import Campaign, Restart, Settings, fuzz
+from mxspec_conformance.fuzz.save import make_documents, read_findings, save_findings
+from mxspec_conformance.judge_quantize import representable
+from mxspec_conformance.results import Verdict, load_result_schema
+from mxspec_vectors.verify import load_schema
+
+import mxspec
+from mxspec.formats import BLOCKS
+from tests.support import bits_of, seed
+
+PLANTED = Path(__file__).parent / "targets" / "planted"
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A planted target, and what the fuzzer has to say of it."""
+
+    name: str
+    words: str
+    lanes: int
+    way: str = "block"
+
+
+BUGS = (
+    Bug("one_threshold", "code 39 instead of 3a", 2),
+    Bug("one_scale_byte", "only under scale byte 1d", 2),
+    Bug("one_position", "only in lane 19", 2),
+    Bug("large_call", "block 512 of a call of 513", 1, "call"),
+    Bug("second_call", "only in call 2 after loading", 1, "history"),
+    Bug("negative_zero", "only under scale byte 00", 2),
+    Bug("one_exponent", "only under scale byte 27", 1),
+    Bug("odd_stride", "'padded'", 1, "arranged"),
+    Bug("last_block", "as the last block of a call", 1),
+    Bug("neighbours", "only after a lane of code 07", 2),
+    Bug("two_maxima", "wherever the block stands", 2),
+    Bug("smallest_scale", "only under scale byte 01", 2),
+    Bug("one_value", "under scale byte c3, in odd lanes", 1),
+)
+
+
+@cache
+def campaign(name: str) -> Campaign:
+    """A short campaign against a planted target, with the run's own seed."""
+    settings = Settings(seed=seed(), batches=4, first=name != "one_scale_byte")
+    return fuzz(str(PLANTED / f"{name}.py"), settings, in_process=True)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda b: b.name)
+def test_planted_bug_is_found_shrunk_and_named(bug: Bug) -> None:
+    found = campaign(bug.name)
+    assert len(found.findings) == 1, [f.words for f in found.findings]
+    finding = found.findings[0]
+    assert bug.words in finding.words
+    assert finding.nonzero == bug.lanes
+    assert finding.way.kind == bug.way
+    assert found.report.exit_code == 1
+
+
+@pytest.mark.parametrize("bug", [b for b in BUGS if b.name in ("large_call", "second_call", "odd_stride", "one_value", "neighbours")], ids=lambda b: b.name)  # fmt: skip
+def test_saved_finding_differs_when_replayed_and_is_right_for_the_model(bug: Bug, tmp_path: Path) -> None:
+    target = str(PLANTED / f"{bug.name}.py")
+    (path,) = save_findings(tmp_path, campaign(bug.name).findings)
+    executor = open_target(target, in_process=True)
+    assert {r.verdict for r in replay(path, executor, Restart(target, 60.0))} == {"differs"}
+    model = open_target("mxspec", in_process=True)
+    assert {r.verdict for r in replay(path, model, None)} == {"right"}
+
+
+def test_findings_are_written_in_the_vectors_own_schema(tmp_path: Path) -> None:
+    for name in ("one_threshold", "large_call", "one_value"):
+        for document in make_documents(campaign(name).findings).values():
+            jsonschema.validate(document, load_schema(document["operation"]))
+    (path,) = save_findings(tmp_path, campaign("one_threshold").findings)
+    document = json.loads(path.read_text())
+    document["cases"][0]["x"] = "zz"
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="is no vector file"):
+        read_findings(path)
+
+
+def test_a_file_that_expects_something_else_is_called_outdated(tmp_path: Path) -> None:
+    (path,) = save_findings(tmp_path, campaign("one_threshold").findings)
+    document = json.loads(path.read_text())
+    document["cases"][0]["expect"][0]["any"][0]["scale"] = "00"
+    path.write_text(json.dumps(document))
+    (result,) = replay(path, open_target("mxspec", in_process=True), None)
+    assert result.verdict == "outdated"
+
+
+@pytest.mark.parametrize("fmt", list(BLOCKS))
+def test_the_model_is_never_accused(fmt: str) -> None:
+    found = fuzz("mxspec", Settings(seed=seed(), batches=1, formats=(fmt,)), in_process=True)
+    assert not found.findings
+    assert found.report.exit_code == 0
+    assert {r.verdict for r in found.report.requirements} == {Verdict.PASS}
+    for numbers in found.report.details["totals"][fmt]["relations"].values():
+        assert numbers["compared"] > 0
+        assert numbers["broken"] == 0
+    jsonschema.validate(json.loads(found.report.to_json()), load_result_schema())
+
+
+class Raising:
+    """A target that refuses NaN by an exception and is right otherwise."""
+
+    NAME, VERSION, FORMATS = "raising", "1", ["mxfp4"]
+
+    def quantize(self, x: Any, fmt: str) -> Any:
+        if np.isnan(x).any():
+            raise ValueError("no NaN, please")
+        t = mxspec.quantize(x, fmt)
+        return t.codes, t.scales
+
+
+def test_a_target_that_raises_is_told_what_it_raised_on() -> None:
+    found = fuzz(Raising(), Settings(seed=seed(), batches=1))
+    answers = next(r for r in found.report.requirements if r.id == "fuzz/mxfp4/answers")
+    assert answers.verdict is Verdict.ERROR
+    assert "no NaN, please" in answers.note
+    assert "NaN, infinities or zeros" in answers.note
+    assert not found.findings
+
+
+class Writing(Raising):
+    """Right answers, in one buffer that every call reuses, and -0 made +0 in the input."""
+
+    NAME = "writing"
+
+    def __init__(self) -> None:
+        self._codes = np.empty((1 << 16, 32), np.uint8)
+
+    def quantize(self, x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt)
+        x += np.float32(0)
+        codes = self._codes.reshape(-1)[: t.codes.size].reshape(t.codes.shape)
+        codes[...] = t.codes
+        return codes, t.scales
+
+
+def test_memory_that_is_written_or_reused_is_noticed() -> None:
+    found = fuzz(Writing(), Settings(seed=seed(), batches=1))
+    memory = next(r for r in found.report.requirements if r.id == "fuzz/mxfp4/memory")
+    assert memory.verdict is Verdict.FAIL
+    assert "writes into its input" in memory.note
+    assert "changes what an earlier one returned" in memory.note
+
+
+def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
+    job = Job("mxspec", "mxfp4", "mx-floor", None, "float32", 5, 60.0, True, blocks=256)
+    first, again = draw_batch(job, 3), draw_batch(job, 3)
+    assert np.array_equal(bits_of(first[0]), bits_of(again[0]))
+    assert [c.rows.tolist() for c in first[1]] == [c.rows.tolist() for c in again[1]]
+    assert not np.array_equal(bits_of(first[0]), bits_of(draw_batch(job, 4)[0]))
+    one, two = run_batch(job, 3), run_batch(job, 3)
+    assert {**one, "seconds": 0} == {**two, "seconds": 0}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_blocks_of_a_16_bit_dtype_are_numbers_that_it_holds(dtype: str) -> None:
+    job = Job("mxspec", "mxfp8_e4m3", "mx-floor", None, dtype, seed(), 60.0, True, blocks=512)
+    x, calls, _ = draw_batch(job, 0)
+    for call in calls:
+        blocks = call.blocks(x)
+        assert np.isfinite(blocks).all()
+        assert representable(blocks, dtype)
+
+
+def test_a_batch_reaches_every_tie_and_almost_every_scale() -> None:
+    found = fuzz("mxspec", Settings(seed=seed(), batches=3, formats=("mxfp6_e3m2",)), in_process=True)
+    counts = found.report.details["coverage"]["mxfp6_e3m2"]
+    for name in ("ties", "below ties", "above ties", "values", "binades of maxima", "lanes of maxima"):
+        assert counts[name][0] == counts[name][1], name
+    assert counts["scale bytes"][0] >= 250
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    settings = Settings(seed=seed(), batches=2, formats=("mxfp4",), profile="mx-floor")
+    first = fuzz("mxspec", settings, state_file=state, in_process=True).report
+    longer = Settings(seed=seed(), batches=3, formats=("mxfp4",), profile="mx-floor")
+    again = fuzz("mxspec", longer, state_file=state, in_process=True).report
+    assert again.details["pieces"]["kept"] == first.details["pieces"]["done"]
+    whole = fuzz("mxspec", longer, in_process=True).report
+    assert again.details["totals"] == whole.details["totals"]
+    assert again.details["coverage"] == whole.details["coverage"]
+
+
+def test_the_profile_that_explains_most_is_chosen() -> None:
+    found = fuzz("gguf", Settings(seed=seed(), batches=1, formats=("mxfp4",)), in_process=True)
+    assert found.report.formats[0].judged_against == "gguf-0.19/mxfp4"
+    assert not found.findings
+    against = fuzz("gguf", Settings(seed=seed(), batches=1, formats=("mxfp4",), profile="mx-floor"), in_process=True)
+    assert any("instead of" in f.words for f in against.findings)
+
+
+def test_formats_and_profiles_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="offers mxfp4; not nvfp4"):
+        fuzz(Raising(), Settings(batches=1, formats=("nvfp4",)))
+    with pytest.raises(ValueError, match="has no profile 'mx-flor'"):
+        fuzz(Raising(), Settings(batches=1, profile="mx-flor"))
