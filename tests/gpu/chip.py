@@ -629,6 +629,43 @@ def check_fuzz(quick: bool) -> Result:
     return tally.result()
 
 
+def check_fuzz_model(quick: bool) -> Result:
+    """10**10 elements of random blocks, every one compared with the CPU model (a run of its own: minutes)."""
+    tally = Tally()
+    cupy = cp()
+    elements, goal, most_seconds = 1 << (22 if quick else 26), 10**8 if quick else 10**10, 20 if quick else 330
+    start, count, round_ = time.perf_counter(), 0, 0
+    seconds = {"model": 0.0}
+    levels = [level for level in arithmetic.LEVELS if level[0] in ("mx-floor", "nvfp4-te", "vllm-0.33/nvfp4/kernel")]
+    while count < goal and time.perf_counter() - start < most_seconds:
+        for level in levels:
+            profile, fmt, two = level
+            rules = arithmetic.rules_of(level)
+            natives = arithmetic.native_values(rules)
+            native = natives[round_ % len(natives)]
+            tensor = cupy.asarray(np.array([native], np.float32)) if two else None
+            for dtype in ("bfloat16", "float32"):
+                kind = 1 + round_ % 2
+                x = _fuzz_input(kind, elements, dtype, SEED + 7919 * round_ + count % 104729).reshape(-1, 4096)
+                q = mxspec_gpu.quantize(x, fmt, profile=profile, tensor_scale=tensor)
+                codes, scales = to_host(q.unpack()), to_host(q.scales)
+                host = to_host(x)
+                begin = time.perf_counter()
+                expected = mxspec.quantize(host, fmt, profile=profile, tensor_scale=_tensor(level, native))
+                seconds["model"] += time.perf_counter() - begin
+                label = f"{arithmetic.level_id(level)} {dtype} kind {kind} round {round_}"
+                if not np.array_equal(codes, expected.codes) or not np.array_equal(scales, expected.scales):
+                    tally.equal(codes, np.asarray(expected.codes), f"{label} codes")
+                    tally.equal(scales, np.asarray(expected.scales), f"{label} scales")
+                count += elements
+            if count >= goal or time.perf_counter() - start > most_seconds:
+                break
+        round_ += 1
+    tally.compared = count
+    tally.more = {"rounds": round_, "seed": SEED, "seconds of the model": round(seconds["model"], 1)}
+    return tally.result()
+
+
 def check_conditions(quick: bool) -> Result:
     """Graph capture, a stream of one's own, torch, more than 2**31 elements, repeated calls without allocation."""
     cupy = cp()
@@ -706,7 +743,10 @@ SECTIONS: dict[str, Callable[[bool], Result]] = {
     "tensor-scale": check_tensor_scale,
     "conditions": check_conditions,
     "fuzz": check_fuzz,
+    "fuzz-model": check_fuzz_model,
 }
+#: Those that a run without --only does.
+DEFAULT_SECTIONS = tuple(name for name in SECTIONS if name != "fuzz-model")
 
 
 def describe_device() -> Result:
@@ -740,7 +780,7 @@ def main() -> int:
     """Run sections and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", choices=list(SECTIONS), default=list(SECTIONS))
+    parser.add_argument("--only", nargs="*", choices=list(SECTIONS), default=list(DEFAULT_SECTIONS))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     report: Result = {
@@ -753,7 +793,7 @@ def main() -> int:
     start = time.perf_counter()
     sources = [
         *list_instantiations(arithmetic.LEVELS, (0,)),
-        *list_instantiations(arithmetic.STOCHASTIC_LEVELS),
+        *(list_instantiations(arithmetic.STOCHASTIC_LEVELS) if options.only != ["fuzz-model"] else ()),
         *(s for n in ("sweeps", "digests") if n in options.only for s in sweep_sources()),
     ]
     build_all(sources, name_arch(_capability()), os.cpu_count() or 1)
