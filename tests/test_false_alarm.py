@@ -32,6 +32,10 @@ from mxspec.rounding import NanPolicy, Overflow, Rounding
 from tests.fresh import Fresh, open_fresh, write_index
 from tests.support import FLOAT_TYPES, Array, ExactValues, bits_of, real, reals_of, rng, rounded_bits, seed
 
+#: Each of these runs the exact model over thousands of blocks; the lines are covered by smaller tests, and measuring
+#: coverage would double the time.
+pytestmark = pytest.mark.no_cover
+
 TARGETS = Path(__file__).parent / "targets"
 #: Topics of which six cases are kept of each profile, where of the others two are.
 SPECIAL = ("nan", "inf", "zero-block", "zero-sign", "tensor-scale")
@@ -92,8 +96,12 @@ def sample_scales(cases: list[dict[str, Any]], profile: int, name: str, *, slow:
 
 
 @pytest.fixture
-def sampled(fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def sampled(
+    fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Any]:
     """Makes the judge read a sample of the vectors that the model gives today."""
+    for operation in ("quantize", "scale", "dequantize"):
+        fresh.document(operation, request.node.callspec.params["fmt"])
 
     def use(fmt: str, profile: Profile) -> None:
         slow, name = is_slow(profile), f"{fmt}/{profile.id}"

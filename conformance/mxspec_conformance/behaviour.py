@@ -219,7 +219,7 @@ def list_deviations(behaviour: dict[str, str], fmt: BlockFormat, judged: Profile
         found.append(elements)
     scale = behaviour.get("scale", "")
     expected_scale = _rule_words(judged, fmt)
-    if scale and scale != expected_scale:
+    if scale not in ("", "not observed", expected_scale):
         found.append(f"scale: {scale}")
     if behaviour.get("sign of zero") not in (None, "kept", "not observed"):
         found.append(f"sign of zero {behaviour['sign of zero']}")
