@@ -216,3 +216,29 @@ def test_command_identify(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     run = CliRunner().invoke(main, ["identify", "ml_dtypes", "--in-process"])
     assert run.exit_code == 2
     assert "identify asks quantize" in run.output
+
+
+PEERS = json.loads((Path(__file__).parents[1] / "reports" / "identify" / "peers.json").read_text("ascii"))
+#: What each library that needs torch was found to be; the profile's id ends in one of these.
+NAMED = {
+    "gguf": ["gguf-0.19/mxfp4"],
+    "gfloat": ["gfloat-0.5/mx", "gfloat-0.5/mxfp8"],
+    "mlx": ["mlx-0.32/"],
+    "torchao": ["torchao-0.18/mx/floor/eager", "torchao-0.18/nvfp4/eager"],
+    "torchao-rceil": ["/rceil/eager"],
+    "torchao-even": ["torchao-0.18/mx/even/eager"],
+    "torchao-ceil": ["torchao-0.18/mx/ceil/eager"],
+    "compressed-tensors": ["compressed-tensors-0.20/"],
+    "modelopt": ["modelopt-0.47/"],
+    "quark": ["quark-0.13/"],
+}
+
+
+@pytest.mark.parametrize("target", NAMED)
+def test_libraries_were_named_with_the_current_vectors(target: str) -> None:
+    assert PEERS["vectors"] == vector_digest(operations=NUMERIC_OPERATIONS), "run: python tests/peers/identify_peers.py"
+    formats = [f for f in PEERS["targets"][target]["formats"] if f["nearest"]]
+    assert formats
+    for identity in formats:
+        assert identity["identical"], identity["format"]
+        assert all(any(part in name for part in NAMED[target]) for name in identity["identical"])

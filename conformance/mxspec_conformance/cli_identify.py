@@ -66,7 +66,7 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
             Text(f"{capabilities.name} {capabilities.version}: {time.monotonic() - started:.1f} s", style="dim")
         )
     if json_file is not None:
-        text = json.dumps([_as_dict(i) for i in found], indent=1) + "\n"
+        text = json.dumps([as_dict(i) for i in found], indent=1) + "\n"
         click.echo(text, nl=False) if str(json_file) == "-" else write_file(json_file, text.encode("ascii"))
 
 
@@ -179,7 +179,8 @@ def _separation_dict(s: Separation) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _as_dict(identity: Any) -> dict[str, Any]:
+def as_dict(identity: Any) -> dict[str, Any]:
+    """An identity as JSON."""
     found = asdict(identity)
     found["neighbours"] = [
         {"profile": n.profile, "distance": n.distance, "agrees_with": n.agrees_with,

@@ -30,7 +30,7 @@ def to_torch(x: Any) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(x))
 
 
-def unpack(packed: torch.Tensor, shape: tuple[int, ...]) -> Any:
+def unpack_nibbles(packed: torch.Tensor, shape: tuple[int, ...]) -> Any:
     """One code per byte from two per byte, the low nibble first."""
     data = packed.numpy()
     return np.stack([data & 0x0F, data >> 4], axis=-1).reshape(shape)
@@ -49,12 +49,12 @@ def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, 
     weight = to_torch(x)
     if fmt == "nvfp4":
         qtensor, scales, _ = NVFP4QTensor.quantize(weight, 16, weights_scaling_factor_2=_factor2(fmt, tensor_scale))
-        return unpack(qtensor._quantized_data, x.shape), scales.view(torch.uint8).numpy()
+        return unpack_nibbles(qtensor._quantized_data, x.shape), scales.view(torch.uint8).numpy()
     if tensor_scale is not None:
         raise NotImplementedError("ModelOpt has a tensor scale for nvfp4 only")
     if fmt == "mxfp4":
         qtensor, scales = MXFP4QTensor.quantize(weight, 32)
-        return unpack(qtensor._quantized_data, x.shape), scales.numpy().reshape(x.shape[0], -1)
+        return unpack_nibbles(qtensor._quantized_data, x.shape), scales.numpy().reshape(x.shape[0], -1)
     qtensor, scales = MXFP8QTensor.quantize(weight)
     return qtensor._quantized_data.view(torch.uint8).numpy(), scales.numpy()
 

@@ -40,7 +40,7 @@ def quantize(x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, 
     quantizer = _quantizer(tensor_scale, reduce_block_amax(weight, block_sizes={-1: 16}))
     scales, factor2 = NVFP4QTensor.get_weights_scaling_factor_from_quantizer(quantizer, weight)
     qtensor, _, _ = NVFP4QTensor.quantize(weight, 16, scales, factor2)
-    return modelopt_py.unpack(qtensor._quantized_data, x.shape), scales.view(torch.uint8).numpy()
+    return modelopt_py.unpack_nibbles(qtensor._quantized_data, x.shape), scales.view(torch.uint8).numpy()
 
 
 def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:

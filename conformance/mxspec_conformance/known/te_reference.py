@@ -92,7 +92,7 @@ def to_torch(x: Any) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(x).copy())
 
 
-def unpack(packed: torch.Tensor) -> Any:
+def unpack_nibbles(packed: torch.Tensor) -> Any:
     """One code per byte from two per byte, the low nibble first."""
     data = packed.numpy()
     return np.stack([data & 0x0F, data >> 4], axis=-1).reshape(data.shape[0], -1)
@@ -109,7 +109,7 @@ def run(x: Any, tensor_scale: float, tile: tuple[int, int] = (1, 16), **options:
         eps=0.0,
         **options,
     )
-    return unpack(packed), scales.contiguous().view(torch.uint8).numpy()
+    return unpack_nibbles(packed), scales.contiguous().view(torch.uint8).numpy()
 
 
 def quantize(
@@ -126,7 +126,7 @@ def quantize(
     packed, scales = _reference.NVFP4QuantizerRef._quantize_blockwise_reference(
         data, torch.zeros(1), 32, 1, pow_2_scales=True, eps=0.0
     )
-    return unpack(packed), scales.to(torch.float8_e8m0fnu).view(torch.uint8).numpy()
+    return unpack_nibbles(packed), scales.to(torch.float8_e8m0fnu).view(torch.uint8).numpy()
 
 
 def tensor_scale(x: Any, fmt: str) -> float:
@@ -144,7 +144,7 @@ def encode(x: Any, element: str) -> Any:
         raise NotImplementedError(f"the reference has no encoder for {element}")
     flat = np.ravel(x)
     even = np.concatenate([flat, np.zeros(len(flat) % 2, flat.dtype)])
-    return unpack(_reference.cast_to_fp4x2(to_torch(even.reshape(1, -1)))).reshape(-1)[: len(flat)].reshape(x.shape)
+    return unpack_nibbles(_reference.cast_to_fp4x2(to_torch(even.reshape(1, -1)))).reshape(-1)[: len(flat)].reshape(x.shape)
 
 
 def decode(codes: Any, element: str) -> Any:

@@ -1,0 +1,66 @@
+"""Identify libraries that need torch, in the environment at hand, and record what was named and how fast.
+
+    python tests/peers/identify_peers.py TARGET...
+
+Results are merged into reports/identify/peers.json; seconds do not count the library's own import.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from mxspec_conformance.cli_identify import as_dict
+from mxspec_conformance.executors import open_target
+from mxspec_conformance.identify.target import identify_format
+from mxspec_conformance.results import describe_environment
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest, write_file
+
+import mxspec
+
+REPORT = Path(__file__).parents[2] / "reports" / "identify" / "peers.json"
+
+
+def identify_target(spec: str) -> dict[str, Any]:
+    """The identity of one target in all its formats."""
+    executor = open_target(spec, timeout=600)
+    try:
+        started = time.monotonic()
+        found = [
+            as_dict(identify_format(executor, mxspec.get_block(fmt)))
+            for fmt in mxspec.BLOCKS
+            if fmt in executor.capabilities.formats and executor.capabilities.has("quantize")
+        ]
+        seconds = round(time.monotonic() - started, 1)
+        return {
+            "version": executor.capabilities.version,
+            "seconds": seconds,
+            "environment": describe_environment() | getattr(executor, "environment", {}),
+            "formats": found,
+        }
+    finally:
+        executor.close()
+
+
+def main() -> None:
+    """All targets named."""
+    known: dict[str, Any] = json.loads(REPORT.read_text("ascii"))["targets"] if REPORT.exists() else {}
+    for spec in sys.argv[1:]:
+        known[spec] = identify_target(spec)
+        for identity in known[spec]["formats"]:
+            print(f"{spec:20} {identity['format']:12} {', '.join(identity['identical']) or 'nearest ' + identity['nearest']}")
+        print(f"{spec:20} {known[spec]['seconds']} s", flush=True)
+    document = {
+        "command": "python tests/peers/identify_peers.py " + " ".join(sorted(known)),
+        "vectors": vector_digest(operations=NUMERIC_OPERATIONS),
+        "targets": {name: known[name] for name in sorted(known)},
+    }
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+
+
+if __name__ == "__main__":
+    main()
