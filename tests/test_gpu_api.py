@@ -67,6 +67,12 @@ def test_committed_check_has_no_difference() -> None:
     assert report["sections"]["fuzz"]["compared"] >= 10**10
 
 
+def test_committed_fuzz_against_the_model() -> None:
+    section = read("fuzz-h200.json")["sections"]["fuzz-model"]
+    assert section["different"] == 0
+    assert section["compared"] >= 10**10
+
+
 @pytest.mark.parametrize("name", ["mxspec_gpu.json", "mxspec_gpu-tiles.json"])
 def test_committed_verdicts_pass(name: str) -> None:
     report = read(name)

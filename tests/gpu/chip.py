@@ -633,7 +633,7 @@ def check_fuzz_model(quick: bool) -> Result:
     """10**10 elements of random blocks, every one compared with the CPU model (a run of its own: minutes)."""
     tally = Tally()
     cupy = cp()
-    elements, goal, most_seconds = 1 << (22 if quick else 26), 10**8 if quick else 10**10, 20 if quick else 330
+    elements, goal, most_seconds = 1 << (22 if quick else 26), 10**8 if quick else 10**10, 20 if quick else 240
     start, count, round_ = time.perf_counter(), 0, 0
     seconds = {"model": 0.0}
     levels = [level for level in arithmetic.LEVELS if level[0] in ("mx-floor", "nvfp4-te", "vllm-0.33/nvfp4/kernel")]
