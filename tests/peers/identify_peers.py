@@ -46,20 +46,21 @@ def identify_target(spec: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """All targets named."""
+    """All targets named, each written as soon as it is known."""
     known: dict[str, Any] = json.loads(REPORT.read_text("ascii"))["targets"] if REPORT.exists() else {}
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
     for spec in sys.argv[1:]:
         known[spec] = identify_target(spec)
         for identity in known[spec]["formats"]:
-            print(f"{spec:20} {identity['format']:12} {', '.join(identity['identical']) or 'nearest ' + identity['nearest']}")
+            named = ", ".join(identity["identical"]) or f"nearest {identity['nearest'] or 'none'}"
+            print(f"{spec:20} {identity['format']:12} {named}")
         print(f"{spec:20} {known[spec]['seconds']} s", flush=True)
-    document = {
-        "command": "python tests/peers/identify_peers.py " + " ".join(sorted(known)),
-        "vectors": vector_digest(operations=NUMERIC_OPERATIONS),
-        "targets": {name: known[name] for name in sorted(known)},
-    }
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+        document = {
+            "command": "python tests/peers/identify_peers.py " + " ".join(sorted(known)),
+            "vectors": vector_digest(operations=NUMERIC_OPERATIONS),
+            "targets": {name: known[name] for name in sorted(known)},
+        }
+        write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
 
 
 if __name__ == "__main__":
