@@ -203,6 +203,15 @@ def test_check_writes_what_its_schema_says(run: Run, targets: dict[str, Path], t
     assert all(schema.is_valid(d) for d in several)
 
 
+def test_results_on_layouts_follow_the_schema_too(run: Run, tmp_path: Path) -> None:
+    """Names of layouts hold hyphens."""
+    path = tmp_path / "layouts.py"
+    path.write_text("FORMATS = []\ndef swizzle(scales, layout): raise NotImplementedError('later')\n", encoding="ascii")
+    document = json.loads(run("check", path, "--in-process", "--json", "-").out)
+    assert any("-" in r["id"].split("/")[1] for r in document["requirements"])
+    jsonschema.Draft202012Validator(load_result_schema()).validate(document)
+
+
 def parsed(result: Result) -> Any:
     assert (result.code, result.err) == (0, "")
     return json.loads(result.out)

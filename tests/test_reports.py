@@ -25,6 +25,7 @@ EXPECTED_PEERS = {
     "quark",
     "fouroversix",
     "microxcaling",
+    "ggml-c",
 }
 
 

@@ -60,7 +60,7 @@ PEERS = (
     Peer("fouroversix", (TORCH, "transformers==5.23.0", "scipy"),
          ("fouroversix_py", "fouroversix_six", "fouroversix_mae", "fouroversix_max"), ("fouroversix",),
          bare=("fouroversix==0.1.0",)),
-    Peer("microxcaling", (TORCH,),
+    Peer("microxcaling", (TORCH, "packaging"),
          ("microxcaling_py", "microxcaling_even", "microxcaling_floor", "microxcaling_bf16", "microxcaling_even_bf16"),
          ("microxcaling",), source=("MXSPEC_MICROXCALING_SOURCE", "a checkout of microsoft/microxcaling"), on_path=True),
     Peer("te-reference", (TORCH,), ("te_reference", "te_reference_4over6"), ("te-reference",),
