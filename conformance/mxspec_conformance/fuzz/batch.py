@@ -21,8 +21,8 @@ from mxspec_conformance.fuzz.judge import Wrong, find_wrong, find_wrong_special
 
 #: Blocks of a batch.
 BLOCKS = 4096
-#: Blocks with special values, in every such batch.
-SPECIALS, SPECIAL_EVERY = 192, 4
+#: Blocks with special values, in every such batch, so many to a call.
+SPECIALS, SPECIAL_EVERY, SPECIAL_CALL = 192, 4, 48
 #: Wrong lanes that are told of each call, and of each batch.
 PER_CALL, PER_BATCH = 12, 96
 
@@ -129,9 +129,9 @@ def run_batch(job: Job, number: int) -> Result:
         wrong = find_wrong(ground, asked, expected, got)
         if wrong is not None:
             failing += len(wrong.rows)
-            sightings += _see(wrong, number, index, call, expected, got, len(asked))
-    for start in range(0, len(special), SPECIALS // 4):
-        part = special[start : start + SPECIALS // 4]
+            sightings += _see(wrong, number, index, call, asked, expected, got)
+    for start in range(0, len(special), SPECIAL_CALL):
+        part = special[start : start + SPECIAL_CALL]
         coverage.enter_special(ground, part)
         call = Call("special", np.arange(len(part)))
         scales, codes = ground.expect(part)
@@ -144,7 +144,7 @@ def run_batch(job: Job, number: int) -> Result:
         wrong = find_wrong_special(ground, part, (scales.reshape(-1), codes), got)
         if wrong is not None:
             failing += len(wrong.rows)
-            sightings += _see(wrong, number, len(calls), call, (scales.reshape(-1), codes), got, len(part), start)
+            sightings += _see(wrong, number, len(calls), call, part, (scales.reshape(-1), codes), got, start)
     memory = probe_memory(executor, ground, x)
     keep = job.generator(number, 3).permutation(len(sightings))[:PER_BATCH]
     return {
@@ -169,7 +169,7 @@ def note_trouble(troubles: dict[str, Any], failure: CallFailure, words: str, num
 
 
 def _see(
-    wrong: Wrong, number: int, index: int, call: Call, want: tuple[Any, Any], got: tuple[Any, Any], blocks: int,
+    wrong: Wrong, number: int, index: int, call: Call, x: Float32s, want: tuple[Any, Any], got: tuple[Any, Any],
     start: int = 0,
 ) -> Iterator[Sighting]:  # fmt: skip
     """A few of a call's wrong lanes, as many parts and rows as possible among them."""
@@ -177,7 +177,8 @@ def _see(
     for i in np.unique(chosen).tolist():
         row = int(wrong.rows[i])
         if wrong.scale[i]:
-            part, lane, expected, returned = "scale", -1, int(want[0][row]), int(got[0][row])
+            lane = int(np.argmax(np.abs(np.nan_to_num(x[row]))))  # where the maximum stands
+            part, expected, returned = "scale", int(want[0][row]), int(got[0][row])
         else:
             lanes = wrong.codes[i] if wrong.codes[i].any() else wrong.signs[i]
             part = "code" if wrong.codes[i].any() else "zero-sign"
@@ -186,5 +187,5 @@ def _see(
             returned = int(got[1][row, lane]) if lane >= 0 else int(got[0][row])
         yield Sighting(
             batch=number, call=index, row=start + row, kind=call.words.split(" (")[0] if call.kind != "arranged" else call.words,
-            part=part, lane=lane, scale=int(got[0][row]), expected=expected, returned=returned, blocks=blocks,
+            part=part, lane=lane, scale=int(got[0][row]), expected=expected, returned=returned, blocks=len(x),
         )  # fmt: skip

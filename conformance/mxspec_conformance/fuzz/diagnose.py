@@ -91,15 +91,20 @@ def diagnose(prober: Prober, block: Float32s, way: Way, seen: Seen) -> Cause:
     """Move, scale, turn, and call otherwise."""
     special = not np.isfinite(block).all()
     lanes = None if special else _lanes(prober, block, way, seen)
-    scales = None if special or way.kind == "history" else _scales(prober, block, way, seen)
+    scales = None if special or way.kind in ("history", "among") else _scales(prober, block, way, seen)
     calls = _calls(prober, block) if way.kind == "block" else ""
     element = prober.ground.fmt.element
     sign_bit = 0 if element.twos_complement else element.sign_bit
     codes = None
-    if lanes is None and scales is None and not calls and way.kind in ("block", "wide"):
+    if lanes is None and scales is None and not calls and way.kind == "block":
         codes = fold_codes(seen.part, seen.expected, seen.returned, sign_bit)
     turned = prober.look((-block).astype(np.float32), way)
-    sign = "" if turned is not None or seen.lane < 0 else ("negative" if np.signbit(block[seen.lane]) else "positive")
+    lane = seen.lane if seen.lane >= 0 else int(np.argmax(np.abs(np.nan_to_num(block))))
+    sign = (
+        ""
+        if turned is not None or way.kind in ("history", "among")
+        else ("negative" if np.signbit(block[lane]) else "positive")
+    )
     beside = "" if special else _beside(prober, block, way, seen)
     return Cause(
         part=seen.part, way=way, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign, beside=beside
@@ -109,7 +114,7 @@ def diagnose(prober: Prober, block: Float32s, way: Way, seen: Seen) -> Cause:
 def _beside(prober: Prober, block: Float32s, way: Way, seen: Seen) -> str:
     """Whether the wrong lane is right where its neighbours are zero, and which of them it needs."""
     lane = seen.lane
-    if lane < 0 or way.kind == "history":
+    if lane < 0 or way.kind in ("history", "among"):
         return ""
     for other, words in ((lane - 1, "after"), (lane + 1, "before")):
         if not 0 <= other < len(block) or not block.view(np.uint32)[other]:
@@ -124,18 +129,25 @@ def _beside(prober: Prober, block: Float32s, way: Way, seen: Seen) -> str:
 
 
 def _lanes(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, ...] | None:
-    """Lanes in which the failure shows when the block is turned; None where they are all, or half (of pairs)."""
-    if seen.lane < 0:
+    """Lanes in which the failure shows when the block is turned (of a wrong scale: those of the maximum); None where they
+    are all, or many."""
+    if way.kind in ("history", "among"):
         return None
     k = len(block)
-    shown = {seen.lane}
+    lane = seen.lane if seen.lane >= 0 else int(np.argmax(np.abs(block)))
+    shown = {lane}
     for turn in range(1, k):
-        if way.kind == "history" and turn > 3:
-            return None
         again = prober.look(np.roll(block, turn), way)
-        if again is not None and again.lane >= 0:
-            shown.add(again.lane)
-    return tuple(sorted(shown)) if len(shown) <= k // 4 else None
+        if again is not None:
+            shown.add((lane + turn) % k if seen.lane < 0 else max(again.lane, 0))
+    if len(shown) == 1 and np.count_nonzero(block.view(np.uint32)) > 1:
+        # Another lane may have to stay where it is: this one is moved alone.
+        for other in np.flatnonzero(block.view(np.uint32) == 0).tolist():
+            moved = block.copy()
+            moved[other], moved[lane] = block[lane], 0
+            if prober.look(moved, way) is not None:
+                shown.add(other)
+    return tuple(sorted(shown)) if len(shown) <= k // 2 else None
 
 
 def _scales(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, ...] | None:
@@ -185,6 +197,18 @@ def _listed(numbers: object) -> str:
     return ", ".join(map(str, unique))
 
 
+def _lane_words(lanes: tuple[int, ...]) -> str:
+    """Lanes as a list, a range, or the even or odd ones."""
+    if len(lanes) == 1:
+        return f"lane {lanes[0]}"
+    if len(lanes) > 3:
+        if lanes == tuple(range(lanes[0], lanes[-1] + 1)):
+            return f"lanes {lanes[0]} to {lanes[-1]}"
+        if len({i % 2 for i in lanes}) == 1 and len(lanes) >= 6:
+            return f"{'odd' if lanes[0] % 2 else 'even'} lanes"
+    return f"lanes {', '.join(map(str, lanes))}"
+
+
 def cause_words(cause: Cause, seen: Seen, nonzero: int) -> str:
     """The cause in one sentence."""
     if cause.part == "scale":
@@ -194,7 +218,8 @@ def cause_words(cause: Cause, seen: Seen, nonzero: int) -> str:
         what = f"{name} {seen.returned:02x} instead of {seen.expected:02x}"
     limits = []
     if cause.lanes is not None:
-        limits.append(f"in lane{'s' * (len(cause.lanes) > 1)} {', '.join(map(str, cause.lanes))}")
+        where = "with the maximum in" if cause.part == "scale" else "in"
+        limits.append(f"{where} {_lane_words(cause.lanes)}")
     if cause.scales is not None:
         limits.append(f"under scale byte{'s' * (len(cause.scales) > 1)} {', '.join(f'{s:02x}' for s in cause.scales)}")
     if cause.way.kind != "block":

@@ -110,7 +110,9 @@ def reduce_sightings(
             reduced.lost_words.append(words)
             continue
         cause, finding = found
-        twin = next((f for j, c, f in known if j.fmt == job.fmt and c.key == cause.key), None)
+        twin = next(
+            (f for j, c, f in known if j.fmt == job.fmt and (c.key == cause.key or f.words == finding.words)), None
+        )
         if twin is not None:
             twin.sightings += 1
             continue

@@ -18,7 +18,7 @@ from mxspec_conformance.fuzz.judge import find_wrong, find_wrong_special
 class Way:
     """A way of calling: alone, among zeros, in other memory, as a later call."""
 
-    #: `block`, `call`, `arranged`, `reused`, `wide`, `history`.
+    #: `block`, `call`, `among`, `arranged`, `reused`, `wide`, `history`.
     kind: str = "block"
     #: Blocks of the call, and the block's place.
     blocks: int = 1
@@ -33,12 +33,14 @@ class Way:
         """The way in words."""
         if self.kind == "call":
             return f"as block {self.place} of a call of {self.blocks} (the others zero)"
+        if self.kind == "among":
+            return f"as block {self.place} of a call of {self.blocks}, beside the others"
         if self.kind == "arranged":
             return f"from an input that lies in memory as {self.arrangement!r}"
         if self.kind == "reused":
             return "from memory in which another input lay at the call before"
         if self.kind == "wide":
-            return f"in rows of {self.width} blocks"
+            return f"as block {self.place} of a row of {self.width}"
         if self.kind == "history":
             return f"in call {self.nth} after loading"
         return "alone"
@@ -75,16 +77,26 @@ class Prober:
     def __init__(self, executor: Executor, ground: Ground, restart: Callable[[], Executor] | None = None) -> None:
         self.executor, self.ground = executor, ground
         self._restart = restart
+        #: The call's blocks for the way `among`.
+        self.others: Float32s | None = None
         self.asked = 0
 
     def lay(self, block: Float32s, way: Way) -> tuple[Float32s, int]:
         """The blocks [n, k] of the call, and which of them is the one meant."""
         k = self.ground.fmt.k
         if way.kind in ("arranged", "reused"):
-            other = np.roll(block, 1)
-            return np.stack([block, other, block]).astype(np.float32), 2
+            return np.stack([np.roll(block, 1), np.zeros_like(block), block]).astype(np.float32), 2
+        if way.kind == "among":
+            assert self.others is not None
+            # Lanes that shrinking has made +0 become so in the others: what two blocks share goes from both.
+            gone = (block.view(np.uint32) == 0) & (self.others[way.place].view(np.uint32) != 0)
+            x = np.where(gone, np.float32(0), self.others).astype(np.float32)
+            x[way.place] = block
+            return x, way.place
         if way.kind == "wide":
-            return np.concatenate([block[None], np.zeros((way.width - 1, k), np.float32)]), 0
+            x = np.zeros((way.width, k), np.float32)
+            x[way.place] = block
+            return x, way.place
         x = np.zeros((way.blocks, k), np.float32)
         x[way.place] = block
         return x, way.place

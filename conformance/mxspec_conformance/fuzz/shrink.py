@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mxspec_conformance.fuzz.batch import Job, Sighting, draw_batch
+from mxspec_conformance.fuzz.batch import SPECIAL_CALL, Job, Sighting, draw_batch
 from mxspec_conformance.fuzz.calls import Call
 from mxspec_conformance.fuzz.ground import Float32s
 from mxspec_conformance.fuzz.probe import Prober, Way, among
@@ -19,8 +19,9 @@ def find_block(job: Job, sighting: Sighting) -> tuple[Call, Float32s, int]:
     """The call of a sighting, its blocks, and the wrong block's place."""
     x, calls, special = draw_batch(job, sighting.batch)
     if sighting.call >= len(calls):
-        row = sighting.row
-        return Call("special", np.arange(1)), special[row : row + 1], 0
+        start = sighting.row // SPECIAL_CALL * SPECIAL_CALL
+        part = special[start : start + SPECIAL_CALL]
+        return Call("special", np.arange(len(part))), part, sighting.row - start
     call = calls[sighting.call]
     return call, call.blocks(x), sighting.row
 
@@ -37,16 +38,31 @@ def find_way(prober: Prober, call: Call, blocks: Float32s, row: int) -> tuple[Wa
     if call.kind == "reused" and prober.twice(block, Way("reused")) is not None:
         return Way("reused"), block
     if call.kind == "wide":
-        way = Way("wide", width=call.width)
+        way = Way("wide", width=call.width, place=row % call.width)
         if prober.twice(block, way) is not None:
             return way, block
     way = Way("call", blocks=len(blocks), place=row)
     if prober.twice(block, way) is not None:
         return _shrink_call(prober, block, way), block
+    window = _find_window(prober, blocks, row)
+    if window is not None:
+        return window, block
     for nth in range(1, MAX_HISTORY + 1):
         way = Way("history", nth=nth)
         if prober.look(block, way) is not None:
             return way, block
+    return None
+
+
+def _find_window(prober: Prober, blocks: Float32s, row: int) -> Way | None:
+    """A call of the block with those beside it, as few as will do; the prober keeps them."""
+    for before, after in ((1, 0), (0, 1), (1, 1), (2, 0), (3, 3), (7, 8), (31, 32), (row, len(blocks) - row - 1)):
+        first, end = max(0, row - before), min(len(blocks), row + after + 1)
+        prober.others = blocks[first:end].copy()
+        way = Way("among", blocks=end - first, place=row - first)
+        if prober.twice(blocks[row], way) is not None:
+            return way
+    prober.others = None
     return None
 
 
