@@ -402,13 +402,18 @@ def format_bench(result: dict[str, Any]) -> str:
 @click.option("--size", default=4096, show_default=True, help="Rows and columns of the tensor, a multiple of 32.")
 @click.option("--pairs", default=15, show_default=True, help="Interleaved measurements of which the median counts.")
 @click.option("--no-commands", is_flag=True, help="Leave out the rows that run whole commands.")
-def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool) -> None:
+@click.option("--gpu", is_flag=True, help="Measure the GPU kernels instead; needs --json FILE.")
+@click.option("--peers", is_flag=True, help="With --gpu: the other libraries' kernels, too.")
+def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, gpu: bool, peers: bool) -> None:
     """Measure the model's speed as ratios to a plain copy."""
     from mxspec_vectors.files import write_file
     from rich.table import Table
 
     from mxspec_conformance.cli import make_console, show_progress
 
+    if gpu:
+        _bench_gpu(json_file, peers=peers)
+        return
     try:
         with show_progress("measuring") as progress:
             result = run_bench(size=size, pairs=pairs, commands=not no_commands, progress=progress)
@@ -434,3 +439,15 @@ def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool) -> N
         console.print(table)
     for line in missing_rows(result):
         console.print(line, style="dim")
+
+
+def _bench_gpu(json_file: Path | None, *, peers: bool) -> None:
+    """The GPU kernels' shares of the copy bandwidth, written to a file."""
+    if json_file is None or str(json_file) == "-":
+        raise click.UsageError("--gpu writes its report to a file: pass --json FILE")
+    try:
+        from mxspec_gpu import bench as gpu_bench
+
+        gpu_bench.run_bench(json_file, peers=peers)
+    except (ImportError, RuntimeError) as error:
+        raise click.UsageError(str(error)) from error

@@ -514,16 +514,22 @@ def _prebuild() -> None:
 
 
 def main() -> int:
-    """Measure and write the report."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--quick", action="store_true", help="only 16384 x 16384")
     options = parser.parse_args()
+    run_bench(options.out, peers=options.peers, quick=options.quick)
+    return 0
+
+
+def run_bench(out: Path, *, peers: bool = False, quick: bool = False) -> None:
+    """Measure and write the report. quick: only the largest size."""
     _prebuild()
     ceilings = measure_ceilings()
     print({k: f"{v / 1e12:.3f} TB/s" for k, v in ceilings.items()}, flush=True)
-    sizes = SIZES[:1] if options.quick else SIZES
+    sizes = SIZES[:1] if quick else SIZES
     report: dict[str, Any] = {
         "what": "the GPU kernels' speed as shares of the copy bandwidth of the same run",
         **describe_environment(),
@@ -533,15 +539,14 @@ def main() -> int:
         "overhead_microseconds": measure_overhead(),
         "sweeps": measure_sweeps(),
     }
-    report["peers"] = run_peers(sizes, ceilings) if options.peers else []
+    report["peers"] = run_peers(sizes, ceilings) if peers else []
     again = measure_ceilings()
     report["bandwidth_at_the_end"] = {k: round(v) for k, v in again.items()}
     settle_ceilings(report)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = options.out.with_suffix(".part")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_suffix(".part")
     temporary.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    temporary.replace(options.out)
-    return 0
+    temporary.replace(out)
 
 
 if __name__ == "__main__":
