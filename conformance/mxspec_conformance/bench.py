@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.layouts import get_layout
+from mxspec.layouts import Padding, get_layout
 
 Floats = npt.NDArray[np.float32]
 Run = Callable[[], Any]
@@ -180,8 +180,10 @@ def run_case(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str
 
 
 def run_layout(case: LayoutCase, size: int, pairs: int) -> list[dict[str, Any]]:
-    """Two rows: packing and unpacking of bytes, against a copy of the unpacked ones."""
+    """Two rows: packing and unpacking of bytes, against a copy of the unpacked ones; none for a size that does not fit."""
     layout = get_layout(case.layout)
+    if layout.padding is Padding.REFUSED and (size % layout.tile[0] or size // case.divide % layout.tile[1]):
+        return []
     items = np.random.default_rng(0).integers(0, case.codes, (size, size // case.divide)).astype(np.uint8)
     data, target = layout.pack(items), np.zeros_like(items)
     rows = []
