@@ -192,8 +192,8 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
 #: Short names of the classes of coverage, for a table of 80 columns.
 _SHORT = {
     "ties": "ties", "below ties": "below", "above ties": "above", "values": "values", "codes in lanes": "codes",
-    "scale bytes": "scales", "binades of maxima": "binades", "lanes of maxima": "lanes", "pairs of codes": "pairs",
-    "special values in lanes": "special", "codes under scale bytes": "stored",
+    "scale bytes": "scales", "binades of maxima": "binade", "lanes of maxima": "lane", "pairs of codes": "pairs",
+    "special values in lanes": "NaN", "codes under scale bytes": "deq.",
 }  # fmt: skip
 
 

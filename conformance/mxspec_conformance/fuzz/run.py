@@ -19,7 +19,7 @@ from mxspec_vectors.inputs import TENSOR_AMAXES
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign import Outcome, Piece, open_state, open_workers, run_pieces
-from mxspec_conformance.campaign.profile import find_profile, nearest_profile
+from mxspec_conformance.campaign.profile import find_profile, nearest_profile, profile_of_dtype
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
 from mxspec_conformance.executors import Executor, open_target
@@ -154,7 +154,7 @@ def _plan_format(
     in_process: bool,
 ) -> list[Job]:
     capabilities = executor.capabilities
-    planned = []
+    planned: list[Job] = []
     tensors = [None, *(TENSOR_AMAXES[t] for t in TENSORS)] if fmt.has_tensor_scale else [None]
 
     def takes(function: str, tensor: int | None) -> bool:
@@ -163,9 +163,13 @@ def _plan_format(
         return capabilities.one_level if tensor is None else capabilities.has(function, "tensor_scale")
 
     for tensor in tensors:
-        dtypes = [d for d in capabilities.dtypes if d in profile.dtypes] if takes("quantize", tensor) else []
-        dtypes += ["codes"] if takes("dequantize", tensor) else []
-        planned += [Job(spec, fmt.name, profile.id, tensor, d, settings.seed, timeout, in_process) for d in dtypes]
+        if takes("quantize", tensor):
+            for dtype in capabilities.dtypes:
+                own = profile_of_dtype(profile, dtype, fmt)
+                if own is not None and has_level(own, two_level=tensor is not None):
+                    planned.append(Job(spec, fmt.name, own.id, tensor, dtype, settings.seed, timeout, in_process))
+        if takes("dequantize", tensor):
+            planned.append(Job(spec, fmt.name, profile.id, tensor, "codes", settings.seed, timeout, in_process))
     return planned
 
 

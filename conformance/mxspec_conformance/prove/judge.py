@@ -148,13 +148,13 @@ def _judge_pairs(
             if tally.first is None:
                 x = as_float32(read_block(found["first"]), job.dtype)[None]
                 label = f"{job.name} chunk {number}"
-                tally.first = draw_block(executor, fmt, profile, x, tensor_entry(job.tensor), label)
+                tally.first = draw_block(executor, fmt, answers.profile, x, tensor_entry(job.tensor), label)
         for result in chunks.values():
             tally.trouble = tally.trouble or result.get("trouble")
     seconds = sum(r["target_seconds"] for r in answered.values())
     judged.claims.append(
         {
-            "what": "pairs", "dtype": job.dtype, "tensor": tensor_entry(job.tensor), "pairs": space.pairs,
+            "what": "pairs", "profile": job.profile, "dtype": job.dtype, "tensor": tensor_entry(job.tensor), "pairs": space.pairs,
             "elements": elements, "of": space.elements(), "largest": f"{space.largest:04x}",
             "chunks": format_chunks(answered), "chunk_count": total,
             "digests": [r["digest"] for _, r in sorted(answered.items())],

@@ -16,7 +16,7 @@ from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign import Outcome, Piece, Workers, open_state, open_workers, run_pieces
-from mxspec_conformance.campaign.profile import find_profile, nearest_profile
+from mxspec_conformance.campaign.profile import find_profile, nearest_profile, profile_of_dtype
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
 from mxspec_conformance.executors import Executor, open_target
@@ -144,15 +144,16 @@ def _plan_stage(
     stage = _Stage()
     capabilities = executor.capabilities
 
-    def job(dtype: str, tensor: int | None) -> Job:
-        return Job(spec, fmt.name, profile.id, dtype, tensor, timeout, in_process)
+    def job(dtype: str, tensor: int | None, own: Profile = profile) -> Job:
+        return Job(spec, fmt.name, own.id, dtype, tensor, timeout, in_process)
 
     for tensor in tensors:
         if capabilities.has("quantize") and (tensor is None or capabilities.has("quantize", "tensor_scale")):
             for dtype in plan.dtypes:
-                if dtype not in profile.dtypes:
+                own = profile_of_dtype(profile, dtype, fmt)
+                if own is None or name_obstacle(own, fmt, two_level=tensor is not None) is not None:
                     continue
-                j = job(dtype, tensor)
+                j = job(dtype, tensor, own)
                 stage.lanes[f"lanes/{j.name}"] = j
                 for number, (first, last) in enumerate(work.pair_space(j).chunks()):
                     stage.pieces.append((f"pairs/{j.name}/{number:03d}", work.prove_pairs, (j, first, last)))
