@@ -86,6 +86,16 @@ def test_a_key_that_comes_twice_counts_once() -> None:
         assert (len(state.finished), state.repeated) == (1, 1)
 
 
+def test_calls_without_an_answer_are_asked_again_by_the_next_run(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    with open_state(path, IDENTITY) as state:
+        state.enter("a", {"trouble": {"kind": "crash"}})
+        state.enter("b", {"n": 1})
+        assert set(state.finished) == {"a", "b"}
+    with open_state(path, IDENTITY) as state:
+        assert set(state.finished) == {"b"}
+
+
 def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     with open_state(tmp_path / "state", IDENTITY) as state, open_workers(2) as workers:
         work = [Piece(f"piece/{n}", (str(tmp_path), n)) for n in range(8)]

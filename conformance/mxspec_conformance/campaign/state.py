@@ -41,7 +41,8 @@ class State:
             self.repeated += 1
             return False
         self.finished[key] = result
-        if self._file is not None:
+        # A call that had no answer is asked again by the next run: the reason may have been this machine's.
+        if self._file is not None and not result.get("trouble"):
             self._file.write(json.dumps({"key": key, "result": result}, separators=(",", ":")).encode("ascii") + b"\n")
             self._file.flush()
         return True
