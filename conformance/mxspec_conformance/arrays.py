@@ -8,7 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
+from mxspec.layouts import get_layout
 from mxspec_conformance.targets import DTYPES, BadReturn
+
+_NIBBLES, _TILES = get_layout("nibble-low"), get_layout("128x4")
 
 
 def to_target_array(x: npt.NDArray[Any], arrays: str, device: str | None = None) -> Any:
@@ -100,36 +103,35 @@ def _from_dlpack(a: Any) -> Any:
 
 def pack_nibbles(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Two codes to a byte along the last axis, the even element in the low nibble."""
-    packed: npt.NDArray[np.uint8] = (codes[..., ::2] | codes[..., 1::2] << 4).astype(np.uint8)
-    return packed
+    return _NIBBLES.pack(codes[None]).reshape(*codes.shape[:-1], -1)
 
 
 def unpack_nibbles(packed: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Inverts `pack_nibbles`.
+
+    Raises BadReturn for another shape than that of packed codes.
+    """
     if packed.shape != (*shape[:-1], shape[-1] // 2):
         raise BadReturn(f"packed codes have shape {packed.shape}; {(*shape[:-1], shape[-1] // 2)} was expected")
-    out = np.empty(shape, np.uint8)
-    out[..., ::2], out[..., 1::2] = packed & 0xF, packed >> 4
-    return out
+    return _NIBBLES.unpack(packed, (1, *shape))[0].reshape(shape)
 
 
-def tile_offsets(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], int]:
-    """Byte offset of each (row, column) in NVIDIA's 128 x 4 tiles, and the padded size."""
-    rows, columns = shape
-    r, c = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
-    tiles = -(-columns // 4)
-    offset = ((r // 128) * tiles + c // 4) * 512 + (r % 32) * 16 + (r % 128) // 32 * 4 + c % 4
-    return offset, -(-rows // 128) * tiles * 512
+def swizzled_size(shape: tuple[int, ...]) -> int:
+    """Bytes of scales in NVIDIA's 128 x 4 tiles, padding included."""
+    return _TILES.size(shape)
 
 
 def unswizzle_128x4(data: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    offset, size = tile_offsets(shape)
+    """Scales out of NVIDIA's 128 x 4 tiles.
+
+    Raises BadReturn for another number of bytes than the tiles hold.
+    """
+    size = swizzled_size(shape)
     if data.size != size:
         raise BadReturn(f"swizzled scales hold {data.size} bytes; {size} were expected (128 x 4 tiles of {shape})")
-    return data.reshape(-1)[offset]
+    return _TILES.unpack(data, shape)[0]
 
 
 def swizzle_128x4(scales: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    offset, size = tile_offsets(scales.shape)
-    out = np.zeros(size, np.uint8)
-    out[offset] = scales
-    return out
+    """Scales in NVIDIA's 128 x 4 tiles, zeros between."""
+    return _TILES.pack(scales)

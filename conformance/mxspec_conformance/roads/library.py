@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
-from mxspec_conformance.arrays import quantized_shapes, tile_offsets
+from mxspec_conformance.arrays import quantized_shapes, swizzled_size
 from mxspec_conformance.interface import OPERATIONS
 from mxspec_conformance.roads import abi
 from mxspec_conformance.roads.description import describe_surroundings, read_description
@@ -114,7 +114,7 @@ class Library:
         if capabilities.code_layout == "nibble-low" and block.element.bits == 4:
             codes_shape = (*codes_shape[:-1], codes_shape[-1] // 2)
         if capabilities.scale_layout == "128x4":
-            scales_shape = (tile_offsets(scales_shape)[1],)
+            scales_shape = (swizzled_size(scales_shape),)
         codes, scales = _Output(codes_shape, np.uint8), _Output(scales_shape, np.uint8)
         tensor_scale = _pointed(options.get("tensor_scale"))
         call = abi.QuantizeCall(
