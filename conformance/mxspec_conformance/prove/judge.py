@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign.draw import draw_block
 from mxspec_conformance.executors import Executor
+from mxspec_conformance.fuzz.ground import get_ground
+from mxspec_conformance.fuzz.probe import Prober, Way
+from mxspec_conformance.fuzz.shrink import shrink_lanes, simplify
 from mxspec_conformance.prove.compare import read_block
 from mxspec_conformance.prove.maxima import maxima_blocks
 from mxspec_conformance.prove.pairs import as_float32
@@ -148,7 +152,7 @@ def _judge_pairs(
             if tally.first is None:
                 x = as_float32(read_block(found["first"]), job.dtype)[None]
                 label = f"{job.name} chunk {number}"
-                tally.first = draw_block(executor, fmt, answers.profile, x, tensor_entry(job.tensor), label)
+                tally.first = _draw_simplest(executor, fmt, answers.profile, job, x, label)
         for result in chunks.values():
             tally.trouble = tally.trouble or result.get("trouble")
     seconds = sum(r["target_seconds"] for r in answered.values())
@@ -163,7 +167,7 @@ def _judge_pairs(
     )  # fmt: skip
     compared = sum(judged.independence.get(job.name, {}).get("compared", {}).values())
     contexts = ", ".join(judged.independence.get(job.name, {}).get("compared", {}))
-    outcome = "no difference" if not wrong else ", ".join(f"{n:,} with another {t}" for t, n in wrong.items())
+    outcome = "no difference" if not wrong else ", ".join(f"{n:,} lanes with another {t}" for t, n in wrong.items())
     if complete:
         bound = "" if job.tensor is None else " up to the tensor's"
         words = (
@@ -177,6 +181,19 @@ def _judge_pairs(
             "a part, not a proof"
         )
     judged.statements.append(f"{_where(job)}: {words}")
+
+
+def _draw_simplest(
+    executor: Executor, fmt: BlockFormat, profile: Profile, job: Job, x: npt.NDArray[np.float32], label: str
+) -> Failure | None:
+    """A counterexample [1, k] with few lanes and simple numbers; as it came where that changes the answer."""
+    dtypes = executor.capabilities.dtypes
+    dtype = job.dtype if job.dtype in dtypes else dtypes[0]
+    prober = Prober(executor, get_ground(fmt.name, profile.id, job.tensor, dtype))
+    block = simplify(prober, shrink_lanes(prober, x[0], Way()), Way())
+    tensor = tensor_entry(job.tensor)
+    small = draw_block(executor, fmt, profile, block[None], tensor, label)
+    return draw_block(executor, fmt, profile, x, tensor, label) if small is None else small
 
 
 def _jobs_of(finished: Mapping[str, Result], kind: str) -> dict[str, dict[str, Result]]:
