@@ -145,6 +145,27 @@ def test_a_whole_proof_says_exhaustive_and_only_under_independence(monkeypatch: 
     assert claim["digests"] == [digest_answers(*answers.expect(0, 300))]
 
 
+def test_chunks_of_all_float32_maxima_are_asked_and_told() -> None:
+    # 127 chunks of pairs, the thresholds, then the chunks of maxima: this part holds the last of them alone.
+    plan = Plan(fmt="mxfp4", dtypes=("bfloat16",), all_maxima=True, part=(256, 257), profile="mx-floor")
+    report = prove(Sparse(), plan)
+    claim = next(c for c in report.details["claims"] if c["what"] == "maxima")
+    assert claim["chunks"] == "127"
+    assert claim["exhaustive"] == (1 << 24) - (1 << 23)
+    assert requirement(report, "scale-float32").cases == claim["exhaustive"]
+    assert "8,388,608 of all 2,139,095,039 asked, a part" in " ".join(report.details["statements"])
+
+
+class Sparse:
+    """The scales of mx-floor from exponent fields, and no codes: enough for blocks of one number, and fast."""
+
+    NAME, VERSION, FORMATS = "sparse", "1", ["mxfp4"]
+
+    def quantize(self, x: Any, fmt: str) -> Any:
+        largest = np.abs(x).max(axis=1, keepdims=True).view(np.uint32) >> np.uint32(23)
+        return np.zeros(x.shape, np.uint8), np.maximum(largest.astype(np.int16) - 2, 0).astype(np.uint8)
+
+
 def test_a_wrong_threshold_is_a_counterexample_with_its_step() -> None:
     plan = Plan(fmt="mxfp8_e4m3", dtypes=("bfloat16",), part=(60, 127))
     report = prove(str(PLANTED / "one_threshold.py"), plan, in_process=True)

@@ -215,8 +215,9 @@ def _judge_maxima(
     executor: Executor, fmt: BlockFormat, profile: Profile, finished: Mapping[str, Result], tallies: dict[str, _Tally],
     judged: Judged,
 ) -> None:  # fmt: skip
-    everything = _jobs_of(finished, "maxima")
-    for name, results in _jobs_of(finished, "thresholds").items():
+    everything, thresholds = _jobs_of(finished, "maxima"), _jobs_of(finished, "thresholds")
+    for name in sorted({*everything, *thresholds}):
+        results = thresholds.get(name, {})
         tally = tallies.setdefault("scale-float32", _Tally())
         tensor = _tensor_bits(name)
         chunks = everything.get(name, {})
@@ -238,27 +239,26 @@ def _judge_maxima(
                 tally.first = draw_block(
                     executor, fmt, profile, x, tensor_entry(tensor), f"{name} maximum {found['first']}"
                 )
-        plain = results.get("", {})
-        if "trouble" in plain or not plain:
-            continue
+        plain = {} if "trouble" in results.get("", {}) else results.get("", {})
         asked = sum(r.get("maxima", 0) for r in chunks.values())
         judged.claims.append(
             {
-                "what": "maxima", "dtype": "float32", "tensor": tensor_entry(tensor), "changes": plain["changes"],
-                "asked": plain["maxima"], "exhaustive": asked, "of": largest,
+                "what": "maxima", "dtype": "float32", "tensor": tensor_entry(tensor), "changes": plain.get("changes", 0),
+                "asked": plain.get("maxima", 0), "exhaustive": asked, "of": largest,
                 "chunks": format_chunks(int(n) for n in chunks),
                 "digests": [r["digest"] for _, r in sorted(chunks.items()) if "digest" in r],
             }
         )  # fmt: skip
-        if asked >= largest:
-            words = f"all {largest:,} float32 maxima asked"
-        else:
-            words = (
-                f"{plain['maxima']:,} float32 maxima asked, both sides of each of the {plain['changes']} places where the "
-                "exact scale changes among them: exhaustive if the target's scale is monotone between"
+        parts = []
+        if plain and asked < largest:
+            parts.append(
+                f"{plain['maxima']:,} asked, both sides of each of the {plain['changes']} places where the exact scale "
+                "changes among them: exhaustive if the target's scale is monotone between"
             )
-            if asked:
-                words += f"; of all {largest:,} maxima {asked:,} were asked"
+        if asked:
+            share = f"all {largest:,} asked" if asked >= largest else f"{asked:,} of all {largest:,} asked, a part"
+            parts.append(share)
+        words = "; ".join(parts) or "no answer"
         judged.statements.append(f"float32 maxima{'' if tensor is None else f', tensor maximum {tensor:08x}'}: {words}")
 
 
