@@ -50,7 +50,7 @@ PEERS = (
          ("torchao", "torchao-rceil", "torchao-even", "torchao-ceil")),
     Peer("compressed-tensors", (TORCH, "compressed-tensors==0.20.0"),
          ("compressed_tensors_py", "compressed_tensors_bf16", "compressed_tensors_fp16"), ("compressed-tensors",)),
-    Peer("modelopt", (TORCH, "nvidia-modelopt==0.47.0", "requests"),
+    Peer("modelopt", (TORCH, "nvidia-modelopt==0.47.0", "requests", "huggingface_hub"),
          ("modelopt_py", "modelopt_static_py"), ("modelopt", "modelopt-static")),
     Peer("auto-round", (TORCH, "transformers==5.23.0", "accelerate==1.15.0", "datasets==5.2.0", "py-cpuinfo", "scipy"),
          ("auto_round_py", "auto_round_export"), ("auto-round", "auto-round-export"), bare=("auto-round==0.16.1",)),
