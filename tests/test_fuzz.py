@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -208,6 +209,17 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     whole = fuzz("mxspec", longer, in_process=True).report
     assert again.details["totals"] == whole.details["totals"]
     assert again.details["coverage"] == whole.details["coverage"]
+
+
+def test_any_executor_runs_a_campaign_and_gives_the_same() -> None:
+    settings = Settings(seed=seed(), batches=3, formats=("mxfp4",), profile="mx-floor")
+    with ThreadPoolExecutor(2) as pool:
+        together = fuzz("mxspec", settings, pool=pool, jobs=2, in_process=True).report
+        assert pool.submit(int).result() == 0  # it is the caller's, and still open
+    alone = fuzz("mxspec", settings, in_process=True).report
+    assert together.details["totals"] == alone.details["totals"]
+    assert together.details["coverage"] == alone.details["coverage"]
+    assert together.details["workers"] == "the workers of a ThreadPoolExecutor"
 
 
 def test_the_profile_that_explains_most_is_chosen() -> None:

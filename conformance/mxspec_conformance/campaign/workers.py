@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor as Pool
 from concurrent.futures import ProcessPoolExecutor
@@ -30,11 +31,16 @@ def _ignore_interrupt() -> None:
 
 
 @contextmanager
-def open_workers(jobs: int = 1, dask: str | None = None) -> Iterator[Workers]:
-    """Workers: `jobs` processes (1: this one), or those of the Dask scheduler at an address.
+def open_workers(jobs: int = 1, dask: str | None = None, pool: Pool | None = None) -> Iterator[Workers]:
+    """Workers: a pool that the caller has, and keeps; those of the Dask scheduler at an address; or `jobs` processes (1: this
+    one).
 
     Raises ImportError, saying what to install, where Dask is asked for and missing.
     """
+    if pool is not None:
+        own = pool
+        yield Workers(own, max(jobs, 1), lambda: own, f"the workers of a {type(own).__name__}")
+        return
     if dask is not None:
         with _open_dask(dask) as workers:
             yield workers
@@ -72,24 +78,34 @@ def _open_dask(address: str) -> Iterator[Workers]:
         yield Workers(pool, count, lambda: pool, f"{count} Dask workers' cores at {address}")
 
 
-_OPENED: dict[tuple[str, float], Executor] = {}
+class _Opened(threading.local):
+    """The targets that a thread has opened: one executor takes one call at a time."""
+
+    def __init__(self) -> None:
+        self.executors: dict[tuple[str, float], Executor] = {}
+
+
+_OPENED = _Opened()
+_ALL: list[Executor] = []
 
 
 def call_target(target: Any, timeout: float, *, in_process: bool = False) -> Executor:
-    """The executor of a target in this worker, opened once and kept.
+    """The executor of a target in this thread of this worker, opened once and kept.
 
     A worker that may have no children of its own (Dask's are daemons) loads the target into itself.
     """
     if not isinstance(target, str):
         return open_target(target)
-    key = (target, timeout)
-    if key not in _OPENED:
+    key, opened = (target, timeout), _OPENED.executors
+    if key not in opened:
         alone = in_process or bool(multiprocessing.current_process().daemon)
-        _OPENED[key] = open_target(target, in_process=alone, timeout=timeout)
-    return _OPENED[key]
+        opened[key] = open_target(target, in_process=alone, timeout=timeout)
+        _ALL.append(opened[key])
+    return opened[key]
 
 
 def close_targets() -> None:
     """End what `call_target` has opened in this process."""
-    while _OPENED:
-        _OPENED.popitem()[1].close()
+    _OPENED.executors.clear()
+    while _ALL:
+        _ALL.pop().close()

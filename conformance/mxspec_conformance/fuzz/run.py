@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -80,12 +81,14 @@ def fuzz(
     fresh: bool = False,
     jobs: int = 1,
     dask: str | None = None,
+    pool: Pool | None = None,
     timeout: float = 60.0,
     in_process: bool = False,
     progress: Progress = lambda _: None,
 ) -> Campaign:
     """Look for inputs and calls on which a target parts from a profile.
 
+    pool: any `concurrent.futures.Executor`, `jobs` of whose workers are kept busy; else `jobs` processes, or Dask.
     Raises ValueError for formats and profiles that do not fit, StateError for another campaign's file, TargetError where
     the target does not load.
     """
@@ -97,7 +100,7 @@ def fuzz(
         identity = _identify(target, executor, settings, planned)
         deadline = None if settings.batches is not None else started + 60 * settings.minutes
         local = jobs if isinstance(spec, str) else 1
-        with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask) as workers:
+        with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask, pool) as workers:
             outcome = _run(planned, settings, state, workers, deadline, progress, started)
         campaign = _conclude(executor, spec, planned, formats, state, settings, outcome, progress)
         campaign.report.environment |= describe_git(target) | getattr(executor, "environment", {})

@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,12 +70,14 @@ def prove(
     fresh: bool = False,
     jobs: int = 1,
     dask: str | None = None,
+    pool: Pool | None = None,
     timeout: float = 600.0,
     in_process: bool = False,
     progress: Progress = lambda _words, _done, _total: None,
 ) -> Report:
     """Hold a target to a profile on every input that decides it.
 
+    pool: any `concurrent.futures.Executor`, `jobs` of whose workers are kept busy; else `jobs` processes, or Dask.
     Raises ValueError where the profile's blocks do not come apart into pairs, StateError for another campaign's file, and
     TargetError where the target does not load.
     """
@@ -88,8 +91,8 @@ def prove(
         stage = _plan_stage(executor, spec, fmt, profile, tensors, plan, timeout, in_process)
         identity = _identify(target, executor, fmt, profile, stage, plan)
         deadline = None if plan.minutes is None else started + 60 * plan.minutes
-        local = jobs if isinstance(spec, str) else 1
-        with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask) as workers:
+        local = jobs if isinstance(spec, str) else 1  # an object stays here
+        with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask, pool) as workers:
             outcomes = _run(stage, state, workers, deadline, progress)
             judged = judge_proof(
                 executor, fmt, profile, stage.lanes, state.finished, _totals(stage), left_out, plan.part
