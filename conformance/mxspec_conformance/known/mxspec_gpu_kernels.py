@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import mxspec
 import mxspec_gpu
+
+import mxspec
 
 try:
     mxspec_gpu.check_gpu()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import mxspec_gpu
+
 from mxspec_conformance.known import mxspec_gpu_kernels
 
 NAME, VERSION = "mxspec_gpu-tiles", mxspec_gpu_kernels.VERSION
