@@ -60,12 +60,12 @@ def check(
     """
     executor = open_target(target, in_process=in_process, timeout=timeout)
     with use_selection(quick_selection() if quick else EVERYTHING):
-        return _run(executor, target, profile, formats, only, progress, level="quick" if quick else "full")
+        return _run(executor, target, profile, formats, only, progress, quick=quick)
 
 
 def _run(
     executor: Executor, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
-    *, level: str,
+    *, quick: bool,
 ) -> Report:  # fmt: skip
     started = time.monotonic()
     try:
@@ -79,6 +79,8 @@ def _run(
             vectors=vector_digest(operations=OPERATIONS if _has_layouts(executor) else NUMERIC_OPERATIONS),
             environment=describe_environment() | describe_git(target) | getattr(executor, "environment", {}),
         )
+        if quick:
+            report.details["level"] = "quick"
         chosen = _choose_formats(executor, formats, profile)
         for fmt in chosen:
             progress(fmt)

@@ -62,6 +62,7 @@ _ELSEWHERE = {
     "identify": "mxspec_conformance.cli_identify",
     "layouts": "mxspec_conformance.cli_layouts",
     "lint": "mxspec_conformance.cli_lint",
+    "mutants": "mxspec_conformance.cli_mutants",
     "protocol": "mxspec_conformance.cli_roads",
     "prove": "mxspec_conformance.prove.command",
     "report": "mxspec_conformance.cli_report",

@@ -214,7 +214,7 @@ def observe(executor: Executor, fmt: str, cases: Sequence[Case]) -> list[Observe
     capabilities = executor.capabilities
     results: list[Observed | tuple[Case, str, Trouble]] = []
     for dtype in capabilities.dtypes:
-        chosen = [c for c in cases if representable(c.x, dtype) and keeps("quantize", fmt, dtype_label(c, dtype))]
+        chosen = [c for c in cases if representable(c.x, dtype) and keeps("quantize", fmt, c.id)]
         for batch in _batches(chosen):
             refusal = _refusal(batch[0], capabilities)
             if refusal is not None:

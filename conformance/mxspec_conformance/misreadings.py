@@ -119,13 +119,14 @@ SLIPS = (
 def name_bytes(layout: Layout, parts: tuple[Bytes, ...], right: Bytes, returned: Bytes) -> list[str]:
     """What the returned bytes equal: other layouts, then slips. Padding that a layout leaves open is not compared."""
     names = []
-    for other, data, mask in _alternatives(layout, parts, right):
+    for other, data, mask in list_alternatives(layout, parts, right):
         if data.shape == returned.shape and not ((data ^ returned) & mask).any():
             names.append(other)
     return names
 
 
-def _alternatives(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Iterator[tuple[str, Bytes, Bytes]]:
+def list_alternatives(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Iterator[tuple[str, Bytes, Bytes]]:
+    """Other layouts and slips: a name, the bytes, and the bits of them that hold something."""
     shape = parts[-1].shape
     for other in _same_kind(layout):
         try:

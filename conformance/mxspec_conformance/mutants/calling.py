@@ -16,7 +16,8 @@ from mxspec_conformance.mutants.plain import Array, Context, Step
 from mxspec_conformance.mutants.scaling import EVERY
 from mxspec_conformance.mutants.schema import Family, Mutant, Wrap
 
-Pair = tuple[Array, Array]
+#: Codes and scales.
+Pair = Any
 
 
 def quantize_as(change: Callable[..., Pair]) -> Wrap:
@@ -446,15 +447,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="dequantize-beyond-4096", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows from 4096 on stay zero", wrap={"dequantize": dequantize_rows(clear_beyond(4096))}),
     Mutant(id="dequantize-row-scale", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="a row's first scale serves all its blocks", wrap={"dequantize": first_scale_of_row}),
     # Stochastic rounding.
-    Mutant(id="sr-misaligned", source="uxlfoundation/oneDNN#2903", family=_K, formats=SR, operations=_SR, what="random bits lie four places too low: up in one case of sixteen", change={"round_stochastic": stochastic(lambda f, w: f + np.floor(w / 16) >= FULL)}),
-    Mutant(id="sr-exclusive", source="own", family=_K, formats=SR, operations=_SR, what="a sum that just carries does not", change={"round_stochastic": stochastic(lambda f, w: f + w > FULL)}),
+    Mutant(id="sr-misaligned", source="uxlfoundation/oneDNN#2903", family=_K, formats=(*SR, "e2m3", "e3m2", "int8"), operations=_SR, what="random bits lie four places too low: up in one case of sixteen", change={"round_stochastic": stochastic(lambda f, w: f + np.floor(w / 16) >= FULL)}),
+    Mutant(id="sr-exclusive", source="own", family=_K, formats=(*SR, "e2m3", "e3m2", "int8"), operations=_SR, what="a sum that just carries does not", change={"round_stochastic": stochastic(lambda f, w: f + w > FULL)}),
     Mutant(id="sr-inclusive-of-exact", source="own", family=_K, formats=SR, operations=_SR, what="exact values go up where all random bits are set", change={"round_stochastic": stochastic(lambda f, w: f + w >= FULL - 1)}),
     Mutant(id="sr-low-16-bits", source="own", family=_K, formats=SR, operations=_SR, what="only the lower 16 random bits are used", change={"round_stochastic": stochastic(lambda f, w: np.floor(f / 65536) + w % 65536 >= 65536)}),
     Mutant(id="sr-high-16-bits", source="own", family=_K, formats=SR, operations=_SR, what="only the upper 16 random bits are used", change={"round_stochastic": stochastic(lambda f, w: np.floor(f / 65536) + np.floor(w / 65536) >= 65536)}),
     Mutant(id="sr-reversed-bits", source="own", family=_K, formats=SR, operations=_SR, what="the random word's bits are reversed", change={"round_stochastic": stochastic(lambda f, w: f + reversed_bits(w) >= FULL)}),
     Mutant(id="sr-complement", source="own", family=_K, formats=SR, operations=_SR, what="up if frac exceeds the random number: the complement of the words", change={"round_stochastic": stochastic(lambda f, w: f + (FULL - 1 - w) >= FULL)}),
-    Mutant(id="sr-nearest", source="ROCm/composable_kernel#1048", family=_K, formats=SR, operations=_SR, what="the random words are ignored: nearest even", change={"round_stochastic": lambda c, m, w: plain.round_magnitude(c, m, np.zeros(m.shape, bool), "rne")}),
-    Mutant(id="sr-always-up", source="own", family=_K, formats=SR, operations=_SR, what="everything that is not exact goes up", change={"round_stochastic": stochastic(lambda f, w: f > 0)}),
+    Mutant(id="sr-nearest", source="ROCm/composable_kernel#1048", family=_K, formats=(*SR, "e2m3", "e3m2", "int8"), operations=_SR, what="the random words are ignored: nearest even", change={"round_stochastic": lambda c, m, w: plain.round_magnitude(c, m, np.zeros(m.shape, bool), "rne")}),
+    Mutant(id="sr-always-up", source="own", family=_K, formats=(*SR, "e2m3", "e3m2", "int8"), operations=_SR, what="everything that is not exact goes up", change={"round_stochastic": stochastic(lambda f, w: f > 0)}),
     Mutant(id="sr-subnormals-cut", source="own", family=_K, formats=SR, operations=_SR, what="subnormals are cut", change={"round_stochastic": stochastic_magnitude(lambda c, r, m, w: np.where(m < float(c.element.min_normal), np.floor(m / float(c.element.min_subnormal)) * float(c.element.min_subnormal), r))}),
     Mutant(id="sr-subnormal-step", source="own", family=_K, formats=SR, operations=_SR, what="below the smallest normal the spacing shrinks on", change={"round_stochastic": lambda c, m, w: _sr_small_step(c, m, w)}),
     Mutant(id="sr-float32-fraction", source="own", family=_K, formats=SR, operations=_SR, what="the fraction is added to the random number in float32", change={"round_stochastic": lambda c, m, w: _sr_float32(c, m, w)}),
@@ -472,16 +473,16 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="encode-own-inf-saturates", source="stillwater-sc/universal#1302", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="infinities saturate where the format's own Inf or NaN is asked for", change={"overflows": lambda c, v, mode: plain.overflows(c, v, mode) & ~np.isinf(v)}),
     Mutant(id="encode-own-before-rounding", source="stillwater-sc/universal#1351", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="overflow is decided before rounding", change={"overflows": lambda c, v, mode: np.abs(v) > plain.largest(c.element)}),
     Mutant(id="encode-own-toward-zero", source="own", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="rounding toward zero overflows too", change={"overflows": lambda c, v, mode: plain.overflows(c, v, "rna" if mode in ("rtz", "rtn", "rtp") else mode)}),
-    Mutant(id="encode-directed-swapped", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="toward -infinity and toward +infinity are swapped", change={"round_magnitude": swap_modes("rtn", "rtp")}),
+    Mutant(id="encode-directed-swapped", source="own", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="toward -infinity and toward +infinity are swapped", change={"round_magnitude": swap_modes("rtn", "rtp")}),
     Mutant(id="encode-rtp-is-away", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="toward +infinity is away from zero for negative numbers too", change={"round_magnitude": lambda c, m, n, mode: plain.round_magnitude(c, m, n & (mode != "rtp"), mode)}),
-    Mutant(id="encode-rna-is-even", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="ties away does ties to even", change={"round_magnitude": one_mode("rna", "rne")}),
+    Mutant(id="encode-rna-is-even", source="own", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="ties away does ties to even", change={"round_magnitude": one_mode("rna", "rne")}),
     Mutant(id="encode-rnu-is-away", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="ties up does ties away", change={"round_magnitude": one_mode("rnu", "rna")}),
-    Mutant(id="encode-rnz-is-even", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="ties toward zero does ties to even", change={"round_magnitude": one_mode("rnz", "rne")}),
-    Mutant(id="encode-rtz-rounds", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="toward zero rounds to nearest", change={"round_magnitude": one_mode("rtz", "rne")}),
+    Mutant(id="encode-rnz-is-even", source="own", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="ties toward zero does ties to even", change={"round_magnitude": one_mode("rnz", "rne")}),
+    Mutant(id="encode-rtz-rounds", source="own", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="toward zero rounds to nearest", change={"round_magnitude": one_mode("rtz", "rne")}),
     Mutant(id="encode-nan-zero", source="own", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="NaN becomes 0 for positive and the largest value for negative NaN", change={"code_nan": lambda c, k, x, s: np.where(np.isnan(s), np.where(np.signbit(x), 0, c.element.max_code), k)}),
-    Mutant(id="encode-inf-zero", source="stillwater-sc/universal#1302", family=_N, formats=ELEMENTS, operations=_EN, what="Inf becomes 0", change={"round_magnitude": after(lambda c, r, m, n: np.where(m >= 2.0**300, 0, r))}),
+    Mutant(id="encode-inf-zero", source="stillwater-sc/universal#1302", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="Inf becomes 0", change={"round_magnitude": after(lambda c, r, m, n: np.where(m >= 2.0**300, 0, r))}),
     Mutant(id="encode-clamp-short", source="own", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="saturation at the value below the largest", change={"saturate": clamp({"e4m3": 416, "e5m2": 49152})}),
-    Mutant(id="encode-ties-away", source="P01", family=_N, formats=ELEMENTS, operations=_EN, what="ties to even goes away from zero", change={"round_magnitude": one_mode("rne", "rna")}),
+    Mutant(id="encode-ties-away", source="P01", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="ties to even goes away from zero", change={"round_magnitude": one_mode("rne", "rna")}),
     Mutant(id="encode-int8-truncate", source="P64", family=_N, formats=("int8",), operations=_EN, what="the cast cuts, whatever the mode", change={"round_magnitude": always("rtz")}),
     Mutant(id="decode-ue4m3-signed", source="own", family=_N, formats=("ue4m3",), operations=_DE, what="the largest scale decodes as negative: a 7-bit sign", change={"decode_element": lambda c, k: np.where(k & 64, -1.0, 1.0) * plain.decode_element(c, k & 63)}),
     Mutant(id="decode-e8m0-ff-inf", source="llvm/llvm-project#214919", family=_N, formats=("e8m0",), operations=_DE, what="FF is infinity", change={"decode_e8m0": lambda c, k: np.ldexp(1.0, k.astype(np.int64) - 127 + 1000 * (k == 255))}),

@@ -27,7 +27,7 @@ from mxspec_conformance.executors import CallFailure, Executor, InProcess
 from mxspec_conformance.judge_quantize import Observed, answer_matches
 from mxspec_conformance.mutants.schema import LAYOUT_OPERATIONS, Instance
 from mxspec_conformance.observe import Trouble
-from mxspec_conformance.selection import CALLS
+from mxspec_conformance.selection import CALLS, keeps
 from mxspec_conformance.tally import Ledger
 
 #: A case that was asked: the operation of its vector file or `calls`, the file's format, its label.
@@ -40,8 +40,8 @@ class Found:
 
     #: Case -> the topic under which it does not pass.
     kills: dict[Label, str] = field(default_factory=dict)
-    #: Cases asked.
-    asked: int = 0
+    #: Cases asked; equal sets are one object, as there are many and large ones.
+    asked: frozenset[Label] = frozenset()
     #: SHA-256 of everything that was returned.
     answers: str = ""
 
@@ -89,29 +89,51 @@ def judge_instance(instance: Instance, *, stop: bool = False) -> Found:
 
     stop: end with the first stage that finds something.
     """
-    executor = Recording(InProcess(instance.build(), instance.name))
     found = Found()
-    for kind, ledger in _stages(executor, instance.operation, instance.format, instance.profile):
-        for tally in ledger.tallies.values():
-            found.asked += len(tally.cases)
-            troubles = [label for label, trouble in tally.troubles.items() if trouble.kind != "unsupported"]
-            for label in (*tally.failing, *troubles):
-                found.kills.setdefault(_place(instance, kind, label), tally.topic)
-        if stop and found.kills:
-            break
-    found.answers = executor.digest()
+    for target in instance.build():
+        one = judge_target(target, instance.operation, instance.format, instance.profile, stop=stop)
+        found.kills |= one.kills
+        found.asked = share(found.asked | one.asked)
+        found.answers += one.answers
     return found
 
 
-def _place(instance: Instance, kind: str, label: str) -> Label:
+def judge_target(target: Any, operation: str, fmt: str, profile: str, *, stop: bool = False) -> Found:
+    """The cases of one operation and format that a target does not pass under a profile."""
+    found, asked = Found(), set[Label]()
+    executor = Recording(InProcess(target, target.NAME))
+    for kind, ledger in _stages(executor, operation, fmt, profile):
+        for tally in ledger.tallies.values():
+            asked |= {_place(operation, fmt, kind, label) for label in tally.cases}
+            troubles = [label for label, trouble in tally.troubles.items() if trouble.kind != "unsupported"]
+            for label in (*tally.failing, *troubles):
+                found.kills.setdefault(_place(operation, fmt, kind, label), tally.topic)
+        if stop and found.kills:
+            break
+    found.asked, found.answers = share(frozenset(asked)), executor.digest()
+    return found
+
+
+_SHARED: dict[frozenset[Label], frozenset[Label]] = {}
+
+
+def share(labels: frozenset[Label]) -> frozenset[Label]:
+    """The set itself, or the one that was there before and is equal."""
+    return _SHARED.setdefault(labels, labels)
+
+
+def _place(operation: str, fmt: str, kind: str, label: str) -> Label:
     if kind == CALLS:
-        return CALLS, f"{instance.operation}/{instance.format}", label
+        function = "stochastic" if operation == "encode_stochastic" else operation
+        return CALLS, f"{function}/{fmt}", label
+    if kind == "quantize":  # every input dtype of a case
+        return kind, fmt, label.partition("@")[0]
     if kind == "dequantize":
-        return kind, instance.format, label.split("-scale-")[0]
+        return kind, fmt, label.split("-scale-")[0]
     if kind == "encode":  # every rounding of a lane
         case, _, lane = label.rpartition("[")
-        return kind, instance.format, f"{case.partition('@')[0]}[{lane}"
-    return kind, instance.format, label
+        return kind, fmt, f"{case.partition('@')[0]}[{lane}"
+    return kind, fmt, label
 
 
 def _stages(executor: Executor, operation: str, fmt: str, profile: str) -> Iterator[tuple[str, Ledger]]:
@@ -191,10 +213,9 @@ def _judge_layout(executor: Executor, function: str, layout: str) -> Ledger:
     ledger = Ledger(function, layout)
     for requirement in judge_layouts.judge_layout(executor, function, get_layout(layout)):
         topic = requirement.id.rpartition("/")[2]
-        for number in range(requirement.cases - requirement.failing):
-            ledger.count(topic, f"passing {number}", ok=True)
-        for case in requirement.failing_cases:
-            ledger.count(topic, case, ok=False)
+        for case in judge_layouts.load_cases(get_layout(layout)):
+            if topic in (case.topic, "padding") and keeps("layout", layout, case.id):
+                ledger.count(topic, case.id, ok=case.id not in requirement.failing_cases)
     return ledger
 
 

@@ -370,6 +370,8 @@ class Plain:
     """
 
     VERSION = "1"
+    #: Random bits of a word.
+    SR_BITS = 32
     DTYPES = ("float32", "float16", "bfloat16")
 
     def __init__(
@@ -425,7 +427,7 @@ class Plain:
         tiles = amax.reshape(-1, 16, shape[-1] // k)
         return np.broadcast_to(tiles.max(axis=1, keepdims=True), tiles.shape).reshape(-1)
 
-    def _quantize_blocks(self, c: Context, x: Array, amax: Array) -> tuple[Array, Array]:
+    def _quantize_blocks(self, c: Context, x: Array, amax: Array) -> Any:
         if c.block.has_tensor_scale:
             stored = self._do("store_ratio", c, self._do("scale_ratio", c, amax))
             scale = self._do("decode_scale", c, stored).astype(np.float32)
@@ -484,6 +486,7 @@ class Plain:
         """Codes by the integer rule."""
         c = Context(ELEMENTS[element], None, self.profile)
         values, words = np.asarray(x).astype(np.float64), np.asarray(random_bits).astype(np.float64)
+        words = words * 2.0 ** (32 - self.SR_BITS)  # the lower bits of the sum carry nothing
         magnitude = np.where(np.isnan(values), 0, np.minimum(np.abs(values), 2.0**300))
         rounded = self._do("saturate", c, self._do("round_stochastic", c, magnitude, words), magnitude)
         codes = self._do("join_sign", c, self._do("code_magnitude", c, rounded), np.signbit(values))

@@ -39,7 +39,7 @@ def no_nan(reduce: Callable[[Array], Array]) -> Step:
 
 def rounded_log2(amax: Array) -> Array:
     """log2 in double precision, rounded to float32: what a good log2f returns."""
-    return np.frompyfunc(_log2f, 1, 1)(amax).astype(np.float32)
+    return np.array([_log2f(x) for x in amax.tolist()], np.float32)
 
 
 def _log2f(x: float) -> float:
@@ -198,7 +198,14 @@ def infinity_unsigned(c: Context, codes: Array, stored: Array, x: Array) -> tupl
 _S, _Z, _I, _E = Family.SHARED, Family.SPECIAL, Family.INT8, Family.E8M0
 RCEIL, EVEN, CEIL = "mx-rceil", "mx-even", "mx-ceil"
 
+_RULES = tuple(plain.EXPONENTS)
+
+
 MUTANTS: tuple[Mutant, ...] = (
+    *(
+        Mutant(id=f"{other}-for-{asked}", source="own", family=_S, formats=MX, profile=asked, what=f"the scale rule of {other} where {asked} is claimed", change={"find_exponent": plain.EXPONENTS[other]})
+        for asked in _RULES for other in _RULES if other != asked
+    ),
     Mutant(id="exponent-ceil", source="P18", family=_S, formats=MX, what="ceil(log2 amax) where the rule is floor", change={"find_exponent": lambda c, a: plain.exponent_ceil(c, a)}),
     Mutant(id="exponent-of-quotient", source="P19", family=_S, formats=MX_FLOATS, what="floor(log2(amax / max)) instead of floor(log2 amax) - emax", change={"find_exponent": ratio_floor}),
     Mutant(id="emax-not-subtracted", source="P20", family=_S, formats=MX_FLOATS, what="emax is not subtracted", change={"find_exponent": exponent(lambda c, a, e: e + c.element.emax)}),

@@ -83,9 +83,12 @@ class Instance:
         """The profile that it breaks."""
         return self.mutant.profile or default_profile(self.format)
 
-    def build(self) -> Any:
-        """The target."""
-        return build_target(self.operation, self.profile, self.name, self.mutant.change, self.mutant.wrap)
+    def build(self) -> Iterator[Any]:
+        """The targets: one, or for stochastic rounding one for each width of random words."""
+        for bits in (32, 8) if self.operation == "encode_stochastic" else (32,):
+            target = build_target(self.operation, self.profile, self.name, self.mutant.change, self.mutant.wrap)
+            target.SR_BITS = bits
+            yield target
 
 
 def default_profile(fmt: str) -> str:

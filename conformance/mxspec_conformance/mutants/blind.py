@@ -1,0 +1,341 @@
+"""The blind check: the model's own source, changed mechanically, judged by the vectors that the unchanged model made.
+
+Each change is made in a copy of the model that a child process imports beside the model of the judge. What no case finds out is
+either equivalent, or lies beyond what targets are asked, or is a gap: `REASONS` says which, by the place in the source.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import json
+import os
+import random
+import select
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
+
+import mxspec
+from mxspec.profiles.schema import Kind, Profile
+from mxspec_conformance import judge_quantize, judge_scale
+from mxspec_conformance.executors import InProcess
+from mxspec_conformance.mutants.judging import judge_target
+from mxspec_conformance.mutants.reasons import reason_for
+from mxspec_conformance.mutants.source import MODULES, Change, change_source, list_changes
+from mxspec_conformance.selection import EVERYTHING, quick_selection, use_selection
+
+SCHEMA = "mxspec-blind/1"
+#: Seconds after which a change counts as found out: the model no longer answers.
+PATIENCE = 300.0
+
+Modules = dict[str, ModuleType]
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from changed source."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self._module, self._source = module, source
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """The changed module's spec; others are found as ever."""
+        if name != self._module:
+            return None
+        return importlib.util.spec_from_loader(name, self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the changed source."""
+        exec(compile(self._source, f"<changed {self._module}>", "exec"), module.__dict__)
+
+
+def _is_model(name: str) -> bool:
+    return name == "mxspec" or name.startswith("mxspec.")
+
+
+@contextmanager
+def _modules(other: Modules) -> Iterator[None]:
+    """The model's modules are these while the context lasts; what is imported meanwhile joins them."""
+    clean = {name: module for name, module in sys.modules.items() if _is_model(name)}
+    for name in clean:
+        del sys.modules[name]
+    sys.modules.update(other)
+    try:
+        yield
+    finally:
+        for name in [n for n in sys.modules if _is_model(n)]:
+            other[name] = sys.modules.pop(name)
+        sys.modules.update(clean)
+
+
+class ChangedModel:
+    """A target: a changed copy of the model under one profile."""
+
+    VERSION, DTYPES = "changed", ["float32", "float16", "bfloat16"]
+    FORMATS, ELEMENTS = list(mxspec.BLOCKS), [*mxspec.ELEMENTS, *mxspec.SCALES]
+
+    def __init__(self, modules: Modules, profile: Profile) -> None:
+        self.NAME, self._modules, self._profile = "changed model", modules, profile.id
+        self.DTYPES = list(profile.dtypes)
+        self.TENSOR_SCALE = profile.tensor.native.value if profile.tensor else "decode"
+        self._needs_tensor = profile.one_level is None
+
+    def _do(self, function: str, *args: Any, tensor_scale: float | None = None, **kwargs: Any) -> Any:
+        with _modules(self._modules):
+            model = self._modules["mxspec"]
+            if tensor_scale is not None:
+                kwargs["tensor_scale"] = model.TensorScale.from_float(self.TENSOR_SCALE, tensor_scale)
+            return getattr(model, function)(*args, **kwargs)
+
+    def quantize(
+        self, x: Any, fmt: str, tensor_scale: float | None = None, axis: int = -1, pad: bool = False,
+        block: tuple[int, int] | None = None,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """Codes and scales."""
+        t = self._do(
+            "quantize", x, fmt, profile=self._profile, tensor_scale=tensor_scale, axis=axis, pad=pad, block=block
+        )
+        return t.codes, t.scales
+
+    def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
+        """Values."""
+        return self._do("dequantize", codes, scales, fmt, profile=self._profile, tensor_scale=tensor_scale)
+
+    def encode(self, x: Any, element: str, rounding: str = "rne", overflow: str = "saturate") -> Any:
+        """Codes of single numbers."""
+        sign = "ignore" if element in mxspec.SCALES else "raise"
+        return self._do("encode", x, element, rounding=rounding, overflow=overflow, sign=sign)
+
+    def decode(self, codes: Any, element: str) -> Any:
+        """Values of single codes."""
+        return self._do("decode", codes, element)
+
+    def encode_stochastic(self, x: Any, element: str, random_bits: Any) -> Any:
+        """Codes by the integer rule."""
+        return self._do("encode", x, element, rounding="sr", random_bits=random_bits)
+
+    def tensor_scale(self, x: Any, fmt: str) -> float:
+        """The tensor scale."""
+        return float(self._do("tensor_scale", x, fmt, self._profile).value)
+
+
+@lru_cache(maxsize=1)
+def list_tasks() -> tuple[tuple[str, str, str], ...]:
+    """(operation, format, profile) of the normative profiles and of single numbers, the cheapest first."""
+    tasks = [(o, e, "mx-floor") for e in mxspec.ELEMENTS for o in ("decode", "encode_stochastic", "encode")]
+    tasks += [(o, e, "mx-floor") for e in mxspec.SCALES for o in ("decode", "encode")]
+    for fmt in mxspec.BLOCKS:
+        for p in mxspec.list_profiles(fmt):
+            if p.kind is Kind.NORMATIVE:
+                tasks += [("quantize", fmt, p.id)]
+                if fmt == "nvfp4":
+                    tasks += [("dequantize", fmt, p.id), ("tensor_scale", fmt, p.id)]
+        if fmt != "nvfp4":
+            tasks.append(("dequantize", fmt, "mx-floor"))
+    return tuple(tasks)
+
+
+@lru_cache(maxsize=1)
+def list_descriptive() -> tuple[tuple[str, str], ...]:
+    """One profile of real stacks for each combination of rules that differs from all others."""
+    seen, tasks = set(), []
+    for fmt in mxspec.BLOCKS:
+        for p in mxspec.list_profiles(fmt):
+            level = p.two_level or p.one_level
+            if p.kind is Kind.NORMATIVE or level is None:
+                continue
+            e = level.element
+            rules = (
+                level.scale.step, level.scale.rounding, level.scale.low, e.rounding, e.overflow, e.zero, e.nan, e.nan_own,
+                e.add_half_floor_f32, e.half_floor_domain, e.int8_lowest, e.error is not None, e.unbounded_fields,
+                e.binade_log2f, p.amax_nan, p.flush_inputs, level.normalize is not None,
+                level.alternative and (level.alternative.norm, level.alternative.order, level.alternative.total),
+            )  # fmt: skip
+            if rules not in seen:
+                seen.add(rules)
+                tasks.append((fmt, p.id))
+    return tuple(tasks)
+
+
+def judge_change(change: Change) -> dict[str, Any]:
+    """What became of a change: `verdict` (killed or survives), and by what."""
+    modules: Modules = {}
+    finder = _Finder(change.module, change_source(change))
+    try:
+        with _modules(modules):
+            sys.meta_path.insert(0, finder)
+            try:
+                importlib.import_module("mxspec")
+                importlib.import_module(change.module)
+            finally:
+                sys.meta_path.remove(finder)
+    except Exception as error:
+        return {"verdict": "killed", "level": "import", "by": f"{type(error).__name__}: {error}"[:120]}
+    return judge_modules(modules)
+
+
+def judge_modules(modules: Modules) -> dict[str, Any]:
+    """The verdict on a copy of the model."""
+    for level, selection in (("quick", quick_selection()), ("full", EVERYTHING)):
+        with use_selection(selection):
+            for operation, fmt, name in list_tasks():
+                profile = mxspec.get_profile(name, fmt if fmt in mxspec.BLOCKS else "mxfp4")
+                found = judge_target(ChangedModel(modules, profile), operation, fmt, name, stop=True)
+                if found.kills:
+                    by = f"{operation}/{fmt} {name}: {min(found.kills)[2]}"
+                    return {"verdict": "killed", "level": level, "by": by}
+    for fmt, name in list_descriptive():
+        if not _agrees(modules, mxspec.get_profile(name, fmt), mxspec.BLOCKS[fmt]):
+            return {"verdict": "killed", "level": "other profiles", "by": f"quantize/{fmt} {name}"}
+    return {"verdict": "survives"}
+
+
+def _agrees(modules: Modules, profile: Profile, block: mxspec.BlockFormat) -> bool:
+    """Whether a profile of a real stack still gives every bit of its answers in the vectors, in its first dtype."""
+    target = ChangedModel(modules, profile)
+    target.DTYPES = list(profile.dtypes[:1])
+    executor = InProcess(target, target.NAME)
+    seen, lost = [], []
+    for item in judge_quantize.observe(executor, block.name, judge_quantize.load_cases(block.name)):
+        if isinstance(item, judge_quantize.Observed):
+            seen.append(item)
+        elif profile.id in item[0].answers:
+            lost.append(item)
+    scales = judge_scale.observe_scales(executor, block.name, judge_scale.load_scale_cases(block.name))
+    if profile.tensor is not None and judge_target(target, "tensor_scale", block.name, profile.id).kills:
+        return False
+    return (
+        not lost
+        and profile.id in judge_quantize.identical_profiles(seen, block, [profile])
+        and judge_scale.scales_identical(scales, profile.id)
+    )
+
+
+def judge_unchanged() -> dict[str, Any]:
+    """The verdict on a copy of the model as it is, which has to survive."""
+    modules: Modules = {}
+    with _modules(modules):
+        importlib.import_module("mxspec")
+    return judge_modules(modules)
+
+
+def judge_in_child(change: Change, patience: float = PATIENCE) -> dict[str, Any]:
+    """`judge_change` in a child process: a crash and a hang are verdicts."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - measured by what it returns
+        os.close(reader)
+        try:
+            result = judge_change(change)
+        except BaseException as error:  # the judge's own, as a target's exceptions are verdicts
+            result = {"verdict": "broken", "by": f"{type(error).__name__}: {error}"[:500]}
+        with suppress(OSError):
+            os.write(writer, json.dumps(result).encode("utf-8"))
+        os._exit(0)
+    os.close(writer)
+    try:
+        ready, _, _ = select.select([reader], [], [], patience)
+        data = os.read(reader, 1 << 16) if ready else b""
+        if not ready:
+            os.kill(child, signal.SIGKILL)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.close(reader)
+        os.waitpid(child, 0)
+    if not data:
+        return {"verdict": "killed", "level": "crash" if ready else "timeout", "by": "no answer"}
+    answer: dict[str, Any] = json.loads(data)
+    if answer["verdict"] == "broken":
+        raise RuntimeError(f"{change.id} cannot be judged: {answer['by']}")
+    return answer
+
+
+def sample_changes(count: int, seed: int) -> list[Change]:
+    """Changes drawn without replacement from all of them; a larger count adds to a smaller one's."""
+    every = [change for module in MODULES for change in list_changes(module)]
+    random.Random(seed).shuffle(every)
+    return every[:count]
+
+
+def run_blind(
+    state: Path, count: int, seed: int, *, progress: Callable[[str], None] = lambda _: None
+) -> list[dict[str, Any]]:
+    """Judge a sample, one line of JSON for each change in `state`, where an earlier run goes on."""
+    done: dict[str, dict[str, Any]] = {}
+    digest = vector_digest(operations=NUMERIC_OPERATIONS)
+    if state.exists():
+        for line in state.read_text("ascii").splitlines():
+            with suppress(json.JSONDecodeError):  # the last line of a run that was stopped
+                row = json.loads(line)
+                if row["vectors"] == digest:
+                    done[json.dumps(row["change"])] = row
+    rows: list[dict[str, Any]] = []
+    if len(done) < count:
+        progress("the unchanged model")
+        verdict = judge_unchanged()
+        if verdict["verdict"] != "survives":
+            raise RuntimeError(f"the unchanged model does not pass: {verdict['by']}; restore the vectors first")
+    for number, change in enumerate(sample_changes(count, seed), 1):
+        key = json.dumps(asdict(change))
+        if key not in done:
+            alive = sum(r["verdict"] == "survives" for r in rows)
+            progress(f"{number} of {count}, {alive} alive: {change.id}")
+            started = time.monotonic()
+            row = {"change": asdict(change), "vectors": digest, **judge_in_child(change)}
+            row["seconds"] = round(time.monotonic() - started, 1)
+            done[key] = row
+            with state.open("a", encoding="ascii") as file:
+                file.write(json.dumps(row) + "\n")
+        rows.append(done[key])
+    return rows
+
+
+def blind_document(rows: Sequence[Mapping[str, Any]], count: int, seed: int) -> dict[str, Any]:
+    """The published table."""
+    survivors = []
+    for row in rows:
+        if row["verdict"] == "survives":
+            change = Change(**row["change"])
+            kind, reason = reason_for(change)
+            survivors.append({**row["change"], "kind": kind, "reason": reason})
+    kinds = Counter(s["kind"] for s in survivors)
+    every = [change for module in MODULES for change in list_changes(module)]
+    return {
+        "schema": SCHEMA,
+        "vectors": vector_digest(operations=NUMERIC_OPERATIONS),
+        "seed": seed,
+        "possible": len(every),
+        "tried": count,
+        "killed": sum(r["verdict"] == "killed" for r in rows),
+        "killed_by": dict(Counter(r["level"] for r in rows if r["verdict"] == "killed")),
+        "survivors": dict(kinds),
+        "by_module": {
+            m: dict(Counter(r["verdict"] for r in rows if r["change"]["module"] == m)) for m in MODULES
+        },
+        "alive": survivors,
+    }  # fmt: skip
+
+
+def render_blind(document: Mapping[str, Any]) -> str:
+    """Canonical text: one survivor to a line."""
+    lines = []
+    for key, value in document.items():
+        if key == "alive":
+            lines.append(f' "{key}": [\n' + ",\n".join(json.dumps(row) for row in value) + "\n ]")
+        else:
+            lines.append(f' "{key}": {json.dumps(value)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
