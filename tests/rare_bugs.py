@@ -74,7 +74,7 @@ class Target:
 #: name -> (format, quantize, words of the cause).
 RARE: dict[str, tuple[str, Callable[[Any, str], Answer], str]] = {
     "wide": ("mxfp4", third_block_takes_the_first_scale, "as block 2 of a row of"),
-    "equal": ("mxfp4", equal_neighbours_get_older_codes, "of a call of 3, beside the others"),
+    "equal": ("mxfp4", equal_neighbours_get_older_codes, "beside the others"),
     "half": ("mxfp6_e2m3", maximum_in_the_upper_half_and_a_negative_zero_first, "with the maximum in lanes 16 to 31"),
     "last": ("mxfp4", negative_maximum_alone_in_the_last_lane_is_lost, "in lane 31, for a negative number"),
     "pointer": ("mxfp4", Pointer(), "from memory in which another input lay"),

@@ -144,7 +144,32 @@ def test_a_target_that_raises_is_told_what_it_raised_on() -> None:
     assert answers.verdict is Verdict.ERROR
     assert "no NaN, please" in answers.note
     assert "NaN, infinities or zeros" in answers.note
+    assert len(answers.first.given["block"]) == 1
+    assert "nan" in next(iter(answers.first.given["block"].values()))
     assert not found.findings
+
+
+CRASHING = """
+import os, numpy as np, mxspec
+NAME, VERSION, FORMATS = "crashing", "1", ["mxfp4"]
+def quantize(x, fmt):
+    if len(x) > 1000 and (np.abs(x).view(np.uint32) == 0x7f7fffff).any():
+        os.abort()
+    t = mxspec.quantize(x, fmt)
+    return t.codes, t.scales
+"""
+
+
+def test_a_target_that_crashes_on_large_calls_is_a_verdict_and_the_rest_is_judged(tmp_path: Path) -> None:
+    target = tmp_path / "crashing.py"
+    target.write_text(CRASHING)
+    found = fuzz(str(target), Settings(seed=seed(), batches=1, profile="mx-floor"))
+    answers = next(r for r in found.report.requirements if r.id == "fuzz/mxfp4/answers")
+    assert answers.verdict is Verdict.ERROR
+    assert "SIGABRT" in answers.note
+    assert answers.first.given["blocks"] > 1000
+    assert not found.findings
+    assert found.report.details["totals"]["mxfp4"]["blocks"] > 4000
 
 
 class Writing(Raising):

@@ -118,14 +118,15 @@ def run_batch(job: Job, number: int) -> Result:
         except CallFailure as failure:
             if call.kind in ("arranged", "wide", "reused") and failure.kind in ("error", "unsupported", "bad-return"):
                 continue  # it may refuse what it was not made for
-            note_trouble(troubles, failure, call.words, number, index)
+            note_trouble(troubles, failure, call.words, number, index, job=job.name)
             if failure.final or failure.kind == "timeout":
                 break
             continue
         blocks += len(asked)
-        if base is None:
+        if call.kind == "whole":
             base = got
-        relate(relations, ground, call, x, base, got)
+        if base is not None:
+            relate(relations, ground, call, x, base, got)
         wrong = find_wrong(ground, asked, expected, got)
         if wrong is not None:
             failing += len(wrong.rows)
@@ -138,7 +139,8 @@ def run_batch(job: Job, number: int) -> Result:
         try:
             got = ask_blocks(executor, ground, part)
         except CallFailure as failure:
-            note_trouble(troubles, failure, "blocks with NaN, infinities or zeros", number, len(calls))
+            words = "blocks with NaN, infinities or zeros"
+            note_trouble(troubles, failure, words, number, len(calls), job=job.name, row=start)
             continue
         blocks += len(part)
         wrong = find_wrong_special(ground, part, (scales.reshape(-1), codes), got)
@@ -161,10 +163,14 @@ def run_batch(job: Job, number: int) -> Result:
     }
 
 
-def note_trouble(troubles: dict[str, Any], failure: CallFailure, words: str, number: int, call: int) -> None:
+def note_trouble(
+    troubles: dict[str, Any], failure: CallFailure, words: str, number: int, call: int, *, job: str, row: int = 0
+) -> None:
     """Keep one call that had no answer, of each kind."""
     key = f"{failure.kind}: {str(failure)[:120]}"
-    known = troubles.setdefault(key, {"count": 0, "call": words, "batch": number, "number": call})
+    known = troubles.setdefault(
+        key, {"count": 0, "call": words, "batch": number, "number": call, "job": job, "row": row}
+    )
     known["count"] += 1
 
 

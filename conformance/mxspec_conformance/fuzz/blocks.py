@@ -17,6 +17,14 @@ _RECIPES = ("points", "sparse", "anything", "fractions", "alike", "values", "zer
 _WEIGHTS = np.array([30, 12, 8, 8, 5, 15, 6, 4, 6, 6], float)
 
 
+#: float32 bits of each dtype's smallest and largest numbers, and of the ends of its subnormals.
+_ENDS = {
+    "float32": (1, 2, 0x7FFFFF, 0x800000, 0x800001, LAST_FINITE - 1, LAST_FINITE),
+    "bfloat16": (0x10000, 0x7F0000, 0x800000, 0x7F7E0000, 0x7F7F0000),
+    "float16": (0x33800000, 0x387FC000, 0x38800000, 0x477FC000, 0x477FE000),
+}
+
+
 def draw_maxima(ground: Ground, n: int, rng: np.random.Generator) -> Any:
     """float32 bits of n maxima."""
     low, high = ground.exponents
@@ -34,6 +42,8 @@ def draw_maxima(ground: Ground, n: int, rng: np.random.Generator) -> Any:
         bits = np.where(
             at_change, ground.changes[rng.integers(0, ground.changes.size, n)] + rng.integers(-1, 2, n), bits
         )
+    ends = np.array(_ENDS[ground.dtype], np.int64)
+    bits = np.where(rng.random(n) < 0.02, ends[rng.integers(0, len(ends), n)], bits)
     return np.clip(bits, 0, ground.largest)
 
 

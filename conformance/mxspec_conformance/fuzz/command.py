@@ -158,8 +158,10 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
     _show_coverage(report.details["coverage"], console)
     _show_relations(report.details["totals"], console)
     for requirement in report.requirements:
-        if requirement.first is None and requirement.note:
+        if requirement.note and (requirement.first is None or requirement.id.endswith("/answers")):
             console.print(Text(f"{requirement.id}: {requirement.verdict.value}: {requirement.note}", style="yellow"))
+            if requirement.first is not None:
+                console.print(failure_panel(requirement))
     shown = 0
     for number, finding in enumerate(campaign.findings, 1):
         console.print()

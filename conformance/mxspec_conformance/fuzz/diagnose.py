@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,10 @@ CALLS = (
 )
 
 
+#: Ways in which the target sees other numbers than it was given: what is wrong then, scale or code, says nothing.
+_GARBLED = ("arranged", "reused")
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """What a failure depends on; None where it does not."""
@@ -51,7 +56,7 @@ class Cause:
     def key(self) -> tuple[object, ...]:
         """Findings with one key have one cause."""
         return (
-            self.part,
+            "" if self.way.kind in _GARBLED else self.part,
             self.way.kind,
             self.way.arrangement,
             self.way.nth,
@@ -65,6 +70,11 @@ class Cause:
         """Whether a sighting is likely to be the same thing."""
         same_part = sighting.part == self.part
         restricted = self.lanes is not None or self.scales is not None or self.way.kind != "block" or bool(self.calls)
+        if self.way.kind in _GARBLED:
+            return sighting.kind.startswith(self.way.kind) and self.way.arrangement in (
+                "contiguous",
+                *sighting.kind.strip(")").split("("),
+            )
         if not same_part and not (restricted and {sighting.part, self.part} <= {"code", "zero-sign"}):
             return False
         if self.lanes is not None and sighting.lane not in self.lanes:
@@ -72,8 +82,6 @@ class Cause:
         if self.scales is not None and sighting.scale not in self.scales:
             return False
         if self.way.kind == "call" and sighting.blocks < self.way.blocks:
-            return False
-        if self.way.kind in ("arranged", "reused") and not sighting.kind.startswith(self.way.kind):
             return False
         if self.codes is not None:
             return fold_codes(self.part, sighting.expected, sighting.returned, sign_bit) == self.codes
@@ -151,26 +159,44 @@ def _lanes(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, 
 
 
 def _scales(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, ...] | None:
-    """Scale bytes under which the failure shows when the block is multiplied by powers of two; None where they are many."""
-    largest = int(np.abs(block).max().view(np.uint32)) >> 23
+    """Scale bytes under which the failure shows when the block is moved to other scales; None where they are many."""
     shown, tried = {seen.scale}, {seen.scale}
-    reach = range(-9, 10) if prober.ground.fmt.has_tensor_scale else range(-largest - 22, 254 - largest)
-    low, high = prober.ground.exponents
-    for shift in reach:
-        if not shift or not low <= max(largest + shift, 0) <= high:
-            continue
-        with np.errstate(all="ignore"):
-            moved = prober.ground.cast(np.ldexp(block, shift).astype(np.float32).view(np.uint32))
+    for moved in _moved_blocks(prober, block, seen):
         if not np.isfinite(moved).all():
             continue
-        scale = int(prober.ground.expect(moved[None])[0].reshape(-1)[0])
+        scales, codes = prober.ground.expect(moved[None])
+        if seen.lane >= 0 and codes[0, seen.lane] != seen.expected:
+            continue  # where scales are at an end of their range, the quotient is another
         again = prober.look(moved, way)
-        tried.add(scale if again is None else again.scale)
+        tried.add(int(scales[0, 0]) if again is None else again.scale)
         if again is not None and again.part == seen.part:
             shown.add(again.scale)
         if len(shown) > 8:
             return None
     return tuple(sorted(shown)) if len(tried) > 4 and 2 * len(shown) < len(tried) else None
+
+
+def _moved_blocks(prober: Prober, block: Float32s, seen: Seen) -> Iterator[Float32s]:
+    """The block under other scales: times powers of two; or, where scales have a significand, its quotients times every
+    scale, with the largest element value as the maximum."""
+    ground = prober.ground
+    if not ground.fmt.has_tensor_scale:
+        largest = int(np.abs(block).max().view(np.uint32)) >> 23
+        low, high = ground.exponents
+        for shift in range(-largest - 22, 254 - largest):
+            if shift and low <= max(largest + shift, 0) <= high:
+                with np.errstate(all="ignore"):
+                    yield ground.cast(np.ldexp(block, shift).astype(np.float32).view(np.uint32))
+        return
+    units = ground.units(np.arange(ground.fmt.scale.max_code + 1, dtype=np.uint8))
+    quotients = block.astype(np.float64) / units[min(seen.scale, ground.fmt.scale.max_code)]
+    top = int(np.argmax(np.abs(block)))
+    if top != seen.lane:
+        quotients[top] = np.copysign(float(ground.fmt.element.max_value), block[top])
+    for byte in range(1, ground.fmt.scale.max_code + 1):
+        if byte != seen.scale:
+            with np.errstate(all="ignore"):
+                yield ground.cast((quotients * units[byte]).astype(np.float32).view(np.uint32))
 
 
 def _calls(prober: Prober, block: Float32s) -> str:

@@ -27,6 +27,7 @@ from mxspec_conformance.executors import Executor, open_target
 from mxspec_conformance.fuzz.batch import Job, Sighting, run_batch
 from mxspec_conformance.fuzz.coverage import Coverage
 from mxspec_conformance.fuzz.findings import Finding, Reduced, reduce_sightings
+from mxspec_conformance.fuzz.troubles import reduce_trouble
 from mxspec_conformance.provenance import describe_git
 from mxspec_conformance.results import Failure, FormatResult, Report, Requirement, Verdict, describe_environment
 
@@ -243,7 +244,14 @@ def _conclude(
         # A file is loaded anew in this process; a module or library only in a new one.
         restart = Restart(spec, planned[0].timeout)
     reduced = reduce_sightings(sightings, executor, restart, progress=progress)
-    report = _report(executor, formats, totals, coverage, reduced, settings, outcome)
+    troubles: dict[str, Failure] = {}
+    for fmt, total in totals.items():
+        for text, trouble in list(total["troubles"].items())[:3]:
+            progress(f"reducing: {text[:40]}")
+            drawn = reduce_trouble(by_name[trouble["job"]], text.partition(":")[0], trouble, executor)
+            if drawn is not None:
+                troubles.setdefault(fmt, drawn)
+    report = _report(executor, formats, totals, coverage, reduced, troubles, settings, outcome)
     return Campaign(report, reduced.findings, coverage)
 
 
@@ -273,7 +281,7 @@ def _empty_coverage(job: Job) -> Coverage:
 
 def _report(
     executor: Executor, formats: list[FormatResult], totals: dict[str, dict[str, Any]], coverage: dict[str, Coverage],
-    reduced: Reduced, settings: Settings, outcome: Outcome,
+    reduced: Reduced, troubles: dict[str, Failure], settings: Settings, outcome: Outcome,
 ) -> Report:  # fmt: skip
     capabilities = executor.capabilities
     report = Report(
@@ -289,7 +297,7 @@ def _report(
     for result in formats:
         total = totals.get(result.format)
         if total is not None:
-            report.requirements += _requirements(result, total, reduced)
+            report.requirements += _requirements(result, total, reduced, troubles.get(result.format))
     report.details = {
         "seed": settings.seed,
         "totals": totals,
@@ -309,7 +317,9 @@ def _report(
     return report
 
 
-def _requirements(result: FormatResult, total: dict[str, Any], reduced: Reduced) -> list[Requirement]:
+def _requirements(
+    result: FormatResult, total: dict[str, Any], reduced: Reduced, trouble: Failure | None
+) -> list[Requirement]:
     quantizes, dequantizes = "quantize" in result.operations, "dequantize" in result.operations
     topics = [
         *(("scale", "element", "zero-sign", "special", "calls", "memory") if quantizes else ("calls",)),
@@ -330,6 +340,7 @@ def _requirements(result: FormatResult, total: dict[str, Any], reduced: Reduced)
             verdict = Verdict.UNSUPPORTED if refused else Verdict.ERROR
             notes = [f"{k} ({t['call']}, {t['count']} times)" for k, t in total["troubles"].items()]
             failing = sum(t["count"] for t in total["troubles"].values())
+            first = trouble
         if topic == "calls" and not own and reduced.lost:
             verdict, failing = Verdict.FAIL, reduced.lost
             notes = [f"{reduced.lost} wrong answers did not come again: the same call gives different answers"]

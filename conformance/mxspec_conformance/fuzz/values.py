@@ -87,7 +87,7 @@ def run_values(executor: Executor, job: Job, number: int) -> dict[str, Any]:
         except CallFailure as failure:
             if failure.kind == "unsupported":
                 break
-            note_trouble(troubles, failure, f"dequantize of {len(rows)} blocks", number, index)
+            note_trouble(troubles, failure, f"dequantize of {len(rows)} blocks", number, index, job=job.name)
             if failure.final or failure.kind == "timeout":
                 break
             continue
