@@ -79,6 +79,17 @@ def publish(folder: Path) -> None:
 
 
 @mutants.command()
+@click.argument("folder", type=_FOLDER, default="reports/mutants")
+@click.argument("page", type=_FILE, default="docs/mutants.md")
+def document(folder: Path, page: Path) -> None:
+    """Fill the tables of PAGE from FOLDER/matrix.json and FOLDER/blind.json."""
+    from mxspec_conformance.mutants.document import fill, make_tables
+
+    matrix, table = (json.loads((folder / name).read_text("ascii")) for name in ("matrix.json", "blind.json"))
+    write_file(page, fill(page.read_text("utf-8"), make_tables(matrix, table)).encode("utf-8"))
+
+
+@mutants.command()
 @click.option("--count", default=400, show_default=True, help="Changes to try.")
 @click.option("--seed", default=1, show_default=True, help="Which ones.")
 @click.option("--state", type=_FILE, default=Path("reports/mutants/blind.jsonl"), show_default=True, help="Where a run can be taken up again.")  # fmt: skip

@@ -460,6 +460,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="sr-subnormal-step", source="own", family=_K, formats=SR, operations=_SR, what="below the smallest normal the spacing shrinks on", change={"round_stochastic": lambda c, m, w: _sr_small_step(c, m, w)}),
     Mutant(id="sr-float32-fraction", source="own", family=_K, formats=SR, operations=_SR, what="the fraction is added to the random number in float32", change={"round_stochastic": lambda c, m, w: _sr_float32(c, m, w)}),
     Mutant(id="sr-no-saturation", source="ROCm/rocm-systems#8800", family=_K, formats=("e4m3",), operations=_SR, what="a step up beyond 448 gives NaN", change={"saturate": lambda c, r, m: np.minimum(r, 480)}),
+    Mutant(id="sr-words-not-masked", source="own", family=_K, formats=SR, operations=_SR, what="of 8 random bits in a word the bits above are added too", change={"read_words": lambda c, w, bits: w.astype(np.float64) * 2.0 ** (32 - bits)}),
     Mutant(id="sr-pairs-share-word", source="own", family=_K, formats=SR, operations=_SR, what="neighbours share a random word", wrap={"encode_stochastic": lambda right: wraps(right)(lambda x, element, words: right(x, element, np.repeat(np.asarray(words)[::2], 2)[: np.size(words)]))}),
     Mutant(id="sr-by-value", source="own", family=_K, formats=SR, operations=_SR, what="negative numbers go up in value, not in magnitude", wrap={"encode_stochastic": lambda right: wraps(right)(lambda x, element, words: right(x, element, np.where(np.signbit(x), ~np.asarray(words), words)))}),
     # Single numbers.

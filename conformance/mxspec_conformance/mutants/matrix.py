@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import sqrt
 from typing import Any
 
 from mxspec_vectors.files import NUMERIC_OPERATIONS, file_name, read_index, vector_digest
@@ -231,24 +232,37 @@ def _count_flags(asked: frozenset[Label]) -> Counter[str]:
 
 
 def _flag_table(mutants: Sequence[Mutant], full: Level) -> list[dict[str, Any]]:
-    """Flag -> the mutants that it finds out most surely, and those that no case without it finds out."""
-    surest: dict[str, list[str]] = {}
+    """Flag -> the mutants that it is closest to, and those that no case without it finds out.
+
+    Close: over the cases asked, carrying the flag and finding the mutant out go together more than for any other flag.
+    """
+    closest: dict[str, list[str]] = {}
     alone: dict[str, list[str]] = {}
     for mutant in mutants:
         kills, asked = Counter[str](), Counter[str]()
+        killed = total = 0
         common: set[str] | None = None
         for instance in mutant.instances():
             found = full.found[instance.name]
-            kills.update(flag for label in found.kills for flag in flags_of(label))
+            flagged = [flags for label in found.kills if (flags := flags_of(label))]
+            kills.update(flag for flags in flagged for flag in flags)
             asked.update(_count_flags(found.asked))
+            killed += len(flagged)
+            total += sum(label[0] != CALLS for label in found.asked)
             for label in found.kills:
                 common = set(flags_of(label)) if common is None else common & set(flags_of(label))
         if kills:
-            best = max(kills, key=lambda flag: (kills[flag] / max(asked[flag], 1), kills[flag], flag))
-            surest.setdefault(best, []).append(mutant.id)
+            best = max(kills, key=lambda f: (_correlate(kills[f], killed, asked[f], total), kills[f], f))
+            closest.setdefault(best, []).append(mutant.id)
         for flag in sorted(common or ()):
             alone.setdefault(flag, []).append(mutant.id)
-    return [{"flag": f, "surest": surest.get(f, []), "alone": alone.get(f, [])} for f in sorted({*surest, *alone})]
+    return [{"flag": f, "closest": closest.get(f, []), "alone": alone.get(f, [])} for f in sorted({*closest, *alone})]
+
+
+def _correlate(both: int, killed: int, flagged: int, total: int) -> float:
+    """The phi coefficient of two properties of cases; 0 where one of them holds for all."""
+    scale = killed * flagged * (total - killed) * (total - flagged)
+    return (both * total - killed * flagged) / sqrt(scale) if scale > 0 else 0.0
 
 
 def run_matrix(progress: Progress = lambda _: None) -> tuple[dict[str, Any], dict[str, Any]]:

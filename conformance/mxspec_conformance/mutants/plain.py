@@ -313,6 +313,11 @@ def decode_e8m0(c: Context, codes: Array) -> Array:
     return np.where(codes == 255, np.nan, np.ldexp(1.0, codes.astype(np.int64) - 127))
 
 
+def read_words(c: Context, words: Array, bits: int) -> Array:
+    """The low bits of random words, moved up to be the highest of 32: what lies below them carries nothing."""
+    return (words % np.uint64(1 << bits)).astype(np.float64) * 2.0 ** (32 - bits)
+
+
 def round_stochastic(c: Context, magnitude: Array, words: Array) -> Array:
     """Magnitudes on the grid, up where floor(fraction * 2**32) plus the random word carries."""
     step = spacing(c.element, magnitude)
@@ -354,7 +359,7 @@ STEPS: Mapping[str, Step] = MappingProxyType(
         for f in (
             load, find_amax, find_exponent, store_exponent, store_special, use_scale, divide, round_magnitude, saturate,
             code_magnitude, join_sign, code_nan, finish, find_encode_scale, scale_ratio, store_ratio, find_factor, multiply,
-            decode_element, decode_scale, combine, encode_e8m0, decode_e8m0, round_stochastic, overflows, own_code, find_tensor_amax,
+            decode_element, decode_scale, combine, encode_e8m0, decode_e8m0, read_words, round_stochastic, overflows, own_code, find_tensor_amax,
             find_tensor_scale,
         )
     }
@@ -485,8 +490,10 @@ class Plain:
     def encode_stochastic(self, x: Any, element: str, random_bits: Any) -> Any:
         """Codes by the integer rule."""
         c = Context(ELEMENTS[element], None, self.profile)
-        values, words = np.asarray(x).astype(np.float64), np.asarray(random_bits).astype(np.float64)
-        words = words * 2.0 ** (32 - self.SR_BITS)  # the lower bits of the sum carry nothing
+        values, words = (
+            np.asarray(x).astype(np.float64),
+            self._do("read_words", c, np.asarray(random_bits), self.SR_BITS),
+        )
         magnitude = np.where(np.isnan(values), 0, np.minimum(np.abs(values), 2.0**300))
         rounded = self._do("saturate", c, self._do("round_stochastic", c, magnitude, words), magnitude)
         codes = self._do("join_sign", c, self._do("code_magnitude", c, rounded), np.signbit(values))

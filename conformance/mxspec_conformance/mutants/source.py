@@ -50,6 +50,8 @@ class Change:
     after: str
     #: The function or class around it.
     inside: str
+    #: Whether `inside` is a function's name; a class or a module is run when it is imported.
+    is_in_function: bool
 
     @property
     def id(self) -> str:
@@ -69,17 +71,17 @@ class _Sites(ast.NodeVisitor):
     """Finds (node, kind, replacement, inside) where one small change can be made."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[ast.AST, str, ast.AST, str]] = []
-        self._inside: list[str] = []
+        self.found: list[tuple[ast.AST, str, ast.AST, str, bool]] = []
+        self._inside: list[ast.FunctionDef | ast.ClassDef] = []
 
     def _enter(self, node: ast.FunctionDef | ast.ClassDef) -> None:
-        self._inside.append(node.name)
+        self._inside.append(node)
         for part in node.body:
             self.visit(part)
+        self._inside.pop()
         if isinstance(node, ast.FunctionDef):
             for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
                 self.visit(default)
-        self._inside.pop()
 
     visit_FunctionDef = visit_ClassDef = _enter  # noqa: N815  (names of ast.NodeVisitor)
 
@@ -98,7 +100,8 @@ class _Sites(ast.NodeVisitor):
         """Text."""
 
     def _add(self, node: ast.AST, kind: str, replacement: ast.AST) -> None:
-        self.found.append((node, kind, replacement, ".".join(self._inside)))
+        in_function = bool(self._inside) and isinstance(self._inside[-1], ast.FunctionDef)
+        self.found.append((node, kind, replacement, ".".join(n.name for n in self._inside), in_function))
 
     def visit_Constant(self, node: ast.Constant) -> None:
         """Numbers and flags."""
@@ -155,7 +158,7 @@ class _Sites(ast.NodeVisitor):
 
 
 @lru_cache(maxsize=32)
-def _sites(module: str) -> tuple[ast.Module, list[tuple[ast.AST, str, ast.AST, str]]]:
+def _sites(module: str) -> tuple[ast.Module, list[tuple[ast.AST, str, ast.AST, str, bool]]]:
     tree = ast.parse(source_of(module))
     visitor = _Sites()
     for statement in tree.body:
@@ -165,15 +168,15 @@ def _sites(module: str) -> tuple[ast.Module, list[tuple[ast.AST, str, ast.AST, s
 
 def list_changes(module: str) -> Iterator[Change]:
     """Every change of a module."""
-    for number, (node, kind, replacement, inside) in enumerate(_sites(module)[1]):
+    for number, (node, kind, replacement, inside, in_function) in enumerate(_sites(module)[1]):
         before, after = ast.unparse(node), ast.unparse(replacement)
-        yield Change(module, number, getattr(node, "lineno", 0), kind, before[:90], after[:90], inside)
+        yield Change(module, number, getattr(node, "lineno", 0), kind, before[:90], after[:90], inside, in_function)
 
 
 def change_source(change: Change) -> str:
     """The module's source with the change made."""
     tree, sites = _sites(change.module)
-    target, _, replacement, _ = sites[change.number]
+    target, _, replacement, _, _ = sites[change.number]
 
     class Replace(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> ast.AST:

@@ -1,0 +1,74 @@
+"""The tables of docs/mutants.md, made of the published JSON."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def fill(text: str, tables: Mapping[str, str]) -> str:
+    """The text with each `<!-- name -->` ... `<!-- /name -->` filled anew."""
+    for name, table in tables.items():
+        pattern = re.compile(rf"<!-- {name} -->.*?<!-- /{name} -->", re.S)
+        if not pattern.search(text):
+            raise ValueError(f"there is no place for {name}: <!-- {name} --> ... <!-- /{name} -->")
+        text = pattern.sub(lambda _, n=name, t=table: f"<!-- {n} -->\n{t}\n<!-- /{n} -->", text)  # type: ignore[misc]
+    return text
+
+
+def make_tables(matrix: Mapping[str, Any], blind: Mapping[str, Any]) -> dict[str, str]:
+    """All tables."""
+    return {"numbers": _numbers(matrix), "blind": _blind(blind), "flags": _flags(matrix)}
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
+
+
+def _numbers(matrix: Mapping[str, Any]) -> str:
+    counts, levels = matrix["counts"], matrix["levels"]
+    families = Counter(m["family"] for m in matrix["mutants"])
+    clones = Counter(m["family"] for m in matrix["mutants"] if "clone_of" in m)
+    places = Counter(m["family"] for m in matrix["mutants"] for _ in m["instances"])
+    words = (
+        f"Vectors `{matrix['suite']['vectors'][:12]}`: {counts['mutants']} mutants, {counts['distinct']} of them distinct "
+        f"({counts['known_bugs']} rows of the list of known bugs, {counts['own']} others), in {counts['instances']} operations and formats."
+    )
+    head = ("level", "found out", "survive", "cases", "seconds of one core")
+    level_rows = [
+        (name, level["killed"], len(level["survivors"]), f"{level['cases']:,}", level["seconds"])
+        for name, level in levels.items()
+    ]
+    rows = [(family, n, n - clones[family], places[family]) for family, n in families.items()]
+    return "\n\n".join((words, _table(head, level_rows), _table(("family", "mutants", "distinct", "places"), rows)))
+
+
+def _blind(blind: Mapping[str, Any]) -> str:
+    words = (
+        f"Vectors `{blind['vectors'][:12]}`, seed {blind['seed']}: {blind['tried']} of {blind['possible']} possible changes tried, "
+        f"{blind['killed']} found out ("
+        + ", ".join(f"{n} at {level}" for level, n in blind["killed_by"].items())
+        + "), "
+        + (", ".join(f"{n} {kind}" for kind, n in blind["survivors"].items()) or "none survive")
+        + "."
+    )
+    modules = [
+        (m, c.get("killed", 0) + c.get("survives", 0), c.get("killed", 0), c.get("survives", 0))
+        for m, c in blind["by_module"].items()
+    ]
+    reasons = Counter((row["kind"], row["reason"]) for row in blind["alive"])
+    rows = [(n, kind, reason) for (kind, reason), n in sorted(reasons.items(), key=lambda p: (p[0][0], -p[1]))]
+    head = ("module", "tried", "found out", "survive")
+    return "\n\n".join((words, _table(head, modules), _table(("survivors", "kind", "reason"), rows)))
+
+
+def _flags(matrix: Mapping[str, Any]) -> str:
+    rows = []
+    for row in matrix["flags"]:
+        names = row["closest"]
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        rows.append((f"`{row['flag']}`", len(names), f"({len(row['alone'])})", shown))
+    return _table(("flag", "mutants", "alone", "such as"), rows)
