@@ -85,7 +85,9 @@ def document(folder: Path, page: Path) -> None:
     """Fill the tables of PAGE from FOLDER/matrix.json and FOLDER/blind.json."""
     from mxspec_conformance.mutants.document import fill, make_tables
 
-    matrix, table = (json.loads((folder / name).read_text("ascii")) for name in ("matrix.json", "blind.json"))
+    matrix = json.loads((folder / "matrix.json").read_text("ascii"))
+    blind_file = folder / "blind.json"
+    table = json.loads(blind_file.read_text("ascii")) if blind_file.exists() else None
     write_file(page, fill(page.read_text("utf-8"), make_tables(matrix, table)).encode("utf-8"))
 
 

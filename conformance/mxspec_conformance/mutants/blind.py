@@ -150,9 +150,9 @@ def list_tasks() -> tuple[tuple[str, str, str], ...]:
 
 @lru_cache(maxsize=1)
 def list_descriptive() -> tuple[tuple[str, str], ...]:
-    """One profile of real stacks for each combination of rules that differs from all others."""
+    """One profile of real stacks for each combination of rules, and of what its format can hold."""
     seen, tasks = set(), []
-    for fmt in mxspec.BLOCKS:
+    for fmt, block in mxspec.BLOCKS.items():
         for p in mxspec.list_profiles(fmt):
             level = p.two_level or p.one_level
             if p.kind is Kind.NORMATIVE or level is None:
@@ -163,6 +163,7 @@ def list_descriptive() -> tuple[tuple[str, str], ...]:
                 e.add_half_floor_f32, e.half_floor_domain, e.int8_lowest, e.error is not None, e.unbounded_fields,
                 e.binade_log2f, p.amax_nan, p.flush_inputs, level.normalize is not None,
                 level.alternative and (level.alternative.norm, level.alternative.order, level.alternative.total),
+                block.element.twos_complement, block.element.nan_code is None, block.element.inf_code is None,
             )  # fmt: skip
             if rules not in seen:
                 seen.add(rules)

@@ -18,9 +18,10 @@ def fill(text: str, tables: Mapping[str, str]) -> str:
     return text
 
 
-def make_tables(matrix: Mapping[str, Any], blind: Mapping[str, Any]) -> dict[str, str]:
-    """All tables."""
-    return {"numbers": _numbers(matrix), "blind": _blind(blind), "flags": _flags(matrix)}
+def make_tables(matrix: Mapping[str, Any], blind: Mapping[str, Any] | None) -> dict[str, str]:
+    """All tables; None where the blind check was not run with these vectors."""
+    not_run = "Not run with the current vectors yet."
+    return {"numbers": _numbers(matrix), "blind": not_run if blind is None else _blind(blind), "flags": _flags(matrix)}
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
