@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 import mxspec
-from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat
 from mxspec.given import LaneClass, classify_lanes, encode_given_scale
-from mxspec.profiles.schema import Kind, Profile
+from mxspec.profiles.schema import Profile
 from mxspec_conformance import behaviour, judge_quantize, judge_scale
 from mxspec_conformance.executors import CallFailure, Executor
 from mxspec_conformance.identify.returned import find_layouts
@@ -202,6 +201,3 @@ def ask_target(executor: Executor, fmt: BlockFormat, separation: Separation) -> 
     except CallFailure:
         return None
     return int(scales.reshape(-1)[0]), codes.reshape(-1).tobytes()
-
-
-__all__ = ["Identity", "Kind", "Neighbour", "choose_level", "identify_format"]
