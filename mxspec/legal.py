@@ -6,8 +6,9 @@ This is the one place that lists it:
 ================================ ============================== ===================================================
 case                             canonical                      also legal
 ================================ ============================== ===================================================
-a NaN in the block               scale FF, codes 00             scale FF with any codes; fp8: the block quantized
-                                                                without that lane, the lane any NaN code
+a NaN in the block               scale FF, codes 00             scale FF with any codes; fp8: any legal answer for
+                                                                the block without that lane (what remains may be
+                                                                zeros or hold an Inf), the lane any NaN code
 Inf, no NaN                      scale FE, Inf -> signed max,   scale FF with any codes; scale 255 - emax with
                                  the rest x / 2**127            Inf -> max; e5m2: the lane Inf
 zero block                       scale 00, signs kept           any scale 00..FE with zero codes
@@ -18,6 +19,7 @@ sign of zero                     kept                           its own topic; e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +29,7 @@ from mxspec.blocks import quantize_rows
 from mxspec.elements import decode_table
 from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import AmaxNan, Kind, Profile
+from mxspec.profiles.schema import Kind, Profile
 from mxspec.rounding import Overflow
 
 
@@ -76,7 +78,7 @@ def legal_rows(
     if np.isnan(x).any():
         rows = [canonical, with_any_codes(0xFF, k)]
         if fmt.element.nan_code is not None:
-            rows.append(_without_nan_lanes(x, fmt, profile))
+            rows += _rows_beside_nan(x, fmt, profile)
         return tuple(rows)
     if np.isinf(x).any():
         symmetric = [canonical, *_infinity_rows(x, fmt, canonical)]
@@ -89,18 +91,20 @@ def legal_rows(
     return (canonical,) if other is None else (canonical, other)
 
 
-def _without_nan_lanes(x: npt.NDArray[np.float32], fmt: BlockFormat, profile: Profile) -> LegalRow:
+def _rows_beside_nan(x: npt.NDArray[np.float32], fmt: BlockFormat, profile: Profile) -> Iterator[LegalRow]:
+    """The legal answers for what remains of a block without its NaN lanes, these any NaN of the element."""
     level = choose_level(profile, with_tensor_scale=False)
     lanes = np.isnan(x)
-    kept = np.where(lanes, np.float32(0), x)[None, :]
-    scales, codes = quantize_rows(kept, fmt, replace(profile, amax_nan=AmaxNan.SKIP), level, {})
-    return LegalRow(
-        int(scales[0, 0]),
-        int(scales[0, 0]),
-        tuple(0 if lost else int(c) for c, lost in zip(codes[0], lanes, strict=True)),
-        tuple(0 if lost else 0xFF for lost in lanes),
-        tuple(int(i) for i in np.flatnonzero(lanes)),
-    )
+    kept = np.where(lanes, np.float32(0), x)
+    scales, codes = quantize_rows(kept[None, :], fmt, profile, level, {})
+    for row in legal_rows(kept, fmt, profile, int(scales[0, 0]), codes[0]):
+        if row.scale != 0xFF:
+            yield replace(
+                row,
+                codes=tuple(0 if lost else c for c, lost in zip(row.codes, lanes, strict=True)),
+                mask=tuple(0 if lost else m for m, lost in zip(row.mask, lanes, strict=True)),
+                nan_lanes=tuple(int(i) for i in np.flatnonzero(lanes)),
+            )
 
 
 def _infinity_rows(x: npt.NDArray[np.float32], fmt: BlockFormat, canonical: LegalRow) -> list[LegalRow]:

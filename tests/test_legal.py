@@ -119,6 +119,33 @@ def test_fp8_lanes_beside_a_nan_follow_the_profile(fmt: str, profile: str) -> No
     assert not accepted(rows, int(result.scales[0]), codes, fmt)
 
 
+@pytest.mark.parametrize("fmt", ["mxfp8_e4m3", "mxfp8_e5m2"])
+def test_what_is_open_without_nan_lanes_is_open_beside_them(fmt: str) -> None:
+    """Zeros beside a NaN have any scale but FF; an Inf beside one has each of its own answers."""
+    x = np.zeros(K, np.float32)
+    x[6] = np.nan
+    codes = np.zeros(K, np.uint8)
+    rows, _, _ = answers(x, fmt)
+    for scale in (0x00, 0x7F, 0xFE):
+        assert not accepted(rows, scale, codes, fmt)
+        codes[6] = 0xFF
+        assert accepted(rows, scale, codes, fmt)
+        codes[6] = 0x00
+    codes[[0, 6]] = 1, 0xFF
+    assert not accepted(rows, 0x7F, codes, fmt)
+    infinite = ordinary()
+    infinite[2] = -np.inf
+    both = infinite.copy()
+    both[6] = np.nan
+    rows, _, _ = answers(both, fmt)
+    for row in answers(infinite, fmt)[0]:
+        returned = np.array(row.codes, np.uint8)
+        returned[6] = 0x7F
+        assert accepted(rows, row.scale, returned, fmt)
+        returned[2] ^= 0x80
+        assert accepted(rows, row.scale, returned, fmt) == (row.scale == 0xFF)
+
+
 @pytest.mark.parametrize("fmt", MX)
 def test_infinite_blocks(fmt: str) -> None:
     """FE with the signed maximum; FF with any codes; 255 - emax with the maximum; e5m2 lanes Inf."""

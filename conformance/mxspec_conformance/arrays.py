@@ -48,7 +48,7 @@ def quantized_shapes(
 
 
 def arrange_array(x: npt.NDArray[Any], arrays: str, arrangement: str, device: str | None = None) -> Any:
-    """x as a fresh array that the target takes, in one of `ARRANGEMENTS`, or `padded`; other values of x lie between."""
+    """x as a fresh array that the target takes, in one of `ARRANGEMENTS`; other values of x lie between."""
     if arrangement == "rows":
         wide = np.stack([x, x[::-1]], axis=1).reshape(-1, *x.shape[1:])
         return to_target_array(wide, arrays, device)[::2]
@@ -58,7 +58,7 @@ def arrange_array(x: npt.NDArray[Any], arrays: str, arrangement: str, device: st
     if arrangement == "offset":
         longer = np.concatenate([x.reshape(-1)[-1:], x.reshape(-1)])
         return to_target_array(longer, arrays, device)[1:].reshape(x.shape)
-    if arrangement == "padded":  # rows lie an odd number of elements apart
+    if arrangement == "padded":
         wide = np.concatenate([x, x[..., :1]], axis=-1)
         return to_target_array(wide, arrays, device)[..., :-1]
     return to_target_array(x, arrays, device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,15 +95,16 @@ def document(folder: Path, page: Path) -> None:
 @mutants.command()
 @click.option("--count", default=400, show_default=True, help="Changes to try.")
 @click.option("--seed", default=1, show_default=True, help="Which ones.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default="all cores", help="Changes judged at a time.")
 @click.option("--state", type=_FILE, default=Path("reports/mutants/blind.jsonl"), show_default=True, help="Where a run can be taken up again.")  # fmt: skip
 @click.option("--out", type=_FILE, default=Path("reports/mutants/blind.json"), show_default=True, help="The table.")
-def blind(count: int, seed: int, state: Path, out: Path) -> None:
+def blind(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
     """Change the model's own source mechanically, and judge each change by the vectors."""
     from mxspec_conformance.mutants.blind import blind_document, render_blind, run_blind
 
     state.parent.mkdir(parents=True, exist_ok=True)
     with show_progress("blind") as progress:
-        rows = run_blind(state, count, seed, progress=progress)
+        rows = run_blind(state, count, seed, jobs=jobs, progress=progress)
     document = blind_document(rows, count, seed)
     write_file(out, render_blind(document).encode("ascii"))
     console = make_console()

@@ -16,7 +16,7 @@ from mxspec_vectors.inputs import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
 
 import mxspec
 from mxspec.elements import encode_table, table_index
-from mxspec.formats import ScalarFormat, get_scalar
+from mxspec.formats import ElementFormat, ScalarFormat, get_scalar
 from mxspec.reals import nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import find_tensor_amax
@@ -53,9 +53,15 @@ def _floats(text: str) -> npt.NDArray[np.float32]:
 
 
 def _legal_nan_codes(fmt: ScalarFormat) -> list[tuple[frozenset[int], frozenset[int]]]:
-    """NaN is open, but one policy has to explain all lanes: for each policy the codes of a positive and a negative NaN."""
+    """For each legal policy the codes of a positive and a negative NaN; one policy has to explain all lanes.
+
+    OFP8 turns a NaN into a NaN, whether or not the conversion saturates. For elements without one, OCP MX leaves it open;
+    for scales no text speaks of it.
+    """
     any_nan = frozenset(c for c in range(fmt.code_count) if fmt.is_nan(c))
     legal = [(any_nan, any_nan)] if any_nan else []
+    if any_nan and isinstance(fmt, ElementFormat):
+        return legal
     for policy in NanPolicy:
         try:
             positive, negative = nan_codes(fmt, policy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 
-from mxspec_vectors.topics import TOPICS, topic_level
+from mxspec_vectors.topics import TOPICS, topic_level, topic_text
 
 from mxspec_conformance.observe import Trouble
 from mxspec_conformance.results import Failure, Requirement, Verdict
@@ -91,8 +91,8 @@ def judge_tally(tally: Tally, deviation: str | None, first: Callable[[Tally], Fa
     """
     requirement = Requirement(
         id=tally.id,
-        level=topic_level(tally.topic).value,
-        text=TOPICS[tally.topic],
+        level=topic_level(tally.topic, tally.operation, tally.format).value,
+        text=topic_text(tally.topic, tally.operation),
         verdict=Verdict.PASS,
         cases=len(tally.cases),
         failing=len(tally.failing) + len(tally.troubles),

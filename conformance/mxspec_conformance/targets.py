@@ -35,8 +35,9 @@ SCALE_LAYOUTS = ("row-major", "128x4")
 DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
-#: How an input lies in memory: as a whole, in every second row or column of a larger array, or one element into one.
-ARRANGEMENTS = ("contiguous", "rows", "columns", "offset")
+#: How an input lies in memory: as a whole, in every second row or column of a larger array, one element into one, or
+#: with rows one element farther apart than they are long.
+ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded")
 
 
 class TargetError(Exception):

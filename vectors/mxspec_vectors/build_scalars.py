@@ -15,7 +15,17 @@ from mxspec.formats import ElementFormat, ScalarFormat, ScaleFormat, floor_log2,
 from mxspec.rounding import DETERMINISTIC, Overflow
 from mxspec_vectors.entries import cut_chunks, group_answers, hex_floats, hex_words, list_binades, make_header
 from mxspec_vectors.files import Document, case_id
-from mxspec_vectors.inputs import FLT_MAX, INF, QUIET_NAN, SIGN, bisect_steps, bits_value, float_bits, neighbours
+from mxspec_vectors.inputs import (
+    FLT_MAX,
+    INF,
+    QUIET_NAN,
+    SIGN,
+    bisect_steps,
+    bits_value,
+    float_bits,
+    neighbours,
+    walking_ones,
+)
 
 _ENCODE_FLAGS = {
     "tie-even": ("ties-away", "ties-to-zero"),
@@ -68,6 +78,13 @@ def _boundary_points(fmt: ScalarFormat) -> list[tuple[str, int]]:
     return [(t, b) for t, b in points if bits_value(b) <= fmt.max_value]
 
 
+def _point_groups(fmt: ScalarFormat) -> list[tuple[str, str, list[int]]]:
+    """(slug, topic, float32 bits) of the inputs of encode."""
+    groups = [(topic, topic, bits) for topic, bits in _scalar_points(fmt).items()]
+    walking = walking_ones(fmt)
+    return [*groups, ("walking", "above-tie", walking + ([b | SIGN for b in walking] if fmt.signed else []))]
+
+
 def _overflow_modes(fmt: ScalarFormat) -> tuple[Overflow, ...]:
     own = fmt.inf_code is not None or fmt.nan_code is not None
     return (Overflow.SATURATE, Overflow.OWN) if own else (Overflow.SATURATE,)
@@ -80,7 +97,7 @@ def build_encode(name: str) -> Document:
     document["nan"] = default_nan_policy(fmt).value
     rows = []
     for overflow in _overflow_modes(fmt):
-        for topic, bits in _scalar_points(fmt).items():
+        for slug, topic, bits in _point_groups(fmt):
             if not bits or (overflow is Overflow.OWN and topic not in ("overflow", "inf")):
                 continue
             for number, chunk in enumerate(cut_chunks(bits, 128)):
@@ -95,7 +112,7 @@ def build_encode(name: str) -> Document:
                 identity = {"operation": "encode", "format": name, "nan": document["nan"], **question}
                 rows.append(
                     {
-                        "id": case_id(f"{topic}-{overflow.value}-{number}", identity),
+                        "id": case_id(f"{slug}-{overflow.value}-{number}", identity),
                         "topic": topic,
                         "flags": list(_ENCODE_FLAGS[topic]),
                         **question,

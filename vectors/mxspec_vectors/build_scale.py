@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from mxspec.arrays import ARRAYS
 from mxspec.blocks import quantize_rows
 from mxspec.exact import choose_level
 from mxspec.expressions import evaluate
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import UE4M3, BlockFormat, get_block, power_of_two
+from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Profile
-from mxspec.scales import encode_scale
-from mxspec.tensorscale import bind_arrays
+from mxspec.scales import encode_scale, log2f_thresholds
+from mxspec.tensorscale import bind_arrays, derive_tensor_scale
 from mxspec_vectors.entries import (
     cut_chunks,
     group_answers,
@@ -27,7 +29,16 @@ from mxspec_vectors.entries import (
     tensor_scale_entry,
 )
 from mxspec_vectors.files import Document, case_id
-from mxspec_vectors.inputs import FLT_MAX, ORDINARY_AMAXES, TENSOR_AMAXES, bisect_steps, neighbours
+from mxspec_vectors.inputs import (
+    FLT_MAX,
+    ORDINARY_AMAXES,
+    TENSOR_AMAXES,
+    bisect_steps,
+    bits_value,
+    float_bits,
+    neighbours,
+    walking_ones,
+)
 
 
 def _scale_function(
@@ -92,23 +103,84 @@ def build_scale(fmt_name: str) -> Document:
                 continue
             points = {b for step in bisect_steps(function, limit) for b in neighbours(step) if 0 < b <= limit}
             for chunk in cut_chunks(sorted(points), 96):
-                question: dict[str, Any] = {} if entry is None else {"tensor_scale": entry}
-                question["amax"] = hex_words(chunk, 8)
-                name = "one-level" if tensor is None else f"t{tensor:08x}"
-                identity = {"operation": "scale", "format": fmt_name, **question}
-                key = case_id(f"scale-{name}-{chunk[0]:08x}", identity)
-                if key in rows:
-                    continue
-                answers = [(n, hex_words(f(np.array(chunk, np.uint32)), 2)) for n, f in answering.items()]
-                rows[key] = {
-                    "id": key,
-                    "topic": "scale-tie" if fmt.has_tensor_scale else "scale-boundary",
-                    "flags": ["scale-rounding", "order"] if fmt.has_tensor_scale else ["scale-rule", "float-log2"],
-                    **question,
-                    "expect": group_answers(answers, "scale"),
-                }
+                key, row = _make_case(fmt, tensor, entry, chunk, answering)
+                rows.setdefault(key, row)
+        for chunk in cut_chunks(sorted(_scale_details(fmt, tensor)), 96):
+            key, row = _make_case(fmt, tensor, entry, chunk, answering)
+            rows.setdefault(key, row)
     document["cases"] = list(rows.values())
     return document
+
+
+def _make_case(
+    fmt: BlockFormat,
+    tensor: int | None,
+    entry: dict[str, str] | None,
+    amaxes: Sequence[int],
+    answering: dict[int, Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]]],
+) -> tuple[str, dict[str, Any]]:
+    """A case's id and the case: maxima under one tensor scale with the answers of all profiles."""
+    question: dict[str, Any] = {} if entry is None else {"tensor_scale": entry}
+    question["amax"] = hex_words(amaxes, 8)
+    name = "one-level" if tensor is None else f"t{tensor:08x}"
+    identity = {"operation": "scale", "format": fmt.name, **question}
+    key = case_id(f"scale-{name}-{amaxes[0]:08x}", identity)
+    answers = [(n, hex_words(f(np.array(amaxes, np.uint32)), 2)) for n, f in answering.items()]
+    return key, {
+        "id": key,
+        "topic": "scale-tie" if fmt.has_tensor_scale else "scale-boundary",
+        "flags": ["scale-rounding", "order"] if fmt.has_tensor_scale else ["scale-rule", "float-log2"],
+        **question,
+        "expect": group_answers(answers, "scale"),
+    }
+
+
+def _scale_details(fmt: BlockFormat, tensor: int | None) -> set[int]:
+    """Maxima that one bit of the significand puts beyond a boundary, each bit in turn; for MX also those at which a float
+    log2 rounds to another integer, down to subnormal numbers, where no bisection finds them if the scale byte wraps."""
+    if fmt.has_tensor_scale:
+        return _nvfp4_scale_details(tensor)
+    element = fmt.element
+    significand = float_bits(element.max_value / power_of_two(element.emax))
+    points = {start + (1 << j) for start in (float_bits(1), significand) for j in range(23)}
+    first, last = log2f_thresholds()
+    for exponent in (-141, -130, -129, -128, -127, -126, -3, 5, 64, 126):
+        for threshold in (first[exponent + 149], last[exponent + 149]):
+            points.update(neighbours(float_bits(Fraction(float(threshold)))))
+    return {b for b in points if 0 < b <= FLT_MAX}
+
+
+def _nvfp4_scale_details(tensor: int | None) -> set[int]:
+    if tensor not in (None, TENSOR_AMAXES["odd"]):
+        return set()
+    points: set[int] = set()
+    for name in ("nvfp4-te", "nvfp4-paper"):
+        value = _scale_value(get_profile(name, "nvfp4"), tensor)
+        unit = Fraction(1) if tensor is None else bits_value(tensor) / 2688
+        for bits in walking_ones(UE4M3):
+            near = float_bits(6 * bits_value(bits) * unit) + np.arange(-6, 7)
+            reached = value(near.astype(np.uint32)) == bits
+            points.update(int(b) for b in near[reached][:1])
+    if tensor is None:  # around what e4m3 rounds to its largest value, and beyond
+        for largest in (240, 448, 456, 464, 480, 512):
+            points.update(neighbours(float_bits(6 * largest)))
+    return points
+
+
+def _scale_value(profile: Profile, tensor: int | None) -> Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint32]]:
+    """Bits of the number that becomes the scale byte, as a function of the maximum's bits."""
+    level = choose_level(profile, with_tensor_scale=tensor is not None)
+    bindings: dict[str, Any] = (
+        {} if tensor is None else dict(bind_arrays(profile, derive_tensor_scale(tensor, profile)))
+    )
+
+    def value(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        values: npt.NDArray[np.float32] = evaluate(
+            level.scale.value, {**bindings, "amax": bits.view(np.float32)}, ARRAYS
+        )
+        return values.view(np.uint32)
+
+    return value
 
 
 def _is_monotone(profile: Profile) -> bool:

@@ -24,7 +24,7 @@ def build_stochastic(name: str) -> Document:
     for rule, sr_bits in (("integer", 8), ("integer", 32), *((("te-software", 8),) if name == "e2m1" else ())):
         chunks = list(cut_chunks(list(_stochastic_points(fmt, sr_bits)), 96))
         if rule == "integer" and sr_bits == 32:
-            chunks.append(list(_low_bit_points(fmt, sr_bits)))
+            chunks += [list(_low_bit_points(fmt, sr_bits)), list(_fraction_points(fmt, sr_bits))]
         for number, chunk in enumerate(chunks):
             x = np.array([b for b, _ in chunk], np.uint32).view(np.float32)
             words = np.array([w for _, w in chunk], np.uint32)
@@ -100,6 +100,16 @@ def _low_bit_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, int]
         bits = float_bits(fmt.min_subnormal * Fraction(share, 1 << sr_bits))
         threshold = (1 << sr_bits) - share
         for word in (threshold - 1, threshold, threshold ^ 1):
+            yield bits, word
+            if fmt.signed:
+                yield bits | SIGN, word
+
+
+def _fraction_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, int]]:
+    """(float32 bits, random word): fractions of a step of the random word; a float64 sum that keeps them goes up."""
+    for share in (2, 3, 6):
+        bits = float_bits(fmt.min_subnormal * (share - Fraction(1, 1 << 21)) / (1 << sr_bits))
+        for word in ((1 << sr_bits) - share, (1 << sr_bits) - share + 1):
             yield bits, word
             if fmt.signed:
                 yield bits | SIGN, word

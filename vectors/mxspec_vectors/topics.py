@@ -48,8 +48,25 @@ _SHOULD = {"scale-boundary", "scale-clamp", "scale-tie", "tensor-scale"}
 _OPEN = {"nan", "inf", "zero-block", "zero-sign"}
 
 
-def topic_level(topic: str) -> Level:
-    """How binding a topic's requirements are."""
+#: What a topic means for an operation on single numbers, where its own words speak of blocks.
+_OF_NUMBERS = {
+    "nan": "a NaN becomes what the format has for it; for FP8 elements a NaN, for the others that is open",
+    "inf": "an infinity becomes the largest value, or the format's own Inf or NaN",
+}
+
+
+def topic_text(topic: str, operation: str) -> str:
+    """A topic's requirement in words, for an operation."""
+    return _OF_NUMBERS.get(topic, TOPICS[topic]) if operation == "encode" else TOPICS[topic]
+
+
+def topic_level(topic: str, operation: str, fmt: str) -> Level:
+    """How binding a topic's requirement is for an operation and format.
+
+    OCP MX v1.0 section 5.3 has FP8 elements follow OFP8, which turns a NaN into a NaN.
+    """
+    if (operation, topic) == ("encode", "nan") and fmt in ("e4m3", "e5m2"):
+        return Level.MUST
     if topic in _SHOULD:
         return Level.SHOULD
     return Level.OPEN if topic in _OPEN else Level.MUST

@@ -10,6 +10,7 @@ import importlib
 import importlib.abc
 import importlib.util
 import json
+import multiprocessing
 import os
 import random
 import select
@@ -18,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -33,6 +35,7 @@ import mxspec
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance import judge_quantize, judge_scale
 from mxspec_conformance.executors import InProcess
+from mxspec_conformance.mutants.differences import find_differences, prepare_questions
 from mxspec_conformance.mutants.judging import judge_target
 from mxspec_conformance.mutants.reasons import reason_for
 from mxspec_conformance.mutants.source import MODULES, Change, change_source, list_changes
@@ -41,6 +44,7 @@ from mxspec_conformance.selection import EVERYTHING, quick_selection, use_select
 SCHEMA = "mxspec-blind/1"
 #: Seconds after which a change counts as found out: the model no longer answers.
 PATIENCE = 300.0
+QUESTIONS_SEED = 1
 
 Modules = dict[str, ModuleType]
 
@@ -171,21 +175,31 @@ def list_descriptive() -> tuple[tuple[str, str], ...]:
     return tuple(tasks)
 
 
-def judge_change(change: Change) -> dict[str, Any]:
-    """What became of a change: `verdict` (killed or survives), and by what."""
+def import_changed(change: Change) -> Modules:
+    """A copy of the model with the change made."""
     modules: Modules = {}
     finder = _Finder(change.module, change_source(change))
+    with _modules(modules):
+        sys.meta_path.insert(0, finder)
+        try:
+            importlib.import_module("mxspec")
+            importlib.import_module(change.module)
+        finally:
+            sys.meta_path.remove(finder)
+    return modules
+
+
+def judge_change(change: Change) -> dict[str, Any]:
+    """What became of a change: `verdict` (killed or survives), and by what; of a survivor, `differs`."""
     try:
-        with _modules(modules):
-            sys.meta_path.insert(0, finder)
-            try:
-                importlib.import_module("mxspec")
-                importlib.import_module(change.module)
-            finally:
-                sys.meta_path.remove(finder)
+        modules = import_changed(change)
     except Exception as error:
         return {"verdict": "killed", "level": "import", "by": f"{type(error).__name__}: {error}"[:120]}
-    return judge_modules(modules, f"{change.module}.{change.inside}" if change.is_in_function else None)
+    verdict = judge_modules(modules, f"{change.module}.{change.inside}" if change.is_in_function else None)
+    if verdict["verdict"] == "survives":
+        with _modules(modules):
+            verdict["differs"] = find_differences(modules["mxspec"], prepare_questions(QUESTIONS_SEED))
+    return verdict
 
 
 def judge_modules(modules: Modules, function: str | None = None) -> dict[str, Any]:
@@ -335,38 +349,55 @@ def sample_changes(count: int, seed: int) -> list[Change]:
     return every[:count]
 
 
+def judge_row(change: Change, digest: str) -> dict[str, Any]:
+    """The line of the state file for a change."""
+    started = time.monotonic()
+    row = {"change": asdict(change), "vectors": digest, **judge_in_child(change)}
+    return {**row, "seconds": round(time.monotonic() - started, 1)}
+
+
 def run_blind(
-    state: Path, count: int, seed: int, *, progress: Callable[[str], None] = lambda _: None
+    state: Path, count: int, seed: int, *, jobs: int = 1, progress: Callable[[str], None] = lambda _: None
 ) -> list[dict[str, Any]]:
-    """Judge a sample, one line of JSON for each change in `state`, where an earlier run goes on."""
-    done: dict[str, dict[str, Any]] = {}
+    """Judge a sample, `jobs` changes at a time; one line of JSON for each in `state`, where an earlier run goes on."""
     digest = vector_digest(operations=NUMERIC_OPERATIONS)
-    if state.exists():
-        for line in state.read_text("ascii").splitlines():
-            with suppress(json.JSONDecodeError):  # the last line of a run that was stopped
-                row = json.loads(line)
-                if row["vectors"] == digest:
-                    done[json.dumps(row["change"])] = row
-    rows: list[dict[str, Any]] = []
-    if len(done) < count:
+    done = _read_state(state, digest)
+    changes = {json.dumps(asdict(change)): change for change in sample_changes(count, seed)}
+    missing = [change for key, change in changes.items() if key not in done]
+    if missing:
         progress("the unchanged model, and what calls what")
         for task in (*list_tasks(), *(("quantize", *t) for t in list_descriptive())):
             reached(task)
         verdict = judge_unchanged()
         if verdict["verdict"] != "survives":
             raise RuntimeError(f"the unchanged model does not pass: {verdict['by']}; restore the vectors first")
-    for number, change in enumerate(sample_changes(count, seed), 1):
-        key = json.dumps(asdict(change))
-        if key not in done:
-            alive = sum(r["verdict"] == "survives" for r in rows)
-            progress(f"{number} of {count}, {alive} alive: {change.id}")
-            started = time.monotonic()
-            row = {"change": asdict(change), "vectors": digest, **judge_in_child(change)}
-            row["seconds"] = round(time.monotonic() - started, 1)
-            done[key] = row
-            with state.open("a", encoding="ascii") as file:
-                file.write(json.dumps(row) + "\n")
-        rows.append(done[key])
+        progress("the unchanged model's answers to the second witness")
+        prepare_questions(QUESTIONS_SEED)
+        # Forked workers have at once what was read and traced above.
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork")) as pool:
+            futures = [pool.submit(judge_row, change, digest) for change in missing]
+            try:
+                for future in as_completed(futures):
+                    row = future.result()
+                    done[json.dumps(row["change"])] = row
+                    with state.open("a", encoding="ascii") as file:
+                        file.write(json.dumps(row) + "\n")
+                    alive = sum(r["verdict"] == "survives" for r in done.values())
+                    progress(f"{len(done)} of {count}, {alive} alive: {Change(**row['change']).id}")
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    return [done[key] for key in changes]
+
+
+def _read_state(state: Path, digest: str) -> dict[str, dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    if state.exists():
+        for line in state.read_text("ascii").splitlines():
+            with suppress(json.JSONDecodeError):  # the last line of a run that was stopped
+                row = json.loads(line)
+                if row["vectors"] == digest:
+                    rows[json.dumps(row["change"])] = row
     return rows
 
 
