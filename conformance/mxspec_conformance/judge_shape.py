@@ -11,14 +11,16 @@ import numpy.typing as npt
 from mxspec.formats import BlockFormat
 from mxspec_conformance.executors import Executor
 from mxspec_conformance.judge_dequantize import TableCase, same_values, turned_table
+from mxspec_conformance.judge_elsewhere import judge_quantize_elsewhere
 from mxspec_conformance.judge_quantize import DTYPES, Observed, tensor_argument
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.results import Failure
 from mxspec_conformance.selection import CALLS, keeps
 from mxspec_conformance.tally import Ledger
 
-#: Rows, and blocks in a row: one block, one long row, a few of each, more than one tile of 128 rows and 4 scales.
-SHAPES = ((1, 1), (1, 67), (5, 3), (130, 9))
+#: Rows, and blocks in a row: one block, one long row, a few of each, more than one tile of 128 rows and 4 scales,
+#: more blocks than a row of threads.
+SHAPES = ((1, 1), (1, 67), (5, 3), (130, 9), (2, 300))
 
 #: Blocks whose answer is pinned on every machine, and that no library treats apart.
 ORDINARY = ("tie-even", "below-tie", "above-tie", "exact", "subnormal", "overflow", "position", "mixture")
@@ -28,6 +30,12 @@ def judge_quantize_shapes(
     executor: Executor, fmt: BlockFormat, seen: Sequence[Observed], ledger: Ledger
 ) -> dict[str, Failure]:
     """Enter each arrangement of blocks that were answered before; returns the first one that differs, by requirement."""
+    return judge_quantize_elsewhere(executor, fmt, seen, ledger) | _judge_numbers(executor, fmt, seen, ledger)
+
+
+def _judge_numbers(
+    executor: Executor, fmt: BlockFormat, seen: Sequence[Observed], ledger: Ledger
+) -> dict[str, Failure]:
     dtype = executor.capabilities.dtypes[0]
     groups: dict[str | None, list[Observed]] = {}
     for s in seen:

@@ -25,9 +25,7 @@ def _scale(value: float | None) -> mxspec.TensorScale | None:
     return None if value is None else mxspec.TensorScale.from_float("amax", value)
 
 
-def quantize(
-    x: Any, fmt: str, tensor_scale: float | None = None, axis: int = -1, pad: bool = False
-) -> tuple[Any, Any]:
+def quantize(x: Any, fmt: str, tensor_scale: float | None = None, axis: int = -1, pad: bool = False) -> tuple[Any, Any]:
     """Codes, one a byte, and scales by the format's default profile, in x's axis order."""
     import cupy
 

@@ -144,7 +144,11 @@ def encode(x: Any, element: str) -> Any:
         raise NotImplementedError(f"the reference has no encoder for {element}")
     flat = np.ravel(x)
     even = np.concatenate([flat, np.zeros(len(flat) % 2, flat.dtype)])
-    return unpack_nibbles(_reference.cast_to_fp4x2(to_torch(even.reshape(1, -1)))).reshape(-1)[: len(flat)].reshape(x.shape)
+    return (
+        unpack_nibbles(_reference.cast_to_fp4x2(to_torch(even.reshape(1, -1))))
+        .reshape(-1)[: len(flat)]
+        .reshape(x.shape)
+    )
 
 
 def decode(codes: Any, element: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mxspec_conformance.mutants import calling, decoding, element_rounding, places, scaling, two_levels
+from mxspec_conformance.mutants import calling, decoding, element_rounding, elsewhere, places, scaling, two_levels
 from mxspec_conformance.mutants.schema import Family, Instance, Mutant
 
 __all__ = ["Family", "Instance", "Mutant", "list_instances", "list_mutants"]
@@ -17,7 +17,7 @@ def list_mutants() -> tuple[Mutant, ...]:
     Raises ValueError where an id is taken twice.
     """
     found: dict[str, Mutant] = {}
-    for module in (element_rounding, decoding, scaling, two_levels, places, calling):
+    for module in (element_rounding, decoding, scaling, two_levels, places, calling, elsewhere):
         for mutant in module.MUTANTS:
             if mutant.id in found:
                 raise ValueError(f"two mutants are named {mutant.id!r}")

@@ -1,0 +1,193 @@
+"""Judging that a block's answer does not depend on where it lies: in columns, before a ragged end, in long rows, in tiles.
+
+All topics take part, in all dtypes, with and without a tensor scale. What a block has to return is what the target returned
+for it in a call that was judged against the vectors, or returns for the same numbers where nothing is ragged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.elements import decode_table
+from mxspec.formats import BlockFormat
+from mxspec_conformance.executors import Executor
+from mxspec_conformance.judge_quantize import DTYPES, Observed, tensor_argument
+from mxspec_conformance.observe import Trouble, run_bisected
+from mxspec_conformance.results import Failure
+from mxspec_conformance.selection import CALLS, keeps
+from mxspec_conformance.tally import Ledger
+
+#: Blocks along the first axis, rows before each ragged end, blocks of a long row.
+COLUMNS, BEFORE_END, LONG = 256, 12, 300
+#: Tensor scales, for each dtype, under which blocks are moved: those of the most cases.
+TENSORS = 2
+
+#: Scale bytes [n, 1] beside codes [n, k].
+Answers = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Blocks of one dtype and tensor scale that were answered."""
+
+    name: str
+    fmt: BlockFormat
+    x: npt.NDArray[Any]
+    before: Answers
+    extra: dict[str, Any]
+
+
+def judge_quantize_elsewhere(
+    executor: Executor, fmt: BlockFormat, seen: Sequence[Observed], ledger: Ledger
+) -> dict[str, Failure]:
+    """Enter calls with blocks in other places; returns the first one that differs, by requirement."""
+    capabilities = executor.capabilities
+    first: dict[str, Failure] = {}
+
+    def enter(label: str, ask: Callable[[], tuple[Answers, Answers]]) -> None:
+        if not keeps(CALLS, f"quantize/{fmt.name}", label):
+            return
+        answer = run_bisected([0], lambda _: [ask()])[0]
+        if isinstance(answer, Trouble):
+            ledger.trouble("call-size", label, answer)
+            return
+        got, want = answer
+        wrong = _differ(got, want, fmt)
+        ledger.count("call-size", label, ok=not wrong.any())
+        if wrong.any():
+            words = (
+                f"{int(wrong.sum())} of {len(wrong)} blocks got other bits; the first is number {int(np.argmax(wrong))}"
+            )
+            failure = Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[words])
+            first.setdefault(ledger.tally("call-size").id, failure)
+
+    for group in _list_groups(executor, fmt, seen):
+        enter(f"{group.name}: long rows", lambda g=group: _in_long_rows(executor, g))  # type: ignore[misc]
+        if capabilities.has("quantize", "axis"):
+            for count in (1, 2):
+                label = f"{group.name}: columns of {count}"
+                enter(label, lambda g=group, n=count: _in_columns(executor, g, n))  # type: ignore[misc]
+        if capabilities.has("quantize", "pad"):
+            for length in range(1, fmt.k):
+                label = f"{group.name}: {length} before the end"
+                enter(label, lambda g=group, n=length: _before_end(executor, g, n))  # type: ignore[misc]
+        if capabilities.has("quantize", "block") and len(fmt.shapes) > 1:
+            for kind in ("largest", "NaN"):
+                label = f"{group.name}: {kind} in each place of a tile"
+                enter(label, lambda g=group, w=kind: _in_tiles(executor, g, w))  # type: ignore[misc]
+    return first
+
+
+def _list_groups(executor: Executor, fmt: BlockFormat, seen: Sequence[Observed]) -> Iterator[Group]:
+    for dtype in executor.capabilities.dtypes:
+        groups: dict[str | None, list[Observed]] = {}
+        for s in seen:
+            if s.case.is_row and s.dtype == dtype:
+                groups.setdefault(None if s.case.tensor is None else s.case.tensor["amax"], []).append(s)
+        tensors = sorted((t for t in groups if t is not None), key=lambda t: (-len(groups[t]), t))[:TENSORS]
+        for tensor in ([None] if None in groups else []) + tensors:
+            members = groups[tensor]
+            with np.errstate(all="ignore"):
+                x = np.concatenate([m.case.x for m in members]).astype(DTYPES[dtype])
+            yield Group(
+                name=f"{dtype}, " + ("one-level" if tensor is None else f"tensor {tensor}"),
+                fmt=fmt,
+                x=x,
+                before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
+                extra=tensor_argument(members[0].case, executor.capabilities.tensor_scale),
+            )
+
+
+def _differ(a: Answers, b: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
+    """Blocks [n] that differ; codes under a scale that is NaN are open."""
+    wrong: npt.NDArray[np.bool_] = (a != b).any(axis=1)
+    lost = np.isnan(decode_table(fmt.scale))[a[:, 0]]
+    open_codes: npt.NDArray[np.bool_] = lost & (a[:, 0] == b[:, 0])
+    return wrong & ~open_codes
+
+
+def _ask(executor: Executor, group: Group, x: npt.NDArray[Any], **options: Any) -> tuple[Answers, Answers]:
+    """Codes and scales."""
+    codes, scales = executor.call("quantize", x, group.fmt.name, **options, **group.extra)
+    return codes, scales
+
+
+def _join(codes: Answers, scales: Answers, k: int) -> Answers:
+    return np.concatenate([scales.reshape(-1, 1), codes.reshape(-1, k)], axis=1)
+
+
+def _spread(group: Group, count: int) -> npt.NDArray[np.intp]:
+    """`count` of the blocks; a stride that is prime to most numbers takes them from everywhere."""
+    return 37 * np.arange(count) % len(group.x)
+
+
+def _in_long_rows(executor: Executor, group: Group) -> tuple[Answers, Answers]:
+    place = _spread(group, 2 * LONG)
+    codes, scales = _ask(executor, group, group.x[place].reshape(2, -1))
+    return _join(codes, scales, group.fmt.k), group.before[place]
+
+
+def _in_columns(executor: Executor, group: Group, count: int) -> tuple[Answers, Answers]:
+    """Blocks along the first axis, `count` of them below each other."""
+    k = group.fmt.k
+    place = _spread(group, COLUMNS)
+    x = np.ascontiguousarray(group.x[place].reshape(-1, count * k).T)
+    codes, scales = _ask(executor, group, x, axis=0)
+    return _join(np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T), k), group.before[place]
+
+
+def _before_end(executor: Executor, group: Group, length: int) -> tuple[Answers, Answers]:
+    """A ragged end of `length` elements, the largest the last of them; every other time behind a whole block.
+
+    The same numbers with the zeros written out are asked as well.
+    """
+    k = group.fmt.k
+    rows = group.x[(_spread(group, BEFORE_END) + length) % len(group.x)]
+    order = np.nan_to_num(np.abs(rows.astype(np.float32)), nan=np.inf).argmax(axis=1)
+    turned = np.stack([np.roll(row, length - 1 - int(i)) for row, i in zip(rows, order, strict=True)])
+    turned[:, length:] = 0
+    if length % 2:
+        turned = np.concatenate([rows, turned], axis=1)
+    end = turned.shape[1] - k + length
+    whole = _ask(executor, group, turned)
+    cut = _ask(executor, group, np.ascontiguousarray(turned[:, :end]), pad=True)
+    return _join(*cut, k), _join(*whole, k)
+
+
+def _in_tiles(executor: Executor, group: Group, kind: str) -> tuple[Answers, Answers]:
+    """A tile rolled so that its largest number, or its NaN, comes to lie in each place: the answer rolls with it.
+
+    Every second tile is another one, so that neighbours differ. Where a row with a NaN alone has a scale that is NaN, so
+    has the tile.
+    """
+    k = group.fmt.k
+    side = group.fmt.shapes[1][0]
+    values = (np.arange(side * k).reshape(side, k) * 37 % 97 + 1).astype(np.float32) / 16
+    values[::3] *= -1
+    values[1, 2] = np.nan if kind == "NaN" else -13.0
+    unit = np.float32(1)
+    if group.extra:  # numbers that the tensor scale was made for
+        unit = np.float32(2.0 ** np.floor(np.frexp(float(np.nanmax(np.abs(group.x.astype(np.float32)))))[1] - 5))
+    base = (values * unit).astype(group.x.dtype)
+    rolled = [
+        [np.roll(base if (i + j) % 2 == 0 else base[::-1] / 2, (i, j), (0, 1)) for j in range(k)] for i in range(side)
+    ]
+    x: npt.NDArray[Any] = np.block(rolled)
+    codes, scales = _ask(executor, group, x, block=(side, k))
+    got, want = [], []
+    for i in range(side):
+        for j in range(k):
+            part = codes[i * side : (i + 1) * side, j * k : (j + 1) * k]
+            back = np.roll(part, (-i, -j), (0, 1))
+            got.append(_join(back, scales[i * side : (i + 1) * side, j], k))
+            want.append(got[(i + j) % 2])
+    if kind == "NaN":
+        _, alone = _ask(executor, group, base[1:2])
+        if np.isnan(decode_table(group.fmt.scale)[alone]).all():
+            want = [np.concatenate([np.broadcast_to(alone, (side, 1)), rows[:, 1:]], axis=1) for rows in want]
+    return np.concatenate(got), np.concatenate(want)
