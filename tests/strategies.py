@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
-from mxspec_vectors.inputs import TENSOR_AMAXES
+from mxspec_vectors.points import TENSOR_AMAXES
 
 from mxspec.formats import BlockFormat, ElementFormat, get_block, power_of_two
 from mxspec.scales import log2f_thresholds, significand_bits

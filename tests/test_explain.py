@@ -22,7 +22,9 @@ from mxspec_conformance.cli_explain import (
     parse_value,
     render_text,
 )
-from mxspec_vectors.inputs import TENSOR_AMAXES, Input, Stream, quantize_inputs
+from mxspec_vectors.input_case import Input
+from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.points import TENSOR_AMAXES, Stream
 
 import mxspec
 from mxspec import exact, reals

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pytest
 from click.testing import CliRunner
 from mxspec_conformance import bench
-from mxspec_vectors.inputs import TENSOR_AMAXES, quantize_inputs
+from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.points import TENSOR_AMAXES
 
 import mxspec
 from mxspec import blocks, fast

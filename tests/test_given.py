@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mxspec_vectors.inputs import TENSOR_AMAXES, quantize_inputs
+from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.points import TENSOR_AMAXES
 
 import mxspec
 from mxspec import exact, reals

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mxspec_vectors.inputs import TENSOR_AMAXES, Input, quantize_inputs
+from mxspec_vectors.input_case import Input
+from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.points import TENSOR_AMAXES
 
 import mxspec
 from mxspec import exact as exact_model

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mxspec_vectors.inputs import TENSOR_AMAXES
+from mxspec_vectors.points import TENSOR_AMAXES
 
 import mxspec
 from mxspec import exact

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from mxspec_vectors.entries import tensor_scale_entry
 from mxspec_vectors.files import read_document
-from mxspec_vectors.inputs import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
+from mxspec_vectors.points import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
 
 import mxspec
 from mxspec.elements import encode_table, table_index

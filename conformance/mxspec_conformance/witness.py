@@ -19,7 +19,9 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from mxspec_vectors.files import write_file
-from mxspec_vectors.inputs import TENSOR_AMAXES, Input, quantize_inputs
+from mxspec_vectors.input_case import Input
+from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.points import TENSOR_AMAXES
 
 import mxspec
 from mxspec.formats import get_block

@@ -26,7 +26,7 @@ from mxspec_vectors.entries import (
     tensor_scale_entry,
 )
 from mxspec_vectors.files import Document, case_id
-from mxspec_vectors.inputs import QUIET_NAN, TENSOR_AMAXES
+from mxspec_vectors.points import QUIET_NAN, TENSOR_AMAXES
 
 #: Scale bytes under which every element code is decoded; the others are covered with chosen codes and by digest.
 _E8M0_SCALES = (0x00, 0x01, 0x02, 0x67, 0x70, 0x7E, 0x7F, 0x80, 0xB0, 0xFD, 0xFE, 0xFF)

@@ -24,7 +24,8 @@ from mxspec_vectors.entries import (
     tensor_scale_entry,
 )
 from mxspec_vectors.files import Document, case_id
-from mxspec_vectors.inputs import Input, quantize_inputs
+from mxspec_vectors.input_case import Input
+from mxspec_vectors.inputs import quantize_inputs
 
 
 def _row_entry(row: LegalRow, fmt: BlockFormat) -> dict[str, Any]:

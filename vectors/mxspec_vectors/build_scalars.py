@@ -15,7 +15,7 @@ from mxspec.formats import ElementFormat, ScalarFormat, ScaleFormat, floor_log2,
 from mxspec.rounding import DETERMINISTIC, Overflow
 from mxspec_vectors.entries import cut_chunks, group_answers, hex_floats, hex_words, list_binades, make_header
 from mxspec_vectors.files import Document, case_id
-from mxspec_vectors.inputs import (
+from mxspec_vectors.points import (
     FLT_MAX,
     INF,
     QUIET_NAN,

@@ -29,7 +29,7 @@ from mxspec_vectors.entries import (
     tensor_scale_entry,
 )
 from mxspec_vectors.files import Document, case_id
-from mxspec_vectors.inputs import (
+from mxspec_vectors.points import (
     FLT_MAX,
     ORDINARY_AMAXES,
     TENSOR_AMAXES,

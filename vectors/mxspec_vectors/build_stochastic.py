@@ -13,7 +13,7 @@ from mxspec.rounding import Rounding
 from mxspec.stochastic import encode_te_stochastic
 from mxspec_vectors.entries import cut_chunks, hex_words, list_binades, make_header
 from mxspec_vectors.files import Document, case_id
-from mxspec_vectors.inputs import INF, QUIET_NAN, SIGN, Stream, bits_value, float_bits
+from mxspec_vectors.points import INF, QUIET_NAN, SIGN, Stream, bits_value, float_bits
 
 
 def build_stochastic(name: str) -> Document:

@@ -13,7 +13,7 @@ from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_vectors.files import VERSION, Document, canonical_json
-from mxspec_vectors.inputs import QUIET_NAN, binade_bits
+from mxspec_vectors.points import QUIET_NAN, binade_bits
 from mxspec_vectors.topics import FLAGS
 
 T = TypeVar("T")

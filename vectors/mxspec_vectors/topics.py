@@ -52,12 +52,13 @@ _OPEN = {"nan", "inf", "zero-block", "zero-sign"}
 _OF_NUMBERS = {
     "nan": "a NaN becomes what the format has for it; for FP8 elements a NaN, for the others that is open",
     "inf": "an infinity becomes the largest value, or the format's own Inf or NaN",
+    "mixture": "ordinary numbers",
 }
 
 
 def topic_text(topic: str, operation: str) -> str:
     """A topic's requirement in words, for an operation."""
-    return _OF_NUMBERS.get(topic, TOPICS[topic]) if operation == "encode" else TOPICS[topic]
+    return _OF_NUMBERS.get(topic, TOPICS[topic]) if operation in ("encode", "stochastic") else TOPICS[topic]
 
 
 def topic_level(topic: str, operation: str, fmt: str) -> Level:
@@ -65,7 +66,7 @@ def topic_level(topic: str, operation: str, fmt: str) -> Level:
 
     OCP MX v1.0 section 5.3 has FP8 elements follow OFP8, which turns a NaN into a NaN.
     """
-    if (operation, topic) == ("encode", "nan") and fmt in ("e4m3", "e5m2"):
+    if operation in ("encode", "stochastic") and topic == "nan" and fmt in ("e4m3", "e5m2"):
         return Level.MUST
     if topic in _SHOULD:
         return Level.SHOULD

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from mxspec_vectors.entries import native_tensor_scale, tensor_scale_entry
-from mxspec_vectors.inputs import scale_points
+from mxspec_vectors.points import scale_points
 
 import mxspec
 from mxspec.elements import decode_table

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from mxspec_vectors.entries import has_level
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
-from mxspec_vectors.inputs import TENSOR_AMAXES
+from mxspec_vectors.points import TENSOR_AMAXES
 
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.profiles.schema import Profile

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from mxspec_vectors.inputs import TENSOR_AMAXES
+from mxspec_vectors.points import TENSOR_AMAXES
 
 import mxspec
 from mxspec.formats import BlockFormat

@@ -198,7 +198,11 @@ def judge_change(change: Change) -> dict[str, Any]:
     verdict = judge_modules(modules, f"{change.module}.{change.inside}" if change.is_in_function else None)
     if verdict["verdict"] == "survives":
         with _modules(modules):
-            verdict["differs"] = find_differences(modules["mxspec"], prepare_questions(QUESTIONS_SEED))
+            differs = find_differences(modules["mxspec"], prepare_questions(QUESTIONS_SEED))
+        for fmt, name, dtype in (q.about for q in differs if q.about is not None):
+            if not _agrees(modules, mxspec.get_profile(name, fmt), mxspec.BLOCKS[fmt], dtype):
+                return {"verdict": "killed", "level": "other profiles", "by": f"quantize/{fmt} {name}"}
+        verdict["differs"] = [q.name for q in differs]
     return verdict
 
 
@@ -247,10 +251,10 @@ def _rounds_as_te(modules: Modules) -> bool:
     return True
 
 
-def _agrees(modules: Modules, profile: Profile, block: mxspec.BlockFormat) -> bool:
-    """Whether a profile of a real stack still gives every bit of its answers in the vectors, in its first dtype."""
+def _agrees(modules: Modules, profile: Profile, block: mxspec.BlockFormat, dtype: str | None = None) -> bool:
+    """Whether a profile still gives every bit of its answers in the vectors, in a dtype or in its first one."""
     target = ChangedModel(modules, profile)
-    target.DTYPES = list(profile.dtypes[:1])
+    target.DTYPES = [dtype or profile.dtypes[0]]
     executor = InProcess(target, target.NAME)
     seen, lost = [], []
     for item in judge_quantize.observe(executor, block.name, judge_quantize.load_cases(block.name)):
@@ -407,8 +411,8 @@ def blind_document(rows: Sequence[Mapping[str, Any]], count: int, seed: int) -> 
     for row in rows:
         if row["verdict"] == "survives":
             change = Change(**row["change"])
-            kind, reason = reason_for(change)
-            survivors.append({**row["change"], "kind": kind, "reason": reason})
+            kind, reason = reason_for(change, row["differs"])
+            survivors.append({**row["change"], "differs": row["differs"], "kind": kind, "reason": reason})
     kinds = Counter(s["kind"] for s in survivors)
     every = [change for module in MODULES for change in list_changes(module)]
     return {

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from mxspec_vectors.inputs import TENSOR_AMAXES
+from mxspec_vectors.points import TENSOR_AMAXES
 
 import mxspec
 from mxspec.formats import BlockFormat
@@ -38,6 +38,8 @@ class Question:
 
     name: str
     ask: Ask
+    #: The block format, profile and input dtype that are asked about, if it is one profile's answer to blocks.
+    about: tuple[str, str, str] | None = None
     #: The unchanged model's answer.
     answer: list[bytes] = field(default_factory=list)
     #: Numbers in it.
@@ -97,7 +99,8 @@ def _profile_questions(block: BlockFormat, profile: Profile, rng: np.random.Gene
             n = BLOCKS if len(tensors) == 1 else BLOCKS // 2
             x = np.concatenate([draw_blocks(ground, n, rng), draw_special(ground, SPECIALS, rng)])
             name = f"{block.name} {profile.id} {dtype}" + ("" if tensor is None else f" {tensor:08x}")
-            yield Question(f"quantize/{name}", _quantize(block.name, profile.id, ground.as_input(x), native))
+            ask = _quantize(block.name, profile.id, ground.as_input(x), native)
+            yield Question(f"quantize/{name}", ask, (block.name, profile.id, dtype))
         codes, scales = _every_code(block, 1)
         yield Question(f"dequantize/{name}", _dequantize(block.name, profile.id, codes, scales, native))
 
@@ -183,12 +186,14 @@ def prepare_questions(seed: int) -> list[Question]:
     return questions
 
 
-def find_differences(model: Any, questions: Sequence[Question], limit: int = 4) -> list[str]:
-    """Names of the first questions that another model answers otherwise."""
-    names: list[str] = []
+def find_differences(model: Any, questions: Sequence[Question], limit: int = 6) -> list[Question]:
+    """The first questions that another model answers otherwise, of each profile one."""
+    found: list[Question] = []
     for question in questions:
+        if question.about is not None and any(q.about and q.about[:2] == question.about[:2] for q in found):
+            continue
         if _answer(question, model) != question.answer:
-            names.append(question.name)
-            if len(names) == limit:
+            found.append(question)
+            if len(found) == limit:
                 break
-    return names
+    return found

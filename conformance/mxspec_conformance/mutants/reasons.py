@@ -1,14 +1,102 @@
-"""Why changes of the model's source survive the vectors."""
+"""Why changes of the model's source survive the vectors.
+
+Two witnesses speak of a survivor. What differs from the unchanged model on none of the questions of `differences.py` is
+called equivalent, and the place in the source says why that is no surprise. What does differ there was not asked of
+targets, for one of the reasons below, or is a gap.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from mxspec_conformance.mutants.source import Change
 
 EQUIVALENT = "equivalent"
 BEYOND = "beyond the interface"
-UNCLASSIFIED = "unclassified"
+GAP = "gap"
+
+#: (module, function, reason): why a change there may change no answer; the first that fits speaks.
+_EQUIVALENT: tuple[tuple[str, str, str], ...] = (
+    ("fast", "_power_scale_is_float32", "decides whether the tuned path may be taken; the other path answers alike"),
+    ("fast", "_find_scale_table", "decides whether a table serves; the expression answers alike"),
+    ("fast", "_split_scaled", "decides whether the tuned path may be taken; the other path answers alike"),
+    ("fast", "_is_unusual", "sends more blocks, or such as the tuned path gets right, past the other path"),
+    ("fast", "_Plan.find_scales", "sends more blocks, or such as the tuned path gets right, past the other path"),
+    ("fast", "_tabulate_pairs", "the table of pairs: not built below 262,144 codes a call, or no entry changes"),
+    ("fast", "*", "speed alone: chunks, threads, buffers and which path does the work"),
+    ("scales", "_log2bf16_thresholds", "no bound moves past a number of bfloat16"),
+    ("scales", "_log2f_middle_thresholds", "no bound moves past a float32 number that a profile's log2 is asked for"),
+    ("scales", "*threshold*", "more digits than the bounds need, or a bound that moves past no float32 number"),
+    ("scales", "_float32_spacing_near", "no bound moves past a float32 number"),
+    ("scales", "encode_scale", "replaces a number that the special cases overwrite"),
+    ("elements", "round_to*", "NumPy's own rounding does the same, or NaN payloads are canonical before"),
+    ("elements", "_index_of", "a check of what never happens"),
+    ("elements", "encode_table", "an entry that no index reaches, or that is overwritten"),
+    ("elements", "check_*", "refusals: the answers to legal input stay"),
+    ("elements", "as_float32", "refusals: the answers to legal input stay"),
+    ("arrays", "_select.select", "of equal operands either is returned; or NaN does not reach the operation in any profile"),
+    ("arrays", "ceil_pow2", "zeros, infinities and NaN come out of frexp and ldexp as they went in"),
+    ("arrays", "*", "the one number that moves is no result of a profile's arithmetic"),
+    ("blocks", "_check_*", "refusals: the answers to legal input stay"),
+    ("blocks", "_encode_add_half_floor", "replaces a number that another step overwrites, or that no profile reaches"),
+    ("blocks", "_encode_unbounded_fields", "replaces a number that another step overwrites, or one of two equal formulas"),
+    ("blocks", "find_amax", "one of two spellings of the same reduction, or a rule that no profile of real stacks reaches"),
+    ("blocks", "quantize", "one of two names of the same axis, or the size of a chunk"),
+    ("blocks", "dequantize", "one of two names of the same axis, or the size of a chunk"),
+    ("stochastic", "unpack_random_words", "not called by the rules themselves; the model's own tests hold it"),
+    ("stochastic", "encode_te_stochastic_exact", "the definition beside the arrays; the model's own tests hold it"),
+    ("tensorscale", "*", "refusals and conversions that are not asked for; the answers to legal input stay"),
+    ("profiles.normative", "*", "the encoder saturates there by itself, or both branches give zero"),
+    ("expressions", "*.__str__", "how an expression is printed"),
+    ("*", "", "a cache's size, a default that callers pass, or a constant that is overwritten"),
+)  # fmt: skip
+
+#: (pattern of the question that differs, reason): every question that differs has to fit one.
+_BEYOND: tuple[tuple[str, str], ...] = (
+    ("encode/* sr own", "targets round stochastically with saturation alone"),
+    ("encode/* sr saturate-finite", "targets round stochastically with saturation alone"),
+    ("encode/* saturate-finite", "targets are asked for saturation and for the format's own overflow"),
+    ("encode/e2m1 *", "what an element format without NaN makes of one is open"),
+    ("encode/e2m3 *", "what an element format without NaN makes of one is open"),
+    ("encode/e3m2 *", "what an element format without NaN makes of one is open"),
+    ("encode/int8 *", "what an element format without NaN makes of one is open"),
+    ("encode/e8m0 *", "what a scale format makes of a negative number or of NaN is open"),
+    ("encode/ue4m3 *", "what a scale format makes of a negative number or of NaN is open"),
+    ("quantize/* axis *", "targets are asked for matrices, not for arrays of three axes"),
+    ("quantize/* large", "a default of the model's own function, which targets are always passed"),
+    ("dequantize/* large", "a default of the model's own function, which targets are always passed"),
+    ("dequantize/*", "payloads of NaN are not told apart"),
+    ("tensor_scale/*", "a tensor of one element, or of none but NaN"),
+    ("stochastic/e2m1 te", "Transformer Engine's own rule is not asked of targets, and has vectors of its own"),
+)
 
 
-def reason_for(change: Change) -> tuple[str, str]:
-    """The kind of a survivor, and the reason."""
-    return UNCLASSIFIED, ""
+def reason_for(change: Change, differs: Sequence[str]) -> tuple[str, str]:
+    """The kind of a survivor, and the reason; differs: the questions that it answers otherwise than the model."""
+    special = _special_reason(change)
+    if special is not None:
+        return special
+    if not differs:
+        module = change.module.removeprefix("mxspec.")
+        for of_module, function, reason in _EQUIVALENT:
+            if fnmatchcase(module, of_module) and fnmatchcase(change.inside, function):
+                return EQUIVALENT, reason
+        return EQUIVALENT, "no answer to any question changes"
+    reasons = [next((reason for pattern, reason in _BEYOND if fnmatchcase(name, pattern)), None) for name in differs]
+    if None in reasons:
+        return GAP, ""
+    return BEYOND, "; ".join(dict.fromkeys(r for r in reasons if r is not None))
+
+
+#: (module, function, what stood there, reason) of single places whose questions alone would not say it.
+_PLACES: tuple[tuple[str, str, str, str], ...] = (
+    ("mxspec.profiles.normative", "", "0", "codes under a NaN scale are open"),
+)
+
+
+def _special_reason(change: Change) -> tuple[str, str] | None:
+    for module, function, before, reason in _PLACES:
+        if (change.module, change.inside, change.before) == (module, function, before):
+            return BEYOND, reason
+    return None

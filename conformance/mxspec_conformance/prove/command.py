@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 from mxspec_vectors.files import write_file
-from mxspec_vectors.inputs import TENSOR_AMAXES
+from mxspec_vectors.points import TENSOR_AMAXES
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

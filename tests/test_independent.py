@@ -1,0 +1,53 @@
+"""The independent implementation passes, and its bugs fare as the published table says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
+
+from tests.independent.implementation import BLOCKS, ELEMENTS, Kernel
+from tests.independent.judge import SCALAR, failing, judge
+from tests.independent.reasons import Survival
+from tests.independent.run_independent import BUGS, SCHEMA, TABLE, judge_bug, key_of
+
+TABLE_OF_BUGS: dict[str, Any] = json.loads(TABLE.read_text("utf-8"))
+ENTRIES = {f"{e['operation']}/{e['format']}/{e['profile']}/{e['id']}": e for e in TABLE_OF_BUGS["bugs"]}
+#: Bugs that are judged anew: every so many, which meets all operations and formats.
+STEP = 31
+
+RIGHT = [(op, f, "mx-floor") for op in ("quantize", "dequantize") for f in BLOCKS if f != "nvfp4"]
+RIGHT += [("quantize", "mxfp4", p) for p in ("mx-rceil", "mx-even", "mx-ceil")]
+RIGHT += [(op, "nvfp4", p) for op in ("quantize", "dequantize", "tensor_scale") for p in ("nvfp4-te", "nvfp4-paper")]
+RIGHT += [(op, e, "") for op in SCALAR for e in ELEMENTS if op != "encode_stochastic" or e not in ("e8m0", "ue4m3")]
+
+
+@pytest.mark.parametrize(("operation", "fmt", "profile"), RIGHT)
+def test_right_implementation_passes(operation: str, fmt: str, profile: str) -> None:
+    report = judge(Kernel(profile), operation, fmt, profile)
+    assert report.requirements
+    assert failing(report) == []
+
+
+def test_table_is_of_these_vectors() -> None:
+    assert TABLE_OF_BUGS["schema"] == SCHEMA
+    assert TABLE_OF_BUGS["vectors"] == vector_digest(operations=NUMERIC_OPERATIONS), (
+        "the vectors have changed; run python -m tests.independent.run_independent"
+    )
+
+
+def test_table_names_each_bug_once() -> None:
+    assert [key_of(bug) for bug in BUGS] == list(ENTRIES)
+
+
+def test_survivors_are_explained() -> None:
+    kinds = {str(kind) for kind in Survival}
+    bare = [k for k, e in ENTRIES.items() if e["verdict"] == "survives" and (e["kind"] not in kinds or not e["reason"])]
+    assert bare == []
+
+
+@pytest.mark.parametrize("number", range(0, len(BUGS), STEP))
+def test_table_says_what_the_judge_says(number: int) -> None:
+    assert judge_bug(BUGS[number]) == ENTRIES[key_of(BUGS[number])]
