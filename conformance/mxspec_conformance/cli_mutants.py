@@ -83,13 +83,15 @@ def publish(folder: Path) -> None:
 @click.argument("folder", type=_FOLDER, default="reports/mutants")
 @click.argument("page", type=_FILE, default="docs/mutants.md")
 def document(folder: Path, page: Path) -> None:
-    """Fill the tables of PAGE from FOLDER/matrix.json and FOLDER/blind.json."""
+    """Fill the tables of PAGE from FOLDER's matrix.json, blind.json and independent.json."""
     from mxspec_conformance.mutants.document import fill, make_tables
 
-    matrix = json.loads((folder / "matrix.json").read_text("ascii"))
-    blind_file = folder / "blind.json"
-    table = json.loads(blind_file.read_text("ascii")) if blind_file.exists() else None
-    write_file(page, fill(page.read_text("utf-8"), make_tables(matrix, table)).encode("utf-8"))
+    names = ("matrix.json", "blind.json", "independent.json")
+    missing = [name for name in names if not (folder / name).exists()]
+    if missing:
+        fail(f"{folder} has no {', '.join(missing)}; docs/mutants.md says which command makes each")
+    tables = make_tables(*(json.loads((folder / name).read_text("ascii")) for name in names))
+    write_file(page, fill(page.read_text("utf-8"), tables).encode("utf-8"))
 
 
 @mutants.command()

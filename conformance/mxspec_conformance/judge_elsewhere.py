@@ -103,10 +103,16 @@ def _list_groups(executor: Executor, fmt: BlockFormat, seen: Sequence[Observed])
             )
 
 
+def _nan_bytes(fmt: BlockFormat) -> npt.NDArray[np.bool_]:
+    """Which of 256 scale bytes are NaN; those that are no code of the format are not."""
+    values = decode_table(fmt.scale)
+    return np.isnan(np.pad(values, (0, 256 - values.size)))
+
+
 def _differ(a: Answers, b: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
     """Blocks [n] that differ; codes under a scale that is NaN are open."""
     wrong: npt.NDArray[np.bool_] = (a != b).any(axis=1)
-    lost = np.isnan(decode_table(fmt.scale))[a[:, 0]]
+    lost = _nan_bytes(fmt)[a[:, 0]]
     open_codes: npt.NDArray[np.bool_] = lost & (a[:, 0] == b[:, 0])
     return wrong & ~open_codes
 
@@ -188,6 +194,6 @@ def _in_tiles(executor: Executor, group: Group, kind: str) -> tuple[Answers, Ans
             want.append(got[(i + j) % 2])
     if kind == "NaN":
         _, alone = _ask(executor, group, base[1:2])
-        if np.isnan(decode_table(group.fmt.scale)[alone]).all():
+        if _nan_bytes(group.fmt)[alone].all():
             want = [np.concatenate([np.broadcast_to(alone, (side, 1)), rows[:, 1:]], axis=1) for rows in want]
     return np.concatenate(got), np.concatenate(want)

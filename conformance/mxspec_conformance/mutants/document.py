@@ -18,10 +18,16 @@ def fill(text: str, tables: Mapping[str, str]) -> str:
     return text
 
 
-def make_tables(matrix: Mapping[str, Any], blind: Mapping[str, Any] | None) -> dict[str, str]:
-    """All tables; None where the blind check was not run with these vectors."""
-    not_run = "Not run with the current vectors yet."
-    return {"numbers": _numbers(matrix), "blind": not_run if blind is None else _blind(blind), "flags": _flags(matrix)}
+def make_tables(
+    matrix: Mapping[str, Any], blind: Mapping[str, Any], independent: Mapping[str, Any]
+) -> dict[str, str]:
+    """All tables, by the name of their place in the page."""
+    return {
+        "numbers": _numbers(matrix),
+        "blind": _blind(blind),
+        "independent": _independent(independent),
+        "flags": _flags(matrix),
+    }
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -64,6 +70,25 @@ def _blind(blind: Mapping[str, Any]) -> str:
     rows = [(n, kind, reason) for (kind, reason), n in sorted(reasons.items(), key=lambda p: (p[0][0], -p[1]))]
     head = ("module", "tried", "found out", "survive")
     return "\n\n".join((words, _table(head, modules), _table(("survivors", "kind", "reason"), rows)))
+
+
+def _independent(document: Mapping[str, Any]) -> str:
+    bugs = document["bugs"]
+    alive = [bug for bug in bugs if bug["verdict"] == "survives"]
+    words = (
+        f"Vectors `{document['vectors'][:12]}`: {len(bugs)} bugs in operations, formats and profiles, "
+        f"{len(bugs) - len(alive)} found out, "
+        + ", ".join(f"{n} {kind}" for kind, n in sorted(Counter(bug["kind"] for bug in alive).items()))
+        + "."
+    )
+    operations = [
+        (operation, n, sum(bug["operation"] == operation for bug in alive))
+        for operation, n in Counter(bug["operation"] for bug in bugs).items()
+    ]
+    reasons = Counter((bug["kind"], bug["reason"]) for bug in alive)
+    rows = [(n, kind, reason) for (kind, reason), n in sorted(reasons.items(), key=lambda p: (p[0][0], -p[1]))]
+    head = ("operation", "bugs", "survive")
+    return "\n\n".join((words, _table(head, operations), _table(("survivors", "kind", "reason"), rows)))
 
 
 def _flags(matrix: Mapping[str, Any]) -> str:
