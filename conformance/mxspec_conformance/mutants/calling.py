@@ -195,8 +195,9 @@ def stateful(change: Callable[[dict[str, Any], Step, Array, str, dict[str, Any]]
 
 
 def cached_by_shape(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
-    """The last answer is returned again while shape and sum of the input stay the same."""
-    key = (x.shape, str(x.dtype), fmt, repr(kwargs), float(np.nan_to_num(np.abs(x.astype(np.float64))).sum()))
+    """The last answer is returned again while shape and sum of the input stay the same, whatever its order."""
+    magnitudes = np.sort(np.nan_to_num(np.abs(x.astype(np.float64))), axis=None)
+    key = (x.shape, str(x.dtype), fmt, repr(kwargs), float(magnitudes.sum()))
     if state.get("key") != key:
         state["key"], state["answer"] = key, right(x, fmt, **kwargs)
     return tuple(np.array(a) for a in state["answer"])

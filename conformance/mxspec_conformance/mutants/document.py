@@ -18,9 +18,7 @@ def fill(text: str, tables: Mapping[str, str]) -> str:
     return text
 
 
-def make_tables(
-    matrix: Mapping[str, Any], blind: Mapping[str, Any], independent: Mapping[str, Any]
-) -> dict[str, str]:
+def make_tables(matrix: Mapping[str, Any], blind: Mapping[str, Any], independent: Mapping[str, Any]) -> dict[str, str]:
     """All tables, by the name of their place in the page."""
     return {
         "numbers": _numbers(matrix),

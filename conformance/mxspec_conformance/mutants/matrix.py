@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import sqrt
@@ -18,7 +21,7 @@ from mxspec_conformance.judge_quantize import load_cases
 from mxspec_conformance.judge_shape import ORDINARY
 from mxspec_conformance.mutants import list_instances
 from mxspec_conformance.mutants.cover import choose_layout_cases, cover_greedily, split_levels
-from mxspec_conformance.mutants.judging import Found, Label, flags_of, judge_instance
+from mxspec_conformance.mutants.judging import Found, Label, flags_of, judge_instance, share
 from mxspec_conformance.mutants.places import PACKERS
 from mxspec_conformance.mutants.schema import Instance, Mutant
 from mxspec_conformance.selection import CALLS, EVERYTHING, Selection, use_selection
@@ -46,16 +49,38 @@ class Level:
 
 
 def judge_level(
-    instances: Sequence[Instance], selection: Selection = EVERYTHING, *, progress: Progress = lambda _: None, stop: bool = False
+    instances: Sequence[Instance], selection: Selection = EVERYTHING, *, progress: Progress = lambda _: None,
+    stop: bool = False, jobs: int | None = 1,
 ) -> Level:  # fmt: skip
-    """Judge instances within a selection; stop: each only until it is found out."""
-    level, started = Level(), time.process_time()
-    with use_selection(selection):
-        for number, instance in enumerate(instances, 1):
+    """Judge instances within a selection; stop: each only until it is found out; jobs: processes, None one for each core."""
+    level = Level()
+    tasks = [(instance.name, selection, stop) for instance in instances]
+    with ExitStack() as stack:
+        if jobs == 1:
+            results: Iterable[tuple[Found, float]] = map(_judge_one, tasks)
+        else:
+            fork = multiprocessing.get_context("fork")
+            results = stack.enter_context(ProcessPoolExecutor(jobs, mp_context=fork)).map(_judge_one, tasks)
+        for number, (instance, (found, seconds)) in enumerate(zip(instances, results, strict=True), 1):
+            found.asked = share(found.asked)
+            level.found[instance.name] = found
+            level.seconds += seconds
             progress(f"{number} of {len(instances)}, {len(level.survivors)} alive: {instance.name}")
-            level.found[instance.name] = judge_instance(instance, stop=stop)
-    level.seconds = time.process_time() - started
     return level
+
+
+@lru_cache(maxsize=1)
+def _instances_by_name() -> dict[str, Instance]:
+    return {instance.name: instance for instance in list_instances()}
+
+
+def _judge_one(task: tuple[str, Selection, bool]) -> tuple[Found, float]:
+    """The verdict on the instance of a name (instances do not go from process to process), and its seconds of one core."""
+    name, selection, stop = task
+    started = time.process_time()
+    with use_selection(selection):
+        found = judge_instance(_instances_by_name()[name], stop=stop)
+    return found, time.process_time() - started
 
 
 # The quick level.
@@ -70,7 +95,7 @@ def choose_quick(instances: Sequence[Instance], full: Level, progress: Progress 
     while True:
         selection = _select(chosen, layouts)
         progress(f"quick level: {len(chosen)} cases")
-        alive = judge_level(pending, selection, stop=True).survivors
+        alive = judge_level(pending, selection, stop=True, jobs=None).survivors
         if not alive:
             return selection
         pending = [i for i in pending if i.name in alive]
@@ -270,13 +295,13 @@ def run_matrix(progress: Progress = lambda _: None) -> tuple[dict[str, Any], dic
     from mxspec_conformance.mutants import list_mutants
 
     mutants, instances = list_mutants(), list_instances()
-    full = judge_level(instances, progress=progress)
+    full = judge_level(instances, progress=progress, jobs=None)
     if full.survivors:
         chosen = EVERYTHING
         quick = full
     else:
         chosen = choose_quick(instances, full, progress)
-        quick = judge_level(instances, chosen, progress=progress)
+        quick = judge_level(instances, chosen, progress=progress, jobs=None)
     return matrix_document(mutants, full, quick, chosen), quick_document(chosen)
 
 
