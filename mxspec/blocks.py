@@ -359,6 +359,11 @@ def quantize(
     if scale is not None:
         scale = check_tensor_scale(scale, rules, convert=convert)  # type: ignore[arg-type]  # its check is at run time
     level = exact.choose_level(rules, with_tensor_scale=scale is not None)
+    if rows > 1 and level.alternative is not None:
+        raise ValueError(
+            f"profile {rules.id} chooses between two scales, for a tile of {rows} x {k} by the sum of its rows' errors, which is "
+            "not modelled; quantize without block"
+        )
     bindings = {} if scale is None else bind_arrays(rules, scale)
     values = _pad(values, axis, k, shape, allowed=pad)
     row_axis = axis - 1 if axis else 1

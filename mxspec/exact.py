@@ -438,6 +438,8 @@ def quantize_block(
     first = _quantize_with_rule(block, largest, level.scale, level, shape, bindings)
     if level.alternative is None:
         return first
+    if amax is not None:
+        raise ValueError(f"profile {rules.id} chooses between two scales for a whole tile, which is not modelled")
     second = _quantize_with_rule(block, largest, level.alternative.scale, level, shape, bindings)
     better = reals.less(_error(block, second, level, shape, bindings), _error(block, first, level, shape, bindings))
     return second if better else first

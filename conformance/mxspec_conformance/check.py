@@ -266,7 +266,7 @@ def _identical(
         p.id
         for p in profiles
         if p.id in equal
-        and judge_scale.scales_identical(scales, p.id)
+        and judge_scale.scales_identical(scales, block, p)
         and judge_dequantize.tables_identical(tables, block, p)
     ]
 

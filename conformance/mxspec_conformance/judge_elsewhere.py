@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
-from mxspec_conformance.executors import Executor
+from mxspec_conformance.executors import CallFailure, Executor
 from mxspec_conformance.judge_quantize import DTYPES, Observed, tensor_argument
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.results import Failure
@@ -49,12 +49,13 @@ def judge_quantize_elsewhere(
     capabilities = executor.capabilities
     first: dict[str, Failure] = {}
 
-    def enter(label: str, ask: Callable[[], tuple[Answers, Answers]]) -> None:
+    def enter(label: str, ask: Callable[[], tuple[Answers, Answers]], *, may_refuse: bool = False) -> None:
         if not keeps(CALLS, f"quantize/{fmt.name}", label):
             return
         answer = run_bisected([0], lambda _: [ask()])[0]
         if isinstance(answer, Trouble):
-            ledger.trouble("call-size", label, answer)
+            if not may_refuse:
+                ledger.trouble("call-size", label, answer)
             return
         got, want = answer
         wrong = _differ(got, want, fmt)
@@ -68,6 +69,9 @@ def judge_quantize_elsewhere(
 
     for group in _list_groups(executor, fmt, seen):
         enter(f"{group.name}: long rows", lambda g=group: _in_long_rows(executor, g))  # type: ignore[misc]
+        for name in ("rows", "columns"):
+            label = f"{group.name}: {name} of another array"
+            enter(label, lambda g=group, n=name: _apart(executor, g, n), may_refuse=True)  # type: ignore[misc]
         if capabilities.has("quantize", "axis"):
             for count in (1, 2):
                 label = f"{group.name}: columns of {count}"
@@ -77,9 +81,10 @@ def judge_quantize_elsewhere(
                 label = f"{group.name}: {length} before the end"
                 enter(label, lambda g=group, n=length: _before_end(executor, g, n))  # type: ignore[misc]
         if capabilities.has("quantize", "block") and len(fmt.shapes) > 1:
-            for kind in ("largest", "NaN"):
+            for kind in ("largest", "NaN") if _turns_with_lanes(executor, group) else ():
                 label = f"{group.name}: {kind} in each place of a tile"
                 enter(label, lambda g=group, w=kind: _in_tiles(executor, g, w))  # type: ignore[misc]
+            enter(f"{group.name}: tiles of one block", lambda g=group: _tiles_of_blocks(executor, g))  # type: ignore[misc]
     return first
 
 
@@ -138,6 +143,13 @@ def _in_long_rows(executor: Executor, group: Group) -> tuple[Answers, Answers]:
     return _join(codes, scales, group.fmt.k), group.before[place]
 
 
+def _apart(executor: Executor, group: Group, arrangement: str) -> tuple[Answers, Answers]:
+    """Blocks in every second row or column of a larger array."""
+    place = _spread(group, min(COLUMNS, len(group.x)))
+    codes, scales = executor.call("arranged", arrangement, "quantize", group.x[place], group.fmt.name, **group.extra)
+    return _join(codes, scales, group.fmt.k), group.before[place]
+
+
 def _in_columns(executor: Executor, group: Group, count: int) -> tuple[Answers, Answers]:
     """Blocks along the first axis, `count` of them below each other."""
     k = group.fmt.k
@@ -163,6 +175,17 @@ def _before_end(executor: Executor, group: Group, length: int) -> tuple[Answers,
     whole = _ask(executor, group, turned)
     cut = _ask(executor, group, np.ascontiguousarray(turned[:, :end]), pad=True)
     return _join(*cut, k), _join(*whole, k)
+
+
+def _turns_with_lanes(executor: Executor, group: Group) -> bool:
+    """Whether the codes of blocks turn with their lanes, as they do unless lanes are mixed."""
+    place = _spread(group, 64)
+    try:
+        codes, scales = _ask(executor, group, np.roll(group.x[place], 1, axis=1))
+    except CallFailure:
+        return False
+    want = np.concatenate([group.before[place, :1], np.roll(group.before[place, 1:], 1, axis=1)], axis=1)
+    return not _differ(_join(codes, scales, group.fmt.k), want, group.fmt).any()
 
 
 def _in_tiles(executor: Executor, group: Group, kind: str) -> tuple[Answers, Answers]:
@@ -197,3 +220,17 @@ def _in_tiles(executor: Executor, group: Group, kind: str) -> tuple[Answers, Ans
         if _nan_bytes(group.fmt)[alone].all():
             want = [np.concatenate([np.broadcast_to(alone, (side, 1)), rows[:, 1:]], axis=1) for rows in want]
     return np.concatenate(got), np.concatenate(want)
+
+
+def _tiles_of_blocks(executor: Executor, group: Group) -> tuple[Answers, Answers]:
+    """Tiles whose rows are one answered block, its lanes turned from row to row: where each row alone has the same scale, the
+    tile's answer is the rows'."""
+    k = group.fmt.k
+    side = group.fmt.shapes[1][0]
+    tiles = np.stack([[np.roll(group.x[i], r) for r in range(side)] for i in _spread(group, 64)])
+    x = np.ascontiguousarray(tiles.reshape(8, 8, side, k).transpose(0, 2, 1, 3)).reshape(8 * side, 8 * k)
+    alone = _join(*_ask(executor, group, x), k)
+    together = _join(*_ask(executor, group, x, block=(side, k)), k)
+    scales = alone[:, 0].reshape(8, side, 8)
+    same = np.broadcast_to((scales == scales[:, :1]).all(axis=1, keepdims=True), scales.shape).reshape(-1)
+    return together[same], alone[same]

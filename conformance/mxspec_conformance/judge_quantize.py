@@ -209,6 +209,21 @@ def representable(x: npt.NDArray[np.float32], dtype: str) -> bool:
     return bool((np.isnan(x) | (back.view(np.uint32) == x.view(np.uint32))).all())
 
 
+def cast_input(x: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[Any]:
+    """x in an input dtype; a NaN keeps the upper bits of its payload, which a cast would make quiet."""
+    with np.errstate(all="ignore"):
+        narrow = x.astype(DTYPES[dtype])
+    if dtype == "float32" or not np.isnan(x).any():
+        return narrow
+    bits, words = x.view(np.uint32), narrow.view(np.uint16)
+    if dtype == "bfloat16":
+        kept, fraction = bits >> 16, np.uint32(0x7F)
+    else:
+        kept, fraction = bits >> 16 & 0x8000 | 0x7C00 | bits >> 13 & 0x3FF, np.uint32(0x3FF)
+    words[...] = np.where(np.isnan(x) & (kept & fraction != 0), kept, words)
+    return narrow
+
+
 def observe(executor: Executor, fmt: str, cases: Sequence[Case]) -> list[Observed | tuple[Case, str, Trouble]]:
     """Every case in every dtype that the target takes: what came back, or why nothing did."""
     capabilities = executor.capabilities
@@ -260,12 +275,11 @@ def _observe_batch(executor: Executor, fmt: str, batch: list[Case], dtype: str) 
         if case.pad:
             extra["pad"] = True
         return run_bisected(
-            batch, lambda items: [_flip(executor.call("quantize", items[0].x.astype(DTYPES[dtype]), fmt, **extra))]
+            batch, lambda items: [_flip(executor.call("quantize", cast_input(items[0].x, dtype), fmt, **extra))]
         )
 
     def call(items: Sequence[Case]) -> list[tuple[Codes, Codes]]:
-        with np.errstate(all="ignore"):
-            rows = np.concatenate([c.x for c in items]).astype(DTYPES[dtype])
+        rows = cast_input(np.concatenate([c.x for c in items]), dtype)
         codes, scales = executor.call("quantize", rows, fmt, **extra)
         return [(scales[i : i + 1], codes[i : i + 1]) for i in range(len(items))]
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mxspec_vectors.files import read_document
 
 from mxspec.formats import BlockFormat, get_block
+from mxspec.profiles.schema import Profile
 from mxspec_conformance.executors import Executor
 from mxspec_conformance.judge_quantize import DTYPES
 from mxspec_conformance.observe import Trouble, run_bisected
@@ -183,12 +184,20 @@ def weigh_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], pro
     return total
 
 
-def scales_identical(results: Sequence[tuple[ScaleCase, Codes | Trouble]], profile: str) -> bool:
-    """Whether every scale byte returned is the profile's."""
-    return all(
-        returned.kind == "unsupported"
-        if isinstance(returned, Trouble)
-        else bool((returned == case.answers[profile]).all())
-        for case, returned in results
-        if profile in case.answers
-    )
+def scales_identical(results: Sequence[tuple[ScaleCase, Codes | Trouble]], fmt: BlockFormat, profile: Profile) -> bool:
+    """Whether every scale byte returned is the profile's; where it leaves NaN blocks open, any NaN for a NaN."""
+    nan = np.array([fmt.scale.is_nan(byte & (fmt.scale.code_count - 1)) for byte in range(256)])
+    for case, returned in results:
+        if profile.id not in case.answers:
+            continue
+        if isinstance(returned, Trouble):
+            if returned.kind != "unsupported":
+                return False
+            continue
+        expected = case.answers[profile.id]
+        same = returned == expected
+        if not profile.pins_nan_blocks:
+            same |= nan[returned] & nan[expected]
+        if not same.all():
+            return False
+    return True

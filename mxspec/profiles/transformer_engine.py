@@ -253,7 +253,7 @@ def _four_over_six(*, kernel: bool, squared: bool, scaled_domain: bool, largest:
         kernel=kernel,
         largest=largest,
         witness="" if kernel else f"Transformer Engine's reference at d0067d0d {_WITNESS}: 19,308 blocks, every byte",
-        unspecified=("16 x 16 tiles: the errors of 16 rows are summed in a tree before the choice",),
+        unspecified=("16 x 16 tiles: the errors of 16 rows are summed in a tree before the choice; refused",),
     )
 
 

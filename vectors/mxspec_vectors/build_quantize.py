@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat, get_block
 from mxspec.legal import LegalRow, legal_rows
 from mxspec.profiles.schema import Profile
@@ -92,8 +93,11 @@ def _quantize_rows(
 
 
 def _whole_tensor_answer(case: Input, fmt: BlockFormat, profile: Profile, entries: dict[int, dict[str, str]]) -> Any:
-    if not has_level(profile, two_level=case.tensor_amax is not None):
+    two_level = case.tensor_amax is not None
+    if not has_level(profile, two_level=two_level):
         return None
+    if case.block is not None and choose_level(profile, with_tensor_scale=two_level).alternative is not None:
+        return None  # the choice between two scales is one for a tile, which is not modelled
     scale = None if case.tensor_amax is None else native_tensor_scale(profile, entries[case.tensor_amax])
     result = mxspec.quantize(
         case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale

@@ -161,6 +161,10 @@ def _nvfp4_scale_details(tensor: int | None) -> set[int]:
             near = float_bits(6 * bits_value(bits) * unit) + np.arange(-6, 7)
             reached = value(near.astype(np.uint32)) == bits
             points.update(int(b) for b in near[reached][:1])
+        for largest in (240, 464) if tensor is None else ():  # one step beyond what e4m3 variants and casts overflow at
+            near = float_bits(6 * largest) + np.arange(-6, 7)
+            reached = value(near.astype(np.uint32)) == float_bits(largest) + 1
+            points.update(int(b) for b in near[reached][:1])
     if tensor is None:  # around what e4m3 rounds to its largest value, and beyond
         for largest in (240, 448, 456, 464, 480, 512):
             points.update(neighbours(float_bits(6 * largest)))

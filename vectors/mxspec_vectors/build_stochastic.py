@@ -107,9 +107,11 @@ def _low_bit_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, int]
 
 def _fraction_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, int]]:
     """(float32 bits, random word): fractions of a step of the random word; a float64 sum that keeps them goes up."""
-    for share in (2, 3, 6):
-        bits = float_bits(fmt.min_subnormal * (share - Fraction(1, 1 << 21)) / (1 << sr_bits))
-        for word in ((1 << sr_bits) - share, (1 << sr_bits) - share + 1):
+    points = [(1 - Fraction(1, 1 << lost), 1) for lost in (22, 23, 24)]
+    points += [(share - Fraction(1, 1 << 21), share) for share in (2, 3, 6)]
+    for steps, share in points:
+        bits = float_bits(fmt.min_subnormal * steps / (1 << sr_bits))
+        for word in ((1 << sr_bits) - share, (1 << sr_bits) - share - 1):
             yield bits, word
             if fmt.signed:
                 yield bits | SIGN, word

@@ -21,7 +21,8 @@ NAME = "microxcaling"
 VERSION = "7bc4195"
 FLOAT_FORMATS = ["mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2"]
 FORMATS = [*FLOAT_FORMATS, "mxint8"]
-DTYPES = ["float32", "bfloat16", "float16"]
+#: Of float16 tensors, whose every step is rounded to float16, no profile speaks.
+DTYPES = ["float32", "bfloat16"]
 PROFILES = {
     **dict.fromkeys(FLOAT_FORMATS, "microxcaling-7bc4195/mxfp/nearest"),
     "mxint8": "microxcaling-7bc4195/mxint8/nearest",

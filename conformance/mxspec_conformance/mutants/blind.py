@@ -268,7 +268,7 @@ def _agrees(modules: Modules, profile: Profile, block: mxspec.BlockFormat, dtype
     return (
         not lost
         and profile.id in judge_quantize.identical_profiles(seen, block, [profile])
-        and judge_scale.scales_identical(scales, profile.id)
+        and judge_scale.scales_identical(scales, block, profile)
     )
 
 
