@@ -71,9 +71,7 @@ def identify_format(executor: Executor, fmt: BlockFormat) -> Identity:
     identical = judge_quantize.identical_profiles(seen, fmt, profiles)
     refusing = {p.id for p in profiles if not any(p.id in c.answers for c in lost)}
     identity.identical = [
-        p.id
-        for p in profiles
-        if p.id in identical & refusing and judge_scale.scales_identical(scales, get_block(fmt), p)
+        p.id for p in profiles if p.id in identical & refusing and judge_scale.scales_identical(scales, fmt, p)
     ]
     counted = _count(seen, lost, scales, fmt, profiles)
     order = sorted(counted, key=lambda n: (n not in identity.identical, counted[n], -_answered(seen, n)))
