@@ -174,7 +174,8 @@ def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, 
 
 
 def _observe_bfloat16(executor: Executor, element: str) -> Iterator[_Encoded]:
-    """Every sign, exponent and upper four significand bits among bfloat16's finite numbers.
+    """Every sign, exponent and upper three significand bits among bfloat16's finite numbers, with nothing and with
+    something below.
 
     A table in place of arithmetic has its wrong entry anywhere.
     """
@@ -183,8 +184,8 @@ def _observe_bfloat16(executor: Executor, element: str) -> Iterator[_Encoded]:
         extra["rounding"] = Rounding.RNE.value
     if executor.capabilities.has("encode", "overflow"):
         extra["overflow"] = Overflow.SATURATE.value
-    upper = np.arange(1 << 13, dtype=np.uint32)
-    every = (upper << 19 | upper * 5 % 8 << 16).view(np.float32)
+    upper = np.arange(1 << 12, dtype=np.uint32)
+    every = np.stack([upper << 20, upper << 20 | upper * 5 % 15 + 1 << 16], axis=1).reshape(-1).view(np.float32)
     every = every[np.isfinite(every) & (every != 0) & (np.signbit(every) <= fmt.signed)]
     within = np.abs(every) <= float(fmt.max_value)
     for topic, x in (("mixture", every[within]), ("overflow", every[~within])):
