@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec_conformance.executors import CallFailure, Executor
-from mxspec_conformance.judge_quantize import DTYPES, Observed, tensor_argument
+from mxspec_conformance.judge_quantize import Observed, cast_input, tensor_argument
 from mxspec_conformance.observe import Trouble, run_bisected
 from mxspec_conformance.results import Failure
 from mxspec_conformance.selection import CALLS, keeps
@@ -97,29 +97,26 @@ def _list_groups(executor: Executor, fmt: BlockFormat, seen: Sequence[Observed])
         tensors = sorted((t for t in groups if t is not None), key=lambda t: (-len(groups[t]), t))[:TENSORS]
         for tensor in ([None] if None in groups else []) + tensors:
             members = groups[tensor]
-            with np.errstate(all="ignore"):
-                x = np.concatenate([m.case.x for m in members]).astype(DTYPES[dtype])
             yield Group(
                 name=f"{dtype}, " + ("one-level" if tensor is None else f"tensor {tensor}"),
                 fmt=fmt,
-                x=x,
+                x=cast_input(np.concatenate([m.case.x for m in members]), dtype),
                 before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
                 extra=tensor_argument(members[0].case, executor.capabilities.tensor_scale),
             )
 
 
 def _nan_bytes(fmt: BlockFormat) -> npt.NDArray[np.bool_]:
-    """Which of 256 scale bytes are NaN; those that are no code of the format are not."""
-    values = decode_table(fmt.scale)
-    return np.isnan(np.pad(values, (0, 256 - values.size)))
+    """Which of 256 scale bytes are NaN; bits above the format's are no part of it."""
+    return np.isnan(np.resize(decode_table(fmt.scale), 256))
 
 
 def _differ(a: Answers, b: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
-    """Blocks [n] that differ; codes under a scale that is NaN are open."""
+    """Blocks [n] that differ; codes under a scale that is NaN are open, and so is its sign where it has one."""
     wrong: npt.NDArray[np.bool_] = (a != b).any(axis=1)
-    lost = _nan_bytes(fmt)[a[:, 0]]
-    open_codes: npt.NDArray[np.bool_] = lost & (a[:, 0] == b[:, 0])
-    return wrong & ~open_codes
+    lost = _nan_bytes(fmt)
+    open_blocks: npt.NDArray[np.bool_] = lost[a[:, 0]] & lost[b[:, 0]]
+    return wrong & ~open_blocks
 
 
 def _ask(executor: Executor, group: Group, x: npt.NDArray[Any], **options: Any) -> tuple[Answers, Answers]:
