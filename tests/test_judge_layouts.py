@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +15,7 @@ from mxspec_conformance.results import Report, Verdict
 from mxspec_conformance.targets import TargetError
 
 from mxspec import layouts
-from mxspec.layouts import Padding, Part, get_layout, list_layouts
+from mxspec.layouts import Part, get_layout, list_layouts
 
 ALL = list_layouts()
 ONE_PART = [x for x in ALL if len(x.fields) == 1]
@@ -78,23 +78,47 @@ def test_large_vectors_straddle_tiles_both_ways() -> None:
 
 @pytest.mark.parametrize("wrong", SCALE_LAYOUTS, ids=[x.name for x in SCALE_LAYOUTS])
 def test_a_wrong_scale_layout_is_named(wrong: layouts.Layout) -> None:
-    """128x4 was asked for, another came back."""
+    """128x4 was asked for, another came back, where that other has bytes for the shape and the scales."""
 
-    def swizzle(scales: Any, _: str) -> Any:
-        rows, columns = wrong.tile if wrong.padding is Padding.REFUSED else (1, 1)
-        shape = scales.shape[-2:]
-        if shape[0] % rows or shape[1] % columns:
-            raise NotImplementedError
-        return wrong.pack(scales)
+    def pack(layout: layouts.Layout, scales: Any) -> Any:
+        try:
+            return layout.pack(scales)
+        except ValueError as error:
+            raise NotImplementedError from error
 
-    report = check(target(LAYOUTS=["128x4"], swizzle=swizzle))
+    report = check(target(LAYOUTS=["128x4"], swizzle=lambda scales, _: pack(wrong, scales)))
     place = next(r for r in report.requirements if r.id == "swizzle/128x4/place")
     if wrong.name in ("128x4", "128x4-zeroed"):
         assert place.verdict is Verdict.PASS
     elif place.cases:
         # 8 columns of padding make other bytes only where the columns are no multiple of 8.
         assert place.verdict is Verdict.FAIL
-        assert place.note == f"these are the bytes of layout {wrong.name}"
+        assert place.failing == len(place.failing_cases)
+        # Tiles of 4 columns are row-major too where there are no more columns.
+        failing = [c.parts[0] for c in load_cases(get_layout("128x4")) if c.id in place.failing_cases]
+        same = [other.name for other in SCALE_LAYOUTS if same_bytes(other, wrong, failing)]
+        assert place.note in [f"these are the bytes of layout {name}" for name in same]
+
+
+def same_bytes(other: layouts.Layout, wrong: layouts.Layout, many: Sequence[Any]) -> bool:
+    try:
+        return all(np.array_equal(other.pack(scales), wrong.pack(scales)) for scales in many)
+    except ValueError:  # the other has no bytes for one of them
+        return False
+
+
+def test_a_target_of_matrices_alone_is_judged_by_matrices() -> None:
+    """What it says of three dimensions is not said of two."""
+
+    def swizzle(scales: Any, name: str) -> Any:
+        if scales.ndim != 2:
+            raise NotImplementedError("matrices only")
+        return layouts.pack(scales, name)
+
+    report = check(target(LAYOUTS=["128x4"], swizzle=swizzle))
+    assert verdicts(report) == {"swizzle/128x4/place": Verdict.PASS, "swizzle/128x4/batch": Verdict.UNSUPPORTED}
+    place = next(r for r in report.requirements if r.verdict is Verdict.PASS)
+    assert place.cases == sum(c.topic == "place" for c in load_cases(get_layout("128x4")))
 
 
 NAMED = [
