@@ -101,21 +101,32 @@ tensor_scale = norm_constant("mse")
 
 
 def pack(codes: Any, layout: str) -> Any:
-    """Two codes per byte, first code in the low nibble."""
+    """Two codes per byte, first code in the low nibble; the library packs along the second axis."""
     if layout != "nibble-low":
         raise NotImplementedError(f"layout {layout}")
+    if codes.ndim != 2:
+        raise NotImplementedError(f"pack_unpacked_fp4 packs the second axis, which is not the last of {codes.ndim}")
     return reference.pack_unpacked_fp4(torch.from_numpy(np.ascontiguousarray(codes))).numpy()
+
+
+def _require_whole_tiles(function: str, shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise NotImplementedError(f"{function} takes two dimensions, not {len(shape)}")
+    if shape[0] % _ROWS or shape[1] % _SCALES:
+        raise NotImplementedError(f"{function} takes whole 128x4 tiles, not {shape[0]} x {shape[1]} scales")
 
 
 def swizzle(scales: Any, layout: str) -> Any:
     """Row-major scale bytes to flat 128x4 tiles; the library takes whole tiles only."""
     if layout != "128x4":
         raise NotImplementedError(f"layout {layout}")
+    _require_whole_tiles("to_blocked", tuple(scales.shape))
     return reference.to_blocked(torch.from_numpy(np.ascontiguousarray(scales))).numpy()
 
 
-def unswizzle(data: Any, layout: str, shape: tuple[int, int]) -> Any:
+def unswizzle(data: Any, layout: str, shape: tuple[int, ...]) -> Any:
     """The inverse of `swizzle`."""
     if layout != "128x4":
         raise NotImplementedError(f"layout {layout}")
-    return reference.from_blocked(torch.from_numpy(np.ascontiguousarray(data)), shape).numpy()
+    _require_whole_tiles("from_blocked", tuple(shape))
+    return reference.from_blocked(torch.from_numpy(np.ascontiguousarray(data)), (shape[0], shape[1])).numpy()

@@ -132,14 +132,18 @@ def unpack(data: Any, layout: str, shape: tuple[int, ...]) -> Any:
 
 
 def swizzle(scales: Any, layout: str) -> Any:
-    """Row-major scale bytes to flat 128x4 tiles."""
+    """Row-major scale bytes to flat 128x4 tiles; the library takes one matrix."""
     if layout != "128x4":
         raise NotImplementedError(f"layout {layout}")
+    if scales.ndim != 2:
+        raise NotImplementedError(f"to_blocked takes two dimensions, not {scales.ndim}")
     return _bytes(to_blocked(_tensor(scales), use_triton_kernel=False)).reshape(-1)
 
 
-def unswizzle(data: Any, layout: str, shape: tuple[int, int]) -> Any:
+def unswizzle(data: Any, layout: str, shape: tuple[int, ...]) -> Any:
     """The inverse of `swizzle`, cropped to `shape`."""
     if layout != "128x4":
         raise NotImplementedError(f"layout {layout}")
+    if len(shape) != 2:
+        raise NotImplementedError(f"from_blocked takes two dimensions, not {len(shape)}")
     return _bytes(from_blocked(_tensor(data), shape[0], shape[1]))
