@@ -80,7 +80,7 @@ def common_profile(
         return None
     best = max(explained.values())
     # A profile that agrees everywhere is named even where another explains as many requirements by chance.
-    return min(explained, key=lambda p: (best - explained[p], *order(p)))
+    return min(explained, key=lambda p: (best - explained[p], *order(p), p))
 
 
 def judge_tally(tally: Tally, deviation: str | None, first: Callable[[Tally], Failure | None]) -> Requirement:

@@ -54,13 +54,15 @@ def judge_level(
 ) -> Level:  # fmt: skip
     """Judge instances within a selection; stop: each only until it is found out; jobs: processes, None one for each core."""
     level = Level()
-    tasks = [(instance.name, selection, stop) for instance in instances]
     with ExitStack() as stack:
+        results: Iterable[tuple[Found, float]]
         if jobs == 1:
-            results: Iterable[tuple[Found, float]] = map(_judge_one, tasks)
+            results = (_judge_one(instance, selection, stop) for instance in instances)
         else:
+            # Instances hold functions that cannot be sent to a process; forked ones have them.
             fork = multiprocessing.get_context("fork")
-            results = stack.enter_context(ProcessPoolExecutor(jobs, mp_context=fork)).map(_judge_one, tasks)
+            pool = ProcessPoolExecutor(jobs, fork, initializer=_keep, initargs=(instances, selection, stop))
+            results = stack.enter_context(pool).map(_judge_kept, range(len(instances)))
         for number, (instance, (found, seconds)) in enumerate(zip(instances, results, strict=True), 1):
             found.asked = share(found.asked)
             level.found[instance.name] = found
@@ -69,17 +71,24 @@ def judge_level(
     return level
 
 
-@lru_cache(maxsize=1)
-def _instances_by_name() -> dict[str, Instance]:
-    return {instance.name: instance for instance in list_instances()}
+#: What a worker judges.
+_kept: list[tuple[Sequence[Instance], Selection, bool]] = []
 
 
-def _judge_one(task: tuple[str, Selection, bool]) -> tuple[Found, float]:
-    """The verdict on the instance of a name (instances do not go from process to process), and its seconds of one core."""
-    name, selection, stop = task
+def _keep(instances: Sequence[Instance], selection: Selection, stop: bool) -> None:
+    _kept[:] = [(instances, selection, stop)]
+
+
+def _judge_kept(number: int) -> tuple[Found, float]:
+    instances, selection, stop = _kept[0]
+    return _judge_one(instances[number], selection, stop)
+
+
+def _judge_one(instance: Instance, selection: Selection, stop: bool) -> tuple[Found, float]:
+    """An instance's verdict, and its seconds of one core."""
     started = time.process_time()
     with use_selection(selection):
-        found = judge_instance(_instances_by_name()[name], stop=stop)
+        found = judge_instance(instance, stop=stop)
     return found, time.process_time() - started
 
 
