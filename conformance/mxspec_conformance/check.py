@@ -182,9 +182,8 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
     deviation = common_profile(tallies, _rank(fmt, identical, scales), by_chance)
 
     def first(tally: Tally) -> Failure | None:
-        if tally.id in drawn:
-            return drawn[tally.id]
-        return first_failure(executor, seen, block, judged, tally) if tally.operation == "quantize" else None
+        case = first_failure(executor, seen, block, judged, tally) if tally.operation == "quantize" else None
+        return case or drawn.get(tally.id)
 
     requirements = [judge_tally(t, deviation, first) for t in tallies]
     result = FormatResult(

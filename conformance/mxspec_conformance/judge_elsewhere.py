@@ -1,7 +1,8 @@
 """Judging that a block's answer does not depend on where it lies: in columns, before a ragged end, in long rows, in tiles.
 
 All topics take part, in all dtypes, with and without a tensor scale. What a block has to return is what the target returned
-for it in a call that was judged against the vectors, or returns for the same numbers where nothing is ragged.
+for it in a call that was judged against the vectors, or returns for the same numbers where nothing is ragged; where OCP MX
+leaves a block open, any legal answer will do.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ TENSORS = 2
 
 #: Scale bytes [n, 1] beside codes [n, k].
 Answers = npt.NDArray[np.uint8]
+#: The blocks that were asked [n, k], what was returned, and what has to be.
+Asked = tuple[npt.NDArray[Any], Answers, Answers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,42 +52,42 @@ def judge_quantize_elsewhere(
     capabilities = executor.capabilities
     first: dict[str, Failure] = {}
 
-    def enter(label: str, ask: Callable[[], tuple[Answers, Answers]], *, may_refuse: bool = False) -> None:
+    def enter(topic: str, label: str, ask: Callable[[], Asked], *, may_refuse: bool = False) -> None:
         if not keeps(CALLS, f"quantize/{fmt.name}", label):
             return
         answer = run_bisected([0], lambda _: [ask()])[0]
         if isinstance(answer, Trouble):
             if not may_refuse:
-                ledger.trouble("call-size", label, answer)
+                ledger.trouble(topic, label, answer)
             return
-        got, want = answer
-        wrong = _differ(got, want, fmt)
-        ledger.count("call-size", label, ok=not wrong.any())
+        x, got, want = answer
+        wrong = _differ(x, got, want, fmt)
+        ledger.count(topic, label, ok=not wrong.any())
         if wrong.any():
             words = (
                 f"{int(wrong.sum())} of {len(wrong)} blocks got other bits; the first is number {int(np.argmax(wrong))}"
             )
             failure = Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[words])
-            first.setdefault(ledger.tally("call-size").id, failure)
+            first.setdefault(ledger.tally(topic).id, failure)
 
     for group in _list_groups(executor, fmt, seen):
-        enter(f"{group.name}: long rows", lambda g=group: _in_long_rows(executor, g))  # type: ignore[misc]
+        enter("call-size", f"{group.name}: long rows", lambda g=group: _in_long_rows(executor, g))  # type: ignore[misc]
         for name in ("rows", "columns"):
             label = f"{group.name}: {name} of another array"
-            enter(label, lambda g=group, n=name: _apart(executor, g, n), may_refuse=True)  # type: ignore[misc]
+            enter("call-size", label, lambda g=group, n=name: _apart(executor, g, n), may_refuse=True)  # type: ignore[misc]
         if capabilities.has("quantize", "axis"):
             for count in (1, 2):
                 label = f"{group.name}: columns of {count}"
-                enter(label, lambda g=group, n=count: _in_columns(executor, g, n))  # type: ignore[misc]
+                enter("axis", label, lambda g=group, n=count: _in_columns(executor, g, n))  # type: ignore[misc]
         if capabilities.has("quantize", "pad"):
             for length in range(1, fmt.k):
                 label = f"{group.name}: {length} before the end"
-                enter(label, lambda g=group, n=length: _before_end(executor, g, n))  # type: ignore[misc]
+                enter("tail", label, lambda g=group, n=length: _before_end(executor, g, n))  # type: ignore[misc]
         if capabilities.has("quantize", "block") and len(fmt.shapes) > 1:
             for kind in ("largest", "NaN") if _turns_with_lanes(executor, group) else ():
                 label = f"{group.name}: {kind} in each place of a tile"
-                enter(label, lambda g=group, w=kind: _in_tiles(executor, g, w))  # type: ignore[misc]
-            enter(f"{group.name}: tiles of one block", lambda g=group: _tiles_of_blocks(executor, g))  # type: ignore[misc]
+                enter("position", label, lambda g=group, w=kind: _in_tiles(executor, g, w))  # type: ignore[misc]
+            enter("position", f"{group.name}: tiles of one block", lambda g=group: _tiles_of_blocks(executor, g))  # type: ignore[misc]
     return first
 
 
@@ -111,12 +114,39 @@ def _nan_bytes(fmt: BlockFormat) -> npt.NDArray[np.bool_]:
     return np.isnan(np.resize(decode_table(fmt.scale), 256))
 
 
-def _differ(a: Answers, b: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
+def _differ(x: npt.NDArray[Any], got: Answers, want: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
     """Blocks [n] that differ; codes under a scale that is NaN are open, and so is its sign where it has one."""
-    wrong: npt.NDArray[np.bool_] = (a != b).any(axis=1)
+    wrong: npt.NDArray[np.bool_] = (got != want).any(axis=1)
     lost = _nan_bytes(fmt)
-    open_blocks: npt.NDArray[np.bool_] = lost[a[:, 0]] & lost[b[:, 0]]
-    return wrong & ~open_blocks
+    wrong &= ~(lost[got[:, 0]] & lost[want[:, 0]])
+    if wrong.any() and not fmt.has_tensor_scale:
+        with np.errstate(invalid="ignore"):  # signalling NaN
+            rows = x[wrong].astype(np.float32)
+        wrong[wrong] = ~_is_open(rows, got[wrong], fmt)
+    return wrong
+
+
+def _is_open(x: npt.NDArray[np.float32], got: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
+    """MX blocks [n] that may be what was returned whatever they were in another call: a NaN that was kept, an Inf at one of
+    its scales, zeros under any scale."""
+    element, codes = fmt.element, got[:, 1:]
+    lost = _nan_bytes(fmt)[got[:, 0]]
+    is_nan = np.array([code < element.code_count and element.is_nan(code) for code in range(256)])
+    nan, infinite = np.isnan(x), np.isinf(x)
+    nan_kept = lost | (is_nan[codes] | ~nan).all(axis=1)
+    ends = [
+        [{element.join(s, element.max_code)}, {element.join(s, element.inf_code or element.max_code)}] for s in (0, 1)
+    ]
+    largest = np.array([[any(code in part for part in ends[s]) for code in range(256)] for s in (0, 1)])
+    if element.twos_complement:
+        largest[1, element.sign_bit] = True
+    at_end = np.isin(got[:, 0], (254, 255 - element.emax))
+    inf_kept = lost | at_end & (largest[np.signbit(x).astype(int), codes] | ~infinite).all(axis=1)
+    negative_zero = -1 if element.twos_complement else element.sign_bit
+    nothing = ~(x.view(np.uint32) << 1).any(axis=1)
+    zeros = nothing & ~lost & np.isin(codes, (0, negative_zero)).all(axis=1)
+    result: npt.NDArray[np.bool_] = np.where(nan.any(axis=1), nan_kept, np.where(infinite.any(axis=1), inf_kept, zeros))
+    return result
 
 
 def _ask(executor: Executor, group: Group, x: npt.NDArray[Any], **options: Any) -> tuple[Answers, Answers]:
@@ -134,29 +164,30 @@ def _spread(group: Group, count: int) -> npt.NDArray[np.intp]:
     return 37 * np.arange(count) % len(group.x)
 
 
-def _in_long_rows(executor: Executor, group: Group) -> tuple[Answers, Answers]:
+def _in_long_rows(executor: Executor, group: Group) -> Asked:
     place = _spread(group, 2 * LONG)
     codes, scales = _ask(executor, group, group.x[place].reshape(2, -1))
-    return _join(codes, scales, group.fmt.k), group.before[place]
+    return group.x[place], _join(codes, scales, group.fmt.k), group.before[place]
 
 
-def _apart(executor: Executor, group: Group, arrangement: str) -> tuple[Answers, Answers]:
+def _apart(executor: Executor, group: Group, arrangement: str) -> Asked:
     """Blocks in every second row or column of a larger array."""
     place = _spread(group, min(COLUMNS, len(group.x)))
     codes, scales = executor.call("arranged", arrangement, "quantize", group.x[place], group.fmt.name, **group.extra)
-    return _join(codes, scales, group.fmt.k), group.before[place]
+    return group.x[place], _join(codes, scales, group.fmt.k), group.before[place]
 
 
-def _in_columns(executor: Executor, group: Group, count: int) -> tuple[Answers, Answers]:
+def _in_columns(executor: Executor, group: Group, count: int) -> Asked:
     """Blocks along the first axis, `count` of them below each other."""
     k = group.fmt.k
     place = _spread(group, COLUMNS)
     x = np.ascontiguousarray(group.x[place].reshape(-1, count * k).T)
     codes, scales = _ask(executor, group, x, axis=0)
-    return _join(np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T), k), group.before[place]
+    got = _join(np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T), k)
+    return group.x[place], got, group.before[place]
 
 
-def _before_end(executor: Executor, group: Group, length: int) -> tuple[Answers, Answers]:
+def _before_end(executor: Executor, group: Group, length: int) -> Asked:
     """A ragged end of `length` elements, the largest the last of them; every other time behind a whole block.
 
     The same numbers with the zeros written out are asked as well.
@@ -171,7 +202,7 @@ def _before_end(executor: Executor, group: Group, length: int) -> tuple[Answers,
     end = turned.shape[1] - k + length
     whole = _ask(executor, group, turned)
     cut = _ask(executor, group, np.ascontiguousarray(turned[:, :end]), pad=True)
-    return _join(*cut, k), _join(*whole, k)
+    return turned.reshape(-1, k), _join(*cut, k), _join(*whole, k)
 
 
 def _turns_with_lanes(executor: Executor, group: Group) -> bool:
@@ -182,10 +213,10 @@ def _turns_with_lanes(executor: Executor, group: Group) -> bool:
     except CallFailure:
         return False
     want = np.concatenate([group.before[place, :1], np.roll(group.before[place, 1:], 1, axis=1)], axis=1)
-    return not _differ(_join(codes, scales, group.fmt.k), want, group.fmt).any()
+    return not _differ(group.x[place], _join(codes, scales, group.fmt.k), want, group.fmt).any()
 
 
-def _in_tiles(executor: Executor, group: Group, kind: str) -> tuple[Answers, Answers]:
+def _in_tiles(executor: Executor, group: Group, kind: str) -> Asked:
     """A tile rolled so that its largest number, or its NaN, comes to lie in each place: the answer rolls with it.
 
     Every second tile is another one, so that neighbours differ. Where a row with a NaN alone has a scale that is NaN, so
@@ -216,10 +247,10 @@ def _in_tiles(executor: Executor, group: Group, kind: str) -> tuple[Answers, Ans
         _, alone = _ask(executor, group, base[1:2])
         if _nan_bytes(group.fmt)[alone].all():
             want = [np.concatenate([np.broadcast_to(alone, (side, 1)), rows[:, 1:]], axis=1) for rows in want]
-    return np.concatenate(got), np.concatenate(want)
+    return x.reshape(-1, k), np.concatenate(got), np.concatenate(want)
 
 
-def _tiles_of_blocks(executor: Executor, group: Group) -> tuple[Answers, Answers]:
+def _tiles_of_blocks(executor: Executor, group: Group) -> Asked:
     """Tiles whose rows are one answered block, its lanes turned from row to row: where each row alone has the same scale, the
     tile's answer is the rows'."""
     k = group.fmt.k
@@ -230,4 +261,4 @@ def _tiles_of_blocks(executor: Executor, group: Group) -> tuple[Answers, Answers
     together = _join(*_ask(executor, group, x, block=(side, k)), k)
     scales = alone[:, 0].reshape(8, side, 8)
     same = np.broadcast_to((scales == scales[:, :1]).all(axis=1, keepdims=True), scales.shape).reshape(-1)
-    return together[same], alone[same]
+    return x.reshape(-1, k)[same], together[same], alone[same]

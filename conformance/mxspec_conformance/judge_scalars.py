@@ -187,6 +187,8 @@ def _observe_bfloat16(executor: Executor, element: str) -> Iterator[_Encoded]:
     upper = np.arange(1 << 12, dtype=np.uint32)
     every = np.stack([upper << 20, upper << 20 | upper * 5 % 15 + 1 << 16], axis=1).reshape(-1).view(np.float32)
     every = every[np.isfinite(every) & (every != 0) & (np.signbit(every) <= fmt.signed)]
+    midway = [float((fmt.magnitude(m) + fmt.magnitude(m + 1)) / 2) for m in range(fmt.max_code)]
+    every = every[~np.isin(np.abs(every).astype(np.float64), midway)]  # ties are a topic of their own
     within = np.abs(every) <= float(fmt.max_value)
     for topic, x in (("mixture", every[within]), ("overflow", every[~within])):
         for start in range(0, len(x), 512):

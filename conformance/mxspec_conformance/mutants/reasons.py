@@ -92,6 +92,7 @@ def reason_for(change: Change, differs: Sequence[str]) -> tuple[str, str]:
 #: (module, function, what stood there, reason) of single places whose questions alone would not say it.
 _PLACES: tuple[tuple[str, str, str, str], ...] = (
     ("mxspec.profiles.normative", "", "0", "codes under a NaN scale are open"),
+    ("mxspec.fast", "_is_unusual", "unusual | (factor == 0)", "codes under a NaN scale are open"),
 )
 
 
