@@ -1,8 +1,8 @@
 """Why changes of the model's source survive the vectors.
 
 Two witnesses speak of a survivor. What differs from the unchanged model on none of the questions of `differences.py` is
-called equivalent, and the place in the source says why that is no surprise. What does differ there was not asked of
-targets, for one of the reasons below, or is a gap.
+called equivalent, and the place in the source says why that is no surprise. What does differ there, or is not asked there
+either, was not asked of targets, for one of the reasons below, or is a gap.
 """
 
 from __future__ import annotations
@@ -15,6 +15,23 @@ from mxspec_conformance.mutants.source import Change
 EQUIVALENT = "equivalent"
 BEYOND = "beyond the interface"
 GAP = "gap"
+
+#: (module, function, reason): what neither targets nor the second witness ask for.
+_NOT_ASKED: tuple[tuple[str, str, str], ...] = (
+    ("blocks", "_quantize_stochastic", "blocks are not asked for with random bits; the model's own tests hold it"),
+    ("blocks", "_exactly_float32", "blocks are not asked for with random bits; the model's own tests hold it"),
+    ("blocks", "_moved_words", "blocks are not asked for with random bits; the model's own tests hold it"),
+    ("blocks", "BlockTensor.*", "the model's own container; its own tests hold it"),
+    (
+        "stochastic",
+        "unpack_random_words",
+        "how Transformer Engine packs its words is not asked; the model's own tests hold it",
+    ),
+    ("stochastic", "encode_te_stochastic_exact", "the definition beside the arrays; the model's own tests hold it"),
+    ("expressions", "*.__str__", "how an expression is printed"),
+    ("tensorscale", "TensorScale.__str__", "how a tensor scale is printed"),
+    ("elements", "name_first", "the words of a refusal"),
+)
 
 #: (module, function, reason): why a change there may change no answer; the first that fits speaks.
 _EQUIVALENT: tuple[tuple[str, str, str], ...] = (
@@ -44,11 +61,23 @@ _EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("blocks", "find_amax", "one of two spellings of the same reduction, or a rule that no profile of real stacks reaches"),
     ("blocks", "quantize", "one of two names of the same axis, or the size of a chunk"),
     ("blocks", "dequantize", "one of two names of the same axis, or the size of a chunk"),
-    ("stochastic", "unpack_random_words", "not called by the rules themselves; the model's own tests hold it"),
-    ("stochastic", "encode_te_stochastic_exact", "the definition beside the arrays; the model's own tests hold it"),
+    ("stochastic", "*", "what is rounded otherwise lies between two numbers of the grid to which the sum is cut"),
+    ("scales", "_log2f_rounds_up", "no bound moves past a float32 number that a profile's log2 is asked for"),
+    ("scales", "scale_exponents", "no bound moves past a float32 number that a profile's log2 is asked for"),
+    ("scales", "encode_ggml_ue4m3", "the cast saturates there by itself, or the number is overwritten"),
+    ("scales", "_encode_directly", "a scale's value is clamped before, or its format has no infinity"),
+    ("elements", "encode", "the check of a policy that refuses NaN, which nothing asks for"),
+    ("elements", "_magnitudes", "the check of negative numbers, which callers switch off"),
+    ("elements", "_encode_stochastic", "replaces a number that another step overwrites"),
+    ("blocks", "_total_error", "one of two spellings of the same reduction"),
+    ("blocks", "element_table", "an entry that no index reaches, or a cache's size"),
+    ("blocks", "_floor_in_log2f_binade", "replaces a number that another step overwrites"),
+    ("blocks", "_search_codes", "NaN does not reach the comparison in any profile"),
+    ("elements", "*table*", "a bit that is set either way, a cache's size, or whether an array is writeable"),
+    ("elements", "_joined_codes", "a cache's size"),
+    ("elements", "_step_indices", "no magnitude of a format is the largest float32"),
     ("tensorscale", "*", "refusals and conversions that are not asked for; the answers to legal input stay"),
     ("profiles.normative", "*", "the encoder saturates there by itself, or both branches give zero"),
-    ("expressions", "*.__str__", "how an expression is printed"),
     ("*", "", "a cache's size, a default that callers pass, or a constant that is overwritten"),
 )  # fmt: skip
 
@@ -77,8 +106,11 @@ def reason_for(change: Change, differs: Sequence[str]) -> tuple[str, str]:
     special = _special_reason(change)
     if special is not None:
         return special
+    module = change.module.removeprefix("mxspec.")
+    for of_module, function, reason in _NOT_ASKED:
+        if fnmatchcase(module, of_module) and fnmatchcase(change.inside, function):
+            return BEYOND, reason
     if not differs:
-        module = change.module.removeprefix("mxspec.")
         for of_module, function, reason in _EQUIVALENT:
             if fnmatchcase(module, of_module) and fnmatchcase(change.inside, function):
                 return EQUIVALENT, reason
