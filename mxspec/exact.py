@@ -81,7 +81,7 @@ class ExactArithmetic:
             return reals.absolute(args[0])
         if op is Op.CEIL_POW2:
             return _ceil_pow2(args[0])
-        if domain is Domain.F32_FTZ:
+        if domain is Domain.F32_FTZ and op is not Op.ROUND:  # what is rounded is no operand: it may be exact
             args = tuple(reals.flush_subnormal(a, FLOAT32) for a in args)
         if op is Op.ROUND:
             result = args[0]

@@ -50,7 +50,8 @@ def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool
     from mxspec_conformance.selection import EVERYTHING, quick_selection
 
     with _count(len(chosen)) as progress:
-        level = judge_level(chosen, quick_selection() if quick else EVERYTHING, progress=progress)
+        jobs = None if len(chosen) > 40 else 1
+        level = judge_level(chosen, quick_selection() if quick else EVERYTHING, progress=progress, jobs=jobs)
     partial = [m for m in list_mutants() if all(i.name in level.found for i in m.instances())]
     if json_file is not None:
         text = json.dumps(matrix_document(partial, level, level, EVERYTHING), indent=1) + "\n"

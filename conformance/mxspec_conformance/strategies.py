@@ -225,7 +225,7 @@ def near_powers_of_two(
 
     def build(exponent: int, kind: int, step: int, sign: int) -> Any:
         value = (2.0**exponent, float(first[exponent + 149]), float(last[exponent + 149]))[kind]
-        bits = _beside(int(np.float32(value).view(np.uint32)), step)
+        bits = max(_beside(int(np.float32(value).view(np.uint32)), step), 1)
         return _as_dtype([bits | sign], name)[0]
 
     return st.builds(
@@ -424,8 +424,8 @@ def adversarial(fmt: str | BlockFormat, *, dtype: str = "float32", max_rows: int
     among tiny ones, neighbours that differ by one float, subnormals, zeros of both signs, NaN and infinities.
 
     >>> from hypothesis import find
-    >>> find(adversarial("mxfp4"), lambda x: bool(np.isnan(x).any())).shape
-    (1, 32)
+    >>> find(adversarial("mxfp4"), lambda x: bool(np.isnan(x).any())).shape[1]
+    32
     """
     block, name = _block_format(fmt), _check_dtype(dtype)
     _check(isinstance(max_rows, int) and max_rows >= 1, f"max_rows={max_rows!r} must be an integer from 1 on")
