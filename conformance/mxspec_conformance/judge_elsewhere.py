@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,23 +72,23 @@ def judge_quantize_elsewhere(
             first.setdefault(ledger.tally(topic).id, failure)
 
     for group in _list_groups(executor, fmt, seen):
-        enter("call-size", f"{group.name}: long rows", lambda g=group: _in_long_rows(executor, g))  # type: ignore[misc]
+        enter("call-size", f"{group.name}: long rows", partial(_in_long_rows, executor, group))
         for name in ("rows", "columns"):
             label = f"{group.name}: {name} of another array"
-            enter("call-size", label, lambda g=group, n=name: _apart(executor, g, n), may_refuse=True)  # type: ignore[misc]
+            enter("call-size", label, partial(_apart, executor, group, name), may_refuse=True)
         if capabilities.has("quantize", "axis"):
             for count in (1, 2):
                 label = f"{group.name}: columns of {count}"
-                enter("axis", label, lambda g=group, n=count: _in_columns(executor, g, n))  # type: ignore[misc]
+                enter("axis", label, partial(_in_columns, executor, group, count))
         if capabilities.has("quantize", "pad"):
             for length in range(1, fmt.k):
                 label = f"{group.name}: {length} before the end"
-                enter("tail", label, lambda g=group, n=length: _before_end(executor, g, n))  # type: ignore[misc]
+                enter("tail", label, partial(_before_end, executor, group, length))
         if capabilities.has("quantize", "block") and len(fmt.shapes) > 1:
             for kind in ("largest", "NaN") if _turns_with_lanes(executor, group) else ():
                 label = f"{group.name}: {kind} in each place of a tile"
-                enter("position", label, lambda g=group, w=kind: _in_tiles(executor, g, w))  # type: ignore[misc]
-            enter("position", f"{group.name}: tiles of one block", lambda g=group: _tiles_of_blocks(executor, g))  # type: ignore[misc]
+                enter("position", label, partial(_in_tiles, executor, group, kind))
+            enter("position", f"{group.name}: tiles of one block", partial(_tiles_of_blocks, executor, group))
     return first
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -123,6 +123,14 @@ def _shape_questions(rng: np.random.Generator) -> Iterator[Question]:
         yield Question(f"dequantize/{name} large", _dequantize(name, profile, codes, scales, None))
 
 
+def _decode(element: str, count: int, model: Any) -> Sequence[Any]:
+    return (model.decode(np.arange(count, dtype=np.uint8), element),)
+
+
+def _tensor_scales(tensors: Sequence[Any], profile: str, model: Any) -> Sequence[Any]:
+    return [np.uint32(model.tensor_scale(x, "nvfp4", profile).bits) for x in tensors]
+
+
 def _scalar_questions(rng: np.random.Generator) -> Iterator[Question]:
     index = np.arange(1 << 17, dtype=np.uint32)
     near = np.concatenate([index << 15, (index << 15) + 1, (index << 15) - 1])
@@ -134,9 +142,7 @@ def _scalar_questions(rng: np.random.Generator) -> Iterator[Question]:
 
     for element in (*mxspec.ELEMENTS, *mxspec.SCALES):
         fmt = (mxspec.ELEMENTS | mxspec.SCALES)[element]
-        yield Question(f"decode/{element}", lambda model, e=element, n=fmt.code_count: (  # type: ignore[misc]
-            model.decode(np.arange(n, dtype=np.uint8), e),
-        ))  # fmt: skip
+        yield Question(f"decode/{element}", partial(_decode, element, fmt.code_count))
         for overflow in Overflow:
             for rounding in Rounding:
                 options = {"random_bits": words} if rounding is Rounding.SR else {}
@@ -159,9 +165,7 @@ def _tensor_questions(rng: np.random.Generator) -> Iterator[Question]:
     tensors += [np.array(values, np.float32) for values in special]
     for profile in mxspec.list_profiles("nvfp4"):
         if profile.tensor is not None:
-            yield Question(f"tensor_scale/{profile.id}", lambda model, p=profile.id: [  # type: ignore[misc]
-                np.uint32(model.tensor_scale(t, "nvfp4", p).bits) for t in tensors
-            ])  # fmt: skip
+            yield Question(f"tensor_scale/{profile.id}", partial(_tensor_scales, tensors, profile.id))
 
 
 def list_questions(seed: int) -> Iterator[Question]:
