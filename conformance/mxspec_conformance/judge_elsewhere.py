@@ -129,7 +129,8 @@ def _differ(x: npt.NDArray[Any], got: Answers, want: Answers, fmt: BlockFormat) 
 
 def _is_open(x: npt.NDArray[np.float32], got: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
     """MX blocks [n] that may be what was returned whatever they were in another call: a NaN that was kept, an Inf at one of
-    its scales, zeros under any scale."""
+    its scales, zeros under any scale. A coarser question than that of `mxspec.legal`, where the legal answers are listed:
+    each block was held to those when it was first asked."""
     element, codes = fmt.element, got[:, 1:]
     lost = _nan_bytes(fmt)[got[:, 0]]
     is_nan = np.array([code < element.code_count and element.is_nan(code) for code in range(256)])
