@@ -18,8 +18,7 @@ from mxspec.profiles import get_profile
 from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, ErrorNorm, ErrorOrder, Profile, ScaleRule
 from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.scales import encode_scale, log2f_floor
-from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale
-from mxspec.tensorscale import tensor_scale as derive_for
+from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale, tensor_scale as derive_for
 
 _CHUNK_BLOCKS = 1 << 13
 

@@ -1,6 +1,6 @@
 """NVIDIA's host conversions for the tests, and the inputs that they are compared on.
 
-The wrapper is `mxspec_conformance/native/cuda_headers.cpp`, compiled once a run. Where the headers or a C++ compiler
+The wrapper is `mxspec_lab/native/cuda_headers.cpp`, compiled once a run. Where the headers or a C++ compiler
 are missing, loading raises HeadersMissingError, whose message says how to install them: such a test fails, it does not
 skip.
 """
@@ -10,9 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from mxspec_conformance.cuda_headers import CudaHeaders, load
 
 from mxspec.formats import get_scalar
+from mxspec_lab.cuda_headers import CudaHeaders, load
+
 from tests.support import FLOAT_TYPES, NAN_BITS, SIGN, Array, Float32s, rounding_points
 
 #: Lower halves of a float32: exact, sticky, and around the tie of a bfloat16 rounding.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mxspec_vectors.build import build_document, list_files
 from mxspec_vectors.files import file_name, render, total_digest
 

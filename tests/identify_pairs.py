@@ -12,12 +12,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.identify.separate import explain_sameness, list_forms, separate
-from mxspec_conformance.identify.tables import tabulate
-from mxspec_conformance.results import describe_environment
-from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest, write_file
-
 import mxspec
+from mxspec_conformance.identification.separate import explain_sameness, list_forms, separate
+from mxspec_conformance.identification.tables import tabulate
+from mxspec_conformance.results.report import describe_environment
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest, write_file
 
 REPORT = Path(__file__).parents[1] / "reports" / "identify" / "pairs.json"
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mxspec_conformance.check import check
-from mxspec_conformance.results import Report
-from mxspec_conformance.roads.library import header_path
+
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.results.report import Report
+from mxspec_conformance.transports.library import header_path
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "conformance" / "examples"
 

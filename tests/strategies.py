@@ -12,10 +12,11 @@ from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
-from mxspec_vectors.points import TENSOR_AMAXES
 
 from mxspec.formats import BlockFormat, ElementFormat, get_block, power_of_two
 from mxspec.scales import log2f_thresholds, significand_bits
+from mxspec_vectors.points import TENSOR_AMAXES
+
 from tests.support import (
     FLOAT_TYPES,
     FLT_MAX,

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mxspec_vectors import build as builder
-from mxspec_vectors import files
+
+from mxspec_vectors import build as builder, files
 from mxspec_vectors.files import vectors_root
 
 from tests.support import HEED_SIGINT
@@ -96,7 +96,7 @@ def test_full_disk_in_build(old_tree: Path) -> None:
 def test_ctrl_c_while_building(old_tree: Path) -> None:
     """A real SIGINT in the middle of the computation."""
     before = snapshot(old_tree.parent)
-    code = HEED_SIGINT + "import sys; from mxspec_conformance.cli import main; from mxspec_vectors import build; "
+    code = HEED_SIGINT + "import sys; from mxspec_conformance.cli.main import main; from mxspec_vectors import build; "
     code += "print('ready', flush=True); main(sys.argv[1:])"
     process = subprocess.Popen(
         [sys.executable, "-B", "-c", code, "vectors", "build", "--out", str(old_tree)],
@@ -213,14 +213,14 @@ def test_full_disk_in_check(place: Path) -> None:
 def test_ctrl_c_in_check(place: Path) -> None:
     (place / "target.py").write_text(TARGET.format(body="raise KeyboardInterrupt"), encoding="ascii")
     before = snapshot(place)
-    code = "import sys; from mxspec_conformance.cli import main; main(sys.argv[1:])"
+    code = "import sys; from mxspec_conformance.cli.main import main; main(sys.argv[1:])"
     done = run_code(code, "check", place / "target.py", "--in-process", "--json", place / "result.json")
     assert_one_message(done, 130, "mxspec: stopped")
     assert snapshot(place) == before
 
 
 def test_check_replaces_the_result(place: Path) -> None:
-    code = "import sys; from mxspec_conformance.cli import main; main(sys.argv[1:])"
+    code = "import sys; from mxspec_conformance.cli.main import main; main(sys.argv[1:])"
     done = run_code(code, "check", place / "target.py", "--in-process", "--json", place / "result.json")
     assert done.returncode == 0, done.stderr
     assert set(snapshot(place)) == {"target.py", "result.json"}

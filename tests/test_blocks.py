@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from mxspec_vectors.inputs import quantize_inputs
+from hypothesis import given, strategies as st
 
 import mxspec
 from mxspec import exact
@@ -18,6 +16,8 @@ from mxspec.profiles import get_profile
 from mxspec.reals import encode_real
 from mxspec.rounding import NanPolicy, Rounding
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
+from mxspec_vectors.inputs import quantize_inputs
+
 from tests.strategies import blocks
 from tests.support import (
     FLOAT_TYPES,

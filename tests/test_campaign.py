@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mxspec_conformance.campaign import Piece, StateError, Workers, open_state, open_workers, run_pieces
 
 IDENTITY = {"command": "test", "target": "none", "seed": 1}

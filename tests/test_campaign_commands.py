@@ -8,8 +8,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from mxspec_conformance.cli import main
-from mxspec_conformance.results import load_result_schema
+
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.results.report import load_result_schema
 
 PLANTED = Path(__file__).parent / "targets" / "planted"
 

@@ -9,14 +9,15 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from mxspec_conformance.prove.answers import PairAnswers
-from mxspec_conformance.prove.compare import digest_answers
-from mxspec_conformance.prove.pairs import PairSpace
-from mxspec_conformance.results import load_result_schema
-from mxspec_conformance.sweep_results import parse_chunks
-from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 import mxspec
+from mxspec_conformance.proving.answers import PairAnswers
+from mxspec_conformance.proving.compare import digest_answers
+from mxspec_conformance.proving.pairs import PairSpace
+from mxspec_conformance.results.report import load_result_schema
+from mxspec_lab.sweeps.results import parse_chunks
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
+
 from tests.support import rng
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -15,15 +15,15 @@ from typing import Any
 import click
 import jsonschema
 import pytest
-from mxspec_conformance import judge_dequantize, judge_quantize, judge_scale
-from mxspec_conformance.cli import main
-from mxspec_conformance.results import load_result_schema
-from mxspec_vectors import build as builder
-from mxspec_vectors import files
-from mxspec_vectors.verify import load_schema
 
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize, scale as judge_scale
+from mxspec_conformance.results.report import load_result_schema
+from mxspec_vectors import build as builder, files
+from mxspec_vectors.verify import load_schema
+
 from tests.test_atomic import snapshot
 
 GOOD = """

@@ -29,6 +29,7 @@ from mxspec.profiles.schema import TensorScaleKind
 from mxspec.reals import decode_real, divide, encode_real, make_real, multiply
 from mxspec.rounding import Overflow
 from mxspec.tensorscale import TensorScale
+
 from tests.containers.build import (
     FILES,
     LIBRARY_DTYPES,

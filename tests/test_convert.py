@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from mxspec_conformance.cli import main
 
 from mxspec import containers
 from mxspec.containers import ContainerError, convert, open_checkpoint
@@ -24,6 +23,8 @@ from mxspec.formats import FLOAT32, get_block
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import Overflow
+from mxspec_conformance.cli.main import main
+
 from tests.containers.build import (
     FILES,
     LIBRARY_FILES,
@@ -358,7 +359,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000));"
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "from mxspec_conformance.cli import main; main(sys.argv[1:])"
+        "from mxspec_conformance.cli.main import main; main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, "convert", str(source), str(tmp_path / "o.gguf"), "--to", "gguf"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

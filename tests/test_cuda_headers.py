@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mxspec_conformance import cuda_headers
 
 import mxspec
 from mxspec.formats import get_scalar
+from mxspec_lab import cuda_headers
+
 from tests.cuda_headers import all_of, directed_float32, headers, wide_float32
 from tests.support import Array, assert_same, bits_of
 

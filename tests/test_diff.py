@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from mxspec_conformance.cli import main
-from mxspec_conformance.diff import diff_format
-from mxspec_conformance.executors import open_target
 
 import mxspec
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.identification.diff import diff_format
+from mxspec_conformance.targets.sessions import open_target
 
 FILE = """
 import mxspec

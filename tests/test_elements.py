@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 import mxspec
 from mxspec.elements import (
@@ -25,6 +24,7 @@ from mxspec.elements import (
 from mxspec.formats import ELEMENTS, SCALES, ElementFormat, ScaleFormat
 from mxspec.reals import Real, decode_real, encode_real, make_real
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding
+
 from tests.strategies import float32_bits
 from tests.support import (
     BFLOAT,

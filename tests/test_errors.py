@@ -16,6 +16,7 @@ import pytest
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec.profiles import get_profile
+
 from tests.support import BFLOAT, Codes, Float32s
 
 X32: Float32s = np.ones(32, np.float32)

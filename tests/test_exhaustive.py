@@ -17,6 +17,7 @@ import mxspec
 from mxspec import elements, reals
 from mxspec.formats import BFLOAT16, ELEMENTS, FLOAT16, FLOAT32, SCALES, ElementFormat, ScaleFormat
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding
+
 from tests.cuda_headers import all_of, directed_float32
 from tests.support import SIGN, Codes, Float32s, assert_same, bits_of, float_of, real, rng
 

@@ -13,18 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from click.testing import CliRunner, Result
-from mxspec_conformance.cli_explain import (
-    draw_block,
-    draw_pair,
-    explain,
-    explain_text,
-    parse_tensor_scale,
-    parse_value,
-    render_text,
-)
-from mxspec_vectors.input_case import Input
-from mxspec_vectors.inputs import quantize_inputs
-from mxspec_vectors.points import TENSOR_AMAXES, Stream
 
 import mxspec
 from mxspec import exact, reals
@@ -53,6 +41,18 @@ from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
 from mxspec.reals import Real, decode_real, make_real
 from mxspec.rounding import DETERMINISTIC
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
+from mxspec_conformance.cli.explain import (
+    draw_block,
+    draw_pair,
+    explain,
+    explain_text,
+    parse_tensor_scale,
+    parse_value,
+    render_text,
+)
+from mxspec_vectors.input_case import Input
+from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.points import TENSOR_AMAXES, Stream
 
 AMAX_KIND = TensorScaleKind.AMAX
 Floats = npt.NDArray[np.float32]

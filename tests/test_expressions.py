@@ -7,13 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mxspec import expressions as ex
 from mxspec.arrays import ARRAYS, ceil_pow2, flush_to_zero, load_rcp_table, rcp_approx
-from mxspec.exact import EXACT
-from mxspec.exact import rcp_approx as exact_rcp
+from mxspec.exact import EXACT, rcp_approx as exact_rcp
 from mxspec.expressions import (
     AMAX,
     ONE,
@@ -26,6 +24,7 @@ from mxspec.expressions import (
     Leaf,
     Op,
     S,
+    Test as Condition,  # pytest would collect it under its own name
     X,
     const,
     evaluate,
@@ -35,8 +34,8 @@ from mxspec.expressions import (
     substitute,
     walk,
 )
-from mxspec.expressions import Test as Condition  # pytest would collect it under its own name
 from mxspec.reals import Real
+
 from tests.strategies import float32_bits
 from tests.support import (
     FLT_MAX,

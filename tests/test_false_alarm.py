@@ -16,12 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mxspec_conformance import judge_dequantize, judge_quantize, judge_scale
-from mxspec_conformance.check import check
-from mxspec_conformance.render import conclude
-from mxspec_conformance.results import Report
-from mxspec_vectors import files
-from mxspec_vectors.files import OPERATIONS, file_name, render
 
 from mxspec import exact, reals
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block, get_scalar
@@ -29,6 +23,13 @@ from mxspec.profiles import Profile, list_profiles
 from mxspec.profiles.schema import AmaxNan
 from mxspec.reals import Real, encode_real, nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
+from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize, scale as judge_scale
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.render.terminal import conclude
+from mxspec_conformance.results.report import Report
+from mxspec_vectors import files
+from mxspec_vectors.files import OPERATIONS, file_name, render
+
 from tests.fresh import Fresh, open_fresh, write_index
 from tests.support import FLOAT_TYPES, Array, ExactValues, bits_of, real, reals_of, rng, rounded_bits, seed
 

@@ -16,9 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from click.testing import CliRunner
-from mxspec_conformance import bench
-from mxspec_vectors.inputs import quantize_inputs
-from mxspec_vectors.points import TENSOR_AMAXES
 
 import mxspec
 from mxspec import blocks, fast
@@ -29,6 +26,9 @@ from mxspec.profiles.schema import AmaxNan, Arithmetic, Profile, ScaleStep
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale, find_tensor_amax
+from mxspec_lab import bench
+from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.points import TENSOR_AMAXES
 
 Floats = npt.NDArray[np.float32]
 

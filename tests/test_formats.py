@@ -9,8 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import mxspec
 from mxspec import formats, reals
@@ -28,6 +27,7 @@ from mxspec.formats import (
     power_of_two,
     register_scalar,
 )
+
 from tests.support import BFLOAT, FLOAT_TYPES, magnitudes, rng
 
 SCALARS: dict[str, ElementFormat | ScaleFormat] = {**ELEMENTS, **SCALES}

@@ -12,17 +12,18 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from mxspec_conformance.executors import open_target
-from mxspec_conformance.fuzz.batch import Job, draw_batch, run_batch
-from mxspec_conformance.fuzz.replay import replay
-from mxspec_conformance.fuzz.run import Campaign, Restart, Settings, fuzz
-from mxspec_conformance.fuzz.save import make_documents, read_findings, save_findings
-from mxspec_conformance.judge_quantize import representable
-from mxspec_conformance.results import Verdict, load_result_schema
-from mxspec_vectors.verify import load_schema
 
 import mxspec
 from mxspec.formats import BLOCKS
+from mxspec_conformance.fuzzing.batch import Job, draw_batch, run_batch
+from mxspec_conformance.fuzzing.replay import replay
+from mxspec_conformance.fuzzing.run import Campaign, Restart, Settings, fuzz
+from mxspec_conformance.fuzzing.save import make_documents, read_findings, save_findings
+from mxspec_conformance.judge.quantize import representable
+from mxspec_conformance.results.report import Verdict, load_result_schema
+from mxspec_conformance.targets.sessions import open_target
+from mxspec_vectors.verify import load_schema
+
 from tests.rare_bugs import RARE, Target
 from tests.support import bits_of, seed
 

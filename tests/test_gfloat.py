@@ -26,6 +26,7 @@ from gfloat import RoundMode, formats
 import mxspec
 from mxspec.formats import ELEMENTS, get_scalar
 from mxspec.rounding import Rounding
+
 from tests.cuda_headers import STICKY, all_of, directed_float32
 from tests.support import Array, Codes, Float32s, assert_same, bits_of, seed
 

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from mxspec_vectors.inputs import quantize_inputs
-from mxspec_vectors.points import TENSOR_AMAXES
+from hypothesis import given, strategies as st
 
 import mxspec
 from mxspec import exact, reals
@@ -24,6 +21,9 @@ from mxspec.profiles import Profile, get_profile
 from mxspec.reals import Real, decode_real, make_real
 from mxspec.rounding import NanPolicy, Rounding
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
+from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.points import TENSOR_AMAXES
+
 from tests.strategies import blocks
 from tests.support import (
     PAIR_NAMES,

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mxspec_gpu
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from mxspec_conformance.attest import attest, attest_probe
+
+import mxspec_gpu
 from mxspec_gpu.launch import make_division
+from mxspec_lab.attest import attest, attest_probe
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "reports" / "gpu"

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from mxspec_gpu.rules import UnsupportedProfileError, generate_rules
 
 import mxspec
 from mxspec import reals
@@ -15,6 +14,8 @@ from mxspec.elements import default_nan_policy
 from mxspec.formats import ELEMENTS, SCALES, get_scalar
 from mxspec.rounding import DETERMINISTIC
 from mxspec.tensorscale import TensorScale
+from mxspec_gpu.rules import UnsupportedProfileError, generate_rules
+
 from tests.cuda_headers import all_of, directed_float32, wide_float32
 from tests.gpu.arithmetic import (
     DTYPES,

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+
 from mxspec_gpu import build, kernels
 
 ARCHITECTURES = ("sm_90", "sm_100a", "sm_103a", "sm_120a")

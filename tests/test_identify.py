@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from mxspec_conformance.cli import main
-from mxspec_conformance.executors import open_target
-from mxspec_conformance.identify.separate import separate
-from mxspec_conformance.identify.tables import FLT_MAX, SIGN, ask_profile, find_changes, tabulate
-from mxspec_conformance.identify.target import identify_format
-from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 import mxspec
 from mxspec import layouts
 from mxspec.profiles import schema
 from mxspec.rounding import Rounding
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.identification.separate import separate
+from mxspec_conformance.identification.tables import FLT_MAX, SIGN, ask_profile, find_changes, tabulate
+from mxspec_conformance.identification.target import identify_format
+from mxspec_conformance.targets.sessions import open_target
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 PAIRS = json.loads((Path(__file__).parents[1] / "reports" / "identify" / "pairs.json").read_text("ascii"))
 

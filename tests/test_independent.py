@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 from tests.independent.implementation import BLOCKS, ELEMENTS, Kernel

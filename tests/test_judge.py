@@ -18,16 +18,16 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from mxspec_conformance import executors
-from mxspec_conformance.check import check
-from mxspec_conformance.executors import ChildProcess
-from mxspec_conformance.render import conclude
-from mxspec_conformance.results import Report, load_result_schema
-from mxspec_conformance.targets import TargetError
 
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec.profiles import list_profiles
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.render.terminal import conclude
+from mxspec_conformance.results.report import Report, load_result_schema
+from mxspec_conformance.targets import sessions as executors
+from mxspec_conformance.targets.capabilities import TargetError
+from mxspec_conformance.targets.sessions import ChildProcess
 
 #: What targets here start from: the model, and `on_blocks`, which makes `quantize` of a function of blocks [n, k].
 PRELUDE = '''
@@ -1428,7 +1428,7 @@ def test_a_hang_is_a_timeout(write: Callable[..., str], starts: list[float]) -> 
 
 def test_a_crash_on_nan_spoils_nothing_else(write: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Special values are batched apart, and the process is started again."""
-    monkeypatch.setattr("mxspec_conformance.observe.MAX_IN_BATCH", {"timeout": 3, "crash": 5})
+    monkeypatch.setattr("mxspec_conformance.observations.bisection.MAX_IN_BATCH", {"timeout": 3, "crash": 5})
     source = """
     import os
     def quantize(x, fmt):
@@ -1644,7 +1644,7 @@ def test_a_guarded_script_may_call_check(tmp_path: Path) -> None:
     target.write_text(FIVE, encoding="ascii")
     script = tmp_path / "script.py"
     script.write_text(
-        "from mxspec_conformance.check import check\n"
+        "from mxspec_conformance.judge.check import check\n"
         f"if __name__ == '__main__':\n    print(check({str(target)!r}, formats=['mxint8'], only='scale/*').exit_code)\n",
         encoding="ascii",
     )

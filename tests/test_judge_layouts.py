@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mxspec_conformance.check import check
-from mxspec_conformance.judge_layouts import load_cases
-from mxspec_conformance.misreadings import SLIPS
-from mxspec_conformance.results import Report, Verdict
-from mxspec_conformance.targets import TargetError
 
 from mxspec import layouts
 from mxspec.layouts import Part, get_layout, list_layouts
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.layout_mistakes import SLIPS
+from mxspec_conformance.judge.layouts import load_cases
+from mxspec_conformance.results.report import Report, Verdict
+from mxspec_conformance.targets.capabilities import TargetError
 
 ALL = list_layouts()
 ONE_PART = [x for x in ALL if len(x.fields) == 1]

@@ -6,7 +6,8 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from mxspec_conformance.witness import compare_all
+
+from mxspec_lab.crosscheck import compare_all
 
 MODULES = ("gguf_py", "gfloat_py", "mlx_py", "mlx_bf16", "mlx_fp16")
 
@@ -14,7 +15,7 @@ MODULES = ("gguf_py", "gfloat_py", "mlx_py", "mlx_bf16", "mlx_fp16")
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the libraries' own overflows are part of what is compared
 def test_library_equals_its_profiles(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    module = import_module(f"mxspec_conformance.known.{name}")
+    module = import_module(f"mxspec_conformance.adapters.{name}")
     with np.errstate(all="ignore"):
         comparisons = compare_all(module)
     with capsys.disabled():

@@ -13,6 +13,7 @@ import pytest
 
 from mxspec import layouts
 from mxspec.layouts import Evidence
+
 from tests.peers.layouts.compare import Comparison, compare_packed, digest_layout, number_items
 from tests.peers.layouts.record import tally
 from tests.peers.layouts.run_layouts import LIBRARIES

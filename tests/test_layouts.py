@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from mxspec_conformance.cli_layouts import render_markdown
+from hypothesis import given, strategies as st
 
 from mxspec import layouts
 from mxspec.layouts import Layout, Padding
@@ -18,6 +16,7 @@ from mxspec.layouts.packing import Packing
 from mxspec.layouts.pattern import parse_pattern
 from mxspec.layouts.picture import default_shape, label_run, map_bytes
 from mxspec.layouts.tuned import _TUNED
+from mxspec_conformance.cli.layouts import render_markdown
 
 ALL = layouts.list_layouts()
 NAMES = [layout.name for layout in ALL]

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import mxspec
 from mxspec.elements import decode_table
 from mxspec.formats import BLOCKS
 from mxspec.legal import LegalRow, exact_row, legal_rows, with_any_codes
 from mxspec.profiles import Kind, get_profile, list_profiles
+
 from tests.strategies import blocks
 from tests.support import Codes, Float32s, floats, rng
 

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
-from mxspec_conformance.cli import main
-from mxspec_conformance.lint import RULES, Severity, lint
 
 from mxspec.containers import CONVENTIONS, ContainerError, convert
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.lint import RULES, Severity, lint
+
 from tests.containers.build import (
     FILES,
     LIBRARY_FILES,

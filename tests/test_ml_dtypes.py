@@ -19,6 +19,7 @@ import pytest
 
 import mxspec
 from mxspec.formats import get_scalar
+
 from tests.cuda_headers import all_of, directed_float32, wide_float32
 from tests.support import Array, Codes, assert_same, bits_of
 

@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from mxspec_conformance import selection
-from mxspec_conformance.check import check
-from mxspec_conformance.cli import main
-from mxspec_conformance.mutants import Family, Instance, list_instances, list_mutants, plain
-from mxspec_conformance.mutants.cover import cover_greedily
-from mxspec_conformance.mutants.document import fill, make_tables
-from mxspec_conformance.mutants.judging import flags_of, judge_instance
-from mxspec_conformance.mutants.matrix import catalogue_digest, find_clones, judge_level, place_digests
-from mxspec_conformance.mutants.places import Places
-from mxspec_conformance.mutants.plain import Plain
-from mxspec_conformance.mutants.schema import Mutant
-from mxspec_conformance.mutants.source import MODULES, change_source, list_changes, source_of
-from mxspec_conformance.results import Verdict
-from mxspec_conformance.selection import Selection, quick_selection, read_quick, use_selection
+
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.observations import selection
+from mxspec_conformance.observations.selection import Selection, quick_selection, read_quick, use_selection
+from mxspec_conformance.results.report import Verdict
+from mxspec_lab.mutants import Family, Instance, list_instances, list_mutants, plain
+from mxspec_lab.mutants.cover import cover_greedily
+from mxspec_lab.mutants.document import fill, make_tables
+from mxspec_lab.mutants.judging import flags_of, judge_instance
+from mxspec_lab.mutants.matrix import catalogue_digest, find_clones, judge_level, place_digests
+from mxspec_lab.mutants.places import Places
+from mxspec_lab.mutants.plain import Plain
+from mxspec_lab.mutants.schema import Mutant
+from mxspec_lab.mutants.source import MODULES, change_source, list_changes, source_of
 from mxspec_vectors.files import NUMERIC_OPERATIONS, file_name, read_index, vector_digest
 from mxspec_vectors.topics import FLAGS
 
@@ -257,7 +258,7 @@ def test_the_command_lists_judges_and_fails_on_survivors(monkeypatch: pytest.Mon
     survivor = Mutant(
         id="harmless", family=Family.INT8, source="own", formats=("mxint8",), what="nothing", change=harmless
     )
-    monkeypatch.setattr("mxspec_conformance.mutants.list_instances", lambda: tuple(survivor.instances()))
+    monkeypatch.setattr("mxspec_lab.mutants.list_instances", lambda: tuple(survivor.instances()))
     alive = runner.invoke(main, ["mutants", "--quick"])
     assert alive.exit_code == 1
     assert "survives: harmless/quantize/mxint8" in alive.output

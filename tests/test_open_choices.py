@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mxspec_conformance.judge_quantize import WHOLE_BLOCK, load_cases
-from mxspec_conformance.mutants import plain
-from mxspec_conformance.mutants.judging import judge_target
-from mxspec_conformance.mutants.plain import Context, Plain
-from mxspec_conformance.mutants.scaling import special
-from mxspec_conformance.selection import CALLS, Selection, use_selection
 
 from mxspec.formats import get_block
 from mxspec.profiles.normative import MX_FORMATS
+from mxspec_conformance.judge.quantize import WHOLE_BLOCK, load_cases
+from mxspec_conformance.observations.selection import CALLS, Selection, use_selection
+from mxspec_lab.mutants import plain
+from mxspec_lab.mutants.judging import judge_target
+from mxspec_lab.mutants.plain import Context, Plain
+from mxspec_lab.mutants.scaling import special
 
 Steps = dict[str, Callable[..., Any]]
 

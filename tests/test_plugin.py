@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from mxspec_conformance.compare_tensors import explain_difference
-from mxspec_conformance.results import load_result_schema
 
 import mxspec
+from mxspec_conformance.results.report import load_result_schema
+from mxspec_conformance.testing.tensor_diff import explain_difference
 
 pytest_plugins = ["pytester"]
 

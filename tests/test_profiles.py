@@ -13,15 +13,10 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from mxspec_vectors.input_case import Input
-from mxspec_vectors.inputs import quantize_inputs
-from mxspec_vectors.points import TENSOR_AMAXES
+from hypothesis import given, settings, strategies as st
 
 import mxspec
-from mxspec import exact as exact_model
-from mxspec import profiles
+from mxspec import exact as exact_model, profiles
 from mxspec.blocks import _total_error, prepare_rows, quantize_rows
 from mxspec.elements import decode_table
 from mxspec.exact import bind_tensor_scale, choose_level
@@ -32,6 +27,10 @@ from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, ScaleRule, 
 from mxspec.reals import make_real
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
+from mxspec_vectors.input_case import Input
+from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.points import TENSOR_AMAXES
+
 from tests.strategies import blocks, tensor_maxima
 from tests.support import (
     FLOAT_TYPES,

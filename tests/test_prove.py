@@ -9,20 +9,21 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from mxspec_conformance.prove import values
-from mxspec_conformance.prove.answers import PairAnswers
-from mxspec_conformance.prove.command import parse_part, parse_tensor_maximum
-from mxspec_conformance.prove.compare import compare_chunk, digest_answers
-from mxspec_conformance.prove.maxima import scale_runs, threshold_maxima
-from mxspec_conformance.prove.pairs import PairSpace, as_float32
-from mxspec_conformance.prove.refusals import name_obstacle
-from mxspec_conformance.prove.run import Plan, prove
-from mxspec_conformance.results import Report, Verdict, load_result_schema
-from mxspec_vectors.entries import tensor_scale_entry
 
 import mxspec
 from mxspec import exact
 from mxspec.formats import BLOCKS
+from mxspec_conformance.cli.prove import parse_part, parse_tensor_maximum
+from mxspec_conformance.proving import values
+from mxspec_conformance.proving.answers import PairAnswers
+from mxspec_conformance.proving.compare import compare_chunk, digest_answers
+from mxspec_conformance.proving.maxima import scale_runs, threshold_maxima
+from mxspec_conformance.proving.pairs import PairSpace, as_float32
+from mxspec_conformance.proving.refusals import name_obstacle
+from mxspec_conformance.proving.run import Plan, prove
+from mxspec_conformance.results.report import Report, Verdict, load_result_schema
+from mxspec_vectors.entries import tensor_scale_entry
+
 from tests.support import reals_of, rng
 
 PLANTED = Path(__file__).parent / "targets" / "planted"

@@ -8,10 +8,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from mxspec_conformance.check import check
-from mxspec_conformance.provenance import describe_git, describe_machine, describe_surroundings
-from mxspec_conformance.report.view import view_result
-from mxspec_conformance.targets import describe_target
+
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.render.view import view_result
+from mxspec_conformance.results.environment import describe_git, describe_machine, describe_surroundings
+from mxspec_conformance.targets.capabilities import describe_target
 
 SOURCE = """
 import ml_dtypes, pytest

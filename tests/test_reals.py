@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from mxspec import reals
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FLOATS
 from mxspec.reals import INFINITY, NAN, ZERO, Real, decode_real, encode_real, make_real, round_real
 from mxspec.rounding import Overflow
+
 from tests.strategies import float32_bits
 from tests.support import FLOAT_TYPES, FLT_MAX, INF, MIN_NORMAL, NAN_BITS, SIGN, bits_of, floats, real, rng
 

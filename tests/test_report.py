@@ -17,16 +17,16 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 from click.testing import CliRunner
-from mxspec_conformance.cli import main
-from mxspec_conformance.report import RENDERERS
-from mxspec_conformance.report.bits import describe_code, draw_code, draw_float
-from mxspec_conformance.report.html import render_html
-from mxspec_conformance.report.view import MARKS, view_result
-from mxspec_conformance.results import Failure, Report, Requirement, Verdict, read_report
-from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 import mxspec
 from mxspec.formats import ELEMENTS, SCALES, get_scalar
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.render import RENDERERS
+from mxspec_conformance.render.bits import describe_code, draw_code, draw_float
+from mxspec_conformance.render.html import render_html
+from mxspec_conformance.render.view import MARKS, view_result
+from mxspec_conformance.results.report import Failure, Report, Requirement, Verdict, read_report
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "reports" / "html" / "gguf.json"

@@ -8,8 +8,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from mxspec_conformance.judge_layouts import FUNCTIONS
-from mxspec_conformance.results import load_result_schema
+
+from mxspec_conformance.judge.layouts import FUNCTIONS
+from mxspec_conformance.results.report import load_result_schema
 from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest
 
 REPORTS = Path(__file__).resolve().parents[1] / "reports"

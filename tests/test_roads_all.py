@@ -10,24 +10,25 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from mxspec_conformance.arrays import from_target_array
-from mxspec_conformance.check import check
-from mxspec_conformance.executors import InProcess
-from mxspec_conformance.interface import OPERATIONS
-from mxspec_conformance.roads.library import load_library
-from mxspec_conformance.roads.remote import RemoteModule, read_reply
-from mxspec_conformance.roads.wire import digest_call, read_array, write_array, write_request
-from mxspec_conformance.targets import BadReturn, TargetError
 
 import mxspec
 from mxspec.layouts import get_layout
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.targets.arrays import from_target_array
+from mxspec_conformance.targets.capabilities import BadReturn, TargetError
+from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.sessions import InProcess
+from mxspec_conformance.transports.library import load_library
+from mxspec_conformance.transports.remote import RemoteModule, read_reply
+from mxspec_conformance.transports.wire import digest_call, read_array, write_array, write_request
+
 from tests.roads import EXAMPLES, build_library, canonical, judged, troubles
 
 TARGETS = Path(__file__).resolve().parent / "targets"
 
 #: All that the model offers, of two formats.
 EVERYTHING = """
-from mxspec_conformance.known.mxspec_py import *
+from mxspec_conformance.adapters.mxspec_py import *
 FORMATS, ELEMENTS, DTYPES = ["nvfp4"], ["e2m1"], ["float32", "bfloat16"]
 LAYOUTS = ["nibble-low", "128x4", "ggml-mxfp4"]
 print("what a target prints is no reply")

@@ -7,9 +7,9 @@ import re
 from datetime import date
 from pathlib import Path
 
-from mxspec_conformance.interface import OPERATIONS
-from mxspec_conformance.roads.description import find_reply_violation, find_violation
-from mxspec_conformance.waivers import read_waivers
+from mxspec_conformance.results.waivers import read_waivers
+from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.transports.description import find_reply_violation, find_violation
 
 from tests.roads import build_library, judged, troubles
 
@@ -79,7 +79,7 @@ def test_the_waiver_reads(tmp_path: Path) -> None:
 
 def test_every_option_that_is_shown_exists() -> None:
     """The commands in both pages, by their options."""
-    from mxspec_conformance.cli import main
+    from mxspec_conformance.cli.main import main
 
     shown = re.findall(r"^\s*(?:run: )?mxspec ([a-z]+) (.*)$", TARGETS + REPORTS + (DOCS / "github-actions.yml").read_text("utf-8"), re.MULTILINE)  # fmt: skip
     assert {name for name, _ in shown} >= {"check", "bundle", "report"}

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mxspec_conformance import executors
-from mxspec_conformance.executors import CallFailure, open_target
-from mxspec_conformance.roads import abi, process
-from mxspec_conformance.roads.library import header_path
-from mxspec_conformance.roads.results_file import ResultsFile, plan_requests, write_bundle
-from mxspec_conformance.roads.smoke import try_target
-from mxspec_conformance.targets import TargetError
+
+from mxspec_conformance.targets import sessions as executors
+from mxspec_conformance.targets.capabilities import TargetError
+from mxspec_conformance.targets.sessions import CallFailure, open_target
+from mxspec_conformance.transports import abi, process
+from mxspec_conformance.transports.library import header_path
+from mxspec_conformance.transports.recorded import ResultsFile, plan_requests, write_bundle
+from mxspec_conformance.transports.smoke import try_target
 
 from tests.roads import build_library, judged, troubles
 
@@ -261,8 +262,8 @@ def test_a_file_that_holds_no_results(change: Any, words: str, recorded: Path) -
 
 def test_the_schema_knows_the_interface() -> None:
     """Functions, arguments and options of protocol and interface are the same."""
-    from mxspec_conformance.interface import OPERATIONS
-    from mxspec_conformance.roads.description import load_protocol_schema
+    from mxspec_conformance.targets.interface import OPERATIONS
+    from mxspec_conformance.transports.description import load_protocol_schema
 
     parts = load_protocol_schema()["$defs"]
     functions = parts["capabilities"]["properties"]["functions"]["properties"]
@@ -275,7 +276,7 @@ def test_the_schema_knows_the_interface() -> None:
 
 
 def test_requests_are_as_the_schema_says(tmp_path: Path) -> None:
-    from mxspec_conformance.roads.description import find_violation
+    from mxspec_conformance.transports.description import find_violation
 
     executor = open_target(program("none"))
     executor.close()

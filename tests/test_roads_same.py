@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mxspec_conformance.check import check
-from mxspec_conformance.executors import open_target
-from mxspec_conformance.roads.results_file import ResultsFile, plan_requests, write_bundle
+
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.targets.sessions import open_target
+from mxspec_conformance.transports.recorded import ResultsFile, plan_requests, write_bundle
 
 from tests.roads import EXAMPLES, build_library, canonical, judged, node_command, python_command, write_python
 

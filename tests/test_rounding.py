@@ -7,8 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mxspec.formats import ELEMENTS, FLOATS, SCALES, ScalarFormat
 from mxspec.reals import (
@@ -23,6 +22,7 @@ from mxspec.reals import (
     round_magnitude,
 )
 from mxspec.rounding import DETERMINISTIC, MAGNITUDE_RULES, MagnitudeRule, NanPolicy, Overflow, Rounding
+
 from tests.support import magnitudes, rng
 
 SCALARS: dict[str, ScalarFormat] = {**ELEMENTS, **SCALES}

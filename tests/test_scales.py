@@ -12,8 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy import log2 as numpy_log2  # noqa: TID251  # the outside witness of the thresholds; the model calls no log2
 
 from mxspec import exact
@@ -31,6 +30,7 @@ from mxspec.scales import (
     scale_exponents,
     significand_bits,
 )
+
 from tests.support import (
     FLT_MAX,
     INF,

@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import mxspec
 from mxspec.formats import E2M1
 from mxspec.reals import encode_real
 from mxspec.rounding import Rounding
 from mxspec.stochastic import encode_te_stochastic, encode_te_stochastic_exact, unpack_random_words
+
 from tests.strategies import float32_bits
 from tests.support import (
     BFLOAT,

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, find, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, find, given, settings, strategies as st
 from hypothesis.errors import InvalidArgument
-from mxspec_conformance import strategies as mx
 
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS
+from mxspec_conformance.testing import strategies as mx
+
 from tests.support import FLOAT_TYPES, bits_of, magnitudes
 
 FORMATS = list(BLOCKS)
@@ -151,6 +151,6 @@ def test_arguments_that_make_no_sense_are_refused_in_words(make: Any, message: s
 
 
 def test_without_hypothesis_the_import_says_what_to_install() -> None:
-    code = "import sys; sys.modules['hypothesis'] = None\nimport mxspec_conformance.strategies"
+    code = "import sys; sys.modules['hypothesis'] = None\nimport mxspec_conformance.testing.strategies"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert 'needs hypothesis, which is not installed: pip install "mxspec[hypothesis]"' in done.stderr

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from mxspec_conformance import cuda_headers, sweep, sweep_functions, sweep_witnesses
-from mxspec_conformance.sweep_functions import CHUNK, GRID, INF_BITS, NANS, EncodeFunction, Runs, ScaleFunction
-from mxspec_conformance.sweep_witnesses import Exclusion, Witness
 
 import mxspec
 from mxspec.formats import E2M1, ELEMENTS, FLOAT32, SCALES
 from mxspec.rounding import Overflow, Rounding
+from mxspec_lab import cuda_headers
+from mxspec_lab.sweeps import command as sweep, functions as sweep_functions, references as sweep_witnesses
+from mxspec_lab.sweeps.functions import CHUNK, GRID, INF_BITS, NANS, EncodeFunction, Runs, ScaleFunction
+from mxspec_lab.sweeps.references import Exclusion, Witness
+
 from tests.support import HEED_SIGINT, SIGN, Codes, Float32s, float_bits, rng, seed
 
 COMMITTED = Path(__file__).parents[1] / "reports" / "sweeps"
@@ -389,7 +391,7 @@ def test_command_refuses_what_it_does_not_know(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for a child process")
 def test_interrupted_command_with_workers_keeps_finished_functions(tmp_path: Path) -> None:
-    code = HEED_SIGINT + "from mxspec_conformance.sweep import sweep; sweep()"
+    code = HEED_SIGINT + "from mxspec_lab.sweeps.command import sweep; sweep()"
     arguments = ["--function", "encode/e2m1/rt*", "--witness", "array-model", "--jobs", "2", "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": ":".join(p or "." for p in sys.path)}
     process = subprocess.Popen(

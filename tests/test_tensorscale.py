@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from mxspec_vectors.points import TENSOR_AMAXES
+from hypothesis import given, strategies as st
 
 import mxspec
 from mxspec import exact
@@ -24,6 +22,8 @@ from mxspec.tensorscale import (
     derive_tensor_scale,
     find_tensor_amax,
 )
+from mxspec_vectors.points import TENSOR_AMAXES
+
 from tests.strategies import tensor_maxima
 from tests.support import (
     BFLOAT,

@@ -18,13 +18,6 @@ import jsonschema
 import ml_dtypes
 import numpy as np
 import pytest
-from mxspec_vectors import build as builder
-from mxspec_vectors import files, verify
-from mxspec_vectors.build import build_all, build_document, collect_ids, list_files
-from mxspec_vectors.entries import code_digits, hex_words
-from mxspec_vectors.export import export, quantize_tables
-from mxspec_vectors.files import VectorError, case_id, file_name, parse, read_index, render, vectors_root
-from mxspec_vectors.topics import FLAGS, TOPICS
 
 import mxspec
 from mxspec import exact, profiles
@@ -33,6 +26,13 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get
 from mxspec.profiles import Profile, ScaleStep, default_profile, get_profile, list_profiles
 from mxspec.reals import Real, encode_real, nan_codes
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding
+from mxspec_vectors import build as builder, files, verify
+from mxspec_vectors.build import build_all, build_document, collect_ids, list_files
+from mxspec_vectors.entries import code_digits, hex_words
+from mxspec_vectors.export import export, quantize_tables
+from mxspec_vectors.files import VectorError, case_id, file_name, parse, read_index, render, vectors_root
+from mxspec_vectors.topics import FLAGS, TOPICS
+
 from tests.fresh import Fresh, open_fresh
 from tests.support import SIGN, ExactValues, assert_same, bits_of, floats, real, reals_of, rng, seed
 

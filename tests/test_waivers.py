@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from mxspec_conformance.cli import main
-from mxspec_conformance.results import Failure, Report, Requirement, Verdict, WaiverState, read_report
-from mxspec_conformance.waivers import DEFAULT_DAYS, Waiver, WaiverError, apply_waivers, read_waivers, render_waivers
+
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.results.report import Failure, Report, Requirement, Verdict, WaiverState, read_report
+from mxspec_conformance.results.waivers import (
+    DEFAULT_DAYS,
+    Waiver,
+    WaiverError,
+    apply_waivers,
+    read_waivers,
+    render_waivers,
+)
 
 TODAY = date(2026, 11, 21)
 ENTRY = {"id": "quantize/mxfp4/tie-even", "reason": "known", "link": "https://example.org/1", "expires": "2026-12-31"}

@@ -45,8 +45,7 @@ from mxspec.profiles.schema import (
 )
 from mxspec.reals import Real, decode_real, encode_real, make_real, round_real
 from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding
-from mxspec.tensorscale import TensorScale, check_tensor_scale, find_tensor_amax
-from mxspec.tensorscale import tensor_scale as derive_for
+from mxspec.tensorscale import TensorScale, check_tensor_scale, find_tensor_amax, tensor_scale as derive_for
 
 
 def explain_block(

@@ -19,9 +19,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.lint import lint
-
 from mxspec.containers import ContainerError, convert, open_checkpoint
+from mxspec_conformance.lint import lint
 
 SEED = 20261121
 LIMIT = 256 << 20

@@ -68,7 +68,7 @@ def run_conversion(source: Path, out: Path, convention: str) -> dict[str, Any]:
     command = [
         sys.executable,
         "-m",
-        "mxspec_conformance.cli",
+        "mxspec_conformance",
         "convert",
         str(source),
         str(out),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from mxspec_conformance.check import check
-from mxspec_conformance.results import Report, Verdict
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.results.report import Report, Verdict
 
 SCALAR = ("encode", "decode", "encode_stochastic")
 

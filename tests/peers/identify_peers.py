@@ -13,13 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.cli_identify import as_dict
-from mxspec_conformance.executors import open_target
-from mxspec_conformance.identify.target import identify_format
-from mxspec_conformance.results import describe_environment
-from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest, write_file
-
 import mxspec
+from mxspec_conformance.cli.identify import as_dict
+from mxspec_conformance.identification.target import identify_format
+from mxspec_conformance.results.report import describe_environment
+from mxspec_conformance.targets.sessions import open_target
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest, write_file
 
 REPORT = Path(__file__).parents[2] / "reports" / "identify" / "peers.json"
 

@@ -30,7 +30,7 @@ class Peer:
 
     name: str
     packages: tuple[str, ...]
-    #: Modules of mxspec_conformance.known compared with their profiles.
+    #: Modules of mxspec_conformance.adapters compared with their profiles.
     modules: tuple[str, ...]
     #: Targets that are judged.
     targets: tuple[str, ...]
@@ -101,13 +101,13 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
         if peer.source is not None and peer.on_path:
             paths = (os.environ[peer.source[0]], environment.get("PYTHONPATH", ""))
             environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
-        subprocess.run([python, "-m", "mxspec_conformance.witness", *peer.modules, "--json", witness],
+        subprocess.run([python, "-m", "mxspec_lab.crosscheck", *peer.modules, "--json", witness],
                        cwd=ROOT, check=False, env=environment)  # fmt: skip
         if not witness.exists():
             raise SystemExit(f"{peer.name}: its targets could not be compared; what went wrong stands above")
         for target in peer.targets:
             result = Path(scratch) / "check.json"
-            command = [python, "-m", "mxspec_conformance.cli", "check", target, "--json", result, "--failures", "0"]
+            command = [python, "-m", "mxspec_conformance", "check", target, "--json", result, "--failures", "0"]
             done = subprocess.run(
                 [str(c) for c in command], cwd=ROOT, check=False, stdout=subprocess.DEVNULL, env=environment
             )

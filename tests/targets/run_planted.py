@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.results import describe_environment
+from mxspec_conformance.results.report import describe_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = Path(__file__).parent / "planted"
@@ -28,7 +28,7 @@ def run(target: Path, seed: int, folder: Path) -> dict[str, Any]:
     """One campaign that ends with its first find."""
     result = folder / f"{target.stem}-{seed}.json"
     command = [
-        sys.executable, "-m", "mxspec_conformance.cli", "fuzz", str(target), "--minutes", "1", "--first", "--jobs", "2",
+        sys.executable, "-m", "mxspec_conformance", "fuzz", str(target), "--minutes", "1", "--first", "--jobs", "2",
         "--seed", str(seed), "--json", str(result),
     ]  # fmt: skip
     started = time.monotonic()

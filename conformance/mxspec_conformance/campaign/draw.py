@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mxspec_vectors.entries import has_level, native_tensor_scale
 
 import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
-from mxspec_conformance.executors import CallFailure, Executor
-from mxspec_conformance.failures import draw_failure
-from mxspec_conformance.judge_quantize import DTYPES, Case, Observed, tensor_argument
-from mxspec_conformance.results import Failure
+from mxspec_conformance.counterexample.failure import draw_failure
+from mxspec_conformance.judge.quantize import DTYPES, Case, Observed, tensor_argument
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_vectors.entries import has_level, native_tensor_scale
 
 
 def make_case(label: str, topic: str, x: npt.NDArray[np.float32], tensor: dict[str, str] | None) -> Case:

@@ -7,9 +7,9 @@ from difflib import get_close_matches
 import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance import judge_dequantize, judge_quantize
-from mxspec_conformance.executors import Executor
-from mxspec_conformance.judge_quantize import Observed
+from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize
+from mxspec_conformance.judge.quantize import Observed
+from mxspec_conformance.targets.sessions import Executor
 
 
 def find_profile(name: str, fmt: BlockFormat) -> Profile:

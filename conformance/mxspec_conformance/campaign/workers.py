@@ -6,13 +6,12 @@ import multiprocessing
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor as Pool
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor as Pool, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mxspec_conformance.executors import Executor, open_target
+from mxspec_conformance.targets.sessions import Executor, open_target
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import torch
 
 from mxspec import layouts
 from mxspec.formats import E2M3
+
 from tests.peers.layouts.compare import (
     STRADDLING,
     WIDE,

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from mxspec import layouts
+
 from tests.peers.layouts.compare import Comparison, number_items
 from tests.peers.layouts.sources import find_checkout, load_file
 

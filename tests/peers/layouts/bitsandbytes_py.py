@@ -9,6 +9,7 @@ import torch
 from bitsandbytes import functional
 
 from mxspec import layouts
+
 from tests.peers.layouts.compare import Bytes, Comparison, compare_unpacked, number_items
 
 PACKAGES = ("torch", "bitsandbytes")

@@ -13,6 +13,7 @@ from compressed_tensors.entrypoints.convert.converters.autoawq import AutoAWQCon
 
 from mxspec import layouts
 from mxspec.formats import E2M1, E2M3
+
 from tests.peers.layouts.compare import (
     STRADDLING,
     WIDE,

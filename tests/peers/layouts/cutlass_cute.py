@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import layouts
+
 from tests.peers.layouts.compare import Comparison, compare_offsets
 from tests.peers.layouts.sources import find_package
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from mxspec import layouts
 from mxspec.formats import E2M1
+
 from tests.peers.layouts.compare import Bytes, Comparison, decode_codes, encode_values, number_items
 from tests.peers.layouts.sources import find_checkout
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from mxspec import layouts
 from mxspec.formats import E2M1, UE4M3
+
 from tests.peers.layouts.compare import Comparison, decode_codes, encode_values, number_items
 
 PACKAGES = ("gguf",)

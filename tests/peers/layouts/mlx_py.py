@@ -9,6 +9,7 @@ import numpy as np
 
 from mxspec import layouts
 from mxspec.formats import E2M1, E4M3
+
 from tests.peers.layouts.compare import Bytes, Comparison, decode_codes, encode_values, number_items
 
 PACKAGES = ("mlx",)

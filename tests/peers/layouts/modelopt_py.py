@@ -10,6 +10,7 @@ from modelopt.torch.quantization.qtensor import MXFP4QTensor, NVFP4QTensor
 
 from mxspec import layouts
 from mxspec.formats import E2M1
+
 from tests.peers.layouts.compare import Bytes, Comparison, compare_unpacked, decode_codes, encode_values, number_items
 
 PACKAGES = ("torch", "nvidia-modelopt")

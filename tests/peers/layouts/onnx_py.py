@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from mxspec import layouts
+
 from tests.peers.layouts.compare import STRADDLING, Comparison, number_items
 
 PACKAGES = ("onnx",)

@@ -10,6 +10,7 @@ from quark.torch.utils.pack import Pack_4_bits, Pack_fp4, Pack_fp6, Pack_mxfp4, 
 
 from mxspec import layouts
 from mxspec.formats import E2M1, E2M3, E3M2, ElementFormat
+
 from tests.peers.layouts.compare import (
     WIDE,
     Bytes,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mxspec import layouts
+
 from tests.peers.layouts.compare import Comparison, digest_layout
 from tests.peers.layouts.sources import find_checkout, name_commit
 

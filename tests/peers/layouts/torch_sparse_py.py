@@ -9,6 +9,7 @@ import torch
 from torch.sparse import _semi_structured_conversions as conversions
 
 from mxspec import layouts
+
 from tests.peers.layouts.compare import Bytes, Comparison, number_items
 
 PACKAGES = ("torch",)

@@ -10,6 +10,7 @@ from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 from mxspec import layouts
 from mxspec.formats import E2M1
+
 from tests.peers.layouts.compare import Comparison, encode_values, number_items
 
 PACKAGES = ("torch", "transformers")

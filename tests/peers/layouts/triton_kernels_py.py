@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from mxspec import layouts
+
 from tests.peers.layouts.compare import STRADDLING, Bytes, Comparison, compare_packed, compare_unpacked
 from tests.peers.layouts.sources import find_package, open_packages
 

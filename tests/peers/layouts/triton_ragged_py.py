@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from mxspec import layouts
+
 from tests.peers.layouts.compare import Comparison, number_items
 
 PACKAGES = ("torch", "triton", "tokenspeed-triton-kernels")

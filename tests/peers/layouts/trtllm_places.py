@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mxspec import layouts
+
 from tests.peers.layouts.compare import STRADDLING, Comparison, compare_offsets
 from tests.peers.layouts.sources import find_package
 

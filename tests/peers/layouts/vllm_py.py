@@ -14,6 +14,7 @@ import torch
 from mxspec import layouts
 from mxspec.elements import decode_table
 from mxspec.formats import UE4M3
+
 from tests.peers.layouts.compare import (
     WIDE,
     Bytes,

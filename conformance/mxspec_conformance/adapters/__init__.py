@@ -1,0 +1,1 @@
+"""Targets for the libraries that mxspec knows."""

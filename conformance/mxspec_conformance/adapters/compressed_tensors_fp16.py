@@ -1,0 +1,13 @@
+"""compressed-tensors on float16 tensors, in which it computes most steps: other answers than in float32."""
+
+from mxspec_conformance.adapters import compressed_tensors_py
+
+NAME, VERSION = "compressed-tensors-fp16", compressed_tensors_py.VERSION
+FORMATS = compressed_tensors_py.FORMATS
+DTYPES = ["float16"]
+TENSOR_SCALE = compressed_tensors_py.TENSOR_SCALE
+PROFILES = {fmt: f"compressed-tensors-0.20/{fmt}/eager/float16" for fmt in FORMATS}
+PROFILES_ONE_LEVEL = {"nvfp4": "compressed-tensors-0.20/nvfp4/eager/float16"}
+
+quantize = compressed_tensors_py.quantize
+tensor_scale = compressed_tensors_py.tensor_scale

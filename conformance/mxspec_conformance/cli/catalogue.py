@@ -1,0 +1,185 @@
+"""`mxspec targets`, `formats` and `profiles`: what is known."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+import mxspec
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES
+from mxspec.profiles.schema import Kind
+from mxspec_conformance.cli.console import fail, make_console
+from mxspec_conformance.targets.capabilities import KNOWN
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def targets(as_json: bool) -> None:
+    """List the libraries that the judge knows, and whether they are installed."""
+    rows = [(k.name, _installed(k.module), k.about) for k in KNOWN.values()]
+    if as_json:
+        click.echo(json.dumps([{"name": n, "installed": i, "about": a} for n, i, a in rows], indent=1))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("target", "here", "what"):
+        table.add_column(column)
+    for name, installed, about in rows:
+        table.add_row(name, "yes" if installed else "no", about, style="" if installed else "dim")
+    make_console().print(table)
+
+
+_IMPORTS = {
+    "gguf_py": "gguf", "gfloat_py": "gfloat", "mlx_py": "mlx", "ml_dtypes_py": "ml_dtypes", "mxspec_py": "mxspec",
+    "microxcaling_py": "mx", "compressed_tensors_py": "compressed_tensors", "fouroversix_py": "fouroversix",
+    "torchao_floor": "torchao", "torchao_rceil": "torchao", "torchao_even": "torchao", "torchao_ceil": "torchao",
+    "modelopt_py": "modelopt", "modelopt_static_py": "modelopt", "auto_round_py": "auto_round",
+    "auto_round_export": "auto_round", "quark_py": "quark", "quark_down": "quark", "quark_even": "quark",
+    "quark_fake": "quark", "mxspec_gpu_kernels": "cupy", "mxspec_gpu_tiles": "cupy",
+}  # fmt: skip
+_SOURCES = {
+    "te_reference": "MXSPEC_TE_SOURCE",
+    "vllm_emulation": "MXSPEC_VLLM_SOURCE",
+    "ggml_c": "MXSPEC_GGML_LIBRARY",
+}
+
+
+def _installed(module: str) -> bool:
+    if module in _SOURCES:
+        return _SOURCES[module] in os.environ
+    return find_spec(_IMPORTS[module]) is not None
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def formats(as_json: bool) -> None:
+    """List element, scale and block formats."""
+    scalars = {**ELEMENTS, **SCALES}
+    if as_json:
+        rows = {
+            n: {"bits": f.bits, "emax": f.emax, "max": str(f.max_value), "min_normal": str(f.min_normal),
+                "min_subnormal": str(f.min_subnormal), "inf": f.inf_code, "nan": f.nan_code}
+            for n, f in scalars.items()
+        }  # fmt: skip
+        click.echo(json.dumps({"scalars": rows, "blocks": {n: {"element": b.element.name, "scale": b.scale.name, "k": b.k} for n, b in BLOCKS.items()}}, indent=1))  # fmt: skip
+        return
+    console = make_console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("scalar", "bits", "e m", "bias", "emax", "max", "min normal", "min", "Inf", "NaN"):
+        table.add_column(column, justify="left" if column == "scalar" else "right")
+    for name, f in scalars.items():
+        table.add_row(
+            name, str(f.bits), f"{f.exponent_bits} {f.mantissa_bits}", str(f.bias), str(f.emax), f"{float(f.max_value):g}",
+            f"{float(f.min_normal):.4g}", f"{float(f.min_subnormal):.4g}",
+            "-" if f.inf_code is None else f"{f.inf_code:02x}", "-" if f.nan_code is None else f"{f.nan_code:02x}",
+        )  # fmt: skip
+    console.print(table)
+    console.print()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("block", "element", "scale", "k", "bits per element", "shapes", "tensor scale"):
+        table.add_column(column)
+    for name, b in BLOCKS.items():
+        table.add_row(
+            name, b.element.name, b.scale.name, str(b.k), f"{float(b.bits_per_element):g}",
+            ", ".join(f"{r} x {c}" for r, c in b.shapes), "float32" if b.has_tensor_scale else "-",
+        )  # fmt: skip
+    console.print(table)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--format", "fmt", type=click.Choice(list(BLOCKS)), help="Only profiles of this format.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def profiles(name: str | None, fmt: str | None, as_json: bool) -> None:
+    """List profiles, or show the arithmetic of one."""
+    known = mxspec.list_profiles(fmt)
+    if name is not None:
+        matching = [p for p in known if p.id == name]
+        if not matching:
+            close = [p.id for p in known if name in p.id]
+            fail(
+                f"unknown profile {name!r}; "
+                + (f"did you mean {', '.join(close)}?" if close else "`mxspec profiles` lists them")
+            )
+        known = tuple(matching)
+    if as_json:
+        click.echo(json.dumps([_profile_dict(p) for p in known], indent=1))
+        return
+    console = make_console()
+    if name is not None:
+        _show_profile(known[0], console)
+        return
+    for p in known:
+        evidence = "normative" if p.kind is Kind.NORMATIVE else "provisional" if p.provisional else p.evidence.value
+        console.print(Text.assemble((p.id, "bold"), f"  {evidence}  ", (", ".join(p.formats), "dim")))
+        console.print(Padding(Text(p.summary), (0, 0, 0, 4)))
+    console.print(f"{len(known)} profiles; `mxspec profiles NAME` shows the arithmetic of one")
+
+
+def _profile_dict(p: mxspec.Profile) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "id": p.id, "kind": p.kind.value, "formats": list(p.formats), "summary": p.summary, "source": p.source,
+        "evidence": p.evidence.value, "provisional": p.provisional, "witness": p.witness, "dtypes": list(p.dtypes),
+        "unspecified": list(p.unspecified),
+    }  # fmt: skip
+    for title, level in (("one_level", p.one_level), ("two_level", p.two_level)):
+        if level is not None:
+            described[title] = {
+                "scale": str(level.scale.value), "step": level.scale.step.value, "scaled": str(level.scaled),
+                "dequantize": str(level.dequantize), "rounding": level.element.rounding.value,
+            }  # fmt: skip
+    return described
+
+
+def _show_profile(p: mxspec.Profile, console: Console) -> None:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    status = "provisional: no witness was run" if p.provisional else p.witness or p.evidence.value
+    rows = [("profile", p.id), ("kind", p.kind.value), ("formats", ", ".join(p.formats)), ("what", p.summary),
+            ("source", p.source), ("evidence", f"{p.evidence.value}; {status}"), ("dtypes", ", ".join(p.dtypes))]  # fmt: skip
+    if p.tensor is not None:
+        rows.append((f"tensor ({p.tensor.native.value})", str(p.tensor.from_amax)))
+        rows += [(f"  {leaf}", str(expr)) for leaf, expr in p.tensor.derived]
+    for title, level in (("one level", p.one_level), ("two levels", p.two_level)):
+        if level is None:
+            continue
+        rule = level.scale
+        minus = " - emax" if rule.subtract_emax else ""
+        special = ", ".join(
+            f"{n} -> {b:02x}"
+            for n, b in (("0", rule.on_zero), ("Inf", rule.on_inf), ("NaN", rule.on_nan))
+            if b is not None
+        )
+        rows += [
+            (title, ""),
+            ("  scale value", str(rule.value)),
+            (
+                "  scale code",
+                f"{rule.step.value}{minus}, rounding {rule.rounding.value}, {rule.low.value} below"
+                + (f"; {special}" if special else ""),
+            ),
+            ("  scaled", str(level.scaled)),
+            ("  element", _element_words(level.element)),
+            ("  dequantize", str(level.dequantize)),
+        ]
+    rows += [("open", u) for u in p.unspecified]
+    for key, value in rows:
+        table.add_row(key, value)
+    console.print(table)
+
+
+def _element_words(rule: Any) -> str:
+    if rule.error is not None:
+        return f"code of least {rule.error}, first wins"
+    return (
+        f"{rule.rounding.value}, overflow {rule.overflow.value}, NaN {rule.nan.value} (own: {rule.nan_own.value}), "
+        f"zero {rule.zero.value}"
+    )

@@ -1,0 +1,147 @@
+"""The command `check`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from mxspec.formats import BLOCKS
+from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.results.report import STALE_STATES, Report
+from mxspec_vectors.files import VectorError, write_file, write_files
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.option("--profile", help="Judge against this profile instead of the nearest normative one.")
+@click.option(
+    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
+)
+@click.option("--only", metavar="GLOB", help="Only requirement ids that match, such as 'quantize/mxfp4/*'.")
+@click.option("--quick", is_flag=True, help="Few cases, which find the same mutants: seconds instead of minutes.")
+@click.option("--waivers", "waiver_file", type=_FILE, help="TOML file of known failures; docs/judge.md.")
+@click.option("--write-waivers", "new_waivers", type=_FILE, help="Write a waiver file from today's failures.")
+@click.option("--json", "json_file", type=_FILE, help="Write the result; '-' prints it.")
+@click.option("--html", type=_FILE, help="Write one HTML file that needs no network.")
+@click.option("--junit", type=_FILE, help="Write JUnit XML.")
+@click.option("--markdown", type=_FILE, help="Write Markdown.")
+@click.option("--badge", type=_FILE, help="Write JSON for a shields.io endpoint badge.")
+@click.option("--ask", type=_FILE, help="Of a results file: write the calls that it does not answer as a bundle.")
+@click.option(
+    "--failures", type=click.IntRange(min=0), default=2, show_default=True, help="Failing cases drawn for each format."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
+    help="Seconds that one call may take.",
+)  # fmt: skip
+@click.option("--in-process", is_flag=True, help="Run the target in this process (its crash is then ours).")
+def check(
+    targets: tuple[str, ...],
+    profile: str | None,
+    formats: tuple[str, ...],
+    only: str | None,
+    quick: bool,
+    waiver_file: Path | None,
+    new_waivers: Path | None,
+    json_file: Path | None,
+    html: Path | None,
+    junit: Path | None,
+    markdown: Path | None,
+    badge: Path | None,
+    ask: Path | None,
+    failures: int,
+    timeout: float,
+    in_process: bool,
+) -> None:
+    """Judge TARGETs.
+
+    A target is a known library, a Python file or module, a shared library, a program ('cmd:PROGRAM ARGUMENTS') or a results
+    file (.json, .jsonl); docs/targets.md.
+
+    Exit code: 0 if all supported requirements pass or are waived, 1 if not, 2 if nothing could be judged.
+    """
+    from mxspec_conformance.judge.check import check as run_check
+    from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
+    from mxspec_conformance.targets.sessions import RESULTS_SUFFIXES
+    from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
+
+    today = datetime.now(UTC).date()
+    if ask is not None and (len(targets) != 1 or not targets[0].endswith(RESULTS_SUFFIXES)):
+        fail("--ask goes with one results file; other targets are asked as the need arises")
+    try:
+        waivers = [] if waiver_file is None else read_waivers(waiver_file)
+    except WaiverError as error:
+        fail(str(error))
+    reports = []
+    for spec in targets:
+        target: Any = ResultsFile(spec) if ask is not None else spec
+        try:
+            with show_progress(f"judging {spec}") as progress:
+                report = run_check(
+                    target, profile=profile, formats=formats or None, only=only,
+                    in_process=in_process, timeout=timeout, quick=quick, progress=progress,
+                )  # fmt: skip
+        except ValueError as error:
+            if isinstance(error, VectorError):
+                raise
+            fail(str(error))
+        reports.append(report)
+        if ask is not None:
+            count = write_bundle(ask, target.missing)
+            click.echo(f"{count} calls are missing: {ask}" if count else "no call is missing", err=True)
+    new_text = None if new_waivers is None else render_waivers(reports, today=today)
+    if waiver_file is not None:
+        for report in reports:
+            apply_waivers(report, waivers, today=today)
+    if str(json_file) != "-":
+        _show(reports, make_console(), failures)
+    if new_waivers is not None and new_text is not None:
+        write_file(new_waivers, new_text.encode("utf-8"))
+    results = [r.as_dict() for r in reports]
+    _write_documents(results, html=html, junit=junit, markdown=markdown, badge=badge)
+    if json_file is not None:
+        text = json.dumps(results[0] if len(results) == 1 else results, indent=1) + "\n"
+        if str(json_file) == "-":
+            click.echo(text, nl=False)
+        else:
+            write_file(json_file, text.encode("ascii"))
+    raise click.exceptions.Exit(max(r.exit_code for r in reports))
+
+
+def _write_documents(results: Sequence[dict[str, Any]], **paths: Path | None) -> None:
+    """The results in the forms asked for: all files, or none."""
+    from mxspec_conformance.render import RENDERERS
+
+    chosen = {kind: path for kind, path in paths.items() if path is not None}
+    write_files({path: RENDERERS[kind](results) for kind, path in chosen.items()})
+
+
+def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
+    from mxspec_conformance.render.terminal import print_partings, print_report, summary_table
+
+    if len(reports) == 1:
+        print_report(reports[0], console, failures=failures)
+    else:
+        console.print(summary_table(list(reports)))
+        console.print(Text("\nSmallest inputs, and the step where each parts from the profile", style="bold"))
+        for report in reports:
+            print_partings(report, console)
+        console.print()
+        for report in reports:
+            counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
+            console.print(
+                Text(f"{report.target['name']}: {counts or 'nothing could be judged'} ({report.seconds:.1f} s)")
+            )
+    for report in reports:
+        for waiver in report.waivers:
+            if waiver["state"] in STALE_STATES:
+                console.print(Text(f"stale waiver {waiver['id']}: {waiver['state']}", style="bold red"))

@@ -1,0 +1,55 @@
+"""What every command needs: a console of the right width, progress on stderr, and one way to fail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+#: Exit code for a command that could not do its work (bad input, missing files, a full disk).
+EXIT_ERROR = 2
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console as wide as the terminal, or 80 columns where there is none."""
+    columns = os.environ.get("COLUMNS", "")
+    width = None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 80
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+
+
+@contextlib.contextmanager
+def show_progress(what: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on stderr that names the step at hand; silent where stderr is no terminal."""
+    console = make_console(stderr=True)
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
+        transient=True, disable=not console.is_terminal,
+    ) as progress:  # fmt: skip
+        task = progress.add_task(what, total=None)
+        yield lambda step: progress.update(task, description=f"{what}: {step}")
+
+
+@contextlib.contextmanager
+def show_count(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    console = make_console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console,
+        transient=True, disable=not console.is_terminal,
+    ) as progress:  # fmt: skip
+        task = progress.add_task(what, total=total)
+
+        def step(name: str) -> None:
+            progress.update(task, description=f"{what} {name}", advance=1)
+
+        yield step
+
+
+def fail(message: str, *, code: int = EXIT_ERROR) -> None:
+    """Print one message on stderr and leave."""
+    click.echo(f"mxspec: {message}", err=True)
+    raise click.exceptions.Exit(code)

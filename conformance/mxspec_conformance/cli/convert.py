@@ -1,0 +1,171 @@
+"""`mxspec convert`: a checkpoint moved from one convention to another, and what changes on the way."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from mxspec.containers import CONVENTIONS, ContainerError, Conversion, TensorChange, convert as run_conversion
+from mxspec.containers.converting import Progress as Report
+from mxspec.formats import BLOCKS
+from mxspec.tensorscale import TensorScale
+
+#: Tensors that are listed one by one; `--json` has all.
+_LISTED = 12
+
+
+@click.command()
+@click.argument("source", metavar="IN", type=click.Path(exists=True, path_type=Path))
+@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    "convention",
+    required=True,
+    type=click.Choice(CONVENTIONS),
+    metavar="NAME",
+    help=f"The convention to write: {', '.join(CONVENTIONS)}.",
+)
+@click.option("--exact", is_flag=True, help="Refuse if the value of any element would change.")
+@click.option("--force", is_flag=True, help="Replace OUT if it is a file that exists.")
+@click.option("--ignore-origin", is_flag=True, help="Do not use what an earlier conversion kept.")
+@click.option(
+    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)),
+    help="A format that IN holds, where its names and shapes leave that open; repeatable.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print what changed as JSON.")
+def convert(
+    source: Path,
+    out: Path,
+    convention: str,
+    exact: bool,
+    force: bool,
+    ignore_origin: bool,
+    formats: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Write the checkpoint IN as OUT in another convention.
+
+    IN is a .safetensors or .gguf file, an index of shards, or a folder that holds one of these. Codes and block scales move
+    unchanged. Where the direction of the tensor scale differs it becomes the correctly rounded reciprocal; the bits it had
+    are kept, so that the way back is exact. Nothing is left of a conversion that fails.
+
+    Exit code: 0 if it was written, 2 if it was refused.
+    """
+    from mxspec_conformance.cli.console import fail, make_console
+
+    try:
+        with _progress(make_console(stderr=True)) as progress:
+            done = run_conversion(
+                source, out, convention, exact=exact, force=force, ignore_origin=ignore_origin, formats=formats,
+                progress=progress,
+            )  # fmt: skip
+    except ContainerError as error:
+        fail(f"{error}; nothing was written")
+    if as_json:
+        click.echo(json.dumps(describe(done), indent=1))
+    else:
+        print_conversion(done, convention, make_console())
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Report]:
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console,
+        transient=True, disable=not console.is_terminal,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("converting", total=None)
+
+        def report(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=name[-40:])
+
+        yield report
+
+
+def describe(done: Conversion) -> dict[str, Any]:
+    """A conversion as JSON."""
+    return {
+        "files": [str(f) for f in done.files],
+        "elements": done.elements,
+        "values_changed": done.changed,
+        "largest_ulps": done.ulps,
+        "tensors_copied": done.copied,
+        "notes": list(done.notes),
+        "tensors": [
+            {
+                "name": t.base, "format": t.format_name, "elements": t.elements, "from": t.source, "to": t.target,
+                "tensor_scale_before": _scale_dict(t.before), "tensor_scale_after": _scale_dict(t.after),
+                "values_changed": t.changed, "largest_ulps": t.ulps, "restored": t.restored,
+            }
+            for t in done.tensors
+        ],
+    }  # fmt: skip
+
+
+def _scale_dict(scale: TensorScale | None) -> dict[str, str] | None:
+    return None if scale is None else {"kind": scale.kind.value, "bits": f"{scale.bits:08x}"}
+
+
+def print_conversion(done: Conversion, convention: str, console: Console) -> None:
+    """What changed, on 80 columns."""
+    sources = ", ".join(sorted({t.source for t in done.tensors}))
+    kinds = Counter(t.format_name for t in done.tensors)
+    what = ", ".join(f"{n} {name}" for name, n in kinds.items())
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("written", ", ".join(str(f) for f in done.files[:3]) + (" ..." if len(done.files) > 3 else ""))
+    table.add_row("conventions", f"{sources} -> {convention}")
+    table.add_row("tensors", f"{what} ({done.elements:,} elements); {done.copied} others copied")
+    table.add_row("codes, block scales", "unchanged")
+    table.add_row("tensor scales", _describe_scales(done.tensors))
+    share = (
+        f" ({100 * done.changed / done.elements:.3g} %), by {done.ulps} ulp of float32 at most" if done.changed else ""
+    )
+    table.add_row("values that change", f"{done.changed:,} of {done.elements:,}{share}")
+    for note in done.notes:
+        table.add_row("note", note)
+    console.print(table)
+    changed = [t for t in done.tensors if t.changed]
+    if not changed:
+        return
+    console.print()
+    rows = Table(box=None, pad_edge=False, header_style="bold")
+    rows.add_column("tensor", overflow="fold", max_width=36)
+    for column in ("before", "after"):
+        rows.add_column(column, no_wrap=True)
+    rows.add_column("values", justify="right", no_wrap=True)
+    for t in changed[:_LISTED]:
+        rows.add_row(Text(t.base), _short(t.before), _short(t.after), f"{t.changed:,}")
+    console.print(rows)
+    if len(changed) > _LISTED:
+        console.print(f"and {len(changed) - _LISTED} more tensors; --json lists all")
+
+
+def _describe_scales(tensors: tuple[TensorChange, ...]) -> str:
+    ways: Counter[str] = Counter()
+    for t in tensors:
+        if t.after is None:
+            ways["none"] += 1
+        elif t.before is None:
+            ways["written as 1"] += 1
+        elif t.restored:
+            ways["restored from what was kept"] += 1
+        elif t.before.kind is t.after.kind:
+            ways[f"{t.before.kind.value}, same bits"] += 1
+        else:
+            ways[f"{t.before.kind.value} -> {t.after.kind.value}, rounded reciprocal"] += 1
+    return "; ".join(f"{n} {way}" if way != "none" else way for way, n in ways.items())
+
+
+def _short(scale: TensorScale | None) -> str:
+    return "-" if scale is None else f"{scale.kind.value} {scale.bits:08x}"

@@ -1,0 +1,128 @@
+"""`mxspec diff A B`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import mxspec
+from mxspec.explain import explain_block
+from mxspec.formats import BLOCKS
+from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.identification.diff import Difference, FormatDiff, diff_format
+from mxspec_conformance.render.pair import draw_pair
+from mxspec_conformance.targets.sessions import open_target
+from mxspec_vectors.entries import native_tensor_scale
+from mxspec_vectors.files import write_file
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("first")
+@click.argument("second")
+@click.option(
+    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
+)
+@click.option("--json", "json_file", type=_FILE, help="Write the result; '-' prints it.")
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
+def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | None, timeout: float) -> None:
+    """Compare two targets, or two versions of one, bit for bit; draw the first block where they part.
+
+    Exit code: 0 where they agree everywhere, 1 where they part, 2 where nothing could be compared.
+    """
+    executors = []
+    results: list[FormatDiff] = []
+    try:
+        executors = [open_target(spec, timeout=timeout) for spec in (first, second)]
+        common = [
+            f for f in BLOCKS if all(f in e.capabilities.formats for e in executors) and (not formats or f in formats)
+        ]
+        if not common:
+            offered = "; ".join(f"{e.capabilities.name}: {', '.join(e.capabilities.formats)}" for e in executors)
+            fail(f"no format in common to compare; {offered}")
+        with show_progress(f"comparing {first} with {second}") as progress:
+            for name in common:
+                progress(name)
+                results.append(diff_format(executors[0], executors[1], mxspec.get_block(name)))
+    finally:
+        for executor in executors:
+            executor.close()
+    names = [f"{e.capabilities.name} {e.capabilities.version}" for e in executors]
+    if str(json_file) != "-":
+        _show(results, names, make_console())
+    if json_file is not None:
+        text = json.dumps({"targets": names, "formats": [_as_dict(r) for r in results]}, indent=1) + "\n"
+        click.echo(text, nl=False) if str(json_file) == "-" else write_file(json_file, text.encode("ascii"))
+    compared = sum(n for r in results for n, _ in r.counts.values())
+    raise click.exceptions.Exit(2 if not compared else 1 if any(r.differ for r in results) else 0)
+
+
+def _show(results: list[FormatDiff], names: list[str], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold", title=" against ".join(names), title_justify="left")
+    for column in ("format", "quantize", "scale", "dequantize"):
+        table.add_column(column, justify="left" if column == "format" else "right")
+    for r in results:
+        table.add_row(r.format, *(_count_text(r.counts.get(o)) for o in ("quantize", "scale", "dequantize")))
+    console.print(table)
+    for r in results:
+        for note in r.notes:
+            console.print(Text(f"{r.format}: {note}", style="dim"))
+        if r.first is not None:
+            console.print()
+            _draw(r, r.first, names, console)
+
+
+def _count_text(count: tuple[int, int] | None) -> Text:
+    if count is None or not count[0]:
+        return Text("-", style="dim")
+    return (
+        Text(f"{count[1]} of {count[0]} differ", style="red") if count[1] else Text(f"{count[0]} equal", style="green")
+    )
+
+
+def _draw(r: FormatDiff, d: Difference, names: list[str], console: Console) -> None:
+    """Both profiles side by side where each answer is some profile's; else the answers."""
+    for name, profiles in zip(names, d.profiles, strict=True):
+        followed = f"{', '.join(profiles[:3])}{' ...' if len(profiles) > 3 else ''}" if profiles else "no known profile"
+        console.print(Text.assemble((f"{r.format}: {name}", "bold"), f" answers as {followed}"))
+    lanes = [
+        i
+        for i, v in enumerate(d.case.x.reshape(-1).view("u4").tolist())
+        if v or d.answers[0][1][i] != d.answers[1][1][i]
+    ]
+    if d.profiles[0] and d.profiles[1]:
+        console.print(draw_pair(*(_explain(r, d, side) for side in (0, 1))))
+        return
+    for name, (scale, codes) in zip(names, d.answers, strict=True):
+        shown = " ".join(f"{i}:{int(codes[i]):02x}" for i in lanes[:12])
+        console.print(Text(f"  {name}: scale {scale:02x}  codes {shown}"))
+    shown = ", ".join(
+        f"{i}: 0x{int(d.case.x.reshape(-1).view('u4')[i]):08x} = {float(d.case.x.reshape(-1)[i])!r}" for i in lanes[:12]
+    )
+    console.print(Text(f"  x {shown}; the rest +0"))
+
+
+def _explain(r: FormatDiff, d: Difference, side: int) -> Any:
+    profile = mxspec.get_profile(d.profiles[side][0], r.format)
+    scale = None if d.case.tensor is None else native_tensor_scale(profile, d.case.tensor)
+    return explain_block(d.case.x.reshape(-1), r.format, profile=profile, tensor_scale=scale)
+
+
+def _as_dict(r: FormatDiff) -> dict[str, Any]:
+    first: dict[str, Any] | None = None
+    if r.first is not None:
+        first = {
+            "x": [f"{b:08x}" for b in r.first.case.x.reshape(-1).view("u4").tolist()],
+            "tensor_scale": r.first.case.tensor,
+            "answers": [{"scale": f"{s:02x}", "codes": bytes(c).hex()} for s, c in r.first.answers],
+            "profiles": [list(p) for p in r.first.profiles],
+        }
+    counts = {o: {"compared": n, "different": d} for o, (n, d) in r.counts.items()}
+    return {"format": r.format, "counts": counts, "first": first, "notes": r.notes}

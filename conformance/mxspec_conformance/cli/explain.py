@@ -1,0 +1,208 @@
+"""`mxspec explain`: one block drawn step by step, alone or against a second profile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console, Group, RenderableType
+
+from mxspec.explain import (
+    BlockExplanation,
+    block_dict,
+    compare_blocks,
+    explain_block,
+    explain_difference,
+    explain_scalar,
+    scalar_dict,
+)
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
+from mxspec.profiles import Profile, get_profile
+from mxspec.rounding import DETERMINISTIC
+from mxspec.tensorscale import TensorScale, tensor_scale as derive_tensor_scale
+from mxspec_conformance.cli.explain_input import (
+    block_from_rows,
+    block_from_values,
+    parse_tensor_scale,
+    parse_value,
+    read_rows,
+)
+from mxspec_conformance.render.block import draw_block, draw_scalar
+from mxspec_conformance.render.cells import ASCII, WIDTH, render_text
+from mxspec_conformance.render.pair import draw_pair
+
+
+def explain_text(
+    x: npt.ArrayLike,
+    fmt: str | BlockFormat,
+    profile: str | Profile | None = None,
+    *,
+    against: str | Profile | None = None,
+    tensor_scale: TensorScale | str | None = None,
+    lane: int | None = None,
+    width: int = WIDTH,
+) -> str:
+    """The drawing of one block, or of one block through two profiles, as plain text.
+
+    Raises TypeError and ValueError as `mxspec.explain.explain_block` does.
+    """
+    e = explain_block(x, fmt, profile=profile, tensor_scale=tensor_scale, convert=True)
+    if against is None:
+        return render_text(draw_block(e, lane=lane), width=width)
+    other = explain_block(x, fmt, profile=against, tensor_scale=tensor_scale, convert=True)
+    return render_text(draw_pair(e, other), width=width)
+
+
+def _explain_checked(
+    x: npt.NDArray[np.float32],
+    whole: npt.NDArray[np.float32],
+    fmt: BlockFormat,
+    profile: str | None,
+    scale: TensorScale | str | None,
+) -> BlockExplanation:
+    """An explanation; "auto" takes the tensor scale of the whole array.
+
+    Raises ValueError in the command's own words where the profile and the tensor scale do not fit.
+    """
+    rules = get_profile(profile, fmt)
+    if scale is None and rules.one_level is None:
+        raise ValueError(f"profile {rules.id} has no form without a tensor scale; pass --tensor-scale auto or KIND=HEX")
+    if scale is not None and rules.two_level is None:
+        raise ValueError(f"profile {rules.id} has no tensor scale; leave --tensor-scale out")
+    if scale == "auto" and whole.size > fmt.k:
+        scale = derive_tensor_scale(whole, fmt, rules)
+    try:
+        return explain_block(x, fmt, profile=rules, tensor_scale=scale, convert=True)
+    except ValueError as error:
+        raise ValueError(f"profile {rules.id} refuses this block: {error}") from error
+
+
+def _show(drawing: RenderableType) -> None:
+    """Print a drawing, with colours on a terminal, in characters that the output can hold."""
+    out = Console()
+    text = render_text(drawing, color=out.is_terminal and not out.no_color)
+    try:
+        text.encode(out.encoding)
+    except UnicodeEncodeError:
+        text = text.translate(ASCII)
+    click.echo(text, nl=False)
+
+
+def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json: bool) -> None:
+    fmt = get_scalar(name)
+    numbers = np.array([parse_value(v) for v in values], np.uint32).view(np.float32)
+    explanations = [explain_scalar(x, fmt, rounding=rounding) for x in numbers]
+    if as_json:
+        click.echo(json.dumps([scalar_dict(e) for e in explanations], indent=1))
+    else:
+        _show(Group(*(draw_scalar(e) for e in explanations)))
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("format_name", metavar="FORMAT")
+@click.argument("values", nargs=-1, metavar="VALUES...")
+@click.option("--profile", help="The profile; by default mx-floor, for nvfp4 nvfp4-te.")
+@click.option("--against", help="A second profile, drawn beside the first.")
+@click.option("--tensor-scale", metavar="KIND=HEX|auto", help="NVFP4's tensor scale: decode, encode or amax and bits.")
+@click.option("--lane", type=int, help="Draw this lane closely.")
+@click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A .npy file to take from.")
+@click.option("--row", type=int, default=0, show_default=True, help="The row of the file.")
+@click.option("--block", type=int, default=0, show_default=True, help="The block within the row.")
+@click.option(
+    "--rounding",
+    type=click.Choice([r.value for r in DETERMINISTIC]),
+    default="rne",
+    show_default=True,
+    help="Of a scalar format.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: bits and codes in hex, numbers as exact decimals.")
+def explain(
+    format_name: str,
+    values: tuple[str, ...],
+    profile: str | None,
+    against: str | None,
+    tensor_scale: str | None,
+    lane: int | None,
+    file: Path | None,
+    row: int,
+    block: int,
+    rounding: str,
+    as_json: bool,
+) -> None:
+    """Draw one block step by step: largest magnitude, scale, quotients, neighbours, codes.
+
+    VALUES are decimals, the bits of a float32 (0x and eight hex digits), nan, inf. Fewer than a block are
+    padded with zeros. FORMAT is a block format; with an element or scale format each value is encoded alone.
+    """
+    try:
+        if bool(values) == (file is not None):
+            raise ValueError("give VALUES or --file, one of them")
+        if format_name in ELEMENTS or format_name in SCALES:
+            if file is not None or profile or against or tensor_scale or lane is not None:
+                raise ValueError(f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only")
+            _explain_numbers(format_name, values, rounding, as_json=as_json)
+            return
+        if format_name not in BLOCKS:
+            raise ValueError(
+                f"unknown format {format_name!r}; known are {', '.join(BLOCKS)}, "
+                f"and for single numbers {', '.join([*ELEMENTS, *SCALES])}"
+            )
+        fmt = get_block(format_name)
+        if lane is not None and not 0 <= lane < fmt.k:
+            raise ValueError(f"--lane {lane} is not in a block of {fmt.name}; it has lanes 0 to {fmt.k - 1}")
+        if lane is not None and against is not None:
+            raise ValueError("--lane and --against draw different things; leave one out")
+        if file is None:
+            x, notes = block_from_values(values, fmt)
+            whole = x
+        else:
+            whole = read_rows(file)
+            x, notes = block_from_rows(whole, row, block, fmt, file.name)
+        scale = None if tensor_scale is None else parse_tensor_scale(tensor_scale)
+        if scale == "auto":
+            notes.append(f"the tensor scale is that of {'these values' if file is None else file.name}")
+        explained = [_explain_checked(x, whole, fmt, profile, scale)]
+        if against is not None:
+            explained.append(_explain_checked(x, whole, fmt, against, scale))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if as_json:
+        _print_json(explained, notes)
+    elif against is None:
+        _show(draw_block(explained[0], lane=lane, notes=notes))
+    else:
+        _show(draw_pair(*explained, notes=notes))
+
+
+def _print_json(explained: Sequence[BlockExplanation], notes: Sequence[str]) -> None:
+    payload: dict[str, Any] = {"notes": list(notes), "explanations": [block_dict(e) for e in explained]}
+    if len(explained) == 2:
+        parting = compare_blocks(*explained)
+        payload["parting"] = (
+            None
+            if parting is None
+            else {
+                "stage": parting.stage.value,
+                "lane": parting.lane,
+                "visible": parting.visible,
+                "words": parting.words,
+            }
+        )
+    click.echo(json.dumps(payload, indent=1))
+
+
+__all__ = [
+    "draw_block",
+    "draw_pair",
+    "explain",
+    "explain_difference",
+    "explain_text",
+    "parse_tensor_scale",
+    "parse_value",
+    "render_text",
+]

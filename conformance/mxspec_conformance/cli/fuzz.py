@@ -1,0 +1,229 @@
+"""The command `fuzz`."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mxspec.formats import BLOCKS
+from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz as run_fuzz
+from mxspec_vectors.files import write_file
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+#: The environment's seed, where no --seed is given; the test suite's too.
+SEED_VARIABLE = "MXSPEC_SEED"
+
+
+@click.command()
+@click.argument("target")
+@click.option(
+    "--minutes", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="How long."
+)
+@click.option("--batches", type=click.IntRange(1), help="So many batches instead: the same result on every machine.")
+@click.option("--seed", type=click.IntRange(0), help="Of everything drawn; default: MXSPEC_SEED, or one that is drawn.")
+@click.option(
+    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
+)
+@click.option("--profile", help="Compare with this profile; by default with the one that explains most of the vectors.")
+@click.option("--first", is_flag=True, help="End with the first batch in which something differs.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write findings as vector files here.")
+@click.option("--replay", "replay_file", type=_FILE, help="Ask TARGET the cases of this file again, and nothing else.")
+@click.option("--state", type=_FILE, help="Keep finished batches here, and go on from them.")
+@click.option("--fresh", is_flag=True, help="Do not go on from what the state file holds.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes; default: one for each core.")
+@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+@click.option("--json", "json_file", type=_FILE, help="Write the result.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds that one call may take.",
+)
+@click.option("--in-process", is_flag=True, help="Run the target in the workers (its crash is then ours).")
+def fuzz(
+    target: str,
+    minutes: float,
+    batches: int | None,
+    seed: int | None,
+    formats: tuple[str, ...],
+    profile: str | None,
+    first: bool,
+    out: Path | None,
+    replay_file: Path | None,
+    state: Path | None,
+    fresh: bool,
+    jobs: int | None,
+    dask: str | None,
+    json_file: Path | None,
+    timeout: float,
+    in_process: bool,
+) -> None:
+    """Look for inputs and calls on which TARGET parts from a profile.
+
+    Blocks are drawn where rules change their answers and asked in calls of every kind. What differs is shrunk to a block
+    with few lanes, its cause is named, and each cause is told once. docs/fuzzing.md.
+
+    Ctrl-C ends the drawing; what was found until then is reduced and told.
+    Exit code: 0 nothing differs, 1 something does, 2 nothing could be asked.
+    """
+    try:
+        if replay_file is not None:
+            raise click.exceptions.Exit(_replay(target, replay_file, timeout, in_process))
+        chosen = _choose_seed(seed)
+        settings = Settings(
+            seed=chosen, minutes=minutes, batches=batches, formats=formats, profile=profile, first=first
+        )
+        with show_progress("fuzzing") as progress:
+            campaign = run_fuzz(
+                target, settings, state_file=state, fresh=fresh, jobs=jobs or os.cpu_count() or 1, dask=dask,
+                timeout=timeout, in_process=in_process, progress=progress,
+            )  # fmt: skip
+    except (ValueError, ImportError) as error:
+        fail(str(error))
+    console = make_console()
+    show_campaign(campaign, console)
+    if out is not None and campaign.findings:
+        from mxspec_conformance.fuzzing.save import save_findings
+
+        for path in save_findings(out, campaign.findings):
+            console.print(Text(f"saved {path}; again: mxspec fuzz {target} --replay {path}"))
+    console.print(Text(f"replay all of it: --seed {chosen}", style="dim"))
+    if json_file is not None:
+        write_file(json_file, (json.dumps(campaign.report.as_dict(), indent=1) + "\n").encode("ascii"))
+    raise click.exceptions.Exit(campaign.report.exit_code)
+
+
+def _choose_seed(seed: int | None) -> int:
+    """Raises ValueError where the environment's seed is no number."""
+    if seed is not None:
+        return seed
+    text = os.environ.get(SEED_VARIABLE)
+    if text is None:
+        return secrets.randbelow(1 << 31)
+    if not text.isdecimal():
+        raise ValueError(f"{SEED_VARIABLE}={text!r} is no seed; set it to a number from 0 on")
+    return int(text)
+
+
+def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
+    from mxspec_conformance.fuzzing.replay import replay
+    from mxspec_conformance.fuzzing.run import Restart
+    from mxspec_conformance.targets.sessions import open_target
+
+    executor = open_target(target, in_process=in_process, timeout=timeout)
+    try:
+        results = replay(path, executor, Restart(target, timeout))
+    finally:
+        executor.close()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("case", "now", "how"):
+        table.add_column(column, overflow="fold")
+    for r in results:
+        table.add_row(r.id, Text(r.verdict, style="green" if r.verdict == "right" else "bold red"), r.words)
+    console = make_console()
+    console.print(table)
+    wrong = sum(r.verdict != "right" for r in results)
+    console.print(f"{wrong} of {len(results)} cases differ" if wrong else f"all {len(results)} cases are right")
+    return 1 if wrong else 0
+
+
+def show_campaign(campaign: Campaign, console: Console) -> None:
+    """What was asked, what was reached, and each cause with its smallest block."""
+    from mxspec_conformance.render.terminal import failure_panel
+
+    report = campaign.report
+    for result in report.formats:
+        total = report.details["totals"].get(result.format)
+        if total is None:
+            continue
+        console.print(
+            Text(f"{report.target['name']} {report.target['version']}: {result.format} against {result.judged_against} "
+                 f"({result.chosen})", style="bold")
+        )  # fmt: skip
+        console.print(
+            f"{total['batches']} batches, {total['blocks']:,} blocks, {total['elements']:,} elements; "
+            f"{total['failing']:,} blocks differ"
+        )
+    _show_coverage(report.details["coverage"], console)
+    _show_relations(report.details["totals"], console)
+    for requirement in report.requirements:
+        if requirement.note and (requirement.first is None or requirement.id.endswith("/answers")):
+            console.print(Text(f"{requirement.id}: {requirement.verdict.value}: {requirement.note}", style="yellow"))
+            if requirement.first is not None:
+                console.print(failure_panel(requirement))
+    shown = 0
+    for number, finding in enumerate(campaign.findings, 1):
+        console.print()
+        console.print(Text(f"cause {number}, {finding.job.fmt}: {finding.words}", style="bold red"))
+        console.print(Padding(Text(f"seen {finding.sightings} times; {finding.way.words}", style="dim"), (0, 0, 0, 2)))
+        if shown < 4:
+            shown += 1
+            requirement = next(r for r in report.requirements if r.id == f"fuzz/{finding.job.fmt}/{finding.topic}")
+            kept = requirement.first
+            requirement.first = finding.failure
+            console.print(failure_panel(requirement))
+            requirement.first = kept
+    rest = report.details["not_reduced"]
+    if rest:
+        console.print(Text(f"{rest} more sightings were not reduced", style="yellow"))
+    for words in report.details["not_seen_again"]:
+        console.print(Text(f"seen once, and not again: {words}", style="yellow"))
+    causes = len(campaign.findings)
+    verdict = (
+        f"{causes} cause{'s' * (causes != 1)}"
+        if causes
+        else "nothing differs"
+        if report.exit_code == 0
+        else "see above"
+    )
+    stopped = " (interrupted)" if report.details["stopped"] == "interrupt" else ""
+    console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.details['workers']}", style="bold"))
+
+
+#: Short names of the classes of coverage, for a table of 80 columns.
+_SHORT = {
+    "ties": "ties", "below ties": "below", "above ties": "above", "values": "values", "codes in lanes": "codes",
+    "scale bytes": "scales", "binades of maxima": "binade", "lanes of maxima": "lane", "pairs of codes": "pairs",
+    "special values in lanes": "NaN", "codes under scale bytes": "deq.",
+}  # fmt: skip
+
+
+def _show_coverage(coverage: dict[str, dict[str, list[int]]], console: Console) -> None:
+    """What was reached of each class, in percent: 100 means all of it."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("reached, %", no_wrap=True)
+    formats = list(dict.fromkeys(name.partition(" ")[0] for name in coverage))
+    classes = list(dict.fromkeys(c for counts in coverage.values() for c in counts))
+    for c in classes:
+        table.add_column(_SHORT[c], justify="right", no_wrap=True)
+    for name in formats:
+        counts = {c: n for label in (name, f"{name} codes") for c, n in coverage.get(label, {}).items()}
+        table.add_row(name, *(str(100 * counts[c][0] // counts[c][1]) if c in counts else "" for c in classes))
+    console.print(table)
+
+
+def _show_relations(totals: dict[str, dict[str, dict[str, dict[str, int]]]], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("relation", ratio=1)
+    table.add_column("blocks", justify="right")
+    table.add_column("broken", justify="right")
+    summed: dict[str, list[int]] = {}
+    for total in totals.values():
+        for name, numbers in total["relations"].items():
+            entry = summed.setdefault(name, [0, 0])
+            entry[0] += numbers["compared"]
+            entry[1] += numbers["broken"]
+    for name, (compared, broken) in summed.items():
+        table.add_row(name, f"{compared:,}", Text(f"{broken:,}", style="red" if broken else ""))
+    if summed:
+        console.print(table)

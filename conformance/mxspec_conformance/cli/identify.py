@@ -1,0 +1,191 @@
+"""`mxspec identify` and `mxspec separate`: which profile is it, and what tells two of them apart."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import mxspec
+from mxspec.formats import BLOCKS
+from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.identification import separate as separating
+from mxspec_conformance.identification.separate import STEPS, Separation, explain_sameness
+from mxspec_vectors.files import write_file
+
+#: Lanes of a block that are written out.
+_SHOWN = 4
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("target")
+@click.option(
+    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
+)
+@click.option("--json", "json_file", type=_FILE, help="Write the result; '-' prints it.")
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
+@click.option("--in-process", is_flag=True, help="Run the target in this process.")
+def identify(target: str, formats: tuple[str, ...], json_file: Path | None, timeout: float, in_process: bool) -> None:
+    """Name what TARGET does, format by format, and the inputs that tell it from neighbouring profiles.
+
+    Exit code: 0, or 2 where the target quantizes none of the formats.
+    """
+    from mxspec_conformance.identification.target import identify_format
+    from mxspec_conformance.targets.sessions import open_target
+
+    executor = open_target(target, in_process=in_process, timeout=timeout)
+    started = time.monotonic()
+    found = []
+    try:
+        capabilities = executor.capabilities
+        chosen = [f for f in BLOCKS if f in capabilities.formats and (not formats or f in formats)]
+        if not chosen or not capabilities.has("quantize"):
+            fail(
+                f"{target} quantizes {'none of ' + ', '.join(formats) if formats else 'nothing'}; identify asks quantize"
+            )
+        with show_progress(f"identifying {target}") as progress:
+            for name in chosen:
+                progress(name)
+                found.append(identify_format(executor, mxspec.get_block(name)))
+    finally:
+        executor.close()
+    if str(json_file) != "-":
+        console = make_console()
+        for identity in found:
+            _print_identity(identity, console)
+        console.print(
+            Text(f"{capabilities.name} {capabilities.version}: {time.monotonic() - started:.1f} s", style="dim")
+        )
+    if json_file is not None:
+        text = json.dumps([as_dict(i) for i in found], indent=1) + "\n"
+        click.echo(text, nl=False) if str(json_file) == "-" else write_file(json_file, text.encode("ascii"))
+
+
+@click.command()
+@click.argument("first")
+@click.argument("second")
+@click.option("--format", "fmt", type=click.Choice(list(BLOCKS)), help="By default every format that both have.")
+@click.option("--dtype", type=click.Choice(list(STEPS)), default="float32", show_default=True, help="Of the input.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def separate(first: str, second: str, fmt: str | None, dtype: str, as_json: bool) -> None:
+    """Print the plainest block to which profiles FIRST and SECOND give different answers, or why there is none.
+
+    Exit code: 0 where they differ, 1 where nothing tells them apart, 2 for unknown profiles.
+    """
+    known = {p.id: p for p in mxspec.list_profiles()}
+    for name in (first, second):
+        if name not in known:
+            fail(f"unknown profile {name!r}; `mxspec profiles` lists them")
+    common = [f for f in known[first].formats if f in known[second].formats and fmt in (None, f)]
+    if not common:
+        fail(f"{first} covers {', '.join(known[first].formats)}; {second} covers {', '.join(known[second].formats)}")
+    console, rows, apart = make_console(), [], False
+    for name in common:
+        separation = separating.separate(first, second, name, dtype=dtype)
+        apart = apart or separation is not None
+        reason = "" if separation is not None else explain_sameness(first, second, name, dtype=dtype)
+        rows.append(
+            {"format": name, "separation": None if separation is None else _separation_dict(separation), "why": reason}
+        )
+        if not as_json:
+            console.print(Text(name, style="bold"))
+            for line in [reason] if separation is None else describe_separation(separation, first, second):
+                console.print(Text(f"  {line}"))
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+    raise click.exceptions.Exit(0 if apart else 1)
+
+
+def describe_separation(s: Separation, first: str, second: str) -> Iterator[str]:
+    """The block, and the two answers, in lines."""
+    lanes = ", ".join(f"0x{b:08x} = {_number(b)}" for b in s.lanes[:_SHOWN])
+    rest = ", then +0" if len(s.lanes) <= _SHOWN else f" ... ({len(s.lanes)} lanes in all)"
+    tensor = "" if s.tensor_amax is None else f"; tensor maximum 0x{s.tensor_amax:08x} = {_number(s.tensor_amax)}"
+    yield f"block {lanes}{rest}{tensor}"
+    width = max(len(first), len(second))
+    for name, answer in zip((first, second), s.answers, strict=True):
+        yield f"{name.ljust(width)}  {_answer_text(answer, s)}"
+
+
+def _answer_text(answer: tuple[int, bytes], s: Separation) -> str:
+    scale, codes = answer
+    if len(s.lanes) <= _SHOWN:
+        shown = list(range(max(len(s.lanes), 2)))
+    else:  # of long blocks the lanes that differ
+        shown = [i for i, (x, y) in enumerate(zip(s.answers[0][1], s.answers[1][1], strict=True)) if x != y][
+            :_SHOWN
+        ] or [0]
+    lanes = " ".join(f"{i}:{codes[i]:02x}" for i in shown)
+    return f"scale {scale:02x}  codes {lanes}"
+
+
+def _number(bits: int) -> str:
+    import numpy as np
+
+    return repr(float(np.uint32(bits).view(np.float32)))
+
+
+def _print_identity(identity: Any, console: Console) -> None:
+    console.print(Text(identity.format, style="bold"))
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    if identity.nearest:
+        same = "bit-identical to" if identity.identical else "nearest"
+        mark = " (provisional)" if identity.provisional else ""
+        names = ", ".join(identity.identical) or identity.nearest
+        table.add_row(Text(same), Text(names + mark))
+        if not identity.identical:
+            table.add_row("distance", f"{identity.distance} of {identity.cases} cases")
+    for key, value in identity.leaves.items():
+        table.add_row(Text(key), Text(value))
+    for part, layout in identity.layouts.items():
+        table.add_row(Text(f"{part} lie as"), Text(layout))
+    for key, value in identity.arithmetic.items():
+        table.add_row(Text(key, style="dim"), Text(value, style="dim"))
+    console.print(table)
+    for n in identity.neighbours:
+        console.print(
+            Text(
+                f"  not {n.profile} ({n.distance} cases off)"
+                if n.agrees_with != "neighbour"
+                else f"  here as {n.profile} ({n.distance} cases off in all)"
+            )
+        )
+        if n.separation is None:
+            console.print(Text("    no input is known that tells them apart", style="dim"))
+            continue
+        for line in describe_separation(n.separation, identity.nearest, n.profile):
+            console.print(Text(f"    {line}", style="dim"))
+        if n.returned is not None:
+            console.print(Text(f"    returned {_answer_text(n.returned, n.separation)}: as {n.agrees_with}"))
+    console.print()
+
+
+def _separation_dict(s: Separation) -> dict[str, Any]:
+    return {
+        "format": s.format, "lanes": [f"{b:08x}" for b in s.lanes],
+        "tensor_amax": None if s.tensor_amax is None else f"{s.tensor_amax:08x}",
+        "answers": [{"scale": f"{scale:02x}", "codes": codes.hex()} for scale, codes in s.answers],
+    }  # fmt: skip
+
+
+def as_dict(identity: Any) -> dict[str, Any]:
+    """An identity as JSON."""
+    found = asdict(identity)
+    found["neighbours"] = [
+        {"profile": n.profile, "distance": n.distance, "agrees_with": n.agrees_with,
+         "separation": None if n.separation is None else _separation_dict(n.separation),
+         "returned": None if n.returned is None else {"scale": f"{n.returned[0]:02x}", "codes": n.returned[1].hex()}}
+        for n in identity.neighbours
+    ]  # fmt: skip
+    return found

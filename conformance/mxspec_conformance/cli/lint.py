@@ -1,0 +1,107 @@
+"""`mxspec lint`: findings as a table on 80 columns, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import mxspec
+from mxspec.formats import BLOCKS
+from mxspec_conformance.lint import RULES, SCHEMA, LintResult, Severity, exit_code, lint as run_lint
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+#: Findings of one rule that are shown one by one; `--json` and `--all` have all.
+_LISTED = 4
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (schema mxspec-lint/1).")
+@click.option("--all", "show_all", is_flag=True, help=f"Show every finding, not {_LISTED} of a rule.")
+@click.option("--rules", is_flag=True, help="List the rules, with what to do.")
+@click.option(
+    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)),
+    help="A format that FILE holds, where its names and shapes leave that open; repeatable.",
+)  # fmt: skip
+def lint(files: tuple[Path, ...], as_json: bool, show_all: bool, rules: bool, formats: tuple[str, ...]) -> None:
+    """Check FILEs: GGUF or safetensors files, indices of shards, or folders.
+
+    Container, names, dtypes and shapes, block scales, tensor scales and their direction, codes, configuration. Damaged and
+    hostile files give findings.
+
+    Exit code: 0: nothing but notes; 1: errors or warnings; 2: a file could not be looked into.
+    """
+    from mxspec_conformance.cli.console import make_console, show_progress
+
+    console = make_console()
+    if rules:
+        print_rules(console)
+        return
+    if not files:
+        raise click.UsageError("name a FILE, or pass --rules")
+    results = []
+    for file in files:
+        with show_progress(f"looking at {file.name}") as progress:
+            results.append(run_lint(file, formats=formats, progress=progress))
+    if as_json:
+        click.echo(json.dumps(as_document(results), indent=1))
+    else:
+        for result in results:
+            print_result(result, console, show_all=show_all)
+    raise click.exceptions.Exit(exit_code(results))
+
+
+def as_document(results: list[LintResult]) -> dict[str, object]:
+    """The results as one JSON document; `schema/lint.schema.json` describes it."""
+    counts = {s.value: sum(f.rule.severity is s for r in results for f in r.findings) for s in Severity}
+    return {
+        "schema": SCHEMA, "mxspec": mxspec.__version__, "exit_code": exit_code(results), "counts": counts,
+        "results": [r.as_dict() for r in results],
+    }  # fmt: skip
+
+
+def print_result(result: LintResult, console: Console, *, show_all: bool) -> None:
+    """One file's findings."""
+    kinds = ", ".join(f"{n} {name}" for name, n in result.quantized.items()) or "none block-quantized"
+    console.print(Text(str(result.path), style="bold"), soft_wrap=True)
+    if result.container is not None:
+        console.print(Text(f"{result.container}, {result.stored} tensors: {kinds}", style="dim"))
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    shown: dict[str, int] = {}
+    for finding in result.findings:
+        rule = finding.rule
+        shown[rule.id] = shown.get(rule.id, 0) + 1
+        if shown[rule.id] > _LISTED and not show_all:
+            continue
+        where = finding.tensor or finding.file or ""
+        if finding.offset is not None:
+            where += f"  byte {finding.offset}"
+        name = Text.assemble((rule.severity.value, _STYLES[rule.severity]), f"\n{rule.id}")
+        what = Text.assemble((f"{where}\n" if where else "", "bold"), f"{finding.text}\n", (f"-> {rule.advice}", "dim"))
+        table.add_row(name, what)
+    console.print(table)
+    for rule_id, number in shown.items():
+        if number > _LISTED and not show_all:
+            console.print(f"{rule_id}: {number - _LISTED} more; --all shows them")
+    counts = [f"{n} {s.value}{'s' if n > 1 else ''}" for s in Severity
+              if (n := sum(f.rule.severity is s for f in result.findings))]  # fmt: skip
+    console.print((", ".join(counts) or "nothing found") + ("" if result.complete else "; not looked into further"))
+
+
+def print_rules(console: Console) -> None:
+    """All rules."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("severity", no_wrap=True)
+    table.add_column("means, and what to do", overflow="fold")
+    for rule in RULES.values():
+        text = Text.assemble(rule.means, "\n", (f"-> {rule.advice}", "dim"))
+        table.add_row(rule.id, Text(rule.severity.value, style=_STYLES[rule.severity]), text)
+    console.print(table)

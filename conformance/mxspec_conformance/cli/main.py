@@ -1,0 +1,86 @@
+"""The command `mxspec`: one module for each command, imported when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+import mxspec
+from mxspec_conformance.cli.console import fail
+from mxspec_conformance.targets.capabilities import TargetError
+from mxspec_vectors.files import VectorError
+
+#: Command -> the module of this package that holds it, under its own name.
+COMMANDS = {
+    "bundle": "transports",
+    "check": "check",
+    "convert": "convert",
+    "diff": "diff",
+    "explain": "explain",
+    "formats": "catalogue",
+    "fuzz": "fuzz",
+    "header": "transports",
+    "identify": "identify",
+    "layouts": "layouts",
+    "lint": "lint",
+    "profiles": "catalogue",
+    "protocol": "transports",
+    "prove": "prove",
+    "report": "report",
+    "separate": "identify",
+    "smoke": "transports",
+    "targets": "catalogue",
+    "vectors": "vectors",
+}
+
+#: The maintainers' commands, by module. They come with the source distribution and a checkout, not with the wheel.
+LAB_COMMANDS = {
+    "attest": "mxspec_lab.attest",
+    "bench": "mxspec_lab.bench",
+    "mutants": "mxspec_lab.mutants.command",
+    "sweep": "mxspec_lab.sweeps.command",
+}
+
+
+class Command(click.Group):
+    """The group; turns the errors that users can mend into one message and exit code 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands by name; those of the laboratory where it is at hand."""
+        return sorted([*COMMANDS, *(LAB_COMMANDS if find_spec("mxspec_lab") else ())])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One command, whose module is imported now."""
+        if cmd_name in COMMANDS:
+            module = f"mxspec_conformance.cli.{COMMANDS[cmd_name]}"
+        elif cmd_name in LAB_COMMANDS:
+            module = LAB_COMMANDS[cmd_name]
+            if not find_spec("mxspec_lab"):
+                fail(f"`mxspec {cmd_name}` is a maintainers' command, which the wheel leaves out; run it in a checkout")
+        else:
+            return None
+        command: click.Command = getattr(import_module(module), cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except (TargetError, VectorError) as error:
+            fail(str(error))
+        except KeyboardInterrupt:
+            fail("stopped", code=130)
+        except BrokenPipeError:
+            raise  # the reader of our output has left (`| head`); click ends quietly
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            fail(f"{place}{error.strerror or error}; nothing was changed")
+
+
+@click.group(cls=Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(mxspec.__version__, prog_name="mxspec")
+def main() -> None:
+    """Judge kernels for OCP MX and NVFP4, explain blocks bit by bit, read the golden vectors."""

@@ -1,0 +1,198 @@
+"""The command `prove`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from mxspec.formats import BLOCKS, get_block
+from mxspec_conformance.campaign import StateError
+from mxspec_conformance.cli.console import fail, make_console
+from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
+from mxspec_conformance.results.report import Report, Verdict
+from mxspec_vectors.files import write_file
+from mxspec_vectors.points import TENSOR_AMAXES
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+#: Tensor maxima of nvfp4 that are tried where none is named: scale 1, and two whose quotients round.
+_DEFAULT_TENSORS = ("unit", "odd", "thousandth")
+
+
+def parse_part(text: str) -> tuple[int, int]:
+    """I/N as two numbers.
+
+    Raises ValueError for anything else.
+    """
+    share, slash, shares = text.partition("/")
+    if not (slash and share.isdecimal() and shares.isdecimal() and 1 <= int(share) <= int(shares)):
+        raise ValueError(f"--part {text!r} is not I/N with I from 1 to N, such as 2/8")
+    return int(share), int(shares)
+
+
+def parse_tensor_maximum(text: str) -> int | None:
+    """float32 bits of a tensor maximum: a name, 0x and eight digits, a number, or `none`.
+
+    Raises ValueError for anything else, and for numbers that are not positive and finite.
+    """
+    if text == "none":
+        return None
+    try:
+        bits = TENSOR_AMAXES[text] if text in TENSOR_AMAXES else (
+            int(text, 16) if text.startswith("0x") else int(np.float32(float(text)).view(np.uint32))
+        )  # fmt: skip
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"--tensor-amax {text!r} is no tensor maximum; give a number, 0x and float32 bits, 'none', or one of "
+            f"{', '.join(TENSOR_AMAXES)}"
+        ) from None
+    if not 0 < bits < 0x7F800000:
+        raise ValueError(f"--tensor-amax {text!r} is {bits:#010x}; a tensor maximum here is positive and finite")
+    return bits
+
+
+@click.command()
+@click.argument("target")
+@click.option("--format", "fmt", type=click.Choice(list(BLOCKS)), required=True, help="The block format.")
+@click.option("--profile", help="Hold it to this profile; by default to the one that explains most of the vectors.")
+@click.option(
+    "--dtype", "dtypes", multiple=True, type=click.Choice(PAIR_DTYPES), help="Only these numbers; repeatable."
+)
+@click.option(
+    "--tensor-amax", "tensors", multiple=True, metavar="NUMBER",
+    help="nvfp4: the largest magnitude of the tensor (a number, 0x and bits, a name, 'none'); repeatable.",
+)  # fmt: skip
+@click.option("--all-maxima", is_flag=True, help="Ask all 2^31 float32 maxima, not only those where the scale changes.")
+@click.option("--block", metavar="ROWSxCOLUMNS", help="The block's shape; only rows come apart into pairs.")
+@click.option("--part", default="1/1", metavar="I/N", help="Only this share of the work.")
+@click.option("--minutes", type=float, help="Begin no further chunk after this time.")
+@click.option("--state", type=_FILE, help="Keep finished chunks here and go on from them; default: beside -o.")
+@click.option("--fresh", is_flag=True, help="Do not go on from what the state file holds.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes; default: one for each core.")
+@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+@click.option("--json", "-o", "json_file", type=_FILE, help="Write the result.")
+@click.option("--timeout", default=600.0, show_default=True, help="Seconds that one call may take.")
+@click.option("--in-process", is_flag=True, help="Run the target in the workers (its crash is then ours).")
+def prove(
+    target: str,
+    fmt: str,
+    profile: str | None,
+    dtypes: tuple[str, ...],
+    tensors: tuple[str, ...],
+    all_maxima: bool,
+    block: str | None,
+    part: str,
+    minutes: float | None,
+    state: Path | None,
+    fresh: bool,
+    jobs: int | None,
+    dask: str | None,
+    json_file: Path | None,
+    timeout: float,
+    in_process: bool,
+) -> None:
+    """Prove that TARGET is a profile, by every pair of a block's maximum and an element.
+
+    A quantizer whose lanes depend only on themselves and on the block's maximum is determined by pairs: for bfloat16 and
+    float16 all of them are asked, about 2^31 elements each. That lanes are independent is tested first. Also: the scale of
+    float32 maxima, and dequantize on every code under every scale byte. docs/proofs.md.
+
+    Ctrl-C keeps finished chunks in the state file; the same command goes on from there.
+    Exit code: 0 no difference, 1 a counterexample, 2 nothing could be asked, 130 interrupted.
+    """
+    try:
+        shape = None
+        if block is not None:
+            rows, cross, columns = block.partition("x")
+            if not (cross and rows.isdecimal() and columns.isdecimal()):
+                raise ValueError(f"--block {block!r} is not ROWSxCOLUMNS, such as 16x16")
+            shape = (int(rows), int(columns))
+        two_level = get_block(fmt).has_tensor_scale
+        if tensors and not two_level:
+            raise ValueError(f"{fmt} has no tensor scale; leave --tensor-amax out")
+        chosen = tensors or (("none", *_DEFAULT_TENSORS) if two_level else ("none",))
+        plan = Plan(
+            fmt=fmt, profile=profile, dtypes=dtypes or PAIR_DTYPES, block=shape, all_maxima=all_maxima, minutes=minutes,
+            tensors=tuple(dict.fromkeys(parse_tensor_maximum(t) for t in chosen)), part=parse_part(part),
+        )  # fmt: skip
+        if state is None and json_file is not None:
+            state = json_file.with_suffix(".state")
+        with _bar() as tell:
+            report = run_proof(
+                target, plan, state_file=state, fresh=fresh, jobs=jobs or os.cpu_count() or 1, dask=dask,
+                timeout=timeout, in_process=in_process, progress=tell,
+            )  # fmt: skip
+    except (ValueError, StateError, ImportError) as error:
+        fail(str(error))
+    if json_file is not None:
+        write_file(json_file, (json.dumps(report.as_dict(), indent=1) + "\n").encode("ascii"))
+    console = make_console()
+    show_proof(report, console)
+    stopped = report.details["stopped"]
+    if stopped:
+        hint = f"; the same command goes on from {state}" if state else "; with --state FILE it could go on"
+        console.print(Text(f"stopped ({stopped}) before the end{hint}", style="yellow"))
+    elif state is not None and json_file is not None and not report.details["pieces"]["lost"]:
+        state.unlink(missing_ok=True)
+    raise click.exceptions.Exit(130 if stopped == "interrupt" else report.exit_code)
+
+
+class _bar:  # noqa: N801  # used like a function
+    """A progress bar on stderr; silent where that is no terminal."""
+
+    def __enter__(self) -> _bar:
+        console = make_console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._progress.add_task("", total=None)
+        self._progress.start()
+        return self
+
+    def __call__(self, words: str, done: int, total: int) -> None:
+        self._progress.update(self._task, description=words, completed=done, total=total)
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+def show_proof(report: Report, console: Console) -> None:
+    """The requirements, what was proven in words, and the first counterexample."""
+    from mxspec_conformance.render.terminal import failure_panel
+
+    result = report.formats[0]
+    against = f"{result.judged_against} ({result.chosen})"
+    console.print(
+        Text(f"{report.target['name']} {report.target['version']}: {result.format} against {against}", style="bold")
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, justify in (("requirement", "left"), ("verdict", "left"), ("asked", "right"), ("differ", "right")):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]  # literals that mypy sees as str
+    for r in report.requirements:
+        style = "green" if r.verdict is Verdict.PASS else "bold red" if r.verdict is Verdict.FAIL else "yellow"
+        table.add_row(r.id.rpartition("/")[2], Text(r.verdict.value, style=style), f"{r.cases:,}", f"{r.failing:,}")
+    console.print(table)
+    for r in report.requirements:
+        if r.note:
+            console.print(Padding(Text(f"{r.id.rpartition('/')[2]}: {r.note}"), (0, 0, 0, 2)))
+    console.print()
+    for statement in report.details["statements"]:
+        console.print(Padding(Text(f"- {statement}"), (0, 0, 0, 0)))
+    first = next((r for r in report.requirements if r.first is not None and r.first.given), None)
+    if first is not None:
+        console.print()
+        console.print(failure_panel(first))
+    console.print(
+        Text(
+            f"{report.seconds:.1f} s on {report.details['workers']}, load {report.environment['load'][0]}", style="dim"
+        )
+    )

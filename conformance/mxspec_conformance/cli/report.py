@@ -1,0 +1,76 @@
+"""The command `report`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mxspec_conformance.cli.console import fail
+from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest, write_files
+
+
+@click.command()
+@click.argument(
+    "results",
+    nargs=-1,
+    required=True,
+    metavar="RESULTS...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "-o", "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
+)
+def report(results: tuple[Path, ...], out: Path) -> None:
+    """Draw RESULTS, the JSON that `mxspec check --json` writes: HTML, Markdown, JUnit XML and a badge for each.
+
+    Several results also get an index.html; they have to be of the same vectors.
+    """
+    from mxspec_conformance.render import RENDERERS, SUFFIXES
+    from mxspec_conformance.render.html import render_index
+
+    documents: dict[str, dict[str, Any]] = {}
+    for path in results:
+        for document in _read(path):
+            stem = path.stem if path.stem not in documents else f"{path.stem}-{_slug(document)}"
+            if stem in documents:
+                fail(f"two results would be written as {stem}.html; rename {path}")
+            documents[stem] = document
+    digests = {d["suite"]["vectors"] for d in documents.values() if isinstance(d.get("suite"), dict)}
+    # Results without layouts name the vectors of numbers alone; both sets are of one build of the vectors.
+    current = {vector_digest(operations=operations) for operations in (OPERATIONS, NUMERIC_OPERATIONS)}
+    if len(digests) > 1 and not digests <= current:
+        fail(
+            f"the results are of {len(digests)} sets of vectors ({', '.join(sorted(x[:12] for x in digests))}); judge again"
+        )
+    contents: dict[Path, bytes] = {}
+    for stem, document in documents.items():
+        try:
+            for kind, render in RENDERERS.items():
+                contents[out / f"{stem}{SUFFIXES[kind]}"] = render([document])
+        except ValueError as error:
+            fail(f"{stem}: {error}")
+    if len(documents) > 1:
+        contents[out / "index.html"] = render_index(list(documents.values()), [f"{stem}.html" for stem in documents])
+    write_files(contents)
+    for written in contents:
+        click.echo(str(written))
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        fail(f"{path} is not JSON ({error})")
+    found = content if isinstance(content, list) else [content]
+    if not found or not all(isinstance(d, dict) for d in found):
+        fail(f"{path} holds no result; pass what `mxspec check --json` wrote")
+    return found
+
+
+def _slug(document: dict[str, Any]) -> str:
+    name = str(document.get("target", {}).get("name", "target"))
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-") or "target"

@@ -1,0 +1,88 @@
+"""Commands about targets that are no Python files: `smoke`, `header`, `protocol`, `bundle`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from mxspec.formats import BLOCKS
+from mxspec_conformance.cli.console import fail, make_console
+
+
+@click.command()
+@click.argument("target")
+@click.option("--timeout", default=10.0, show_default=True, help="Seconds that one call may take.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def smoke(target: str, timeout: float, as_json: bool) -> None:
+    """Try TARGET with small calls before it is judged: does it start, answer in the right shapes, and stop?
+
+    Nothing is said about right or wrong bits. Exit code: 0 if all steps worked, 1 if not.
+    """
+    from mxspec_conformance.transports.smoke import try_target
+
+    console, steps = make_console(), []
+    for step in try_target(target, timeout=timeout):
+        steps.append(step)
+        if not as_json:
+            mark, style = ("ok", "green") if step.ok else ("no", "bold red")
+            console.print(Text.assemble((f"{mark}  ", style), f"{step.name}  ", (f"{step.note} ({step.seconds:.3f} s)", "dim" if step.ok else "")))  # fmt: skip
+    if as_json:
+        rows = [{"step": s.name, "ok": s.ok, "note": s.note, "seconds": round(s.seconds, 6)} for s in steps]
+        click.echo(json.dumps(rows, indent=1))
+    raise click.exceptions.Exit(0 if all(s.ok for s in steps) else 1)
+
+
+@click.command()
+@click.option("--folder", is_flag=True, help="Print the folder: what -I takes.")
+@click.option("--text", is_flag=True, help="Print the header itself.")
+def header(folder: bool, text: bool) -> None:
+    """Print where mxspec_target.h lies, the C header of shared libraries that are targets."""
+    from mxspec_conformance.transports.library import header_path
+
+    path = header_path()
+    click.echo(path.read_text("ascii") if text else path.parent if folder else path, nl=not text)
+
+
+@click.command()
+def protocol() -> None:
+    """Print the JSON Schema of what the judge and a target say to each other."""
+    from mxspec_conformance.transports.description import load_protocol_schema
+
+    click.echo(json.dumps(load_protocol_schema(), indent=1))
+
+
+@click.command()
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--description", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="JSON that says what the target can do, as `start` is answered.",
+)  # fmt: skip
+@click.option("--like", metavar="TARGET", help="Take the description of this target, which can be run here.")
+@click.option("--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this; repeatable.")
+@click.option("--encoding", type=click.Choice(["base64", "hex"]), default="base64", show_default=True)
+def bundle(out: Path, description: Path | None, like: str | None, formats: tuple[str, ...], encoding: str) -> None:
+    """Write the judge's calls into OUT, to be run where the judge is not.
+
+    One JSON request to a line; one JSON reply to each, in a file, is what `mxspec check RESULTS.jsonl` judges.
+    """
+    from mxspec_conformance.targets.sessions import open_target
+    from mxspec_conformance.transports.description import read_description
+    from mxspec_conformance.transports.recorded import plan_requests, write_bundle
+
+    if (description is None) == (like is None):
+        fail("pass either --description FILE or --like TARGET: what is asked depends on what the target can do")
+    if description is not None:
+        try:
+            document = json.loads(description.read_bytes())
+        except ValueError as error:
+            fail(f"{description} is not JSON ({error})")
+        capabilities = read_description(document, str(description))
+    else:
+        executor = open_target(like)
+        executor.close()
+        capabilities = executor.capabilities
+    count = write_bundle(out, plan_requests(capabilities, formats or None), encoding)
+    click.echo(f"{count} calls, {out.stat().st_size / 1e6:.1f} MB: {out}")

@@ -1,0 +1,212 @@
+"""The calls of a batch: the same blocks at once, in calls of every size, wide, again, turned, scaled, in other memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec_conformance.counterexample.sample_space import Codes, Float32s, Ground
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS
+from mxspec_conformance.targets.sessions import CallFailure, Executor
+
+#: Blocks of a call: one, all residues of small powers of two, both sides of large ones, more than 512.
+CALL_SIZES = (
+    1,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    13,
+    15,
+    16,
+    17,
+    31,
+    32,
+    33,
+    63,
+    65,
+    127,
+    128,
+    129,
+    255,
+    257,
+    511,
+    512,
+    513,
+    515,
+    1026,
+)
+#: Blocks of a row.
+WIDTHS = (2, 3, 4, 8)
+#: Rows of inputs that lie otherwise in memory.
+ARRANGED_ROWS = 67
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: what is asked, and how."""
+
+    #: `whole`, `size`, `wide`, `again`, `negated`, `scaled`, `arranged`, `reused`, `special`.
+    kind: str
+    #: Which blocks of the batch, in order.
+    rows: npt.NDArray[np.intp]
+    #: Blocks to a row.
+    width: int = 1
+    arrangement: str = "contiguous"
+    negate: bool = False
+    #: Power of two by which the blocks are multiplied.
+    shift: int = 0
+
+    @property
+    def words(self) -> str:
+        """The call in a few words."""
+        details = {
+            "size": f"{len(self.rows)} blocks",
+            "wide": f"{self.width} blocks to a row",
+            "arranged": self.arrangement,
+            "scaled": f"times 2^{self.shift}",
+        }
+        return f"{self.kind} ({details[self.kind]})" if self.kind in details else self.kind
+
+    def blocks(self, x: Float32s) -> Float32s:
+        """The blocks [n, k] that are asked."""
+        chosen: Float32s = x[self.rows]
+        if self.negate:
+            chosen = -chosen
+        if self.shift:
+            with np.errstate(all="ignore"):
+                moved = np.ldexp(chosen, self.shift).astype(np.float32)
+            chosen = np.where(np.isfinite(moved).all(axis=1, keepdims=True), moved, chosen)
+        return chosen
+
+    def ask(self, executor: Executor, ground: Ground, blocks: Float32s) -> tuple[Codes, Codes]:
+        """Scales [n] and codes [n, k]; raises CallFailure."""
+        if self.kind == "reused":
+            return ask_reused(executor, ground, blocks)
+        return ask_blocks(executor, ground, blocks, width=self.width, arrangement=self.arrangement)
+
+
+def tensor_argument(executor: Executor, ground: Ground) -> dict[str, Any]:
+    """The keyword that hands the tensor scale over."""
+    if ground.entry is None:
+        return {}
+    bits = int(ground.entry[executor.capabilities.tensor_scale], 16)
+    return {"tensor_scale": float(np.uint32(bits).view(np.float32))}
+
+
+def ask_blocks(
+    executor: Executor, ground: Ground, blocks: Float32s, *, width: int = 1, arrangement: str = "contiguous"
+) -> tuple[Codes, Codes]:
+    """Scales [n] and codes [n, k] of blocks [n, k], asked as rows of `width` blocks; raises CallFailure."""
+    k = ground.fmt.k
+    x = ground.as_input(blocks).reshape(-1, width * k)
+    before = () if arrangement == "contiguous" else ("arranged", arrangement)
+    codes, scales = executor.call(*before, "quantize", x, ground.fmt.name, **tensor_argument(executor, ground))
+    return scales.reshape(-1), codes.reshape(-1, k)
+
+
+def ask_reused(executor: Executor, ground: Ground, blocks: Float32s) -> tuple[Codes, Codes]:
+    """The same, from memory in which the blocks lay in reverse order at the call before."""
+    x, extra = ground.as_input(blocks), tensor_argument(executor, ground)
+    pair = (x[::-1], ground.fmt.name), (x, ground.fmt.name)
+    codes, scales = executor.call("reused", "quantize", *pair, **extra)
+    return scales.reshape(-1), codes
+
+
+def plan_calls(ground: Ground, n: int, rng: np.random.Generator) -> Iterator[Call]:
+    """The calls for n drawn blocks."""
+    every = np.arange(n)
+    yield Call("whole", every)
+    order = rng.permutation(n)
+    start = 0
+    for size in rng.permutation(np.array(CALL_SIZES)).tolist():
+        yield Call("size", order[np.arange(start, start + size) % n])
+        start += size
+    width = int(rng.choice(np.array(WIDTHS)))
+    yield Call("wide", order[: n // 4 // width * width], width=width)
+    yield Call("negated", order[: n // 4], negate=True)
+    shift = int(rng.integers(-12, 13))
+    if shift and ground.tensor is None and ground.dtype == "float32":
+        yield Call("scaled", order[n // 4 : n // 2], shift=shift)
+    for arrangement in ARRANGEMENTS[1:]:
+        yield Call("arranged", order[:ARRANGED_ROWS], arrangement=arrangement)
+    yield Call("reused", order[:ARRANGED_ROWS])
+    yield Call("again", every[: n // 4])
+
+
+@dataclass(slots=True)
+class Relations:
+    """Relations between answers, whatever the profile: how many blocks were compared, and how many broke."""
+
+    compared: dict[str, int] = field(default_factory=dict)
+    broken: dict[str, int] = field(default_factory=dict)
+
+    def enter(self, name: str, wrong: npt.NDArray[np.bool_]) -> None:
+        """Count blocks."""
+        if len(wrong):
+            self.compared[name] = self.compared.get(name, 0) + len(wrong)
+            self.broken[name] = self.broken.get(name, 0) + int(wrong.sum())
+
+
+def relate(
+    relations: Relations, ground: Ground, call: Call, x: Float32s, base: tuple[Any, Any], got: tuple[Any, Any]
+) -> None:
+    """Enter what a call's answers say beside the first call's, `base`, about the target alone."""
+    scales, codes = base[0][call.rows], base[1][call.rows]
+    if call.kind == "negated":
+        element = ground.fmt.element
+        if element.twos_complement:
+            turned, plain = (-codes.astype(np.int16)).astype(np.uint8), codes != 0x80
+        else:
+            turned, plain = codes ^ np.uint8(element.sign_bit), (codes & (element.sign_bit - 1)) != 0
+        wrong = (got[0] != scales) | ((got[1] != turned) & plain).any(axis=1)
+        relations.enter("negation turns signs alone", wrong)
+    elif call.kind == "scaled":
+        if ground.fmt.has_tensor_scale:
+            return  # its scales are no powers of two
+        # Where nothing is subnormal or at the ends of the scale's range, before and after.
+        y = call.blocks(x)
+        nonzero = (x[call.rows] != 0) & (np.abs(x[call.rows]) >= 2.0**-100) & (np.abs(x[call.rows]) < 2.0**100)
+        same = (np.ldexp(y, -call.shift) == x[call.rows]).all(axis=1) & (nonzero | (x[call.rows] == 0)).all(axis=1)
+        same &= (scales > 20) & (scales < 235) & nonzero.any(axis=1)
+        moved = scales.astype(np.int64) + call.shift
+        wrong = ((got[0] != moved) | (got[1] != codes).any(axis=1)) & same
+        relations.enter("a power of two moves the scale alone", wrong[same])
+    else:
+        names = {
+            "size": "splitting and permuting a call changes nothing",
+            "wide": "blocks to a row change nothing",
+            "arranged": f"memory changes nothing: {call.arrangement}",
+            "again": "the same call again changes nothing",
+            "reused": "what lay in the input's memory before changes nothing",
+        }
+        if call.kind in names:
+            wrong = (got[0] != scales) | (got[1] != codes).any(axis=1)
+            relations.enter(names[call.kind], wrong)
+
+
+def probe_memory(executor: Executor, ground: Ground, x: Float32s) -> dict[str, str]:
+    """Whether a call writes into its input, or a later one changes what an earlier one returned: words by name."""
+    first, second = ground.as_input(x[:129]), ground.as_input(x[129:258])
+    extra = tensor_argument(executor, ground)
+    try:
+        wrote, changed, _ = executor.call(
+            "probe", "quantize", (first, ground.fmt.name), (second, ground.fmt.name), **extra
+        )
+    except CallFailure:
+        return {}
+    found = {}
+    if wrote:
+        found["writes into its input"] = "a call writes into its input"
+    if changed:
+        found["reuses its answer"] = "a later call changes what an earlier one returned"
+    return found

@@ -1,0 +1,169 @@
+"""Drawing one failing case: shrunk, explained, and reproducible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.judge.quantize import Observed, bindings_for, equal_profiles
+from mxspec_conformance.judge.tally import Tally
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_vectors.entries import native_tensor_scale
+
+
+def hex32(values: npt.NDArray[np.float32]) -> list[str]:
+    """float32 bits as 0x-hex."""
+    return [f"0x{int(b):08x}" for b in np.asarray(values, np.float32).reshape(-1).view(np.uint32)]
+
+
+def describe_bits(x: float) -> str:
+    """A float32 by its bits and its value."""
+    value = np.float32(x)
+    return f"0x{int(value.view(np.uint32)):08x} = {float(value)!r}"
+
+
+def _size(seen: Observed) -> tuple[int, int]:
+    """How hard a case is to read: how far its maximum lies from 1, in steps of 32 binades, then its non-zero inputs."""
+    exponent = int(np.abs(seen.case.x).max().view(np.uint32)) >> 23
+    return abs(exponent - 127) // 32, int(np.count_nonzero(seen.case.x))
+
+
+def pick_smallest(seen: Sequence[Observed], labels: Sequence[str]) -> Observed | None:
+    """The failing case with the fewest non-zero inputs, of those with ordinary magnitudes if there are any."""
+    wanted = set(labels)
+    members = [s for s in seen if s.label in wanted]
+    return min(members, key=_size) if members else None
+
+
+def shrink_block(executor: Executor, seen: Observed, fmt: BlockFormat, profile: Profile) -> Observed:
+    """The same failure with fewer lanes: all but the maximum and one lane that differs become zero, if it still shows."""
+    case = seen.case
+    if not case.is_row or seen.dtype != "float32":
+        return seen
+    expected = _expected(case.x, case, fmt, profile)
+    wrong = np.flatnonzero(expected[1].reshape(-1) != seen.codes.reshape(-1))
+    x = case.x.reshape(-1)
+    finite = np.where(np.isfinite(x), np.abs(x), -1)
+    largest = int(np.argmax(finite))
+    keeps = [{largest}] if expected[0] != int(seen.scales.reshape(-1)[0]) else []
+    keeps += [{largest, int(w)} for w in wrong[:4]]
+    special = set(np.flatnonzero(~np.isfinite(x)).tolist())
+    for keep in [*keeps, *({largest, s} for s in special), *({s} for s in special)]:
+        kept = np.zeros_like(x)
+        kept[list(keep)] = x[list(keep)]
+        shrunk = replace(case, x=kept.reshape(1, -1), answers={})
+        answer = _ask(executor, shrunk, fmt)
+        if answer is None:
+            continue
+        want = _expected(shrunk.x, shrunk, fmt, profile)
+        if want[0] != int(answer[0].reshape(-1)[0]) or (want[1].reshape(-1) != answer[1].reshape(-1)).any():
+            return Observed(shrunk, "float32", answer[0], answer[1])
+    return seen
+
+
+def _ask(executor: Executor, case: Any, fmt: BlockFormat) -> tuple[Any, Any] | None:
+    extra = {}
+    if case.tensor is not None:
+        bits = int(case.tensor[executor.capabilities.tensor_scale], 16)
+        extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
+    try:
+        codes, scales = executor.call("quantize", case.x, fmt.name, **extra)
+    except CallFailure:
+        return None
+    return scales, codes
+
+
+def _expected(
+    x: npt.NDArray[np.float32], case: Any, fmt: BlockFormat, profile: Profile
+) -> tuple[int, npt.NDArray[np.uint8]]:
+    scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
+    with np.errstate(all="ignore"):
+        t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
+    return int(t.scales.reshape(-1)[0]), t.codes
+
+
+def draw_failure(executor: Executor, seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
+    """A failing quantize case with its steps, its neighbours among profiles and a snippet."""
+    small = shrink_block(executor, seen, fmt, profile)
+    case = small.case
+    also = sorted(equal_profiles(seen, fmt, signs=True) - {profile.id})
+    if not case.is_row:
+        scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
+        t = mxspec.quantize(
+            case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale
+        )
+        return Failure(
+            case=seen.label,
+            given={"shape": list(case.x.shape), "axis": case.axis, "pad": case.pad},
+            expected={"scales": t.scales.reshape(-1)[:16].tolist(), "codes": t.codes.reshape(-1)[:32].tolist()},
+            returned={"scales": small.scales.reshape(-1)[:16].tolist(), "codes": small.codes.reshape(-1)[:32].tolist()},
+            steps=["the tensor's blocks along the axis asked for differ"],
+            also=also,
+        )
+    want_scale, want_codes = _expected(case.x, case, fmt, profile)
+    got_scale, got_codes = int(small.scales.reshape(-1)[0]), small.codes.reshape(-1)
+    lanes = [i for i in range(fmt.k) if case.x[0, i] != 0 or want_codes[0, i] != got_codes[i]]
+    return Failure(
+        case=seen.label,
+        given={
+            "x": {f"lane {i}": describe_bits(case.x[0, i]) for i in lanes},
+            "other lanes": "+0",
+            **({} if case.tensor is None else {"tensor scale": case.tensor}),
+        },
+        expected={"scale": f"{want_scale:02x}", "codes": {f"lane {i}": f"{int(want_codes[0, i]):02x}" for i in lanes}},
+        returned={"scale": f"{got_scale:02x}", "codes": {f"lane {i}": f"{int(got_codes[i]):02x}" for i in lanes}},
+        steps=explain_steps(case, fmt, profile, got_scale, got_codes),
+        also=also,
+        snippet=make_snippet(case, fmt, profile, want_scale),
+    )
+
+
+def explain_steps(
+    case: Any, fmt: BlockFormat, profile: Profile, got_scale: int, got_codes: npt.NDArray[np.uint8]
+) -> list[str]:
+    """The step of arithmetic at which the answer parts from the profile."""
+    from mxspec_conformance.cli.explain import explain_difference
+
+    scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
+    return list(explain_difference(case.x.reshape(-1), fmt, profile, scale, got_scale, np.asarray(got_codes, np.uint8)))
+
+
+def make_snippet(case: Any, fmt: BlockFormat, profile: Profile, want_scale: int) -> str:
+    """NumPy lines that give the expected answer."""
+    lanes = {i: int(b) for i, b in enumerate(case.x.reshape(-1).view(np.uint32)) if b}
+    lines = [
+        "import numpy as np, mxspec",
+        f"x = np.zeros({fmt.k}, np.uint32)",
+        f"x[{list(lanes)}] = [{', '.join(f'0x{b:08x}' for b in lanes.values())}]",
+    ]
+    scale = "None"
+    if case.tensor is not None:
+        native = native_tensor_scale(profile, case.tensor)
+        scale = f'mxspec.TensorScale("{native.kind.value}", 0x{native.bits:08x})'
+    lines += [
+        f'q = mxspec.quantize(x.view(np.float32), "{fmt.name}", profile="{profile.id}", tensor_scale={scale})',
+        f"print(q.scales, q.codes)  # scale {want_scale:#04x}",
+    ]
+    return "\n".join(lines)
+
+
+def first_failure(
+    executor: Executor, seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, tally: Tally
+) -> Failure | None:
+    """The smallest failing case of a requirement; None where it is not a block."""
+    smallest = pick_smallest(seen, list(tally.failing))
+    if smallest is None:
+        return None
+    try:
+        bindings_for(smallest.case, profile)
+    except ValueError:
+        return None
+    return draw_failure(executor, smallest, fmt, profile)

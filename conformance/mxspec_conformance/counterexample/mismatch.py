@@ -1,0 +1,110 @@
+"""Judging answers against a profile: which blocks have a wrong scale, which lanes a wrong code, which only a wrong zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import ElementFormat
+from mxspec.given import encode_given_scale
+from mxspec.legal import legal_rows
+from mxspec.profiles.schema import Kind
+from mxspec_conformance.counterexample.sample_space import Codes, Float32s, Ground
+
+#: int8 quotients from here down are nearest to the code 80, which a symmetric quantizer leaves out.
+_INT8_ROUNDS_TO_LOWEST = -127.5 / 64
+PARTS = ("scale", "code", "zero-sign")
+
+
+@lru_cache(maxsize=16)
+def zero_fold(element: ElementFormat) -> Codes:
+    """Each code, with negative zero made positive."""
+    fold = np.arange(256, dtype=np.uint8)
+    if not element.twos_complement:
+        fold[element.sign_bit] = 0
+    return fold
+
+
+@lru_cache(maxsize=16)
+def _nan_flags(element: ElementFormat) -> npt.NDArray[np.bool_]:
+    return np.array([c < element.code_count and element.is_nan(c) for c in range(256)])
+
+
+@dataclass(slots=True)
+class Wrong:
+    """The blocks that differ, and in what."""
+
+    #: Indices of blocks that are wrong.
+    rows: npt.NDArray[np.intp]
+    #: Of those: whether the scale is wrong [m]; lanes with a wrong code, and with the wrong sign of zero [m, k].
+    scale: npt.NDArray[np.bool_]
+    codes: npt.NDArray[np.bool_]
+    signs: npt.NDArray[np.bool_]
+    #: The codes that the profile gives under the scales returned [m, k].
+    expected: Codes
+
+
+def find_wrong(ground: Ground, x: Float32s, want: tuple[Codes, Codes], got: tuple[Codes, Codes]) -> Wrong | None:
+    """What is wrong in answers to blocks of finite numbers [n, k]; None where nothing is."""
+    rows = np.flatnonzero((got[0] != want[0]) | (got[1] != want[1]).any(axis=1))
+    if not rows.size:
+        return None
+    values, scales, codes = x[rows], got[0][rows], got[1][rows]
+    expected = want[1][rows].copy()
+    wrong_scale = scales != want[0][rows]
+    if wrong_scale.any():
+        expected[wrong_scale], _ = _given(ground, values[wrong_scale], scales[wrong_scale])
+    fold = zero_fold(ground.fmt.element)
+    wrong = fold[codes] != fold[expected]
+    signs = (codes != expected) & ~wrong
+    if ground.profile.kind is Kind.NORMATIVE and not ground.fmt.has_tensor_scale:
+        zero = ~values.any(axis=1) & (scales < 0xFF)
+        wrong_scale &= ~zero
+        wrong[zero] = fold[codes[zero]] != 0
+        signs[zero] = False
+        if ground.fmt.element.twos_complement:
+            _, scaled = _given(ground, values, scales)
+            wrong &= ~((codes == 0x80) & (scaled <= _INT8_ROUNDS_TO_LOWEST))
+    kept = wrong_scale | wrong.any(axis=1) | signs.any(axis=1)
+    if not kept.any():
+        return None
+    return Wrong(rows[kept], wrong_scale[kept], wrong[kept], signs[kept], expected[kept])
+
+
+def _given(ground: Ground, x: Float32s, scales: Codes) -> tuple[Codes, npt.NDArray[Any]]:
+    usable = np.minimum(scales, ground.fmt.scale.code_count - 1).astype(np.uint8)
+    with np.errstate(all="ignore"):
+        return encode_given_scale(x, usable, ground.fmt, ground.profile, ground.level, ground.bindings)
+
+
+def find_wrong_special(
+    ground: Ground, x: Float32s, want: tuple[Codes, Codes], got: tuple[Codes, Codes]
+) -> Wrong | None:
+    """The same for blocks with NaN, infinities or zeros: each is compared with the list of its legal answers.
+
+    Where the profile's stack is not pinned on NaN, nothing is asked of it.
+    """
+    if not ground.profile.pins_nan_inputs:
+        x = np.where(np.isnan(x).any(axis=1, keepdims=True), np.float32(0), x)
+    flags, fold = _nan_flags(ground.fmt.element), zero_fold(ground.fmt.element)
+    rows, loose = [], not ground.profile.pins_nan_blocks
+    nan_scale = ground.fmt.scale.nan_code
+    for row in np.flatnonzero((got[0] != want[0]) | (got[1] != want[1]).any(axis=1)):
+        if not ground.profile.pins_nan_inputs and not x[row].any():
+            continue
+        if loose and want[0][row] == nan_scale and got[0][row] & (ground.fmt.scale.code_count - 1) == nan_scale:
+            continue
+        legal = legal_rows(x[row], ground.fmt, ground.profile, int(want[0][row]), want[1][row])
+        if not any(a.matches(int(got[0][row]), got[1][row], flags) for a in legal):
+            rows.append(row)
+    if not rows:
+        return None
+    index = np.array(rows, np.intp)
+    expected = want[1][index]
+    codes = got[1][index]
+    wrong = fold[codes] != fold[expected]
+    return Wrong(index, got[0][index] != want[0][index], wrong, (codes != expected) & ~wrong, expected)

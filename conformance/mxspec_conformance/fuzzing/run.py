@@ -1,0 +1,353 @@
+"""`fuzz`: batches until the time is over, then each cause of what was seen, once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor as Pool
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mxspec.formats import BLOCKS, BlockFormat, get_block
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.campaign import Outcome, Piece, open_state, open_workers, run_pieces
+from mxspec_conformance.campaign.profile import find_profile, nearest_profile, profile_of_dtype
+from mxspec_conformance.campaign.state import Result, State
+from mxspec_conformance.campaign.workers import close_targets
+from mxspec_conformance.fuzzing.batch import Job, Sighting, run_batch
+from mxspec_conformance.fuzzing.coverage import Coverage
+from mxspec_conformance.fuzzing.findings import Finding, Reduced, reduce_sightings
+from mxspec_conformance.fuzzing.troubles import reduce_trouble
+from mxspec_conformance.results.environment import describe_git
+from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict, describe_environment
+from mxspec_conformance.targets.sessions import Executor, open_target
+from mxspec_vectors.entries import has_level
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
+from mxspec_vectors.points import TENSOR_AMAXES
+
+#: Tensor maxima under which nvfp4 is fuzzed.
+TENSORS = ("unit", "odd", "thousandth", "large")
+#: Sightings that are kept of a campaign.
+MAX_SIGHTINGS = 4000
+
+Progress = Callable[[str], None]
+
+_TEXTS = {
+    "scale": ("should", "scales are the profile's"),
+    "element": ("must", "elements are the profile's under the scale returned"),
+    "zero-sign": ("open", "the sign of zero is the profile's"),
+    "special": ("open", "blocks with NaN, infinities or zeros are stored as the profile says, or as OCP leaves open"),
+    "calls": ("must", "an answer does not depend on the call: its size, place, memory and number"),
+    "value": ("must", "dequantized values are the profile's"),
+    "value-zero-sign": ("open", "the sign of a dequantized zero is the profile's"),
+    "memory": ("must", "a call leaves its inputs and earlier answers alone"),
+    "answers": ("must", "the target answers"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How long, from which seed, of what."""
+
+    seed: int = 0
+    minutes: float = 1.0
+    #: Stop after so many batches of each job instead of after a time.
+    batches: int | None = None
+    formats: tuple[str, ...] = ()
+    profile: str | None = None
+    #: End with the first batch in which something is wrong.
+    first: bool = False
+
+
+@dataclass(slots=True)
+class Campaign:
+    """What a campaign came to."""
+
+    report: Report
+    findings: list[Finding]
+    coverage: dict[str, Coverage] = field(default_factory=dict)
+
+
+def fuzz(
+    target: Any,
+    settings: Settings,
+    *,
+    state_file: Path | None = None,
+    fresh: bool = False,
+    jobs: int = 1,
+    dask: str | None = None,
+    pool: Pool | None = None,
+    timeout: float = 60.0,
+    in_process: bool = False,
+    progress: Progress = lambda _: None,
+) -> Campaign:
+    """Look for inputs and calls on which a target parts from a profile.
+
+    pool: any `concurrent.futures.Executor`, `jobs` of whose workers are kept busy; else `jobs` processes, or Dask.
+    Raises ValueError for formats and profiles that do not fit, StateError for another campaign's file, TargetError where
+    the target does not load.
+    """
+    started = time.monotonic()
+    executor = open_target(target, in_process=in_process, timeout=timeout)
+    spec = target if isinstance(target, str) else executor
+    try:
+        formats, planned = _plan(executor, spec, settings, timeout, in_process, progress)
+        identity = _identify(target, executor, settings, planned)
+        deadline = None if settings.batches is not None else started + 60 * settings.minutes
+        local = jobs if isinstance(spec, str) else 1
+        with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask, pool) as workers:
+            outcome = _run(planned, settings, state, workers, deadline, progress, started)
+        campaign = _conclude(executor, spec, planned, formats, state, settings, outcome, progress)
+        campaign.report.environment |= describe_git(target) | getattr(executor, "environment", {})
+        campaign.report.details["workers"] = workers.name
+    finally:
+        close_targets()
+        executor.close()
+    campaign.report.seconds = time.monotonic() - started
+    return campaign
+
+
+def _plan(
+    executor: Executor, spec: Any, settings: Settings, timeout: float, in_process: bool, progress: Progress
+) -> tuple[list[FormatResult], list[Job]]:
+    capabilities = executor.capabilities
+    wanted = settings.formats or tuple(f for f in BLOCKS if f in capabilities.formats)
+    planned: list[Job] = []
+    formats: list[FormatResult] = []
+    for name in wanted:
+        if name not in capabilities.formats:
+            raise ValueError(f"{capabilities.name} offers {', '.join(capabilities.formats)}; not {name}")
+        progress(f"{name}: which profile is nearest")
+        fmt = get_block(name)
+        if settings.profile is not None:
+            profile, distance, asked = find_profile(settings.profile, fmt), 0, 0
+        else:
+            try:
+                profile, distance, asked = nearest_profile(executor, fmt)
+            except ValueError:
+                continue
+        mine = _plan_format(executor, spec, fmt, profile, settings, timeout, in_process)
+        planned += mine
+        operations = [
+            o for o, c in (("quantize", False), ("dequantize", True)) if any((j.dtype == "codes") is c for j in mine)
+        ]
+        formats.append(
+            FormatResult(
+                format=name, judged_against=profile.id, chosen="asked" if settings.profile else "nearest",
+                provisional=profile.provisional, distance=distance, cases=asked, operations=operations,
+            )
+        )  # fmt: skip
+    if not planned:
+        raise ValueError(f"{capabilities.name} has nothing that can be fuzzed: it needs quantize or dequantize")
+    return formats, planned
+
+
+def _plan_format(
+    executor: Executor,
+    spec: Any,
+    fmt: BlockFormat,
+    profile: Profile,
+    settings: Settings,
+    timeout: float,
+    in_process: bool,
+) -> list[Job]:
+    capabilities = executor.capabilities
+    planned: list[Job] = []
+    tensors = [None, *(TENSOR_AMAXES[t] for t in TENSORS)] if fmt.has_tensor_scale else [None]
+
+    def takes(function: str, tensor: int | None) -> bool:
+        if not capabilities.has(function) or not has_level(profile, two_level=tensor is not None):
+            return False
+        return capabilities.one_level if tensor is None else capabilities.has(function, "tensor_scale")
+
+    for tensor in tensors:
+        if takes("quantize", tensor):
+            for dtype in capabilities.dtypes:
+                own = profile_of_dtype(profile, dtype, fmt)
+                if own is not None and has_level(own, two_level=tensor is not None):
+                    planned.append(Job(spec, fmt.name, own.id, tensor, dtype, settings.seed, timeout, in_process))
+        if takes("dequantize", tensor):
+            planned.append(Job(spec, fmt.name, profile.id, tensor, "codes", settings.seed, timeout, in_process))
+    return planned
+
+
+def _identify(target: Any, executor: Executor, settings: Settings, planned: Sequence[Job]) -> dict[str, Any]:
+    digest = ""
+    if isinstance(target, (str, os.PathLike)) and Path(target).is_file():
+        digest = hashlib.sha256(Path(target).read_bytes()).hexdigest()
+    return {
+        "command": "fuzz", "target": executor.capabilities.name, "version": executor.capabilities.version,
+        "file": digest, "seed": settings.seed, "jobs": [[j.name, j.profile, j.blocks] for j in planned], "batches": 1,
+    }  # fmt: skip
+
+
+def _pieces(planned: Sequence[Job], batches: int | None) -> Iterator[Piece]:
+    """One batch of every job, then the next of every job; codes, which are soon exhausted, more rarely."""
+    for number in count() if batches is None else range(batches):
+        for job in planned:
+            if job.dtype != "codes" or number % 4 == 0:
+                yield Piece(f"{job.name}/{number:06d}", (job, number))
+
+
+def _run(
+    planned: Sequence[Job], settings: Settings, state: State, workers: Any, deadline: float | None, progress: Progress,
+    started: float,
+) -> Outcome:  # fmt: skip
+    elements = failing = 0
+
+    def tick(_key: str, result: Result) -> bool:
+        nonlocal elements, failing
+        elements += result["elements"]
+        failing += result["failing"] + len(result["memory"])
+        rate = elements / max(time.monotonic() - started, 1e-3) / 1e6
+        progress(
+            f"{len(state.finished)} batches, {elements / 1e6:.0f} M elements ({rate:.1f} M/s), {failing} blocks differ"
+        )
+        return not (settings.first and (result["failing"] or result["memory"] or result["troubles"]))
+
+    return run_pieces(_pieces(planned, settings.batches), run_batch, state, workers, deadline=deadline, on_result=tick)
+
+
+def _conclude(
+    executor: Executor, spec: Any, planned: Sequence[Job], formats: list[FormatResult], state: State, settings: Settings,
+    outcome: Outcome, progress: Progress,
+) -> Campaign:  # fmt: skip
+    by_name = {j.name: j for j in planned}
+    sightings: list[tuple[Job, Sighting]] = []
+    coverage: dict[str, Coverage] = {}
+    totals: dict[str, dict[str, Any]] = {}
+    for key, result in sorted(state.finished.items(), key=lambda item: (item[0].rpartition("/")[2], item[0])):
+        job = by_name[key.rpartition("/")[0]]
+        total = totals.setdefault(job.fmt, _empty_total())
+        for name in ("blocks", "elements", "calls", "failing"):
+            total[name] += result[name]
+        total["batches"] += 1
+        for name in ("compared", "broken"):
+            for relation, number in result["relations"][name].items():
+                total["relations"].setdefault(relation, {"compared": 0, "broken": 0})[name] += number
+        for name, trouble in result["troubles"].items():
+            total["troubles"].setdefault(name, {**trouble, "count": 0})["count"] += trouble["count"]
+        total["memory"] |= result["memory"]
+        label = f"{job.fmt} {job.dtype}" if job.dtype == "codes" else job.fmt
+        known = coverage.setdefault(label, _empty_coverage(job))
+        known.merge(result["coverage"])
+        if len(sightings) < MAX_SIGHTINGS:
+            sightings += [(job, Sighting(**s)) for s in result["sightings"]]
+    restart = None
+    if isinstance(spec, str):
+        # A file is loaded anew in this process; a module or library only in a new one.
+        restart = Restart(spec, planned[0].timeout)
+    reduced = reduce_sightings(sightings, executor, restart, progress=progress)
+    troubles: dict[str, Failure] = {}
+    for fmt, total in totals.items():
+        for text, trouble in list(total["troubles"].items())[:3]:
+            progress(f"reducing: {text[:40]}")
+            drawn = reduce_trouble(by_name[trouble["job"]], text.partition(":")[0], trouble, executor)
+            if drawn is not None:
+                troubles.setdefault(fmt, drawn)
+    report = _report(executor, formats, totals, coverage, reduced, troubles, settings, outcome)
+    return Campaign(report, reduced.findings, coverage)
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Loads a target anew."""
+
+    spec: str
+    timeout: float
+
+    def __call__(self) -> Executor:
+        return open_target(self.spec, in_process=self.spec.endswith(".py"), timeout=self.timeout)
+
+
+def _empty_total() -> dict[str, Any]:
+    return {
+        "batches": 0, "blocks": 0, "elements": 0, "calls": 0, "failing": 0, "relations": {}, "troubles": {}, "memory": {},
+    }  # fmt: skip
+
+
+def _empty_coverage(job: Job) -> Coverage:
+    fmt = job.ground_format
+    if job.dtype == "codes":
+        return Coverage({"codes under scale bytes": np.zeros(fmt.scale.code_count << fmt.element.bits, np.bool_)})
+    return Coverage.empty(job.ground)
+
+
+def _report(
+    executor: Executor, formats: list[FormatResult], totals: dict[str, dict[str, Any]], coverage: dict[str, Coverage],
+    reduced: Reduced, troubles: dict[str, Failure], settings: Settings, outcome: Outcome,
+) -> Report:  # fmt: skip
+    capabilities = executor.capabilities
+    report = Report(
+        kind="fuzz",
+        target={
+            "name": capabilities.name, "version": capabilities.version, "road": executor.road,
+            "capabilities": capabilities.as_dict(),
+        },
+        vectors=vector_digest(operations=NUMERIC_OPERATIONS),
+        environment=describe_environment() | {"load": [round(x, 2) for x in os.getloadavg()]},
+        formats=formats,
+    )  # fmt: skip
+    for result in formats:
+        total = totals.get(result.format)
+        if total is not None:
+            report.requirements += _requirements(result, total, reduced, troubles.get(result.format))
+    report.details = {
+        "seed": settings.seed,
+        "totals": totals,
+        "coverage": {name: c.counts() for name, c in coverage.items()},
+        "findings": [
+            {
+                "format": f.job.fmt, "topic": f.topic, "cause": f.words, "sightings": f.sightings, "way": f.way.words,
+                "nonzero_lanes": f.nonzero, "profile": f.job.profile,
+            }
+            for f in reduced.findings
+        ],
+        "not_seen_again": reduced.lost_words[:20],
+        "not_reduced": reduced.left,
+        "stopped": outcome.stopped,
+        "pieces": {"done": outcome.done, "kept": outcome.kept, "retried": outcome.retried, "lost": outcome.lost},
+    }  # fmt: skip
+    return report
+
+
+def _requirements(
+    result: FormatResult, total: dict[str, Any], reduced: Reduced, trouble: Failure | None
+) -> list[Requirement]:
+    quantizes, dequantizes = "quantize" in result.operations, "dequantize" in result.operations
+    topics = [
+        *(("scale", "element", "zero-sign", "special", "calls", "memory") if quantizes else ("calls",)),
+        *(("value", "value-zero-sign") if dequantizes else ()), "answers",
+    ]  # fmt: skip
+    requirements = []
+    for topic in dict.fromkeys(topics):
+        level, text = _TEXTS[topic]
+        own = [f for f in reduced.findings if f.job.fmt == result.format and f.topic == topic]
+        failing = sum(f.sightings for f in own)
+        notes = [f.words for f in own]
+        first: Failure | None = own[0].failure if own else None
+        verdict = Verdict.FAIL if own else Verdict.PASS
+        if topic == "memory" and total["memory"]:
+            verdict, notes, failing = Verdict.FAIL, list(total["memory"].values()), len(total["memory"])
+        if topic == "answers" and total["troubles"]:
+            refused = all(k.startswith("unsupported") for k in total["troubles"])
+            verdict = Verdict.UNSUPPORTED if refused else Verdict.ERROR
+            notes = [f"{k} ({t['call']}, {t['count']} times)" for k, t in total["troubles"].items()]
+            failing = sum(t["count"] for t in total["troubles"].values())
+            first = trouble
+        if topic == "calls" and not own and reduced.lost:
+            verdict, failing = Verdict.FAIL, reduced.lost
+            notes = [f"{reduced.lost} wrong answers did not come again: the same call gives different answers"]
+        requirements.append(
+            Requirement(
+                id=f"fuzz/{result.format}/{topic}", level=level, text=text, verdict=verdict, cases=total["blocks"],
+                failing=failing, note="; ".join(notes)[:400], failing_cases=[f.words[:120] for f in own][:20], first=first,
+            )
+        )  # fmt: skip
+    return requirements

@@ -1,0 +1,167 @@
+"""Findings as cases in the vectors' own schema, and back: a file that replays, and that any loader of vectors reads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+
+from mxspec.formats import BlockFormat
+from mxspec.legal import LegalRow, legal_rows
+from mxspec_conformance.counterexample.sample_space import Ground
+from mxspec_conformance.fuzzing import values
+from mxspec_conformance.fuzzing.findings import Finding
+from mxspec_vectors.entries import code_digits, hex_floats, hex_words
+from mxspec_vectors.files import VERSION, Document, case_id, parse, render, write_file
+from mxspec_vectors.verify import load_schema
+
+_TOPICS = {"element": "mixture", "special": "nan", "calls": "call-size", "zero-sign": "zero-sign", "value": "code"}
+
+
+def _flag(note: str) -> dict[str, str]:
+    return {"note": note, "source": "mxspec fuzz", "kind": "known-bug", "evidence": "measured"}
+
+
+_NOTES = {
+    "fuzz": "an implementation was seen to answer this otherwise",
+    "call-arranged": "the input lies in memory otherwise than row after row",
+    "call-reused": "another input lay in the same memory at the call before",
+    "call-wide": "several blocks lie in a row",
+    "call-repeated": "this call of so many, counted from the loading of the implementation",
+}
+
+
+def _describe_flag(name: str) -> dict[str, str]:
+    return _flag(next(note for key, note in _NOTES.items() if name.startswith(key)))
+
+
+def make_documents(findings: Sequence[Finding]) -> dict[str, Document]:
+    """One document for each operation, format and profile: file name -> content."""
+    grouped: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        operation = "quantize" if finding.blocks is not None else "dequantize"
+        grouped.setdefault((operation, finding.job.fmt, finding.job.profile), []).append(finding)
+    return {
+        f"{operation}-{fmt}{f'-{number}' if number else ''}.json": _make_document(operation, fmt, profile, members)
+        for number, ((operation, fmt, profile), members) in enumerate(grouped.items())
+    }
+
+
+def _make_document(operation: str, fmt: str, profile: str, members: Sequence[Finding]) -> Document:
+    cases: list[dict[str, Any]] = []
+    flags = {"fuzz"}
+    for finding in members:
+        case = _quantize_case(finding) if operation == "quantize" else _dequantize_case(finding)
+        flags.update(case["flags"])
+        if all(c["id"] != case["id"] for c in cases):
+            cases.append(case)
+    document: Document = {
+        "schema": f"mxspec-vectors/{VERSION}/{operation}", "operation": operation, "format": fmt,
+        "licence": "CC0-1.0", "profiles": [profile], "flags": {n: _describe_flag(n) for n in sorted(flags)},
+    }  # fmt: skip
+    if operation == "dequantize":
+        document["digests"] = []
+    document["cases"] = cases
+    jsonschema.validate(document, load_schema(operation))
+    return document
+
+
+def _row_entry(row: LegalRow, fmt: BlockFormat) -> dict[str, Any]:
+    entry: dict[str, Any] = {"scale": f"{row.scale:02x}"}
+    if row.scale_max != row.scale:
+        entry["scale_max"] = f"{row.scale_max:02x}"
+    entry["codes"] = hex_words(row.codes, code_digits(fmt))
+    if any(m != 0xFF for m in row.mask):
+        entry["mask"] = hex_words((m & (fmt.element.code_count - 1) for m in row.mask), code_digits(fmt))
+    if row.nan_lanes:
+        entry["nan_lanes"] = list(row.nan_lanes)
+    return entry
+
+
+def _quantize_case(finding: Finding) -> dict[str, Any]:
+    ground, x = finding.job.ground, finding.blocks
+    assert x is not None
+    scales, codes = ground.expect(x)
+    if len(x) == 1:
+        rows = legal_rows(x[0], ground.fmt, ground.profile, int(scales[0, 0]), codes[0])
+        answers = [_row_entry(r, ground.fmt) for r in rows]
+    else:
+        answers = [
+            {"scale": hex_words(scales.reshape(-1), 2), "codes": hex_words(codes.reshape(-1), code_digits(ground.fmt))}
+        ]
+    width = finding.way.width if finding.way.kind == "wide" else 1
+    question: dict[str, Any] = {"shape": [len(x) // width, width * ground.fmt.k]}
+    if ground.entry is not None:
+        question["tensor_scale"] = ground.entry
+    question["x"] = hex_words(x.view(np.uint32).reshape(-1).tolist(), 8)
+    topic = _TOPICS.get(finding.topic, "scale-tie" if ground.fmt.has_tensor_scale else "scale-boundary")
+    if finding.topic == "special":
+        block = x[finding.place]
+        topic = "nan" if np.isnan(block).any() else "inf" if np.isinf(block).any() else "zero-block"
+    identity = {"operation": "quantize", "format": ground.fmt.name, **question, "flags": finding.way.flags}
+    return {
+        "id": case_id(f"fuzz-{finding.way.kind}", identity), "topic": topic, "flags": ["fuzz", *finding.way.flags],
+        **question, "expect": [{"profiles": [0], "any": answers}],
+    }  # fmt: skip
+
+
+def _dequantize_case(finding: Finding) -> dict[str, Any]:
+    assert finding.stored is not None
+    ground = values.ground_of(finding.job)
+    codes, scales = finding.stored
+    question: dict[str, Any] = {"shape": list(codes.shape), "dtype": "float32"}
+    if ground.entry is not None:
+        question["tensor_scale"] = ground.entry
+    question |= {
+        "scales": hex_words(scales.reshape(-1), 2),
+        "codes": hex_words(codes.reshape(-1), code_digits(ground.fmt)),
+    }
+    want = hex_floats(values.expect_values(ground, codes, scales))
+    identity = {"operation": "dequantize", "format": ground.fmt.name, **question}
+    return {
+        "id": case_id(f"fuzz-{finding.way.kind}", identity), "topic": "code", "flags": ["fuzz"], **question,
+        "expect": [{"profiles": [0], "values": want}],
+    }  # fmt: skip
+
+
+def save_findings(folder: Path, findings: Sequence[Finding]) -> list[Path]:
+    """Write the documents into a folder; those that hold the same bytes already are left."""
+    written = []
+    for name, document in make_documents(findings).items():
+        path = folder / name
+        data = render(document)
+        if not path.exists() or hashlib.sha256(path.read_bytes()).digest() != hashlib.sha256(data).digest():
+            write_file(path, data)
+        written.append(path)
+    return written
+
+
+def read_findings(path: Path) -> Document:
+    """A file of findings, or any vector file of quantize or dequantize cases.
+
+    Raises ValueError where it is none.
+    """
+    document = parse(path.read_bytes(), str(path))
+    operation = document.get("operation")
+    if operation not in ("quantize", "dequantize"):
+        raise ValueError(f"{path} holds operation {operation!r}; quantize and dequantize replay")
+    error = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(load_schema(operation)).iter_errors(document)
+    )
+    if error is not None:
+        raise ValueError(f"{path} is no vector file: {error.json_path}: {error.message[:200]}")
+    return document
+
+
+def ground_of_case(document: Document, case: dict[str, Any]) -> tuple[str, int | None]:
+    """The profile and the tensor's largest magnitude of a case."""
+    tensor = case.get("tensor_scale")
+    profile: str = document["profiles"][case["expect"][0]["profiles"][0]]
+    return profile, None if tensor is None else int(tensor["amax"], 16)
+
+
+__all__ = ["Ground", "ground_of_case", "make_documents", "read_findings", "save_findings"]

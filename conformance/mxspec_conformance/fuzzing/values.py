@@ -1,0 +1,139 @@
+"""Fuzzing `dequantize`: blocks of codes under scale bytes, in calls of every size."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec.elements import decode_table
+from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Kind
+from mxspec_conformance.counterexample.calls import CALL_SIZES, tensor_argument
+from mxspec_conformance.counterexample.sample_space import Codes, Ground, get_ground
+from mxspec_conformance.judge.dequantize import same_values
+from mxspec_conformance.targets.sessions import CallFailure, Executor
+
+if TYPE_CHECKING:
+    from mxspec_conformance.fuzzing.batch import Job
+
+Floats = npt.NDArray[np.float32]
+
+
+def ground_of(job: Job) -> Ground:
+    """The tables of a job; the input's dtype does not matter."""
+    return get_ground(job.fmt, job.profile, job.tensor, "float32")
+
+
+def draw_codes(fmt: BlockFormat, n: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    """Codes [n, k] and scales [n, 1]: every scale byte as often as any other; blocks of any codes, of few, of one."""
+    codes = rng.integers(0, fmt.element.code_count, (n, fmt.k))
+    few = rng.random(n) < 0.3
+    codes[few] = np.where(
+        rng.random((int(few.sum()), fmt.k)) < 0.1, codes[few], rng.integers(0, 2) * fmt.element.sign_bit
+    )
+    scales = (np.arange(n) + rng.integers(0, 1 << 16)) % fmt.scale.code_count
+    return codes.astype(np.uint8), rng.permutation(scales).astype(np.uint8)[:, None]
+
+
+def expect_values(ground: Ground, codes: Codes, scales: Codes) -> Floats:
+    """The profile's values."""
+    with np.errstate(all="ignore"):
+        values: Floats = mxspec.dequantize(
+            codes, scales, ground.fmt, profile=ground.profile, tensor_scale=ground.native
+        )
+    return values
+
+
+def find_wrong_values(ground: Ground, codes: Codes, want: Floats, got: Floats) -> tuple[Any, Any]:
+    """Lanes [n, k] with a wrong value, and with the wrong sign of zero."""
+    same, unsigned = same_values(got, want), same_values(got, want, signs=False)
+    judged = np.ones(want.shape, bool)
+    if ground.profile.kind is Kind.NORMATIVE:  # products beyond float32 are open
+        judged = ~np.isinf(want) | np.isinf(decode_table(ground.fmt.element)[codes])
+    return ~unsigned & judged, ~same & unsigned & judged
+
+
+def plan_value_calls(n: int, rng: np.random.Generator) -> list[npt.NDArray[np.intp]]:
+    """Which blocks each call holds."""
+    calls = [np.arange(n)]
+    order = rng.permutation(n)
+    start = 0
+    for size in rng.permutation(np.array(CALL_SIZES)).tolist():
+        calls.append(order[np.arange(start, start + size) % n])
+        start += size
+    return [*calls, np.arange(n // 4)]
+
+
+def run_values(executor: Executor, job: Job, number: int) -> dict[str, Any]:
+    """One batch of codes."""
+    from mxspec_conformance.fuzzing.batch import PER_BATCH, note_trouble
+
+    started = time.perf_counter()
+    ground = ground_of(job)
+    codes, scales = draw_codes(ground.fmt, job.blocks, job.generator(number, 0))
+    want = expect_values(ground, codes, scales)
+    extra = tensor_argument(executor, ground)
+    troubles: dict[str, Any] = {}
+    sightings: list[dict[str, Any]] = []
+    blocks = failing = 0
+    calls = plan_value_calls(len(codes), job.generator(number, 1))
+    for index, rows in enumerate(calls):
+        try:
+            got = executor.call("dequantize", codes[rows], scales[rows], ground.fmt.name, **extra)
+        except CallFailure as failure:
+            if failure.kind == "unsupported":
+                break
+            note_trouble(troubles, failure, f"dequantize of {len(rows)} blocks", number, index, job=job.name)
+            if failure.final or failure.kind == "timeout":
+                break
+            continue
+        blocks += len(rows)
+        for part, wrong in zip(
+            ("value", "zero-sign"), find_wrong_values(ground, codes[rows], want[rows], got), strict=True
+        ):
+            bad = np.argwhere(wrong)
+            failing += len(np.unique(bad[:, 0])) if len(bad) else 0
+            for row, lane in bad[np.unique(np.linspace(0, max(len(bad) - 1, 0), 12).astype(int))] if len(bad) else ():
+                sightings.append(
+                    {
+                        "batch": number, "call": index, "row": int(row), "kind": "whole" if index == 0 else "size",
+                        "part": part, "lane": int(lane), "scale": int(scales[rows][row, 0]),
+                        "expected": int(codes[rows][row, lane]), "returned": int(got[row, lane].view(np.uint32)),
+                        "blocks": len(rows),
+                    }
+                )  # fmt: skip
+    hit = np.zeros(ground.fmt.scale.code_count << ground.fmt.element.bits, np.bool_)
+    hit[(scales.astype(np.intp) << ground.fmt.element.bits | codes).reshape(-1)] = True
+    return {
+        "blocks": blocks, "elements": blocks * ground.fmt.k, "calls": len(calls), "failing": failing,
+        "sightings": sightings[:PER_BATCH], "coverage": {"codes under scale bytes": np.packbits(hit).tobytes().hex()},
+        "relations": {"compared": {}, "broken": {}}, "troubles": troubles, "memory": {},
+        "seconds": round(time.perf_counter() - started, 3),
+    }  # fmt: skip
+
+
+def look_alone(executor: Executor, ground: Ground, row: Codes, scale: Codes, lane: int) -> tuple[int, int] | None:
+    """Bits returned and expected of one lane of one block, if they differ."""
+    try:
+        got = executor.call("dequantize", row[None], scale[None], ground.fmt.name, **tensor_argument(executor, ground))
+    except CallFailure:
+        return None
+    want = expect_values(ground, row[None], scale[None])
+    wrong, signs = find_wrong_values(ground, row[None], want, got)
+    if not (wrong | signs)[0, lane]:
+        return None
+    return int(got[0, lane].view(np.uint32)), int(want[0, lane].view(np.uint32))
+
+
+def still_wrong(executor: Executor, ground: Ground, codes: Codes, scales: Codes, place: int) -> bool:
+    """Whether one block of a call is wrong again."""
+    try:
+        got = executor.call("dequantize", codes, scales, ground.fmt.name, **tensor_argument(executor, ground))
+    except CallFailure:
+        return False
+    wrong, signs = find_wrong_values(ground, codes, expect_values(ground, codes, scales), got)
+    return bool((wrong | signs)[place].any())

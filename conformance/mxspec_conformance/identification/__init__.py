@@ -1,0 +1,1 @@
+"""What an implementation does, found without a profile that it claims."""

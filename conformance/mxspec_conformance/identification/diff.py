@@ -1,0 +1,199 @@
+"""Two implementations against each other: where they part first, and whose rule each follows there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec.formats import BlockFormat
+from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize, scale as judge_scale
+from mxspec_conformance.judge.quantize import Case, Observed, tensor_argument
+from mxspec_conformance.observations.bisection import Trouble
+from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_vectors.entries import native_tensor_scale
+
+Answer = tuple[int, npt.NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The plainest block that two implementations answer differently."""
+
+    case: Case
+    #: Scale byte and codes of either.
+    answers: tuple[Answer, Answer]
+    #: Profiles that give either answer.
+    profiles: tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class FormatDiff:
+    """Two implementations in one format."""
+
+    format: str
+    #: operation -> (cases compared, cases that differ).
+    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    first: Difference | None = None
+    #: Why nothing, or not everything, was compared.
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def differ(self) -> bool:
+        """Whether they part anywhere."""
+        return any(different for _, different in self.counts.values())
+
+
+def diff_format(first: Executor, second: Executor, fmt: BlockFormat) -> FormatDiff:
+    """Every quantize, scale and dequantize case of a format through both, bit for bit; NaN equals NaN."""
+    result = FormatDiff(fmt.name)
+    both = (first, second)
+    if all(e.capabilities.has("quantize") for e in both):
+        _diff_quantize(both, fmt, result)
+        _diff_scales(both, fmt, result)
+    if all(e.capabilities.has("dequantize") for e in both):
+        _diff_dequantize(both, fmt, result)
+    return result
+
+
+def _diff_quantize(both: tuple[Executor, Executor], fmt: BlockFormat, result: FormatDiff) -> None:
+    cases = judge_quantize.load_cases(fmt.name)
+    found = []
+    for executor in both:
+        items = judge_quantize.observe(executor, fmt.name, cases)
+        found.append({_key(i): i for i in items})
+    compared, differing, one_sided = 0, [], 0
+    for key in found[0].keys() & found[1].keys():
+        a, b = found[0][key], found[1][key]
+        if isinstance(a, Observed) and isinstance(b, Observed):
+            compared += 1
+            if a.scales.tobytes() != b.scales.tobytes() or a.codes.tobytes() != b.codes.tobytes():
+                differing.append((a, b))
+        elif isinstance(a, Observed) != isinstance(b, Observed):
+            one_sided += 1
+    if one_sided:
+        result.notes.append(f"{one_sided} quantize cases were answered by one of the two only")
+    result.counts["quantize"] = compared, len(differing)
+    rows = [(a, b) for a, b in differing if a.case.is_row and a.dtype == "float32"]
+    if rows:
+        a, b = min(rows, key=lambda pair: _plainness(pair[0], pair[1], fmt))
+        near = [_rank_profiles([i for i in items.values() if isinstance(i, Observed)], fmt) for items in found]
+        result.first = shrink(both, fmt, a, b, near)
+
+
+def _key(item: Observed | tuple[Case, str, Trouble]) -> tuple[str, str]:
+    return (item.case.id, item.dtype) if isinstance(item, Observed) else (item[0].id, item[1])
+
+
+def _plainness(a: Observed, b: Observed, fmt: BlockFormat) -> tuple[bool, bool, int, int]:
+    """Ordinary numbers before extreme ones, other differences before signs of zero, few lanes before many."""
+    bits = int(np.abs(a.case.x).max().view(np.uint32))
+    same_scale = a.scales.tobytes() == b.scales.tobytes()
+    only_signs = same_scale and not _beyond_signs(a.codes, b.codes, fmt).any()
+    return bits >= 0x7F800000 or bits == 0, only_signs, abs((bits >> 23) - 127) // 16, int(np.count_nonzero(a.case.x))
+
+
+def _beyond_signs(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], fmt: BlockFormat) -> npt.NDArray[np.bool_]:
+    """Where codes differ, zeros of either sign taken for one."""
+    fold = np.arange(256, dtype=np.uint8)
+    if not fmt.element.twos_complement:
+        fold[fmt.element.sign_bit] = 0
+    different: npt.NDArray[np.bool_] = fold[a] != fold[b]
+    return different
+
+
+def _rank_profiles(seen: Sequence[Observed], fmt: BlockFormat) -> list[str]:
+    """All profiles, those nearest to what was observed first."""
+    counted = judge_quantize.distances(seen, [], fmt, mxspec.list_profiles(fmt))
+    answered = {n: sum(n in s.case.answers for s in seen) for n in counted}
+    return sorted(counted, key=lambda n: (counted[n] - answered[n], counted[n]))
+
+
+def shrink(
+    both: tuple[Executor, Executor], fmt: BlockFormat, a: Observed, b: Observed, near: Sequence[Sequence[str]]
+) -> Difference:
+    """The same difference with fewer lanes: the maximum alone, or with one lane, if the two still part there."""
+    x = a.case.x.reshape(-1)
+    finite = np.where(np.isfinite(x), np.abs(x), -1)
+    largest = int(np.argmax(finite))
+    codes = a.codes.reshape(-1), b.codes.reshape(-1)
+    wrong = [*np.flatnonzero(_beyond_signs(*codes, fmt)).tolist(), *np.flatnonzero(codes[0] != codes[1]).tolist()]
+    for keep in ({largest}, *({largest, lane} for lane in wrong[:8]), *({lane} for lane in wrong[:2])):
+        kept = np.zeros_like(x)
+        kept[list(keep)] = x[list(keep)]
+        case = Case(a.case.id, a.case.topic, kept.reshape(1, -1), -1, False, None, a.case.tensor, {})
+        found = [_ask(executor, case, fmt) for executor in both]
+        if found[0] is not None and found[1] is not None and not _same(found[0], found[1]):
+            return _make_difference(case, fmt, found[0], found[1], near)
+    answers = [(int(s.scales.reshape(-1)[0]), s.codes.reshape(-1)) for s in (a, b)]
+    return _make_difference(a.case, fmt, answers[0], answers[1], near)
+
+
+def _same(a: Answer, b: Answer) -> bool:
+    return a[0] == b[0] and bool((a[1] == b[1]).all())
+
+
+def _ask(executor: Executor, case: Case, fmt: BlockFormat) -> Answer | None:
+    try:
+        codes, scales = executor.call(
+            "quantize", case.x, fmt.name, **tensor_argument(case, executor.capabilities.tensor_scale)
+        )
+    except CallFailure:
+        return None
+    return int(scales.reshape(-1)[0]), codes.reshape(-1)
+
+
+def _make_difference(case: Case, fmt: BlockFormat, a: Answer, b: Answer, near: Sequence[Sequence[str]]) -> Difference:
+    names = [sorted(name_answer(case, fmt, x), key=order.index) for x, order in zip((a, b), near, strict=True)]
+    return Difference(case, (a, b), (tuple(names[0]), tuple(names[1])))
+
+
+def name_answer(case: Case, fmt: BlockFormat, answer: Answer) -> tuple[str, ...]:
+    """The profiles that give this answer to a block."""
+    names = []
+    for profile in mxspec.list_profiles(fmt):
+        try:
+            scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
+            with np.errstate(all="ignore"):
+                t = mxspec.quantize(case.x, fmt, profile=profile, tensor_scale=scale)
+        except ValueError:
+            continue
+        if _same((int(t.scales.reshape(-1)[0]), t.codes.reshape(-1)), answer):
+            names.append(profile.id)
+    return tuple(names)
+
+
+def _diff_scales(both: tuple[Executor, Executor], fmt: BlockFormat, result: FormatDiff) -> None:
+    cases = judge_scale.load_scale_cases(fmt.name)
+    found = [{c.id: r for c, r in judge_scale.observe_scales(e, fmt.name, cases)} for e in both]
+    compared = different = 0
+    for key in found[0].keys() & found[1].keys():
+        a, b = found[0][key], found[1][key]
+        if not isinstance(a, Trouble) and not isinstance(b, Trouble) and a.shape == b.shape:
+            compared += len(a)
+            different += int((a != b).sum())
+    result.counts["scale"] = compared, different
+
+
+def _diff_dequantize(both: tuple[Executor, Executor], fmt: BlockFormat, result: FormatDiff) -> None:
+    found = [judge_dequantize.observe_tables(e, fmt.name) for e in both]
+    compared = different = 0
+    for (_, a), (_, b) in _pair_tables(found[0], found[1]):
+        if not isinstance(a, Trouble) and not isinstance(b, Trouble):
+            compared += a.size
+            different += int((~judge_dequantize.same_values(a, b)).sum())
+    result.counts["dequantize"] = compared, different
+
+
+def _pair_tables(first: Sequence[Any], second: Sequence[Any]) -> list[tuple[Any, Any]]:
+    by_scale = {None if c.tensor is None else c.tensor["amax"]: (c, v) for c, v in second}
+    pairs = []
+    for case, values in first:
+        other = by_scale.get(None if case.tensor is None else case.tensor["amax"])
+        if other is not None:
+            pairs.append(((case, values), other))
+    return pairs

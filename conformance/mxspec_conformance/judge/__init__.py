@@ -1,0 +1,1 @@
+"""From observations to requirements, verdicts and the nearest profile."""

@@ -1,0 +1,1 @@
+"""Whether an answer depends on the call that it is given in."""

@@ -1,0 +1,266 @@
+"""Judging that a block's answer does not depend on where it lies: in columns, before a ragged end, in long rows, in tiles.
+
+All topics take part, in all dtypes, with and without a tensor scale. What a block has to return is what the target returned
+for it in a call that was judged against the vectors, or returns for the same numbers where nothing is ragged; where OCP MX
+leaves a block open, any legal answer will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.elements import decode_table
+from mxspec.formats import BlockFormat
+from mxspec_conformance.judge.quantize import Observed, cast_input, tensor_argument
+from mxspec_conformance.judge.tally import Ledger
+from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.observations.selection import CALLS, keeps
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.sessions import CallFailure, Executor
+
+#: Blocks along the first axis, rows before each ragged end, blocks of a long row.
+COLUMNS, BEFORE_END, LONG = 256, 12, 300
+#: Tensor scales, for each dtype, under which blocks are moved: those of the most cases.
+TENSORS = 2
+
+#: Scale bytes [n, 1] beside codes [n, k].
+Answers = npt.NDArray[np.uint8]
+#: The blocks that were asked [n, k], what was returned, and what has to be.
+Asked = tuple[npt.NDArray[Any], Answers, Answers]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Blocks of one dtype and tensor scale that were answered."""
+
+    name: str
+    fmt: BlockFormat
+    x: npt.NDArray[Any]
+    before: Answers
+    extra: dict[str, Any]
+
+
+def judge_quantize_elsewhere(
+    executor: Executor, fmt: BlockFormat, seen: Sequence[Observed], ledger: Ledger
+) -> dict[str, Failure]:
+    """Enter calls with blocks in other places; returns the first one that differs, by requirement."""
+    capabilities = executor.capabilities
+    first: dict[str, Failure] = {}
+
+    def enter(topic: str, label: str, ask: Callable[[], Asked], *, may_refuse: bool = False) -> None:
+        if not keeps(CALLS, f"quantize/{fmt.name}", label):
+            return
+        answer = run_bisected([0], lambda _: [ask()])[0]
+        if isinstance(answer, Trouble):
+            if not may_refuse:
+                ledger.trouble(topic, label, answer)
+            return
+        x, got, want = answer
+        wrong = _differ(x, got, want, fmt)
+        ledger.count(topic, label, ok=not wrong.any())
+        if wrong.any():
+            words = (
+                f"{int(wrong.sum())} of {len(wrong)} blocks got other bits; the first is number {int(np.argmax(wrong))}"
+            )
+            failure = Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[words])
+            first.setdefault(ledger.tally(topic).id, failure)
+
+    for group in _list_groups(executor, fmt, seen):
+        enter("call-size", f"{group.name}: long rows", partial(_in_long_rows, executor, group))
+        for name in ("rows", "columns"):
+            label = f"{group.name}: {name} of another array"
+            enter("call-size", label, partial(_apart, executor, group, name), may_refuse=True)
+        if capabilities.has("quantize", "axis"):
+            for count in (1, 2):
+                label = f"{group.name}: columns of {count}"
+                enter("axis", label, partial(_in_columns, executor, group, count))
+        if capabilities.has("quantize", "pad"):
+            for length in range(1, fmt.k):
+                label = f"{group.name}: {length} before the end"
+                enter("tail", label, partial(_before_end, executor, group, length))
+        if capabilities.has("quantize", "block") and len(fmt.shapes) > 1:
+            for kind in ("largest", "NaN") if _turns_with_lanes(executor, group) else ():
+                label = f"{group.name}: {kind} in each place of a tile"
+                enter("position", label, partial(_in_tiles, executor, group, kind))
+            enter("position", f"{group.name}: tiles of one block", partial(_tiles_of_blocks, executor, group))
+    return first
+
+
+def _list_groups(executor: Executor, fmt: BlockFormat, seen: Sequence[Observed]) -> Iterator[Group]:
+    for dtype in executor.capabilities.dtypes:
+        groups: dict[str | None, list[Observed]] = {}
+        for s in seen:
+            if s.case.is_row and s.dtype == dtype:
+                groups.setdefault(None if s.case.tensor is None else s.case.tensor["amax"], []).append(s)
+        tensors = sorted((t for t in groups if t is not None), key=lambda t: (-len(groups[t]), t))[:TENSORS]
+        for tensor in ([None] if None in groups else []) + tensors:
+            members = groups[tensor]
+            yield Group(
+                name=f"{dtype}, " + ("one-level" if tensor is None else f"tensor {tensor}"),
+                fmt=fmt,
+                x=cast_input(np.concatenate([m.case.x for m in members]), dtype),
+                before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
+                extra=tensor_argument(members[0].case, executor.capabilities.tensor_scale),
+            )
+
+
+def _nan_bytes(fmt: BlockFormat) -> npt.NDArray[np.bool_]:
+    """Which of 256 scale bytes are NaN; bits above the format's are no part of it."""
+    return np.isnan(np.resize(decode_table(fmt.scale), 256))
+
+
+def _differ(x: npt.NDArray[Any], got: Answers, want: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
+    """Blocks [n] that differ; codes under a scale that is NaN are open, and so is its sign where it has one."""
+    wrong: npt.NDArray[np.bool_] = (got != want).any(axis=1)
+    lost = _nan_bytes(fmt)
+    wrong &= ~(lost[got[:, 0]] & lost[want[:, 0]])
+    if wrong.any() and not fmt.has_tensor_scale:
+        with np.errstate(invalid="ignore"):  # signalling NaN
+            rows = x[wrong].astype(np.float32)
+        wrong[wrong] = ~_is_open(rows, got[wrong], fmt)
+    return wrong
+
+
+def _is_open(x: npt.NDArray[np.float32], got: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
+    """MX blocks [n] that may be what was returned whatever they were in another call: a NaN that was kept, an Inf at one of
+    its scales, zeros under any scale. A coarser question than that of `mxspec.legal`, where the legal answers are listed:
+    each block was held to those when it was first asked."""
+    element, codes = fmt.element, got[:, 1:]
+    lost = _nan_bytes(fmt)[got[:, 0]]
+    is_nan = np.array([code < element.code_count and element.is_nan(code) for code in range(256)])
+    nan, infinite = np.isnan(x), np.isinf(x)
+    nan_kept = lost | (is_nan[codes] | ~nan).all(axis=1)
+    ends = [
+        [{element.join(s, element.max_code)}, {element.join(s, element.inf_code or element.max_code)}] for s in (0, 1)
+    ]
+    largest = np.array([[any(code in part for part in ends[s]) for code in range(256)] for s in (0, 1)])
+    if element.twos_complement:
+        largest[1, element.sign_bit] = True
+    at_end = np.isin(got[:, 0], (254, 255 - element.emax))
+    inf_kept = lost | at_end & (largest[np.signbit(x).astype(int), codes] | ~infinite).all(axis=1)
+    negative_zero = -1 if element.twos_complement else element.sign_bit
+    nothing = ~(x.view(np.uint32) << 1).any(axis=1)
+    zeros = nothing & ~lost & np.isin(codes, (0, negative_zero)).all(axis=1)
+    result: npt.NDArray[np.bool_] = np.where(nan.any(axis=1), nan_kept, np.where(infinite.any(axis=1), inf_kept, zeros))
+    return result
+
+
+def _ask(executor: Executor, group: Group, x: npt.NDArray[Any], **options: Any) -> tuple[Answers, Answers]:
+    """Codes and scales."""
+    codes, scales = executor.call("quantize", x, group.fmt.name, **options, **group.extra)
+    return codes, scales
+
+
+def _join(codes: Answers, scales: Answers, k: int) -> Answers:
+    return np.concatenate([scales.reshape(-1, 1), codes.reshape(-1, k)], axis=1)
+
+
+def _spread(group: Group, count: int) -> npt.NDArray[np.intp]:
+    """`count` of the blocks; a stride that is prime to most numbers takes them from everywhere."""
+    return 37 * np.arange(count) % len(group.x)
+
+
+def _in_long_rows(executor: Executor, group: Group) -> Asked:
+    place = _spread(group, 2 * LONG)
+    codes, scales = _ask(executor, group, group.x[place].reshape(2, -1))
+    return group.x[place], _join(codes, scales, group.fmt.k), group.before[place]
+
+
+def _apart(executor: Executor, group: Group, arrangement: str) -> Asked:
+    """Blocks in every second row or column of a larger array."""
+    place = _spread(group, min(COLUMNS, len(group.x)))
+    codes, scales = executor.call("arranged", arrangement, "quantize", group.x[place], group.fmt.name, **group.extra)
+    return group.x[place], _join(codes, scales, group.fmt.k), group.before[place]
+
+
+def _in_columns(executor: Executor, group: Group, count: int) -> Asked:
+    """Blocks along the first axis, `count` of them below each other."""
+    k = group.fmt.k
+    place = _spread(group, COLUMNS)
+    x = np.ascontiguousarray(group.x[place].reshape(-1, count * k).T)
+    codes, scales = _ask(executor, group, x, axis=0)
+    got = _join(np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T), k)
+    return group.x[place], got, group.before[place]
+
+
+def _before_end(executor: Executor, group: Group, length: int) -> Asked:
+    """A ragged end of `length` elements, the largest the last of them; every other time behind a whole block.
+
+    The same numbers with the zeros written out are asked as well.
+    """
+    k = group.fmt.k
+    rows = group.x[(_spread(group, BEFORE_END) + length) % len(group.x)]
+    order = np.nan_to_num(np.abs(rows.astype(np.float32)), nan=np.inf).argmax(axis=1)
+    turned = np.stack([np.roll(row, length - 1 - int(i)) for row, i in zip(rows, order, strict=True)])
+    turned[:, length:] = 0
+    if length % 2:
+        turned = np.concatenate([rows, turned], axis=1)
+    end = turned.shape[1] - k + length
+    whole = _ask(executor, group, turned)
+    cut = _ask(executor, group, np.ascontiguousarray(turned[:, :end]), pad=True)
+    return turned.reshape(-1, k), _join(*cut, k), _join(*whole, k)
+
+
+def _turns_with_lanes(executor: Executor, group: Group) -> bool:
+    """Whether the codes of blocks turn with their lanes, as they do unless lanes are mixed."""
+    place = _spread(group, 64)
+    try:
+        codes, scales = _ask(executor, group, np.roll(group.x[place], 1, axis=1))
+    except CallFailure:
+        return False
+    want = np.concatenate([group.before[place, :1], np.roll(group.before[place, 1:], 1, axis=1)], axis=1)
+    return not _differ(group.x[place], _join(codes, scales, group.fmt.k), want, group.fmt).any()
+
+
+def _in_tiles(executor: Executor, group: Group, kind: str) -> Asked:
+    """A tile rolled so that its largest number, or its NaN, comes to lie in each place: the answer rolls with it.
+
+    Every second tile is another one, so that neighbours differ. Where a row with a NaN alone has a scale that is NaN, so
+    has the tile.
+    """
+    k = group.fmt.k
+    side = group.fmt.shapes[1][0]
+    values = (np.arange(side * k).reshape(side, k) * 37 % 97 + 1).astype(np.float32) / 16
+    values[::3] *= -1
+    values[1, 2] = np.nan if kind == "NaN" else -13.0
+    unit = np.float32(1)
+    if group.extra:  # numbers that the tensor scale was made for
+        unit = np.float32(2.0 ** np.floor(np.frexp(float(np.nanmax(np.abs(group.x.astype(np.float32)))))[1] - 5))
+    base = (values * unit).astype(group.x.dtype)
+    rolled = [
+        [np.roll(base if (i + j) % 2 == 0 else base[::-1] / 2, (i, j), (0, 1)) for j in range(k)] for i in range(side)
+    ]
+    x: npt.NDArray[Any] = np.block(rolled)
+    codes, scales = _ask(executor, group, x, block=(side, k))
+    got, want = [], []
+    for i in range(side):
+        for j in range(k):
+            part = codes[i * side : (i + 1) * side, j * k : (j + 1) * k]
+            back = np.roll(part, (-i, -j), (0, 1))
+            got.append(_join(back, scales[i * side : (i + 1) * side, j], k))
+            want.append(got[(i + j) % 2])
+    if kind == "NaN":
+        _, alone = _ask(executor, group, base[1:2])
+        if _nan_bytes(group.fmt)[alone].all():
+            want = [np.concatenate([np.broadcast_to(alone, (side, 1)), rows[:, 1:]], axis=1) for rows in want]
+    return x.reshape(-1, k), np.concatenate(got), np.concatenate(want)
+
+
+def _tiles_of_blocks(executor: Executor, group: Group) -> Asked:
+    """Tiles whose rows are one answered block, its lanes turned from row to row: where each row alone has the same scale, the
+    tile's answer is the rows'."""
+    k = group.fmt.k
+    side = group.fmt.shapes[1][0]
+    tiles = np.stack([[np.roll(group.x[i], r) for r in range(side)] for i in _spread(group, 64)])
+    x = np.ascontiguousarray(tiles.reshape(8, 8, side, k).transpose(0, 2, 1, 3)).reshape(8 * side, 8 * k)
+    alone = _join(*_ask(executor, group, x), k)
+    together = _join(*_ask(executor, group, x, block=(side, k)), k)
+    scales = alone[:, 0].reshape(8, side, 8)
+    same = np.broadcast_to((scales == scales[:, :1]).all(axis=1, keepdims=True), scales.shape).reshape(-1)
+    return x.reshape(-1, k)[same], together[same], alone[same]

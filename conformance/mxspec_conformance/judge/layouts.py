@@ -1,0 +1,196 @@
+"""Judging `pack`, `unpack`, `swizzle` and `unswizzle`: is every code where the layout puts it, and nothing else there?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mxspec.layouts import Layout, Part, get_layout, list_layouts
+from mxspec.layouts.packing import Bytes
+from mxspec.layouts.picture import label_run, map_bytes
+from mxspec_conformance.judge.layout_mistakes import name_bytes
+from mxspec_conformance.judge.tally import Ledger, Tally, common_profile, judge_tally
+from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.observations.selection import keeps
+from mxspec_conformance.results.report import Failure, Requirement, Verdict
+from mxspec_conformance.targets.sessions import Executor
+from mxspec_vectors.files import read_document
+
+#: Function -> whether it handles scales, whether several parts, and whether it reads bytes.
+FUNCTIONS = {
+    "pack": (False, False, False),
+    "unpack": (False, False, True),
+    "swizzle": (True, False, False),
+    "unswizzle": (True, False, True),
+    "pack_blocks": (False, True, False),
+    "unpack_blocks": (False, True, True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutCase:
+    """One case of a layout file."""
+
+    id: str
+    topic: str
+    shape: tuple[int, ...]
+    #: One array for each part of the layout, in its order.
+    parts: tuple[Bytes, ...]
+    data: Bytes
+    #: The bits of `data` that hold items.
+    mask: Bytes
+
+
+def list_judged_layouts(executor: Executor, function: str) -> list[Layout]:
+    """The layouts that a function is asked for: those that the target lists, else all of the function's kind."""
+    scales, several, _ = FUNCTIONS[function]
+    listed = executor.capabilities.layouts
+    chosen = [get_layout(name) for name in listed] if listed else list(list_layouts())
+    return [x for x in chosen if (len(x.fields) > 1) == several and (several or (x.main.part is Part.SCALES) == scales)]
+
+
+def load_cases(layout: Layout) -> list[LayoutCase]:
+    """The cases of a layout's file."""
+    document = read_document("layout", layout.name)
+    found = []
+    for case in document["cases"]:
+        shape = tuple(case["shape"])
+        data = np.frombuffer(bytes.fromhex(case["expect"][0]["data"]), np.uint8)
+        mask = document["masks"].get("x".join(map(str, shape)))
+        found.append(
+            LayoutCase(
+                id=case["id"], topic=case["topic"], shape=shape, data=data,
+                parts=tuple(_read_items(case[f.part.value], f.packing.width, (*shape[:-1], shape[-1] // f.covers)) for f in layout.fields),
+                mask=np.full(data.size, 0xFF, np.uint8) if mask is None else np.frombuffer(bytes.fromhex(mask), np.uint8),
+            )
+        )  # fmt: skip
+    return found
+
+
+def judge_layout(executor: Executor, function: str, layout: Layout) -> list[Requirement]:
+    """The requirements of one function for one layout."""
+    document = read_document("layout", layout.name)
+    ledger = Ledger(function, layout.name)
+    cases = [c for c in load_cases(layout) if keeps("layout", layout.name, c.id)]
+    reads = FUNCTIONS[function][2]
+    drawn: dict[str, Failure] = {}
+
+    def call(batch: Sequence[LayoutCase]) -> list[Any]:
+        return [_call(executor, function, layout, case) for case in batch]
+
+    failures = Counter[str]()
+    for case in cases:
+        # Each by itself: a target that takes matrices alone says so of one case, not of all.
+        answer = run_bisected([case], call, failures=failures)[0]
+        if isinstance(answer, Trouble):
+            ledger.trouble(case.topic, case.id, answer)
+        elif reads:
+            _judge_items(layout, case, answer, ledger, drawn)
+        else:
+            _judge_bytes(layout, case, answer, ledger, drawn, padding=document["padding"] == "specified")
+    name = common_profile(ledger.tallies.values(), lambda other: (not other.startswith("layout "),))
+    return [_finish(tally, name, drawn) for tally in ledger.tallies.values()]
+
+
+def _finish(tally: Tally, name: str | None, drawn: dict[str, Failure]) -> Requirement:
+    requirement = judge_tally(tally, name, lambda t: drawn.get(t.topic))
+    if requirement.verdict is Verdict.DEVIATION:  # a wrong place is wrong, whoever else puts things there
+        requirement.verdict = Verdict.FAIL
+    if requirement.note and requirement.verdict is Verdict.FAIL and name is not None:
+        requirement.note = f"these are the bytes of {name}" if name.startswith("layout ") else f"as if {name}"
+    return requirement
+
+
+def _call(executor: Executor, function: str, layout: Layout, case: LayoutCase) -> Any:
+    if FUNCTIONS[function][2]:
+        # What nobody may look at holds something.
+        dirty = case.data | (0xA5 & ~layout.mask(case.shape))
+        return executor.call(function, dirty, layout.name, case.shape)
+    # Blocks take codes first.
+    return executor.call(function, *reversed(case.parts), layout.name)
+
+
+def _judge_bytes(
+    layout: Layout, case: LayoutCase, returned: Bytes, ledger: Ledger, drawn: dict[str, Failure], *, padding: bool
+) -> None:
+    right = returned.shape == case.data.shape
+    placed = right and not ((returned ^ case.data) & case.mask).any()
+    names = [] if placed else name_bytes(layout, case.parts, case.data, returned)
+    ledger.count(case.topic, case.id, ok=placed, equals=names)
+    if not placed and case.topic not in drawn:
+        drawn[case.topic] = _draw_bytes(layout, case, returned, case.mask, names)
+    outside = ~case.mask
+    if padding and right and outside.any():
+        clean = not ((returned ^ case.data) & outside).any()
+        ledger.count("padding", case.id, ok=clean)
+        if not clean and "padding" not in drawn:
+            drawn["padding"] = _draw_bytes(layout, case, returned, outside, [])
+
+
+def _judge_items(
+    layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...], ledger: Ledger, drawn: dict[str, Failure]
+) -> None:
+    placed = all((a == b).all() for a, b in zip(returned, case.parts, strict=True))
+    names: list[str] = []
+    if not placed:
+        # Reading is wrong as writing would be: what bytes hold these items in another layout?
+        for other in list_layouts():
+            try:
+                read = other.unpack(case.data, case.shape)
+            except (ValueError, TypeError):
+                continue
+            if (
+                other is not layout
+                and len(read) == len(returned)
+                and all(np.array_equal(a, b) for a, b in zip(read, returned, strict=True))
+            ):
+                names.append(f"layout {other.name}")
+    ledger.count(case.topic, case.id, ok=placed, equals=names)
+    if not placed and case.topic not in drawn:
+        drawn[case.topic] = _draw_items(layout, case, returned)
+
+
+def _draw_bytes(layout: Layout, case: LayoutCase, returned: Bytes, mask: Bytes, names: Sequence[str]) -> Failure:
+    failure = Failure(
+        case=case.id, given={"layout": layout.name, "shape": "x".join(map(str, case.shape))},
+        expected={"bytes": f"{case.data.size}"}, returned={"bytes": f"{returned.size}"}, also=list(names),
+        snippet=f'layouts.pack(items, "{layout.name}")  # items: case {case.id} of layout/{layout.name}.json',
+    )  # fmt: skip
+    if returned.shape != case.data.shape:
+        failure.steps.append(f"{returned.size} bytes came back; {layout.name} takes {case.data.size} for this shape")
+        return failure
+    wrong = np.flatnonzero((returned ^ case.data) & mask)
+    first = int(wrong[0])
+    failure.expected[f"byte {first:#x}"] = f"{int(case.data[first]):02x}"
+    failure.returned[f"byte {first:#x}"] = f"{int(returned[first]):02x}"
+    failure.steps.append(f"{wrong.size} of {returned.size} bytes differ; the first is byte {first:#x}")
+    if len(case.shape) == 2:
+        runs = map_bytes(layout, (case.shape[0], case.shape[1]))[first]
+        several = len(layout.fields) > 1
+        held = "|".join(label_run(run, rows=True, several=several) for run in runs)
+        failure.steps.append(f"it holds row,column {held} (high bits left)" if held != "." else "it holds padding")
+    return failure
+
+
+def _draw_items(layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...]) -> Failure:
+    part, right, got = next(
+        (f.part.value, a, b) for f, a, b in zip(layout.fields, case.parts, returned, strict=True) if (a != b).any()
+    )
+    place = tuple(int(i) for i in np.argwhere(right != got)[0])
+    item = ",".join(map(str, place))
+    return Failure(
+        case=case.id, given={"layout": layout.name, "shape": "x".join(map(str, case.shape)), "bytes": f"{case.data.size}"},
+        expected={f"{part} {item}": f"{int(right[place]):02x}"}, returned={f"{part} {item}": f"{int(got[place]):02x}"},
+        steps=[f"{int((right != got).sum())} of {right.size} {part} differ; the first is row,column {item}"],
+        snippet=f'layouts.unpack(data, "{layout.name}", {case.shape})  # data: case {case.id} of layout/{layout.name}.json',
+    )  # fmt: skip
+
+
+def _read_items(text: str, width: int, shape: tuple[int, ...]) -> Bytes:
+    if width <= 4:
+        return np.array([int(digit, 16) for digit in text], np.uint8).reshape(shape)
+    return np.frombuffer(bytes.fromhex(text), np.uint8).reshape(shape)

@@ -1,0 +1,382 @@
+"""Judging `encode`, `decode`, `encode_stochastic` and `tensor_scale`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec.elements import encode_table, table_index
+from mxspec.formats import ElementFormat, ScalarFormat, get_scalar
+from mxspec.reals import nan_codes
+from mxspec.rounding import NanPolicy, Overflow, Rounding
+from mxspec.tensorscale import find_tensor_amax
+from mxspec_conformance.judge.tally import Ledger
+from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.observations.selection import CALLS, keeps, kept_lanes
+from mxspec_conformance.targets.sessions import Executor
+from mxspec_vectors.entries import tensor_scale_entry
+from mxspec_vectors.files import read_document
+from mxspec_vectors.points import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
+
+ROUNDING_WORDS = {
+    Rounding.RNE: "nearest, ties to even",
+    Rounding.RNA: "nearest, ties away from zero",
+    Rounding.RNZ: "nearest, ties toward zero",
+    Rounding.RNU: "nearest, ties up",
+    Rounding.RTZ: "toward zero",
+    Rounding.RTN: "toward -infinity",
+    Rounding.RTP: "toward +infinity",
+}
+
+
+#: int8's lowest code, 80, may be left out; where it is not, it is right below this value, and at it where so said.
+_INT8_TO_LOWEST = {
+    Rounding.RNE: (-127.5 / 64, True),
+    Rounding.RNA: (-127.5 / 64, True),
+    Rounding.RNZ: (-127.5 / 64, False),
+    Rounding.RNU: (-127.5 / 64, False),
+    Rounding.RTN: (-127 / 64, False),
+    Rounding.RTZ: (-128 / 64, True),
+    Rounding.RTP: (-128 / 64, True),
+}
+
+
+def _floats(text: str) -> npt.NDArray[np.float32]:
+    return np.frombuffer(bytes.fromhex(text), ">u4").astype(np.uint32).view(np.float32)
+
+
+def _legal_nan_codes(fmt: ScalarFormat) -> list[tuple[frozenset[int], frozenset[int]]]:
+    """For each legal policy the codes of a positive and a negative NaN; one policy has to explain all lanes.
+
+    OFP8 turns a NaN into a NaN, whether or not the conversion saturates. For elements without one, OCP MX leaves it open;
+    for scales no text speaks of it.
+    """
+    any_nan = frozenset(c for c in range(fmt.code_count) if fmt.is_nan(c))
+    legal = [(any_nan, any_nan)] if any_nan else []
+    if any_nan and isinstance(fmt, ElementFormat):
+        return legal
+    for policy in NanPolicy:
+        try:
+            positive, negative = nan_codes(fmt, policy)
+        except ValueError:
+            continue
+        legal.append((frozenset({positive}), frozenset({negative})))
+    return legal
+
+
+def _explained_nan(x: npt.NDArray[np.float32], returned: Sequence[Any], fmt: ScalarFormat) -> set[int]:
+    """The NaN lanes whose code is that of the policy that explains the most lanes."""
+    answered = [i for i, c in enumerate(returned) if np.isnan(x[i]) and not isinstance(c, Trouble)]
+    lanes = [(i, int(np.signbit(x[i]))) for i in answered]
+    found = [{i for i, sign in lanes if int(returned[i]) in policy[sign]} for policy in _legal_nan_codes(fmt)]
+    return max(found, key=len)
+
+
+def _own_overflow(x: npt.NDArray[np.float32], fmt: ScalarFormat, rounding: Rounding) -> npt.NDArray[np.uint8]:
+    """What an encoder returns that overflows to the format's own Inf or NaN."""
+    codes: npt.NDArray[np.uint8] = encode_table(fmt, rounding, Overflow.OWN, NanPolicy.NAN)[
+        table_index(x if fmt.signed else np.abs(x))
+    ]
+    return codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """What came back for one encode case and rounding."""
+
+    topic: str
+    label: str
+    rounding: Rounding
+    wants_own: bool
+    x: npt.NDArray[np.float32]
+    expected: npt.NDArray[np.uint8]
+    #: A code or `Trouble` for each lane.
+    returned: list[Any]
+    #: The place of each lane in its case.
+    places: Sequence[int]
+
+    def agreeing(self, codes: npt.NDArray[np.uint8]) -> int:
+        """Lanes that hold these codes."""
+        return sum(not isinstance(r, Trouble) and int(r) == int(c) for r, c in zip(self.returned, codes, strict=True))
+
+
+def _overflows_to_own(cases: Sequence[_Encoded], fmt: ScalarFormat) -> set[tuple[str, Rounding]]:
+    """Topics and roundings in which the target rather gives the format's own Inf or NaN than its largest value.
+
+    Either is legal where the target has no `overflow`, but one for all lanes of a topic (finite, or infinite).
+    """
+    votes: dict[tuple[str, Rounding], int] = {}
+    for case in cases:
+        if case.topic in ("overflow", "inf"):
+            more = case.agreeing(_own_overflow(case.x, fmt, case.rounding)) - case.agreeing(case.expected)
+            key = (case.topic, case.rounding)
+            votes[key] = votes.get(key, 0) + more
+    return {key for key, more in votes.items() if more > 0}
+
+
+def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, str]:
+    """Enter the encode cases of one scalar format; returns its behaviour in words.
+
+    Roundings are judged where `encode` takes a `rounding`, otherwise nearest even is; overflow may saturate or, where the
+    format can, give its own Inf or NaN.
+    """
+    fmt, capabilities = get_scalar(element), executor.capabilities
+    roundings = [Rounding.RNE]
+    if capabilities.has("encode", "rounding"):
+        roundings = [r for r in Rounding if r is not Rounding.SR]
+    behaviour: dict[str, str] = {}
+    encoded: list[_Encoded] = []
+    for case in read_document("encode", element)["cases"]:
+        wants_own = case["overflow"] == Overflow.OWN.value
+        if wants_own and not capabilities.has("encode", "overflow"):
+            continue
+        x = _floats(case["x"])
+        places = kept_lanes("encode", element, case["id"], len(x))
+        if not places:
+            continue
+        x = x[list(places)]
+        for rounding in roundings:
+            extra: dict[str, Any] = {}
+            if capabilities.has("encode", "rounding"):
+                extra["rounding"] = rounding.value
+            if capabilities.has("encode", "overflow"):
+                extra["overflow"] = case["overflow"]
+            label = case["id"] if len(roundings) == 1 else f"{case['id']}@{rounding.value}"
+            expected = next(
+                np.frombuffer(bytes.fromhex(e["codes"]), np.uint8)
+                for e in case["expect"]
+                if rounding.value in e["roundings"]
+            )[list(places)]
+            returned = _encode_lanes(executor, x, element, extra)
+            encoded.append(_Encoded(case["topic"], label, rounding, wants_own, x, expected, returned, places))
+    encoded += _observe_bfloat16(executor, element)
+    own = set()
+    if fmt.nan_code is not None and not capabilities.has("encode", "overflow"):
+        own = _overflows_to_own(encoded, fmt)
+    for item in encoded:
+        _judge_encode_case(item, fmt, ledger, own=(item.topic, item.rounding) in own)
+    behaviour["rounding"] = _name_rounding(
+        [
+            (e.x, np.array(e.returned, np.uint8))
+            for e in encoded
+            if e.rounding is Rounding.RNE and not e.wants_own and not any(isinstance(r, Trouble) for r in e.returned)
+        ],
+        fmt,
+    )
+    return behaviour
+
+
+def _observe_bfloat16(executor: Executor, element: str) -> Iterator[_Encoded]:
+    """Every sign, exponent and upper three significand bits among bfloat16's finite numbers, with nothing and with
+    something below.
+
+    A table in place of arithmetic has its wrong entry anywhere.
+    """
+    fmt, extra = get_scalar(element), dict[str, Any]()
+    if executor.capabilities.has("encode", "rounding"):
+        extra["rounding"] = Rounding.RNE.value
+    if executor.capabilities.has("encode", "overflow"):
+        extra["overflow"] = Overflow.SATURATE.value
+    upper = np.arange(1 << 12, dtype=np.uint32)
+    every = np.stack([upper << 20, upper << 20 | upper * 5 % 15 + 1 << 16], axis=1).reshape(-1).view(np.float32)
+    every = every[np.isfinite(every) & (every != 0) & (np.signbit(every) <= fmt.signed)]
+    midway = [float((fmt.magnitude(m) + fmt.magnitude(m + 1)) / 2) for m in range(fmt.max_code)]
+    every = every[~np.isin(np.abs(every).astype(np.float64), midway)]  # ties are a topic of their own
+    within = np.abs(every) <= float(fmt.max_value)
+    for topic, x in (("mixture", every[within]), ("overflow", every[~within])):
+        for start in range(0, len(x), 512):
+            part = x[start : start + 512]
+            label = f"bfloat16 numbers from {int(part[0].view(np.uint32)) >> 16:04x}"
+            places = kept_lanes("encode", element, label, len(part))
+            if places:
+                part = part[list(places)]
+                expected = mxspec.encode(part, element)
+                returned = _encode_lanes(executor, part, element, extra)
+                yield _Encoded(topic, label, Rounding.RNE, False, part, expected, returned, places)
+
+
+def _encode_lanes(executor: Executor, x: npt.NDArray[np.float32], element: str, extra: dict[str, Any]) -> list[Any]:
+    def call(lanes: Sequence[float]) -> list[Any]:
+        return list(executor.call("encode", np.array(lanes, np.float32), element, **extra))
+
+    return run_bisected(list(x), call)
+
+
+def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, ledger: Ledger, *, own: bool) -> None:
+    topic, x, rounding = item.topic, item.x, item.rounding
+    expected = _own_overflow(x, fmt, rounding) if own else item.expected
+    legal_nan = _explained_nan(x, item.returned, fmt)
+    zero = {fmt.join(s, 0) for s in (0, 1)}
+    others = {
+        r: encode_table(fmt, r, Overflow.SATURATE, mxspec.elements.default_nan_policy(fmt))[
+            table_index(np.abs(x) if not fmt.signed else x)
+        ]
+        for r in ROUNDING_WORDS
+    }
+    for i, code in enumerate(item.returned):
+        lane = f"{item.label}[{item.places[i]}]"
+        if isinstance(code, Trouble):
+            ledger.trouble(topic, lane, code)
+            continue
+        code = int(code)
+        ok = code == int(expected[i])
+        if np.isnan(x[i]):
+            ok = i in legal_nan
+        elif topic != "zero-sign" and not ok and code in zero and int(expected[i]) in zero:
+            ledger.count("zero-sign", lane, ok=False)
+            ok = True
+        elif fmt.twos_complement and code == 0x80 and expected[i] == 0x81:
+            limit, reached = _INT8_TO_LOWEST[rounding]
+            ok = bool(x[i] < limit or (reached and x[i] == limit))
+        ledger.count(
+            topic, lane, ok=ok, equals=() if ok else (f"rounding {r.value}" for r, a in others.items() if a[i] == code)
+        )
+
+
+def _name_rounding(returned: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]], fmt: ScalarFormat) -> str:
+    """The rounding that gives every code returned for finite inputs within range, zeros of either sign alike."""
+    if not returned:
+        return "not observed"
+    x = np.concatenate([a for a, _ in returned])
+    codes = np.concatenate([c for _, c in returned])
+    kept = np.isfinite(x) & (np.abs(x) <= float(fmt.max_value))
+    fold = np.arange(256, dtype=np.uint8)
+    if not fmt.twos_complement and fmt.signed:
+        fold[fmt.sign_bit] = 0
+    best, fewest = "", len(x) + 1
+    for rounding, words in ROUNDING_WORDS.items():
+        expected = mxspec.encode(x[kept], fmt.name, rounding=rounding, sign="ignore")
+        wrong = int((fold[expected] != fold[codes[kept]]).sum())
+        if wrong == 0:
+            return words
+        if wrong < fewest:
+            best, fewest = f"{words}, but for {wrong} of {int(kept.sum())}", wrong
+    return best
+
+
+def judge_decode(executor: Executor, element: str, ledger: Ledger) -> None:
+    """Enter every code of one scalar format."""
+    fmt = get_scalar(element)
+    codes = np.arange(fmt.code_count, dtype=np.uint8)
+    expected = mxspec.decode(codes, element)
+
+    def call(chunk: Sequence[int]) -> list[Any]:
+        return list(executor.call("decode", np.array(chunk, np.uint8), element))
+
+    for code, value, want in zip(codes, run_bisected([int(c) for c in codes], call), expected, strict=True):
+        label = f"code-{int(code):02x}"
+        if isinstance(value, Trouble):
+            ledger.trouble("code", label, value)
+            continue
+        got = np.float32(value)
+        same = got.view(np.uint32) == want.view(np.uint32) or (np.isnan(got) and np.isnan(want))
+        if not same and got == 0 and want == 0:
+            ledger.count("zero-sign", label, ok=False)
+            same = True
+        elif want == 0 and fmt.signed and not fmt.twos_complement:
+            ledger.count("zero-sign", label, ok=bool(same))
+        ledger.count("code", label, ok=bool(same))
+
+
+def judge_stochastic(executor: Executor, element: str, ledger: Ledger) -> None:
+    """Enter the cases of the integer rule with as many random bits as the target says that it uses."""
+    for case in read_document("stochastic", element)["cases"]:
+        if case["rule"] != "integer" or case["sr_bits"] != executor.capabilities.sr_bits:
+            continue
+        x = _floats(case["x"])
+        words = np.frombuffer(bytes.fromhex(case["random_bits"]), ">u4").astype(np.uint32)
+        expected = np.frombuffer(bytes.fromhex(case["expect"][0]["codes"]), np.uint8)
+        places = kept_lanes("stochastic", element, case["id"], len(x))
+
+        def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
+            return list(executor.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
+
+        for i, code in zip(places, run_bisected(places, call), strict=True):
+            label = f"{case['id']}[{i}]"
+            if np.isnan(x[i]):  # it may be refused; FP8 elements have a NaN to give
+                if element in ("e4m3", "e5m2") and not isinstance(code, Trouble):
+                    ledger.count("nan", label, ok=get_scalar(element).is_nan(int(code)))
+                continue
+            if isinstance(code, Trouble):
+                ledger.trouble("random-bits", label, code)
+            else:
+                lowest = element == "int8" and int(code) == 0x80 and int(expected[i]) == 0x81
+                ok = _may_be_lowest(float(x[i]), int(words[i]), case["sr_bits"]) if lowest else code == expected[i]
+                ledger.count("random-bits", label, ok=bool(ok))
+
+
+def _may_be_lowest(x: float, word: int, sr_bits: int) -> bool:
+    """Whether int8's lowest code, which may be left out, is where the random bits round a number below -127/64."""
+    beyond = -x * 64 - 127
+    return beyond >= 1 or math.floor(beyond * 2**sr_bits) + word % 2**sr_bits >= 2**sr_bits
+
+
+def judge_tensor_scale(executor: Executor, fmt: str, profile: mxspec.Profile, ledger: Ledger) -> None:
+    """Enter the tensor scale of tensors with chosen maxima, in the kind that the target names.
+
+    Where the profile stores another kind, the answer is the one that the vectors hand to `quantize`.
+    """
+    kind = executor.capabilities.tensor_scale
+    profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
+    for name, x in _list_tensors():
+        amax = find_tensor_amax(x)
+        if not keeps(CALLS, f"tensor_scale/{fmt}", name):
+            continue
+
+        def call(_: Sequence[int], x: Any = x) -> list[Any]:
+            return [executor.call("tensor_scale", x, fmt)]
+
+        value = run_bisected([0], call)[0]
+        if isinstance(value, Trouble):
+            ledger.trouble("tensor-scale", name, value)
+            continue
+        with np.errstate(over="ignore"):
+            got = int(np.float32(value).view(np.uint32))
+        wanted = {p.id: mxspec.tensor_scale(x, fmt, p).bits for p in profiles}
+        expected = wanted.get(profile.id, int(tensor_scale_entry(amax)[kind], 16))
+        equals = [p for p, bits in wanted.items() if _same_bits(got, bits)]
+        ledger.count("tensor-scale", name, ok=_same_bits(got, expected), equals=equals)
+
+
+@lru_cache(maxsize=1)
+def _list_tensors() -> tuple[tuple[str, npt.NDArray[np.float32]], ...]:
+    return tuple(_make_tensors())
+
+
+def _make_tensors() -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+    """Tensors with chosen maxima; then tensors whose maximum moves from corner to corner, of either sign, among other
+    numbers just below it, and with NaN among numbers."""
+    for name, amax in TENSOR_AMAXES.items():
+        x = np.zeros((2, 16), np.uint32)
+        x[1, 5] = amax | SIGN
+        yield f"amax-{name}", x.view(np.float32)
+    # Numbers of elements that no power of two divides, the largest last; more than 65,536; an infinity among numbers.
+    for rows, columns in ((1, 16), (3, 16), (1, 1040), (1, 65_552)):
+        x = np.full((rows, columns), 0x3E000000, np.uint32) + (np.arange(columns, dtype=np.uint32) % 97 << 12)
+        x[-1, -1] = 0x40490FDB
+        yield f"last-of-{rows}x{columns}", x.view(np.float32)
+    x = np.full((3, 32), 0x3F123456, np.uint32)
+    x[1, 9] = 0x7F800000
+    yield "infinity-among-numbers", x.view(np.float32)
+    stream = Stream(16)
+    for number in range(24):
+        rows = (1, 3, 130)[number % 3]
+        amax = 0x30000000 + stream.below(0x20000000)
+        x = np.array([stream.below(amax - 0x800000) | stream.below(2) << 31 for _ in range(32 * rows)], np.uint32)
+        place = (0, len(x) - 1, 31, len(x) - 32, stream.below(len(x)))[number % 5]
+        x[place] = amax | (SIGN if number % 2 else 0)
+        x[(place + len(x) - 3) % len(x)] = (amax - 1) | (0 if number % 2 else SIGN)
+        if number % 6 == 5:
+            x[(place + 7) % len(x)] = (QUIET_NAN, QUIET_NAN | SIGN, 0x7F800001, 0xFFFFFFFF)[number // 6]
+        yield f"tensor-{number}", x.view(np.float32).reshape(rows, 32)
+
+
+def _same_bits(a: int, b: int) -> bool:
+    return a == b or min(a & 0x7FFFFFFF, b & 0x7FFFFFFF) > 0x7F800000

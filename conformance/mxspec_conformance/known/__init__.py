@@ -1,1 +1,0 @@
-"""Targets for libraries that we did not write: glue only, no arithmetic of our own."""

@@ -1,0 +1,82 @@
+"""Levels: all cases, or the few that find the same mutants.
+
+The quick level is data: for each vector file the cases that a greedy cover of the kill matrix needs, with the file's digest. A file
+whose digest is another one is judged in full.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from mxspec_vectors.files import file_name, read_index
+
+T = TypeVar("T")
+
+#: Operations without a vector file: what is asked follows from the answers before.
+CALLS = "calls"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Some cases: (operation, format) -> their labels. What is not listed is judged in full."""
+
+    labels: Mapping[tuple[str, str], frozenset[str]]
+
+    def chosen(self, operation: str, fmt: str) -> frozenset[str] | None:
+        """The labels of one file; None: all."""
+        return self.labels.get((operation, fmt))
+
+
+EVERYTHING = Selection({})
+_active: ContextVar[Selection] = ContextVar("selection", default=EVERYTHING)
+
+
+@contextmanager
+def use_selection(selection: Selection) -> Iterator[None]:
+    """Judge only these cases within the context."""
+    token = _active.set(selection)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def keeps(operation: str, fmt: str, label: str) -> bool:
+    """Whether a case is judged."""
+    chosen = _active.get().chosen(operation, fmt)
+    return chosen is None or label in chosen
+
+
+def kept_lanes(operation: str, fmt: str, case: str, count: int) -> Sequence[int]:
+    """The lanes of a case that are judged; their labels are `case[lane]`."""
+    chosen = _active.get().chosen(operation, fmt)
+    return range(count) if chosen is None else [i for i in range(count) if f"{case}[{i}]" in chosen]
+
+
+@lru_cache(maxsize=1)
+def read_quick() -> dict[str, Any]:
+    """The quick level's file."""
+    text = files("mxspec_conformance").joinpath("observations/quick.json").read_text("utf-8")
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+@lru_cache(maxsize=1)
+def quick_selection() -> Selection:
+    """The quick level, without files that have changed since it was computed."""
+    known = read_index()["files"]
+    labels: dict[tuple[str, str], frozenset[str]] = {}
+    for entry in read_quick()["files"]:
+        operation, fmt = entry["operation"], entry["format"]
+        if known.get(file_name(operation, fmt), {}).get("sha256") == entry["sha256"]:
+            labels[operation, fmt] = frozenset(entry["cases"])
+    for entry in read_quick()["calls"]:
+        labels[CALLS, f"{entry['function']}/{entry['format']}"] = frozenset(entry["calls"])
+    return Selection(labels)

@@ -1,0 +1,156 @@
+"""Testing what the proof rests on: a lane's code, and the block's scale, are the same whatever else the call holds.
+
+Pairs of a maximum and an element are drawn where codes and scales change. Each is asked alone, the other lanes zero; then with
+other lanes replaced, in every position, among other blocks, in calls of other sizes, again, and from arrays that lie
+otherwise in memory. The target is compared with itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec_conformance.proving.answers import PairAnswers
+from mxspec_conformance.proving.pairs import Patterns
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS
+from mxspec_conformance.targets.sessions import CallFailure, Executor
+
+#: Pairs that are drawn.
+PAIRS = 512
+#: Blocks of the calls that the same blocks are asked in.
+CALL_SIZES = (1, 2, 3, 5, 7, 8, 9, 16, 31, 33, 64, 127, 128, 129, 255, 257, 511, 512, 513, 1025, 4097)
+
+Ask = Callable[[Patterns], tuple[Any, Any]]
+
+
+@dataclass(slots=True)
+class Independence:
+    """What was tried, and what broke."""
+
+    #: Context -> comparisons of a lane with itself elsewhere.
+    compared: dict[str, int] = field(default_factory=dict)
+    broken: dict[str, int] = field(default_factory=dict)
+    #: The first block that answered otherwise, as patterns, with words.
+    first: dict[str, Any] | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing broke."""
+        return not self.broken
+
+    def enter(self, context: str, wrong: npt.NDArray[np.bool_], blocks: Patterns, words: str) -> None:
+        """Count comparisons, one for each block."""
+        self.compared[context] = self.compared.get(context, 0) + len(wrong)
+        if wrong.any():
+            self.broken[context] = self.broken.get(context, 0) + int(wrong.sum())
+            if self.first is None:
+                row = int(np.argmax(wrong))
+                self.first = {
+                    "context": context, "words": f"{words} (block {row} of {len(wrong)})",
+                    "block": "".join(f"{int(p):04x}" for p in blocks[row]),
+                }  # fmt: skip
+
+
+def draw_pairs(answers: PairAnswers, rng: np.random.Generator, count: int = PAIRS) -> tuple[Patterns, Patterns]:
+    """Signed maxima and elements: maxima over all binades, elements at, below and above places where the code changes."""
+    space = answers.space
+    maxima = (np.linspace(1, space.largest, count).astype(np.int64) + rng.integers(-60, 60, count)).clip(
+        1, space.largest
+    )
+    elements = np.empty(count, np.int64)
+    for i, m in enumerate(maxima.tolist()):
+        row = answers.row(m)[: m + 1]
+        steps = np.flatnonzero(row[1:] != row[:-1]) + 1
+        chosen = rng.choice(steps) + rng.integers(-1, 2) if steps.size and i % 4 else rng.integers(0, m + 1)
+        elements[i] = min(int(chosen), m)
+    signs = rng.integers(0, 2, (2, count)) << 15
+    return (maxima | signs[0]).astype(np.uint16), (elements | signs[1]).astype(np.uint16)
+
+
+def probe_lanes(
+    executor: Executor, answers: PairAnswers, ask: Ask, arranged: Callable[..., Any], seed: int
+) -> Independence:
+    """Try every context. ask: blocks of patterns [n, k] -> (scales [n], codes [n, k]); arranged: the same, in an arrangement."""
+    rng = np.random.default_rng(seed)
+    maxima, elements = draw_pairs(answers, rng)
+    n, k = len(maxima), answers.space.k
+    found = Independence()
+    alone = np.zeros((n, k), np.uint16)
+    places = np.stack([rng.permutation(k)[:2] for _ in range(n)])
+    index = np.arange(n)
+    alone[index, places[:, 0]], alone[index, places[:, 1]] = maxima, elements
+    scales, codes = ask(alone)
+    reference = np.stack([scales, codes[index, places[:, 0]], codes[index, places[:, 1]]])
+
+    def check(context: str, blocks: Patterns, where: npt.NDArray[Any], pairs: npt.NDArray[Any], words: str) -> None:
+        got_scales, got = ask(blocks)
+        rows = np.arange(len(blocks))
+        found_now = np.stack([got_scales, got[rows, where[:, 0]], got[rows, where[:, 1]]])
+        found.enter(context, (found_now != reference[:, pairs]).any(axis=0), blocks, words)
+
+    for name, others in _other_lanes(maxima, elements, k, rng):
+        blocks = others.copy()
+        blocks[index, places[:, 0]], blocks[index, places[:, 1]] = maxima, elements
+        check("other lanes", blocks, places, index, f"the other lanes {name} change what a lane becomes")
+    for shift in (1, 2, 5, k // 2, k - 1):
+        pairs = np.repeat(index, k)
+        where = np.stack([np.tile(np.arange(k), n), (np.tile(np.arange(k), n) + shift) % k], axis=1)
+        blocks = np.zeros((n * k, k), np.uint16)
+        blocks[np.arange(n * k), where[:, 0]] = maxima[pairs]
+        blocks[np.arange(n * k), where[:, 1]] = elements[pairs]
+        check("positions", blocks, where, pairs, "the pair at other positions becomes something else")
+    mixed = _mix(maxima, elements, places, k, rng)
+    whole_scales, whole = ask(mixed)
+    order = np.stack([rng.permutation(k) for _ in range(n)])
+    moved_scales, moved = ask(np.take_along_axis(mixed, order, axis=1))
+    wrong = (moved_scales != whole_scales) | (moved != np.take_along_axis(whole, order, axis=1)).any(axis=1)
+    found.enter("permutations", wrong, mixed, "the block's lanes in another order become something else")
+    for size in CALL_SIZES:
+        rows = np.resize(rng.permutation(n), max(size, min(4 * size, 257)) // size * size)
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            got_scales, got = ask(mixed[part])
+            wrong = (got_scales != whole_scales[part]) | (got != whole[part]).any(axis=1)
+            found.enter("call sizes", wrong, mixed[part], f"a call of {size} blocks gives something else")
+    got_scales, got = ask(mixed)
+    wrong = (got_scales != whole_scales) | (got != whole).any(axis=1)
+    found.enter("again", wrong, mixed, "the same call again gives something else")
+    for arrangement in ARRANGEMENTS[1:]:
+        try:
+            got_scales, got = arranged(arrangement, mixed)
+        except CallFailure:  # it may refuse arrays that are not contiguous
+            continue
+        wrong = (got_scales != whole_scales) | (got != whole).any(axis=1)
+        found.enter("memory", wrong, mixed, f"inputs that lie otherwise in memory ({arrangement}) give something else")
+    return found
+
+
+def _other_lanes(
+    maxima: Patterns, elements: Patterns, k: int, rng: np.random.Generator
+) -> Iterator[tuple[str, Patterns]]:
+    n = len(maxima)
+    magnitude = (maxima & 0x7FFF).astype(np.int64)[:, None]
+    for number in range(3):
+        drawn = (rng.random((n, k)) * (magnitude + 1)).astype(np.int64)
+        yield f"(any, {number})", (drawn | rng.integers(0, 2, (n, k)) << 15).astype(np.uint16)
+    yield "(the maximum with the other sign)", np.repeat((maxima ^ 0x8000)[:, None], k, axis=1)
+    yield "(the same element)", np.repeat(elements[:, None], k, axis=1)
+    yield "(the element with the other sign)", np.repeat((elements ^ 0x8000)[:, None], k, axis=1)
+    yield "(-0)", np.full((n, k), 0x8000, np.uint16)
+    near = (magnitude - rng.integers(0, 3, (n, k))).clip(0)
+    yield "(just below the maximum)", (near | rng.integers(0, 2, (n, k)) << 15).astype(np.uint16)
+    yield "(the smallest subnormal)", np.ones((n, k), np.uint16)
+
+
+def _mix(maxima: Patterns, elements: Patterns, places: Any, k: int, rng: np.random.Generator) -> Patterns:
+    n = len(maxima)
+    magnitude = (maxima & 0x7FFF).astype(np.int64)[:, None]
+    drawn = (rng.random((n, k)) * (magnitude + 1)).astype(np.int64)
+    mixed = (drawn | rng.integers(0, 2, (n, k)) << 15).astype(np.uint16)
+    index = np.arange(n)
+    mixed[index, places[:, 0]], mixed[index, places[:, 1]] = maxima, elements
+    return mixed

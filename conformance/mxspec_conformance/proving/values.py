@@ -1,0 +1,64 @@
+"""Dequantizing: every code under every scale byte in every lane; 4-bit codes also beside every other code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec.elements import decode_table
+from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Kind, Profile
+from mxspec_conformance.judge.dequantize import same_values
+from mxspec_vectors.entries import has_level, native_tensor_scale
+
+Codes = npt.NDArray[np.uint8]
+
+
+def code_rows(fmt: BlockFormat) -> Codes:
+    """Blocks [n, k] in which every code stands in every lane, and every pair of 4-bit codes in lanes 2i, 2i + 1 and around."""
+    k, count = fmt.k, fmt.element.code_count
+    codes = np.arange(max(count, k), dtype=np.int64) % count
+    rows = [np.roll(codes, shift).reshape(-1, k) for shift in range(k)]
+    if fmt.element.bits == 4:
+        pairs = np.stack(np.meshgrid(np.arange(16), np.arange(16), indexing="ij"), axis=-1).reshape(-1)
+        rows += [pairs.reshape(-1, k), np.roll(pairs, 1).reshape(-1, k)]
+    return np.concatenate(rows).astype(np.uint8)
+
+
+def value_blocks(fmt: BlockFormat, byte: int) -> tuple[Codes, Codes]:
+    """Codes [n, k] and scales [n, 1] of one scale byte."""
+    rows = code_rows(fmt)
+    return rows, np.full((len(rows), 1), byte, np.uint8)
+
+
+def compare_values(
+    fmt: BlockFormat, profile: Profile, tensor: dict[str, str] | None, codes: Codes, scales: Codes, got: Any
+) -> dict[str, Any]:
+    """Counts of values that differ from the profile's, and the first; products beyond float32 are not judged for normative
+    profiles, and NaN is NaN."""
+    if not has_level(profile, two_level=tensor is not None):
+        return {}
+    scale = None if tensor is None else native_tensor_scale(profile, tensor)
+    with np.errstate(all="ignore"):
+        expected = mxspec.dequantize(codes, scales, fmt, profile=profile, tensor_scale=scale)
+    same, unsigned = same_values(got, expected), same_values(got, expected, signs=False)
+    judged = np.ones(expected.shape, bool)
+    if profile.kind is Kind.NORMATIVE:
+        judged = ~np.isinf(expected) | np.isinf(decode_table(fmt.element)[codes])
+    found: dict[str, Any] = {}
+    for kind, wrong in (("value", ~unsigned & judged), ("zero-sign", ~same & unsigned & judged)):
+        if wrong.any():
+            row, lane = (int(i) for i in np.argwhere(wrong)[0])
+            found[kind] = {
+                "count": int(wrong.sum()),
+                "first": {
+                    "code": int(codes[row, lane]), "scale": int(scales[row, 0]), "lane": lane,
+                    "row": "".join(f"{int(c):02x}" for c in codes[row]),
+                    "expected": f"{int(expected[row, lane].view(np.uint32)):08x}",
+                    "returned": f"{int(got[row, lane].view(np.uint32)):08x}",
+                },
+            }  # fmt: skip
+    return found

@@ -1,0 +1,204 @@
+"""The pieces of a proof, as functions that a worker runs: they name their inputs, and return plain data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import get_block
+from mxspec.profiles import get_profile
+from mxspec_conformance.campaign import call_target
+from mxspec_conformance.proving import maxima, values
+from mxspec_conformance.proving.answers import PairAnswers
+from mxspec_conformance.proving.compare import compare_chunk, digest_answers
+from mxspec_conformance.proving.lanes import probe_lanes
+from mxspec_conformance.proving.pairs import PairSpace, Patterns, as_float32, as_floats
+from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_lab.sweeps.functions import LAST_FINITE, digest_bytes
+from mxspec_vectors.entries import tensor_scale_entry
+
+#: Blocks of one call.
+CALL_BLOCKS = 1 << 16
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One target, format, profile, dtype and tensor scale."""
+
+    target: Any
+    fmt: str
+    profile: str
+    #: What the numbers are: `bfloat16`, `float16`, or `float32` for maxima and values.
+    dtype: str
+    #: float32 bits of the tensor's largest magnitude; None: no tensor scale.
+    tensor: int | None
+    timeout: float
+    in_process: bool = False
+
+    @property
+    def name(self) -> str:
+        """dtype and tensor, for keys."""
+        return f"{self.dtype}/{'one-level' if self.tensor is None else f't{self.tensor:08x}'}"
+
+
+def tensor_entry(bits: int | None) -> dict[str, str] | None:
+    """The tensor scale of a tensor maximum in its three kinds."""
+    return None if bits is None else tensor_scale_entry(bits)
+
+
+def pair_space(job: Job) -> PairSpace:
+    """The pairs of a job: under a tensor scale, those up to the tensor's own maximum."""
+    bound = None if job.tensor is None else float(np.uint32(job.tensor).view(np.float32))
+    return PairSpace.below(job.dtype, get_block(job.fmt).k, bound)
+
+
+@lru_cache(maxsize=4)
+def _answers(fmt: str, profile: str, dtype: str, tensor: int | None, space: PairSpace) -> PairAnswers:
+    return PairAnswers(get_block(fmt), get_profile(profile, fmt), space, tensor_entry(tensor))
+
+
+def pair_answers(job: Job) -> PairAnswers:
+    """The profile's tables for a job."""
+    return _answers(job.fmt, job.profile, job.dtype, job.tensor, pair_space(job))
+
+
+def _extra(executor: Executor, tensor: int | None) -> dict[str, Any]:
+    entry = tensor_entry(tensor)
+    if entry is None:
+        return {}
+    bits = int(entry[executor.capabilities.tensor_scale], 16)
+    return {"tensor_scale": float(np.uint32(bits).view(np.float32))}
+
+
+def _open(job: Job) -> Executor:
+    return call_target(job.target, job.timeout, in_process=job.in_process)
+
+
+def _asker(executor: Executor, job: Job, *before: str) -> Callable[[Patterns], tuple[Any, Any]]:
+    """Blocks of patterns -> (scales [n], codes [n, k]); as float32 where the target does not take the dtype."""
+    extra = _extra(executor, job.tensor)
+    native = job.dtype in executor.capabilities.dtypes
+
+    def ask(patterns: Patterns) -> tuple[Any, Any]:
+        x: npt.NDArray[Any] = as_floats(patterns, job.dtype) if native else as_float32(patterns, job.dtype)
+        codes, scales = executor.call(*before, "quantize", x, job.fmt, **extra)
+        return scales[:, 0], codes
+
+    return ask
+
+
+def _trouble(failure: CallFailure) -> Result:
+    return {"trouble": {"kind": failure.kind, "message": str(failure), "detail": failure.detail[-500:]}}
+
+
+def prove_lanes(job: Job, seed: int) -> Result:
+    """Whether the lanes are independent, as far as it was tried."""
+    executor = _open(job)
+
+    def arranged(arrangement: str, patterns: Patterns) -> tuple[Any, Any]:
+        return _asker(executor, job, "arranged", arrangement)(patterns)
+
+    try:
+        found = probe_lanes(executor, pair_answers(job), _asker(executor, job), arranged, seed)
+    except CallFailure as failure:
+        return _trouble(failure)
+    return asdict(found)
+
+
+def prove_pairs(job: Job, first: int, last: int) -> Result:
+    """All elements of the maxima from first to last."""
+    executor, answers = _open(job), pair_answers(job)
+    ask = _asker(executor, job)
+    patterns = answers.space.inputs(first, last)
+    scales = np.empty(len(patterns), np.uint8)
+    codes = np.empty(patterns.shape, np.uint8)
+    started = time.perf_counter()
+    try:
+        for start in range(0, len(patterns), CALL_BLOCKS):
+            part = slice(start, start + CALL_BLOCKS)
+            scales[part], codes[part] = ask(patterns[part])
+    except CallFailure as failure:
+        return _trouble(failure)
+    seconds = time.perf_counter() - started
+    return {
+        "elements": answers.space.elements(first, last),
+        "digest": digest_answers(scales, codes),
+        "wrong": compare_chunk(answers, first, last, patterns, scales, codes),
+        "target_seconds": round(seconds, 3),
+    }
+
+
+def _ask_maxima(executor: Executor, job: Job, bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+    k, extra = get_block(job.fmt).k, _extra(executor, job.tensor)
+    scales = np.empty(len(bits), np.uint8)
+    for start in range(0, len(bits), CALL_BLOCKS):
+        part = slice(start, start + CALL_BLOCKS)
+        scales[part] = executor.call("quantize", maxima.maxima_blocks(bits[part], k), job.fmt, **extra)[1][:, 0]
+    return scales
+
+
+def largest_maximum(job: Job) -> int:
+    """float32 bits of the largest maximum that a job asks of."""
+    return LAST_FINITE if job.tensor is None else min(job.tensor, LAST_FINITE)
+
+
+def _compare_maxima(expected: Any, scales: Any, bits: npt.NDArray[np.uint32]) -> Any:
+    wrong = expected != scales
+    if not wrong.any():
+        return None
+    at = int(np.argmax(wrong))
+    return {"scale": {"count": int(wrong.sum()), "first": f"{int(bits[at]):08x}"}}
+
+
+def prove_thresholds(job: Job, seed: int) -> Result:
+    """The scales of float32 maxima on both sides of every change, and of some between."""
+    executor = _open(job)
+    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_entry(job.tensor))
+    bits = maxima.threshold_maxima(runs, largest_maximum(job), seed)
+    try:
+        scales = _ask_maxima(executor, job, bits)
+    except CallFailure as failure:
+        return _trouble(failure)
+    return {"maxima": len(bits), "changes": len(runs.starts), "wrong": _compare_maxima(runs.at(bits), scales, bits)}
+
+
+def prove_maxima(job: Job, chunk: int) -> Result:
+    """The scales of one chunk of 2**24 float32 maxima."""
+    executor = _open(job)
+    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_entry(job.tensor))
+    first = max(chunk << maxima.CHUNK_BITS, 1)
+    last = min((chunk + 1 << maxima.CHUNK_BITS) - 1, largest_maximum(job))
+    bits = np.arange(first, last + 1, dtype=np.uint32)
+    try:
+        scales = _ask_maxima(executor, job, bits)
+    except CallFailure as failure:
+        return _trouble(failure)
+    wrong = _compare_maxima(runs.expand(first, last + 1), scales, bits)
+    return {"maxima": len(bits), "digest": digest_bytes(scales.data), "wrong": wrong}
+
+
+def prove_values(job: Job) -> Result:
+    """Every code under every scale byte."""
+    executor, fmt, profile = _open(job), get_block(job.fmt), get_profile(job.profile, job.fmt)
+    extra, tensor = _extra(executor, job.tensor), tensor_entry(job.tensor)
+    total: Result = {}
+    compared = 0
+    for byte in range(fmt.scale.code_count):
+        codes, scales = values.value_blocks(fmt, byte)
+        try:
+            got = executor.call("dequantize", codes, scales, fmt.name, **extra)
+        except CallFailure as failure:
+            return _trouble(failure)
+        compared += got.size
+        for kind, entry in values.compare_values(fmt, profile, tensor, codes, scales, got).items():
+            known = total.setdefault(kind, {"count": 0, "first": entry["first"]})
+            known["count"] += entry["count"]
+    return {"values": compared, "bytes": fmt.scale.code_count, "wrong": total or None}

@@ -1,0 +1,38 @@
+"""One result as a badge: the JSON of a shields.io endpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mxspec_conformance.render.view import ResultView, view_result
+
+
+def render_badge(documents: Sequence[Mapping[str, Any]]) -> bytes:
+    """JSON with schemaVersion, label, message and color.
+
+    Raises ValueError for several results: a badge is about one target.
+    """
+    if len(documents) != 1:
+        raise ValueError(
+            f"a badge is about one target, not {len(documents)}; `mxspec report -o DIR` writes one for each"
+        )
+    message, color = _describe(view_result(documents[0]))
+    badge = {"schemaVersion": 1, "label": "mxspec", "message": message, "color": color}
+    if color == "red":
+        badge["isError"] = True
+    return (json.dumps(badge, indent=1) + "\n").encode("ascii")
+
+
+def _describe(v: ResultView) -> tuple[str, str]:
+    if v.document["exit_code"] == 2:
+        return "nothing judged", "lightgrey"
+    counts = dict(v.counts)
+    if v.document["exit_code"] == 0:
+        waived = f", {counts['waived']} waived" if "waived" in counts else ""
+        names = dict.fromkeys(f.result.judged_against for f in v.formats if f.conclusion.startswith("conforms"))
+        return (", ".join(names) or "pass") + waived, "yellowgreen" if waived else "brightgreen"
+    judged = sum(n for verdict, n in counts.items() if verdict != "unsupported")
+    bad = {"fail", "error", "timeout", "stale waiver"} & set(counts)
+    return f"{counts.get('pass', 0)} of {judged} pass", "red" if bad or v.report.waivers else "yellow"

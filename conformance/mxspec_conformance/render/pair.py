@@ -1,0 +1,117 @@
+"""One block through two profiles, side by side, and where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from mxspec.explain import (
+    BlockExplanation,
+    LaneExplanation,
+    Parting,
+    Stage,
+    compare_blocks,
+)
+from mxspec.explain.text import code_text, number_text, value_text
+from mxspec.formats import FLOAT32
+from mxspec.reals import Real, decode_real
+from mxspec_conformance.render.cells import (
+    bits_text,
+    draw_header,
+    equal_runs,
+    given_value,
+    labelled,
+    lane_key,
+    lanes_text,
+)
+
+#: Width of a profile's column where two are drawn side by side.
+_CELL = 26
+
+
+def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] = ()) -> Group:
+    """Two explanations of one block side by side, differences marked, and where they part in words."""
+    parting = compare_blocks(a, b)
+    parts = draw_header(f"{a.format.name}, a block of {a.format.k}", [a.profile, b.profile], notes)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("", width=1, no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column(_fit(a.profile.id, _CELL), no_wrap=True, overflow="ellipsis", min_width=_CELL)
+    table.add_column("", width=1, no_wrap=True)
+    table.add_column(_fit(b.profile.id, _CELL), no_wrap=True, overflow="ellipsis", min_width=_CELL)
+    for step, label, left, right in _pair_rows(a, b):
+        _add_pair_row(table, parting, step, label, left, right)
+    keys = lane_key(a), lane_key(b)
+    for first, last in equal_runs(a.lanes, lambda i: (keys[0](i), keys[1](i))):
+        la, lb = a.lanes[first], b.lanes[first]
+        label = f"lane {lanes_text(first, last)}".ljust(11) + number_text(given_value(la), 11)
+        stage = parting.stage if parting is not None and parting.lane == first else None
+        here = None if stage is Stage.VALUE else stage
+        _add_pair_row(table, parting, here, label, _lane_cell(la, a), _lane_cell(lb, b))
+        if stage is Stage.VALUE:
+            cells = [f"back = {number_text(decode_real(lane.value_bits, FLOAT32))}" for lane in (la, lb)]
+            _add_pair_row(table, parting, stage, f"lane {first} back", *cells)
+    words = "all bits, and every step on the way, are equal" if parting is None else parting.words
+    style = "" if parting is None or not parting.visible else "bold"
+    return Group(*parts, table, Text(""), labelled("parting", Text(words, style=style)))
+
+
+def _pair_rows(a: BlockExplanation, b: BlockExplanation) -> Iterator[tuple[Stage, str, str, str]]:
+    """(stage, label, cell, cell) of the steps before the lanes."""
+    pair = (a, b)
+    names = dict.fromkeys(name for e in pair for name, _ in e.leaves)
+    rows = [(Stage.TENSOR_SCALE, f"tensor {name}", [_leaf_cell(e, name) for e in pair]) for name in names]
+    rows.append((Stage.AMAX, "amax", [_bits_and_value(e.amax_bits, e.amax) for e in pair]))
+    rows.append((Stage.SCALE_VALUE, "scale value", [_bits_and_value(e.scale.value_bits, e.scale.value) for e in pair]))
+    exponents = [e.scale.exponent for e in pair]
+    if exponents != [None, None]:
+        rows.append((Stage.EXPONENT, "exponent", ["" if x is None else str(x) for x in exponents]))
+    rows.append((Stage.SCALE_CODE, "scale code", [_scale_cell(e) for e in pair]))
+    for stage, label, (left, right) in rows:
+        yield stage, label, left, right
+
+
+def _leaf_cell(e: BlockExplanation, name: str) -> str:
+    value = dict(e.leaves).get(name)
+    return "" if value is None else number_text(value)
+
+
+def _bits_and_value(bits: int | None, value: Real) -> str:
+    return number_text(value) if bits is None else f"{bits:08x} = {number_text(value, 12)}"
+
+
+def _scale_cell(e: BlockExplanation) -> str:
+    fmt, code = e.scale.format, e.scale.code
+    return f"{code_text(code, fmt)} = {bits_text(code, fmt)} = {value_text(e.scale.decoded, fmt)}"
+
+
+def _lane_cell(lane: LaneExplanation, e: BlockExplanation) -> str:
+    element = e.format.element
+    scaled = number_text(lane.scaled, 11).rjust(11)
+    code = code_text(lane.code, element)
+    if element.bits == 4:
+        code += f" {bits_text(lane.code, element)}"
+    return f"{scaled} {lane.place.where.value.ljust(6)} {code}"
+
+
+def _add_pair_row(
+    table: Table, parting: Parting | None, stage: Stage | None, label: str, left: str, right: str
+) -> None:
+    here = parting is not None and stage is parting.stage
+    differs = left != right
+    style = "bold red" if here and differs else "" if differs or here else "dim"
+    table.add_row(
+        Text("▶" if here else "", style="bold red"),
+        Text(label, style="bold" if here else ""),
+        Text(left, style=style),
+        Text("≠" if differs else "", style="red"),
+        Text(right, style=style),
+    )
+
+
+def _fit(text: str, width: int) -> str:
+    """A profile's id in a column: its end tells profiles of one stack apart."""
+    return text if len(text) <= width else "…" + text[1 - width :]

@@ -1,0 +1,175 @@
+"""The terminal's view of a report: one table, then the failures, in 80 columns."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mxspec.profiles import list_profiles
+from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict
+
+_STYLES = {
+    Verdict.PASS: "green",
+    Verdict.FAIL: "bold red",
+    Verdict.DEVIATION: "yellow",
+    Verdict.UNSUPPORTED: "dim",
+    Verdict.ERROR: "bold red",
+    Verdict.TIMEOUT: "bold red",
+    Verdict.WAIVED: "cyan",
+    Verdict.STALE_WAIVER: "red",
+}
+
+
+def conclude(result: FormatResult, requirements: list[Requirement]) -> str:
+    """What can be said of a format in a few words."""
+    own = [r for r in requirements if r.id.split("/")[1] == result.format and r.verdict is not Verdict.UNSUPPORTED]
+    if own and all(r.verdict is Verdict.PASS for r in own):
+        verb = "matches (provisional)" if result.provisional else "conforms to"
+        return f"{verb} {result.judged_against}" + _only_decodes(result)
+    return f"nearest {result.judged_against}" + _only_decodes(result)
+
+
+def is_provisional(profile: str) -> bool:
+    """Whether no run has confirmed a profile."""
+    return any(p.id == profile and p.provisional for p in list_profiles())
+
+
+def _only_decodes(result: FormatResult) -> str:
+    return " (dequantize alone)" if result.operations == ["dequantize"] else ""
+
+
+def summary_table(reports: list[Report]) -> Table:
+    """One row for each target and format: nearest profile, identical profile, deviations."""
+    table = Table(box=None, pad_edge=False, expand=True, header_style="bold")
+    table.add_column("target", no_wrap=True)
+    table.add_column("format", no_wrap=True)
+    table.add_column("verdict and deviations", ratio=1, overflow="fold")
+    table.add_column("off", justify="right", no_wrap=True)
+    for report in reports:
+        name = f"{report.target['name']} {report.target['version']}"
+        if not report.formats:
+            counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
+            table.add_row(name, "elements", Text(counts), "")
+        for result in report.formats:
+            lines = [Text(conclude(result, report.requirements), style="bold")]
+            others = sorted((i for i in result.identical_to if i != result.judged_against), key=is_provisional)
+            if others and "quantize" in result.operations:
+                more = f" (+{len(others) - 1})" if len(others) > 1 else ""
+                lines.append(
+                    Text(f"bit-identical to {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}")
+                )
+            lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
+            table.add_row(name, result.format, Group(*lines), f"{result.distance}/{result.cases}")
+            name = ""
+    return table
+
+
+def requirement_table(report: Report) -> Table:
+    """Every requirement that is not passed or unsupported; the passed are counted below."""
+    table = Table(box=None, pad_edge=False, expand=True, header_style="bold")
+    table.add_column("requirement", no_wrap=True)
+    table.add_column("level", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("failing", justify="right", no_wrap=True)
+    table.add_column("note", ratio=1, overflow="fold")
+    for r in report.requirements:
+        if r.verdict in (Verdict.PASS, Verdict.UNSUPPORTED):
+            continue
+        table.add_row(
+            r.id, r.level, Text(r.verdict.value, style=_STYLES[r.verdict]), f"{r.failing}/{r.cases}", r.note or r.text
+        )
+    return table
+
+
+def failure_panel(requirement: Requirement) -> RenderableType:
+    """One failing case: what was asked, what came back, where it parts."""
+    failure = requirement.first
+    assert failure is not None
+    lines: list[RenderableType] = [
+        Text(f"{requirement.id}  {requirement.text}", style="bold"),
+        Text(f"  case {failure.case}", style="dim"),
+    ]
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("lane", "input", "expected", "returned"):
+        grid.add_column(column, no_wrap=True)
+    given = failure.given.get("x")
+    if isinstance(given, dict):
+        expected, returned = failure.expected, failure.returned
+        grid.add_row("scale", "", expected["scale"], _marked(returned["scale"], expected["scale"]))
+        for lane in list(given)[:12]:
+            want, got = expected["codes"].get(lane, ""), returned["codes"].get(lane, "")
+            grid.add_row(lane.removeprefix("lane "), given[lane], want, _marked(got, want))
+        lines.append(Padding(grid, (0, 0, 0, 2)))
+        if len(given) > 12:
+            lines.append(Text(f"  ... and {len(given) - 12} more lanes (see --json)"))
+        if "tensor scale" in failure.given:
+            kinds = ", ".join(f"{k} 0x{v}" for k, v in failure.given["tensor scale"].items())
+            lines.append(Text(f"  tensor scale: {kinds}"))
+    lines += [Text(f"  {step}") for step in failure.steps]
+    if failure.also:
+        lines.append(Text(f"  so would return: {', '.join(failure.also[:4])}", style="yellow"))
+    if failure.snippet:
+        lines.append(Padding(Text(failure.snippet, style="dim"), (0, 0, 0, 4)))
+    return Group(*lines, Text(""))
+
+
+def failure_text(requirement: Requirement) -> str:
+    """The same as plain text of at most 100 columns; what the requirement says, where there is no case to draw."""
+    if requirement.first is None:
+        return f"{requirement.id}  {requirement.text}\n{requirement.failing} of {requirement.cases} cases fail"
+    console = Console(width=100, file=StringIO(), color_system=None, highlight=False)
+    console.print(failure_panel(requirement))
+    assert isinstance(console.file, StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())
+
+
+def print_partings(report: Report, console: Console, *, most: int = 3) -> None:
+    """For each format the first few requirements that are not passed: the smallest input, and the step where it parts."""
+    shown: dict[str, int] = {}
+    for requirement in report.requirements:
+        failure, fmt = requirement.first, requirement.id.split("/")[1]
+        if failure is None or not isinstance(failure.given.get("x"), dict) or shown.get(fmt, 0) >= most:
+            continue
+        shown[fmt] = shown.get(fmt, 0) + 1
+        inputs = "; ".join(list(failure.given["x"].values())[:3])
+        console.print(Text.assemble((f"{report.target['name']} {requirement.id}", "bold"), f": {inputs}"))
+        for step in failure.steps[:2]:
+            console.print(Padding(Text(step), (0, 0, 0, 4)))
+
+
+def _marked(got: str, want: str) -> Text:
+    return Text(got, style="" if got == want else "bold red")
+
+
+def print_report(report: Report, console: Console, *, failures: int = 3) -> None:
+    """The summary, what is not passed, the first failures of each format, and the verdict."""
+    console.print(summary_table([report]))
+    console.print()
+    open_requirements = [r for r in report.requirements if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)]
+    if open_requirements:
+        console.print(requirement_table(report))
+        console.print()
+    shown: dict[str, int] = {}
+    for requirement in open_requirements:
+        fmt = requirement.id.split("/")[1]
+        if requirement.first is None or not requirement.first.given or shown.get(fmt, 0) >= failures:
+            continue
+        if requirement.verdict is Verdict.WAIVED:
+            continue
+        shown[fmt] = shown.get(fmt, 0) + 1
+        console.print(failure_panel(requirement))
+    counts = ", ".join(f"{n} {v}" for v, n in report.counts.items()) or "no requirement applies"
+    waived = " or are waived" if Verdict.WAIVED.value in report.counts else ""
+    conclusion = {
+        0: f"all supported requirements pass{waived}",
+        1: "not all requirements pass",
+        2: "nothing could be judged",
+    }
+    console.print(
+        Text(f"{report.target['name']} {report.target['version']}: {counts}; {conclusion[report.exit_code]} "
+             f"({report.seconds:.1f} s, vectors {report.vectors[:12]})", style="bold")
+    )  # fmt: skip

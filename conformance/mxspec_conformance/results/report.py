@@ -1,0 +1,229 @@
+"""Results: verdicts and the one JSON form that check, and later fuzz, proofs and GPU runs, share."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from typing import Any
+
+SCHEMA = "mxspec-result/1"
+
+
+class Verdict(StrEnum):
+    """What became of a requirement."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    #: Every failing case equals one other profile, the same for the whole format.
+    DEVIATION = "deviation"
+    UNSUPPORTED = "unsupported"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    WAIVED = "waived"
+    STALE_WAIVER = "stale waiver"
+
+
+#: Verdicts that do not spoil a run.
+GOOD = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.WAIVED)
+
+
+class WaiverState(StrEnum):
+    """What became of a waiver."""
+
+    USED = "used"
+    #: Of another version or device than the one judged.
+    ELSEWHERE = "not for this target"
+    EXPIRED = "expired"
+    UNMATCHED = "matches nothing"
+    NOT_NEEDED = "covers what passes"
+    OTHER_COUNT = "covers another number of failing cases"
+
+
+#: States that make a run fail.
+STALE_STATES = (WaiverState.EXPIRED, WaiverState.UNMATCHED, WaiverState.NOT_NEEDED, WaiverState.OTHER_COUNT)
+
+
+@dataclass(slots=True)
+class Failure:
+    """The smallest failing case of a requirement, ready to be shown."""
+
+    case: str
+    #: What was asked and answered, field by field, as text.
+    given: dict[str, Any]
+    expected: dict[str, Any]
+    returned: dict[str, Any]
+    #: The step at which the answer parts from the profile, in words.
+    steps: list[str] = field(default_factory=list)
+    #: Profiles that would have returned these bits.
+    also: list[str] = field(default_factory=list)
+    #: A NumPy snippet that reproduces the expected answer.
+    snippet: str = ""
+
+
+@dataclass(slots=True)
+class Requirement:
+    """One requirement, judged."""
+
+    id: str
+    level: str
+    text: str
+    verdict: Verdict
+    cases: int = 0
+    failing: int = 0
+    #: What the deviation equals, or why there is no verdict.
+    note: str = ""
+    #: Ids of failing cases, at most 20.
+    failing_cases: list[str] = field(default_factory=list)
+    first: Failure | None = None
+
+
+@dataclass(slots=True)
+class FormatResult:
+    """One format: which profile it was judged by, and what it is like."""
+
+    format: str
+    judged_against: str
+    #: Whether the profile was asked for or found.
+    chosen: str
+    provisional: bool
+    #: Failing cases under the profile, of all.
+    distance: int
+    cases: int
+    #: Failing cases under every normative profile.
+    distances: dict[str, int] = field(default_factory=dict)
+    #: Operations that were judged.
+    operations: list[str] = field(default_factory=list)
+    #: Profiles that agree in every bit of every case.
+    identical_to: list[str] = field(default_factory=list)
+    #: Leaf behaviour in words: scale rule, rounding, sign of zero, NaN, Inf, zero block.
+    behaviour: dict[str, str] = field(default_factory=dict)
+    #: Ways in which it parts from the profile, in words.
+    deviations: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of a run."""
+
+    target: dict[str, Any]
+    vectors: str
+    formats: list[FormatResult] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    kind: str = "check"
+    #: What became of each waiver: id, reason, link, expires, state, requirements.
+    waivers: list[dict[str, Any]] = field(default_factory=list)
+    #: What a proof or a fuzzing campaign adds: statements, chunks and digests, coverage, findings.
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """0: all supported requirements pass or are waived, and no waiver is stale; 1: not; 2: nothing could be judged."""
+        judged = [r for r in self.requirements if r.verdict is not Verdict.UNSUPPORTED]
+        if not judged:
+            return 2
+        good = all(r.verdict in GOOD for r in judged) and not any(w["state"] in STALE_STATES for w in self.waivers)
+        return 0 if good else 1
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Requirements for each verdict."""
+        return {v.value: n for v in Verdict if (n := sum(r.verdict is v for r in self.requirements))}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form, by the schema in `schema/result.schema.json`."""
+        return {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "suite": {"version": _own_version(), "vectors": self.vectors},
+            "target": self.target,
+            "environment": self.environment,
+            "seconds": round(self.seconds, 3),
+            "exit_code": self.exit_code,
+            "counts": self.counts,
+            "formats": [asdict(f) for f in self.formats],
+            "requirements": [asdict(r) for r in self.requirements],
+            **({"waivers": self.waivers} if self.waivers else {}),
+            **({"details": self.details} if self.details else {}),
+        }
+
+    def to_json(self) -> str:
+        """Canonical text apart from time and environment."""
+        return json.dumps(self.as_dict(), indent=1, ensure_ascii=True) + "\n"
+
+
+def _own_version() -> str:
+    import mxspec
+
+    return mxspec.__version__
+
+
+def describe_environment() -> dict[str, Any]:
+    """Where a run took place."""
+    import mxspec
+    from mxspec_conformance.results.environment import describe_machine
+
+    packages = {}
+    for name in ("numpy", "ml_dtypes"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = "unknown"
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+        "machine": platform.machine(),
+        **describe_machine(),
+        "mxspec": mxspec.__version__,
+        **packages,
+    }
+
+
+def load_result_schema() -> dict[str, Any]:
+    """The JSON Schema of a result."""
+    schema: dict[str, Any] = json.loads(
+        files("mxspec_conformance").joinpath("schema/result.schema.json").read_text("utf-8")
+    )
+    return schema
+
+
+def read_report(document: Mapping[str, Any]) -> Report:
+    """The report that a result's JSON holds.
+
+    Raises ValueError, naming the place, for what is no result.
+    """
+    import jsonschema  # here, as it takes longer to import than all else in this module
+
+    error = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(load_result_schema()).iter_errors(document)
+    )
+    if error is not None:
+        raise ValueError(f"this is no result of {SCHEMA}: {error.json_path}: {error.message[:200]}")
+    return Report(
+        target=document["target"],
+        vectors=document["suite"]["vectors"],
+        formats=[FormatResult(**f) for f in document["formats"]],
+        requirements=[
+            Requirement(
+                **{
+                    **r,
+                    "verdict": Verdict(r["verdict"]),
+                    "first": None if r["first"] is None else Failure(**r["first"]),
+                }
+            )
+            for r in document["requirements"]
+        ],
+        environment=document["environment"],
+        seconds=document["seconds"],
+        kind=document["kind"],
+        waivers=document.get("waivers", []),
+        details=document.get("details", {}),
+    )

@@ -1,0 +1,167 @@
+"""Waivers: failures that are known and accepted, each with a reason, a link and a date on which it ends.
+
+A waiver that matches nothing, has expired, or covers what passes is a failure itself: the list cannot outlive its causes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from mxspec_conformance.results.report import Report, Requirement, Verdict, WaiverState
+
+#: Verdicts that a waiver can excuse.
+EXCUSABLE = (Verdict.FAIL, Verdict.DEVIATION, Verdict.ERROR, Verdict.TIMEOUT)
+
+#: Days until a waiver ends that `write_waivers` makes.
+DEFAULT_DAYS = 90
+
+_KEYS = ("id", "reason", "link", "expires", "version", "device", "failing")
+_REQUIRED = _KEYS[:4]
+
+
+class WaiverError(ValueError):
+    """A waiver file is not what it has to be. The message names the entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiver:
+    """One entry of a waiver file."""
+
+    #: A requirement id, or a glob of them.
+    id: str
+    reason: str
+    link: str
+    #: The last day on which it holds.
+    expires: date
+    #: Globs of the target's version and device; None: any.
+    version: str | None = None
+    device: str | None = None
+    #: How many cases fail; None: any number.
+    failing: int | None = None
+
+    def concerns(self, target: Mapping[str, Any], environment: Mapping[str, Any]) -> bool:
+        """Whether the judged version and device are meant."""
+        if self.version is not None and not fnmatchcase(str(target.get("version", "")), self.version):
+            return False
+        return self.device is None or fnmatchcase(str(environment.get("device", "")), self.device)
+
+
+def read_waivers(path: Path) -> list[Waiver]:
+    """The entries of a TOML file.
+
+    Raises WaiverError naming the file, the entry and what is allowed.
+    """
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise WaiverError(f"{path} does not exist; `mxspec check TARGET --write-waivers {path}` makes one") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise WaiverError(f"{path} is not TOML: {error}") from None
+    unknown = set(document) - {"waiver"}
+    if unknown:
+        raise WaiverError(f"{path}: unknown table {sorted(unknown)[0]!r}; a waiver file holds [[waiver]] alone")
+    entries = document.get("waiver", [])
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise WaiverError(f"{path}: write [[waiver]] with two brackets: there can be several")
+    return [_read_entry(entry, f"{path}, waiver {number}") for number, entry in enumerate(entries, 1)]
+
+
+def _read_entry(entry: dict[str, Any], place: str) -> Waiver:
+    for key in _REQUIRED:
+        if key not in entry:
+            raise WaiverError(f"{place} has no {key}; {', '.join(_REQUIRED)} are needed")
+    for key, value in entry.items():
+        if key not in _KEYS:
+            raise WaiverError(f"{place}: unknown key {key!r}; allowed are {', '.join(_KEYS)}")
+        if key == "expires":
+            if type(value) is not date:
+                raise WaiverError(f"{place}: expires = {value!r}; write a date without quotes, such as 2027-03-31")
+        elif key == "failing":
+            if type(value) is not int or value < 1:
+                raise WaiverError(f"{place}: failing = {value!r}; write how many cases fail, 1 or more")
+        elif not isinstance(value, str) or not value.strip():
+            raise WaiverError(f"{place}: {key} = {value!r}; write a text that is not empty")
+    return Waiver(**entry)
+
+
+def apply_waivers(report: Report, waivers: Sequence[Waiver], *, today: date) -> None:
+    """Change the verdicts of the requirements that waivers cover, and record what became of each waiver.
+
+    A failing requirement under a valid waiver is `waived`; a passing one under any is a `stale waiver`.
+    """
+    for waiver in waivers:
+        state, matched = _apply(report, waiver, today)
+        report.waivers.append(
+            {
+                "id": waiver.id, "reason": waiver.reason, "link": waiver.link, "expires": waiver.expires.isoformat(),
+                "state": state.value, "requirements": [r.id for r in matched],
+            }
+        )  # fmt: skip
+
+
+def _apply(report: Report, waiver: Waiver, today: date) -> tuple[WaiverState, list[Requirement]]:
+    if not waiver.concerns(report.target, report.environment):
+        return WaiverState.ELSEWHERE, []
+    judged = [r for r in report.requirements if r.verdict is not Verdict.UNSUPPORTED]
+    matched = [r for r in judged if fnmatchcase(r.id, waiver.id)]
+    if not matched:
+        return WaiverState.UNMATCHED, []
+    if today > waiver.expires:
+        for r in matched:
+            r.note = _join(r.note, f"the waiver ended on {waiver.expires}")
+        return WaiverState.EXPIRED, matched
+    excused = [r for r in matched if r.verdict in (*EXCUSABLE, Verdict.WAIVED)]
+    failing = sum(r.failing for r in excused)
+    if waiver.failing is not None and excused and failing != waiver.failing:
+        for r in excused:
+            r.note = _join(r.note, f"{waiver.failing} failing cases are waived, {failing} fail")
+        return WaiverState.OTHER_COUNT, matched
+    for r in matched:
+        if r.verdict is Verdict.PASS:
+            r.verdict = Verdict.STALE_WAIVER
+            r.note = "passes, and is waived"
+        elif r.verdict in EXCUSABLE:
+            r.verdict = Verdict.WAIVED
+            r.note = _join(r.note, waiver.reason)
+    return (WaiverState.USED if len(excused) == len(matched) else WaiverState.NOT_NEEDED), matched
+
+
+def _join(note: str, more: str) -> str:
+    return f"{note}; {more}" if note else more
+
+
+def render_waivers(reports: Sequence[Report], *, today: date) -> str:
+    """A waiver file for today's failures, to be completed with reasons and links."""
+    expires = today + timedelta(days=DEFAULT_DAYS)
+    blocks = [
+        "# Known failures. Each needs a reason and a link that somebody can check; all end on a date.\n"
+        "# A waiver that matches nothing, has expired, or covers what passes makes the run fail.\n"
+    ]
+    for report in reports:
+        name, version = report.target["name"], report.target["version"]
+        for r in report.requirements:
+            if r.verdict not in EXCUSABLE:
+                continue
+            cases = f"{r.failing} of {r.cases} cases fail" + (f": {r.note}" if r.note else "")
+            # A note may quote the target's own words, and a comment holds no control characters.
+            comment = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]+", " ", f"# {name} {version}: {cases}")
+            lines = [comment, "[[waiver]]"]
+            for key, value in (("id", r.id), ("reason", "TODO: why this is accepted"), ("link", "TODO: an issue"), ("version", version)):  # fmt: skip
+                lines.append(f"{key} = {_toml_text(value)}")
+            lines += [f"failing = {r.failing}"] * bool(r.failing)
+            lines += [f"expires = {expires.isoformat()}"]
+            blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _toml_text(value: str) -> str:
+    """A TOML basic string: JSON's escapes are TOML's, and DEL is escaped too."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,307 @@
+"""Targets: implementations under test, and what they say that they can do.
+
+A target is a Python file, a module, the name of a known library, or any object with the functions of the interface. A
+function's presence is the capability; a keyword in its signature (`axis`, `pad`, `rounding`, `block`) is a further one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
+from mxspec.layouts import list_layouts
+from mxspec.profiles.schema import TensorScaleKind
+from mxspec_conformance.targets.interface import OPERATIONS
+
+FUNCTIONS = tuple(OPERATIONS)
+
+#: How the names of shared libraries end.
+LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
+
+CODE_LAYOUTS = ("unpacked", "nibble-low")
+SCALE_LAYOUTS = ("row-major", "128x4")
+
+#: What the names of input dtypes mean.
+DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+
+
+#: How an input lies in memory: as a whole, in every second row or column of a larger array, one element into one, or
+#: with rows one element farther apart than they are long.
+ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded")
+
+
+class TargetError(Exception):
+    """A target cannot be loaded, or what it says of itself is wrong. The message says what to do."""
+
+
+class BadReturn(Exception):
+    """A target returned something else than the interface asks for."""
+
+
+class RemoteError(Exception):
+    """A target that is no Python object says that it failed."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A library that the judge has a target for."""
+
+    name: str
+    module: str
+    #: Distribution to install.
+    requires: str
+    about: str
+
+
+KNOWN: dict[str, Known] = {
+    k.name: k
+    for k in (
+        Known(name="mxspec", module="mxspec_py", requires="mxspec", about="this model itself"),
+        Known(name="gguf", module="gguf_py", requires="gguf", about="llama.cpp's Python package"),
+        Known(name="gfloat", module="gfloat_py", requires="gfloat", about="Graphcore's format library"),
+        Known(name="mlx", module="mlx_py", requires="mlx", about="Apple's array framework"),
+        Known(name="ml_dtypes", module="ml_dtypes_py", requires="ml_dtypes", about="NumPy scalar types (elements only)"),
+        Known(name="torchao", module="torchao_floor", requires="torchao", about="torchao, scale mode FLOOR, eager"),
+        Known(name="torchao-rceil", module="torchao_rceil", requires="torchao", about="torchao, scale mode RCEIL, eager"),
+        Known(name="torchao-even", module="torchao_even", requires="torchao", about="torchao, scale mode EVEN, eager"),
+        Known(name="torchao-ceil", module="torchao_ceil", requires="torchao", about="torchao, scale mode CEIL, eager"),
+        Known(name="microxcaling", module="microxcaling_py", requires="mx", about="Microsoft's emulation"),
+        Known(name="compressed-tensors", module="compressed_tensors_py", requires="compressed_tensors", about="vLLM's checkpoint library"),
+        Known(name="modelopt", module="modelopt_py", requires="nvidia-modelopt", about="NVIDIA ModelOpt, dynamic"),
+        Known(name="modelopt-static", module="modelopt_static_py", requires="nvidia-modelopt", about="NVIDIA ModelOpt, calibrated"),
+        Known(name="auto-round", module="auto_round_py", requires="auto-round", about="Intel AutoRound, fake quantization"),
+        Known(name="auto-round-export", module="auto_round_export", requires="auto-round", about="Intel AutoRound, exported codes"),
+        Known(name="quark", module="quark_py", requires="amd-quark", about="AMD Quark downcast, ROUND_UP"),
+        Known(name="quark-down", module="quark_down", requires="amd-quark", about="AMD Quark downcast, ROUND_DOWN"),
+        Known(name="quark-even", module="quark_even", requires="amd-quark", about="AMD Quark downcast, EVEN"),
+        Known(name="quark-fake", module="quark_fake", requires="amd-quark", about="AMD Quark fake quantization"),
+        Known(name="fouroversix", module="fouroversix_py", requires="fouroversix", about="Four Over Six reference"),
+        Known(name="te-reference", module="te_reference", requires="transformer_engine sources", about="Transformer Engine's Python reference"),
+        Known(name="vllm-emulation", module="vllm_emulation", requires="vllm sources", about="vLLM's Python emulation"),
+        Known(name="mxspec_gpu", module="mxspec_gpu_kernels", requires="CuPy and an NVIDIA GPU", about="this project's GPU kernels"),
+        Known(name="mxspec_gpu-tiles", module="mxspec_gpu_tiles", requires="CuPy and an NVIDIA GPU", about="the same, packed, scales in tiles"),
+        Known(name="ggml-c", module="ggml_c", requires="a ggml library", about="llama.cpp's C reference"),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a target says of itself; one shape for every road."""
+
+    name: str
+    version: str
+    formats: tuple[str, ...]
+    functions: tuple[str, ...]
+    #: function -> the interface's options that it takes, by keyword.
+    keywords: dict[str, tuple[str, ...]]
+    elements: tuple[str, ...]
+    dtypes: tuple[str, ...] = ("float32",)
+    arrays: str = "numpy"
+    code_layout: str = "unpacked"
+    scale_layout: str = "row-major"
+    tensor_scale: str = "decode"
+    #: Random bits that `encode_stochastic` uses.
+    sr_bits: int = 32
+    claimed_profile: str | None = None
+    #: Whether quantize and dequantize can be called without a tensor scale.
+    one_level: bool = True
+    #: Storage layouts that pack, unpack, swizzle and unswizzle know.
+    layouts: tuple[str, ...] = ()
+    #: Where the arrays lie, such as `cuda:0`; None: the array library's default.
+    device: str | None = None
+
+    def has(self, function: str, keyword: str | None = None) -> bool:
+        """Whether the target has the function, and takes the keyword."""
+        return function in self.functions and (keyword is None or keyword in self.keywords[function])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the JSON result."""
+        return {
+            "formats": list(self.formats),
+            "functions": {f: list(self.keywords[f]) for f in self.functions},
+            "elements": list(self.elements),
+            "dtypes": list(self.dtypes),
+            "arrays": self.arrays,
+            "layout": [self.code_layout, self.scale_layout],
+            "layouts": list(self.layouts),
+            "tensor_scale": self.tensor_scale,
+            "one_level": self.one_level,
+            "sr_bits": self.sr_bits,
+            "profile": self.claimed_profile,
+        }
+
+
+def load_target(spec: str) -> Any:
+    """The module that a target spec names: a known library, a `.py` file, a shared library, or an importable module.
+
+    Raises TargetError, saying what to do, when it cannot be found or does not import.
+    """
+    if spec in KNOWN:
+        return _load_known(KNOWN[spec])
+    path = Path(spec)
+    if path.suffix in LIBRARY_SUFFIXES:
+        from mxspec_conformance.transports.library import load_library
+
+        return load_library(path)
+    if spec.endswith(".py") or path.exists():
+        return _load_file(path)
+    try:
+        return importlib.import_module(spec)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (spec == error.name or spec.startswith(error.name + ".")):
+            close = ", ".join(KNOWN)
+            raise TargetError(
+                f"{spec!r} is neither a file, an importable module nor a known library; known are {close}"
+            ) from None
+        raise TargetError(f"module {spec} does not import: {error}") from error
+    except Exception as error:
+        raise TargetError(f"module {spec} does not import: {type(error).__name__}: {error}") from error
+
+
+def _load_known(known: Known) -> Any:
+    try:
+        return importlib.import_module(f"mxspec_conformance.adapters.{known.module}")
+    except ImportError as error:
+        raise TargetError(
+            f"{known.name} needs {known.requires}, which does not import here ({error}); install it and try again"
+        ) from error
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        raise TargetError(f"{path} does not exist; pass a Python file, a module or a known library")
+    if path.suffix != ".py":
+        raise TargetError(
+            f"{path} is none of the files that can be judged: .py (Python), {', '.join(LIBRARY_SUFFIXES)} (shared library), "
+            ".json or .jsonl (results); a program is judged as 'cmd:PROGRAM ARGUMENTS'"
+        )
+    name = f"mxspec_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise TargetError(f"{path}, line {error.lineno}: {error.msg}; the file is not valid Python") from error
+    except (Exception, SystemExit) as error:
+        raise TargetError(f"{path} does not import: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def describe_target(module: Any, spec: str) -> Capabilities:
+    """What a target offers, read from its names and signatures.
+
+    Raises TargetError where a declaration is not one that the interface has.
+    """
+    described = getattr(module, "MXSPEC_CAPABILITIES", None)
+    if isinstance(described, Capabilities):  # a road that is not Python's has read them from a description
+        return described
+    functions = tuple(f for f in FUNCTIONS if callable(getattr(module, f, None)))
+    if not functions:
+        raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one")
+    for function in functions:
+        # Their names are those of many a helper; any other function that cannot be called is a verdict.
+        if "layout" in OPERATIONS[function].arguments:
+            _check_signature(module, spec, function)
+    name = str(getattr(module, "NAME", Path(spec).stem))
+    formats = _listed(module, spec, "FORMATS")
+    if not formats and {"quantize", "dequantize"} & set(functions):
+        raise TargetError(f"{spec} has no FORMATS; list the block formats it supports: {', '.join(BLOCKS)}")
+    check_names(spec, "FORMATS", formats, BLOCKS)
+    elements = _listed(module, spec, "ELEMENTS") or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
+    check_names(spec, "ELEMENTS", elements, {**ELEMENTS, **SCALES})
+    layouts = _listed(module, spec, "LAYOUT") or ("unpacked",)
+    check_names(spec, "LAYOUT", layouts, dict.fromkeys((*CODE_LAYOUTS, *SCALE_LAYOUTS)))
+    dtypes = _listed(module, spec, "DTYPES") or ("float32",)
+    check_names(spec, "DTYPES", dtypes, DTYPES)
+    arrays = getattr(module, "ARRAYS", "numpy")
+    check_names(spec, "ARRAYS", (arrays,), dict.fromkeys(("numpy", "torch", "cupy")))
+    kind = getattr(module, "TENSOR_SCALE", "decode")
+    check_names(spec, "TENSOR_SCALE", (kind,), dict.fromkeys(k.value for k in TensorScaleKind))
+    sr_bits = getattr(module, "SR_BITS", 32)
+    if sr_bits not in (8, 32):
+        raise TargetError(f"{spec}: SR_BITS = {sr_bits!r}; allowed are 32 and 8")
+    known_layouts = _listed(module, spec, "LAYOUTS")
+    check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
+    signatures = {f: parameters_of(getattr(module, f)) for f in functions}
+    tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
+    return Capabilities(
+        name=name,
+        version=str(getattr(module, "VERSION", "unknown")),
+        formats=formats,
+        functions=functions,
+        keywords={f: tuple(o for o in OPERATIONS[f].options if o in p) for f, p in signatures.items()},
+        elements=elements,
+        dtypes=dtypes,
+        arrays=arrays,
+        code_layout=next((x for x in layouts if x in CODE_LAYOUTS), "unpacked"),
+        scale_layout=next((x for x in layouts if x in SCALE_LAYOUTS), "row-major"),
+        tensor_scale=kind,
+        sr_bits=sr_bits,
+        claimed_profile=getattr(module, "PROFILE", None),
+        one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
+        layouts=known_layouts,
+        device=getattr(module, "DEVICE", None),
+    )
+
+
+def _check_signature(module: Any, spec: str, function: str) -> None:
+    """Raise TargetError where a function cannot be called as the interface calls it: a helper, perhaps, of the same name."""
+    arguments = OPERATIONS[function].arguments
+    try:
+        signature = inspect.signature(getattr(module, function))
+    except (TypeError, ValueError):  # a builtin says nothing of its arguments
+        return
+    try:
+        # A packing function may ask for the buffer that it is to fill.
+        signature.bind(*arguments, **({"out": None} if "out" in signature.parameters else {}))
+    except TypeError as error:
+        raise TargetError(
+            f"{spec}: {function}{signature} cannot be called as {function}({', '.join(arguments)}) ({error}); "
+            "take these arguments, or rename it if it is a helper"
+        ) from None
+
+
+def _listed(module: Any, spec: str, what: str) -> tuple[Any, ...]:
+    """A declaration that holds one name or several."""
+    given = getattr(module, what, ())
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise TargetError(f"{spec}: {what} is a {type(given).__name__}; write a name or a list of names")
+    return tuple(given)
+
+
+def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
+    """A function's parameters by name; none where it has no signature."""
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def check_names(spec: str, what: str, given: Iterable[str], allowed: Iterable[str]) -> None:
+    known = list(allowed)
+    for name in given:
+        if name not in known:
+            raise TargetError(f"{spec}: {what} names {name!r}; allowed are {', '.join(known)}")

@@ -1,0 +1,1 @@
+"""For the tests of others: a pytest plugin, hypothesis strategies, tensors compared."""

@@ -1,0 +1,106 @@
+"""The description of a target: the one JSON object in which targets on every road say what they can do."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
+from mxspec.layouts import list_layouts
+from mxspec_conformance.targets.capabilities import Capabilities, TargetError, check_names
+
+#: The version of protocol and description.
+PROTOCOL = 1
+
+
+@lru_cache(maxsize=1)
+def load_protocol_schema() -> dict[str, Any]:
+    """The JSON Schema of descriptions, requests and replies; its `$defs` name the parts."""
+    path = files("mxspec_conformance").joinpath("schema/protocol.schema.json")
+    schema: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return schema
+
+
+@lru_cache(maxsize=16)
+def _validator(part: str) -> Any:
+    schema = load_protocol_schema()
+    return jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": f"#/$defs/{part}"})
+
+
+def find_violation(document: Any, part: str) -> str | None:
+    """What in a document breaks the part of the schema, in words; None if nothing does."""
+    error = jsonschema.exceptions.best_match(_validator(part).iter_errors(document))
+    if error is None:
+        return None
+    message = error.message if len(error.message) <= 200 else f"{error.message[:200]}..."
+    return f"{error.json_path.replace('$.', '').replace('$', 'the object')}: {message}"
+
+
+def read_description(document: Any, spec: str) -> Capabilities:
+    """The capabilities that a description states.
+
+    Raises TargetError naming what is wrong in it.
+    """
+    violation = find_violation(document, "description")
+    if violation is not None:
+        raise TargetError(f"{spec} describes itself wrongly: {violation}")
+    given = document["capabilities"]
+    functions = given["functions"]
+    formats = tuple(given.get("formats", ()))
+    if not formats and {"quantize", "dequantize"} & set(functions):
+        raise TargetError(f"{spec} lists no formats; name the block formats it supports: {', '.join(BLOCKS)}")
+    check_names(spec, "formats", formats, BLOCKS)
+    elements = tuple(given.get("elements", ())) or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
+    check_names(spec, "elements", elements, {**ELEMENTS, **SCALES})
+    layouts = tuple(given.get("layouts", ()))
+    check_names(spec, "layouts", layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
+    codes, scales = given.get("layout", ("unpacked", "row-major"))
+    return Capabilities(
+        name=document["name"],
+        version=document["version"],
+        formats=formats,
+        functions=tuple(functions),
+        keywords={f: tuple(options) for f, options in functions.items()},
+        elements=elements,
+        dtypes=tuple(given.get("dtypes", ("float32",))),
+        code_layout=codes,
+        scale_layout=scales,
+        layouts=layouts,
+        tensor_scale=given.get("tensor_scale", "decode"),
+        one_level=given.get("one_level", True),
+        sr_bits=given.get("sr_bits", 32),
+        claimed_profile=given.get("profile"),
+    )
+
+
+def write_description(capabilities: Capabilities) -> dict[str, Any]:
+    """The description that states the capabilities; what a report says of a target holds the same object."""
+    return {
+        "mxspec": PROTOCOL,
+        "name": capabilities.name,
+        "version": capabilities.version,
+        "capabilities": capabilities.as_dict(),
+    }
+
+
+def describe_surroundings(document: dict[str, Any]) -> dict[str, Any]:
+    """What a description says for a report's provenance: device, libraries, language."""
+    return {key: document[key] for key in ("device", "libraries", "language") if key in document}
+
+
+def find_reply_violation(reply: Any) -> str | None:
+    """What makes a reply to a `run` request none, in words; None if it is one."""
+    if not isinstance(reply, dict):
+        return f"a reply is a JSON object; this is {json.dumps(reply)[:60]}"
+    part = next((part for key, part in _REPLIES.items() if key in reply), None)
+    if part is None:
+        return f"a reply holds one of {', '.join(_REPLIES)}; this holds {', '.join(map(str, reply)) or 'nothing'}"
+    return find_violation(reply, part)
+
+
+#: A reply's key -> its part of the schema.
+_REPLIES = {"outputs": "answer", "skipped": "skipped", "error": "error"}

@@ -1,0 +1,255 @@
+"""A program that answers JSON lines on stdout to JSON lines on stdin; whatever it does wrong is a verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from mxspec_conformance.targets.capabilities import TargetError
+from mxspec_conformance.targets.marshalling import Caller
+from mxspec_conformance.targets.sessions import CallFailure, Patience, describe_exit, run_call
+from mxspec_conformance.transports.description import (
+    PROTOCOL,
+    describe_surroundings,
+    find_reply_violation,
+    find_violation,
+    read_description,
+)
+from mxspec_conformance.transports.remote import RemoteModule
+from mxspec_conformance.transports.wire import dump_line, parse_line, write_request
+
+#: The longest line that is taken for a reply, and how many may wait: a program that writes more unasked is not read on.
+MAX_LINE = 1 << 28
+MAX_UNASKED = 64
+#: How much of a target's stderr is passed on, and how much of its end is kept to be quoted.
+MAX_STDERR = 1 << 16
+KEPT_STDERR = 4096
+
+
+class Conversation:
+    """One run of a program: lines out, lines in, stderr drained.
+
+    Threads read and write, so that a program that neither reads nor writes cannot hang the judge.
+    """
+
+    def __init__(self, command: str, *, pass_stderr: bool = True) -> None:
+        self._pass_stderr = pass_stderr
+        try:
+            self._process = subprocess.Popen(
+                shlex.split(command, posix=os.name != "nt"),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            raise TargetError(f"{command!r} does not start: {error}") from error
+        self._outgoing: queue.Queue[bytes | None] = queue.Queue()
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        #: Bytes of a line that has begun; for the words of a failure.
+        self._begun = 0
+        self._stderr: deque[bytes] = deque()
+        self._threads = [threading.Thread(target=f, daemon=True) for f in (self._write, self._read, self._drain)]
+        for thread in self._threads:
+            thread.start()
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            while (data := self._outgoing.get()) is not None:
+                view = memoryview(data)
+                while view:
+                    view = view[self._process.stdin.write(view) :]
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        parts: list[bytes] = []
+        with contextlib.suppress(OSError, ValueError):
+            while data := self._process.stdout.read(1 << 20):
+                head, *rest = data.split(b"\n")
+                parts.append(head)
+                for part in rest:
+                    self._lines.put(b"".join(parts))
+                    parts = [part]
+                self._begun = sum(map(len, parts))
+                if self._begun > MAX_LINE or self._lines.qsize() > MAX_UNASKED:
+                    break
+        # The end, told by a line without one: never empty, as no line that ends is b"\n".
+        self._lines.put(b"\n")
+
+    def _drain(self) -> None:
+        assert self._process.stderr is not None
+        passed = 0
+        with contextlib.suppress(OSError, ValueError):
+            while data := self._process.stderr.read(4096):
+                self._stderr.append(data)
+                while len(self._stderr) > 1 and sum(map(len, self._stderr)) - len(self._stderr[0]) >= KEPT_STDERR:
+                    self._stderr.popleft()
+                if self._pass_stderr and passed < MAX_STDERR:
+                    text = data[: MAX_STDERR - passed].decode("utf-8", errors="replace")
+                    passed += len(data)
+                    sys.stderr.write(
+                        text if passed < MAX_STDERR else f"{text}\n[mxspec: the rest of stderr is dropped]\n"
+                    )
+
+    def stderr_tail(self) -> str:
+        """The end of what the program has written to stderr."""
+        return b"".join(list(self._stderr))[-KEPT_STDERR:].decode("utf-8", errors="replace")
+
+    def send(self, document: Mapping[str, Any]) -> None:
+        """Queue a line."""
+        self._outgoing.put(dump_line(document))
+
+    def receive(self, seconds: float, limit: float) -> Any:
+        """The next line's JSON; seconds: how long to wait, of a limit that the failure's message names.
+
+        Raises CallFailure: `timeout`, `crash` or `garbage`.
+        """
+        try:
+            line = self._lines.get(timeout=max(seconds, 0))
+        except queue.Empty:
+            half = f"; {self._begun} bytes of a reply without its end had come" if self._begun else ""
+            raise CallFailure("timeout", f"no answer within {limit:g} s{half}") from None
+        if line == b"\n":
+            if self._begun > MAX_LINE:
+                raise CallFailure("garbage", f"a line on stdout is longer than {MAX_LINE} bytes")
+            raise CallFailure("crash", self._describe_end())
+        try:
+            return parse_line(line)
+        except ValueError as error:
+            shown = line[:60].decode("utf-8", errors="replace") + ("..." if len(line) > 60 else "")
+            problem = str(error).partition(": line")[0]
+            raise CallFailure(
+                "garbage", f"a line on stdout is no reply: {shown!r} ({problem}); print notes to stderr"
+            ) from None
+
+    def _describe_end(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        time.sleep(0.05)  # the last words may still be on their way
+        half = f" in the middle of a reply, after {self._begun} bytes of it" if self._begun else ""
+        words = [w for w in self.stderr_tail().splitlines() if w.strip()]
+        quoted = f"; its last words: {words[-1].strip()[:120]!r}" if words else ""
+        return f"the process ended{half} ({describe_exit(self._process.poll())}){quoted}"
+
+    def finish(self, seconds: float) -> int | None:
+        """Ask the program to stop; its exit code, or None if it does not end in time (it is killed then)."""
+        self.send({"cmd": "stop"})
+        self._outgoing.put(None)
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the program at once."""
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        self._outgoing.put(None)
+        for thread in self._threads:
+            thread.join(1)
+        for pipe, thread in zip(
+            (self._process.stdin, self._process.stdout, self._process.stderr), self._threads, strict=True
+        ):
+            # A process that the program has left behind may hold a pipe open; its thread then ends with it.
+            if pipe is not None and not thread.is_alive():
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+class ProcessTarget:
+    """Calls a target that is a program; it is started again after a crash, a hang or garbage.
+
+    Raises TargetError where it does not start, or describes itself wrongly.
+    """
+
+    road = "process"
+
+    def __init__(
+        self, command: str, *, timeout: float = 60.0, start_timeout: float = 600.0, pass_stderr: bool = True
+    ) -> None:
+        self._command, self._timeout, self._start_timeout = command, timeout, start_timeout
+        self._pass_stderr = pass_stderr
+        self._patience = Patience()
+        self._talk: Conversation | None = None
+        self._deadline = 0.0
+        document = self._start()
+        self.capabilities = read_description(document, command)
+        self.environment = describe_surroundings(document)
+        self._encoding = document.get("encoding", "base64")
+        self._caller = Caller(RemoteModule(self.capabilities, self._ask), self.capabilities)
+
+    def _start(self) -> dict[str, Any]:
+        self._talk = Conversation(self._command, pass_stderr=self._pass_stderr)
+        self._talk.send({"cmd": "start", "mxspec": PROTOCOL})
+        try:
+            document = self._talk.receive(self._start_timeout, self._start_timeout)
+        except CallFailure as failure:
+            self._end()
+            raise TargetError(f"{self._command!r} did not answer start: {failure}") from None
+        violation = find_violation(document, "description")
+        if violation is not None:
+            self._end()
+            raise TargetError(f"{self._command!r} describes itself wrongly: {violation}")
+        description: dict[str, Any] = document
+        return description
+
+    def _ask(self, identifier: str, function: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert self._talk is not None
+        request = write_request(identifier, function, arguments, self._encoding)
+        violation = find_violation(request, "request")
+        assert violation is None, violation
+        self._talk.send(request)
+        reply = self._talk.receive(self._deadline - time.monotonic(), self._timeout)
+        violation = find_reply_violation(reply)
+        if violation is not None:
+            raise CallFailure("garbage", f"a reply is not as the protocol says: {violation}")
+        if reply.get("id") != identifier:
+            raise CallFailure("garbage", f"the reply is to {reply.get('id')!r}; {identifier!r} was asked")
+        answer: Mapping[str, Any] = reply
+        return answer
+
+    def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
+        """One call; raises CallFailure."""
+        self._patience.check(function)
+        if self._talk is None:
+            try:
+                self._start()
+            except TargetError as error:
+                message = f"after a failure the target did not start again: {error}"
+                raise CallFailure("crash", message, final=True) from None
+        self._deadline = time.monotonic() + self._timeout
+        try:
+            kind, value, detail = run_call(self._caller, function, args, kwargs)
+        except CallFailure as failure:
+            detail = "" if self._talk is None else self._talk.stderr_tail()
+            self._end()
+            self._patience.fail(function, failure)
+            failure.detail = detail
+            raise
+        self._patience.succeed(function)
+        if kind != "ok":
+            raise CallFailure(kind, value, detail)
+        return value
+
+    def _end(self) -> None:
+        if self._talk is not None:
+            self._talk.kill()
+            self._talk = None
+
+    def close(self) -> None:
+        """Ask the program to stop; end it where it does not."""
+        if self._talk is not None:
+            self._talk.finish(2.0)
+            self._talk = None

@@ -1,0 +1,101 @@
+"""Trying a target before it is judged: does it start, say what it can do, answer small calls in time, and stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mxspec.formats import get_block
+from mxspec_conformance.targets.capabilities import TargetError
+from mxspec_conformance.targets.sessions import CallFailure, Executor, open_target
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was tried."""
+
+    name: str
+    ok: bool
+    #: What came back, or what was wrong.
+    note: str
+    seconds: float
+
+
+def try_target(target: Any, *, timeout: float = 10.0) -> Iterator[Step]:
+    """Each step as it is done; the first that fails in a way that makes the rest pointless is the last.
+
+    Small calls are made: one block of zeros, one of ones, then sixteen; every answer has to have the right shape and type.
+    """
+    started = time.monotonic()
+    try:
+        executor = open_target(target, timeout=timeout)
+    except TargetError as error:
+        yield Step("start", False, str(error), time.monotonic() - started)
+        return
+    capabilities = executor.capabilities
+    functions = ", ".join(capabilities.functions)
+    yield Step("start", True, f"{capabilities.name} {capabilities.version}: {functions}", time.monotonic() - started)
+    try:
+        for name, call in _calls(executor):
+            yield _try(name, call)
+    finally:
+        started = time.monotonic()
+        executor.close()
+    seconds = time.monotonic() - started
+    yield Step("stop", seconds < 2, "ended" if seconds < 2 else "had to be killed: end when stdin does", seconds)
+
+
+def _try(name: str, call: Callable[[], Any]) -> Step:
+    started = time.monotonic()
+    try:
+        call()
+        ok, note = True, "answered"
+    except CallFailure as failure:
+        ok, note = failure.kind == "unsupported", f"{failure.kind}: {failure}"
+    return Step(name, ok, note, time.monotonic() - started)
+
+
+def _calls(executor: Executor) -> Iterator[tuple[str, Callable[[], Any]]]:
+    capabilities = executor.capabilities
+    one = np.ones(4, np.float32)
+    for fmt in capabilities.formats:
+        block = get_block(fmt)
+        for label, rows, value in (("zeros", 1, 0), ("ones", 1, 1), ("16 rows", 16, 1)):
+            codes, scales = np.zeros((rows, block.k), np.uint8), np.full((rows, 1), 0x38, np.uint8)
+            x = np.full((rows, block.k), value, np.float32)
+            if capabilities.has("quantize") and capabilities.one_level:
+                yield f"quantize {fmt}, {label}", partial(executor.call, "quantize", x, fmt)
+            if capabilities.has("quantize", "tensor_scale") and block.has_tensor_scale:
+                yield (
+                    f"quantize {fmt}, {label}, tensor scale",
+                    partial(executor.call, "quantize", x, fmt, tensor_scale=1.0),
+                )
+            if capabilities.has("dequantize"):
+                yield f"dequantize {fmt}, {label}", partial(executor.call, "dequantize", codes, scales, fmt)
+        if capabilities.has("tensor_scale") and block.has_tensor_scale:
+            yield f"tensor_scale {fmt}", partial(executor.call, "tensor_scale", np.ones((1, block.k), np.float32), fmt)
+    for element in capabilities.elements:
+        if capabilities.has("encode"):
+            yield f"encode {element}", partial(executor.call, "encode", one, element)
+        if capabilities.has("decode"):
+            yield f"decode {element}", partial(executor.call, "decode", one.astype(np.uint8), element)
+        if capabilities.has("encode_stochastic"):
+            yield (
+                f"encode_stochastic {element}",
+                partial(executor.call, "encode_stochastic", one, element, one.astype(np.uint32)),
+            )
+    for fmt in capabilities.formats[:1]:
+        if capabilities.has("quantize") and capabilities.one_level:
+            twice = np.ones((1, get_block(fmt).k), np.float32)
+            yield "the same call twice", partial(_same_twice, executor, twice, fmt)
+
+
+def _same_twice(executor: Executor, x: Any, fmt: str) -> None:
+    first, second = (executor.call("quantize", x, fmt) for _ in range(2))
+    if any((a != b).any() for a, b in zip(first, second, strict=True)):
+        raise CallFailure("error", "equal calls got different answers")

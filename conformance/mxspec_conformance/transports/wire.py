@@ -1,0 +1,118 @@
+"""Calls as JSON: arrays as hex or base64 of raw bytes, requests with ids that depend on nothing but what they ask."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from mxspec_conformance.targets.capabilities import BadReturn
+from mxspec_conformance.targets.interface import FLOATS, OPERATIONS
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "float32": np.dtype("<f4"),
+    "float16": np.dtype("<f2"),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "uint8": np.dtype("u1"),
+    "uint32": np.dtype("<u4"),
+}
+
+#: Sizes with more bytes than this are a mistake, not an answer.
+MAX_BYTES = 1 << 31
+
+
+def write_array(a: npt.NDArray[Any], encoding: str = "base64") -> dict[str, Any]:
+    """An array as JSON, its bytes in hex or base64."""
+    name = a.dtype.name
+    data = np.ascontiguousarray(a, DTYPES[name]).tobytes()
+    text = data.hex() if encoding == "hex" else base64.b64encode(data).decode("ascii")
+    return {"dtype": name, "shape": list(a.shape), encoding: text}
+
+
+def read_array(document: Mapping[str, Any], what: str) -> npt.NDArray[Any]:
+    """The array that a document of the schema's `array` holds.
+
+    Raises BadReturn where bytes and shape do not fit together.
+    """
+    try:
+        if "hex" in document:
+            data = bytes.fromhex(document["hex"])
+        else:
+            data = base64.b64decode(document["base64"], validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise BadReturn(f"{what}: the bytes cannot be read ({error})") from None
+    dtype, shape = DTYPES[document["dtype"]], tuple(document["shape"])
+    size = dtype.itemsize
+    for n in shape:
+        size = min(size * n, MAX_BYTES)
+    if len(data) != size:
+        raise BadReturn(f"{what}: {len(data)} bytes came; {document['dtype']} {list(shape)} takes {size}")
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+def write_float(value: float) -> dict[str, str]:
+    """A float32 by its bits."""
+    return {"float32": f"{int(np.float32(value).view(np.uint32)):08x}"}
+
+
+def name_arguments(function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a call by the interface's names; options that are None are left out."""
+    named = dict(zip(OPERATIONS[function].arguments, args, strict=True))
+    return named | {k: v for k, v in kwargs.items() if v is not None}
+
+
+def digest_call(function: str, arguments: Mapping[str, Any]) -> str:
+    """16 hex digits that name a call: of the function and the bytes of all arguments, whatever spells them."""
+    digest = hashlib.sha256(function.encode("ascii"))
+    for name in sorted(arguments):
+        value = arguments[name]
+        if isinstance(value, np.ndarray):
+            digest.update(f"\0{name}:{value.dtype.name}:{value.shape}:".encode("ascii"))
+            digest.update(np.ascontiguousarray(value, DTYPES[value.dtype.name]).tobytes())
+        else:
+            digest.update(f"\0{name}={json.dumps(_plain(name, value))}".encode("ascii"))
+    return digest.hexdigest()[:16]
+
+
+def write_request(identifier: str, function: str, arguments: Mapping[str, Any], encoding: str) -> dict[str, Any]:
+    """The request line of a call."""
+    return {
+        "cmd": "run",
+        "id": identifier,
+        "function": function,
+        "arguments": {
+            k: write_array(v, encoding) if isinstance(v, np.ndarray) else _plain(k, v) for k, v in arguments.items()
+        },
+    }
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name in FLOATS:
+        return write_float(value)
+    if name in ("block", "shape"):
+        return [int(n) for n in value]
+    return value
+
+
+def dump_line(document: Any) -> bytes:
+    """One line of JSON."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
+
+
+def parse_line(line: bytes) -> Any:
+    """A line's JSON.
+
+    Raises ValueError, with the place, for what is not JSON; NaN and Infinity are not.
+    """
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is no JSON number")
+
+    return json.loads(line.decode("utf-8"), parse_constant=refuse)

@@ -1,0 +1,1 @@
+"""The maintainers' laboratory: mutants, sweeps, cross-checks, benchmarks. Not part of the wheel."""

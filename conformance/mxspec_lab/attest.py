@@ -1,0 +1,189 @@
+"""`mxspec attest FILE`: what a probe saw a chip do (gpu/probe/mxprobe.cu), against the model.
+
+The probe writes complete answers, so a conversion that agrees here agrees on every input.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import ml_dtypes
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import mxspec
+from mxspec import reals
+from mxspec.arrays import load_rcp_table
+from mxspec.expressions import Apply as ApplyNode, Domain, walk
+from mxspec.formats import FLOAT32, get_scalar
+from mxspec.rounding import NanPolicy, Overflow, Rounding
+from mxspec_lab.sweeps.functions import GRID, Runs, find_runs
+
+SCHEMA = "mxprobe/1"
+
+#: Instruction -> format, rounding, NaN, bits of the input.
+CONVERSIONS: dict[str, tuple[str, Rounding, NanPolicy, int]] = {
+    "cvt.rn.satfinite.e4m3x2.f32": ("e4m3", Rounding.RNE, NanPolicy.NAN_POSITIVE, 32),
+    "cvt.rn.satfinite.e5m2x2.f32": ("e5m2", Rounding.RNE, NanPolicy.NAN_POSITIVE, 32),
+    "cvt.rn.satfinite.e2m1x2.f32": ("e2m1", Rounding.RNE, NanPolicy.MAX_POSITIVE, 32),
+    "cvt.rn.satfinite.e2m3x2.f32": ("e2m3", Rounding.RNE, NanPolicy.MAX_POSITIVE, 32),
+    "cvt.rn.satfinite.e3m2x2.f32": ("e3m2", Rounding.RNE, NanPolicy.MAX_POSITIVE, 32),
+    "cvt.rz.satfinite.ue8m0x2.f32": ("e8m0", Rounding.RTZ, NanPolicy.NAN, 32),
+    "cvt.rp.satfinite.ue8m0x2.f32": ("e8m0", Rounding.RTP, NanPolicy.NAN, 32),
+    "cvt.rn.satfinite.e4m3x2.f16x2": ("e4m3", Rounding.RNE, NanPolicy.NAN_POSITIVE, 16),
+    "cvt.rn.satfinite.e5m2x2.f16x2": ("e5m2", Rounding.RNE, NanPolicy.NAN_POSITIVE, 16),
+}
+
+
+class ProbeError(click.ClickException):
+    """A file that no probe wrote."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One instruction's."""
+
+    instruction: str
+    inputs: int
+    #: Inputs on which chip and model differ; None: the probe saw something that the model does not cover.
+    different: int | None
+    note: str = ""
+
+
+def model_runs(fmt: str, rounding: Rounding, nan: NanPolicy, bits: int) -> Runs:
+    """The model's complete answer, as runs over the input's patterns."""
+    scalar = get_scalar(fmt)
+    if bits == 16:
+        x = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16).astype(np.float32)
+        codes = mxspec.encode(x, scalar, rounding=rounding, nan=nan, sign="ignore")
+        return Runs.from_pairs(enumerate(codes.tolist()), 1 << 16)
+
+    def answer(pattern: int) -> int:
+        value = reals.decode_real(pattern, FLOAT32)
+        if not scalar.signed:
+            value = reals.absolute(value)
+        return reals.encode_real(value, scalar, rounding=rounding, overflow=Overflow.SATURATE, nan=nan)
+
+    return find_runs(answer, 1 << 32, GRID)
+
+
+def count_differences(a: Runs, b: Runs) -> int:
+    """Patterns on which two complete answers differ."""
+    starts = np.union1d(a.starts, b.starts)
+    lengths = np.diff(np.append(starts, a.pattern_count))
+    return int(lengths[a.at(starts) != b.at(starts)].sum())
+
+
+def attest_probe(probe: dict[str, Any]) -> list[Verdict]:
+    """A verdict for each thing that the probe saw and the model knows."""
+    verdicts = []
+    for name, seen in probe["conversions"].items():
+        inputs = int(seen["inputs"])
+        if "different_from_nearest_even" in seen:
+            verdicts.append(Verdict(name, inputs, int(seen["different_from_nearest_even"]), "a cast, any NaN"))
+        elif name not in CONVERSIONS or "runs" not in seen:
+            verdicts.append(
+                Verdict(name, inputs, None, "not comparable: the answer changes too often or is unknown here")
+            )
+        else:
+            verdicts.append(
+                Verdict(
+                    name,
+                    inputs,
+                    count_differences(Runs.from_text(seen["runs"], inputs), model_runs(*CONVERSIONS[name])),
+                )
+            )
+    seen = probe["reciprocal"]
+    table = np.ascontiguousarray(load_rcp_table())
+    same = int(seen["table_crc32"], 16) == zlib.crc32(table.tobytes())
+    own = (int((table < 0).sum()), int((table > 0).sum()))
+    note = (
+        "table as measured on sm_90"
+        if same
+        else f"another table: {seen['below']} below, {seen['above']} above; sm_90 {own}"
+    )
+    verdicts.append(
+        Verdict(seen["instruction"], int(seen["inputs"]), int(seen["different_from_table"]) if same else None, note)
+    )
+    return verdicts
+
+
+def profiles_on_reciprocal() -> list[str]:
+    """Profiles whose arithmetic uses the approximate reciprocal."""
+    names = []
+    for profile in mxspec.list_profiles():
+        levels = [level for level in (profile.one_level, profile.two_level) if level is not None]
+        nodes = [n for level in levels for e in (level.scale.value, level.scaled, level.dequantize) for n in walk(e)]
+        if any(isinstance(n, ApplyNode) and n.domain is Domain.RCP_APPROX for n in nodes):
+            names.append(profile.id)
+    return names
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the verdicts.")
+def attest(file: Path, json_file: Path | None) -> None:
+    """Compare what gpu/probe/mxprobe.cu saw a chip do with the model.
+
+    Exit code 0: everything that the chip has agrees on every input; 1: something differs; 2: FILE is no probe's.
+    """
+    try:
+        probe = json.loads(file.read_text("utf-8"))
+        if probe.get("schema") != SCHEMA:
+            raise ValueError(f"schema {probe.get('schema')!r} is not {SCHEMA!r}")
+        verdicts = attest_probe(probe)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProbeError(
+            f"{file} is not what mxprobe writes ({error}); compile gpu/probe/mxprobe.cu and run it"
+        ) from error
+    chip = f"{probe['device']} (compute capability {probe['compute_capability']})"
+    table = Table(box=None, pad_edge=False)
+    table.add_column("instruction")
+    table.add_column("inputs", justify="right")
+    table.add_column("different", justify="right")
+    table.add_column("evidence")
+    for v in verdicts:
+        word = "hardware" if v.different == 0 else "provisional" if v.different is None else "DIFFERS"
+        table.add_row(
+            v.instruction,
+            f"{v.inputs:,}",
+            "-" if v.different is None else f"{v.different:,}",
+            f"{word}{', ' if v.note else ''}{v.note}",
+        )
+    console = Console(width=None if Console().is_terminal else 100, highlight=False)
+    console.print(chip)
+    console.print(table)
+    reciprocal = verdicts[-1].different == 0
+    if reciprocal:
+        console.print(
+            f"the reciprocal's table holds on this chip; profiles that rest on it: {', '.join(profiles_on_reciprocal())}",
+            soft_wrap=True,
+        )
+    missing = [name for name in CONVERSIONS if name not in probe["conversions"]]
+    if missing:
+        console.print(
+            f"not on this chip, so still only read or measured through headers: {', '.join(missing)}", soft_wrap=True
+        )
+    for name, kept in probe.get("bits_kept", {}).items():
+        console.print(
+            f"{name}: bits kept in a sum {sorted({v for v in kept['minus_last'] if v >= 0})}, with the accumulator {sorted({v for v in kept['accumulator'] if v >= 0})}"
+        )
+    if json_file is not None:
+        document = {
+            "schema": "mxspec-attest/1", "device": probe["device"], "compute_capability": probe["compute_capability"],
+            "probe": file.name, "mxspec": mxspec.__version__, "ml_dtypes": ml_dtypes.__version__,
+            "verdicts": [asdict(v) for v in verdicts], "profiles_on_reciprocal": profiles_on_reciprocal() if reciprocal else [],
+        }  # fmt: skip
+        temporary = json_file.with_suffix(".part")
+        temporary.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+        temporary.replace(json_file)
+    if any(v.different for v in verdicts):
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,30 @@
+"""Mutants: right implementations with one mistake each, and which cases of the vectors find them out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from mxspec_lab.mutants import calling, decoding, element_rounding, elsewhere, places, scaling, two_levels
+from mxspec_lab.mutants.schema import Family, Instance, Mutant
+
+__all__ = ["Family", "Instance", "Mutant", "list_instances", "list_mutants"]
+
+
+@lru_cache(maxsize=1)
+def list_mutants() -> tuple[Mutant, ...]:
+    """The catalogue, the known bugs of each module first.
+
+    Raises ValueError where an id is taken twice.
+    """
+    found: dict[str, Mutant] = {}
+    for module in (element_rounding, decoding, scaling, two_levels, places, calling, elsewhere):
+        for mutant in module.MUTANTS:
+            if mutant.id in found:
+                raise ValueError(f"two mutants are named {mutant.id!r}")
+            found[mutant.id] = mutant
+    return tuple(found.values())
+
+
+def list_instances() -> tuple[Instance, ...]:
+    """Every mutant in every operation and format that it is judged in."""
+    return tuple(instance for mutant in list_mutants() for instance in mutant.instances())

@@ -1,0 +1,194 @@
+"""The command `mutants`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_vectors.files import write_file
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--only", metavar="GLOB", help="Only instances that match, such as 'ties-*' or '*/quantize/mxfp4'.")
+@click.option("--quick", is_flag=True, help="Only the quick level's cases.")
+@click.option("--list", "as_list", is_flag=True, help="List the catalogue; judge nothing.")
+@click.option("--json", "json_file", type=_FILE, help="Write the kill matrix; '-' prints it.")
+@click.pass_context
+def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool, json_file: Path | None) -> None:
+    """Judge right implementations with one mistake each: which cases find it out?
+
+    Exit code: 0 if every mutant is found out, 1 if one survives.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from fnmatch import fnmatchcase
+
+    from mxspec_lab.mutants import list_instances, list_mutants
+
+    pattern = only or "*"
+    chosen = [i for i in list_instances() if fnmatchcase(i.name, pattern) or fnmatchcase(i.mutant.id, pattern)]
+    if not chosen:
+        fail(f"no mutant matches {pattern!r}; `mxspec mutants --list` lists them")
+    if as_list:
+        names = {i.mutant.id for i in chosen}
+        _list([m for m in list_mutants() if m.id in names], make_console())
+        return
+    from mxspec_conformance.observations.selection import EVERYTHING, quick_selection
+    from mxspec_lab.mutants.matrix import judge_level, matrix_document
+
+    with _count(len(chosen)) as progress:
+        jobs = None if len(chosen) > 40 else 1
+        level = judge_level(chosen, quick_selection() if quick else EVERYTHING, progress=progress, jobs=jobs)
+    partial = [m for m in list_mutants() if all(i.name in level.found for i in m.instances())]
+    if json_file is not None:
+        text = json.dumps(matrix_document(partial, level, level, EVERYTHING), indent=1) + "\n"
+        if str(json_file) == "-":
+            click.echo(text, nl=False)
+        else:
+            write_file(json_file, text.encode("ascii"))
+    if str(json_file) != "-":
+        _show(chosen, level, make_console())
+    raise click.exceptions.Exit(1 if level.survivors else 0)
+
+
+@mutants.command()
+@click.argument("folder", type=_FOLDER, default="reports/mutants")
+def publish(folder: Path) -> None:
+    """Compute the matrix and the quick level anew, and write FOLDER/matrix.json and the package's quick.json."""
+    from mxspec_lab.mutants.matrix import render_matrix, render_quick, run_matrix
+
+    with show_progress("kill matrix") as progress:
+        matrix, quick = run_matrix(progress)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / "matrix.json", render_matrix(matrix).encode("ascii"))
+    _print_levels(matrix, make_console())
+    if matrix["levels"]["full"]["survivors"]:
+        fail("there are survivors; the quick level was not written", code=1)
+    write_file(Path(str(files("mxspec_conformance"))) / "observations" / "quick.json", render_quick(quick).encode("ascii"))
+
+
+@mutants.command()
+@click.argument("folder", type=_FOLDER, default="reports/mutants")
+@click.argument("page", type=_FILE, default="docs/mutants.md")
+def document(folder: Path, page: Path) -> None:
+    """Fill the tables of PAGE from FOLDER's matrix.json, blind.json and independent.json."""
+    from mxspec_lab.mutants.document import fill, make_tables
+
+    names = ("matrix.json", "blind.json", "independent.json")
+    missing = [name for name in names if not (folder / name).exists()]
+    if missing:
+        fail(f"{folder} has no {', '.join(missing)}; docs/mutants.md says which command makes each")
+    tables = make_tables(*(json.loads((folder / name).read_text("ascii")) for name in names))
+    write_file(page, fill(page.read_text("utf-8"), tables).encode("utf-8"))
+
+
+@mutants.command()
+@click.option("--count", default=400, show_default=True, help="Changes to try.")
+@click.option("--seed", default=1, show_default=True, help="Which ones.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default="all cores", help="Changes judged at a time.")
+@click.option("--state", type=_FILE, default=Path("reports/mutants/blind.jsonl"), show_default=True, help="Where a run can be taken up again.")  # fmt: skip
+@click.option("--out", type=_FILE, default=Path("reports/mutants/blind.json"), show_default=True, help="The table.")
+def blind(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
+    """Change the model's own source mechanically, and judge each change by the vectors."""
+    from mxspec_lab.mutants.blind import blind_document, render_blind, run_blind
+
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with show_progress("blind") as progress:
+        rows = run_blind(state, count, seed, jobs=jobs, progress=progress)
+    document = blind_document(rows, count, seed)
+    write_file(out, render_blind(document).encode("ascii"))
+    console = make_console()
+    console.print(f"seed {seed}: {count} changes of {document['possible']} tried, {document['killed']} found out")
+    for kind, number in document["survivors"].items():
+        console.print(f"  {number:4d} survive: {kind}")
+    for row in document["alive"]:
+        if row["kind"] == "gap":
+            console.print(Text(f"{row['module']}:{row['line']} {row['inside']}: {row['before']} -> {row['after']}"))
+    raise click.exceptions.Exit(1 if set(document["survivors"]) & {"gap"} else 0)
+
+
+@contextmanager
+def _count(total: int) -> Iterator[Callable[[str], None]]:
+    with show_progress(f"{total} mutants") as progress:
+        yield progress
+
+
+def _list(chosen: Sequence[Any], console: Console) -> None:
+    family = ""
+    for mutant in chosen:
+        if mutant.family.value != family:
+            family = mutant.family.value
+            console.print(Text(family, style="bold"))
+        console.print(Text(f"  {mutant.id}  ", style="bold").append(mutant.source, style="dim"), soft_wrap=True)
+        console.print(Text(f"    {mutant.what}"))
+    console.print(f"{len(chosen)} mutants")
+
+
+def _show(chosen: Sequence[Any], level: Any, console: Console) -> None:
+    """Families in rows, operations in columns; then survivors; then, for few mutants, each with its flags."""
+    from mxspec_lab.mutants.judging import flags_of
+    from mxspec_lab.mutants.schema import LAYOUT_OPERATIONS
+
+    operations = list(dict.fromkeys(i.operation for i in chosen))
+    if len(chosen) <= 60:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("mutant", "operation/format", "cases", "kill", "most by"):
+            table.add_column(column, justify="right" if column in ("cases", "kill") else "left", overflow="fold")
+        for instance in chosen:
+            found = level.found[instance.name]
+            counts: dict[str, int] = {}
+            for label in found.kills:
+                for flag in flags_of(label) or (found.kills[label],):
+                    counts[flag] = counts.get(flag, 0) + 1
+            best = ", ".join(f"{f} {n}" for f, n in sorted(counts.items(), key=lambda p: -p[1])[:2])
+            table.add_row(
+                instance.mutant.id, f"{instance.operation}/{instance.format}", str(len(found.asked)), str(len(found.kills)),
+                best or "survives", style="" if found.kills else "bold red",
+            )  # fmt: skip
+        console.print(table)
+    else:
+        table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+        table.add_column("found out of", no_wrap=True)
+        short = {"quantize": "quant", "dequantize": "dequant", "encode_stochastic": "sr", "tensor_scale": "tensor"}
+        short |= dict.fromkeys(LAYOUT_OPERATIONS, "layout")
+        columns = list(dict.fromkeys(short.get(o, o) for o in operations))
+        for column in columns:
+            table.add_column(column, justify="right", no_wrap=True)
+        for family in dict.fromkeys(i.mutant.family for i in chosen):
+            cells = []
+            for column in columns:
+                mine = [
+                    i for i in chosen if i.mutant.family is family and short.get(i.operation, i.operation) == column
+                ]
+                killed = sum(bool(level.found[i.name].kills) for i in mine)
+                cells.append(f"{killed}/{len(mine)}" if mine else "")
+            table.add_row(family.value, *cells)
+        console.print(table)
+    for name in level.survivors:
+        console.print(Text(f"survives: {name}", style="bold red"))
+    count = len({i.mutant.id for i in chosen})
+    console.print(
+        f"{count} mutants in {len(chosen)} places, {len(chosen) - len(level.survivors)} found out, "
+        f"{len(level.survivors)} survive ({level.seconds:.0f} s)"
+    )
+
+
+def _print_levels(matrix: Mapping[str, Any], console: Console) -> None:
+    counts = matrix["counts"]
+    console.print(f"{counts['mutants']} mutants, {counts['distinct']} distinct, in {counts['instances']} places")
+    for name, level in matrix["levels"].items():
+        console.print(f"{name:5s}  {level['killed']} found out, {level['cases']} cases, {level['seconds']} s")

@@ -1,0 +1,86 @@
+"""The fewest cases, nearly: a greedy cover of everything that has to be found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+from mxspec.layouts import Layout, list_layouts
+from mxspec_conformance.judge.layout_mistakes import list_alternatives
+from mxspec_conformance.judge.layouts import load_cases
+from mxspec_lab.mutants.judging import Label
+from mxspec_vectors.files import read_document
+
+T = TypeVar("T", bound=Hashable)
+
+
+def cover_greedily(wanted: Iterable[Iterable[T]], cost: Callable[[T], float] = lambda _: 1.0) -> list[T]:
+    """Members, in the order in which they were chosen, such that every set of `wanted` holds one of them.
+
+    The member that covers most for its cost comes first; of equal ones the lowest by order, so that the result is always the same.
+    """
+    left = {number: frozenset(members) for number, members in enumerate(wanted)}
+    if any(not members for members in left.values()):
+        raise ValueError("an empty set cannot be covered")
+    holders: dict[T, set[int]] = {}
+    for number, members in left.items():
+        for member in members:
+            holders.setdefault(member, set()).add(number)
+    chosen: list[T] = []
+    while left:
+        best = min(holders, key=lambda m: (-len(holders[m]) / cost(m), str(m)))
+        chosen.append(best)
+        for number in list(holders[best]):
+            for member in left.pop(number):
+                holders[member].discard(number)
+                if not holders[member]:
+                    del holders[member]
+    return chosen
+
+
+def split_levels(kills: Iterable[Label]) -> list[frozenset[Label]]:
+    """Kills by what a target may lack: cases with and without a tensor scale, random words of 32 and of 8 bits.
+
+    A mutant has to be found out by a target's own kind of cases.
+    """
+    groups: dict[str, set[Label]] = {}
+    for label in kills:
+        groups.setdefault(_level(label), set()).add(label)
+    if len(groups) > 1:  # calls repeat what was answered, whatever that was
+        groups.pop("calls", None)
+    return [frozenset(members) for members in groups.values()]
+
+
+_TENSOR_CASES: dict[tuple[str, str], frozenset[str]] = {}
+
+
+def _level(label: Label) -> str:
+    kind, fmt, name = label
+    if kind == "calls":
+        return "calls"
+    if kind == "stochastic":
+        return name.split("-")[1]
+    if kind == "dequantize":
+        return "one-level" if name == "table-one-level" else "two-level"
+    if kind in ("quantize", "scale"):
+        if (kind, fmt) not in _TENSOR_CASES:
+            cases = read_document(kind, fmt)["cases"]
+            _TENSOR_CASES[kind, fmt] = frozenset(c["id"] for c in cases if "tensor_scale" in c)
+        return "two-level" if name.partition("[")[0] in _TENSOR_CASES[kind, fmt] else "one-level"
+    return ""
+
+
+def choose_layout_cases() -> dict[str, list[str]]:
+    """For each layout the cases that tell it from every other layout and slip that the judge can name, in either direction."""
+    return {layout.name: _cases_of(layout) for layout in list_layouts()}
+
+
+def _cases_of(layout: Layout) -> list[str]:
+    wanted: dict[str, set[str]] = {}
+    for case in load_cases(layout):
+        wanted.setdefault(f"topic {case.topic}", set()).add(case.id)
+        for name, data, mask in list_alternatives(layout, case.parts, case.data):
+            mask = mask & case.mask if mask.shape == case.mask.shape else mask
+            if data.shape != case.data.shape or ((data ^ case.data) & mask).any():
+                wanted.setdefault(name, set()).add(case.id)
+    return sorted(cover_greedily(wanted.values()))

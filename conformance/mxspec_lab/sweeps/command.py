@@ -1,0 +1,175 @@
+"""Exhaustive float32 sweeps: every encoder and every E8M0 scale rule on every input there is.
+
+The exact model's complete answer (`sweep_functions`) is compared, input by input, with the array model and
+with every outside witness that is installed (`sweep_witnesses`). That would also show a change of the answer
+that bisection had missed.
+
+Results: one JSON file for each function, with the runs, a BLAKE2b-128 digest of the exact answer's bytes for
+each 2**24 inputs, and for each witness the inputs that it was compared on and the differences; `index.json`
+sums them up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from mxspec_lab import cuda_headers
+from mxspec_lab.sweeps.functions import all_functions, list_functions
+from mxspec_lab.sweeps.results import parse_chunks, read_result, read_results, result_path, write_index, write_json
+from mxspec_lab.sweeps.run import SweepReport, run_sweep
+from mxspec_lab.sweeps.verify import verify_committed
+
+
+class _RichTicker:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TimeRemainingColumn(), console=console,
+        )  # fmt: skip
+        self._task = self._progress.add_task("exact thresholds", total=None)
+        self._started = time.monotonic()
+
+    def __enter__(self) -> _RichTicker:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def total(self, chunks: int) -> None:
+        self._progress.update(self._task, total=chunks)
+
+    def tick(self, function: str) -> None:
+        self._progress.update(self._task, advance=1, description=function)
+
+    def finished(self, line: str) -> None:
+        elapsed = time.monotonic() - self._started
+        self._console.print(f"[{elapsed:8.1f} s] {line}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _ignore_interrupt() -> None:
+    """Workers leave Ctrl-C to their parent, which writes what is finished."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _prepare_library(folder: Path, console: Console) -> str | None:
+    try:
+        return str(cuda_headers.compile_wrapper(folder))
+    except RuntimeError as error:
+        console.print(f"without NVIDIA's headers: {error}", markup=False)
+        return None
+
+
+@click.command("sweep")
+@click.option("--function", "pattern", default="*", metavar="GLOB", help="Functions by name, such as 'encode/e2m1/*'.")
+@click.option("--chunks", default="all", metavar="LIST", help="Chunks of 2^24 inputs: 'all', or such as 0,62-64.")
+@click.option("--jobs", type=click.IntRange(1), default=None, help="Processes; default: one for each core.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("reports/sweeps"),
+    show_default=True,
+)
+@click.option("--resume/--fresh", default=True, help="Keep finished chunks whose thresholds are unchanged (default).")
+@click.option(
+    "--witness", "witnesses", multiple=True, default=("*",), metavar="GLOB", help="Only these witnesses; repeatable."
+)
+@click.option("--list", "only_list", is_flag=True, help="Print the functions and end.")
+@click.option("--prune", is_flag=True, help="Delete results of functions that are gone.")
+def sweep(
+    pattern: str,
+    chunks: str,
+    jobs: int | None,
+    out: Path,
+    resume: bool,
+    witnesses: tuple[str, ...],
+    only_list: bool,
+    prune: bool,
+) -> None:
+    """Compare the models, and every witness that is installed, on all 2^32 float32 inputs.
+
+    Results go to one file for each function, and to index.json. Ctrl-C keeps finished chunks; the same
+    command goes on from there. Exit status: 0 no difference, 1 differences, 2 nothing to sweep, 130 interrupted.
+    """
+    console = Console(stderr=True)
+    functions = list_functions(pattern)
+    if only_list:
+        for name in functions:
+            click.echo(name)
+        return
+    try:
+        numbers = parse_chunks(chunks)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--chunks") from None
+    if prune:
+        for name in sorted(set(read_results(out)) - set(all_functions())):
+            result_path(out, name).unlink()
+            console.print(f"deleted {name}", markup=False)
+    if not functions:
+        console.print(f"no function matches {pattern!r}; see --list", markup=False)
+        sys.exit(2)
+    workers = jobs or os.cpu_count() or 1
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _RichTicker(console) as ticker:
+        library = _prepare_library(Path(folder), console)
+        pool = None
+        if workers > 1:
+            pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_ignore_interrupt)
+        terminate = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C
+        try:
+            report = run_sweep(
+                functions,
+                numbers,
+                out,
+                library=library,
+                witnesses=witnesses,
+                executor=pool,
+                workers=workers,
+                resume=resume,
+                ticker=ticker,
+            )
+        finally:
+            signal.signal(signal.SIGTERM, terminate)
+            if pool:
+                pool.shutdown(wait=True, cancel_futures=True)
+    index = write_index(out)
+    console.print(
+        f"{report.functions} functions, {report.chunks} chunks swept, {report.kept} kept, "
+        f"{report.differences} differences, {report.seconds:.0f} s; "
+        f"{index['complete']} of {len(all_functions())} functions complete, "
+        f"{len(index['missing'])} without a result, {len(index['obsolete'])} obsolete",
+        markup=False,
+    )
+    if report.interrupted:
+        sys.exit(130)
+    sys.exit(1 if report.differences else 0)
+
+
+__all__ = [
+    "SweepReport",
+    "parse_chunks",
+    "read_result",
+    "result_path",
+    "run_sweep",
+    "sweep",
+    "verify_committed",
+    "write_json",
+]

@@ -1,0 +1,291 @@
+"""What is known of each swept function: records, and the JSON files that hold them.
+
+One file for each function, with the runs, a BLAKE2b-128 digest of the exact answer's bytes for each 2**24 inputs, and for
+each witness the inputs that it was compared on and the differences; `index.json` sums them up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import mxspec
+from mxspec_lab import cuda_headers
+from mxspec_lab.sweeps.functions import CHUNK, CHUNK_BITS, Runs, all_functions, digest_bytes
+from mxspec_lab.sweeps.references import Compared, Exclusion, Witness, count_excluded
+
+SCHEMA = "mxspec-sweep/1"
+INDEX_SCHEMA = "mxspec-sweep-index/1"
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """One chunk of one function."""
+
+    function: str
+    chunk: int
+    digest: str
+    compared: dict[str, Compared]
+
+
+def source_digest() -> str:
+    """Of the modules that both models are written in: whether they changed since a sweep."""
+    names = ("arrays", "elements", "exact", "expressions", "formats", "reals", "rounding", "scales")
+    texts = [files("mxspec").joinpath(f"{n}.py").read_text("utf-8") for n in names]
+    return digest_bytes("\0".join(texts).encode())
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def describe_provenance(*, with_headers: bool) -> dict[str, str]:
+    """Who computed: versions, platform, processor, date."""
+    packages = {}
+    for name in ("numpy", "ml_dtypes", "torch", "torchao"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "mxspec": mxspec.__version__,
+        "model_source": source_digest(),
+        "python": platform.python_version(),
+        **packages,
+        **(cuda_headers.describe() if with_headers else {}),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def format_chunks(numbers: Iterable[int]) -> str:
+    """0-3,5,7-9."""
+    parts: list[list[int]] = []
+    for n in sorted(numbers):
+        if parts and parts[-1][1] == n - 1:
+            parts[-1][1] = n
+        else:
+            parts.append([n, n])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def parse_chunks(text: str) -> list[int]:
+    """Chunk numbers from `all`, or from a list such as 0,5-9.
+
+    Raises ValueError for anything else.
+    """
+    if text == "all":
+        return list(range(1 << (32 - CHUNK_BITS)))
+    numbers: set[int] = set()
+    for part in filter(None, text.split(",")):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if not match or int(match[2] or match[1]) > 255:
+            raise ValueError(f"chunks {text!r}: {part!r} is not a number or a range of numbers from 0 to 255")
+        numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return sorted(numbers)
+
+
+@dataclass(slots=True)
+class WitnessResult:
+    """A witness of a function, summed over the chunks."""
+
+    version: str
+    exclusions: tuple[Exclusion, ...] = ()
+    #: Chunk -> differences and the first of them in words, of every chunk that it was compared on.
+    chunks: dict[int, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> int:
+        """Inputs that it was compared on."""
+        return sum(CHUNK - count_excluded(self.exclusions, c * CHUNK, (c + 1) * CHUNK) for c in self.chunks)
+
+    @property
+    def differences(self) -> int:
+        """Inputs on which it differs."""
+        return sum(n for n, _ in self.chunks.values())
+
+    @property
+    def first(self) -> str:
+        """The first difference in words, or ""."""
+        return next((text for _, (n, text) in sorted(self.chunks.items()) if n), "")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form; chunks without a difference are left out."""
+        return {
+            "version": self.version,
+            "chunks": format_chunks(self.chunks),
+            "inputs": self.inputs,
+            "differences": self.differences,
+            "differing_chunks": [
+                {"chunk": c, "differences": n, "first": text} for c, (n, text) in sorted(self.chunks.items()) if n
+            ],
+            "excluded": [
+                {
+                    "from": f"{e.first:08x}",
+                    "to": f"{e.last:08x}",
+                    "inputs": e.last - e.first + 1,
+                    "reason": e.reason,
+                }
+                for e in self.exclusions
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> WitnessResult:
+        """The inverse of `as_dict`."""
+        counts = dict.fromkeys(parse_chunks(d["chunks"]), (0, ""))
+        counts |= {int(c["chunk"]): (int(c["differences"]), c["first"]) for c in d["differing_chunks"]}
+        excluded = tuple(Exclusion(int(e["from"], 16), int(e["to"], 16), e["reason"]) for e in d["excluded"])
+        return cls(d["version"], excluded, counts)
+
+
+@dataclass(slots=True)
+class FunctionResult:
+    """What is known of one function."""
+
+    name: str
+    definition: dict[str, Any]
+    runs: Runs
+    digests: dict[int, str] = field(default_factory=dict)
+    witnesses: dict[str, WitnessResult] = field(default_factory=dict)
+    #: One entry for each run that added something: versions, and the chunks it worked on.
+    provenance: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def chunk_count(self) -> int:
+        """Chunks that the function has."""
+        return self.runs.pattern_count // CHUNK
+
+    @property
+    def complete(self) -> bool:
+        """Whether the array model was compared on every input."""
+        model = self.witnesses.get("array-model")
+        return model is not None and len(model.chunks) == self.chunk_count == len(self.digests)
+
+    def add(self, result: ChunkResult, found: dict[str, Witness], provenance: dict[str, str]) -> None:
+        """Take in a chunk that a run of this provenance computed."""
+        self.digests[result.chunk] = result.digest
+        entry = next((p for p in self.provenance if {**p, "chunks": ""} == {**provenance, "chunks": ""}), None)
+        if entry is None:
+            entry = {**provenance, "chunks": ""}
+            self.provenance.append(entry)
+        entry["chunks"] = format_chunks({*parse_chunks(entry["chunks"]), result.chunk})
+        for name, compared in result.compared.items():
+            w = found[name]
+            own = self.witnesses.setdefault(name, WitnessResult(w.version, w.exclusions))
+            own.chunks[result.chunk] = compared.differences, compared.first
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "schema": SCHEMA,
+            "function": self.name,
+            "definition": self.definition,
+            "pattern_count": self.runs.pattern_count,
+            "chunk_bits": CHUNK_BITS,
+            "runs": self.runs.as_text(),
+            "runs_digest": self.runs.digest,
+            "digest": "BLAKE2b-128 of the exact answer, one byte for each pattern of the chunk",
+            "chunks": format_chunks(self.digests),
+            "digests": [d for _, d in sorted(self.digests.items())],
+            "witnesses": {n: w.as_dict() for n, w in self.witnesses.items()},
+            "provenance": self.provenance,
+        }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> FunctionResult:
+        """The inverse of `as_dict`.
+
+        Raises ValueError for another schema.
+        """
+        if d.get("schema") != SCHEMA or d.get("chunk_bits") != CHUNK_BITS:
+            raise ValueError(f"schema {d.get('schema')!r} is not {SCHEMA!r}")
+        return cls(
+            d["function"],
+            d["definition"],
+            Runs.from_text(d["runs"], int(d["pattern_count"])),
+            dict(zip(parse_chunks(d["chunks"]), d["digests"], strict=True)),
+            {n: WitnessResult.from_dict(w) for n, w in d["witnesses"].items()},
+            d["provenance"],
+        )
+
+
+def result_path(out: Path, name: str) -> Path:
+    """The file of a function."""
+    return out / f"{name}.json"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Canonical JSON, written to a temporary file that then takes the name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_result(out: Path, name: str) -> FunctionResult | None:
+    """A function's result, or None where there is none or its file cannot be read."""
+    path = result_path(out, name)
+    if not path.is_file():
+        return None
+    try:
+        return FunctionResult.from_dict(json.loads(path.read_text("utf-8")))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def read_results(out: Path) -> dict[str, FunctionResult]:
+    """All results below a folder that can be read, by the function's name."""
+    names = [path.relative_to(out).with_suffix("").as_posix() for path in sorted(out.glob("*/**/*.json"))]
+    return {name: result for name in names if (result := read_result(out, name)) is not None}
+
+
+def write_index(out: Path) -> dict[str, Any]:
+    """Sum up a folder in its index.json, and return that."""
+    results = read_results(out)
+    rows = {
+        name: {
+            "chunks": f"{len(r.digests)}/{r.chunk_count}",
+            "complete": r.complete,
+            "runs": len(r.runs.codes),
+            "runs_digest": r.runs.digest,
+            "witnesses": {n: {"inputs": w.inputs, "differences": w.differences} for n, w in r.witnesses.items()},
+        }
+        for name, r in results.items()
+    }
+    totals: dict[str, dict[str, int]] = {}
+    for r in results.values():
+        for n, w in r.witnesses.items():
+            total = totals.setdefault(n, {"functions": 0, "inputs": 0, "differences": 0})
+            total["functions"] += 1
+            total["inputs"] += w.inputs
+            total["differences"] += w.differences
+    known = set(all_functions())
+    index = {
+        "schema": INDEX_SCHEMA,
+        "functions": rows,
+        "totals": totals,
+        "complete": sum(bool(r["complete"]) for r in rows.values()),
+        "missing": sorted(known - set(rows)),
+        "obsolete": sorted(set(rows) - known),
+    }
+    write_json(out / "index.json", index)
+    return index

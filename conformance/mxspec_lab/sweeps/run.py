@@ -1,0 +1,215 @@
+"""A run over functions and chunks, here or in worker processes, resumable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Protocol
+
+from mxspec_lab.sweeps.functions import CHUNK, Function, Runs, all_functions, check_runs, chunk_digest, function_runs
+from mxspec_lab.sweeps.references import Witness, compare, find_witnesses
+from mxspec_lab.sweeps.results import (
+    ChunkResult,
+    FunctionResult,
+    describe_provenance,
+    read_result,
+    result_path,
+    write_json,
+)
+
+
+def sweep_chunk(
+    name: str, runs: Runs, chunk: int, library: str | None, wanted: frozenset[str] | None = None
+) -> ChunkResult:
+    """One chunk through the array model and the witnesses (those of `wanted` only, where given)."""
+    start = chunk * CHUNK
+    expected = runs.expand(start, start + CHUNK)
+    compared = {
+        w.name: compare(w, expected, start)
+        for w in find_witnesses(all_functions()[name], library)
+        if wanted is None or w.name in wanted
+    }
+    return ChunkResult(name, chunk, chunk_digest(runs, chunk), compared)
+
+
+def _runs_of(name: str, known: Runs | None) -> Runs:
+    """A function's complete exact answer: the known one if the exact model still agrees with it."""
+    function = all_functions()[name]
+    same_inputs = known is not None and known.pattern_count == function.pattern_count
+    if known is None or not same_inputs or check_runs(function.exact, known, function.grid):
+        return function_runs(function)
+    return known
+
+
+@dataclass(slots=True)
+class SweepReport:
+    """What a run did."""
+
+    functions: int = 0
+    chunks: int = 0
+    kept: int = 0
+    differences: int = 0
+    seconds: float = 0.0
+    interrupted: bool = False
+    lines: list[str] = field(default_factory=list)
+
+
+class Ticker(Protocol):
+    """Who is told of progress."""
+
+    def total(self, chunks: int) -> None:
+        """Chunks to do."""
+
+    def tick(self, function: str) -> None:
+        """One chunk is done."""
+
+    def finished(self, line: str) -> None:
+        """A function is done."""
+
+
+@dataclass(slots=True)
+class _Job:
+    result: FunctionResult
+    found: dict[str, Witness]
+    pending: list[tuple[int, frozenset[str]]]
+    left: int = 0
+    dirty: bool = False
+
+
+def _plan(
+    function: Function,
+    runs: Runs,
+    kept: FunctionResult | None,
+    chunks: Sequence[int],
+    resume: bool,
+    library: str | None,
+    witnesses: Sequence[str],
+) -> _Job:
+    found = {
+        w.name: w
+        for w in find_witnesses(function, library)
+        if any(fnmatchcase(w.name, pattern) for pattern in witnesses)
+    }
+    result = FunctionResult(function.name, function.definition(), runs)
+    if kept is not None and kept.runs.digest == runs.digest:
+        result.digests, result.provenance = kept.digests, kept.provenance
+        for name, w in kept.witnesses.items():
+            same = name not in found or (w.version, w.exclusions) == (
+                found[name].version,
+                found[name].exclusions,
+            )
+            if same:
+                result.witnesses[name] = w
+    pending = []
+    for chunk in chunks:
+        if chunk < result.chunk_count:
+            missing = frozenset(
+                n for n in found if not resume or n not in result.witnesses or chunk not in result.witnesses[n].chunks
+            )
+            if missing or chunk not in result.digests:
+                pending.append((chunk, missing))
+    return _Job(result, found, pending, len(pending))
+
+
+def run_sweep(
+    functions: dict[str, Function],
+    chunks: Sequence[int],
+    out: Path,
+    *,
+    library: str | None = None,
+    witnesses: Sequence[str] = ("*",),
+    executor: Executor | None = None,
+    workers: int = 1,
+    resume: bool = True,
+    ticker: Ticker | None = None,
+    save_every: float = 20.0,
+) -> SweepReport:
+    """Sweep functions over chunks and write their results below `out`.
+
+    witnesses: globs of the witnesses that are asked, the array model among them.
+    executor: where chunks are computed, `workers` at a time; None computes them here, one after the other.
+    resume: keep these chunks of earlier results whose runs have the same digest. A witness whose version or
+        exclusions changed is asked again. Other chunks of earlier results are kept in any case.
+    KeyboardInterrupt ends the run; chunks that are finished are written.
+    """
+    began = time.monotonic()
+    report = SweepReport(functions=len(functions))
+    provenance = describe_provenance(with_headers=library is not None)
+    jobs: dict[str, _Job] = {}
+    saved = time.monotonic()
+
+    def save(job: _Job) -> None:
+        write_json(result_path(out, job.result.name), job.result.as_dict())
+        job.dirty = False
+
+    def take(result: ChunkResult) -> None:
+        job = jobs[result.function]
+        job.result.add(result, job.found, provenance)
+        job.left -= 1
+        job.dirty = True
+        report.chunks += 1
+        report.differences += sum(c.differences for c in result.compared.values())
+        if ticker:
+            ticker.tick(result.function)
+        if job.left == 0:
+            finish(job)
+
+    def finish(job: _Job) -> None:
+        save(job)
+        counts = ", ".join(f"{n} {w.differences}/{w.inputs}" for n, w in job.result.witnesses.items())
+        line = f"{job.result.name}: {len(job.result.digests)} chunks; differences/inputs: {counts}"
+        report.lines.append(line)
+        if ticker:
+            ticker.finished(line)
+
+    waiting: set[Future[ChunkResult]] = set()
+    try:
+        kept = {name: read_result(out, name) for name in functions}
+        known = [None if r is None else r.runs for r in kept.values()]
+        every = map if executor is None else executor.map
+        all_runs: Iterable[Runs] = every(_runs_of, functions, known)
+        for (name, function), runs in zip(functions.items(), all_runs, strict=True):
+            job = _plan(function, runs, kept[name], chunks, resume, library, witnesses)
+            jobs[name] = job
+            report.kept += sum(c < job.result.chunk_count for c in chunks) - len(job.pending)
+        if ticker:
+            ticker.total(sum(len(j.pending) for j in jobs.values()))
+        for job in jobs.values():
+            if not job.pending:
+                finish(job)
+        tasks = (
+            (job.result.name, job.result.runs, chunk, library, wanted)
+            for job in jobs.values()
+            for chunk, wanted in job.pending
+        )
+        for task in tasks:
+            if executor is None:
+                take(sweep_chunk(*task))
+            else:
+                waiting.add(executor.submit(sweep_chunk, *task))
+                if len(waiting) >= 3 * workers:
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        take(future.result())
+            if time.monotonic() - saved > save_every:
+                for job in jobs.values():
+                    if job.dirty:
+                        save(job)
+                saved = time.monotonic()
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                take(future.result())
+    except KeyboardInterrupt:
+        report.interrupted = True
+        for future in waiting:
+            future.cancel()
+        for job in jobs.values():
+            if job.dirty:
+                save(job)
+    report.seconds = time.monotonic() - began
+    return report
