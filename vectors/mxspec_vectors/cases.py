@@ -1,0 +1,371 @@
+"""Vector files as typed cases: the one place where their hex is read.
+
+`load_*` reads the files that this package ships, once; `read_*` reads any document of the same schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import BlockFormat, get_block
+from mxspec.layouts import Layout, get_layout
+from mxspec.rounding import Overflow, Rounding
+from mxspec_vectors.entries import code_digits
+from mxspec_vectors.files import Document, read_document
+from mxspec_vectors.tensor_scales import TensorScales
+
+Codes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint32]
+Floats = npt.NDArray[np.float32]
+
+
+def read_words(text: str) -> Words:
+    """float32 bits, or 32-bit words, of eight hex digits each."""
+    return np.frombuffer(bytes.fromhex(text), ">u4").astype(np.uint32)
+
+
+def read_floats(text: str) -> Floats:
+    """float32 numbers from their bits."""
+    return read_words(text).view(np.float32)
+
+
+def read_bytes(text: str) -> Codes:
+    """Bytes of two hex digits each."""
+    return np.frombuffer(bytes.fromhex(text), np.uint8)
+
+
+def read_codes(text: str, digits: int) -> Codes:
+    """Codes of one or two hex digits each."""
+    return read_bytes(text) if digits == 2 else np.array([int(c, 16) for c in text], np.uint8)
+
+
+def _read_tensor(entry: Mapping[str, Any]) -> TensorScales | None:
+    return TensorScales.from_dict(entry["tensor_scale"]) if "tensor_scale" in entry else None
+
+
+# quantize
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One legal answer to a quantize case; flat arrays in the order of the returned ones."""
+
+    scale: Codes
+    #: The largest scale bytes that are legal; `scale` are the smallest.
+    scale_max: Codes
+    codes: Codes
+    #: The bits of `codes` that count.
+    mask: Codes
+    #: Lanes that hold any NaN code.
+    nan_lanes: tuple[int, ...]
+
+    def compare_every_bit(self) -> Answer:
+        """The answer with nothing left open but a range of scales."""
+        return replace(self, mask=np.full(self.codes.shape, 0xFF, np.uint8), nan_lanes=())
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeCase:
+    """A block, or a small tensor, and what each profile makes of it."""
+
+    id: str
+    topic: str
+    #: [rows, columns].
+    x: Floats
+    axis: int = -1
+    pad: bool = False
+    block: tuple[int, int] | None = None
+    tensor: TensorScales | None = None
+    #: Profile id -> legal answers, canonical first; a profile that is missing says nothing of the case.
+    answers: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+
+    @property
+    def is_row(self) -> bool:
+        """Whether the case is one block along the last axis."""
+        return self.x.shape[0] == 1 and self.axis == -1 and not self.pad and self.block is None
+
+
+def read_quantize_cases(document: Document) -> tuple[QuantizeCase, ...]:
+    """The cases of a quantize document."""
+    digits, profiles = code_digits(get_block(document["format"])), document["profiles"]
+    return tuple(_read_quantize(entry, digits, profiles) for entry in document["cases"])
+
+
+def _read_quantize(entry: Mapping[str, Any], digits: int, profiles: Sequence[str]) -> QuantizeCase:
+    answers: dict[str, tuple[Answer, ...]] = {}
+    for expected in entry["expect"]:
+        rows = tuple(_read_answer(row, digits) for row in expected["any"])
+        answers |= {profiles[index]: rows for index in expected["profiles"]}
+    return QuantizeCase(
+        id=entry["id"],
+        topic=entry["topic"],
+        x=read_floats(entry["x"]).reshape(entry["shape"]),
+        axis=entry.get("axis", -1),
+        pad=entry.get("pad", False),
+        block=tuple(entry["block"]) if "block" in entry else None,
+        tensor=_read_tensor(entry),
+        answers=answers,
+        flags=tuple(entry["flags"]),
+    )
+
+
+def _read_answer(row: Mapping[str, Any], digits: int) -> Answer:
+    codes, scale = read_codes(row["codes"], digits), read_bytes(row["scale"])
+    return Answer(
+        scale=scale,
+        scale_max=read_bytes(row["scale_max"]) if "scale_max" in row else scale,
+        codes=codes,
+        mask=read_codes(row["mask"], digits) if "mask" in row else np.full(codes.shape, 0xFF, np.uint8),
+        nan_lanes=tuple(row.get("nan_lanes", ())),
+    )
+
+
+@lru_cache(maxsize=16)
+def load_quantize_cases(fmt: str) -> tuple[QuantizeCase, ...]:
+    """The quantize cases of a block format."""
+    return read_quantize_cases(read_document("quantize", fmt))
+
+
+# scale
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleCase:
+    """A run of block maxima under one tensor scale."""
+
+    id: str
+    topic: str
+    #: float32 bits.
+    amax: Words
+    tensor: TensorScales | None
+    #: Profile id -> scale bytes.
+    answers: Mapping[str, Codes]
+    #: The place of each maximum in the case, where only some are asked for.
+    places: tuple[int, ...] | None = None
+    flags: tuple[str, ...] = ()
+
+    def place(self, lane: int) -> int:
+        """The place in the file's case of one of these maxima."""
+        return lane if self.places is None else self.places[lane]
+
+    def label(self, lane: int) -> str:
+        """The label of one maximum."""
+        return f"{self.id}[{self.place(lane)}]"
+
+    def keep(self, lanes: Sequence[int]) -> ScaleCase:
+        """Some of these maxima."""
+        index = np.array(lanes, np.intp)
+        answers = {name: scales[index] for name, scales in self.answers.items()}
+        places = tuple(self.place(lane) for lane in lanes)
+        return replace(self, amax=self.amax[index], answers=answers, places=places)
+
+
+def read_scale_cases(document: Document) -> tuple[ScaleCase, ...]:
+    """The cases of a scale document."""
+    names = document["profiles"]
+    return tuple(
+        ScaleCase(
+            id=entry["id"],
+            topic=entry["topic"],
+            amax=read_words(entry["amax"]),
+            tensor=_read_tensor(entry),
+            answers={names[i]: read_bytes(e["scale"]) for e in entry["expect"] for i in e["profiles"]},
+            flags=tuple(entry["flags"]),
+        )
+        for entry in document["cases"]
+    )
+
+
+@lru_cache(maxsize=16)
+def load_scale_cases(fmt: str) -> tuple[ScaleCase, ...]:
+    """The scale cases of a block format."""
+    return read_scale_cases(read_document("scale", fmt))
+
+
+# dequantize
+
+
+@dataclass(frozen=True, slots=True)
+class DequantizeCase:
+    """Codes [n, k] under scale bytes [n, 1]."""
+
+    id: str
+    topic: str
+    codes: Codes
+    scales: Codes
+    tensor: TensorScales | None
+    flags: tuple[str, ...] = ()
+
+
+def read_dequantize_cases(document: Document) -> tuple[DequantizeCase, ...]:
+    """The cases of a dequantize document."""
+    digits = code_digits(get_block(document["format"]))
+    return tuple(
+        DequantizeCase(
+            id=entry["id"],
+            topic=entry["topic"],
+            codes=read_codes(entry["codes"], digits).reshape(entry["shape"]),
+            scales=read_bytes(entry["scales"]).reshape(entry["shape"][0], -1),
+            tensor=_read_tensor(entry),
+            flags=tuple(entry["flags"]),
+        )
+        for entry in document["cases"]
+    )
+
+
+def _cut(text: str, digits: int) -> Iterator[str]:
+    return (text[i : i + digits] for i in range(0, len(text), digits))
+
+
+@lru_cache(maxsize=16)
+def load_dequantize_tensors(fmt: str) -> tuple[TensorScales | None, ...]:
+    """The tensor scales under which a block format's dequantize cases stand; None: without one."""
+    return tuple(dict.fromkeys(_read_tensor(entry) for entry in read_document("dequantize", fmt)["cases"]))
+
+
+# encode, stochastic
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeCase:
+    """Numbers and their codes under each rounding."""
+
+    id: str
+    topic: str
+    overflow: Overflow
+    x: Floats
+    codes: Mapping[Rounding, Codes]
+    flags: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=16)
+def load_encode_cases(element: str) -> tuple[EncodeCase, ...]:
+    """The encode cases of a scalar format."""
+    return tuple(
+        EncodeCase(
+            id=entry["id"],
+            topic=entry["topic"],
+            overflow=Overflow(entry["overflow"]),
+            x=read_floats(entry["x"]),
+            codes={Rounding(r): read_bytes(e["codes"]) for e in entry["expect"] for r in e["roundings"]},
+            flags=tuple(entry["flags"]),
+        )
+        for entry in read_document("encode", element)["cases"]
+    )
+
+
+class StochasticRule(StrEnum):
+    """How random bits are used."""
+
+    #: Up if and only if floor(frac 2^n) + r >= 2^n.
+    INTEGER = "integer"
+    #: Transformer Engine's float32 rule, whose fma rounds.
+    TE_SOFTWARE = "te-software"
+
+
+@dataclass(frozen=True, slots=True)
+class StochasticCase:
+    """Numbers, random words, and the codes that they give."""
+
+    id: str
+    topic: str
+    rule: StochasticRule
+    sr_bits: int
+    x: Floats
+    random_bits: Words
+    codes: Codes
+    flags: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=16)
+def load_stochastic_cases(element: str) -> tuple[StochasticCase, ...]:
+    """The stochastic cases of an element format."""
+    return tuple(_read_stochastic(entry) for entry in read_document("stochastic", element)["cases"])
+
+
+def _read_stochastic(entry: Mapping[str, Any]) -> StochasticCase:
+    x, text = read_floats(entry["x"]), entry["random_bits"]
+    return StochasticCase(
+        id=entry["id"],
+        topic=entry["topic"],
+        rule=StochasticRule(entry["rule"]),
+        sr_bits=entry["sr_bits"],
+        x=x,
+        random_bits=np.array([int(word, 16) for word in _cut(text, len(text) // len(x))], np.uint32),
+        codes=read_bytes(entry["expect"][0]["codes"]),
+        flags=tuple(entry["flags"]),
+    )
+
+
+@lru_cache(maxsize=16)
+def load_decode_codes(element: str) -> tuple[Codes, ...]:
+    """The codes of each decode case of a scalar format."""
+    return tuple(read_bytes(entry["codes"]) for entry in read_document("decode", element)["cases"])
+
+
+# layout
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutCase:
+    """Items of a matrix and the bytes that hold them."""
+
+    id: str
+    topic: str
+    shape: tuple[int, ...]
+    #: One array for each part of the layout, in its order.
+    parts: tuple[Codes, ...]
+    data: Codes
+    #: The bits of `data` that hold items.
+    mask: Codes
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutFile:
+    """The cases of one layout."""
+
+    cases: tuple[LayoutCase, ...]
+    #: Whether the bits that hold no item are the layout's too.
+    padding_is_specified: bool
+
+
+@lru_cache(maxsize=128)
+def load_layout_file(name: str) -> LayoutFile:
+    """The layout cases of a layout."""
+    document, layout = read_document("layout", name), get_layout(name)
+    cases = tuple(_read_layout(entry, layout, document["masks"]) for entry in document["cases"])
+    return LayoutFile(cases, document["padding"] == "specified")
+
+
+def _read_layout(entry: Mapping[str, Any], layout: Layout, masks: Mapping[str, str]) -> LayoutCase:
+    shape, data = tuple(entry["shape"]), read_bytes(entry["expect"][0]["data"])
+    mask = masks.get("x".join(map(str, shape)))
+    return LayoutCase(
+        id=entry["id"],
+        topic=entry["topic"],
+        shape=shape,
+        parts=tuple(
+            read_codes(entry[f.part.value], 1 if f.packing.width <= 4 else 2).reshape(
+                (*shape[:-1], shape[-1] // f.covers)
+            )
+            for f in layout.fields
+        ),
+        data=data,
+        mask=np.full(data.size, 0xFF, np.uint8) if mask is None else read_bytes(mask),
+        flags=tuple(entry["flags"]),
+    )
+
+
+def list_blocks(case: QuantizeCase, fmt: BlockFormat, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A tensor in the case's axis order as blocks [n, k]."""
+    moved = np.moveaxis(array, case.axis % array.ndim, -1)
+    return np.ascontiguousarray(moved).reshape(-1, fmt.k)
