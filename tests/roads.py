@@ -102,6 +102,6 @@ def canonical(report: Report) -> dict[str, Any]:
     return document
 
 
-def troubles(report: Report) -> dict[str, tuple[str, str]]:
+def no_answers(report: Report) -> dict[str, tuple[str, str]]:
     """Requirement -> (verdict, note), of those that are neither passed nor unsupported."""
     return {r.id: (r.verdict.value, r.note) for r in report.requirements if r.verdict not in ("pass", "unsupported")}

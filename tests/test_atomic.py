@@ -28,7 +28,7 @@ from mxspec_vectors import build
 build.list_files = lambda: [("decode", "e2m1"), ("decode", "e4m3"), ("dequantize", "mxfp4"), ("stochastic", "int8")]
 limit = int(sys.argv.pop(1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-from mxspec_conformance.cli import main
+from mxspec_conformance.cli.main import main
 main(sys.argv[1:])
 """
 #: Runs the command on two small files, interrupted when it writes the second.
@@ -44,7 +44,7 @@ def interrupt(self, data):
         raise KeyboardInterrupt
     return write(self, data)
 Path.write_bytes = interrupt
-from mxspec_conformance.cli import main
+from mxspec_conformance.cli.main import main
 main(sys.argv[1:])
 """
 

@@ -90,7 +90,7 @@ def test_a_key_that_comes_twice_counts_once() -> None:
 def test_calls_without_an_answer_are_asked_again_by_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "state"
     with open_state(path, IDENTITY) as state:
-        state.enter("a", {"trouble": {"kind": "crash"}})
+        state.enter("a", {"no_answer": {"kind": "crash"}})
         state.enter("b", {"n": 1})
         assert set(state.finished) == {"a", "b"}
     with open_state(path, IDENTITY) as state:

@@ -88,8 +88,8 @@ def test_bugs_that_need_more_than_one_block_or_lane_are_named(name: str) -> None
 def test_saved_finding_differs_when_replayed_and_is_right_for_the_model(bug: Bug, tmp_path: Path) -> None:
     target = str(PLANTED / f"{bug.name}.py")
     (path,) = save_findings(tmp_path, campaign(bug.name).findings)
-    executor = open_target(target, in_process=True)
-    assert {r.verdict for r in replay(path, executor, Restart(target, 60.0))} == {"differs"}
+    session = open_target(target, in_process=True)
+    assert {r.verdict for r in replay(path, session, Restart(target, 60.0))} == {"differs"}
     model = open_target("mxspec", in_process=True)
     assert {r.verdict for r in replay(path, model, None)} == {"right"}
 

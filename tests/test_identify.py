@@ -156,9 +156,9 @@ def test_a_bfloat16_separation_is_one() -> None:
 )  # fmt: skip
 def test_real_libraries_are_named(target: str, expected: dict[str, list[str]]) -> None:
     pytest.importorskip(target)
-    executor = open_target(target, in_process=True)
+    session = open_target(target, in_process=True)
     for fmt, names in expected.items():
-        found = identify_format(executor, mxspec.get_block(fmt))
+        found = identify_format(session, mxspec.get_block(fmt))
         assert found.identical == names
         assert found.layouts == {"codes": "bytes", "scales": "row-major"}
         assert {n.agrees_with for n in found.neighbours} <= {"nearest", ""}

@@ -25,9 +25,9 @@ from mxspec.profiles import list_profiles
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.render.terminal import conclude
 from mxspec_conformance.results.report import Report, load_result_schema
-from mxspec_conformance.targets import sessions as executors
+from mxspec_conformance.targets import sessions as sessions
 from mxspec_conformance.targets.capabilities import TargetError
-from mxspec_conformance.targets.sessions import ChildProcess
+from mxspec_conformance.targets.sessions import SubprocessSession
 
 #: What targets here start from: the model, and `on_blocks`, which makes `quantize` of a function of blocks [n, k].
 PRELUDE = '''
@@ -1398,14 +1398,14 @@ def test_a_target_that_writes_into_its_input_harms_itself_alone(write: Callable[
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Counts the processes that are started; functions that never answer are given up sooner than usual."""
     started: list[float] = []
-    start = ChildProcess._start
+    start = SubprocessSession._start
 
-    def counted(self: ChildProcess) -> Any:
+    def counted(self: SubprocessSession) -> Any:
         started.append(1)
         return start(self)
 
-    monkeypatch.setattr(ChildProcess, "_start", counted)
-    monkeypatch.setattr(executors, "MAX_UNANSWERED", {"timeout": 2, "crash": 3})
+    monkeypatch.setattr(SubprocessSession, "_start", counted)
+    monkeypatch.setattr(sessions, "MAX_UNANSWERED", {"timeout": 2, "crash": 3})
     return started
 
 
@@ -1535,7 +1535,7 @@ def test_a_process_that_ends_while_loading(write: Callable[..., str]) -> None:
 
 def test_a_process_that_hangs_while_loading(write: Callable[..., str]) -> None:
     with pytest.raises(TargetError, match=r"did not load within 1 s"):
-        ChildProcess(write("import time; time.sleep(600)", prelude=""), start_timeout=1.0)
+        SubprocessSession(write("import time; time.sleep(600)", prelude=""), start_timeout=1.0)
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from mxspec_conformance.judge.check import check
 from mxspec_conformance.targets.arrays import from_target_array
 from mxspec_conformance.targets.capabilities import BadReturn, TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
-from mxspec_conformance.targets.sessions import InProcess
+from mxspec_conformance.targets.sessions import InProcessSession
 from mxspec_conformance.transports.library import load_library
 from mxspec_conformance.transports.remote import RemoteModule, read_reply
 from mxspec_conformance.transports.wire import digest_call, read_array, write_array, write_request
 
-from tests.roads import EXAMPLES, build_library, canonical, judged, troubles
+from tests.roads import EXAMPLES, build_library, canonical, judged, no_answers
 
 TARGETS = Path(__file__).resolve().parent / "targets"
 
@@ -41,7 +41,7 @@ def test_any_python_target_goes_over_the_process_road(tmp_path: Path) -> None:
     path.write_text(EVERYTHING, encoding="utf-8")
     here = judged(str(path))
     there = judged(f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}")
-    assert troubles(here) == {}
+    assert no_answers(here) == {}
     assert {r.id.split("/")[0] for r in here.requirements} >= {
         "quantize",
         "dequantize",
@@ -219,7 +219,7 @@ def test_arrays_come_in_through_dlpack_and_the_array_interface(kind: Any) -> Non
         return kind(t.codes), kind(t.scales)
 
     target = SimpleNamespace(NAME="t", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
-    assert check(InProcess(target, "t"), only="quantize/mxfp4/tie-even").exit_code == 0
+    assert check(InProcessSession(target, "t"), only="quantize/mxfp4/tie-even").exit_code == 0
 
 
 def test_what_is_no_array_is_refused() -> None:
@@ -232,4 +232,4 @@ def test_a_helper_with_the_name_of_a_function_is_refused_with_words() -> None:
     with pytest.raises(
         TargetError, match=r"swizzle\(scales\) cannot be called as swizzle\(scales, layout\).*rename it if"
     ):
-        InProcess(target, "t")
+        InProcessSession(target, "t")

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxspec_conformance.targets import sessions as executors
+from mxspec_conformance.targets import sessions as sessions
 from mxspec_conformance.targets.capabilities import TargetError
-from mxspec_conformance.targets.sessions import CallFailure, open_target
+from mxspec_conformance.targets.sessions import CallError, open_target
 from mxspec_conformance.transports import abi, process
 from mxspec_conformance.transports.library import header_path
 from mxspec_conformance.transports.recorded import ResultsFile, plan_requests, write_bundle
 from mxspec_conformance.transports.smoke import try_target
 
-from tests.roads import build_library, judged, troubles
+from tests.roads import build_library, judged, no_answers
 
 TARGETS = Path(__file__).resolve().parent / "targets"
 CODES = np.arange(16, dtype=np.uint8)
@@ -29,7 +29,7 @@ CODES = np.arange(16, dtype=np.uint8)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """One fault of each kind is enough: what is tested is its verdict."""
     for limits in ("MAX_UNANSWERED", "MAX_IN_ALL"):
-        monkeypatch.setattr(executors, limits, {"timeout": 1, "crash": 1, "garbage": 1})
+        monkeypatch.setattr(sessions, limits, {"timeout": 1, "crash": 1, "garbage": 1})
     monkeypatch.setattr(process, "MAX_LINE", 1 << 22)
 
 
@@ -41,14 +41,14 @@ def library(tmp_path: Path, *defines: str) -> str:
     return build_library(TARGETS / "faulty.cpp", tmp_path / "libfaulty.so", *defines)
 
 
-def call_failure(target: str, timeout: float = 30) -> CallFailure:
+def call_failure(target: str, timeout: float = 30) -> CallError:
     """What one call comes to."""
-    executor = open_target(target, timeout=timeout)
+    session = open_target(target, timeout=timeout)
     try:
-        with pytest.raises(CallFailure) as caught:
-            executor.call("decode", CODES, "e2m1")
+        with pytest.raises(CallError) as caught:
+            session.call("decode", CODES, "e2m1")
     finally:
-        executor.close()
+        session.close()
     return caught.value
 
 
@@ -57,7 +57,7 @@ def call_failure(target: str, timeout: float = 30) -> CallFailure:
 
 def test_a_library_without_fault_passes(tmp_path: Path) -> None:
     report = judged(library(tmp_path))
-    assert (troubles(report), report.exit_code) == ({}, 0)
+    assert (no_answers(report), report.exit_code) == ({}, 0)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_library_without_fault_passes(tmp_path: Path) -> None:
 )
 def test_a_faulty_library(defines: list[str], verdict: str, words: str, tmp_path: Path) -> None:
     report = judged(library(tmp_path, *defines), timeout=1)
-    found = troubles(report)
+    found = no_answers(report)
     assert found
     assert {v for v, _ in found.values()} == {verdict}
     assert words in found["decode/e2m1/code"][1]
@@ -90,7 +90,7 @@ def test_a_library_that_refuses_gets_no_verdict(tmp_path: Path) -> None:
 
 
 def test_a_library_that_writes_into_its_input(tmp_path: Path) -> None:
-    assert list(troubles(judged(library(tmp_path, "INPUT")))) == ["decode/e2m1/call-size"]
+    assert list(no_answers(judged(library(tmp_path, "INPUT")))) == ["decode/e2m1/call-size"]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_structures_have_the_offsets_of_the_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", ["none", "hex", "stderr"])
 def test_a_program_without_fault_passes(fault: str, capfd: pytest.CaptureFixture[str]) -> None:
     report = judged(program(fault))
-    assert (troubles(report), report.exit_code) == ({}, 0)
+    assert (no_answers(report), report.exit_code) == ({}, 0)
     passed_on = capfd.readouterr().err
     assert (len(passed_on) > 1000) == (fault == "stderr")
     assert len(passed_on) < 70_000  # of 500 kB a call
@@ -177,7 +177,7 @@ def test_a_faulty_program(fault: str, kind: str, words: str) -> None:
 )  # fmt: skip
 def test_the_verdict_on_a_faulty_program(fault: str, verdict: str) -> None:
     report = judged(program(fault), timeout=1)
-    assert {v for v, _ in troubles(report).values()} == {verdict}
+    assert {v for v, _ in no_answers(report).values()} == {verdict}
     assert report.exit_code == 1
 
 
@@ -216,10 +216,10 @@ def test_smoke_names_what_is_wrong() -> None:
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
     """Results of the program without fault."""
-    executor = open_target(program("none"))
-    executor.close()
+    session = open_target(program("none"))
+    session.close()
     bundle, results = tmp_path / "bundle.jsonl", tmp_path / "results.jsonl"
-    write_bundle(bundle, plan_requests(executor.capabilities))
+    write_bundle(bundle, plan_requests(session.capabilities))
     with bundle.open("rb") as file:
         command = program("none").removeprefix("cmd:").split()
         results.write_bytes(subprocess.run(command, stdin=file, capture_output=True, check=True).stdout)
@@ -235,7 +235,7 @@ def test_results_that_end_too_early_are_errors(recorded: Path) -> None:
     recorded.write_bytes(b"".join(lines[:3]))
     target = ResultsFile(recorded)
     report = judged(target)
-    assert {v for v, _ in troubles(report).values()} == {"error"}
+    assert {v for v, _ in no_answers(report).values()} == {"error"}
     answered = {json.loads(line)["id"] for line in lines[1:3]}
     assert not answered & {identifier for identifier, _, _ in target.missing}
     assert len(target.missing) > 10
@@ -278,9 +278,9 @@ def test_the_schema_knows_the_interface() -> None:
 def test_requests_are_as_the_schema_says(tmp_path: Path) -> None:
     from mxspec_conformance.transports.description import find_violation
 
-    executor = open_target(program("none"))
-    executor.close()
-    write_bundle(tmp_path / "b.jsonl", plan_requests(executor.capabilities), "hex")
+    session = open_target(program("none"))
+    session.close()
+    write_bundle(tmp_path / "b.jsonl", plan_requests(session.capabilities), "hex")
     lines = (tmp_path / "b.jsonl").read_text("ascii").splitlines()
     assert len(lines) > 10
     assert [find_violation(json.loads(line), "request") for line in lines] == [None] * len(lines)

@@ -57,10 +57,10 @@ def test_process(language: str, broken: bool, python_result: dict[str, Any], tmp
 def test_results_file(broken: bool, python_result: dict[str, Any], tmp_path: Path) -> None:
     """Run where the judge is not: a bundle through the program, and what the judge asks next through it again."""
     command = harness_command(tmp_path, broken)
-    executor = open_target(command)
-    executor.close()
+    session = open_target(command)
+    session.close()
     bundle, results = tmp_path / "bundle.jsonl", tmp_path / "results.jsonl"
-    write_bundle(bundle, plan_requests(executor.capabilities))
+    write_bundle(bundle, plan_requests(session.capabilities))
     results.write_bytes(_run(command, bundle))
     target = ResultsFile(results)
     report = check(target)
@@ -92,9 +92,9 @@ def _verdicts(result: dict[str, Any]) -> list[Any]:
 
 def test_the_bundle_depends_on_the_capabilities_alone(tmp_path: Path) -> None:
     """Twice the same bytes; and hex says the same as base64."""
-    executor = open_target(write_python(tmp_path), in_process=True)
-    requests = plan_requests(executor.capabilities, ["mxfp4"])
-    again = plan_requests(executor.capabilities, ["mxfp4"])
+    session = open_target(write_python(tmp_path), in_process=True)
+    requests = plan_requests(session.capabilities, ["mxfp4"])
+    again = plan_requests(session.capabilities, ["mxfp4"])
     for encoding in ("hex", "base64"):
         paths = tmp_path / f"{encoding}-1", tmp_path / f"{encoding}-2"
         for path, planned in zip(paths, (requests, again), strict=True):

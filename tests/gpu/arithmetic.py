@@ -8,12 +8,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from mxspec_gpu.host import HostLibrary, build_host_library
-from mxspec_gpu.rules import KernelRules, generate_rules
 
 import mxspec
 from mxspec.formats import get_block
 from mxspec.profiles.schema import TensorScaleKind
+from mxspec_gpu.host import HostLibrary, build_host_library
+from mxspec_gpu.rules import KernelRules, generate_rules
 
 MX_PROFILES = ("mx-floor", "mx-rceil", "mx-even", "mx-ceil")
 #: (profile, format, with a tensor scale): every level that the kernels are held to the model on.

@@ -21,9 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import ml_dtypes
-import mxspec_gpu
 import numpy as np
 import numpy.typing as npt
+
+import mxspec
+import mxspec_gpu
+from mxspec import reals
+from mxspec.elements import default_nan_policy
+from mxspec.tensorscale import TensorScale
 from mxspec_conformance.sweep import read_results
 from mxspec_conformance.sweep_functions import CHUNK, EncodeFunction, ScaleFunction, list_functions
 from mxspec_gpu import kernels
@@ -33,10 +38,6 @@ from mxspec_gpu.kernels import list_instantiations
 from mxspec_gpu.launch import POINTER, U32, Kernel
 from mxspec_gpu.rules import UnsupportedProfileError, generate_rules
 
-import mxspec
-from mxspec import reals
-from mxspec.elements import default_nan_policy
-from mxspec.tensorscale import TensorScale
 from tests.gpu import arithmetic
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import mxspec_gpu
 import numpy as np
-from mxspec_gpu.build import import_cupy
 
 import mxspec
+import mxspec_gpu
+from mxspec_gpu.build import import_cupy
+
 from tests.gpu import arithmetic
 from tests.gpu.chip import to_gpu
 

@@ -25,23 +25,23 @@ REPORT = Path(__file__).parents[2] / "reports" / "identify" / "peers.json"
 
 def identify_target(spec: str) -> dict[str, Any]:
     """The identity of one target in all its formats."""
-    executor = open_target(spec, timeout=600)
+    session = open_target(spec, timeout=600)
     try:
         started = time.monotonic()
         found = [
-            as_dict(identify_format(executor, mxspec.get_block(fmt)))
+            as_dict(identify_format(session, mxspec.get_block(fmt)))
             for fmt in mxspec.BLOCKS
-            if fmt in executor.capabilities.formats and executor.capabilities.has("quantize")
+            if fmt in session.capabilities.formats and session.capabilities.has("quantize")
         ]
         seconds = round(time.monotonic() - started, 1)
         return {
-            "version": executor.capabilities.version,
+            "version": session.capabilities.version,
             "seconds": seconds,
-            "environment": describe_environment() | getattr(executor, "environment", {}),
+            "environment": describe_environment() | getattr(session, "environment", {}),
             "formats": found,
         }
     finally:
-        executor.close()
+        session.close()
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from mxspec.profiles.schema import Profile
 from mxspec_conformance.counterexample.failure import draw_failure
 from mxspec_conformance.judge.quantize import DTYPES, Case, Observed, tensor_argument
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 from mxspec_vectors.entries import has_level, native_tensor_scale
 
 
@@ -23,24 +23,24 @@ def make_case(label: str, topic: str, x: npt.NDArray[np.float32], tensor: dict[s
 
 
 def draw_block(
-    executor: Executor, fmt: BlockFormat, profile: Profile, x: npt.NDArray[np.float32], tensor: dict[str, str] | None,
+    session: TargetSession, fmt: BlockFormat, profile: Profile, x: npt.NDArray[np.float32], tensor: dict[str, str] | None,
     label: str,
 ) -> Failure | None:  # fmt: skip
     """The failure of one block [1, k], shrunk; None where the target does not answer, or answers as the profile does."""
-    dtype = "float32" if "float32" in executor.capabilities.dtypes else executor.capabilities.dtypes[0]
+    dtype = "float32" if "float32" in session.capabilities.dtypes else session.capabilities.dtypes[0]
     case = make_case(label, "mixture", x, tensor)
-    extra = tensor_argument(case, executor.capabilities.tensor_scale)
+    extra = tensor_argument(case, session.capabilities.tensor_scale)
     try:
         with np.errstate(all="ignore"):
-            codes, scales = executor.call("quantize", x.astype(DTYPES[dtype]), fmt.name, **extra)
-    except CallFailure:
+            codes, scales = session.call("quantize", x.astype(DTYPES[dtype]), fmt.name, **extra)
+    except CallError:
         return None
     scale = None if tensor is None else native_tensor_scale(profile, tensor)
     with np.errstate(all="ignore"):
         want = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
     if np.array_equal(want.codes, codes) and np.array_equal(want.scales, scales):
         return None
-    failure = draw_failure(executor, Observed(case, dtype, scales, codes), fmt, profile)
+    failure = draw_failure(session, Observed(case, dtype, scales, codes), fmt, profile)
     failure.also = name_equals(fmt, profile, x, tensor, scales, codes)
     return failure
 

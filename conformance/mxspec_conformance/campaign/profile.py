@@ -9,7 +9,7 @@ from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize
 from mxspec_conformance.judge.quantize import Observed
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 
 
 def find_profile(name: str, fmt: BlockFormat) -> Profile:
@@ -24,7 +24,7 @@ def find_profile(name: str, fmt: BlockFormat) -> Profile:
     return known[name]
 
 
-def nearest_profile(executor: Executor, fmt: BlockFormat) -> tuple[Profile, int, int]:
+def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, int, int]:
     """The profile with the fewest failing vectors, how many fail, and of how many; normative before others, then those
     with a witness.
 
@@ -33,8 +33,8 @@ def nearest_profile(executor: Executor, fmt: BlockFormat) -> tuple[Profile, int,
     profiles = list(mxspec.list_profiles(fmt))
     counted = dict.fromkeys((p.id for p in profiles), 0)
     asked = 0
-    if executor.capabilities.has("quantize"):
-        observed = judge_quantize.observe(executor, fmt.name, judge_quantize.load_cases(fmt.name))
+    if session.capabilities.has("quantize"):
+        observed = judge_quantize.observe(session, fmt.name, judge_quantize.load_cases(fmt.name))
         seen = [o for o in observed if isinstance(o, Observed)]
         asked += len(seen)
         for name, count in judge_quantize.distances(seen, [], fmt, profiles).items():
@@ -42,12 +42,12 @@ def nearest_profile(executor: Executor, fmt: BlockFormat) -> tuple[Profile, int,
         answerable = {p.id: sum(p.id in s.case.answers for s in seen) for p in profiles}
         for name, count in answerable.items():  # what a profile does not speak of, it does not explain
             counted[name] += len(seen) - count
-    elif executor.capabilities.has("dequantize"):
-        tables = judge_dequantize.observe_tables(executor, fmt.name)
+    elif session.capabilities.has("dequantize"):
+        tables = judge_dequantize.observe_tables(session, fmt.name)
         asked = judge_dequantize.count_asked(tables, fmt)
         counted = {p.id: judge_dequantize.count_wrong_values(tables, fmt, p) for p in profiles}
     if not asked:
-        raise ValueError(f"{executor.capabilities.name} answers nothing of {fmt.name}")
+        raise ValueError(f"{session.capabilities.name} answers nothing of {fmt.name}")
     best = min(profiles, key=lambda p: (counted[p.id], p.kind is not Kind.NORMATIVE, p.provisional))
     return best, counted[best.id], asked
 

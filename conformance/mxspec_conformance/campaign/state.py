@@ -42,7 +42,7 @@ class State:
             return False
         self.finished[key] = result
         # A call that had no answer is asked again by the next run: the reason may have been this machine's.
-        if self._file is not None and not result.get("trouble"):
+        if self._file is not None and not result.get("no_answer"):
             self._file.write(json.dumps({"key": key, "result": result}, separators=(",", ":")).encode("ascii") + b"\n")
             self._file.flush()
         return True

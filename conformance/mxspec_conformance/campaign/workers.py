@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mxspec_conformance.targets.sessions import Executor, open_target
+from mxspec_conformance.targets.sessions import TargetSession, open_target
 
 
 @dataclass(slots=True)
@@ -78,24 +78,24 @@ def _open_dask(address: str) -> Iterator[Workers]:
 
 
 class _Opened(threading.local):
-    """The targets that a thread has opened: one executor takes one call at a time."""
+    """The targets that a thread has opened: one session takes one call at a time."""
 
     def __init__(self) -> None:
-        self.executors: dict[tuple[str, float], Executor] = {}
+        self.sessions: dict[tuple[str, float], TargetSession] = {}
 
 
 _OPENED = _Opened()
-_ALL: list[Executor] = []
+_ALL: list[TargetSession] = []
 
 
-def call_target(target: Any, timeout: float, *, in_process: bool = False) -> Executor:
-    """The executor of a target in this thread of this worker, opened once and kept.
+def call_target(target: Any, timeout: float, *, in_process: bool = False) -> TargetSession:
+    """The session of a target in this thread of this worker, opened once and kept.
 
     A worker that may have no children of its own (Dask's are daemons) loads the target into itself.
     """
     if not isinstance(target, str):
         return open_target(target)
-    key, opened = (target, timeout), _OPENED.executors
+    key, opened = (target, timeout), _OPENED.sessions
     if key not in opened:
         alone = in_process or bool(multiprocessing.current_process().daemon)
         opened[key] = open_target(target, in_process=alone, timeout=timeout)
@@ -105,6 +105,6 @@ def call_target(target: Any, timeout: float, *, in_process: bool = False) -> Exe
 
 def close_targets() -> None:
     """End what `call_target` has opened in this process."""
-    _OPENED.executors.clear()
+    _OPENED.sessions.clear()
     while _ALL:
         _ALL.pop().close()

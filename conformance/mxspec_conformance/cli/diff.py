@@ -37,24 +37,24 @@ def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | No
 
     Exit code: 0 where they agree everywhere, 1 where they part, 2 where nothing could be compared.
     """
-    executors = []
+    sessions = []
     results: list[FormatDiff] = []
     try:
-        executors = [open_target(spec, timeout=timeout) for spec in (first, second)]
+        sessions = [open_target(spec, timeout=timeout) for spec in (first, second)]
         common = [
-            f for f in BLOCKS if all(f in e.capabilities.formats for e in executors) and (not formats or f in formats)
+            f for f in BLOCKS if all(f in e.capabilities.formats for e in sessions) and (not formats or f in formats)
         ]
         if not common:
-            offered = "; ".join(f"{e.capabilities.name}: {', '.join(e.capabilities.formats)}" for e in executors)
+            offered = "; ".join(f"{e.capabilities.name}: {', '.join(e.capabilities.formats)}" for e in sessions)
             fail(f"no format in common to compare; {offered}")
         with show_progress(f"comparing {first} with {second}") as progress:
             for name in common:
                 progress(name)
-                results.append(diff_format(executors[0], executors[1], mxspec.get_block(name)))
+                results.append(diff_format(sessions[0], sessions[1], mxspec.get_block(name)))
     finally:
-        for executor in executors:
-            executor.close()
-    names = [f"{e.capabilities.name} {e.capabilities.version}" for e in executors]
+        for session in sessions:
+            session.close()
+    names = [f"{e.capabilities.name} {e.capabilities.version}" for e in sessions]
     if str(json_file) != "-":
         _show(results, names, make_console())
     if json_file is not None:

@@ -120,11 +120,11 @@ def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
     from mxspec_conformance.fuzzing.run import Restart
     from mxspec_conformance.targets.sessions import open_target
 
-    executor = open_target(target, in_process=in_process, timeout=timeout)
+    session = open_target(target, in_process=in_process, timeout=timeout)
     try:
-        results = replay(path, executor, Restart(target, timeout))
+        results = replay(path, session, Restart(target, timeout))
     finally:
-        executor.close()
+        session.close()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("case", "now", "how"):
         table.add_column(column, overflow="fold")

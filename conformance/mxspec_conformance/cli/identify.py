@@ -42,11 +42,11 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
     from mxspec_conformance.identification.target import identify_format
     from mxspec_conformance.targets.sessions import open_target
 
-    executor = open_target(target, in_process=in_process, timeout=timeout)
+    session = open_target(target, in_process=in_process, timeout=timeout)
     started = time.monotonic()
     found = []
     try:
-        capabilities = executor.capabilities
+        capabilities = session.capabilities
         chosen = [f for f in BLOCKS if f in capabilities.formats and (not formats or f in formats)]
         if not chosen or not capabilities.has("quantize"):
             fail(
@@ -55,9 +55,9 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
         with show_progress(f"identifying {target}") as progress:
             for name in chosen:
                 progress(name)
-                found.append(identify_format(executor, mxspec.get_block(name)))
+                found.append(identify_format(session, mxspec.get_block(name)))
     finally:
-        executor.close()
+        session.close()
     if str(json_file) != "-":
         console = make_console()
         for identity in found:

@@ -81,8 +81,8 @@ def bundle(out: Path, description: Path | None, like: str | None, formats: tuple
             fail(f"{description} is not JSON ({error})")
         capabilities = read_description(document, str(description))
     else:
-        executor = open_target(like)
-        executor.close()
-        capabilities = executor.capabilities
+        session = open_target(like)
+        session.close()
+        capabilities = session.capabilities
     count = write_bundle(out, plan_requests(capabilities, formats or None), encoding)
     click.echo(f"{count} calls, {out.stat().st_size / 1e6:.1f} MB: {out}")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, Ground
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 
 #: Blocks of a call: one, all residues of small powers of two, both sides of large ones, more than 512.
 CALL_SIZES = (
@@ -88,37 +88,37 @@ class Call:
             chosen = np.where(np.isfinite(moved).all(axis=1, keepdims=True), moved, chosen)
         return chosen
 
-    def ask(self, executor: Executor, ground: Ground, blocks: Float32s) -> tuple[Codes, Codes]:
-        """Scales [n] and codes [n, k]; raises CallFailure."""
+    def ask(self, session: TargetSession, ground: Ground, blocks: Float32s) -> tuple[Codes, Codes]:
+        """Scales [n] and codes [n, k]; raises CallError."""
         if self.kind == "reused":
-            return ask_reused(executor, ground, blocks)
-        return ask_blocks(executor, ground, blocks, width=self.width, arrangement=self.arrangement)
+            return ask_reused(session, ground, blocks)
+        return ask_blocks(session, ground, blocks, width=self.width, arrangement=self.arrangement)
 
 
-def tensor_argument(executor: Executor, ground: Ground) -> dict[str, Any]:
+def tensor_argument(session: TargetSession, ground: Ground) -> dict[str, Any]:
     """The keyword that hands the tensor scale over."""
     if ground.entry is None:
         return {}
-    bits = int(ground.entry[executor.capabilities.tensor_scale], 16)
+    bits = int(ground.entry[session.capabilities.tensor_scale], 16)
     return {"tensor_scale": float(np.uint32(bits).view(np.float32))}
 
 
 def ask_blocks(
-    executor: Executor, ground: Ground, blocks: Float32s, *, width: int = 1, arrangement: str = "contiguous"
+    session: TargetSession, ground: Ground, blocks: Float32s, *, width: int = 1, arrangement: str = "contiguous"
 ) -> tuple[Codes, Codes]:
-    """Scales [n] and codes [n, k] of blocks [n, k], asked as rows of `width` blocks; raises CallFailure."""
+    """Scales [n] and codes [n, k] of blocks [n, k], asked as rows of `width` blocks; raises CallError."""
     k = ground.fmt.k
     x = ground.as_input(blocks).reshape(-1, width * k)
     before = () if arrangement == "contiguous" else ("arranged", arrangement)
-    codes, scales = executor.call(*before, "quantize", x, ground.fmt.name, **tensor_argument(executor, ground))
+    codes, scales = session.call(*before, "quantize", x, ground.fmt.name, **tensor_argument(session, ground))
     return scales.reshape(-1), codes.reshape(-1, k)
 
 
-def ask_reused(executor: Executor, ground: Ground, blocks: Float32s) -> tuple[Codes, Codes]:
+def ask_reused(session: TargetSession, ground: Ground, blocks: Float32s) -> tuple[Codes, Codes]:
     """The same, from memory in which the blocks lay in reverse order at the call before."""
-    x, extra = ground.as_input(blocks), tensor_argument(executor, ground)
+    x, extra = ground.as_input(blocks), tensor_argument(session, ground)
     pair = (x[::-1], ground.fmt.name), (x, ground.fmt.name)
-    codes, scales = executor.call("reused", "quantize", *pair, **extra)
+    codes, scales = session.call("reused", "quantize", *pair, **extra)
     return scales.reshape(-1), codes
 
 
@@ -194,15 +194,15 @@ def relate(
             relations.enter(names[call.kind], wrong)
 
 
-def probe_memory(executor: Executor, ground: Ground, x: Float32s) -> dict[str, str]:
+def probe_memory(session: TargetSession, ground: Ground, x: Float32s) -> dict[str, str]:
     """Whether a call writes into its input, or a later one changes what an earlier one returned: words by name."""
     first, second = ground.as_input(x[:129]), ground.as_input(x[129:258])
-    extra = tensor_argument(executor, ground)
+    extra = tensor_argument(session, ground)
     try:
-        wrote, changed, _ = executor.call(
+        wrote, changed, _ = session.call(
             "probe", "quantize", (first, ground.fmt.name), (second, ground.fmt.name), **extra
         )
-    except CallFailure:
+    except CallError:
         return {}
     found = {}
     if wrote:

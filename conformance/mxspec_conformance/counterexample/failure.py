@@ -15,7 +15,7 @@ from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.quantize import Observed, bindings_for, equal_profiles
 from mxspec_conformance.judge.tally import Tally
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 from mxspec_vectors.entries import native_tensor_scale
 
 
@@ -43,7 +43,7 @@ def pick_smallest(seen: Sequence[Observed], labels: Sequence[str]) -> Observed |
     return min(members, key=_size) if members else None
 
 
-def shrink_block(executor: Executor, seen: Observed, fmt: BlockFormat, profile: Profile) -> Observed:
+def shrink_block(session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile) -> Observed:
     """The same failure with fewer lanes: all but the maximum and one lane that differs become zero, if it still shows."""
     case = seen.case
     if not case.is_row or seen.dtype != "float32":
@@ -60,7 +60,7 @@ def shrink_block(executor: Executor, seen: Observed, fmt: BlockFormat, profile: 
         kept = np.zeros_like(x)
         kept[list(keep)] = x[list(keep)]
         shrunk = replace(case, x=kept.reshape(1, -1), answers={})
-        answer = _ask(executor, shrunk, fmt)
+        answer = _ask(session, shrunk, fmt)
         if answer is None:
             continue
         want = _expected(shrunk.x, shrunk, fmt, profile)
@@ -69,14 +69,14 @@ def shrink_block(executor: Executor, seen: Observed, fmt: BlockFormat, profile: 
     return seen
 
 
-def _ask(executor: Executor, case: Any, fmt: BlockFormat) -> tuple[Any, Any] | None:
+def _ask(session: TargetSession, case: Any, fmt: BlockFormat) -> tuple[Any, Any] | None:
     extra = {}
     if case.tensor is not None:
-        bits = int(case.tensor[executor.capabilities.tensor_scale], 16)
+        bits = int(case.tensor[session.capabilities.tensor_scale], 16)
         extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
     try:
-        codes, scales = executor.call("quantize", case.x, fmt.name, **extra)
-    except CallFailure:
+        codes, scales = session.call("quantize", case.x, fmt.name, **extra)
+    except CallError:
         return None
     return scales, codes
 
@@ -90,9 +90,9 @@ def _expected(
     return int(t.scales.reshape(-1)[0]), t.codes
 
 
-def draw_failure(executor: Executor, seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
+def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
     """A failing quantize case with its steps, its neighbours among profiles and a snippet."""
-    small = shrink_block(executor, seen, fmt, profile)
+    small = shrink_block(session, seen, fmt, profile)
     case = small.case
     also = sorted(equal_profiles(seen, fmt, signs=True) - {profile.id})
     if not case.is_row:
@@ -156,7 +156,7 @@ def make_snippet(case: Any, fmt: BlockFormat, profile: Profile, want_scale: int)
 
 
 def first_failure(
-    executor: Executor, seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, tally: Tally
+    session: TargetSession, seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, tally: Tally
 ) -> Failure | None:
     """The smallest failing case of a requirement; None where it is not a block."""
     smallest = pick_smallest(seen, list(tally.failing))
@@ -166,4 +166,4 @@ def first_failure(
         bindings_for(smallest.case, profile)
     except ValueError:
         return None
-    return draw_failure(executor, smallest, fmt, profile)
+    return draw_failure(session, smallest, fmt, profile)

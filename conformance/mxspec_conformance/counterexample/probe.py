@@ -11,7 +11,7 @@ import numpy as np
 from mxspec_conformance.counterexample.calls import ask_blocks, ask_reused
 from mxspec_conformance.counterexample.mismatch import find_wrong, find_wrong_special
 from mxspec_conformance.counterexample.sample_space import Float32s, Ground
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Seen:
 class Prober:
     """Asks a target about blocks, and restarts it where its history matters."""
 
-    def __init__(self, executor: Executor, ground: Ground, restart: Callable[[], Executor] | None = None) -> None:
-        self.executor, self.ground = executor, ground
+    def __init__(self, session: TargetSession, ground: Ground, restart: Callable[[], TargetSession] | None = None) -> None:
+        self.session, self.ground = session, ground
         self._restart = restart
         #: The call's blocks for the way `among`.
         self.others: Float32s | None = None
@@ -106,7 +106,7 @@ class Prober:
         self.asked += 1
         try:
             if way.kind == "reused":
-                return ask_reused(self.executor, self.ground, x)
+                return ask_reused(self.session, self.ground, x)
             if way.kind == "history":
                 if self._restart is None:
                     return None
@@ -117,8 +117,8 @@ class Prober:
                     return ask_blocks(fresh, self.ground, x)
                 finally:
                     fresh.close()
-            return ask_blocks(self.executor, self.ground, x, width=way.width, arrangement=way.arrangement)
-        except CallFailure:
+            return ask_blocks(self.session, self.ground, x, width=way.width, arrangement=way.arrangement)
+        except CallError:
             return None
 
     def look(self, block: Float32s, way: Way) -> Seen | None:

@@ -17,7 +17,7 @@ from mxspec_conformance.counterexample.sample_space import Float32s, Ground, get
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.blocks import draw_blocks, draw_special
 from mxspec_conformance.fuzzing.coverage import Coverage
-from mxspec_conformance.targets.sessions import CallFailure
+from mxspec_conformance.targets.sessions import CallError
 
 #: Blocks of a batch.
 BLOCKS = 4096
@@ -93,10 +93,10 @@ def draw_batch(job: Job, number: int) -> tuple[Float32s, list[Call], Float32s]:
 
 def run_batch(job: Job, number: int) -> Result:
     """Draw, call, compare."""
-    executor = call_target(job.target, job.timeout, in_process=job.in_process)
+    session = call_target(job.target, job.timeout, in_process=job.in_process)
     started = time.perf_counter()
     if job.dtype == "codes":
-        return values.run_values(executor, job, number)
+        return values.run_values(session, job, number)
     ground = job.ground
     x, calls, special = draw_batch(job, number)
     coverage, relations = Coverage.empty(ground), Relations()
@@ -104,7 +104,7 @@ def run_batch(job: Job, number: int) -> Result:
     want = (want[0].reshape(-1), want[1])
     coverage.enter(ground, x, *want)
     sightings: list[Sighting] = []
-    troubles: dict[str, Any] = {}
+    no_answers: dict[str, Any] = {}
     base: tuple[Any, Any] | None = None
     blocks = failing = 0
     for index, call in enumerate(calls):
@@ -114,11 +114,11 @@ def run_batch(job: Job, number: int) -> Result:
             scales, codes = ground.expect(asked)
             expected = (scales.reshape(-1), codes)
         try:
-            got = call.ask(executor, ground, asked)
-        except CallFailure as failure:
+            got = call.ask(session, ground, asked)
+        except CallError as failure:
             if call.kind in ("arranged", "wide", "reused") and failure.kind in ("error", "unsupported", "bad-return"):
                 continue  # it may refuse what it was not made for
-            note_trouble(troubles, failure, call.words, number, index, job=job.name)
+            note_trouble(no_answers, failure, call.words, number, index, job=job.name)
             if failure.final or failure.kind == "timeout":
                 break
             continue
@@ -137,17 +137,17 @@ def run_batch(job: Job, number: int) -> Result:
         call = Call("special", np.arange(len(part)))
         scales, codes = ground.expect(part)
         try:
-            got = ask_blocks(executor, ground, part)
-        except CallFailure as failure:
+            got = ask_blocks(session, ground, part)
+        except CallError as failure:
             words = "blocks with NaN, infinities or zeros"
-            note_trouble(troubles, failure, words, number, len(calls), job=job.name, row=start)
+            note_trouble(no_answers, failure, words, number, len(calls), job=job.name, row=start)
             continue
         blocks += len(part)
         wrong = find_wrong_special(ground, part, (scales.reshape(-1), codes), got)
         if wrong is not None:
             failing += len(wrong.rows)
             sightings += _see(wrong, number, len(calls), call, part, (scales.reshape(-1), codes), got, start)
-    memory = probe_memory(executor, ground, x)
+    memory = probe_memory(session, ground, x)
     keep = job.generator(number, 3).permutation(len(sightings))[:PER_BATCH]
     return {
         "blocks": blocks,
@@ -157,18 +157,18 @@ def run_batch(job: Job, number: int) -> Result:
         "sightings": [asdict(sightings[i]) for i in sorted(keep.tolist())],
         "coverage": coverage.pack(),
         "relations": asdict(relations),
-        "troubles": troubles,
+        "no_answers": no_answers,
         "memory": memory,
         "seconds": round(time.perf_counter() - started, 3),
     }
 
 
 def note_trouble(
-    troubles: dict[str, Any], failure: CallFailure, words: str, number: int, call: int, *, job: str, row: int = 0
+    no_answers: dict[str, Any], failure: CallError, words: str, number: int, call: int, *, job: str, row: int = 0
 ) -> None:
     """Keep one call that had no answer, of each kind."""
     key = f"{failure.kind}: {str(failure)[:120]}"
-    known = troubles.setdefault(
+    known = no_answers.setdefault(
         key, {"count": 0, "call": words, "batch": number, "number": call, "job": job, "row": row}
     )
     known["count"] += 1

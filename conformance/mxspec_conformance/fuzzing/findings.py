@@ -19,7 +19,7 @@ from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.batch import Job, Sighting
 from mxspec_conformance.judge.quantize import Case
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 
 #: Findings that are told, and sightings that are tried to find them.
 MAX_FINDINGS, MAX_TRIES = 16, 48
@@ -79,7 +79,7 @@ def order_sightings(sightings: Sequence[tuple[Job, Sighting]]) -> Iterator[tuple
 
 
 def reduce_sightings(
-    sightings: Sequence[tuple[Job, Sighting]], executor: Executor, restart: Callable[[], Executor] | None, *,
+    sightings: Sequence[tuple[Job, Sighting]], session: TargetSession, restart: Callable[[], TargetSession] | None, *,
     seconds: float = 40.0, progress: Callable[[str], None] = lambda _: None,
 ) -> Reduced:  # fmt: skip
     """Shrink and diagnose until everything seen is explained, or enough is."""
@@ -98,9 +98,9 @@ def reduce_sightings(
         tries += 1
         progress(f"reducing: {len(known)} causes")
         found = (
-            _reduce_values(job, sighting, executor)
+            _reduce_values(job, sighting, session)
             if job.dtype == "codes"
-            else _reduce(job, sighting, executor, restart)
+            else _reduce(job, sighting, session, restart)
         )
         if found is None:
             reduced.lost += 1
@@ -122,9 +122,9 @@ def reduce_sightings(
 
 
 def _reduce(
-    job: Job, sighting: Sighting, executor: Executor, restart: Callable[[], Executor] | None
+    job: Job, sighting: Sighting, session: TargetSession, restart: Callable[[], TargetSession] | None
 ) -> tuple[Cause, Finding] | None:
-    prober = Prober(executor, job.ground, restart)
+    prober = Prober(session, job.ground, restart)
     call, blocks, row = find_block(job, sighting)
     found = find_way(prober, call, blocks, row)
     if found is None:
@@ -186,7 +186,7 @@ def _draw(job: Job, block: Float32s, way: Way, seen: Seen, words: str) -> Failur
     )
 
 
-def _reduce_values(job: Job, sighting: Sighting, executor: Executor) -> tuple[Cause, Finding] | None:
+def _reduce_values(job: Job, sighting: Sighting, session: TargetSession) -> tuple[Cause, Finding] | None:
     ground = values.ground_of(job)
     codes, scales = values.draw_codes(ground.fmt, job.blocks, job.generator(sighting.batch, 0))
     rows = values.plan_value_calls(len(codes), job.generator(sighting.batch, 1))[sighting.call]
@@ -194,7 +194,7 @@ def _reduce_values(job: Job, sighting: Sighting, executor: Executor) -> tuple[Ca
     lane = sighting.lane
 
     def look(row: Any) -> tuple[int, int] | None:
-        return values.look_alone(executor, ground, row, scale, lane)
+        return values.look_alone(session, ground, row, scale, lane)
 
     alone = np.zeros_like(block)
     alone[lane] = block[lane]
@@ -206,13 +206,13 @@ def _reduce_values(job: Job, sighting: Sighting, executor: Executor) -> tuple[Ca
         way = Way("call", blocks=len(rows), place=sighting.row)
         stored, place = (codes[rows], scales[rows]), sighting.row
         seen = (sighting.returned, 0)
-        if not values.still_wrong(executor, ground, *stored, place):
+        if not values.still_wrong(session, ground, *stored, place):
             return None
     code, byte = int(block[lane]), int(scale[0])
-    shown = [i for i in range(len(block)) if values.look_alone(executor, ground, np.roll(alone, i - lane), scale, i)]
+    shown = [i for i in range(len(block)) if values.look_alone(session, ground, np.roll(alone, i - lane), scale, i)]
     other_scales = [
         s for s in range(ground.fmt.scale.code_count)
-        if values.look_alone(executor, ground, alone, np.array([s], np.uint8), lane)
+        if values.look_alone(session, ground, alone, np.array([s], np.uint8), lane)
     ]  # fmt: skip
     lanes = tuple(shown) if 0 < len(shown) < len(block) else None
     under = tuple(other_scales) if 0 < len(other_scales) <= 8 else None

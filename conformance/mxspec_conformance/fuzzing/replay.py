@@ -16,7 +16,7 @@ from mxspec_conformance.counterexample.mismatch import find_wrong, find_wrong_sp
 from mxspec_conformance.counterexample.sample_space import get_ground
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.save import ground_of_case, read_findings
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 from mxspec_vectors.entries import code_digits, hex_floats, hex_words
 
 
@@ -30,7 +30,7 @@ class Replayed:
     words: str
 
 
-def replay(path: Path, executor: Executor, restart: Callable[[], Executor] | None) -> list[Replayed]:
+def replay(path: Path, session: TargetSession, restart: Callable[[], TargetSession] | None) -> list[Replayed]:
     """Every case of a file.
 
     Raises ValueError where the file is none of cases.
@@ -45,8 +45,8 @@ def replay(path: Path, executor: Executor, restart: Callable[[], Executor] | Non
             )
             continue
         try:
-            wrong = ask(document, case, executor, restart)
-        except CallFailure as failure:
+            wrong = ask(document, case, session, restart)
+        except CallError as failure:
             results.append(Replayed(case["id"], failure.kind, str(failure)))
             continue
         how = ", ".join(f for f in case["flags"] if f.startswith("call-"))
@@ -86,10 +86,10 @@ def _flag_of(case: dict[str, Any], start: str) -> str | None:
 
 
 def _quantize(
-    document: dict[str, Any], case: dict[str, Any], executor: Executor, restart: Callable[[], Executor] | None
+    document: dict[str, Any], case: dict[str, Any], session: TargetSession, restart: Callable[[], TargetSession] | None
 ) -> str:
     profile, tensor = ground_of_case(document, case)
-    dtype = "float32" if "float32" in executor.capabilities.dtypes else executor.capabilities.dtypes[0]
+    dtype = "float32" if "float32" in session.capabilities.dtypes else session.capabilities.dtypes[0]
     ground = get_ground(document["format"], profile, tensor, dtype)
     k = ground.fmt.k
     width = case["shape"][1] // k
@@ -103,9 +103,9 @@ def _quantize(
         finally:
             fresh.close()
     elif "call-reused" in case["flags"]:
-        got = ask_reused(executor, ground, x)
+        got = ask_reused(session, ground, x)
     else:
-        got = ask_blocks(executor, ground, x, width=width, arrangement=arrangement or "contiguous")
+        got = ask_blocks(session, ground, x, width=width, arrangement=arrangement or "contiguous")
     scales, codes = ground.expect(x)
     want = scales.reshape(-1), codes
     plain = np.isfinite(x).all(axis=1) & x.any(axis=1)
@@ -119,13 +119,13 @@ def _quantize(
 
 
 def _dequantize(
-    document: dict[str, Any], case: dict[str, Any], executor: Executor, _restart: Callable[[], Executor] | None
+    document: dict[str, Any], case: dict[str, Any], session: TargetSession, _restart: Callable[[], TargetSession] | None
 ) -> str:
     profile, tensor = ground_of_case(document, case)
     fmt = get_block(document["format"])
     ground = get_ground(fmt.name, profile, tensor, "float32")
     codes, scales = _stored(document, case)
-    got = executor.call("dequantize", codes, scales, fmt.name, **tensor_argument(executor, ground))
+    got = session.call("dequantize", codes, scales, fmt.name, **tensor_argument(session, ground))
     wrong, signs = values.find_wrong_values(ground, codes, values.expect_values(ground, codes, scales), got)
     count = int((wrong | signs).sum())
     return f"{count} of {codes.size} values" if count else ""

@@ -23,10 +23,10 @@ from mxspec_conformance.campaign.workers import close_targets
 from mxspec_conformance.fuzzing.batch import Job, Sighting, run_batch
 from mxspec_conformance.fuzzing.coverage import Coverage
 from mxspec_conformance.fuzzing.findings import Finding, Reduced, reduce_sightings
-from mxspec_conformance.fuzzing.troubles import reduce_trouble
+from mxspec_conformance.fuzzing.no_answers import reduce_no_answer
 from mxspec_conformance.results.environment import describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict, describe_environment
-from mxspec_conformance.targets.sessions import Executor, open_target
+from mxspec_conformance.targets.sessions import TargetSession, open_target
 from mxspec_vectors.entries import has_level
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 from mxspec_vectors.points import TENSOR_AMAXES
@@ -94,29 +94,29 @@ def fuzz(
     the target does not load.
     """
     started = time.monotonic()
-    executor = open_target(target, in_process=in_process, timeout=timeout)
-    spec = target if isinstance(target, str) else executor
+    session = open_target(target, in_process=in_process, timeout=timeout)
+    spec = target if isinstance(target, str) else session
     try:
-        formats, planned = _plan(executor, spec, settings, timeout, in_process, progress)
-        identity = _identify(target, executor, settings, planned)
+        formats, planned = _plan(session, spec, settings, timeout, in_process, progress)
+        identity = _identify(target, session, settings, planned)
         deadline = None if settings.batches is not None else started + 60 * settings.minutes
         local = jobs if isinstance(spec, str) else 1
         with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask, pool) as workers:
             outcome = _run(planned, settings, state, workers, deadline, progress, started)
-        campaign = _conclude(executor, spec, planned, formats, state, settings, outcome, progress)
-        campaign.report.environment |= describe_git(target) | getattr(executor, "environment", {})
+        campaign = _conclude(session, spec, planned, formats, state, settings, outcome, progress)
+        campaign.report.environment |= describe_git(target) | getattr(session, "environment", {})
         campaign.report.details["workers"] = workers.name
     finally:
         close_targets()
-        executor.close()
+        session.close()
     campaign.report.seconds = time.monotonic() - started
     return campaign
 
 
 def _plan(
-    executor: Executor, spec: Any, settings: Settings, timeout: float, in_process: bool, progress: Progress
+    session: TargetSession, spec: Any, settings: Settings, timeout: float, in_process: bool, progress: Progress
 ) -> tuple[list[FormatResult], list[Job]]:
-    capabilities = executor.capabilities
+    capabilities = session.capabilities
     wanted = settings.formats or tuple(f for f in BLOCKS if f in capabilities.formats)
     planned: list[Job] = []
     formats: list[FormatResult] = []
@@ -129,10 +129,10 @@ def _plan(
             profile, distance, asked = find_profile(settings.profile, fmt), 0, 0
         else:
             try:
-                profile, distance, asked = nearest_profile(executor, fmt)
+                profile, distance, asked = nearest_profile(session, fmt)
             except ValueError:
                 continue
-        mine = _plan_format(executor, spec, fmt, profile, settings, timeout, in_process)
+        mine = _plan_format(session, spec, fmt, profile, settings, timeout, in_process)
         planned += mine
         operations = [
             o for o, c in (("quantize", False), ("dequantize", True)) if any((j.dtype == "codes") is c for j in mine)
@@ -149,7 +149,7 @@ def _plan(
 
 
 def _plan_format(
-    executor: Executor,
+    session: TargetSession,
     spec: Any,
     fmt: BlockFormat,
     profile: Profile,
@@ -157,7 +157,7 @@ def _plan_format(
     timeout: float,
     in_process: bool,
 ) -> list[Job]:
-    capabilities = executor.capabilities
+    capabilities = session.capabilities
     planned: list[Job] = []
     tensors = [None, *(TENSOR_AMAXES[t] for t in TENSORS)] if fmt.has_tensor_scale else [None]
 
@@ -177,12 +177,12 @@ def _plan_format(
     return planned
 
 
-def _identify(target: Any, executor: Executor, settings: Settings, planned: Sequence[Job]) -> dict[str, Any]:
+def _identify(target: Any, session: TargetSession, settings: Settings, planned: Sequence[Job]) -> dict[str, Any]:
     digest = ""
     if isinstance(target, (str, os.PathLike)) and Path(target).is_file():
         digest = hashlib.sha256(Path(target).read_bytes()).hexdigest()
     return {
-        "command": "fuzz", "target": executor.capabilities.name, "version": executor.capabilities.version,
+        "command": "fuzz", "target": session.capabilities.name, "version": session.capabilities.version,
         "file": digest, "seed": settings.seed, "jobs": [[j.name, j.profile, j.blocks] for j in planned], "batches": 1,
     }  # fmt: skip
 
@@ -209,13 +209,13 @@ def _run(
         progress(
             f"{len(state.finished)} batches, {elements / 1e6:.0f} M elements ({rate:.1f} M/s), {failing} blocks differ"
         )
-        return not (settings.first and (result["failing"] or result["memory"] or result["troubles"]))
+        return not (settings.first and (result["failing"] or result["memory"] or result["no_answers"]))
 
     return run_pieces(_pieces(planned, settings.batches), run_batch, state, workers, deadline=deadline, on_result=tick)
 
 
 def _conclude(
-    executor: Executor, spec: Any, planned: Sequence[Job], formats: list[FormatResult], state: State, settings: Settings,
+    session: TargetSession, spec: Any, planned: Sequence[Job], formats: list[FormatResult], state: State, settings: Settings,
     outcome: Outcome, progress: Progress,
 ) -> Campaign:  # fmt: skip
     by_name = {j.name: j for j in planned}
@@ -231,8 +231,8 @@ def _conclude(
         for name in ("compared", "broken"):
             for relation, number in result["relations"][name].items():
                 total["relations"].setdefault(relation, {"compared": 0, "broken": 0})[name] += number
-        for name, trouble in result["troubles"].items():
-            total["troubles"].setdefault(name, {**trouble, "count": 0})["count"] += trouble["count"]
+        for name, no_answer in result["no_answers"].items():
+            total["no_answers"].setdefault(name, {**no_answer, "count": 0})["count"] += no_answer["count"]
         total["memory"] |= result["memory"]
         label = f"{job.fmt} {job.dtype}" if job.dtype == "codes" else job.fmt
         known = coverage.setdefault(label, _empty_coverage(job))
@@ -243,15 +243,15 @@ def _conclude(
     if isinstance(spec, str):
         # A file is loaded anew in this process; a module or library only in a new one.
         restart = Restart(spec, planned[0].timeout)
-    reduced = reduce_sightings(sightings, executor, restart, progress=progress)
-    troubles: dict[str, Failure] = {}
+    reduced = reduce_sightings(sightings, session, restart, progress=progress)
+    no_answers: dict[str, Failure] = {}
     for fmt, total in totals.items():
-        for text, trouble in list(total["troubles"].items())[:3]:
+        for text, no_answer in list(total["no_answers"].items())[:3]:
             progress(f"reducing: {text[:40]}")
-            drawn = reduce_trouble(by_name[trouble["job"]], text.partition(":")[0], trouble, executor)
+            drawn = reduce_no_answer(by_name[no_answer["job"]], text.partition(":")[0], no_answer, session)
             if drawn is not None:
-                troubles.setdefault(fmt, drawn)
-    report = _report(executor, formats, totals, coverage, reduced, troubles, settings, outcome)
+                no_answers.setdefault(fmt, drawn)
+    report = _report(session, formats, totals, coverage, reduced, no_answers, settings, outcome)
     return Campaign(report, reduced.findings, coverage)
 
 
@@ -262,13 +262,13 @@ class Restart:
     spec: str
     timeout: float
 
-    def __call__(self) -> Executor:
+    def __call__(self) -> TargetSession:
         return open_target(self.spec, in_process=self.spec.endswith(".py"), timeout=self.timeout)
 
 
 def _empty_total() -> dict[str, Any]:
     return {
-        "batches": 0, "blocks": 0, "elements": 0, "calls": 0, "failing": 0, "relations": {}, "troubles": {}, "memory": {},
+        "batches": 0, "blocks": 0, "elements": 0, "calls": 0, "failing": 0, "relations": {}, "no_answers": {}, "memory": {},
     }  # fmt: skip
 
 
@@ -280,14 +280,14 @@ def _empty_coverage(job: Job) -> Coverage:
 
 
 def _report(
-    executor: Executor, formats: list[FormatResult], totals: dict[str, dict[str, Any]], coverage: dict[str, Coverage],
-    reduced: Reduced, troubles: dict[str, Failure], settings: Settings, outcome: Outcome,
+    session: TargetSession, formats: list[FormatResult], totals: dict[str, dict[str, Any]], coverage: dict[str, Coverage],
+    reduced: Reduced, no_answers: dict[str, Failure], settings: Settings, outcome: Outcome,
 ) -> Report:  # fmt: skip
-    capabilities = executor.capabilities
+    capabilities = session.capabilities
     report = Report(
         kind="fuzz",
         target={
-            "name": capabilities.name, "version": capabilities.version, "road": executor.road,
+            "name": capabilities.name, "version": capabilities.version, "road": session.road,
             "capabilities": capabilities.as_dict(),
         },
         vectors=vector_digest(operations=NUMERIC_OPERATIONS),
@@ -297,7 +297,7 @@ def _report(
     for result in formats:
         total = totals.get(result.format)
         if total is not None:
-            report.requirements += _requirements(result, total, reduced, troubles.get(result.format))
+            report.requirements += _requirements(result, total, reduced, no_answers.get(result.format))
     report.details = {
         "seed": settings.seed,
         "totals": totals,
@@ -318,7 +318,7 @@ def _report(
 
 
 def _requirements(
-    result: FormatResult, total: dict[str, Any], reduced: Reduced, trouble: Failure | None
+    result: FormatResult, total: dict[str, Any], reduced: Reduced, no_answer: Failure | None
 ) -> list[Requirement]:
     quantizes, dequantizes = "quantize" in result.operations, "dequantize" in result.operations
     topics = [
@@ -335,12 +335,12 @@ def _requirements(
         verdict = Verdict.FAIL if own else Verdict.PASS
         if topic == "memory" and total["memory"]:
             verdict, notes, failing = Verdict.FAIL, list(total["memory"].values()), len(total["memory"])
-        if topic == "answers" and total["troubles"]:
-            refused = all(k.startswith("unsupported") for k in total["troubles"])
+        if topic == "answers" and total["no_answers"]:
+            refused = all(k.startswith("unsupported") for k in total["no_answers"])
             verdict = Verdict.UNSUPPORTED if refused else Verdict.ERROR
-            notes = [f"{k} ({t['call']}, {t['count']} times)" for k, t in total["troubles"].items()]
-            failing = sum(t["count"] for t in total["troubles"].values())
-            first = trouble
+            notes = [f"{k} ({t['call']}, {t['count']} times)" for k, t in total["no_answers"].items()]
+            failing = sum(t["count"] for t in total["no_answers"].values())
+            first = no_answer
         if topic == "calls" and not own and reduced.lost:
             verdict, failing = Verdict.FAIL, reduced.lost
             notes = [f"{reduced.lost} wrong answers did not come again: the same call gives different answers"]

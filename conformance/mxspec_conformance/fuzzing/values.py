@@ -15,7 +15,7 @@ from mxspec.profiles.schema import Kind
 from mxspec_conformance.counterexample.calls import CALL_SIZES, tensor_argument
 from mxspec_conformance.counterexample.sample_space import Codes, Ground, get_ground
 from mxspec_conformance.judge.dequantize import same_values
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 
 if TYPE_CHECKING:
     from mxspec_conformance.fuzzing.batch import Job
@@ -68,7 +68,7 @@ def plan_value_calls(n: int, rng: np.random.Generator) -> list[npt.NDArray[np.in
     return [*calls, np.arange(n // 4)]
 
 
-def run_values(executor: Executor, job: Job, number: int) -> dict[str, Any]:
+def run_values(session: TargetSession, job: Job, number: int) -> dict[str, Any]:
     """One batch of codes."""
     from mxspec_conformance.fuzzing.batch import PER_BATCH, note_trouble
 
@@ -76,18 +76,18 @@ def run_values(executor: Executor, job: Job, number: int) -> dict[str, Any]:
     ground = ground_of(job)
     codes, scales = draw_codes(ground.fmt, job.blocks, job.generator(number, 0))
     want = expect_values(ground, codes, scales)
-    extra = tensor_argument(executor, ground)
-    troubles: dict[str, Any] = {}
+    extra = tensor_argument(session, ground)
+    no_answers: dict[str, Any] = {}
     sightings: list[dict[str, Any]] = []
     blocks = failing = 0
     calls = plan_value_calls(len(codes), job.generator(number, 1))
     for index, rows in enumerate(calls):
         try:
-            got = executor.call("dequantize", codes[rows], scales[rows], ground.fmt.name, **extra)
-        except CallFailure as failure:
+            got = session.call("dequantize", codes[rows], scales[rows], ground.fmt.name, **extra)
+        except CallError as failure:
             if failure.kind == "unsupported":
                 break
-            note_trouble(troubles, failure, f"dequantize of {len(rows)} blocks", number, index, job=job.name)
+            note_trouble(no_answers, failure, f"dequantize of {len(rows)} blocks", number, index, job=job.name)
             if failure.final or failure.kind == "timeout":
                 break
             continue
@@ -111,16 +111,16 @@ def run_values(executor: Executor, job: Job, number: int) -> dict[str, Any]:
     return {
         "blocks": blocks, "elements": blocks * ground.fmt.k, "calls": len(calls), "failing": failing,
         "sightings": sightings[:PER_BATCH], "coverage": {"codes under scale bytes": np.packbits(hit).tobytes().hex()},
-        "relations": {"compared": {}, "broken": {}}, "troubles": troubles, "memory": {},
+        "relations": {"compared": {}, "broken": {}}, "no_answers": no_answers, "memory": {},
         "seconds": round(time.perf_counter() - started, 3),
     }  # fmt: skip
 
 
-def look_alone(executor: Executor, ground: Ground, row: Codes, scale: Codes, lane: int) -> tuple[int, int] | None:
+def look_alone(session: TargetSession, ground: Ground, row: Codes, scale: Codes, lane: int) -> tuple[int, int] | None:
     """Bits returned and expected of one lane of one block, if they differ."""
     try:
-        got = executor.call("dequantize", row[None], scale[None], ground.fmt.name, **tensor_argument(executor, ground))
-    except CallFailure:
+        got = session.call("dequantize", row[None], scale[None], ground.fmt.name, **tensor_argument(session, ground))
+    except CallError:
         return None
     want = expect_values(ground, row[None], scale[None])
     wrong, signs = find_wrong_values(ground, row[None], want, got)
@@ -129,11 +129,11 @@ def look_alone(executor: Executor, ground: Ground, row: Codes, scale: Codes, lan
     return int(got[0, lane].view(np.uint32)), int(want[0, lane].view(np.uint32))
 
 
-def still_wrong(executor: Executor, ground: Ground, codes: Codes, scales: Codes, place: int) -> bool:
+def still_wrong(session: TargetSession, ground: Ground, codes: Codes, scales: Codes, place: int) -> bool:
     """Whether one block of a call is wrong again."""
     try:
-        got = executor.call("dequantize", codes, scales, ground.fmt.name, **tensor_argument(executor, ground))
-    except CallFailure:
+        got = session.call("dequantize", codes, scales, ground.fmt.name, **tensor_argument(session, ground))
+    except CallError:
         return False
     wrong, signs = find_wrong_values(ground, codes, expect_values(ground, codes, scales), got)
     return bool((wrong | signs)[place].any())

@@ -13,8 +13,8 @@ import mxspec
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize, scale as judge_scale
 from mxspec_conformance.judge.quantize import Case, Observed, tensor_argument
-from mxspec_conformance.observations.bisection import Trouble
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.observations.bisection import NoAnswer
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 from mxspec_vectors.entries import native_tensor_scale
 
 Answer = tuple[int, npt.NDArray[np.uint8]]
@@ -48,7 +48,7 @@ class FormatDiff:
         return any(different for _, different in self.counts.values())
 
 
-def diff_format(first: Executor, second: Executor, fmt: BlockFormat) -> FormatDiff:
+def diff_format(first: TargetSession, second: TargetSession, fmt: BlockFormat) -> FormatDiff:
     """Every quantize, scale and dequantize case of a format through both, bit for bit; NaN equals NaN."""
     result = FormatDiff(fmt.name)
     both = (first, second)
@@ -60,11 +60,11 @@ def diff_format(first: Executor, second: Executor, fmt: BlockFormat) -> FormatDi
     return result
 
 
-def _diff_quantize(both: tuple[Executor, Executor], fmt: BlockFormat, result: FormatDiff) -> None:
+def _diff_quantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
     cases = judge_quantize.load_cases(fmt.name)
     found = []
-    for executor in both:
-        items = judge_quantize.observe(executor, fmt.name, cases)
+    for session in both:
+        items = judge_quantize.observe(session, fmt.name, cases)
         found.append({_key(i): i for i in items})
     compared, differing, one_sided = 0, [], 0
     for key in found[0].keys() & found[1].keys():
@@ -85,7 +85,7 @@ def _diff_quantize(both: tuple[Executor, Executor], fmt: BlockFormat, result: Fo
         result.first = shrink(both, fmt, a, b, near)
 
 
-def _key(item: Observed | tuple[Case, str, Trouble]) -> tuple[str, str]:
+def _key(item: Observed | tuple[Case, str, NoAnswer]) -> tuple[str, str]:
     return (item.case.id, item.dtype) if isinstance(item, Observed) else (item[0].id, item[1])
 
 
@@ -114,7 +114,7 @@ def _rank_profiles(seen: Sequence[Observed], fmt: BlockFormat) -> list[str]:
 
 
 def shrink(
-    both: tuple[Executor, Executor], fmt: BlockFormat, a: Observed, b: Observed, near: Sequence[Sequence[str]]
+    both: tuple[TargetSession, TargetSession], fmt: BlockFormat, a: Observed, b: Observed, near: Sequence[Sequence[str]]
 ) -> Difference:
     """The same difference with fewer lanes: the maximum alone, or with one lane, if the two still part there."""
     x = a.case.x.reshape(-1)
@@ -126,7 +126,7 @@ def shrink(
         kept = np.zeros_like(x)
         kept[list(keep)] = x[list(keep)]
         case = Case(a.case.id, a.case.topic, kept.reshape(1, -1), -1, False, None, a.case.tensor, {})
-        found = [_ask(executor, case, fmt) for executor in both]
+        found = [_ask(session, case, fmt) for session in both]
         if found[0] is not None and found[1] is not None and not _same(found[0], found[1]):
             return _make_difference(case, fmt, found[0], found[1], near)
     answers = [(int(s.scales.reshape(-1)[0]), s.codes.reshape(-1)) for s in (a, b)]
@@ -137,12 +137,12 @@ def _same(a: Answer, b: Answer) -> bool:
     return a[0] == b[0] and bool((a[1] == b[1]).all())
 
 
-def _ask(executor: Executor, case: Case, fmt: BlockFormat) -> Answer | None:
+def _ask(session: TargetSession, case: Case, fmt: BlockFormat) -> Answer | None:
     try:
-        codes, scales = executor.call(
-            "quantize", case.x, fmt.name, **tensor_argument(case, executor.capabilities.tensor_scale)
+        codes, scales = session.call(
+            "quantize", case.x, fmt.name, **tensor_argument(case, session.capabilities.tensor_scale)
         )
-    except CallFailure:
+    except CallError:
         return None
     return int(scales.reshape(-1)[0]), codes.reshape(-1)
 
@@ -167,23 +167,23 @@ def name_answer(case: Case, fmt: BlockFormat, answer: Answer) -> tuple[str, ...]
     return tuple(names)
 
 
-def _diff_scales(both: tuple[Executor, Executor], fmt: BlockFormat, result: FormatDiff) -> None:
+def _diff_scales(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
     cases = judge_scale.load_scale_cases(fmt.name)
     found = [{c.id: r for c, r in judge_scale.observe_scales(e, fmt.name, cases)} for e in both]
     compared = different = 0
     for key in found[0].keys() & found[1].keys():
         a, b = found[0][key], found[1][key]
-        if not isinstance(a, Trouble) and not isinstance(b, Trouble) and a.shape == b.shape:
+        if not isinstance(a, NoAnswer) and not isinstance(b, NoAnswer) and a.shape == b.shape:
             compared += len(a)
             different += int((a != b).sum())
     result.counts["scale"] = compared, different
 
 
-def _diff_dequantize(both: tuple[Executor, Executor], fmt: BlockFormat, result: FormatDiff) -> None:
+def _diff_dequantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
     found = [judge_dequantize.observe_tables(e, fmt.name) for e in both]
     compared = different = 0
     for (_, a), (_, b) in _pair_tables(found[0], found[1]):
-        if not isinstance(a, Trouble) and not isinstance(b, Trouble):
+        if not isinstance(a, NoAnswer) and not isinstance(b, NoAnswer):
             compared += a.size
             different += int((~judge_dequantize.same_values(a, b)).sum())
     result.counts["dequantize"] = compared, different

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.layouts import Layout, Part, list_layouts
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 
 #: Rows and blocks of a row: beyond one tile of 128 rows and 4 scales.
 _ROWS, _BLOCKS = 256, 8
@@ -31,13 +31,13 @@ def numbered_input(fmt: BlockFormat) -> npt.NDArray[np.float32]:
     return scaled.reshape(_ROWS, -1)
 
 
-def find_layouts(executor: Executor, fmt: BlockFormat) -> dict[str, str]:
+def find_layouts(session: TargetSession, fmt: BlockFormat) -> dict[str, str]:
     """`codes` and `scales`: the layout that the returned bytes are in, or what is known of them. Empty: it raised."""
     x = numbered_input(fmt)
-    extra: dict[str, Any] = {} if executor.capabilities.one_level else {"tensor_scale": 1.0}
+    extra: dict[str, Any] = {} if session.capabilities.one_level else {"tensor_scale": 1.0}
     try:
-        returned = executor.call("raw_quantize", x, fmt.name, **extra)
-    except CallFailure:
+        returned = session.call("raw_quantize", x, fmt.name, **extra)
+    except CallError:
         return {}
     t = mxspec.quantize(x, fmt)
     found = {}

@@ -16,7 +16,7 @@ from mxspec_conformance.identification.returned import find_layouts
 from mxspec_conformance.identification.separate import Separation, separate
 from mxspec_conformance.judge import behaviour, quantize as judge_quantize, scale as judge_scale
 from mxspec_conformance.judge.quantize import Observed, bindings_for
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 
 #: Neighbouring profiles that are told apart by an input of their own.
 _NEIGHBOURS = 4
@@ -55,18 +55,18 @@ class Identity:
     neighbours: list[Neighbour] = field(default_factory=list)
 
 
-def identify_format(executor: Executor, fmt: BlockFormat) -> Identity:
+def identify_format(session: TargetSession, fmt: BlockFormat) -> Identity:
     """The identity of one format that the target quantizes."""
     profiles = mxspec.list_profiles(fmt)
-    identity = Identity(fmt.name, layouts=find_layouts(executor, fmt))
+    identity = Identity(fmt.name, layouts=find_layouts(session, fmt))
     seen: list[Observed] = []
-    troubles = []
-    for item in judge_quantize.observe(executor, fmt.name, judge_quantize.load_cases(fmt.name)):
-        seen.append(item) if isinstance(item, Observed) else troubles.append(item)
-    lost = [c for c, _, t in troubles if t.kind != "unsupported"]
-    scales = judge_scale.observe_scales(executor, fmt.name, judge_scale.load_scale_cases(fmt.name))
+    no_answers = []
+    for item in judge_quantize.observe(session, fmt.name, judge_quantize.load_cases(fmt.name)):
+        seen.append(item) if isinstance(item, Observed) else no_answers.append(item)
+    lost = [c for c, _, t in no_answers if t.kind != "unsupported"]
+    scales = judge_scale.observe_scales(session, fmt.name, judge_scale.load_scale_cases(fmt.name))
     if not seen:
-        identity.leaves = {"quantize": troubles[0][2].message if troubles else "nothing came back"}
+        identity.leaves = {"quantize": no_answers[0][2].message if no_answers else "nothing came back"}
         return identity
     identical = judge_quantize.identical_profiles(seen, fmt, profiles)
     refusing = {p.id for p in profiles if not any(p.id in c.answers for c in lost)}
@@ -80,10 +80,10 @@ def identify_format(executor: Executor, fmt: BlockFormat) -> Identity:
     identity.cases = sum(nearest.id in s.case.answers for s in seen) + sum(
         len(c.amax) for c, _ in scales if nearest.id in c.answers
     )
-    identity.leaves = _describe(executor, fmt, nearest, seen, troubles, scales)
+    identity.leaves = _describe(session, fmt, nearest, seen, no_answers, scales)
     identity.arithmetic = describe_arithmetic(nearest)
     identity.neighbours = [
-        _separate(executor, fmt, nearest.id, name, counted[name])
+        _separate(session, fmt, nearest.id, name, counted[name])
         for name in order[1:]
         if name not in identity.identical
     ][:_NEIGHBOURS]
@@ -106,14 +106,14 @@ def _answered(seen: Sequence[Observed], profile: str) -> int:
 
 
 def _describe(
-    executor: Executor, fmt: BlockFormat, nearest: Profile, seen: Sequence[Observed], troubles: Sequence[Any],
+    session: TargetSession, fmt: BlockFormat, nearest: Profile, seen: Sequence[Observed], no_answers: Sequence[Any],
     scales: Sequence[Any],
 ) -> dict[str, str]:  # fmt: skip
     leaves = {"scale": behaviour.name_scale_rule(scales, fmt, nearest)[0]}
     leaves |= behaviour.describe_elements(seen, fmt, nearest)
     leaves["overflow"] = describe_overflow(seen, fmt, nearest)
-    leaves |= behaviour.describe_special(seen, troubles, fmt)
-    leaves["subnormal inputs"] = _describe_subnormals(executor, fmt)
+    leaves |= behaviour.describe_special(seen, no_answers, fmt)
+    leaves["subnormal inputs"] = _describe_subnormals(session, fmt)
     words = " ".join(describe_arithmetic(nearest).values())
     if "rcp_" in words:
         leaves["reciprocal"] = "approximate, as the nearest profile's table"
@@ -153,26 +153,26 @@ def describe_overflow(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
     return ", ".join(sorted(kinds, key=lambda k: -kinds[k])) or "not observed"
 
 
-def _describe_subnormals(executor: Executor, fmt: BlockFormat) -> str:
+def _describe_subnormals(session: TargetSession, fmt: BlockFormat) -> str:
     """Whether float32 subnormals are numbers or zeros; a block's scale reaches that far down only with E8M0."""
-    if fmt.has_tensor_scale or "float32" not in executor.capabilities.dtypes:
+    if fmt.has_tensor_scale or "float32" not in session.capabilities.dtypes:
         return ""
     x = np.zeros((1, fmt.k), np.uint32)
     x[0, :2] = 0x00400000, 0x80300000
     try:
-        codes, _ = executor.call("quantize", x.view(np.float32), fmt.name)
-    except CallFailure as failure:
+        codes, _ = session.call("quantize", x.view(np.float32), fmt.name)
+    except CallError as failure:
         return f"{failure.kind}"
     magnitude = 0xFF if fmt.element.twos_complement else fmt.element.sign_bit - 1
     return "kept" if (codes[0, :2] & magnitude).any() else "flushed to zero"
 
 
-def _separate(executor: Executor, fmt: BlockFormat, nearest: str, other: str, distance: int) -> Neighbour:
-    dtype = "float32" if "float32" in executor.capabilities.dtypes else "bfloat16"
+def _separate(session: TargetSession, fmt: BlockFormat, nearest: str, other: str, distance: int) -> Neighbour:
+    dtype = "float32" if "float32" in session.capabilities.dtypes else "bfloat16"
     found = separate(nearest, other, fmt.name, dtype=dtype)
     if found is None:
         return Neighbour(other, distance, None, None, "")
-    returned = ask_target(executor, fmt, found)
+    returned = ask_target(session, fmt, found)
     agrees = ""
     if returned is not None:
         agrees = (
@@ -181,23 +181,23 @@ def _separate(executor: Executor, fmt: BlockFormat, nearest: str, other: str, di
     return Neighbour(other, distance, found, returned, agrees)
 
 
-def ask_target(executor: Executor, fmt: BlockFormat, separation: Separation) -> tuple[int, bytes] | None:
+def ask_target(session: TargetSession, fmt: BlockFormat, separation: Separation) -> tuple[int, bytes] | None:
     """What the target returns for a separating block; None where it does not take it or fails."""
     from mxspec_vectors.entries import tensor_scale_entry
 
     extra: dict[str, Any] = {}
     if separation.tensor_amax is not None:
-        if not executor.capabilities.has("quantize", "tensor_scale"):
+        if not session.capabilities.has("quantize", "tensor_scale"):
             return None
-        bits = int(tensor_scale_entry(separation.tensor_amax)[executor.capabilities.tensor_scale], 16)
+        bits = int(tensor_scale_entry(separation.tensor_amax)[session.capabilities.tensor_scale], 16)
         extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
-    dtypes = executor.capabilities.dtypes
+    dtypes = session.capabilities.dtypes
     dtype = judge_quantize.DTYPES["float32" if "float32" in dtypes else dtypes[0]]
     try:
         with np.errstate(all="ignore"):
-            codes, scales = executor.call(
+            codes, scales = session.call(
                 "quantize", separation.block.view(np.float32).astype(dtype), fmt.name, **extra
             )
-    except CallFailure:
+    except CallError:
         return None
     return int(scales.reshape(-1)[0]), codes.reshape(-1).tobytes()

@@ -17,7 +17,7 @@ from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
 from mxspec_conformance.judge.quantize import Observed, bindings_for
 from mxspec_conformance.judge.scalars import ROUNDING_WORDS
 from mxspec_conformance.judge.scale import ScaleCase
-from mxspec_conformance.observations.bisection import Trouble
+from mxspec_conformance.observations.bisection import NoAnswer
 
 SCALE_WORDS = {
     ScaleStep.FLOOR: "floor(log2 amax) - emax, exact",
@@ -30,7 +30,7 @@ SCALE_WORDS = {
 
 
 def name_scale_rule(
-    results: Sequence[tuple[ScaleCase, npt.NDArray[np.uint8] | Trouble]], fmt: BlockFormat, judged: Profile
+    results: Sequence[tuple[ScaleCase, npt.NDArray[np.uint8] | NoAnswer]], fmt: BlockFormat, judged: Profile
 ) -> tuple[str, dict[str, int]]:
     """The scale rule in words, and the number of wrong bytes under each profile, over maxima of ordinary size.
 
@@ -40,7 +40,7 @@ def name_scale_rule(
     wrong = dict.fromkeys((n for case, _ in results for n in case.answers), 0)
     total = 0
     for case, returned in results:
-        if isinstance(returned, Trouble):
+        if isinstance(returned, NoAnswer):
             continue
         ordinary = (case.amax > 0x08000000) & (case.amax < 0x78000000)
         total += int(ordinary.sum())
@@ -64,7 +64,7 @@ LOG2_REACH = 89
 
 
 def _name_inexact_log2(
-    results: Sequence[tuple[ScaleCase, npt.NDArray[np.uint8] | Trouble]], fmt: BlockFormat, judged: Profile
+    results: Sequence[tuple[ScaleCase, npt.NDArray[np.uint8] | NoAnswer]], fmt: BlockFormat, judged: Profile
 ) -> str | None:
     """In words, that all wrong bytes are one step off next to powers of two, where an inexact log2 puts them; else None."""
     rule = _scale_rule(judged)
@@ -73,7 +73,7 @@ def _name_inexact_log2(
     down = rule.step is ScaleStep.FLOOR
     found = False
     for case, returned in results:
-        if isinstance(returned, Trouble) or judged.id not in case.answers:
+        if isinstance(returned, NoAnswer) or judged.id not in case.answers:
             continue
         expected = case.answers[judged.id]
         wrong = (returned != expected) & (case.amax > 0x08000000) & (case.amax < 0x78000000)
@@ -177,7 +177,7 @@ def _sign_words(signs: dict[str, int]) -> str:
 
 
 def describe_special(
-    seen: Sequence[Observed], troubles: Sequence[tuple[Any, str, Trouble]], fmt: BlockFormat
+    seen: Sequence[Observed], no_answers: Sequence[tuple[Any, str, NoAnswer]], fmt: BlockFormat
 ) -> dict[str, str]:
     """NaN, Inf and zero blocks."""
     described = {}
@@ -185,7 +185,7 @@ def describe_special(
         rows = [s for s in seen if s.case.topic == topic and s.case.tensor is None and s.dtype == "float32"]
         if not rows:
             rows = [s for s in seen if s.case.topic == topic and s.dtype == "float32"]
-        failed = [t for c, _, t in troubles if c.topic == topic and t.kind != "unsupported"]
+        failed = [t for c, _, t in no_answers if c.topic == topic and t.kind != "unsupported"]
         if failed:
             described[label] = f"{failed[0].kind}: {failed[0].message.split(':')[0]}"
         elif rows:

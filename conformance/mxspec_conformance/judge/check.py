@@ -23,13 +23,13 @@ from mxspec_conformance.judge import (
 )
 from mxspec_conformance.judge.invariance import batch_shape as judge_shape, repeat as judge_calls
 from mxspec_conformance.judge.quantize import Observed
-from mxspec_conformance.judge.tally import Ledger, Tally, common_profile, judge_tally
+from mxspec_conformance.judge.tally import Scorecard, Tally, common_profile, judge_tally
 from mxspec_conformance.judge.tensor_kind import find_other_kind
-from mxspec_conformance.observations.bisection import Trouble
+from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.selection import EVERYTHING, quick_selection, use_selection
 from mxspec_conformance.results.environment import describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, describe_environment
-from mxspec_conformance.targets.sessions import Executor, open_target
+from mxspec_conformance.targets.sessions import TargetSession, open_target
 from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest
 
 Progress = Callable[[str], None]
@@ -56,47 +56,47 @@ def check(
 
     Raises TargetError where the target does not load, ValueError for unknown profiles and formats.
     """
-    executor = open_target(target, in_process=in_process, timeout=timeout)
+    session = open_target(target, in_process=in_process, timeout=timeout)
     with use_selection(quick_selection() if quick else EVERYTHING):
-        return _run(executor, target, profile, formats, only, progress, quick=quick)
+        return _run(session, target, profile, formats, only, progress, quick=quick)
 
 
 def _run(
-    executor: Executor, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
+    session: TargetSession, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
     *, quick: bool,
 ) -> Report:  # fmt: skip
     started = time.monotonic()
     try:
         report = Report(
             target={
-                "name": executor.capabilities.name,
-                "version": executor.capabilities.version,
-                "road": executor.road,
-                "capabilities": executor.capabilities.as_dict(),
+                "name": session.capabilities.name,
+                "version": session.capabilities.version,
+                "road": session.road,
+                "capabilities": session.capabilities.as_dict(),
             },
-            vectors=vector_digest(operations=OPERATIONS if _has_layouts(executor) else NUMERIC_OPERATIONS),
-            environment=describe_environment() | describe_git(target) | getattr(executor, "environment", {}),
+            vectors=vector_digest(operations=OPERATIONS if _has_layouts(session) else NUMERIC_OPERATIONS),
+            environment=describe_environment() | describe_git(target) | getattr(session, "environment", {}),
         )
         if quick:
             report.details["level"] = "quick"
-        chosen = _choose_formats(executor, formats, profile)
+        chosen = _choose_formats(session, formats, profile)
         for fmt in chosen:
             progress(fmt)
-            _check_format(executor, fmt, profile, report, only)
+            _check_format(session, fmt, profile, report, only)
         if profile is None or not chosen:
-            _check_scalars(executor, formats, report, progress, only)
+            _check_scalars(session, formats, report, progress, only)
         if profile is None and formats is None:
-            _check_layouts(executor, report, progress, only)
+            _check_layouts(session, report, progress, only)
         if only is not None:
             report.requirements = [r for r in report.requirements if fnmatchcase(r.id, only)]
     finally:
-        executor.close()
+        session.close()
     report.seconds = time.monotonic() - started
     return report
 
 
-def _choose_formats(executor: Executor, formats: Sequence[str] | None, profile: str | None) -> list[str]:
-    offered = executor.capabilities.formats
+def _choose_formats(session: TargetSession, formats: Sequence[str] | None, profile: str | None) -> list[str]:
+    offered = session.capabilities.formats
     for name in formats or ():
         get_block(name)
     chosen = [f for f in BLOCKS if f in offered and (formats is None or f in formats)]
@@ -127,25 +127,25 @@ def _rank(fmt: str, identical: Sequence[str], scales: Sequence[Any]) -> Callable
     return key
 
 
-def _check_format(executor: Executor, fmt: str, profile: str | None, report: Report, only: str | None) -> None:
+def _check_format(session: TargetSession, fmt: str, profile: str | None, report: Report, only: str | None) -> None:
     block = get_block(fmt)
     profiles = mxspec.list_profiles(fmt)
     normative = [p for p in profiles if p.kind is Kind.NORMATIVE]
-    capabilities = executor.capabilities
+    capabilities = session.capabilities
     seen: list[Observed] = []
-    troubles: list[tuple[Any, str, Trouble]] = []
+    no_answers: list[tuple[Any, str, NoAnswer]] = []
     scales: list[Any] = []
     tables: list[Any] = []
     if capabilities.has("quantize"):
-        for item in judge_quantize.observe(executor, fmt, judge_quantize.load_cases(fmt)):
+        for item in judge_quantize.observe(session, fmt, judge_quantize.load_cases(fmt)):
             if isinstance(item, Observed):
                 seen.append(item)
             else:
-                troubles.append(item)
-        scales = judge_scale.observe_scales(executor, fmt, judge_scale.load_scale_cases(fmt))
+                no_answers.append(item)
+        scales = judge_scale.observe_scales(session, fmt, judge_scale.load_scale_cases(fmt))
     if capabilities.has("dequantize"):
-        tables = judge_dequantize.observe_tables(executor, fmt)
-    lost = [c for c, _, t in troubles if t.kind != "unsupported"]
+        tables = judge_dequantize.observe_tables(session, fmt)
+    lost = [c for c, _, t in no_answers if t.kind != "unsupported"]
     # Cases that were answered, or should have been.
     asked = len(seen) + len(lost) + judge_scale.count_asked(scales)
     candidates = normative if profile is None else [*normative, mxspec.get_profile(profile, fmt)]
@@ -159,28 +159,28 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
     judged = candidates[-1] if profile else _choose_nearest(block, normative, scales, counted)
     distance = counted[judged.id]
 
-    ledgers = _judge(block, judged, profiles, seen, troubles, scales, tables)
+    scorecards = _judge(block, judged, profiles, seen, no_answers, scales, tables)
     drawn: dict[str, Failure] = {}
-    for ledger in ledgers:
-        if ledger.operation == "quantize":
-            drawn |= judge_calls.judge_quantize_calls(executor, block, seen, ledger)
-            drawn |= judge_shape.judge_quantize_shapes(executor, block, seen, ledger)
-        elif ledger.operation == "dequantize":
-            drawn |= judge_calls.judge_dequantize_calls(executor, block, tables, ledger)
-            drawn |= judge_shape.judge_dequantize_shapes(executor, block, tables, ledger)
+    for scorecard in scorecards:
+        if scorecard.operation == "quantize":
+            drawn |= judge_calls.judge_quantize_calls(session, block, seen, scorecard)
+            drawn |= judge_shape.judge_quantize_shapes(session, block, seen, scorecard)
+        elif scorecard.operation == "dequantize":
+            drawn |= judge_calls.judge_dequantize_calls(session, block, tables, scorecard)
+            drawn |= judge_shape.judge_dequantize_shapes(session, block, tables, scorecard)
     if capabilities.has("tensor_scale") and block.has_tensor_scale:
-        ledger = Ledger("tensor_scale", fmt)
-        judge_scalars.judge_tensor_scale(executor, fmt, judged, ledger)
-        ledgers.append(ledger)
-    tallies = [t for ledger in ledgers for t in ledger.tallies.values() if only is None or fnmatchcase(t.id, only)]
-    identical = _identical(seen, troubles, scales, tables, block, profiles)
+        scorecard = Scorecard("tensor_scale", fmt)
+        judge_scalars.judge_tensor_scale(session, fmt, judged, scorecard)
+        scorecards.append(scorecard)
+    tallies = [t for scorecard in scorecards for t in scorecard.tallies.values() if only is None or fnmatchcase(t.id, only)]
+    identical = _identical(seen, no_answers, scales, tables, block, profiles)
     # A profile whose scale rule is further from the target's than the judged one explains failures by chance.
     weight = judge_scale.weigh_wrong_scales(scales, judged.id)
     by_chance = {p.id for p in profiles if judge_scale.weigh_wrong_scales(scales, p.id) > weight}
     deviation = common_profile(tallies, _rank(fmt, identical, scales), by_chance)
 
     def first(tally: Tally) -> Failure | None:
-        case = first_failure(executor, seen, block, judged, tally) if tally.operation == "quantize" else None
+        case = first_failure(session, seen, block, judged, tally) if tally.operation == "quantize" else None
         return case or drawn.get(tally.id)
 
     requirements = [judge_tally(t, deviation, first) for t in tallies]
@@ -198,10 +198,10 @@ def _check_format(executor: Executor, fmt: str, profile: str | None, report: Rep
     if seen:
         result.behaviour = {"scale": leaf.name_scale_rule(scales, block, judged)[0]}
         result.behaviour |= leaf.describe_elements(seen, block, judged)
-        result.behaviour |= leaf.describe_special(seen, troubles, block)
+        result.behaviour |= leaf.describe_special(seen, no_answers, block)
         result.deviations = leaf.list_deviations(result.behaviour, block, judged)
     if any(t.topic == "tensor-scale" and t.failing for t in tallies):
-        other = find_other_kind(executor, block, profiles)
+        other = find_other_kind(session, block, profiles)
         result.behaviour |= {f"tensor scale of {function}": kind for function, kind in other.items()}
         words = [
             f"{f} uses its tensor scale as {k}; TENSOR_SCALE says {capabilities.tensor_scale}" for f, k in other.items()
@@ -225,36 +225,36 @@ def _choose_nearest(
 
 def _judge(
     block: mxspec.BlockFormat, judged: Profile, profiles: Sequence[Profile], seen: Sequence[Observed],
-    troubles: Sequence[tuple[Any, str, Trouble]], scales: Sequence[Any], tables: Sequence[Any],
-) -> list[Ledger]:  # fmt: skip
-    ledgers = []
-    if seen or troubles:
-        ledger = Ledger("quantize", block.name)
-        for case, dtype, trouble in troubles:
+    no_answers: Sequence[tuple[Any, str, NoAnswer]], scales: Sequence[Any], tables: Sequence[Any],
+) -> list[Scorecard]:  # fmt: skip
+    scorecards = []
+    if seen or no_answers:
+        scorecard = Scorecard("quantize", block.name)
+        for case, dtype, no_answer in no_answers:
             if judged.id in case.answers:
-                ledger.trouble(case.topic, f"{case.id}@{dtype}", trouble)
-        judge_quantize.judge_all(seen, block, judged, ledger)
-        ledgers.append(ledger)
+                scorecard.count_no_answer(case.topic, f"{case.id}@{dtype}", no_answer)
+        judge_quantize.judge_all(seen, block, judged, scorecard)
+        scorecards.append(scorecard)
     if scales:
-        ledger = Ledger("scale", block.name)
-        judge_scale.judge_scales(scales, block, judged.id, ledger)
-        ledgers.append(ledger)
+        scorecard = Scorecard("scale", block.name)
+        judge_scale.judge_scales(scales, block, judged.id, scorecard)
+        scorecards.append(scorecard)
     if tables:
-        ledger = Ledger("dequantize", block.name)
-        judge_dequantize.judge_tables(tables, block, judged, ledger, profiles)
-        ledgers.append(ledger)
-    return ledgers
+        scorecard = Scorecard("dequantize", block.name)
+        judge_dequantize.judge_tables(tables, block, judged, scorecard, profiles)
+        scorecards.append(scorecard)
+    return scorecards
 
 
 def _identical(
-    seen: Sequence[Observed], troubles: Sequence[tuple[Any, str, Trouble]], scales: Sequence[Any], tables: Sequence[Any],
+    seen: Sequence[Observed], no_answers: Sequence[tuple[Any, str, NoAnswer]], scales: Sequence[Any], tables: Sequence[Any],
     block: mxspec.BlockFormat, profiles: Sequence[Profile],
 ) -> list[str]:  # fmt: skip
     """Profiles that agree in every bit of everything observed; both directions must have been compared where offered.
 
     A case that the target does not answer speaks against the profiles that do.
     """
-    lost = [case for case, _, trouble in troubles if trouble.kind != "unsupported"]
+    lost = [case for case, _, no_answer in no_answers if no_answer.kind != "unsupported"]
     profiles = [p for p in profiles if not any(p.id in case.answers for case in lost)]
     if not seen:
         return [p.id for p in profiles if tables and judge_dequantize.tables_identical(tables, block, p)]
@@ -269,9 +269,9 @@ def _identical(
 
 
 def _check_scalars(
-    executor: Executor, formats: Sequence[str] | None, report: Report, progress: Progress, only: str | None
+    session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, only: str | None
 ) -> None:
-    capabilities = executor.capabilities
+    capabilities = session.capabilities
     wanted = capabilities.elements
     if formats is not None:
         wanted = tuple(e for e in wanted if any(get_block(f).element.name == e for f in formats))
@@ -286,26 +286,26 @@ def _check_scalars(
                 continue
             if operation == "encode_stochastic" and element not in mxspec.ELEMENTS:
                 continue
-            ledger = Ledger("stochastic" if operation == "encode_stochastic" else operation, element)
-            judge(executor, element, ledger)
-            drawn = judge_calls.judge_scalar_calls(executor, operation, element, ledger)
-            tallies = [t for t in ledger.tallies.values() if only is None or fnmatchcase(t.id, only)]
+            scorecard = Scorecard("stochastic" if operation == "encode_stochastic" else operation, element)
+            judge(session, element, scorecard)
+            drawn = judge_calls.judge_scalar_calls(session, operation, element, scorecard)
+            tallies = [t for t in scorecard.tallies.values() if only is None or fnmatchcase(t.id, only)]
             deviation = common_profile(tallies, lambda _: (0,))
             report.requirements += [judge_tally(t, deviation, partial(_no_block, drawn)) for t in tallies]
 
 
-def _has_layouts(executor: Executor) -> bool:
-    return any(executor.capabilities.has(function) for function in judge_layouts.FUNCTIONS)
+def _has_layouts(session: TargetSession) -> bool:
+    return any(session.capabilities.has(function) for function in judge_layouts.FUNCTIONS)
 
 
-def _check_layouts(executor: Executor, report: Report, progress: Progress, only: str | None) -> None:
+def _check_layouts(session: TargetSession, report: Report, progress: Progress, only: str | None) -> None:
     for function in judge_layouts.FUNCTIONS:
-        if not executor.capabilities.has(function):
+        if not session.capabilities.has(function):
             continue
         progress(function)
-        for layout in judge_layouts.list_judged_layouts(executor, function):
+        for layout in judge_layouts.list_judged_layouts(session, function):
             if only is None or fnmatchcase(f"{function}/{layout.name}/place", only) or only.startswith(f"{function}/"):
-                found = judge_layouts.judge_layout(executor, function, layout)
+                found = judge_layouts.judge_layout(session, function, layout)
                 report.requirements += [r for r in found if only is None or fnmatchcase(r.id, only)]
 
 

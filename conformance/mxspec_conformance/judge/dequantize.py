@@ -15,10 +15,10 @@ from mxspec.elements import decode_table
 from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.judge.tally import Ledger
-from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import keeps
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.build_dequantize import full_table
 from mxspec_vectors.entries import native_tensor_scale
 from mxspec_vectors.files import read_document
@@ -54,32 +54,32 @@ def turned_table(fmt: BlockFormat) -> tuple[Codes, Codes]:
     return turned, scales
 
 
-def observe_tables(executor: Executor, fmt: str) -> list[tuple[TableCase, Values | Trouble]]:
+def observe_tables(session: TargetSession, fmt: str) -> list[tuple[TableCase, Values | NoAnswer]]:
     """The target's values for each table [n, k]."""
-    block, capabilities = get_block(fmt), executor.capabilities
+    block, capabilities = get_block(fmt), session.capabilities
     codes, scales = turned_table(block)
-    results: list[tuple[TableCase, Values | Trouble]] = []
+    results: list[tuple[TableCase, Values | NoAnswer]] = []
     for case in load_table_cases(fmt):
         if not keeps("dequantize", fmt, case.id):
             continue
         extra: dict[str, Any] = {}
         if case.tensor is None and not capabilities.one_level:
-            results.append((case, Trouble("unsupported", "dequantize asks for a tensor_scale")))
+            results.append((case, NoAnswer("unsupported", "dequantize asks for a tensor_scale")))
             continue
         if case.tensor is not None:
             if not capabilities.has("dequantize", "tensor_scale"):
-                results.append((case, Trouble("unsupported", "dequantize takes no tensor_scale")))
+                results.append((case, NoAnswer("unsupported", "dequantize takes no tensor_scale")))
                 continue
             bits = int(case.tensor[capabilities.tensor_scale], 16)
             extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
 
         def call(rows: Sequence[int], extra: dict[str, Any] = extra) -> list[Values]:
-            values = executor.call("dequantize", codes[list(rows)], scales[list(rows), None], fmt, **extra)
+            values = session.call("dequantize", codes[list(rows)], scales[list(rows), None], fmt, **extra)
             return list(values)
 
         answers = run_bisected(range(len(codes)), call)
-        trouble = next((a for a in answers if isinstance(a, Trouble)), None)
-        results.append((case, trouble if trouble is not None else np.stack(answers)))
+        no_answer = next((a for a in answers if isinstance(a, NoAnswer)), None)
+        results.append((case, no_answer if no_answer is not None else np.stack(answers)))
     return results
 
 
@@ -105,10 +105,10 @@ def same_values(a: Values, b: Values, *, signs: bool = True) -> npt.NDArray[np.b
 
 
 def judge_tables(
-    results: Sequence[tuple[TableCase, Values | Trouble]], fmt: BlockFormat, profile: Profile, ledger: Ledger,
+    results: Sequence[tuple[TableCase, Values | NoAnswer]], fmt: BlockFormat, profile: Profile, scorecard: Scorecard,
     others: Sequence[Profile],
 ) -> None:  # fmt: skip
-    """Enter every (code, scale byte) into the ledger of a profile.
+    """Enter every (code, scale byte) into the scorecard of a profile.
 
     A case is one scale byte or one code; products beyond float32 are not judged for normative profiles. What is wrong in a
     whole table counts once, as the tensor scale's.
@@ -116,10 +116,10 @@ def judge_tables(
     tables = [t for t in (_judge_table(c, r, fmt, profile) for c, r in results) if t is not None]
     culprits = _find_culprits(tables)
     for case, returned in results:
-        if isinstance(returned, Trouble) and expected_table(fmt, profile, case.tensor) is not None:
-            ledger.trouble("code", case.id, returned)
+        if isinstance(returned, NoAnswer) and expected_table(fmt, profile, case.tensor) is not None:
+            scorecard.count_no_answer("code", case.id, returned)
     for table in tables:
-        _enter_table(table, fmt, culprits, ledger, others)
+        _enter_table(table, fmt, culprits, scorecard, others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ class _Judged:
     ordinary: frozenset[int]
 
 
-def _judge_table(case: TableCase, returned: Values | Trouble, fmt: BlockFormat, profile: Profile) -> _Judged | None:
+def _judge_table(case: TableCase, returned: Values | NoAnswer, fmt: BlockFormat, profile: Profile) -> _Judged | None:
     expected = expected_table(fmt, profile, case.tensor)
-    if expected is None or isinstance(returned, Trouble):
+    if expected is None or isinstance(returned, NoAnswer):
         return None
     codes, scales = turned_table(fmt)
     judged = np.ones(expected.shape, bool)
@@ -182,7 +182,7 @@ def _find_culprits(tables: Sequence[_Judged]) -> _Culprits:
 
 
 def _enter_table(
-    table: _Judged, fmt: BlockFormat, culprits: _Culprits, ledger: Ledger, others: Sequence[Profile]
+    table: _Judged, fmt: BlockFormat, culprits: _Culprits, scorecard: Scorecard, others: Sequence[Profile]
 ) -> None:
     _, scales = turned_table(fmt)
     case, tensor = table.case, table.case.tensor
@@ -196,15 +196,15 @@ def _enter_table(
         matches = _matching(bad, table.returned, equal)
         about_tensor = tensor is not None and culprits.tensor and scale not in culprits.scales
         if tensor is not None:
-            ledger.count("tensor-scale", label, ok=not (about_tensor and bad.any()), equals=matches)
+            scorecard.count("tensor-scale", label, ok=not (about_tensor and bad.any()), equals=matches)
         if about_tensor:
             continue
         about_scale = scale in special or scale in culprits.scales
-        ledger.count("scale-code", label, ok=not (about_scale and bad.any()), equals=matches)
+        scorecard.count("scale-code", label, ok=not (about_scale and bad.any()), equals=matches)
         if not about_scale:
-            ledger.count("code", label, ok=not bad.any(), equals=matches)
+            scorecard.count("code", label, ok=not bad.any(), equals=matches)
     signs = table.signs
-    ledger.count("zero-sign", case.id, ok=not signs.any(), equals=_matching(signs, table.returned, equal))
+    scorecard.count("zero-sign", case.id, ok=not signs.any(), equals=_matching(signs, table.returned, equal))
 
 
 def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Values]) -> frozenset[str]:
@@ -213,14 +213,14 @@ def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Va
     return frozenset(n for n, t in tables.items() if same_values(returned[bad], t[bad]).all())
 
 
-def count_asked(results: Sequence[tuple[TableCase, Values | Trouble]], fmt: BlockFormat) -> int:
+def count_asked(results: Sequence[tuple[TableCase, Values | NoAnswer]], fmt: BlockFormat) -> int:
     """Entries of the tables that the target offers to answer."""
-    tables = sum(not (isinstance(r, Trouble) and r.kind == "unsupported") for _, r in results)
+    tables = sum(not (isinstance(r, NoAnswer) and r.kind == "unsupported") for _, r in results)
     return tables * turned_table(fmt)[0].size
 
 
 def count_wrong_values(
-    results: Sequence[tuple[TableCase, Values | Trouble]], fmt: BlockFormat, profile: Profile
+    results: Sequence[tuple[TableCase, Values | NoAnswer]], fmt: BlockFormat, profile: Profile
 ) -> int:
     """Entries of the tables that differ from the profile's."""
     total = 0
@@ -228,19 +228,19 @@ def count_wrong_values(
         expected = expected_table(fmt, profile, case.tensor)
         if expected is None:
             continue
-        if not isinstance(returned, Trouble):
+        if not isinstance(returned, NoAnswer):
             total += int((~same_values(returned, expected, signs=False)).sum())
         elif returned.kind != "unsupported":
             total += expected.size
     return total
 
 
-def tables_identical(results: Sequence[tuple[TableCase, Values | Trouble]], fmt: BlockFormat, profile: Profile) -> bool:
+def tables_identical(results: Sequence[tuple[TableCase, Values | NoAnswer]], fmt: BlockFormat, profile: Profile) -> bool:
     """Whether every value returned is the profile's."""
     for case, returned in results:
         expected = expected_table(fmt, profile, case.tensor)
-        if expected is None or (isinstance(returned, Trouble) and returned.kind == "unsupported"):
+        if expected is None or (isinstance(returned, NoAnswer) and returned.kind == "unsupported"):
             continue
-        if isinstance(returned, Trouble) or not same_values(returned, expected).all():
+        if isinstance(returned, NoAnswer) or not same_values(returned, expected).all():
             return False
     return True

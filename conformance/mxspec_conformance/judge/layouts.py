@@ -13,11 +13,11 @@ from mxspec.layouts import Layout, Part, get_layout, list_layouts
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.picture import label_run, map_bytes
 from mxspec_conformance.judge.layout_mistakes import name_bytes
-from mxspec_conformance.judge.tally import Ledger, Tally, common_profile, judge_tally
-from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.judge.tally import Scorecard, Tally, common_profile, judge_tally
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.files import read_document
 
 #: Function -> whether it handles scales, whether several parts, and whether it reads bytes.
@@ -45,10 +45,10 @@ class LayoutCase:
     mask: Bytes
 
 
-def list_judged_layouts(executor: Executor, function: str) -> list[Layout]:
+def list_judged_layouts(session: TargetSession, function: str) -> list[Layout]:
     """The layouts that a function is asked for: those that the target lists, else all of the function's kind."""
     scales, several, _ = FUNCTIONS[function]
-    listed = executor.capabilities.layouts
+    listed = session.capabilities.layouts
     chosen = [get_layout(name) for name in listed] if listed else list(list_layouts())
     return [x for x in chosen if (len(x.fields) > 1) == several and (several or (x.main.part is Part.SCALES) == scales)]
 
@@ -71,29 +71,29 @@ def load_cases(layout: Layout) -> list[LayoutCase]:
     return found
 
 
-def judge_layout(executor: Executor, function: str, layout: Layout) -> list[Requirement]:
+def judge_layout(session: TargetSession, function: str, layout: Layout) -> list[Requirement]:
     """The requirements of one function for one layout."""
     document = read_document("layout", layout.name)
-    ledger = Ledger(function, layout.name)
+    scorecard = Scorecard(function, layout.name)
     cases = [c for c in load_cases(layout) if keeps("layout", layout.name, c.id)]
     reads = FUNCTIONS[function][2]
     drawn: dict[str, Failure] = {}
 
     def call(batch: Sequence[LayoutCase]) -> list[Any]:
-        return [_call(executor, function, layout, case) for case in batch]
+        return [_call(session, function, layout, case) for case in batch]
 
     failures = Counter[str]()
     for case in cases:
         # Each by itself: a target that takes matrices alone says so of one case, not of all.
         answer = run_bisected([case], call, failures=failures)[0]
-        if isinstance(answer, Trouble):
-            ledger.trouble(case.topic, case.id, answer)
+        if isinstance(answer, NoAnswer):
+            scorecard.count_no_answer(case.topic, case.id, answer)
         elif reads:
-            _judge_items(layout, case, answer, ledger, drawn)
+            _judge_items(layout, case, answer, scorecard, drawn)
         else:
-            _judge_bytes(layout, case, answer, ledger, drawn, padding=document["padding"] == "specified")
-    name = common_profile(ledger.tallies.values(), lambda other: (not other.startswith("layout "),))
-    return [_finish(tally, name, drawn) for tally in ledger.tallies.values()]
+            _judge_bytes(layout, case, answer, scorecard, drawn, padding=document["padding"] == "specified")
+    name = common_profile(scorecard.tallies.values(), lambda other: (not other.startswith("layout "),))
+    return [_finish(tally, name, drawn) for tally in scorecard.tallies.values()]
 
 
 def _finish(tally: Tally, name: str | None, drawn: dict[str, Failure]) -> Requirement:
@@ -105,34 +105,34 @@ def _finish(tally: Tally, name: str | None, drawn: dict[str, Failure]) -> Requir
     return requirement
 
 
-def _call(executor: Executor, function: str, layout: Layout, case: LayoutCase) -> Any:
+def _call(session: TargetSession, function: str, layout: Layout, case: LayoutCase) -> Any:
     if FUNCTIONS[function][2]:
         # What nobody may look at holds something.
         dirty = case.data | (0xA5 & ~layout.mask(case.shape))
-        return executor.call(function, dirty, layout.name, case.shape)
+        return session.call(function, dirty, layout.name, case.shape)
     # Blocks take codes first.
-    return executor.call(function, *reversed(case.parts), layout.name)
+    return session.call(function, *reversed(case.parts), layout.name)
 
 
 def _judge_bytes(
-    layout: Layout, case: LayoutCase, returned: Bytes, ledger: Ledger, drawn: dict[str, Failure], *, padding: bool
+    layout: Layout, case: LayoutCase, returned: Bytes, scorecard: Scorecard, drawn: dict[str, Failure], *, padding: bool
 ) -> None:
     right = returned.shape == case.data.shape
     placed = right and not ((returned ^ case.data) & case.mask).any()
     names = [] if placed else name_bytes(layout, case.parts, case.data, returned)
-    ledger.count(case.topic, case.id, ok=placed, equals=names)
+    scorecard.count(case.topic, case.id, ok=placed, equals=names)
     if not placed and case.topic not in drawn:
         drawn[case.topic] = _draw_bytes(layout, case, returned, case.mask, names)
     outside = ~case.mask
     if padding and right and outside.any():
         clean = not ((returned ^ case.data) & outside).any()
-        ledger.count("padding", case.id, ok=clean)
+        scorecard.count("padding", case.id, ok=clean)
         if not clean and "padding" not in drawn:
             drawn["padding"] = _draw_bytes(layout, case, returned, outside, [])
 
 
 def _judge_items(
-    layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...], ledger: Ledger, drawn: dict[str, Failure]
+    layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...], scorecard: Scorecard, drawn: dict[str, Failure]
 ) -> None:
     placed = all((a == b).all() for a, b in zip(returned, case.parts, strict=True))
     names: list[str] = []
@@ -149,7 +149,7 @@ def _judge_items(
                 and all(np.array_equal(a, b) for a, b in zip(read, returned, strict=True))
             ):
                 names.append(f"layout {other.name}")
-    ledger.count(case.topic, case.id, ok=placed, equals=names)
+    scorecard.count(case.topic, case.id, ok=placed, equals=names)
     if not placed and case.topic not in drawn:
         drawn[case.topic] = _draw_items(layout, case, returned)
 

@@ -18,10 +18,10 @@ from mxspec.given import LaneClass, classify_lanes, encode_given_scale
 from mxspec.profiles.schema import Kind, Profile
 from mxspec.tensorscale import bind_arrays
 from mxspec_conformance.judge.scalars import ROUNDING_WORDS
-from mxspec_conformance.judge.tally import Ledger
-from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import keeps
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.entries import code_digits, native_tensor_scale
 from mxspec_vectors.files import read_document
 
@@ -224,20 +224,20 @@ def cast_input(x: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[Any]:
     return narrow
 
 
-def observe(executor: Executor, fmt: str, cases: Sequence[Case]) -> list[Observed | tuple[Case, str, Trouble]]:
+def observe(session: TargetSession, fmt: str, cases: Sequence[Case]) -> list[Observed | tuple[Case, str, NoAnswer]]:
     """Every case in every dtype that the target takes: what came back, or why nothing did."""
-    capabilities = executor.capabilities
-    results: list[Observed | tuple[Case, str, Trouble]] = []
+    capabilities = session.capabilities
+    results: list[Observed | tuple[Case, str, NoAnswer]] = []
     for dtype in capabilities.dtypes:
         chosen = [c for c in cases if representable(c.x, dtype) and keeps("quantize", fmt, c.id)]
         for batch in _batches(chosen):
             refusal = _refusal(batch[0], capabilities)
             if refusal is not None:
-                results += [(c, dtype, Trouble("unsupported", refusal)) for c in batch]
+                results += [(c, dtype, NoAnswer("unsupported", refusal)) for c in batch]
                 continue
-            answers = _observe_batch(executor, fmt, batch, dtype)
+            answers = _observe_batch(session, fmt, batch, dtype)
             for case, answer in zip(batch, answers, strict=True):
-                if isinstance(answer, Trouble):
+                if isinstance(answer, NoAnswer):
                     results.append((case, dtype, answer))
                 else:
                     results.append(Observed(case, dtype, *answer))
@@ -267,20 +267,20 @@ def _refusal(case: Case, capabilities: Any) -> str | None:
     return None
 
 
-def _observe_batch(executor: Executor, fmt: str, batch: list[Case], dtype: str) -> list[Any]:
-    extra = tensor_argument(batch[0], executor.capabilities.tensor_scale)
+def _observe_batch(session: TargetSession, fmt: str, batch: list[Case], dtype: str) -> list[Any]:
+    extra = tensor_argument(batch[0], session.capabilities.tensor_scale)
     if not batch[0].is_row:
         case = batch[0]
         extra |= {k: v for k, v in (("axis", case.axis), ("block", case.block)) if v not in (-1, None)}
         if case.pad:
             extra["pad"] = True
         return run_bisected(
-            batch, lambda items: [_flip(executor.call("quantize", cast_input(items[0].x, dtype), fmt, **extra))]
+            batch, lambda items: [_flip(session.call("quantize", cast_input(items[0].x, dtype), fmt, **extra))]
         )
 
     def call(items: Sequence[Case]) -> list[tuple[Codes, Codes]]:
         rows = cast_input(np.concatenate([c.x for c in items]), dtype)
-        codes, scales = executor.call("quantize", rows, fmt, **extra)
+        codes, scales = session.call("quantize", rows, fmt, **extra)
         return [(scales[i : i + 1], codes[i : i + 1]) for i in range(len(items))]
 
     return run_bisected(batch, call)
@@ -319,9 +319,9 @@ def bindings_for(case: Case, profile: Profile) -> tuple[Any, dict[str, Any]]:
 
 
 def judge_all(
-    seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, ledger: Ledger, *, naming: bool = True
+    seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, scorecard: Scorecard, *, naming: bool = True
 ) -> None:
-    """Enter all returned tensors into the ledger of a profile; naming: look for what else would return the wrong bits."""
+    """Enter all returned tensors into the scorecard of a profile; naming: look for what else would return the wrong bits."""
     groups: dict[Any, list[Observed]] = {}
     for number, item in enumerate(seen):
         if item.case.answers.get(profile.id) is not None and not _is_whole(item.case):
@@ -331,7 +331,7 @@ def judge_all(
     for members in groups.values():
         lanes |= {id(m): part for m, part in zip(members, _judge_together(members, fmt, profile, naming), strict=True)}
     for item in seen:
-        judge_observed(item, fmt, profile, ledger, lanes.get(id(item)), naming=naming)
+        judge_observed(item, fmt, profile, scorecard, lanes.get(id(item)), naming=naming)
 
 
 def _is_special_tensor(case: Case) -> bool:
@@ -344,10 +344,10 @@ def _is_whole(case: Case) -> bool:
 
 
 def judge_observed(
-    seen: Observed, fmt: BlockFormat, profile: Profile, ledger: Ledger, lanes: _Lanes | None = None, *,
+    seen: Observed, fmt: BlockFormat, profile: Profile, scorecard: Scorecard, lanes: _Lanes | None = None, *,
     naming: bool = True,
 ) -> None:  # fmt: skip
-    """Enter one returned tensor into the ledger of a profile; naming: look for what else would return the wrong bits.
+    """Enter one returned tensor into the scorecard of a profile; naming: look for what else would return the wrong bits.
 
     lanes: what was found of its lanes together with other tensors.
     """
@@ -361,16 +361,16 @@ def judge_observed(
         topic = case.topic if case.topic in WHOLE_BLOCK else "tensor-scale"
         unsigned = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=False) for a in legal)
         if unsigned and not matched:
-            ledger.count("zero-sign", seen.label, ok=False, equals=equal_profiles(seen, fmt, signs=True))
-        ledger.count(topic, seen.label, ok=unsigned, equals=() if unsigned else equal_profiles(seen, fmt, signs=False))
+            scorecard.count("zero-sign", seen.label, ok=False, equals=equal_profiles(seen, fmt, signs=True))
+        scorecard.count(topic, seen.label, ok=unsigned, equals=() if unsigned else equal_profiles(seen, fmt, signs=False))
         return
     canonical = legal[0]
     scales = seen.scales.reshape(-1)
     scale_ok = scales == canonical.scale
     equals = frozenset() if (matched and not strict) or not naming else equal_profiles(seen, fmt, signs=strict)
     scale_topic = case.topic if case.topic in OWN_SCALE else default_scale_topic(fmt)
-    ledger.count(scale_topic, seen.label, ok=bool(scale_ok.all()), equals=equals)
-    _enter_lanes(seen, fmt, ledger, equals, lanes or _judge_together([seen], fmt, profile, naming)[0])
+    scorecard.count(scale_topic, seen.label, ok=bool(scale_ok.all()), equals=equals)
+    _enter_lanes(seen, fmt, scorecard, equals, lanes or _judge_together([seen], fmt, profile, naming)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,12 +429,12 @@ def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Prof
     ]
 
 
-def _enter_lanes(seen: Observed, fmt: BlockFormat, ledger: Ledger, equals: frozenset[str], lanes: _Lanes) -> None:
+def _enter_lanes(seen: Observed, fmt: BlockFormat, scorecard: Scorecard, equals: frozenset[str], lanes: _Lanes) -> None:
     case, element = seen.case, fmt.element
     codes, expected, classes, wrong = lanes.codes, lanes.expected, lanes.classes, lanes.wrong
     finite = lanes.finite[:, None]
     if (codes >= element.code_count).any():
-        ledger.count("mixture", seen.label, ok=False, equals=())
+        scorecard.count("mixture", seen.label, ok=False, equals=())
         return
     fold = _zero_folded(element)
     own = case.topic if case.topic in OWN_LANES else "mixture"
@@ -442,15 +442,15 @@ def _enter_lanes(seen: Observed, fmt: BlockFormat, ledger: Ledger, equals: froze
     def enter(topic: str, members: npt.NDArray[np.bool_]) -> None:
         bad = wrong & members
         if not bad.any():
-            ledger.count(topic, seen.label, ok=True)
+            scorecard.count(topic, seen.label, ok=True)
             return
         named = {n for n, v in lanes.variants.items() if (fold[v[bad]] == fold[codes[bad]]).all()}
-        ledger.count(topic, seen.label, ok=False, equals=equals | named)
+        scorecard.count(topic, seen.label, ok=False, equals=equals | named)
 
     zeros = (fold[expected] == 0) & finite
     if element.sign_bit and not element.twos_complement and zeros.any():
         signs = (codes != expected) & ~wrong & zeros
-        ledger.count("zero-sign", seen.label, ok=not signs.any(), equals=_sign_equals(seen, fmt, bool(signs.any())))
+        scorecard.count("zero-sign", seen.label, ok=not signs.any(), equals=_sign_equals(seen, fmt, bool(signs.any())))
     for kind in np.unique(classes[lanes.finite]) if lanes.finite.any() else ():
         members = classes == kind
         if kind == LaneClass.ZERO:

@@ -17,10 +17,10 @@ from mxspec.formats import ElementFormat, ScalarFormat, get_scalar
 from mxspec.reals import nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import find_tensor_amax
-from mxspec_conformance.judge.tally import Ledger
-from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import CALLS, keeps, kept_lanes
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.entries import tensor_scale_entry
 from mxspec_vectors.files import read_document
 from mxspec_vectors.points import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
@@ -73,7 +73,7 @@ def _legal_nan_codes(fmt: ScalarFormat) -> list[tuple[frozenset[int], frozenset[
 
 def _explained_nan(x: npt.NDArray[np.float32], returned: Sequence[Any], fmt: ScalarFormat) -> set[int]:
     """The NaN lanes whose code is that of the policy that explains the most lanes."""
-    answered = [i for i, c in enumerate(returned) if np.isnan(x[i]) and not isinstance(c, Trouble)]
+    answered = [i for i, c in enumerate(returned) if np.isnan(x[i]) and not isinstance(c, NoAnswer)]
     lanes = [(i, int(np.signbit(x[i]))) for i in answered]
     found = [{i for i, sign in lanes if int(returned[i]) in policy[sign]} for policy in _legal_nan_codes(fmt)]
     return max(found, key=len)
@@ -97,14 +97,14 @@ class _Encoded:
     wants_own: bool
     x: npt.NDArray[np.float32]
     expected: npt.NDArray[np.uint8]
-    #: A code or `Trouble` for each lane.
+    #: A code or `NoAnswer` for each lane.
     returned: list[Any]
     #: The place of each lane in its case.
     places: Sequence[int]
 
     def agreeing(self, codes: npt.NDArray[np.uint8]) -> int:
         """Lanes that hold these codes."""
-        return sum(not isinstance(r, Trouble) and int(r) == int(c) for r, c in zip(self.returned, codes, strict=True))
+        return sum(not isinstance(r, NoAnswer) and int(r) == int(c) for r, c in zip(self.returned, codes, strict=True))
 
 
 def _overflows_to_own(cases: Sequence[_Encoded], fmt: ScalarFormat) -> set[tuple[str, Rounding]]:
@@ -121,13 +121,13 @@ def _overflows_to_own(cases: Sequence[_Encoded], fmt: ScalarFormat) -> set[tuple
     return {key for key, more in votes.items() if more > 0}
 
 
-def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, str]:
+def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, str]:
     """Enter the encode cases of one scalar format; returns its behaviour in words.
 
     Roundings are judged where `encode` takes a `rounding`, otherwise nearest even is; overflow may saturate or, where the
     format can, give its own Inf or NaN.
     """
-    fmt, capabilities = get_scalar(element), executor.capabilities
+    fmt, capabilities = get_scalar(element), session.capabilities
     roundings = [Rounding.RNE]
     if capabilities.has("encode", "rounding"):
         roundings = [r for r in Rounding if r is not Rounding.SR]
@@ -154,35 +154,35 @@ def judge_encode(executor: Executor, element: str, ledger: Ledger) -> dict[str, 
                 for e in case["expect"]
                 if rounding.value in e["roundings"]
             )[list(places)]
-            returned = _encode_lanes(executor, x, element, extra)
+            returned = _encode_lanes(session, x, element, extra)
             encoded.append(_Encoded(case["topic"], label, rounding, wants_own, x, expected, returned, places))
-    encoded += _observe_bfloat16(executor, element)
+    encoded += _observe_bfloat16(session, element)
     own = set()
     if fmt.nan_code is not None and not capabilities.has("encode", "overflow"):
         own = _overflows_to_own(encoded, fmt)
     for item in encoded:
-        _judge_encode_case(item, fmt, ledger, own=(item.topic, item.rounding) in own)
+        _judge_encode_case(item, fmt, scorecard, own=(item.topic, item.rounding) in own)
     behaviour["rounding"] = _name_rounding(
         [
             (e.x, np.array(e.returned, np.uint8))
             for e in encoded
-            if e.rounding is Rounding.RNE and not e.wants_own and not any(isinstance(r, Trouble) for r in e.returned)
+            if e.rounding is Rounding.RNE and not e.wants_own and not any(isinstance(r, NoAnswer) for r in e.returned)
         ],
         fmt,
     )
     return behaviour
 
 
-def _observe_bfloat16(executor: Executor, element: str) -> Iterator[_Encoded]:
+def _observe_bfloat16(session: TargetSession, element: str) -> Iterator[_Encoded]:
     """Every sign, exponent and upper three significand bits among bfloat16's finite numbers, with nothing and with
     something below.
 
     A table in place of arithmetic has its wrong entry anywhere.
     """
     fmt, extra = get_scalar(element), dict[str, Any]()
-    if executor.capabilities.has("encode", "rounding"):
+    if session.capabilities.has("encode", "rounding"):
         extra["rounding"] = Rounding.RNE.value
-    if executor.capabilities.has("encode", "overflow"):
+    if session.capabilities.has("encode", "overflow"):
         extra["overflow"] = Overflow.SATURATE.value
     upper = np.arange(1 << 12, dtype=np.uint32)
     every = np.stack([upper << 20, upper << 20 | upper * 5 % 15 + 1 << 16], axis=1).reshape(-1).view(np.float32)
@@ -198,18 +198,18 @@ def _observe_bfloat16(executor: Executor, element: str) -> Iterator[_Encoded]:
             if places:
                 part = part[list(places)]
                 expected = mxspec.encode(part, element)
-                returned = _encode_lanes(executor, part, element, extra)
+                returned = _encode_lanes(session, part, element, extra)
                 yield _Encoded(topic, label, Rounding.RNE, False, part, expected, returned, places)
 
 
-def _encode_lanes(executor: Executor, x: npt.NDArray[np.float32], element: str, extra: dict[str, Any]) -> list[Any]:
+def _encode_lanes(session: TargetSession, x: npt.NDArray[np.float32], element: str, extra: dict[str, Any]) -> list[Any]:
     def call(lanes: Sequence[float]) -> list[Any]:
-        return list(executor.call("encode", np.array(lanes, np.float32), element, **extra))
+        return list(session.call("encode", np.array(lanes, np.float32), element, **extra))
 
     return run_bisected(list(x), call)
 
 
-def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, ledger: Ledger, *, own: bool) -> None:
+def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, *, own: bool) -> None:
     topic, x, rounding = item.topic, item.x, item.rounding
     expected = _own_overflow(x, fmt, rounding) if own else item.expected
     legal_nan = _explained_nan(x, item.returned, fmt)
@@ -222,20 +222,20 @@ def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, ledger: Ledger, *, own
     }
     for i, code in enumerate(item.returned):
         lane = f"{item.label}[{item.places[i]}]"
-        if isinstance(code, Trouble):
-            ledger.trouble(topic, lane, code)
+        if isinstance(code, NoAnswer):
+            scorecard.count_no_answer(topic, lane, code)
             continue
         code = int(code)
         ok = code == int(expected[i])
         if np.isnan(x[i]):
             ok = i in legal_nan
         elif topic != "zero-sign" and not ok and code in zero and int(expected[i]) in zero:
-            ledger.count("zero-sign", lane, ok=False)
+            scorecard.count("zero-sign", lane, ok=False)
             ok = True
         elif fmt.twos_complement and code == 0x80 and expected[i] == 0x81:
             limit, reached = _INT8_TO_LOWEST[rounding]
             ok = bool(x[i] < limit or (reached and x[i] == limit))
-        ledger.count(
+        scorecard.count(
             topic, lane, ok=ok, equals=() if ok else (f"rounding {r.value}" for r, a in others.items() if a[i] == code)
         )
 
@@ -261,34 +261,34 @@ def _name_rounding(returned: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray
     return best
 
 
-def judge_decode(executor: Executor, element: str, ledger: Ledger) -> None:
+def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> None:
     """Enter every code of one scalar format."""
     fmt = get_scalar(element)
     codes = np.arange(fmt.code_count, dtype=np.uint8)
     expected = mxspec.decode(codes, element)
 
     def call(chunk: Sequence[int]) -> list[Any]:
-        return list(executor.call("decode", np.array(chunk, np.uint8), element))
+        return list(session.call("decode", np.array(chunk, np.uint8), element))
 
     for code, value, want in zip(codes, run_bisected([int(c) for c in codes], call), expected, strict=True):
         label = f"code-{int(code):02x}"
-        if isinstance(value, Trouble):
-            ledger.trouble("code", label, value)
+        if isinstance(value, NoAnswer):
+            scorecard.count_no_answer("code", label, value)
             continue
         got = np.float32(value)
         same = got.view(np.uint32) == want.view(np.uint32) or (np.isnan(got) and np.isnan(want))
         if not same and got == 0 and want == 0:
-            ledger.count("zero-sign", label, ok=False)
+            scorecard.count("zero-sign", label, ok=False)
             same = True
         elif want == 0 and fmt.signed and not fmt.twos_complement:
-            ledger.count("zero-sign", label, ok=bool(same))
-        ledger.count("code", label, ok=bool(same))
+            scorecard.count("zero-sign", label, ok=bool(same))
+        scorecard.count("code", label, ok=bool(same))
 
 
-def judge_stochastic(executor: Executor, element: str, ledger: Ledger) -> None:
+def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard) -> None:
     """Enter the cases of the integer rule with as many random bits as the target says that it uses."""
     for case in read_document("stochastic", element)["cases"]:
-        if case["rule"] != "integer" or case["sr_bits"] != executor.capabilities.sr_bits:
+        if case["rule"] != "integer" or case["sr_bits"] != session.capabilities.sr_bits:
             continue
         x = _floats(case["x"])
         words = np.frombuffer(bytes.fromhex(case["random_bits"]), ">u4").astype(np.uint32)
@@ -296,20 +296,20 @@ def judge_stochastic(executor: Executor, element: str, ledger: Ledger) -> None:
         places = kept_lanes("stochastic", element, case["id"], len(x))
 
         def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
-            return list(executor.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
+            return list(session.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
 
         for i, code in zip(places, run_bisected(places, call), strict=True):
             label = f"{case['id']}[{i}]"
             if np.isnan(x[i]):  # it may be refused; FP8 elements have a NaN to give
-                if element in ("e4m3", "e5m2") and not isinstance(code, Trouble):
-                    ledger.count("nan", label, ok=get_scalar(element).is_nan(int(code)))
+                if element in ("e4m3", "e5m2") and not isinstance(code, NoAnswer):
+                    scorecard.count("nan", label, ok=get_scalar(element).is_nan(int(code)))
                 continue
-            if isinstance(code, Trouble):
-                ledger.trouble("random-bits", label, code)
+            if isinstance(code, NoAnswer):
+                scorecard.count_no_answer("random-bits", label, code)
             else:
                 lowest = element == "int8" and int(code) == 0x80 and int(expected[i]) == 0x81
                 ok = _may_be_lowest(float(x[i]), int(words[i]), case["sr_bits"]) if lowest else code == expected[i]
-                ledger.count("random-bits", label, ok=bool(ok))
+                scorecard.count("random-bits", label, ok=bool(ok))
 
 
 def _may_be_lowest(x: float, word: int, sr_bits: int) -> bool:
@@ -318,12 +318,12 @@ def _may_be_lowest(x: float, word: int, sr_bits: int) -> bool:
     return beyond >= 1 or math.floor(beyond * 2**sr_bits) + word % 2**sr_bits >= 2**sr_bits
 
 
-def judge_tensor_scale(executor: Executor, fmt: str, profile: mxspec.Profile, ledger: Ledger) -> None:
+def judge_tensor_scale(session: TargetSession, fmt: str, profile: mxspec.Profile, scorecard: Scorecard) -> None:
     """Enter the tensor scale of tensors with chosen maxima, in the kind that the target names.
 
     Where the profile stores another kind, the answer is the one that the vectors hand to `quantize`.
     """
-    kind = executor.capabilities.tensor_scale
+    kind = session.capabilities.tensor_scale
     profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
     for name, x in _list_tensors():
         amax = find_tensor_amax(x)
@@ -331,18 +331,18 @@ def judge_tensor_scale(executor: Executor, fmt: str, profile: mxspec.Profile, le
             continue
 
         def call(_: Sequence[int], x: Any = x) -> list[Any]:
-            return [executor.call("tensor_scale", x, fmt)]
+            return [session.call("tensor_scale", x, fmt)]
 
         value = run_bisected([0], call)[0]
-        if isinstance(value, Trouble):
-            ledger.trouble("tensor-scale", name, value)
+        if isinstance(value, NoAnswer):
+            scorecard.count_no_answer("tensor-scale", name, value)
             continue
         with np.errstate(over="ignore"):
             got = int(np.float32(value).view(np.uint32))
         wanted = {p.id: mxspec.tensor_scale(x, fmt, p).bits for p in profiles}
         expected = wanted.get(profile.id, int(tensor_scale_entry(amax)[kind], 16))
         equals = [p for p, bits in wanted.items() if _same_bits(got, bits)]
-        ledger.count("tensor-scale", name, ok=_same_bits(got, expected), equals=equals)
+        scorecard.count("tensor-scale", name, ok=_same_bits(got, expected), equals=equals)
 
 
 @lru_cache(maxsize=1)

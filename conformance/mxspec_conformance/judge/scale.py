@@ -13,10 +13,10 @@ import numpy.typing as npt
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.quantize import DTYPES
-from mxspec_conformance.judge.tally import Ledger
-from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import kept_lanes
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.files import read_document
 
 Codes = npt.NDArray[np.uint8]
@@ -95,24 +95,24 @@ def _keep_selected(cases: Sequence[ScaleCase], fmt: str) -> Iterator[ScaleCase]:
             yield case.keep(places)
 
 
-def observe_scales(executor: Executor, fmt: str, cases: Sequence[ScaleCase]) -> list[tuple[ScaleCase, Codes | Trouble]]:
+def observe_scales(session: TargetSession, fmt: str, cases: Sequence[ScaleCase]) -> list[tuple[ScaleCase, Codes | NoAnswer]]:
     """The scale bytes that the target returns for each case, in float32, or else in its first dtype."""
-    block, capabilities = get_block(fmt), executor.capabilities
+    block, capabilities = get_block(fmt), session.capabilities
     cases = list(_keep_selected(cases, fmt))
     dtype = "float32" if "float32" in capabilities.dtypes else capabilities.dtypes[0]
     if dtype != "float32":
         cases = [c for c in (keep_representable(c, dtype) for c in cases) if c is not None]
-    results: list[tuple[ScaleCase, Codes | Trouble]] = []
+    results: list[tuple[ScaleCase, Codes | NoAnswer]] = []
     groups: dict[str | None, list[ScaleCase]] = {}
     for case in cases:
         groups.setdefault(None if case.tensor is None else case.tensor["amax"], []).append(case)
     for members in groups.values():
         first = members[0]
         if first.tensor is not None and not capabilities.has("quantize", "tensor_scale"):
-            results += [(c, Trouble("unsupported", "quantize takes no tensor_scale")) for c in members]
+            results += [(c, NoAnswer("unsupported", "quantize takes no tensor_scale")) for c in members]
             continue
         if first.tensor is None and not capabilities.one_level:
-            results += [(c, Trouble("unsupported", "quantize asks for a tensor_scale")) for c in members]
+            results += [(c, NoAnswer("unsupported", "quantize asks for a tensor_scale")) for c in members]
             continue
         extra: dict[str, Any] = {}
         if first.tensor is not None:
@@ -121,7 +121,7 @@ def observe_scales(executor: Executor, fmt: str, cases: Sequence[ScaleCase]) -> 
 
         def call(items: Sequence[ScaleCase], extra: dict[str, Any] = extra) -> list[Codes]:
             rows = np.concatenate([scale_blocks(c, block.k) for c in items]).astype(DTYPES[dtype])
-            _, scales = executor.call("quantize", rows, fmt, **extra)
+            _, scales = session.call("quantize", rows, fmt, **extra)
             edges = np.cumsum([len(c.amax) for c in items])[:-1]
             return list(np.split(scales.reshape(-1), edges))
 
@@ -130,42 +130,42 @@ def observe_scales(executor: Executor, fmt: str, cases: Sequence[ScaleCase]) -> 
 
 
 def judge_scales(
-    results: Sequence[tuple[ScaleCase, Codes | Trouble]],
+    results: Sequence[tuple[ScaleCase, Codes | NoAnswer]],
     fmt: BlockFormat,
     profile: str,
-    ledger: Ledger,
+    scorecard: Scorecard,
     *,
     naming: bool = True,
 ) -> None:
-    """Enter every maximum into the ledger of a profile; naming: look for other profiles that give a wrong byte."""
+    """Enter every maximum into the scorecard of a profile; naming: look for other profiles that give a wrong byte."""
     for case, returned in results:
         expected = case.answers.get(profile)
         if expected is None:
             continue
-        if isinstance(returned, Trouble):
-            ledger.trouble(case.topic, case.id, returned)
+        if isinstance(returned, NoAnswer):
+            scorecard.count_no_answer(case.topic, case.id, returned)
             continue
         for i, ok in enumerate(returned == expected):
             equals = () if ok or not naming else (n for n, a in case.answers.items() if a[i] == returned[i])
-            ledger.count(case.topic, case.label(i), ok=bool(ok), equals=equals)
+            scorecard.count(case.topic, case.label(i), ok=bool(ok), equals=equals)
 
 
-def count_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], profile: str) -> int:
+def count_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | NoAnswer]], profile: str) -> int:
     """Maxima whose scale byte is not the profile's."""
     return sum(
         0 if profile not in case.answers
-        else (0 if returned.kind == "unsupported" else len(case.amax)) if isinstance(returned, Trouble)
+        else (0 if returned.kind == "unsupported" else len(case.amax)) if isinstance(returned, NoAnswer)
         else int((returned != case.answers[profile]).sum())
         for case, returned in results
     )  # fmt: skip
 
 
-def count_asked(results: Sequence[tuple[ScaleCase, Codes | Trouble]]) -> int:
+def count_asked(results: Sequence[tuple[ScaleCase, Codes | NoAnswer]]) -> int:
     """Maxima that the target offers to answer."""
-    return sum(len(c.amax) for c, r in results if not (isinstance(r, Trouble) and r.kind == "unsupported"))
+    return sum(len(c.amax) for c, r in results if not (isinstance(r, NoAnswer) and r.kind == "unsupported"))
 
 
-def weigh_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], profile: str) -> int:
+def weigh_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | NoAnswer]], profile: str) -> int:
     """How many maxima get another scale byte than the profile's, where one that was tried stands for its surroundings.
 
     The unit is half a float32 step: a maximum counts as far as its neighbours on both sides among all that were tried.
@@ -173,7 +173,7 @@ def weigh_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], pro
     total = 0
     groups: dict[str | None, list[tuple[ScaleCase, Codes]]] = {}
     for case, returned in results:
-        if not isinstance(returned, Trouble) and profile in case.answers:
+        if not isinstance(returned, NoAnswer) and profile in case.answers:
             groups.setdefault(None if case.tensor is None else case.tensor["amax"], []).append((case, returned))
     for members in groups.values():
         bits, place = np.unique(np.concatenate([c.amax for c, _ in members]).astype(np.int64), return_inverse=True)
@@ -184,13 +184,13 @@ def weigh_wrong_scales(results: Sequence[tuple[ScaleCase, Codes | Trouble]], pro
     return total
 
 
-def scales_identical(results: Sequence[tuple[ScaleCase, Codes | Trouble]], fmt: BlockFormat, profile: Profile) -> bool:
+def scales_identical(results: Sequence[tuple[ScaleCase, Codes | NoAnswer]], fmt: BlockFormat, profile: Profile) -> bool:
     """Whether every scale byte returned is the profile's; where it leaves NaN blocks open, any NaN for a NaN."""
     nan = np.array([fmt.scale.is_nan(byte & (fmt.scale.code_count - 1)) for byte in range(256)])
     for case, returned in results:
         if profile.id not in case.answers:
             continue
-        if isinstance(returned, Trouble):
+        if isinstance(returned, NoAnswer):
             if returned.kind != "unsupported":
                 return False
             continue

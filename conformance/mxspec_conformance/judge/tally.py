@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 
-from mxspec_conformance.observations.bisection import Trouble
+from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_vectors.topics import TOPICS, topic_level, topic_text
 
@@ -19,7 +19,7 @@ class Tally:
     topic: str
     cases: set[str] = field(default_factory=set)
     failing: dict[str, None] = field(default_factory=dict)
-    troubles: dict[str, Trouble] = field(default_factory=dict)
+    no_answers: dict[str, NoAnswer] = field(default_factory=dict)
     #: Failing case -> profiles that would have returned the same bits.
     equals: dict[str, frozenset[str]] = field(default_factory=dict)
 
@@ -29,7 +29,7 @@ class Tally:
         return f"{self.operation}/{self.format}/{self.topic}"
 
 
-class Ledger:
+class Scorecard:
     """All tallies of one run of one format."""
 
     def __init__(self, operation: str, fmt: str) -> None:
@@ -53,11 +53,11 @@ class Ledger:
             tally.failing[case] = None
             tally.equals[case] = tally.equals.get(case, named) & named
 
-    def trouble(self, topic: str, case: str, trouble: Trouble) -> None:
+    def count_no_answer(self, topic: str, case: str, no_answer: NoAnswer) -> None:
         """Enter a case that has no answer."""
         tally = self.tally(topic)
         tally.cases.add(case)
-        tally.troubles[case] = trouble
+        tally.no_answers[case] = no_answer
 
 
 def common_profile(
@@ -94,22 +94,22 @@ def judge_tally(tally: Tally, deviation: str | None, first: Callable[[Tally], Fa
         text=topic_text(tally.topic, tally.operation),
         verdict=Verdict.PASS,
         cases=len(tally.cases),
-        failing=len(tally.failing) + len(tally.troubles),
+        failing=len(tally.failing) + len(tally.no_answers),
     )
-    troubles = {c: t for c, t in tally.troubles.items() if t.kind != "unsupported"}
-    refused = len(tally.troubles) - len(troubles)
+    no_answers = {c: t for c, t in tally.no_answers.items() if t.kind != "unsupported"}
+    refused = len(tally.no_answers) - len(no_answers)
     requirement.cases -= refused
     requirement.failing -= refused
-    requirement.failing_cases = [*tally.failing, *troubles][:20]
+    requirement.failing_cases = [*tally.failing, *no_answers][:20]
     if not requirement.cases:
         requirement.verdict = Verdict.UNSUPPORTED
-        requirement.note = next(iter(tally.troubles.values())).message if tally.troubles else "no case applies"
+        requirement.note = next(iter(tally.no_answers.values())).message if tally.no_answers else "no case applies"
         return requirement
-    if troubles:
-        first_trouble = next(iter(troubles.values()))
-        timed_out = any(t.kind == "timeout" for t in troubles.values())
+    if no_answers:
+        first_no_answer = next(iter(no_answers.values()))
+        timed_out = any(t.kind == "timeout" for t in no_answers.values())
         requirement.verdict = Verdict.TIMEOUT if timed_out else Verdict.ERROR
-        requirement.note = f"{len(troubles)} of {requirement.cases} cases: {first_trouble.message}"
+        requirement.note = f"{len(no_answers)} of {requirement.cases} cases: {first_no_answer.message}"
         return requirement
     if tally.failing:
         equal = deviation is not None and all(deviation in e for e in tally.equals.values())

@@ -11,42 +11,42 @@ from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize
 from mxspec_conformance.judge.quantize import Observed
 from mxspec_conformance.targets.capabilities import Capabilities
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 
 
 class _Otherwise:
-    """An executor that is asked as if its target had named another kind."""
+    """An session that is asked as if its target had named another kind."""
 
-    def __init__(self, executor: Executor, kind: str) -> None:
-        self._executor, self.road = executor, executor.road
-        self.capabilities: Capabilities = replace(executor.capabilities, tensor_scale=kind)
+    def __init__(self, session: TargetSession, kind: str) -> None:
+        self._session, self.road = session, session.road
+        self.capabilities: Capabilities = replace(session.capabilities, tensor_scale=kind)
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
-        return self._executor.call(function, *args, **kwargs)
+        return self._session.call(function, *args, **kwargs)
 
     def close(self) -> None:
-        """The executor belongs to somebody else."""
+        """The session belongs to somebody else."""
 
 
-def find_other_kind(executor: Executor, fmt: BlockFormat, profiles: Sequence[Profile]) -> dict[str, str]:
+def find_other_kind(session: TargetSession, fmt: BlockFormat, profiles: Sequence[Profile]) -> dict[str, str]:
     """Function -> the kind that it takes, for those that follow no profile with the kind that the target names.
 
     A function takes a kind if some profile explains every scale byte of the cases about tensor scales, or every value.
     """
-    named = executor.capabilities.tensor_scale
+    named = session.capabilities.tensor_scale
     kinds = [named, *(k.value for k in TensorScaleKind if k.value != named)]
     found = {}
     for function, follows in (("quantize", _quantizes), ("dequantize", _dequantizes)):
-        if executor.capabilities.has(function, "tensor_scale"):
-            kind = next((k for k in kinds if follows(_Otherwise(executor, k), fmt, profiles)), named)
+        if session.capabilities.has(function, "tensor_scale"):
+            kind = next((k for k in kinds if follows(_Otherwise(session, k), fmt, profiles)), named)
             if kind != named:
                 found[function] = kind
     return found
 
 
-def _quantizes(executor: Executor, fmt: BlockFormat, profiles: Sequence[Profile]) -> bool:
+def _quantizes(session: TargetSession, fmt: BlockFormat, profiles: Sequence[Profile]) -> bool:
     cases = [c for c in judge_quantize.load_cases(fmt.name) if c.topic == "tensor-scale" and c.is_row]
-    seen = [s for s in judge_quantize.observe(executor, fmt.name, cases) if isinstance(s, Observed)]
+    seen = [s for s in judge_quantize.observe(session, fmt.name, cases) if isinstance(s, Observed)]
     return bool(seen) and any(
         all((s.scales.reshape(-1) == a[0].scale).all() for s in seen if (a := s.case.answers.get(p.id)))
         for p in profiles
@@ -54,6 +54,6 @@ def _quantizes(executor: Executor, fmt: BlockFormat, profiles: Sequence[Profile]
     )
 
 
-def _dequantizes(executor: Executor, fmt: BlockFormat, profiles: Sequence[Profile]) -> bool:
-    tables = [t for t in judge_dequantize.observe_tables(executor, fmt.name) if t[0].tensor is not None]
+def _dequantizes(session: TargetSession, fmt: BlockFormat, profiles: Sequence[Profile]) -> bool:
+    tables = [t for t in judge_dequantize.observe_tables(session, fmt.name) if t[0].tensor is not None]
     return any(judge_dequantize.count_wrong_values(tables, fmt, p) == 0 for p in profiles if p.two_level is not None)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mxspec_conformance.targets.sessions import WORDS, CallFailure, Executor
+from mxspec_conformance.targets.sessions import WORDS, CallError, TargetSession
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ MAX_IN_BATCH = {"timeout": 3, "crash": 16, "garbage": 16}
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class NoAnswer:
     """Why a case has no answer."""
 
     kind: str
@@ -28,19 +28,19 @@ class Trouble:
 def run_bisected(
     items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]], *, failures: Counter[str] | None = None
 ) -> list[Any]:
-    """One answer or `Trouble` for each item; a batch that fails is halved until the guilty items stand alone."""
+    """One answer or `NoAnswer` for each item; a batch that fails is halved until the guilty items stand alone."""
     counter = Counter[str]() if failures is None else failures
     if not items:
         return []
     for kind, limit in MAX_IN_BATCH.items():
         if counter[kind] >= limit:
-            return [Trouble(kind, f"given up after {limit} {WORDS[kind]}")] * len(items)
+            return [NoAnswer(kind, f"given up after {limit} {WORDS[kind]}")] * len(items)
     try:
         answers = list(call(items))
-    except CallFailure as failure:
+    except CallError as failure:
         counter[failure.kind] += 1
         if len(items) == 1 or failure.final or failure.kind == "unsupported":
-            return [Trouble(failure.kind, str(failure), failure.detail)] * len(items)
+            return [NoAnswer(failure.kind, str(failure), failure.detail)] * len(items)
         half = len(items) // 2
         left = run_bisected(items[:half], call, failures=counter)
         return left + run_bisected(items[half:], call, failures=counter)
@@ -48,6 +48,6 @@ def run_bisected(
     return answers
 
 
-def requirement_trouble(executor: Executor, function: str) -> str | None:
+def requirement_no_answer(session: TargetSession, function: str) -> str | None:
     """Why a function cannot be judged at all, or None."""
-    return None if executor.capabilities.has(function) else f"the target has no {function}"
+    return None if session.capabilities.has(function) else f"the target has no {function}"

@@ -20,7 +20,7 @@ from mxspec_conformance.proving.maxima import maxima_blocks
 from mxspec_conformance.proving.pairs import as_float32
 from mxspec_conformance.proving.work import Job, pair_answers, pair_space, tensor_entry
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_lab.sweeps.results import format_chunks
 
 Result = dict[str, Any]
@@ -54,14 +54,14 @@ class _Tally:
     failing: int = 0
     labels: list[str] = field(default_factory=list)
     first: Failure | None = None
-    trouble: Result | None = None
+    no_answer: Result | None = None
     #: Whether everything was asked that there is.
     complete: bool = True
     note: str = ""
 
 
 def judge_proof(
-    executor: Executor, fmt: BlockFormat, profile: Profile, lanes: Mapping[str, Job], finished: Mapping[str, Result],
+    session: TargetSession, fmt: BlockFormat, profile: Profile, lanes: Mapping[str, Job], finished: Mapping[str, Result],
     totals: Mapping[str, int], left_out: Sequence[str], part: tuple[int, int],
 ) -> Judged:  # fmt: skip
     """Requirements and statements from the finished pieces."""
@@ -69,11 +69,11 @@ def judge_proof(
     tallies: dict[str, _Tally] = {}
     for key, job in lanes.items():
         if key in finished:
-            _judge_lanes(executor, fmt, profile, job, finished[key], tallies, judged)
+            _judge_lanes(session, fmt, profile, job, finished[key], tallies, judged)
     for name, total in totals.items():
         job = lanes[f"lanes/{name.partition('/')[2]}"]
-        _judge_pairs(executor, fmt, profile, job, _members(finished, name), total, tallies, judged)
-    _judge_maxima(executor, fmt, profile, finished, tallies, judged)
+        _judge_pairs(session, fmt, profile, job, _members(finished, name), total, tallies, judged)
+    _judge_maxima(session, fmt, profile, finished, tallies, judged)
     _judge_values(fmt, finished, tallies, judged)
     for topic, tally in tallies.items():
         judged.requirements.append(_requirement(fmt, topic, tally))
@@ -98,12 +98,12 @@ def _where(job: Job) -> str:
 
 
 def _judge_lanes(
-    executor: Executor, fmt: BlockFormat, profile: Profile, job: Job, result: Result, tallies: dict[str, _Tally],
+    session: TargetSession, fmt: BlockFormat, profile: Profile, job: Job, result: Result, tallies: dict[str, _Tally],
     judged: Judged,
 ) -> None:  # fmt: skip
     tally = tallies.setdefault("lane-independence", _Tally())
-    if "trouble" in result:
-        tally.trouble = result["trouble"]
+    if "no_answer" in result:
+        tally.no_answer = result["no_answer"]
         return
     compared, broken = sum(result["compared"].values()), sum(result["broken"].values())
     tally.cases += compared
@@ -115,7 +115,7 @@ def _judge_lanes(
         tally.note = first["words"]
         x = as_float32(read_block(first["block"]), job.dtype)[None]
         # A context is no block, but where the block alone is wrong too, it is the better picture.
-        tally.first = draw_block(executor, fmt, profile, x, tensor_entry(job.tensor), f"{first['context']} {job.name}")
+        tally.first = draw_block(session, fmt, profile, x, tensor_entry(job.tensor), f"{first['context']} {job.name}")
         if tally.first is None:
             tally.first = Failure(
                 case=job.name, given={"call": first["context"]}, expected={}, returned={}, steps=[first["words"]]
@@ -127,13 +127,13 @@ def _judge_lanes(
 
 
 def _judge_pairs(
-    executor: Executor, fmt: BlockFormat, profile: Profile, job: Job, chunks: Mapping[int, Result], total: int,
+    session: TargetSession, fmt: BlockFormat, profile: Profile, job: Job, chunks: Mapping[int, Result], total: int,
     tallies: dict[str, _Tally], judged: Judged,
 ) -> None:  # fmt: skip
     if not chunks:
         return
     space, answers = pair_space(job), pair_answers(job)
-    answered = {n: r for n, r in chunks.items() if "trouble" not in r}
+    answered = {n: r for n, r in chunks.items() if "no_answer" not in r}
     elements = sum(r["elements"] for r in answered.values())
     complete = len(answered) == total
     wrong: dict[str, int] = {}
@@ -152,9 +152,9 @@ def _judge_pairs(
             if tally.first is None:
                 x = as_float32(read_block(found["first"]), job.dtype)[None]
                 label = f"{job.name} chunk {number}"
-                tally.first = _draw_simplest(executor, fmt, answers.profile, job, x, label)
+                tally.first = _draw_simplest(session, fmt, answers.profile, job, x, label)
         for result in chunks.values():
-            tally.trouble = tally.trouble or result.get("trouble")
+            tally.no_answer = tally.no_answer or result.get("no_answer")
     seconds = sum(r["target_seconds"] for r in answered.values())
     judged.claims.append(
         {
@@ -184,16 +184,16 @@ def _judge_pairs(
 
 
 def _draw_simplest(
-    executor: Executor, fmt: BlockFormat, profile: Profile, job: Job, x: npt.NDArray[np.float32], label: str
+    session: TargetSession, fmt: BlockFormat, profile: Profile, job: Job, x: npt.NDArray[np.float32], label: str
 ) -> Failure | None:
     """A counterexample [1, k] with few lanes and simple numbers; as it came where that changes the answer."""
-    dtypes = executor.capabilities.dtypes
+    dtypes = session.capabilities.dtypes
     dtype = job.dtype if job.dtype in dtypes else dtypes[0]
-    prober = Prober(executor, get_ground(fmt.name, profile.id, job.tensor, dtype))
+    prober = Prober(session, get_ground(fmt.name, profile.id, job.tensor, dtype))
     block = simplify(prober, shrink_lanes(prober, x[0], Way()), Way())
     tensor = tensor_entry(job.tensor)
-    small = draw_block(executor, fmt, profile, block[None], tensor, label)
-    return draw_block(executor, fmt, profile, x, tensor, label) if small is None else small
+    small = draw_block(session, fmt, profile, block[None], tensor, label)
+    return draw_block(session, fmt, profile, x, tensor, label) if small is None else small
 
 
 def _jobs_of(finished: Mapping[str, Result], kind: str) -> dict[str, dict[str, Result]]:
@@ -212,7 +212,7 @@ def _tensor_bits(name: str) -> int | None:
 
 
 def _judge_maxima(
-    executor: Executor, fmt: BlockFormat, profile: Profile, finished: Mapping[str, Result], tallies: dict[str, _Tally],
+    session: TargetSession, fmt: BlockFormat, profile: Profile, finished: Mapping[str, Result], tallies: dict[str, _Tally],
     judged: Judged,
 ) -> None:  # fmt: skip
     everything, thresholds = _jobs_of(finished, "maxima"), _jobs_of(finished, "thresholds")
@@ -224,8 +224,8 @@ def _judge_maxima(
         largest = 0x7F7FFFFF if tensor is None else min(tensor, 0x7F7FFFFF)
         found: dict[str, Any] = {}
         for result in [*results.values(), *chunks.values()]:
-            if "trouble" in result:
-                tally.trouble = result["trouble"]
+            if "no_answer" in result:
+                tally.no_answer = result["no_answer"]
                 continue
             tally.cases += result["maxima"]
             wrong = (result["wrong"] or {}).get("scale")
@@ -237,9 +237,9 @@ def _judge_maxima(
             if tally.first is None:
                 x = maxima_blocks(np.array([int(found["first"], 16)], np.uint32), fmt.k)
                 tally.first = draw_block(
-                    executor, fmt, profile, x, tensor_entry(tensor), f"{name} maximum {found['first']}"
+                    session, fmt, profile, x, tensor_entry(tensor), f"{name} maximum {found['first']}"
                 )
-        plain = {} if "trouble" in results.get("", {}) else results.get("", {})
+        plain = {} if "no_answer" in results.get("", {}) else results.get("", {})
         asked = sum(r.get("maxima", 0) for r in chunks.values())
         judged.claims.append(
             {
@@ -266,12 +266,12 @@ def _judge_values(fmt: BlockFormat, finished: Mapping[str, Result], tallies: dic
     for name, results in _jobs_of(finished, "values").items():
         result = results[""]
         tally = tallies.setdefault("value", _Tally())
-        if "trouble" in result:
-            if result["trouble"]["kind"] == "unsupported":
+        if "no_answer" in result:
+            if result["no_answer"]["kind"] == "unsupported":
                 tallies.pop("value") if not tally.cases else None
-                judged.statements.append(f"dequantize {name}: the target refuses it: {result['trouble']['message']}")
+                judged.statements.append(f"dequantize {name}: the target refuses it: {result['no_answer']['message']}")
             else:
-                tally.trouble = result["trouble"]
+                tally.no_answer = result["no_answer"]
             continue
         signs = tallies.setdefault("value-zero-sign", _Tally())
         for kind, own in (("value", tally), ("zero-sign", signs)):
@@ -305,10 +305,10 @@ def _requirement(fmt: BlockFormat, topic: str, tally: _Tally) -> Requirement:
     level, text = _TEXTS[topic]
     if tally.failing:
         verdict, note = Verdict.FAIL, tally.note
-    elif tally.trouble is not None:
-        kind = tally.trouble["kind"]
+    elif tally.no_answer is not None:
+        kind = tally.no_answer["kind"]
         verdict = {"timeout": Verdict.TIMEOUT, "unsupported": Verdict.UNSUPPORTED}.get(kind, Verdict.ERROR)
-        note = f"{kind}: {tally.trouble['message']}"
+        note = f"{kind}: {tally.no_answer['message']}"
     else:
         verdict = Verdict.PASS
         note = "" if tally.complete else "no counterexample in the part that was asked; not a proof"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mxspec_conformance.proving.answers import PairAnswers
 from mxspec_conformance.proving.pairs import Patterns
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 
 #: Pairs that are drawn.
 PAIRS = 512
@@ -72,7 +72,7 @@ def draw_pairs(answers: PairAnswers, rng: np.random.Generator, count: int = PAIR
 
 
 def probe_lanes(
-    executor: Executor, answers: PairAnswers, ask: Ask, arranged: Callable[..., Any], seed: int
+    session: TargetSession, answers: PairAnswers, ask: Ask, arranged: Callable[..., Any], seed: int
 ) -> Independence:
     """Try every context. ask: blocks of patterns [n, k] -> (scales [n], codes [n, k]); arranged: the same, in an arrangement."""
     rng = np.random.default_rng(seed)
@@ -122,7 +122,7 @@ def probe_lanes(
     for arrangement in ARRANGEMENTS[1:]:
         try:
             got_scales, got = arranged(arrangement, mixed)
-        except CallFailure:  # it may refuse arrays that are not contiguous
+        except CallError:  # it may refuse arrays that are not contiguous
             continue
         wrong = (got_scales != whole_scales) | (got != whole).any(axis=1)
         found.enter("memory", wrong, mixed, f"inputs that lie otherwise in memory ({arrangement}) give something else")

@@ -26,7 +26,7 @@ from mxspec_conformance.proving.refusals import name_obstacle
 from mxspec_conformance.proving.work import Job
 from mxspec_conformance.results.environment import describe_git
 from mxspec_conformance.results.report import FormatResult, Report, describe_environment
-from mxspec_conformance.targets.sessions import Executor, open_target
+from mxspec_conformance.targets.sessions import TargetSession, open_target
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 #: Drawn inputs of a proof do not change from run to run.
@@ -83,40 +83,40 @@ def prove(
     """
     started = time.monotonic()
     fmt = get_block(plan.fmt)
-    executor = open_target(target, in_process=in_process, timeout=timeout)
+    session = open_target(target, in_process=in_process, timeout=timeout)
     try:
-        profile, chosen, distance, asked = _choose(executor, fmt, plan)
-        tensors, left_out = _choose_tensors(executor, fmt, profile, plan)
-        spec = target if isinstance(target, str) else executor
-        stage = _plan_stage(executor, spec, fmt, profile, tensors, plan, timeout, in_process)
-        identity = _identify(target, executor, fmt, profile, stage, plan)
+        profile, chosen, distance, asked = _choose(session, fmt, plan)
+        tensors, left_out = _choose_tensors(session, fmt, profile, plan)
+        spec = target if isinstance(target, str) else session
+        stage = _plan_stage(session, spec, fmt, profile, tensors, plan, timeout, in_process)
+        identity = _identify(target, session, fmt, profile, stage, plan)
         deadline = None if plan.minutes is None else started + 60 * plan.minutes
         local = jobs if isinstance(spec, str) else 1  # an object stays here
         with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask, pool) as workers:
             outcomes = _run(stage, state, workers, deadline, progress)
             judged = judge_proof(
-                executor, fmt, profile, stage.lanes, state.finished, _totals(stage), left_out, plan.part
+                session, fmt, profile, stage.lanes, state.finished, _totals(stage), left_out, plan.part
             )
-            report = _report(target, executor, fmt, profile, chosen, distance, asked, judged, outcomes, workers)
+            report = _report(target, session, fmt, profile, chosen, distance, asked, judged, outcomes, workers)
     finally:
         close_targets()
-        executor.close()
+        session.close()
     report.seconds = time.monotonic() - started
     return report
 
 
-def _choose(executor: Executor, fmt: BlockFormat, plan: Plan) -> tuple[Profile, str, int, int]:
-    capabilities = executor.capabilities
+def _choose(session: TargetSession, fmt: BlockFormat, plan: Plan) -> tuple[Profile, str, int, int]:
+    capabilities = session.capabilities
     if fmt.name not in capabilities.formats:
         raise ValueError(f"{capabilities.name} offers {', '.join(capabilities.formats)}; not {fmt.name}")
     if plan.profile is not None:
         return find_profile(plan.profile, fmt), "asked", 0, 0
-    profile, distance, asked = nearest_profile(executor, fmt)
+    profile, distance, asked = nearest_profile(session, fmt)
     return profile, "nearest", distance, asked
 
 
 def _choose_tensors(
-    executor: Executor, fmt: BlockFormat, profile: Profile, plan: Plan
+    session: TargetSession, fmt: BlockFormat, profile: Profile, plan: Plan
 ) -> tuple[list[int | None], list[str]]:
     """Forms that target and profile have, and why others are left out.
 
@@ -124,13 +124,13 @@ def _choose_tensors(
     """
     kept: list[int | None] = []
     left_out: list[str] = []
-    takes = any(executor.capabilities.has(f, "tensor_scale") for f in ("quantize", "dequantize"))
+    takes = any(session.capabilities.has(f, "tensor_scale") for f in ("quantize", "dequantize"))
     for bits in plan.tensors:
         reason = name_obstacle(profile, fmt, two_level=bits is not None, block=plan.block)
-        if reason is None and bits is None and not executor.capabilities.one_level:
-            reason = f"{executor.capabilities.name} asks for a tensor scale"
+        if reason is None and bits is None and not session.capabilities.one_level:
+            reason = f"{session.capabilities.name} asks for a tensor scale"
         if reason is None and bits is not None and not takes:
-            reason = f"{executor.capabilities.name} takes no tensor scale"
+            reason = f"{session.capabilities.name} takes no tensor scale"
         if reason is None:
             kept.append(bits)
         elif reason not in left_out:
@@ -141,11 +141,11 @@ def _choose_tensors(
 
 
 def _plan_stage(
-    executor: Executor, spec: Any, fmt: BlockFormat, profile: Profile, tensors: Sequence[int | None], plan: Plan,
+    session: TargetSession, spec: Any, fmt: BlockFormat, profile: Profile, tensors: Sequence[int | None], plan: Plan,
     timeout: float, in_process: bool,
 ) -> _Stage:  # fmt: skip
     stage = _Stage()
-    capabilities = executor.capabilities
+    capabilities = session.capabilities
 
     def job(dtype: str, tensor: int | None, own: Profile = profile) -> Job:
         return Job(spec, fmt.name, own.id, dtype, tensor, timeout, in_process)
@@ -191,14 +191,14 @@ def _totals(stage: _Stage) -> dict[str, int]:
 
 
 def _identify(
-    target: Any, executor: Executor, fmt: BlockFormat, profile: Profile, stage: _Stage, plan: Plan
+    target: Any, session: TargetSession, fmt: BlockFormat, profile: Profile, stage: _Stage, plan: Plan
 ) -> dict[str, Any]:
     digest = ""
     if isinstance(target, (str, os.PathLike)) and Path(target).is_file():
         digest = hashlib.sha256(Path(target).read_bytes()).hexdigest()
     answers = {key.partition("/")[2]: work.pair_answers(j).digest() for key, j in stage.lanes.items()}
     return {
-        "command": "prove", "target": executor.capabilities.name, "version": executor.capabilities.version,
+        "command": "prove", "target": session.capabilities.name, "version": session.capabilities.version,
         "file": digest, "format": fmt.name, "profile": profile.id, "answers": answers, "seed": SEED,
         "pieces": 1,
     }  # fmt: skip
@@ -224,7 +224,7 @@ def _run(stage: _Stage, state: State, workers: Workers, deadline: float | None, 
     broken = {
         key.partition("/")[2]
         for key in stage.lanes
-        if (r := state.finished.get(key)) is not None and (r.get("broken") or r.get("trouble"))
+        if (r := state.finished.get(key)) is not None and (r.get("broken") or r.get("no_answer"))
     }
     rest = [
         Piece(key, (function, *arguments))
@@ -241,21 +241,21 @@ def call(function: Callable[..., Result], *arguments: Any) -> Result:
 
 
 def _report(
-    target: Any, executor: Executor, fmt: BlockFormat, profile: Profile, chosen: str, distance: int, asked: int,
+    target: Any, session: TargetSession, fmt: BlockFormat, profile: Profile, chosen: str, distance: int, asked: int,
     judged: Judged, outcomes: Sequence[Outcome], workers: Workers,
 ) -> Report:  # fmt: skip
-    capabilities = executor.capabilities
+    capabilities = session.capabilities
     report = Report(
         kind="proof",
         target={
-            "name": capabilities.name, "version": capabilities.version, "road": executor.road,
+            "name": capabilities.name, "version": capabilities.version, "road": session.road,
             "capabilities": capabilities.as_dict(),
         },
         vectors=vector_digest(operations=NUMERIC_OPERATIONS),
         environment=describe_environment()
         | {"load": [round(x, 2) for x in os.getloadavg()]}
         | describe_git(target)
-        | getattr(executor, "environment", {}),
+        | getattr(session, "environment", {}),
     )  # fmt: skip
     report.requirements = judged.requirements
     report.formats = [

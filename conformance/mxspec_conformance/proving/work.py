@@ -19,7 +19,7 @@ from mxspec_conformance.proving.answers import PairAnswers
 from mxspec_conformance.proving.compare import compare_chunk, digest_answers
 from mxspec_conformance.proving.lanes import probe_lanes
 from mxspec_conformance.proving.pairs import PairSpace, Patterns, as_float32, as_floats
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 from mxspec_lab.sweeps.functions import LAST_FINITE, digest_bytes
 from mxspec_vectors.entries import tensor_scale_entry
 
@@ -70,53 +70,53 @@ def pair_answers(job: Job) -> PairAnswers:
     return _answers(job.fmt, job.profile, job.dtype, job.tensor, pair_space(job))
 
 
-def _extra(executor: Executor, tensor: int | None) -> dict[str, Any]:
+def _extra(session: TargetSession, tensor: int | None) -> dict[str, Any]:
     entry = tensor_entry(tensor)
     if entry is None:
         return {}
-    bits = int(entry[executor.capabilities.tensor_scale], 16)
+    bits = int(entry[session.capabilities.tensor_scale], 16)
     return {"tensor_scale": float(np.uint32(bits).view(np.float32))}
 
 
-def _open(job: Job) -> Executor:
+def _open(job: Job) -> TargetSession:
     return call_target(job.target, job.timeout, in_process=job.in_process)
 
 
-def _asker(executor: Executor, job: Job, *before: str) -> Callable[[Patterns], tuple[Any, Any]]:
+def _asker(session: TargetSession, job: Job, *before: str) -> Callable[[Patterns], tuple[Any, Any]]:
     """Blocks of patterns -> (scales [n], codes [n, k]); as float32 where the target does not take the dtype."""
-    extra = _extra(executor, job.tensor)
-    native = job.dtype in executor.capabilities.dtypes
+    extra = _extra(session, job.tensor)
+    native = job.dtype in session.capabilities.dtypes
 
     def ask(patterns: Patterns) -> tuple[Any, Any]:
         x: npt.NDArray[Any] = as_floats(patterns, job.dtype) if native else as_float32(patterns, job.dtype)
-        codes, scales = executor.call(*before, "quantize", x, job.fmt, **extra)
+        codes, scales = session.call(*before, "quantize", x, job.fmt, **extra)
         return scales[:, 0], codes
 
     return ask
 
 
-def _trouble(failure: CallFailure) -> Result:
-    return {"trouble": {"kind": failure.kind, "message": str(failure), "detail": failure.detail[-500:]}}
+def _trouble(failure: CallError) -> Result:
+    return {"no_answer": {"kind": failure.kind, "message": str(failure), "detail": failure.detail[-500:]}}
 
 
 def prove_lanes(job: Job, seed: int) -> Result:
     """Whether the lanes are independent, as far as it was tried."""
-    executor = _open(job)
+    session = _open(job)
 
     def arranged(arrangement: str, patterns: Patterns) -> tuple[Any, Any]:
-        return _asker(executor, job, "arranged", arrangement)(patterns)
+        return _asker(session, job, "arranged", arrangement)(patterns)
 
     try:
-        found = probe_lanes(executor, pair_answers(job), _asker(executor, job), arranged, seed)
-    except CallFailure as failure:
+        found = probe_lanes(session, pair_answers(job), _asker(session, job), arranged, seed)
+    except CallError as failure:
         return _trouble(failure)
     return asdict(found)
 
 
 def prove_pairs(job: Job, first: int, last: int) -> Result:
     """All elements of the maxima from first to last."""
-    executor, answers = _open(job), pair_answers(job)
-    ask = _asker(executor, job)
+    session, answers = _open(job), pair_answers(job)
+    ask = _asker(session, job)
     patterns = answers.space.inputs(first, last)
     scales = np.empty(len(patterns), np.uint8)
     codes = np.empty(patterns.shape, np.uint8)
@@ -125,7 +125,7 @@ def prove_pairs(job: Job, first: int, last: int) -> Result:
         for start in range(0, len(patterns), CALL_BLOCKS):
             part = slice(start, start + CALL_BLOCKS)
             scales[part], codes[part] = ask(patterns[part])
-    except CallFailure as failure:
+    except CallError as failure:
         return _trouble(failure)
     seconds = time.perf_counter() - started
     return {
@@ -136,12 +136,12 @@ def prove_pairs(job: Job, first: int, last: int) -> Result:
     }
 
 
-def _ask_maxima(executor: Executor, job: Job, bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
-    k, extra = get_block(job.fmt).k, _extra(executor, job.tensor)
+def _ask_maxima(session: TargetSession, job: Job, bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+    k, extra = get_block(job.fmt).k, _extra(session, job.tensor)
     scales = np.empty(len(bits), np.uint8)
     for start in range(0, len(bits), CALL_BLOCKS):
         part = slice(start, start + CALL_BLOCKS)
-        scales[part] = executor.call("quantize", maxima.maxima_blocks(bits[part], k), job.fmt, **extra)[1][:, 0]
+        scales[part] = session.call("quantize", maxima.maxima_blocks(bits[part], k), job.fmt, **extra)[1][:, 0]
     return scales
 
 
@@ -160,26 +160,26 @@ def _compare_maxima(expected: Any, scales: Any, bits: npt.NDArray[np.uint32]) ->
 
 def prove_thresholds(job: Job, seed: int) -> Result:
     """The scales of float32 maxima on both sides of every change, and of some between."""
-    executor = _open(job)
+    session = _open(job)
     runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_entry(job.tensor))
     bits = maxima.threshold_maxima(runs, largest_maximum(job), seed)
     try:
-        scales = _ask_maxima(executor, job, bits)
-    except CallFailure as failure:
+        scales = _ask_maxima(session, job, bits)
+    except CallError as failure:
         return _trouble(failure)
     return {"maxima": len(bits), "changes": len(runs.starts), "wrong": _compare_maxima(runs.at(bits), scales, bits)}
 
 
 def prove_maxima(job: Job, chunk: int) -> Result:
     """The scales of one chunk of 2**24 float32 maxima."""
-    executor = _open(job)
+    session = _open(job)
     runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_entry(job.tensor))
     first = max(chunk << maxima.CHUNK_BITS, 1)
     last = min((chunk + 1 << maxima.CHUNK_BITS) - 1, largest_maximum(job))
     bits = np.arange(first, last + 1, dtype=np.uint32)
     try:
-        scales = _ask_maxima(executor, job, bits)
-    except CallFailure as failure:
+        scales = _ask_maxima(session, job, bits)
+    except CallError as failure:
         return _trouble(failure)
     wrong = _compare_maxima(runs.expand(first, last + 1), scales, bits)
     return {"maxima": len(bits), "digest": digest_bytes(scales.data), "wrong": wrong}
@@ -187,15 +187,15 @@ def prove_maxima(job: Job, chunk: int) -> Result:
 
 def prove_values(job: Job) -> Result:
     """Every code under every scale byte."""
-    executor, fmt, profile = _open(job), get_block(job.fmt), get_profile(job.profile, job.fmt)
-    extra, tensor = _extra(executor, job.tensor), tensor_entry(job.tensor)
+    session, fmt, profile = _open(job), get_block(job.fmt), get_profile(job.profile, job.fmt)
+    extra, tensor = _extra(session, job.tensor), tensor_entry(job.tensor)
     total: Result = {}
     compared = 0
     for byte in range(fmt.scale.code_count):
         codes, scales = values.value_blocks(fmt, byte)
         try:
-            got = executor.call("dequantize", codes, scales, fmt.name, **extra)
-        except CallFailure as failure:
+            got = session.call("dequantize", codes, scales, fmt.name, **extra)
+        except CallError as failure:
             return _trouble(failure)
         compared += got.size
         for kind, entry in values.compare_values(fmt, profile, tensor, codes, scales, got).items():

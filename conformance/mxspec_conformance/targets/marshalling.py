@@ -26,7 +26,7 @@ _DIRT = 0xA5
 
 
 @dataclass(slots=True)
-class Caller:
+class Marshaller:
     """Calls a target's functions with NumPy arrays and gives back checked NumPy arrays."""
 
     module: Any

@@ -21,10 +21,10 @@ from mxspec_conformance.targets.capabilities import (
     describe_target,
     load_target,
 )
-from mxspec_conformance.targets.marshalling import Caller
+from mxspec_conformance.targets.marshalling import Marshaller
 
 
-class CallFailure(Exception):
+class CallError(Exception):
     """One call did not give a usable answer."""
 
     def __init__(self, kind: str, message: str, detail: str = "", *, final: bool = False) -> None:
@@ -43,7 +43,7 @@ MAX_IN_ALL = {"timeout": 12, "crash": 64, "garbage": 64}
 WORDS = {"timeout": "time-outs", "crash": "crashes", "garbage": "replies that were none"}
 
 
-class Patience:
+class FailureBudget:
     """Counts what each function has cost, and ends it when that is enough."""
 
     def __init__(self) -> None:
@@ -52,15 +52,15 @@ class Patience:
         self._last: dict[str, str] = {}
 
     def check(self, function: str) -> None:
-        """Raises CallFailure where the function is given up."""
+        """Raises CallError where the function is given up."""
         for kind, limit in (MAX_IN_ALL if function in self._answered else MAX_UNANSWERED).items():
             failed = self._failed[function, kind]
             if failed >= limit:
-                raise CallFailure(
+                raise CallError(
                     kind, f"{function} was given up after {failed} {WORDS[kind]}: {self._last[function]}", final=True
                 )
 
-    def fail(self, function: str, failure: CallFailure) -> None:
+    def fail(self, function: str, failure: CallError) -> None:
         """Count a time-out, a crash or garbage."""
         self._failed[function, failure.kind] += 1
         self._last[function] = str(failure)
@@ -81,28 +81,28 @@ def describe_exit(code: int | None) -> str:
 
 
 @runtime_checkable
-class Executor(Protocol):
+class TargetSession(Protocol):
     """Calls a target."""
 
     capabilities: Capabilities
     road: str
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
-        """One call; raises CallFailure."""
+        """One call; raises CallError."""
 
     def close(self) -> None:
-        """Free what the executor holds."""
+        """Free what the session holds."""
 
 
-def run_call(caller: Caller, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any, str]:
+def run_call(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any, str]:
     """(kind, value or message, detail): what a call came to."""
     try:
-        return "ok", caller.call(function, *args, **kwargs), ""
+        return "ok", marshaller.call(function, *args, **kwargs), ""
     except BadReturn as error:
         return "bad-return", str(error), ""
     except NotImplementedError as error:
         return "unsupported", str(error) or "not implemented", ""
-    except CallFailure:  # of a road that talks to its target from here
+    except CallError:  # of a road that talks to its target from here
         raise
     except RemoteError as error:
         return "error", str(error)[:200], error.detail
@@ -118,8 +118,8 @@ def _words_of(error: BaseException) -> str:
         return "its message cannot be read"
 
 
-class InProcess:
-    """Calls a target that is loaded here. A crash or a hang of the target is the caller's too."""
+class InProcessSession:
+    """Calls a target that is loaded here. A crash or a hang of the target is the marshaller's too."""
 
     road = "python"
 
@@ -127,13 +127,13 @@ class InProcess:
         self.road = road or self.road
         self.capabilities = describe_target(module, spec)
         self.environment = describe_surroundings(module, self.capabilities)
-        self._caller = Caller(module, self.capabilities)
+        self._marshaller = Marshaller(module, self.capabilities)
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
-        """One call; raises CallFailure."""
-        kind, value, detail = run_call(self._caller, function, args, kwargs)
+        """One call; raises CallError."""
+        kind, value, detail = run_call(self._marshaller, function, args, kwargs)
         if kind != "ok":
-            raise CallFailure(kind, value, detail)
+            raise CallError(kind, value, detail)
         return value
 
     def close(self) -> None:
@@ -157,16 +157,16 @@ def _serve(spec: str, path: list[str], pipe: Connection) -> None:
         pipe.send(("target-error", f"{spec} does not import: {type(error).__name__}: {error}", ""))
         return
     pipe.send(("ok", (capabilities, environment), ""))
-    caller = Caller(module, capabilities)
+    marshaller = Marshaller(module, capabilities)
     while True:
         try:
             function, args, kwargs = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(run_call(caller, function, args, kwargs))
+        pipe.send(run_call(marshaller, function, args, kwargs))
 
 
-class ChildProcess:
+class SubprocessSession:
     """Calls a target in a child process, restarted after a crash or a hang.
 
     Raises TargetError where the target does not load.
@@ -181,7 +181,7 @@ class ChildProcess:
         self._context = multiprocessing.get_context("spawn")
         self._process: Any = None
         self._pipe: Any = None
-        self._patience = Patience()
+        self._budget = FailureBudget()
         self.capabilities = self._start()
 
     def _start(self) -> Capabilities:
@@ -210,29 +210,29 @@ class ChildProcess:
         return code
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
-        """One call; raises CallFailure."""
-        self._patience.check(function)
+        """One call; raises CallError."""
+        self._budget.check(function)
         try:
             if self._process is None:
                 self._start()
             self._pipe.send((function, args, kwargs))
             if not self._pipe.poll(self._timeout):
                 self.close()
-                failure = CallFailure("timeout", f"no answer within {self._timeout:g} s")
-                self._patience.fail(function, failure)
+                failure = CallError("timeout", f"no answer within {self._timeout:g} s")
+                self._budget.fail(function, failure)
                 raise failure
             kind, value, detail = self._pipe.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             code = self._exit_code()
             self.close()
-            failure = CallFailure("crash", f"the process died ({describe_exit(code)})")
-            self._patience.fail(function, failure)
+            failure = CallError("crash", f"the process died ({describe_exit(code)})")
+            self._budget.fail(function, failure)
             raise failure from None
         except TargetError as error:
-            raise CallFailure("crash", f"after a failure the target did not start again: {error}", final=True) from None
-        self._patience.succeed(function)
+            raise CallError("crash", f"after a failure the target did not start again: {error}", final=True) from None
+        self._budget.succeed(function)
         if kind != "ok":
-            raise CallFailure(kind, value, detail)
+            raise CallError(kind, value, detail)
         return value
 
     def close(self) -> None:
@@ -249,16 +249,16 @@ COMMAND = "cmd:"
 RESULTS_SUFFIXES = (".json", ".jsonl")
 
 
-def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0) -> Executor:
-    """An executor for a target: a spec string or a path (run in a child unless `in_process`), or an object (run here).
+def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0) -> TargetSession:
+    """An session for a target: a spec string or a path (run in a child unless `in_process`), or an object (run here).
 
-    An executor is taken as it is.
+    An session is taken as it is.
     A spec that starts with `cmd:` is a program, one that ends in `.json` or `.jsonl` a results file; these run nothing in
     this process.
 
     Raises TargetError where it does not load.
     """
-    if isinstance(target, Executor):
+    if isinstance(target, TargetSession):
         return target
     if isinstance(target, os.PathLike):
         target = os.fspath(target)
@@ -273,9 +273,9 @@ def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0)
             return ResultsFile(target)
         if target.endswith(LIBRARY_SUFFIXES):
             if in_process:
-                return InProcess(load_target(target), target, road="library")
-            return ChildProcess(target, timeout=timeout, road="library-child")
+                return InProcessSession(load_target(target), target, road="library")
+            return SubprocessSession(target, timeout=timeout, road="library-child")
         if in_process:
-            return InProcess(load_target(target), target)
-        return ChildProcess(target, timeout=timeout)
-    return InProcess(target, str(getattr(target, "NAME", type(target).__name__)))
+            return InProcessSession(load_target(target), target)
+        return SubprocessSession(target, timeout=timeout)
+    return InProcessSession(target, str(getattr(target, "NAME", type(target).__name__)))

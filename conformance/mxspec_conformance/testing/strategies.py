@@ -1,7 +1,7 @@
 """Hypothesis strategies for tests of quantizers: blocks, tensors, codes and scales that lie where rules change their answers.
 
 >>> from hypothesis import given
->>> from mxspec_conformance import strategies as mx
+>>> from mxspec_conformance.testing import strategies as mx
 >>> import mxspec
 >>> @given(mx.blocks("mxfp4"))
 ... def test_my_kernel(x):

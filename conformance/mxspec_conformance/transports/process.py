@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mxspec_conformance.targets.capabilities import TargetError
-from mxspec_conformance.targets.marshalling import Caller
-from mxspec_conformance.targets.sessions import CallFailure, Patience, describe_exit, run_call
+from mxspec_conformance.targets.marshalling import Marshaller
+from mxspec_conformance.targets.sessions import CallError, FailureBudget, describe_exit, run_call
 from mxspec_conformance.transports.description import (
     PROTOCOL,
     describe_surroundings,
@@ -111,23 +111,23 @@ class Conversation:
     def receive(self, seconds: float, limit: float) -> Any:
         """The next line's JSON; seconds: how long to wait, of a limit that the failure's message names.
 
-        Raises CallFailure: `timeout`, `crash` or `garbage`.
+        Raises CallError: `timeout`, `crash` or `garbage`.
         """
         try:
             line = self._lines.get(timeout=max(seconds, 0))
         except queue.Empty:
             half = f"; {self._begun} bytes of a reply without its end had come" if self._begun else ""
-            raise CallFailure("timeout", f"no answer within {limit:g} s{half}") from None
+            raise CallError("timeout", f"no answer within {limit:g} s{half}") from None
         if line == b"\n":
             if self._begun > MAX_LINE:
-                raise CallFailure("garbage", f"a line on stdout is longer than {MAX_LINE} bytes")
-            raise CallFailure("crash", self._describe_end())
+                raise CallError("garbage", f"a line on stdout is longer than {MAX_LINE} bytes")
+            raise CallError("crash", self._describe_end())
         try:
             return parse_line(line)
         except ValueError as error:
             shown = line[:60].decode("utf-8", errors="replace") + ("..." if len(line) > 60 else "")
             problem = str(error).partition(": line")[0]
-            raise CallFailure(
+            raise CallError(
                 "garbage", f"a line on stdout is no reply: {shown!r} ({problem}); print notes to stderr"
             ) from None
 
@@ -181,21 +181,21 @@ class ProcessTarget:
     ) -> None:
         self._command, self._timeout, self._start_timeout = command, timeout, start_timeout
         self._pass_stderr = pass_stderr
-        self._patience = Patience()
+        self._budget = FailureBudget()
         self._talk: Conversation | None = None
         self._deadline = 0.0
         document = self._start()
         self.capabilities = read_description(document, command)
         self.environment = describe_surroundings(document)
         self._encoding = document.get("encoding", "base64")
-        self._caller = Caller(RemoteModule(self.capabilities, self._ask), self.capabilities)
+        self._marshaller = Marshaller(RemoteModule(self.capabilities, self._ask), self.capabilities)
 
     def _start(self) -> dict[str, Any]:
         self._talk = Conversation(self._command, pass_stderr=self._pass_stderr)
         self._talk.send({"cmd": "start", "mxspec": PROTOCOL})
         try:
             document = self._talk.receive(self._start_timeout, self._start_timeout)
-        except CallFailure as failure:
+        except CallError as failure:
             self._end()
             raise TargetError(f"{self._command!r} did not answer start: {failure}") from None
         violation = find_violation(document, "description")
@@ -214,33 +214,33 @@ class ProcessTarget:
         reply = self._talk.receive(self._deadline - time.monotonic(), self._timeout)
         violation = find_reply_violation(reply)
         if violation is not None:
-            raise CallFailure("garbage", f"a reply is not as the protocol says: {violation}")
+            raise CallError("garbage", f"a reply is not as the protocol says: {violation}")
         if reply.get("id") != identifier:
-            raise CallFailure("garbage", f"the reply is to {reply.get('id')!r}; {identifier!r} was asked")
+            raise CallError("garbage", f"the reply is to {reply.get('id')!r}; {identifier!r} was asked")
         answer: Mapping[str, Any] = reply
         return answer
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
-        """One call; raises CallFailure."""
-        self._patience.check(function)
+        """One call; raises CallError."""
+        self._budget.check(function)
         if self._talk is None:
             try:
                 self._start()
             except TargetError as error:
                 message = f"after a failure the target did not start again: {error}"
-                raise CallFailure("crash", message, final=True) from None
+                raise CallError("crash", message, final=True) from None
         self._deadline = time.monotonic() + self._timeout
         try:
-            kind, value, detail = run_call(self._caller, function, args, kwargs)
-        except CallFailure as failure:
+            kind, value, detail = run_call(self._marshaller, function, args, kwargs)
+        except CallError as failure:
             detail = "" if self._talk is None else self._talk.stderr_tail()
             self._end()
-            self._patience.fail(function, failure)
+            self._budget.fail(function, failure)
             failure.detail = detail
             raise
-        self._patience.succeed(function)
+        self._budget.succeed(function)
         if kind != "ok":
-            raise CallFailure(kind, value, detail)
+            raise CallError(kind, value, detail)
         return value
 
     def _end(self) -> None:

@@ -21,8 +21,8 @@ from mxspec.layouts import get_layout
 from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
 from mxspec_conformance.targets.capabilities import Capabilities, TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
-from mxspec_conformance.targets.marshalling import Caller
-from mxspec_conformance.targets.sessions import CallFailure, InProcess, run_call
+from mxspec_conformance.targets.marshalling import Marshaller
+from mxspec_conformance.targets.sessions import CallError, InProcessSession, run_call
 from mxspec_conformance.transports.description import (
     PROTOCOL,
     describe_surroundings,
@@ -53,14 +53,14 @@ class ResultsFile:
         #: Calls without an answer, for a further bundle.
         self.missing: list[Request] = []
         self._failed: dict[str, str] = {}
-        self._caller = Caller(RemoteModule(self.capabilities, self._ask), self.capabilities)
+        self._marshaller = Marshaller(RemoteModule(self.capabilities, self._ask), self.capabilities)
 
     def _ask(self, identifier: str, function: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         reply = self._replies.get(identifier)
         if reply is None:
             self.missing.append((identifier, function, arguments))
             after = f"; of a larger call: {self._failed[function]}" if function in self._failed else ""
-            raise CallFailure(
+            raise CallError(
                 "error",
                 f"the results hold no answer to this call (--ask FILE writes what is missing){after}",
                 final=True,
@@ -70,10 +70,10 @@ class ResultsFile:
         return reply
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
-        """One call; raises CallFailure."""
-        kind, value, detail = run_call(self._caller, function, args, kwargs)
+        """One call; raises CallError."""
+        kind, value, detail = run_call(self._marshaller, function, args, kwargs)
         if kind != "ok":
-            raise CallFailure(kind, value, detail)
+            raise CallError(kind, value, detail)
         return value
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ def plan_requests(capabilities: Capabilities, formats: Sequence[str] | None = No
     from mxspec_conformance.judge.check import check
 
     recorder = _Recorder(capabilities)
-    check(InProcess(recorder, capabilities.name), formats=formats)
+    check(InProcessSession(recorder, capabilities.name), formats=formats)
     return recorder.requests
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mxspec.formats import get_block
 from mxspec_conformance.targets.capabilities import TargetError
-from mxspec_conformance.targets.sessions import CallFailure, Executor, open_target
+from mxspec_conformance.targets.sessions import CallError, TargetSession, open_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,19 @@ def try_target(target: Any, *, timeout: float = 10.0) -> Iterator[Step]:
     """
     started = time.monotonic()
     try:
-        executor = open_target(target, timeout=timeout)
+        session = open_target(target, timeout=timeout)
     except TargetError as error:
         yield Step("start", False, str(error), time.monotonic() - started)
         return
-    capabilities = executor.capabilities
+    capabilities = session.capabilities
     functions = ", ".join(capabilities.functions)
     yield Step("start", True, f"{capabilities.name} {capabilities.version}: {functions}", time.monotonic() - started)
     try:
-        for name, call in _calls(executor):
+        for name, call in _calls(session):
             yield _try(name, call)
     finally:
         started = time.monotonic()
-        executor.close()
+        session.close()
     seconds = time.monotonic() - started
     yield Step("stop", seconds < 2, "ended" if seconds < 2 else "had to be killed: end when stdin does", seconds)
 
@@ -55,13 +55,13 @@ def _try(name: str, call: Callable[[], Any]) -> Step:
     try:
         call()
         ok, note = True, "answered"
-    except CallFailure as failure:
+    except CallError as failure:
         ok, note = failure.kind == "unsupported", f"{failure.kind}: {failure}"
     return Step(name, ok, note, time.monotonic() - started)
 
 
-def _calls(executor: Executor) -> Iterator[tuple[str, Callable[[], Any]]]:
-    capabilities = executor.capabilities
+def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
+    capabilities = session.capabilities
     one = np.ones(4, np.float32)
     for fmt in capabilities.formats:
         block = get_block(fmt)
@@ -69,33 +69,33 @@ def _calls(executor: Executor) -> Iterator[tuple[str, Callable[[], Any]]]:
             codes, scales = np.zeros((rows, block.k), np.uint8), np.full((rows, 1), 0x38, np.uint8)
             x = np.full((rows, block.k), value, np.float32)
             if capabilities.has("quantize") and capabilities.one_level:
-                yield f"quantize {fmt}, {label}", partial(executor.call, "quantize", x, fmt)
+                yield f"quantize {fmt}, {label}", partial(session.call, "quantize", x, fmt)
             if capabilities.has("quantize", "tensor_scale") and block.has_tensor_scale:
                 yield (
                     f"quantize {fmt}, {label}, tensor scale",
-                    partial(executor.call, "quantize", x, fmt, tensor_scale=1.0),
+                    partial(session.call, "quantize", x, fmt, tensor_scale=1.0),
                 )
             if capabilities.has("dequantize"):
-                yield f"dequantize {fmt}, {label}", partial(executor.call, "dequantize", codes, scales, fmt)
+                yield f"dequantize {fmt}, {label}", partial(session.call, "dequantize", codes, scales, fmt)
         if capabilities.has("tensor_scale") and block.has_tensor_scale:
-            yield f"tensor_scale {fmt}", partial(executor.call, "tensor_scale", np.ones((1, block.k), np.float32), fmt)
+            yield f"tensor_scale {fmt}", partial(session.call, "tensor_scale", np.ones((1, block.k), np.float32), fmt)
     for element in capabilities.elements:
         if capabilities.has("encode"):
-            yield f"encode {element}", partial(executor.call, "encode", one, element)
+            yield f"encode {element}", partial(session.call, "encode", one, element)
         if capabilities.has("decode"):
-            yield f"decode {element}", partial(executor.call, "decode", one.astype(np.uint8), element)
+            yield f"decode {element}", partial(session.call, "decode", one.astype(np.uint8), element)
         if capabilities.has("encode_stochastic"):
             yield (
                 f"encode_stochastic {element}",
-                partial(executor.call, "encode_stochastic", one, element, one.astype(np.uint32)),
+                partial(session.call, "encode_stochastic", one, element, one.astype(np.uint32)),
             )
     for fmt in capabilities.formats[:1]:
         if capabilities.has("quantize") and capabilities.one_level:
             twice = np.ones((1, get_block(fmt).k), np.float32)
-            yield "the same call twice", partial(_same_twice, executor, twice, fmt)
+            yield "the same call twice", partial(_same_twice, session, twice, fmt)
 
 
-def _same_twice(executor: Executor, x: Any, fmt: str) -> None:
-    first, second = (executor.call("quantize", x, fmt) for _ in range(2))
+def _same_twice(session: TargetSession, x: Any, fmt: str) -> None:
+    first, second = (session.call("quantize", x, fmt) for _ in range(2))
     if any((a != b).any() for a, b in zip(first, second, strict=True)):
-        raise CallFailure("error", "equal calls got different answers")
+        raise CallError("error", "equal calls got different answers")

@@ -34,7 +34,7 @@ import mxspec
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge import quantize as judge_quantize, scale as judge_scale
 from mxspec_conformance.observations.selection import EVERYTHING, quick_selection, use_selection
-from mxspec_conformance.targets.sessions import InProcess
+from mxspec_conformance.targets.sessions import InProcessSession
 from mxspec_lab.mutants.differences import find_differences, prepare_questions
 from mxspec_lab.mutants.judging import judge_target
 from mxspec_lab.mutants.reasons import reason_for
@@ -255,14 +255,14 @@ def _agrees(modules: Modules, profile: Profile, block: mxspec.BlockFormat, dtype
     """Whether a profile still gives every bit of its answers in the vectors, in a dtype or in its first one."""
     target = ChangedModel(modules, profile)
     target.DTYPES = [dtype or profile.dtypes[0]]
-    executor = InProcess(target, target.NAME)
+    session = InProcessSession(target, target.NAME)
     seen, lost = [], []
-    for item in judge_quantize.observe(executor, block.name, judge_quantize.load_cases(block.name)):
+    for item in judge_quantize.observe(session, block.name, judge_quantize.load_cases(block.name)):
         if isinstance(item, judge_quantize.Observed):
             seen.append(item)
         elif profile.id in item[0].answers:
             lost.append(item)
-    scales = judge_scale.observe_scales(executor, block.name, judge_scale.load_scale_cases(block.name))
+    scales = judge_scale.observe_scales(session, block.name, judge_scale.load_scale_cases(block.name))
     if profile.tensor is not None and judge_target(target, "tensor_scale", block.name, profile.id).kills:
         return False
     return (

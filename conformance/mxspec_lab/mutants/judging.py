@@ -21,10 +21,10 @@ from mxspec_conformance.judge import (
 )
 from mxspec_conformance.judge.invariance import batch_shape as judge_shape, repeat as judge_calls
 from mxspec_conformance.judge.quantize import Observed, answer_matches
-from mxspec_conformance.judge.tally import Ledger
-from mxspec_conformance.observations.bisection import Trouble
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.selection import CALLS, keeps
-from mxspec_conformance.targets.sessions import CallFailure, Executor, InProcess
+from mxspec_conformance.targets.sessions import CallError, InProcessSession, TargetSession
 from mxspec_lab.mutants.schema import LAYOUT_OPERATIONS, Instance
 from mxspec_vectors.files import read_document
 from mxspec_vectors.topics import FLAGS
@@ -46,19 +46,19 @@ class Found:
 
 
 class Recording:
-    """An executor that keeps a digest of the answers."""
+    """An session that keeps a digest of the answers."""
 
     road = "python"
 
-    def __init__(self, executor: InProcess) -> None:
-        self._executor, self._digest = executor, hashlib.sha256()
-        self.capabilities = executor.capabilities
+    def __init__(self, session: InProcessSession) -> None:
+        self._session, self._digest = session, hashlib.sha256()
+        self.capabilities = session.capabilities
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
-        """One call; raises CallFailure."""
+        """One call; raises CallError."""
         try:
-            answer = self._executor.call(function, *args, **kwargs)
-        except CallFailure as failure:
+            answer = self._session.call(function, *args, **kwargs)
+        except CallError as failure:
             self._digest.update(f"{failure.kind}: {failure}".encode())
             raise
         _feed(self._digest, answer)
@@ -100,16 +100,16 @@ def judge_instance(instance: Instance, *, stop: bool = False) -> Found:
 def judge_target(target: Any, operation: str, fmt: str, profile: str, *, stop: bool = False) -> Found:
     """The cases of one operation and format that a target does not pass under a profile."""
     found, asked = Found(), set[Label]()
-    executor = Recording(InProcess(target, target.NAME))
-    for kind, ledger in _stages(executor, operation, fmt, profile):
-        for tally in ledger.tallies.values():
+    session = Recording(InProcessSession(target, target.NAME))
+    for kind, scorecard in _stages(session, operation, fmt, profile):
+        for tally in scorecard.tallies.values():
             asked |= {_place(operation, fmt, kind, label) for label in tally.cases}
-            troubles = [label for label, trouble in tally.troubles.items() if trouble.kind != "unsupported"]
-            for label in (*tally.failing, *troubles):
+            no_answers = [label for label, no_answer in tally.no_answers.items() if no_answer.kind != "unsupported"]
+            for label in (*tally.failing, *no_answers):
                 found.kills.setdefault(_place(operation, fmt, kind, label), tally.topic)
         if stop and found.kills:
             break
-    found.asked, found.answers = share(frozenset(asked)), executor.digest()
+    found.asked, found.answers = share(frozenset(asked)), session.digest()
     return found
 
 
@@ -135,18 +135,18 @@ def _place(operation: str, fmt: str, kind: str, label: str) -> Label:
     return kind, fmt, label
 
 
-def _stages(executor: Executor, operation: str, fmt: str, profile: str) -> Iterator[tuple[str, Ledger]]:
+def _stages(session: TargetSession, operation: str, fmt: str, profile: str) -> Iterator[tuple[str, Scorecard]]:
     """Ledgers, each of one vector file or of calls."""
     if operation in LAYOUT_OPERATIONS:
-        yield "layout", _judge_layout(executor, operation, fmt)
+        yield "layout", _judge_layout(session, operation, fmt)
     elif operation == "quantize":
-        yield from _quantize_stages(executor, fmt, profile)
+        yield from _quantize_stages(session, fmt, profile)
     elif operation == "dequantize":
-        yield from _dequantize_stages(executor, fmt, profile)
+        yield from _dequantize_stages(session, fmt, profile)
     elif operation == "tensor_scale":
-        ledger = Ledger("tensor_scale", fmt)
-        judge_scalars.judge_tensor_scale(executor, fmt, get_profile(profile, fmt), ledger)
-        yield CALLS, ledger
+        scorecard = Scorecard("tensor_scale", fmt)
+        judge_scalars.judge_tensor_scale(session, fmt, get_profile(profile, fmt), scorecard)
+        yield CALLS, scorecard
     else:
         kind = "stochastic" if operation == "encode_stochastic" else operation
         judge: Any = {
@@ -154,37 +154,37 @@ def _stages(executor: Executor, operation: str, fmt: str, profile: str) -> Itera
             "decode": judge_scalars.judge_decode,
             "encode_stochastic": judge_scalars.judge_stochastic,
         }[operation]
-        ledger = Ledger(kind, fmt)
-        judge(executor, fmt, ledger)
-        yield kind, ledger
-        ledger = Ledger(kind, fmt)
-        judge_calls.judge_scalar_calls(executor, operation, fmt, ledger)
-        yield CALLS, ledger
+        scorecard = Scorecard(kind, fmt)
+        judge(session, fmt, scorecard)
+        yield kind, scorecard
+        scorecard = Scorecard(kind, fmt)
+        judge_calls.judge_scalar_calls(session, operation, fmt, scorecard)
+        yield CALLS, scorecard
 
 
-def _quantize_stages(executor: Executor, fmt: str, profile: str) -> Iterator[tuple[str, Ledger]]:
+def _quantize_stages(session: TargetSession, fmt: str, profile: str) -> Iterator[tuple[str, Scorecard]]:
     block, rules = get_block(fmt), get_profile(profile, fmt)
-    ledger, seen = Ledger("quantize", fmt), []
-    for item in judge_quantize.observe(executor, fmt, judge_quantize.load_cases(fmt)):
+    scorecard, seen = Scorecard("quantize", fmt), []
+    for item in judge_quantize.observe(session, fmt, judge_quantize.load_cases(fmt)):
         if isinstance(item, Observed):
             seen.append(item)
             if not _is_canonical(item, rules.id, block.element):
-                judge_quantize.judge_observed(item, block, rules, ledger, naming=False)
+                judge_quantize.judge_observed(item, block, rules, scorecard, naming=False)
             else:
-                ledger.tally(item.case.topic).cases.add(item.label)
+                scorecard.tally(item.case.topic).cases.add(item.label)
         else:
-            case, dtype, trouble = item
+            case, dtype, no_answer = item
             if rules.id in case.answers:
-                ledger.trouble(case.topic, judge_quantize.dtype_label(case, dtype), trouble)
-    yield "quantize", ledger
-    ledger = Ledger("scale", fmt)
-    scales = judge_scale.observe_scales(executor, fmt, judge_scale.load_scale_cases(fmt))
-    judge_scale.judge_scales(scales, block, rules.id, ledger, naming=False)
-    yield "scale", ledger
-    ledger = Ledger("quantize", fmt)
-    judge_calls.judge_quantize_calls(executor, block, seen, ledger)
-    judge_shape.judge_quantize_shapes(executor, block, seen, ledger)
-    yield CALLS, ledger
+                scorecard.count_no_answer(case.topic, judge_quantize.dtype_label(case, dtype), no_answer)
+    yield "quantize", scorecard
+    scorecard = Scorecard("scale", fmt)
+    scales = judge_scale.observe_scales(session, fmt, judge_scale.load_scale_cases(fmt))
+    judge_scale.judge_scales(scales, block, rules.id, scorecard, naming=False)
+    yield "scale", scorecard
+    scorecard = Scorecard("quantize", fmt)
+    judge_calls.judge_quantize_calls(session, block, seen, scorecard)
+    judge_shape.judge_quantize_shapes(session, block, seen, scorecard)
+    yield CALLS, scorecard
 
 
 def _is_canonical(seen: Observed, profile: str, element: Any) -> bool:
@@ -195,27 +195,27 @@ def _is_canonical(seen: Observed, profile: str, element: Any) -> bool:
     )
 
 
-def _dequantize_stages(executor: Executor, fmt: str, profile: str) -> Iterator[tuple[str, Ledger]]:
+def _dequantize_stages(session: TargetSession, fmt: str, profile: str) -> Iterator[tuple[str, Scorecard]]:
     block, rules = get_block(fmt), get_profile(profile, fmt)
-    ledger = Ledger("dequantize", fmt)
-    tables = judge_dequantize.observe_tables(executor, fmt)
-    judge_dequantize.judge_tables(tables, block, rules, ledger, [])
-    yield "dequantize", ledger
-    ledger = Ledger("dequantize", fmt)
-    if not all(isinstance(values, Trouble) for _, values in tables):
-        judge_calls.judge_dequantize_calls(executor, block, tables, ledger)
-        judge_shape.judge_dequantize_shapes(executor, block, tables, ledger)
-    yield CALLS, ledger
+    scorecard = Scorecard("dequantize", fmt)
+    tables = judge_dequantize.observe_tables(session, fmt)
+    judge_dequantize.judge_tables(tables, block, rules, scorecard, [])
+    yield "dequantize", scorecard
+    scorecard = Scorecard("dequantize", fmt)
+    if not all(isinstance(values, NoAnswer) for _, values in tables):
+        judge_calls.judge_dequantize_calls(session, block, tables, scorecard)
+        judge_shape.judge_dequantize_shapes(session, block, tables, scorecard)
+    yield CALLS, scorecard
 
 
-def _judge_layout(executor: Executor, function: str, layout: str) -> Ledger:
-    ledger = Ledger(function, layout)
-    for requirement in judge_layouts.judge_layout(executor, function, get_layout(layout)):
+def _judge_layout(session: TargetSession, function: str, layout: str) -> Scorecard:
+    scorecard = Scorecard(function, layout)
+    for requirement in judge_layouts.judge_layout(session, function, get_layout(layout)):
         topic = requirement.id.rpartition("/")[2]
         for case in judge_layouts.load_cases(get_layout(layout)):
             if topic in (case.topic, "padding") and keeps("layout", layout, case.id):
-                ledger.count(topic, case.id, ok=case.id not in requirement.failing_cases)
-    return ledger
+                scorecard.count(topic, case.id, ok=case.id not in requirement.failing_cases)
+    return scorecard
 
 
 def flags_of(label: Label) -> tuple[str, ...]:

@@ -12,11 +12,11 @@ from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.dequantize import TableCase, same_values, turned_table
 from mxspec_conformance.judge.invariance.placement import judge_quantize_elsewhere
 from mxspec_conformance.judge.quantize import DTYPES, Observed, tensor_argument
-from mxspec_conformance.judge.tally import Ledger
-from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import CALLS, keeps
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import Executor
+from mxspec_conformance.targets.sessions import TargetSession
 
 #: Rows, and blocks in a row: one block, one long row, a few of each, more than one tile of 128 rows and 4 scales,
 #: more blocks than a row of threads.
@@ -27,16 +27,16 @@ ORDINARY = ("tie-even", "below-tie", "above-tie", "exact", "subnormal", "overflo
 
 
 def judge_quantize_shapes(
-    executor: Executor, fmt: BlockFormat, seen: Sequence[Observed], ledger: Ledger
+    session: TargetSession, fmt: BlockFormat, seen: Sequence[Observed], scorecard: Scorecard
 ) -> dict[str, Failure]:
     """Enter each arrangement of blocks that were answered before; returns the first one that differs, by requirement."""
-    return judge_quantize_elsewhere(executor, fmt, seen, ledger) | _judge_numbers(executor, fmt, seen, ledger)
+    return judge_quantize_elsewhere(session, fmt, seen, scorecard) | _judge_numbers(session, fmt, seen, scorecard)
 
 
 def _judge_numbers(
-    executor: Executor, fmt: BlockFormat, seen: Sequence[Observed], ledger: Ledger
+    session: TargetSession, fmt: BlockFormat, seen: Sequence[Observed], scorecard: Scorecard
 ) -> dict[str, Failure]:
-    dtype = executor.capabilities.dtypes[0]
+    dtype = session.capabilities.dtypes[0]
     groups: dict[str | None, list[Observed]] = {}
     for s in seen:
         if s.case.is_row and s.dtype == dtype and s.case.topic in ORDINARY:
@@ -44,42 +44,42 @@ def _judge_numbers(
     if not groups:
         return {}
     members = max(groups.values(), key=len)
-    extra = tensor_argument(members[0].case, executor.capabilities.tensor_scale)
+    extra = tensor_argument(members[0].case, session.capabilities.tensor_scale)
     x = np.concatenate([m.case.x for m in members]).astype(DTYPES[dtype])
     before = np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members])
 
     def ask(place: npt.NDArray[np.intp], rows: int) -> npt.NDArray[Any]:
-        codes, scales = executor.call("quantize", x[place].reshape(rows, -1), fmt.name, **extra)
+        codes, scales = session.call("quantize", x[place].reshape(rows, -1), fmt.name, **extra)
         return np.concatenate([scales.reshape(-1, 1), codes.reshape(-1, fmt.k)], axis=1)
 
-    return _judge(ask, before, np.not_equal, ledger)
+    return _judge(ask, before, np.not_equal, scorecard)
 
 
 def judge_dequantize_shapes(
-    executor: Executor, fmt: BlockFormat, results: Sequence[tuple[TableCase, Any]], ledger: Ledger
+    session: TargetSession, fmt: BlockFormat, results: Sequence[tuple[TableCase, Any]], scorecard: Scorecard
 ) -> dict[str, Failure]:
     """The same for `dequantize`, with the first table that was answered."""
     codes, scales = turned_table(fmt)
-    answered = next(((c, b) for c, b in results if not isinstance(b, Trouble)), None)
+    answered = next(((c, b) for c, b in results if not isinstance(b, NoAnswer)), None)
     if answered is None:
         return {}
     case, before = answered
     extra: dict[str, Any] = {}
     if case.tensor is not None:
-        bits = int(case.tensor[executor.capabilities.tensor_scale], 16)
+        bits = int(case.tensor[session.capabilities.tensor_scale], 16)
         extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
 
     def ask(place: npt.NDArray[np.intp], rows: int) -> npt.NDArray[Any]:
         given = codes[place].reshape(rows, -1), scales[place].reshape(rows, -1)
-        values: npt.NDArray[Any] = executor.call("dequantize", *given, fmt.name, **extra).reshape(-1, fmt.k)
+        values: npt.NDArray[Any] = session.call("dequantize", *given, fmt.name, **extra).reshape(-1, fmt.k)
         return values
 
-    return _judge(ask, before, lambda a, b: ~same_values(a, b), ledger)
+    return _judge(ask, before, lambda a, b: ~same_values(a, b), scorecard)
 
 
 def _judge(
     ask: Callable[[npt.NDArray[np.intp], int], npt.NDArray[Any]], before: npt.NDArray[Any],
-    differ: Callable[[Any, Any], npt.NDArray[np.bool_]], ledger: Ledger,
+    differ: Callable[[Any, Any], npt.NDArray[np.bool_]], scorecard: Scorecard,
 ) -> dict[str, Failure]:  # fmt: skip
     first: dict[str, Failure] = {}
     for number, (rows, blocks) in enumerate(SHAPES):
@@ -90,17 +90,17 @@ def _judge(
             return [ask(place, rows)]
 
         label = f"{rows} rows of {blocks} blocks"
-        if not keeps(CALLS, f"{ledger.operation}/{ledger.format}", label):
+        if not keeps(CALLS, f"{scorecard.operation}/{scorecard.format}", label):
             continue
         answer = run_bisected([0], call)[0]
-        if isinstance(answer, Trouble):
-            ledger.trouble("call-size", label, answer)
+        if isinstance(answer, NoAnswer):
+            scorecard.count_no_answer("call-size", label, answer)
             continue
         wrong = differ(answer, before[place]).any(axis=1)
-        ledger.count("call-size", label, ok=not wrong.any())
+        scorecard.count("call-size", label, ok=not wrong.any())
         if wrong.any():
             row, block = divmod(int(np.flatnonzero(wrong)[0]), blocks)
-            first.setdefault(ledger.tally("call-size").id, _draw(label, row, block, int(wrong.sum())))
+            first.setdefault(scorecard.tally("call-size").id, _draw(label, row, block, int(wrong.sum())))
     return first
 
 

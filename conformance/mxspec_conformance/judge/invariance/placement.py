@@ -18,11 +18,11 @@ import numpy.typing as npt
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.quantize import Observed, cast_input, tensor_argument
-from mxspec_conformance.judge.tally import Ledger
-from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import CALLS, keeps
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 
 #: Blocks along the first axis, rows before each ragged end, blocks of a long row.
 COLUMNS, BEFORE_END, LONG = 256, 12, 300
@@ -47,53 +47,53 @@ class Group:
 
 
 def judge_quantize_elsewhere(
-    executor: Executor, fmt: BlockFormat, seen: Sequence[Observed], ledger: Ledger
+    session: TargetSession, fmt: BlockFormat, seen: Sequence[Observed], scorecard: Scorecard
 ) -> dict[str, Failure]:
     """Enter calls with blocks in other places; returns the first one that differs, by requirement."""
-    capabilities = executor.capabilities
+    capabilities = session.capabilities
     first: dict[str, Failure] = {}
 
     def enter(topic: str, label: str, ask: Callable[[], Asked], *, may_refuse: bool = False) -> None:
         if not keeps(CALLS, f"quantize/{fmt.name}", label):
             return
         answer = run_bisected([0], lambda _: [ask()])[0]
-        if isinstance(answer, Trouble):
+        if isinstance(answer, NoAnswer):
             if not may_refuse:
-                ledger.trouble(topic, label, answer)
+                scorecard.count_no_answer(topic, label, answer)
             return
         x, got, want = answer
         wrong = _differ(x, got, want, fmt)
-        ledger.count(topic, label, ok=not wrong.any())
+        scorecard.count(topic, label, ok=not wrong.any())
         if wrong.any():
             words = (
                 f"{int(wrong.sum())} of {len(wrong)} blocks got other bits; the first is number {int(np.argmax(wrong))}"
             )
             failure = Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[words])
-            first.setdefault(ledger.tally(topic).id, failure)
+            first.setdefault(scorecard.tally(topic).id, failure)
 
-    for group in _list_groups(executor, fmt, seen):
-        enter("call-size", f"{group.name}: long rows", partial(_in_long_rows, executor, group))
+    for group in _list_groups(session, fmt, seen):
+        enter("call-size", f"{group.name}: long rows", partial(_in_long_rows, session, group))
         for name in ("rows", "columns"):
             label = f"{group.name}: {name} of another array"
-            enter("call-size", label, partial(_apart, executor, group, name), may_refuse=True)
+            enter("call-size", label, partial(_apart, session, group, name), may_refuse=True)
         if capabilities.has("quantize", "axis"):
             for count in (1, 2):
                 label = f"{group.name}: columns of {count}"
-                enter("axis", label, partial(_in_columns, executor, group, count))
+                enter("axis", label, partial(_in_columns, session, group, count))
         if capabilities.has("quantize", "pad"):
             for length in range(1, fmt.k):
                 label = f"{group.name}: {length} before the end"
-                enter("tail", label, partial(_before_end, executor, group, length))
+                enter("tail", label, partial(_before_end, session, group, length))
         if capabilities.has("quantize", "block") and len(fmt.shapes) > 1:
-            for kind in ("largest", "NaN") if _turns_with_lanes(executor, group) else ():
+            for kind in ("largest", "NaN") if _turns_with_lanes(session, group) else ():
                 label = f"{group.name}: {kind} in each place of a tile"
-                enter("position", label, partial(_in_tiles, executor, group, kind))
-            enter("position", f"{group.name}: tiles of one block", partial(_tiles_of_blocks, executor, group))
+                enter("position", label, partial(_in_tiles, session, group, kind))
+            enter("position", f"{group.name}: tiles of one block", partial(_tiles_of_blocks, session, group))
     return first
 
 
-def _list_groups(executor: Executor, fmt: BlockFormat, seen: Sequence[Observed]) -> Iterator[Group]:
-    for dtype in executor.capabilities.dtypes:
+def _list_groups(session: TargetSession, fmt: BlockFormat, seen: Sequence[Observed]) -> Iterator[Group]:
+    for dtype in session.capabilities.dtypes:
         groups: dict[str | None, list[Observed]] = {}
         for s in seen:
             if s.case.is_row and s.dtype == dtype:
@@ -106,7 +106,7 @@ def _list_groups(executor: Executor, fmt: BlockFormat, seen: Sequence[Observed])
                 fmt=fmt,
                 x=cast_input(np.concatenate([m.case.x for m in members]), dtype),
                 before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
-                extra=tensor_argument(members[0].case, executor.capabilities.tensor_scale),
+                extra=tensor_argument(members[0].case, session.capabilities.tensor_scale),
             )
 
 
@@ -151,9 +151,9 @@ def _is_open(x: npt.NDArray[np.float32], got: Answers, fmt: BlockFormat) -> npt.
     return result
 
 
-def _ask(executor: Executor, group: Group, x: npt.NDArray[Any], **options: Any) -> tuple[Answers, Answers]:
+def _ask(session: TargetSession, group: Group, x: npt.NDArray[Any], **options: Any) -> tuple[Answers, Answers]:
     """Codes and scales."""
-    codes, scales = executor.call("quantize", x, group.fmt.name, **options, **group.extra)
+    codes, scales = session.call("quantize", x, group.fmt.name, **options, **group.extra)
     return codes, scales
 
 
@@ -166,30 +166,30 @@ def _spread(group: Group, count: int) -> npt.NDArray[np.intp]:
     return 37 * np.arange(count) % len(group.x)
 
 
-def _in_long_rows(executor: Executor, group: Group) -> Asked:
+def _in_long_rows(session: TargetSession, group: Group) -> Asked:
     place = _spread(group, 2 * LONG)
-    codes, scales = _ask(executor, group, group.x[place].reshape(2, -1))
+    codes, scales = _ask(session, group, group.x[place].reshape(2, -1))
     return group.x[place], _join(codes, scales, group.fmt.k), group.before[place]
 
 
-def _apart(executor: Executor, group: Group, arrangement: str) -> Asked:
+def _apart(session: TargetSession, group: Group, arrangement: str) -> Asked:
     """Blocks in every second row or column of a larger array."""
     place = _spread(group, min(COLUMNS, len(group.x)))
-    codes, scales = executor.call("arranged", arrangement, "quantize", group.x[place], group.fmt.name, **group.extra)
+    codes, scales = session.call("arranged", arrangement, "quantize", group.x[place], group.fmt.name, **group.extra)
     return group.x[place], _join(codes, scales, group.fmt.k), group.before[place]
 
 
-def _in_columns(executor: Executor, group: Group, count: int) -> Asked:
+def _in_columns(session: TargetSession, group: Group, count: int) -> Asked:
     """Blocks along the first axis, `count` of them below each other."""
     k = group.fmt.k
     place = _spread(group, COLUMNS)
     x = np.ascontiguousarray(group.x[place].reshape(-1, count * k).T)
-    codes, scales = _ask(executor, group, x, axis=0)
+    codes, scales = _ask(session, group, x, axis=0)
     got = _join(np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T), k)
     return group.x[place], got, group.before[place]
 
 
-def _before_end(executor: Executor, group: Group, length: int) -> Asked:
+def _before_end(session: TargetSession, group: Group, length: int) -> Asked:
     """A ragged end of `length` elements, the largest the last of them; every other time behind a whole block.
 
     The same numbers with the zeros written out are asked as well.
@@ -202,23 +202,23 @@ def _before_end(executor: Executor, group: Group, length: int) -> Asked:
     if length % 2:
         turned = np.concatenate([rows, turned], axis=1)
     end = turned.shape[1] - k + length
-    whole = _ask(executor, group, turned)
-    cut = _ask(executor, group, np.ascontiguousarray(turned[:, :end]), pad=True)
+    whole = _ask(session, group, turned)
+    cut = _ask(session, group, np.ascontiguousarray(turned[:, :end]), pad=True)
     return turned.reshape(-1, k), _join(*cut, k), _join(*whole, k)
 
 
-def _turns_with_lanes(executor: Executor, group: Group) -> bool:
+def _turns_with_lanes(session: TargetSession, group: Group) -> bool:
     """Whether the codes of blocks turn with their lanes, as they do unless lanes are mixed."""
     place = _spread(group, 64)
     try:
-        codes, scales = _ask(executor, group, np.roll(group.x[place], 1, axis=1))
-    except CallFailure:
+        codes, scales = _ask(session, group, np.roll(group.x[place], 1, axis=1))
+    except CallError:
         return False
     want = np.concatenate([group.before[place, :1], np.roll(group.before[place, 1:], 1, axis=1)], axis=1)
     return not _differ(group.x[place], _join(codes, scales, group.fmt.k), want, group.fmt).any()
 
 
-def _in_tiles(executor: Executor, group: Group, kind: str) -> Asked:
+def _in_tiles(session: TargetSession, group: Group, kind: str) -> Asked:
     """A tile rolled so that its largest number, or its NaN, comes to lie in each place: the answer rolls with it.
 
     Every second tile is another one, so that neighbours differ. Where a row with a NaN alone has a scale that is NaN, so
@@ -237,7 +237,7 @@ def _in_tiles(executor: Executor, group: Group, kind: str) -> Asked:
         [np.roll(base if (i + j) % 2 == 0 else base[::-1] / 2, (i, j), (0, 1)) for j in range(k)] for i in range(side)
     ]
     x: npt.NDArray[Any] = np.block(rolled)
-    codes, scales = _ask(executor, group, x, block=(side, k))
+    codes, scales = _ask(session, group, x, block=(side, k))
     got, want = [], []
     for i in range(side):
         for j in range(k):
@@ -246,21 +246,21 @@ def _in_tiles(executor: Executor, group: Group, kind: str) -> Asked:
             got.append(_join(back, scales[i * side : (i + 1) * side, j], k))
             want.append(got[(i + j) % 2])
     if kind == "NaN":
-        _, alone = _ask(executor, group, base[1:2])
+        _, alone = _ask(session, group, base[1:2])
         if _nan_bytes(group.fmt)[alone].all():
             want = [np.concatenate([np.broadcast_to(alone, (side, 1)), rows[:, 1:]], axis=1) for rows in want]
     return x.reshape(-1, k), np.concatenate(got), np.concatenate(want)
 
 
-def _tiles_of_blocks(executor: Executor, group: Group) -> Asked:
+def _tiles_of_blocks(session: TargetSession, group: Group) -> Asked:
     """Tiles whose rows are one answered block, its lanes turned from row to row: where each row alone has the same scale, the
     tile's answer is the rows'."""
     k = group.fmt.k
     side = group.fmt.shapes[1][0]
     tiles = np.stack([[np.roll(group.x[i], r) for r in range(side)] for i in _spread(group, 64)])
     x = np.ascontiguousarray(tiles.reshape(8, 8, side, k).transpose(0, 2, 1, 3)).reshape(8 * side, 8 * k)
-    alone = _join(*_ask(executor, group, x), k)
-    together = _join(*_ask(executor, group, x, block=(side, k)), k)
+    alone = _join(*_ask(session, group, x), k)
+    together = _join(*_ask(session, group, x, block=(side, k)), k)
     scales = alone[:, 0].reshape(8, side, 8)
     same = np.broadcast_to((scales == scales[:, :1]).all(axis=1, keepdims=True), scales.shape).reshape(-1)
     return x.reshape(-1, k)[same], together[same], alone[same]

@@ -17,12 +17,12 @@ from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.dequantize import TableCase, same_values, turned_table
 from mxspec_conformance.judge.invariance.batch_shape import ORDINARY
 from mxspec_conformance.judge.quantize import DTYPES, Observed, tensor_argument
-from mxspec_conformance.judge.tally import Ledger
-from mxspec_conformance.observations.bisection import Trouble, run_bisected
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import CALLS, keeps
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 from mxspec_vectors.files import read_document
 
 #: Items (blocks, or single numbers) of a call: one, odd numbers, a power of two with both neighbours, many.
@@ -57,10 +57,10 @@ class Repeat:
 
 
 def judge_quantize_calls(
-    executor: Executor, fmt: BlockFormat, seen: Sequence[Observed], ledger: Ledger
+    session: TargetSession, fmt: BlockFormat, seen: Sequence[Observed], scorecard: Scorecard
 ) -> dict[str, Failure]:
     """Enter other calls with blocks that were answered before; returns the first one that differs, by requirement."""
-    dtype = executor.capabilities.dtypes[0]
+    dtype = session.capabilities.dtypes[0]
     groups: dict[str | None, list[Observed]] = {}
     for s in seen:
         if s.case.is_row and s.dtype == dtype and s.case.topic in ORDINARY:
@@ -72,29 +72,29 @@ def judge_quantize_calls(
         function="quantize",
         inputs=(np.concatenate([m.case.x for m in members]).astype(DTYPES[dtype]),),
         name=fmt.name,
-        kwargs=tensor_argument(members[0].case, executor.capabilities.tensor_scale),
+        kwargs=tensor_argument(members[0].case, session.capabilities.tensor_scale),
         before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
         rows=lambda answer: np.concatenate([answer[1], answer[0]], axis=1),
         differ=np.not_equal,
     )
-    first = _judge(executor, repeat, ledger)
+    first = _judge(session, repeat, scorecard)
     if any(s.case.topic == "nan" for s in seen):
-        first |= _judge_nan_lanes(executor, fmt, repeat, ledger)
+        first |= _judge_nan_lanes(session, fmt, repeat, scorecard)
     return first
 
 
 def judge_dequantize_calls(
-    executor: Executor, fmt: BlockFormat, results: Sequence[tuple[TableCase, Any]], ledger: Ledger
+    session: TargetSession, fmt: BlockFormat, results: Sequence[tuple[TableCase, Any]], scorecard: Scorecard
 ) -> dict[str, Failure]:
     """The same for `dequantize`, with the first table that was answered."""
     codes, scales = turned_table(fmt)
-    answered = [(case, values) for case, values in results if not isinstance(values, Trouble)]
+    answered = [(case, values) for case, values in results if not isinstance(values, NoAnswer)]
     if not answered:
         return {}
     case, before = answered[0]
     kwargs: dict[str, Any] = {}
     if case.tensor is not None:
-        bits = int(case.tensor[executor.capabilities.tensor_scale], 16)
+        bits = int(case.tensor[session.capabilities.tensor_scale], 16)
         kwargs["tensor_scale"] = float(np.uint32(bits).view(np.float32))
     repeat = Repeat(
         function="dequantize",
@@ -105,10 +105,10 @@ def judge_dequantize_calls(
         rows=lambda answer: answer,
         differ=lambda a, b: ~same_values(a, b),
     )
-    return _judge(executor, repeat, ledger)
+    return _judge(session, repeat, scorecard)
 
 
-def judge_scalar_calls(executor: Executor, function: str, element: str, ledger: Ledger) -> dict[str, Failure]:
+def judge_scalar_calls(session: TargetSession, function: str, element: str, scorecard: Scorecard) -> dict[str, Failure]:
     """The same for `encode`, `decode` and `encode_stochastic`, with the numbers of the vectors."""
     operation = "stochastic" if function == "encode_stochastic" else function
     inputs: list[tuple[npt.NDArray[Any], ...]] = []
@@ -116,7 +116,7 @@ def judge_scalar_calls(executor: Executor, function: str, element: str, ledger: 
     for case in read_document(operation, element)["cases"]:
         if case.get("overflow", "saturate") != "saturate" or case.get("rule", "integer") != "integer":
             continue
-        if case.get("sr_bits", executor.capabilities.sr_bits) != executor.capabilities.sr_bits:
+        if case.get("sr_bits", session.capabilities.sr_bits) != session.capabilities.sr_bits:
             continue
         given = _scalar_inputs(case)
         if operation != "decode":
@@ -125,8 +125,8 @@ def judge_scalar_calls(executor: Executor, function: str, element: str, ledger: 
         if not len(given[0]):
             continue
         try:
-            answer = executor.call(function, given[0], element, *given[1:])
-        except CallFailure:  # judged elsewhere
+            answer = session.call(function, given[0], element, *given[1:])
+        except CallError:  # judged elsewhere
             continue
         inputs.append(given)
         before.append(answer)
@@ -141,7 +141,7 @@ def judge_scalar_calls(executor: Executor, function: str, element: str, ledger: 
         rows=lambda answer: np.asarray(answer)[:, None],
         differ=np.not_equal if operation != "decode" else lambda a, b: ~same_values(a, b),
     )
-    return _judge(executor, repeat, ledger)
+    return _judge(session, repeat, scorecard)
 
 
 def _scalar_inputs(case: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
@@ -153,28 +153,28 @@ def _scalar_inputs(case: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
     return x, np.frombuffer(bytes.fromhex(case["random_bits"]), ">u4").astype(np.uint32)
 
 
-def _judge(executor: Executor, repeat: Repeat, ledger: Ledger) -> dict[str, Failure]:
+def _judge(session: TargetSession, repeat: Repeat, scorecard: Scorecard) -> dict[str, Failure]:
     first: dict[str, Failure] = {}
 
     def again(place: npt.NDArray[np.intp], *before: str) -> Callable[[], Any]:
-        return partial(executor.call, *before, repeat.function, *repeat.arguments(place), **repeat.kwargs)
+        return partial(session.call, *before, repeat.function, *repeat.arguments(place), **repeat.kwargs)
 
     def enter(label: str, place: npt.NDArray[np.intp], call: Callable[[], Any], *, may_refuse: bool = False) -> None:
-        if not keeps(CALLS, f"{ledger.operation}/{ledger.format}", label):
+        if not keeps(CALLS, f"{scorecard.operation}/{scorecard.format}", label):
             return
         answer = run_bisected([0], lambda _: [call()])[0]
-        if isinstance(answer, Trouble):
+        if isinstance(answer, NoAnswer):
             if not may_refuse:
-                ledger.trouble("call-size", label, answer)
+                scorecard.count_no_answer("call-size", label, answer)
             return
         wrong = repeat.differ(repeat.rows(answer), repeat.before[place]).any(axis=1)
         item = f"item {int(np.argmax(wrong))} of {len(place)}"
         settle(label, not wrong.any(), f"{item} got other bits than in another call")
 
     def settle(label: str, ok: bool, words: str) -> None:
-        ledger.count("call-size", label, ok=ok)
+        scorecard.count("call-size", label, ok=ok)
         if not ok:
-            first.setdefault(ledger.tally("call-size").id, draw(label, words))
+            first.setdefault(scorecard.tally("call-size").id, draw(label, words))
 
     for number, count in enumerate(COUNTS):
         # A stride that is prime to most lengths, so that neighbours differ much; it starts elsewhere each time.
@@ -185,12 +185,12 @@ def _judge(executor: Executor, repeat: Repeat, ledger: Ledger) -> dict[str, Fail
     enter("each item twice in a row", twice, again(twice))
     for arrangement in ARRANGEMENTS[1:]:
         enter(f"inputs in other arrays: {arrangement}", place, again(place, "arranged", arrangement), may_refuse=True)
-    if not any(keeps(CALLS, f"{ledger.operation}/{ledger.format}", label) for label in PROBES):
+    if not any(keeps(CALLS, f"{scorecard.operation}/{scorecard.format}", label) for label in PROBES):
         return first
     pair = repeat.arguments(place), repeat.arguments(place[::-1])
-    answer = run_bisected([0], lambda _: [executor.call("probe", repeat.function, *pair, **repeat.kwargs)])[0]
-    if isinstance(answer, Trouble):
-        ledger.trouble("call-size", "the same call again", answer)
+    answer = run_bisected([0], lambda _: [session.call("probe", repeat.function, *pair, **repeat.kwargs)])[0]
+    if isinstance(answer, NoAnswer):
+        scorecard.count_no_answer("call-size", "the same call again", answer)
         return first
     wrote, changed, last = answer
     settle(PROBES[0], not wrote, "the call wrote into its input")
@@ -201,7 +201,7 @@ def _judge(executor: Executor, repeat: Repeat, ledger: Ledger) -> dict[str, Fail
     return first
 
 
-def _judge_nan_lanes(executor: Executor, fmt: BlockFormat, repeat: Repeat, ledger: Ledger) -> dict[str, Failure]:
+def _judge_nan_lanes(session: TargetSession, fmt: BlockFormat, repeat: Repeat, scorecard: Scorecard) -> dict[str, Failure]:
     """A NaN is found in every lane: the block's scale, and the lane's code, are the same wherever it lies.
 
     Codes under a NaN scale are open, and so is which of its NaN codes an element format gives.
@@ -211,8 +211,8 @@ def _judge_nan_lanes(executor: Executor, fmt: BlockFormat, repeat: Repeat, ledge
     x = np.ones((fmt.k, fmt.k), repeat.inputs[0].dtype)
     np.fill_diagonal(x, np.nan)
     try:
-        codes, scales = executor.call("quantize", x, fmt.name, **repeat.kwargs)
-    except CallFailure:  # refused: judged elsewhere
+        codes, scales = session.call("quantize", x, fmt.name, **repeat.kwargs)
+    except CallError:  # refused: judged elsewhere
         return {}
     lanes = codes[np.arange(fmt.k), np.arange(fmt.k)]
     scales = scales.reshape(-1)
@@ -221,11 +221,11 @@ def _judge_nan_lanes(executor: Executor, fmt: BlockFormat, repeat: Repeat, ledge
     )
     open_lanes = known[0][scales] | (known[1][lanes] & known[1][lanes[0]])
     wrong = (scales != scales[0]) | ((lanes != lanes[0]) & ~open_lanes)
-    ledger.count("position", NAN_LANES, ok=not wrong.any())
+    scorecard.count("position", NAN_LANES, ok=not wrong.any())
     if not wrong.any():
         return {}
     words = f"a NaN in lane {int(np.argmax(wrong))} is treated otherwise than in lane 0"
-    return {ledger.tally("position").id: draw(NAN_LANES, words)}
+    return {scorecard.tally("position").id: draw(NAN_LANES, words)}
 
 
 def draw(label: str, words: str) -> Failure:

@@ -12,42 +12,42 @@ from mxspec_conformance.counterexample.sample_space import Float32s, Ground
 from mxspec_conformance.counterexample.shrink import find_block
 from mxspec_conformance.fuzzing.batch import Job, Sighting
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import CallFailure, Executor
+from mxspec_conformance.targets.sessions import CallError, TargetSession
 
 #: Time-outs are not halved: each costs as long as the time-out is.
 HALVED = ("error", "crash", "bad-return")
 
 
-def _fails(executor: Executor, ground: Ground, call: Call, blocks: Float32s) -> CallFailure | None:
+def _fails(session: TargetSession, ground: Ground, call: Call, blocks: Float32s) -> CallError | None:
     try:
-        call.ask(executor, ground, blocks)
-    except CallFailure as failure:
+        call.ask(session, ground, blocks)
+    except CallError as failure:
         return failure
     return None
 
 
-def reduce_trouble(job: Job, kind: str, trouble: dict[str, Any], executor: Executor) -> Failure | None:
+def reduce_no_answer(job: Job, kind: str, no_answer: dict[str, Any], session: TargetSession) -> Failure | None:
     """The smallest part of the call that still has no answer, as a failure; None where it is answered now."""
     if job.dtype == "codes" or kind not in HALVED:
         return None
-    seen = Sighting(trouble["batch"], trouble["number"], trouble["row"], "", "", 0, 0, 0, 0, 0)
+    seen = Sighting(no_answer["batch"], no_answer["number"], no_answer["row"], "", "", 0, 0, 0, 0, 0)
     call, blocks, _ = find_block(job, seen)
     ground = job.ground
-    failure = _fails(executor, ground, call, blocks)
+    failure = _fails(session, ground, call, blocks)
     if failure is None or failure.final:
         return None
     step = call.width
     while len(blocks) > step:
         half = -(-len(blocks) // step // 2) * step
         for part in (blocks[:half], blocks[half:]):
-            again = _fails(executor, ground, call, part)
+            again = _fails(session, ground, call, part)
             if again is not None and len(part):
                 blocks, failure = part, again
                 break
         else:
             break
     if len(blocks) == 1:
-        blocks, failure = _shrink(executor, ground, call, blocks, failure)
+        blocks, failure = _shrink(session, ground, call, blocks, failure)
     shown = {f"lane {i}": describe_bits(v) for i, v in enumerate(blocks[0]) if v.view(np.uint32)}
     words = f"{failure.kind}: {failure}"
     return Failure(
@@ -60,15 +60,15 @@ def reduce_trouble(job: Job, kind: str, trouble: dict[str, Any], executor: Execu
 
 
 def _shrink(
-    executor: Executor, ground: Ground, call: Call, blocks: Float32s, failure: CallFailure
-) -> tuple[Float32s, CallFailure]:
+    session: TargetSession, ground: Ground, call: Call, blocks: Float32s, failure: CallError
+) -> tuple[Float32s, CallError]:
     """Lanes that do not matter become +0."""
     for part in (slice(0, None, 2), slice(1, None, 2), *(slice(i, i + 1) for i in range(blocks.shape[1]))):
         tried = blocks.copy()
         tried[0, part] = 0
         if (tried.view(np.uint32) == blocks.view(np.uint32)).all():
             continue
-        again = _fails(executor, ground, call, tried)
+        again = _fails(session, ground, call, tried)
         if again is not None and again.kind == failure.kind and not again.final:
             blocks, failure = tried, again
     return blocks, failure
