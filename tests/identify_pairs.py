@@ -15,7 +15,7 @@ from typing import Any
 import mxspec
 from mxspec_conformance.identification.separate import explain_sameness, list_forms, separate
 from mxspec_conformance.identification.tables import tabulate
-from mxspec_conformance.results.report import describe_environment
+from mxspec_conformance.results.environment import describe_environment
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest, write_file
 
 REPORT = Path(__file__).parents[1] / "reports" / "identify" / "pairs.json"

@@ -19,9 +19,10 @@ import pytest
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec_conformance.cli.main import main
-from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize, scale as judge_scale
+from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import load_result_schema
 from mxspec_vectors import build as builder, files
+from mxspec_vectors.cases import forget_cases
 from mxspec_vectors.verify import load_schema
 
 from tests.test_atomic import snapshot
@@ -374,18 +375,20 @@ def test_bad_arguments_are_one_message(run: Run, place: Path, name: str) -> None
 # Vectors that are damaged
 
 
+def forget_observed_cases() -> None:
+    forget_cases()
+    load_table_cases.cache_clear()
+
+
 @pytest.fixture
 def vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the vectors, taken for the package's own."""
     folder = tmp_path / "vectors"
     shutil.copytree(files.vectors_root(), folder)
     monkeypatch.setattr(files, "vectors_root", lambda: folder)
-    caches = (judge_quantize.load_cases, judge_scale.load_scale_cases, judge_dequantize.load_table_cases)
-    for cache in caches:
-        cache.cache_clear()
+    forget_observed_cases()
     yield folder
-    for cache in caches:
-        cache.cache_clear()
+    forget_observed_cases()
 
 
 def truncate(path: Path) -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import mxspec
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.identification.diff import diff_format
-from mxspec_conformance.targets.sessions import open_target
+from mxspec_conformance.transports.opening import open_target
 
 FILE = """
 import mxspec

@@ -23,11 +23,12 @@ from mxspec.profiles import Profile, list_profiles
 from mxspec.profiles.schema import AmaxNan
 from mxspec.reals import Real, encode_real, nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
-from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize, scale as judge_scale
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.render.terminal import conclude
 from mxspec_conformance.results.report import Report
 from mxspec_vectors import files
+from mxspec_vectors.cases import forget_cases
 from mxspec_vectors.files import OPERATIONS, file_name, render
 
 from tests.fresh import Fresh, open_fresh, write_index
@@ -57,10 +58,8 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
 def forget_vectors() -> None:
     """What the judge has read, it has read of other files."""
     files._read_checked.cache_clear()
-    for module in (judge_quantize, judge_scale, judge_dequantize):
-        for name in ("load_cases", "load_scale_cases", "load_table_cases"):
-            if hasattr(module, name):
-                getattr(module, name).cache_clear()
+    forget_cases()
+    load_table_cases.cache_clear()
 
 
 def sample_cases(cases: list[dict[str, Any]], k: int, profile: int, name: str, *, slow: bool) -> list[dict[str, Any]]:

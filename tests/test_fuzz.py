@@ -19,9 +19,9 @@ from mxspec_conformance.fuzzing.batch import Job, draw_batch, run_batch
 from mxspec_conformance.fuzzing.replay import replay
 from mxspec_conformance.fuzzing.run import Campaign, Restart, Settings, fuzz
 from mxspec_conformance.fuzzing.save import make_documents, read_findings, save_findings
-from mxspec_conformance.judge.quantize import representable
 from mxspec_conformance.results.report import Verdict, load_result_schema
-from mxspec_conformance.targets.sessions import open_target
+from mxspec_conformance.targets.dtypes import is_representable
+from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.verify import load_schema
 
 from tests.rare_bugs import RARE, Target
@@ -214,7 +214,7 @@ def test_blocks_of_a_16_bit_dtype_are_numbers_that_it_holds(dtype: str) -> None:
     for call in calls:
         blocks = call.blocks(x)
         assert np.isfinite(blocks).all()
-        assert representable(blocks, dtype)
+        assert is_representable(blocks, dtype).all()
 
 
 def test_a_batch_reaches_every_tie_and_almost_every_scale() -> None:

@@ -22,7 +22,7 @@ from mxspec_conformance.cli.main import main
 from mxspec_conformance.identification.separate import separate
 from mxspec_conformance.identification.tables import FLT_MAX, SIGN, ask_profile, find_changes, tabulate
 from mxspec_conformance.identification.target import identify_format
-from mxspec_conformance.targets.sessions import open_target
+from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 PAIRS = json.loads((Path(__file__).parents[1] / "reports" / "identify" / "pairs.json").read_text("ascii"))

@@ -26,8 +26,8 @@ from mxspec_conformance.judge.check import check
 from mxspec_conformance.render.terminal import conclude
 from mxspec_conformance.results.report import Report, load_result_schema
 from mxspec_conformance.targets import sessions as sessions
-from mxspec_conformance.targets.capabilities import TargetError
-from mxspec_conformance.targets.sessions import SubprocessSession
+from mxspec_conformance.targets.errors import FailureKind, TargetError
+from mxspec_conformance.transports.child import SubprocessSession
 
 #: What targets here start from: the model, and `on_blocks`, which makes `quantize` of a function of blocks [n, k].
 PRELUDE = '''
@@ -1428,7 +1428,7 @@ def test_a_hang_is_a_timeout(write: Callable[..., str], starts: list[float]) -> 
 
 def test_a_crash_on_nan_spoils_nothing_else(write: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Special values are batched apart, and the process is started again."""
-    monkeypatch.setattr("mxspec_conformance.observations.bisection.MAX_IN_BATCH", {"timeout": 3, "crash": 5})
+    monkeypatch.setattr("mxspec_conformance.observations.bisection.MAX_IN_BATCH", {FailureKind.TIMEOUT: 3, FailureKind.CRASH: 5})
     source = """
     import os
     def quantize(x, fmt):

@@ -12,10 +12,10 @@ import pytest
 from mxspec import layouts
 from mxspec.layouts import Part, get_layout, list_layouts
 from mxspec_conformance.judge.check import check
-from mxspec_conformance.judge.layout_mistakes import SLIPS
-from mxspec_conformance.judge.layouts import load_cases
+from mxspec_conformance.judge.layout_mistakes import MISTAKES
 from mxspec_conformance.results.report import Report, Verdict
-from mxspec_conformance.targets.capabilities import TargetError
+from mxspec_conformance.targets.errors import TargetError
+from mxspec_vectors.cases import load_layout_file
 
 ALL = list_layouts()
 ONE_PART = [x for x in ALL if len(x.fields) == 1]
@@ -52,7 +52,7 @@ def test_the_model_passes_every_requirement() -> None:
 @pytest.mark.parametrize("layout", ALL, ids=[x.name for x in ALL])
 def test_vector_bytes_are_those_of_the_formula(layout: layouts.Layout) -> None:
     """The files are read as a stranger would, and compared with the documented formula, bit for bit."""
-    for case in load_cases(layout):
+    for case in load_layout_file(layout.name).cases:
         if len(case.shape) > 2:
             continue
         bits = np.unpackbits(case.data, bitorder="little")
@@ -70,7 +70,7 @@ def test_vector_bytes_are_those_of_the_formula(layout: layouts.Layout) -> None:
 def test_large_vectors_straddle_tiles_both_ways() -> None:
     for layout in ALL:
         rows, columns = layout.tile
-        shapes = [c.shape for c in load_cases(layout)]
+        shapes = [c.shape for c in load_layout_file(layout.name).cases]
         assert any(s[-2] > rows or layout.flat for s in shapes), layout.name
         assert any(s[-1] > columns for s in shapes), layout.name
         assert layout.flat or any(len(s) > 2 for s in shapes) or layout.pad_to is not None, layout.name
@@ -95,7 +95,7 @@ def test_a_wrong_scale_layout_is_named(wrong: layouts.Layout) -> None:
         assert place.verdict is Verdict.FAIL
         assert place.failing == len(place.failing_cases)
         # Tiles of 4 columns are row-major too where there are no more columns.
-        failing = [c.parts[0] for c in load_cases(get_layout("128x4")) if c.id in place.failing_cases]
+        failing = [c.parts[0] for c in load_layout_file("128x4").cases if c.id in place.failing_cases]
         same = [other.name for other in SCALE_LAYOUTS if same_bytes(other, wrong, failing)]
         assert place.note in [f"these are the bytes of layout {name}" for name in same]
 
@@ -118,7 +118,7 @@ def test_a_target_of_matrices_alone_is_judged_by_matrices() -> None:
     report = check(target(LAYOUTS=["128x4"], swizzle=swizzle))
     assert verdicts(report) == {"swizzle/128x4/place": Verdict.PASS, "swizzle/128x4/batch": Verdict.UNSUPPORTED}
     place = next(r for r in report.requirements if r.verdict is Verdict.PASS)
-    assert place.cases == sum(c.topic == "place" for c in load_cases(get_layout("128x4")))
+    assert place.cases == sum(c.topic == "place" for c in load_layout_file("128x4").cases)
 
 
 NAMED = [
@@ -155,17 +155,17 @@ def test_scale_after_the_codes_is_named() -> None:
 
 def test_every_slip_can_be_told_from_the_right_bytes() -> None:
     """Each slip changes at least one layout's vectors: none is an empty threat."""
-    for slip in SLIPS:
+    for mistake in MISTAKES:
         changed = False
         for layout in ALL:
-            for case in load_cases(layout):
+            for case in load_layout_file(layout.name).cases:
                 try:
-                    made = slip.make(layout, case.parts, case.data)
+                    made = mistake.make(layout, case.parts, case.data)
                 except ValueError:
                     continue
                 if made is not None and (made.shape != case.data.shape or ((made ^ case.data) & case.mask).any()):
                     changed = True
-        assert changed, slip.words
+        assert changed, mistake.text
 
 
 def test_cropped_output_fails_with_both_sizes() -> None:

@@ -11,12 +11,13 @@ import pytest
 
 from mxspec.formats import get_block
 from mxspec.profiles.normative import MX_FORMATS
-from mxspec_conformance.judge.quantize import WHOLE_BLOCK, load_cases
+from mxspec_conformance.observations.quantize import WHOLE_BLOCK
 from mxspec_conformance.observations.selection import CALLS, Selection, use_selection
 from mxspec_lab.mutants import plain
 from mxspec_lab.mutants.judging import judge_target
 from mxspec_lab.mutants.plain import Context, Plain
 from mxspec_lab.mutants.scaling import special
+from mxspec_vectors.cases import load_quantize_cases
 
 Steps = dict[str, Callable[..., Any]]
 
@@ -70,7 +71,7 @@ def choices(fmt: str) -> Iterator[tuple[str, Steps]]:
 @pytest.mark.parametrize("profile", RULES)
 @pytest.mark.parametrize("fmt", MX_FORMATS)
 def test_every_combination_of_open_choices_passes(fmt: str, profile: str) -> None:
-    open_cases = frozenset(c.id for c in load_cases(fmt) if c.topic in WHOLE_BLOCK or c.topic == "overflow")
+    open_cases = frozenset(c.id for c in load_quantize_cases(fmt) if c.topic in WHOLE_BLOCK or c.topic == "overflow")
     only_those = Selection(
         {("quantize", fmt): open_cases, ("scale", fmt): frozenset(), (CALLS, f"quantize/{fmt}"): frozenset()}
     )

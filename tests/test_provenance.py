@@ -11,8 +11,9 @@ import pytest
 
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.render.view import view_result
-from mxspec_conformance.results.environment import describe_git, describe_machine, describe_surroundings
+from mxspec_conformance.results.environment import describe_git, describe_machine
 from mxspec_conformance.targets.capabilities import describe_target
+from mxspec_conformance.targets.surroundings import describe_surroundings
 
 SOURCE = """
 import ml_dtypes, pytest

@@ -15,9 +15,9 @@ import mxspec
 from mxspec.layouts import get_layout
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.targets.arrays import from_target_array
-from mxspec_conformance.targets.capabilities import BadReturn, TargetError
+from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
-from mxspec_conformance.targets.sessions import InProcessSession
+from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.library import load_library
 from mxspec_conformance.transports.remote import RemoteModule, read_reply
 from mxspec_conformance.transports.wire import digest_call, read_array, write_array, write_request

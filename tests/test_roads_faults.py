@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mxspec_conformance.judge.planning import plan_requests
 from mxspec_conformance.targets import sessions as sessions
-from mxspec_conformance.targets.capabilities import TargetError
-from mxspec_conformance.targets.sessions import CallError, open_target
+from mxspec_conformance.targets.errors import CallError, TargetError
 from mxspec_conformance.transports import abi, process
 from mxspec_conformance.transports.library import header_path
-from mxspec_conformance.transports.recorded import ResultsFile, plan_requests, write_bundle
+from mxspec_conformance.transports.opening import open_target
+from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 from mxspec_conformance.transports.smoke import try_target
 
 from tests.roads import build_library, judged, no_answers

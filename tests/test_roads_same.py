@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from mxspec_conformance.judge.check import check
-from mxspec_conformance.targets.sessions import open_target
-from mxspec_conformance.transports.recorded import ResultsFile, plan_requests, write_bundle
+from mxspec_conformance.judge.planning import plan_requests
+from mxspec_conformance.transports.opening import open_target
+from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 
 from tests.roads import EXAMPLES, build_library, canonical, judged, node_command, python_command, write_python
 

@@ -246,7 +246,7 @@ def compare_all(module: ModuleType) -> list[Comparison]:
 
 def describe(module: ModuleType, comparisons: list[Comparison]) -> dict[str, Any]:
     """A JSON-able record of one target's comparisons, with where they were made."""
-    from mxspec_conformance.results.report import describe_environment
+    from mxspec_conformance.results.environment import describe_environment
     from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
     return {

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from mxspec_conformance.fuzzing.run import Settings, fuzz
-from mxspec_conformance.results.report import describe_environment
+from mxspec_conformance.results.environment import describe_environment
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports" / "clusters" / "dask.json"
 #: Batches of each job; formats. Large enough that the killed worker holds pieces.

@@ -16,8 +16,8 @@ from typing import Any
 import mxspec
 from mxspec_conformance.cli.identify import as_dict
 from mxspec_conformance.identification.target import identify_format
-from mxspec_conformance.results.report import describe_environment
-from mxspec_conformance.targets.sessions import open_target
+from mxspec_conformance.results.environment import describe_environment
+from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest, write_file
 
 REPORT = Path(__file__).parents[2] / "reports" / "identify" / "peers.json"

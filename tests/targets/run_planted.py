@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.results.report import describe_environment
+from mxspec_conformance.results.environment import describe_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = Path(__file__).parent / "planted"

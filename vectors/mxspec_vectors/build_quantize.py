@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.acceptance import LegalRow, legal_rows
 from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat, get_block
-from mxspec.legal import LegalRow, legal_rows
 from mxspec.profiles.schema import Profile
 from mxspec.tensorscale import TensorScale
 from mxspec_vectors.entries import (

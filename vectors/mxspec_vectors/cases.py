@@ -305,10 +305,23 @@ def _read_stochastic(entry: Mapping[str, Any]) -> StochasticCase:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DecodeCase:
+    """Codes; their values follow from the format."""
+
+    id: str
+    topic: str
+    codes: Codes
+    flags: tuple[str, ...] = ()
+
+
 @lru_cache(maxsize=16)
-def load_decode_codes(element: str) -> tuple[Codes, ...]:
-    """The codes of each decode case of a scalar format."""
-    return tuple(read_bytes(entry["codes"]) for entry in read_document("decode", element)["cases"])
+def load_decode_cases(element: str) -> tuple[DecodeCase, ...]:
+    """The decode cases of a scalar format."""
+    return tuple(
+        DecodeCase(entry["id"], entry["topic"], read_bytes(entry["codes"]), tuple(entry["flags"]))
+        for entry in read_document("decode", element)["cases"]
+    )
 
 
 # layout
@@ -369,3 +382,17 @@ def list_blocks(case: QuantizeCase, fmt: BlockFormat, array: npt.NDArray[Any]) -
     """A tensor in the case's axis order as blocks [n, k]."""
     moved = np.moveaxis(array, case.axis % array.ndim, -1)
     return np.ascontiguousarray(moved).reshape(-1, fmt.k)
+
+
+def forget_cases() -> None:
+    """Read the files again when they are next asked for: they have changed, or others have taken their place."""
+    for loader in (
+        load_quantize_cases,
+        load_scale_cases,
+        load_dequantize_tensors,
+        load_encode_cases,
+        load_stochastic_cases,
+        load_decode_cases,
+        load_layout_file,
+    ):
+        loader.cache_clear()

@@ -11,33 +11,36 @@ import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.counterexample.failure import draw_failure
-from mxspec_conformance.judge.quantize import DTYPES, Case, Observed, tensor_argument
+from mxspec_conformance.observations.quantize import Observed, tensor_argument
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import CallError, TargetSession
-from mxspec_vectors.entries import has_level, native_tensor_scale
+from mxspec_conformance.targets.dtypes import DTYPES, preferred_dtype
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import QuantizeCase
+from mxspec_vectors.entries import has_level
+from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 
-def make_case(label: str, topic: str, x: npt.NDArray[np.float32], tensor: dict[str, str] | None) -> Case:
+def make_case(label: str, topic: str, x: npt.NDArray[np.float32], tensor: TensorScales | None) -> QuantizeCase:
     """A case of rows [n, k] without stored answers."""
-    return Case(id=label, topic=topic, x=x, axis=-1, pad=False, block=None, tensor=tensor, answers={})
+    return QuantizeCase(id=label, topic=topic, x=x, tensor=tensor)
 
 
 def draw_block(
-    session: TargetSession, fmt: BlockFormat, profile: Profile, x: npt.NDArray[np.float32], tensor: dict[str, str] | None,
+    session: TargetSession, fmt: BlockFormat, profile: Profile, x: npt.NDArray[np.float32], tensor: TensorScales | None,
     label: str,
 ) -> Failure | None:  # fmt: skip
     """The failure of one block [1, k], shrunk; None where the target does not answer, or answers as the profile does."""
-    dtype = "float32" if "float32" in session.capabilities.dtypes else session.capabilities.dtypes[0]
+    dtype = preferred_dtype(session.capabilities.dtypes)
     case = make_case(label, "mixture", x, tensor)
-    extra = tensor_argument(case, session.capabilities.tensor_scale)
+    extra = tensor_argument(tensor, session.capabilities)
     try:
         with np.errstate(all="ignore"):
             codes, scales = session.call("quantize", x.astype(DTYPES[dtype]), fmt.name, **extra)
     except CallError:
         return None
-    scale = None if tensor is None else native_tensor_scale(profile, tensor)
     with np.errstate(all="ignore"):
-        want = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
+        want = mxspec.quantize(x, fmt, profile=profile, tensor_scale=native_scale(profile, tensor))
     if np.array_equal(want.codes, codes) and np.array_equal(want.scales, scales):
         return None
     failure = draw_failure(session, Observed(case, dtype, scales, codes), fmt, profile)
@@ -49,7 +52,7 @@ def name_equals(
     fmt: BlockFormat,
     judged: Profile,
     x: npt.NDArray[np.float32],
-    tensor: dict[str, str] | None,
+    tensor: TensorScales | None,
     scales: Any,
     codes: Any,
 ) -> list[str]:
@@ -61,7 +64,7 @@ def name_equals(
         try:
             with np.errstate(all="ignore"):
                 t = mxspec.quantize(
-                    x, fmt, profile=other, tensor_scale=None if tensor is None else native_tensor_scale(other, tensor)
+                    x, fmt, profile=other, tensor_scale=native_scale(other, tensor)
                 )
         except ValueError:  # a profile that refuses the block
             continue

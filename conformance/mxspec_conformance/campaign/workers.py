@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mxspec_conformance.targets.sessions import TargetSession, open_target
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.transports.opening import open_target
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ from rich.text import Text
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec.profiles.schema import Kind
+from mxspec_conformance.adapters.registry import KNOWN
 from mxspec_conformance.cli.console import fail, make_console
-from mxspec_conformance.targets.capabilities import KNOWN
 
 
 @click.command()

@@ -71,7 +71,7 @@ def check(
     """
     from mxspec_conformance.judge.check import check as run_check
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
-    from mxspec_conformance.targets.sessions import RESULTS_SUFFIXES
+    from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
     from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 
     today = datetime.now(UTC).date()

@@ -17,9 +17,9 @@ from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.identification.diff import Difference, FormatDiff, diff_format
 from mxspec_conformance.render.pair import draw_pair
-from mxspec_conformance.targets.sessions import open_target
-from mxspec_vectors.entries import native_tensor_scale
+from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import write_file
+from mxspec_vectors.tensor_scales import native_scale
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -111,7 +111,7 @@ def _draw(r: FormatDiff, d: Difference, names: list[str], console: Console) -> N
 
 def _explain(r: FormatDiff, d: Difference, side: int) -> Any:
     profile = mxspec.get_profile(d.profiles[side][0], r.format)
-    scale = None if d.case.tensor is None else native_tensor_scale(profile, d.case.tensor)
+    scale = native_scale(profile, d.case.tensor)
     return explain_block(d.case.x.reshape(-1), r.format, profile=profile, tensor_scale=scale)
 
 

@@ -118,7 +118,7 @@ def _choose_seed(seed: int | None) -> int:
 def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
     from mxspec_conformance.fuzzing.replay import replay
     from mxspec_conformance.fuzzing.run import Restart
-    from mxspec_conformance.targets.sessions import open_target
+    from mxspec_conformance.transports.opening import open_target
 
     session = open_target(target, in_process=in_process, timeout=timeout)
     try:

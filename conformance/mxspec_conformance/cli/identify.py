@@ -40,7 +40,7 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
     Exit code: 0, or 2 where the target quantizes none of the formats.
     """
     from mxspec_conformance.identification.target import identify_format
-    from mxspec_conformance.targets.sessions import open_target
+    from mxspec_conformance.transports.opening import open_target
 
     session = open_target(target, in_process=in_process, timeout=timeout)
     started = time.monotonic()

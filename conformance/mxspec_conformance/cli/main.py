@@ -10,7 +10,7 @@ import click
 
 import mxspec
 from mxspec_conformance.cli.console import fail
-from mxspec_conformance.targets.capabilities import TargetError
+from mxspec_conformance.targets.errors import TargetError
 from mxspec_vectors.files import VectorError
 
 #: Command -> the module of this package that holds it, under its own name.

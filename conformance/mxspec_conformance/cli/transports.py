@@ -68,9 +68,10 @@ def bundle(out: Path, description: Path | None, like: str | None, formats: tuple
 
     One JSON request to a line; one JSON reply to each, in a file, is what `mxspec check RESULTS.jsonl` judges.
     """
-    from mxspec_conformance.targets.sessions import open_target
+    from mxspec_conformance.judge.planning import plan_requests
     from mxspec_conformance.transports.description import read_description
-    from mxspec_conformance.transports.recorded import plan_requests, write_bundle
+    from mxspec_conformance.transports.opening import open_target
+    from mxspec_conformance.transports.recorded import write_bundle
 
     if (description is None) == (like is None):
         fail("pass either --description FILE or --like TARGET: what is asked depends on what the target can do")

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, Ground
+from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
 
 #: Blocks of a call: one, all residues of small powers of two, both sides of large ones, more than 512.
 CALL_SIZES = (
@@ -95,12 +97,9 @@ class Call:
         return ask_blocks(session, ground, blocks, width=self.width, arrangement=self.arrangement)
 
 
-def tensor_argument(session: TargetSession, ground: Ground) -> dict[str, Any]:
+def scale_argument(session: TargetSession, ground: Ground) -> dict[str, Any]:
     """The keyword that hands the tensor scale over."""
-    if ground.entry is None:
-        return {}
-    bits = int(ground.entry[session.capabilities.tensor_scale], 16)
-    return {"tensor_scale": float(np.uint32(bits).view(np.float32))}
+    return dict(tensor_argument(ground.entry, session.capabilities))
 
 
 def ask_blocks(
@@ -110,13 +109,13 @@ def ask_blocks(
     k = ground.fmt.k
     x = ground.as_input(blocks).reshape(-1, width * k)
     before = () if arrangement == "contiguous" else ("arranged", arrangement)
-    codes, scales = session.call(*before, "quantize", x, ground.fmt.name, **tensor_argument(session, ground))
+    codes, scales = session.call(*before, "quantize", x, ground.fmt.name, **scale_argument(session, ground))
     return scales.reshape(-1), codes.reshape(-1, k)
 
 
 def ask_reused(session: TargetSession, ground: Ground, blocks: Float32s) -> tuple[Codes, Codes]:
     """The same, from memory in which the blocks lay in reverse order at the call before."""
-    x, extra = ground.as_input(blocks), tensor_argument(session, ground)
+    x, extra = ground.as_input(blocks), scale_argument(session, ground)
     pair = (x[::-1], ground.fmt.name), (x, ground.fmt.name)
     codes, scales = session.call("reused", "quantize", *pair, **extra)
     return scales.reshape(-1), codes
@@ -197,7 +196,7 @@ def relate(
 def probe_memory(session: TargetSession, ground: Ground, x: Float32s) -> dict[str, str]:
     """Whether a call writes into its input, or a later one changes what an earlier one returned: words by name."""
     first, second = ground.as_input(x[:129]), ground.as_input(x[129:258])
-    extra = tensor_argument(session, ground)
+    extra = scale_argument(session, ground)
     try:
         wrote, changed, _ = session.call(
             "probe", "quantize", (first, ground.fmt.name), (second, ground.fmt.name), **extra

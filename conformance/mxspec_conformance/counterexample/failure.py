@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.explain import explain_difference
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
-from mxspec_conformance.judge.quantize import Observed, bindings_for, equal_profiles
-from mxspec_conformance.judge.tally import Tally
+from mxspec_conformance.observations.answers import equal_profiles
+from mxspec_conformance.observations.quantize import Observed, tensor_argument
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import CallError, TargetSession
-from mxspec_vectors.entries import native_tensor_scale
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import QuantizeCase
+from mxspec_vectors.tensor_scales import bind_profile, native_scale
 
 
 def hex32(values: npt.NDArray[np.float32]) -> list[str]:
@@ -36,7 +39,7 @@ def _size(seen: Observed) -> tuple[int, int]:
     return abs(exponent - 127) // 32, int(np.count_nonzero(seen.case.x))
 
 
-def pick_smallest(seen: Sequence[Observed], labels: Sequence[str]) -> Observed | None:
+def pick_smallest(seen: Sequence[Observed], labels: Collection[str]) -> Observed | None:
     """The failing case with the fewest non-zero inputs, of those with ordinary magnitudes if there are any."""
     wanted = set(labels)
     members = [s for s in seen if s.label in wanted]
@@ -69,11 +72,8 @@ def shrink_block(session: TargetSession, seen: Observed, fmt: BlockFormat, profi
     return seen
 
 
-def _ask(session: TargetSession, case: Any, fmt: BlockFormat) -> tuple[Any, Any] | None:
-    extra = {}
-    if case.tensor is not None:
-        bits = int(case.tensor[session.capabilities.tensor_scale], 16)
-        extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
+def _ask(session: TargetSession, case: QuantizeCase, fmt: BlockFormat) -> tuple[Any, Any] | None:
+    extra = tensor_argument(case.tensor, session.capabilities)
     try:
         codes, scales = session.call("quantize", case.x, fmt.name, **extra)
     except CallError:
@@ -82,9 +82,9 @@ def _ask(session: TargetSession, case: Any, fmt: BlockFormat) -> tuple[Any, Any]
 
 
 def _expected(
-    x: npt.NDArray[np.float32], case: Any, fmt: BlockFormat, profile: Profile
+    x: npt.NDArray[np.float32], case: QuantizeCase, fmt: BlockFormat, profile: Profile
 ) -> tuple[int, npt.NDArray[np.uint8]]:
-    scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
+    scale = native_scale(profile, case.tensor)
     with np.errstate(all="ignore"):
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
     return int(t.scales.reshape(-1)[0]), t.codes
@@ -96,7 +96,7 @@ def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profi
     case = small.case
     also = sorted(equal_profiles(seen, fmt, signs=True) - {profile.id})
     if not case.is_row:
-        scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
+        scale = native_scale(profile, case.tensor)
         t = mxspec.quantize(
             case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale
         )
@@ -116,7 +116,7 @@ def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profi
         given={
             "x": {f"lane {i}": describe_bits(case.x[0, i]) for i in lanes},
             "other lanes": "+0",
-            **({} if case.tensor is None else {"tensor scale": case.tensor}),
+            **({} if case.tensor is None else {"tensor scale": case.tensor.as_dict()}),
         },
         expected={"scale": f"{want_scale:02x}", "codes": {f"lane {i}": f"{int(want_codes[0, i]):02x}" for i in lanes}},
         returned={"scale": f"{got_scale:02x}", "codes": {f"lane {i}": f"{int(got_codes[i]):02x}" for i in lanes}},
@@ -127,16 +127,14 @@ def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profi
 
 
 def explain_steps(
-    case: Any, fmt: BlockFormat, profile: Profile, got_scale: int, got_codes: npt.NDArray[np.uint8]
+    case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_scale: int, got_codes: npt.NDArray[np.uint8]
 ) -> list[str]:
     """The step of arithmetic at which the answer parts from the profile."""
-    from mxspec_conformance.cli.explain import explain_difference
-
-    scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
+    scale = native_scale(profile, case.tensor)
     return list(explain_difference(case.x.reshape(-1), fmt, profile, scale, got_scale, np.asarray(got_codes, np.uint8)))
 
 
-def make_snippet(case: Any, fmt: BlockFormat, profile: Profile, want_scale: int) -> str:
+def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_scale: int) -> str:
     """NumPy lines that give the expected answer."""
     lanes = {i: int(b) for i, b in enumerate(case.x.reshape(-1).view(np.uint32)) if b}
     lines = [
@@ -146,7 +144,7 @@ def make_snippet(case: Any, fmt: BlockFormat, profile: Profile, want_scale: int)
     ]
     scale = "None"
     if case.tensor is not None:
-        native = native_tensor_scale(profile, case.tensor)
+        native = case.tensor.native(profile)
         scale = f'mxspec.TensorScale("{native.kind.value}", 0x{native.bits:08x})'
     lines += [
         f'q = mxspec.quantize(x.view(np.float32), "{fmt.name}", profile="{profile.id}", tensor_scale={scale})',
@@ -156,14 +154,14 @@ def make_snippet(case: Any, fmt: BlockFormat, profile: Profile, want_scale: int)
 
 
 def first_failure(
-    session: TargetSession, seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, tally: Tally
+    session: TargetSession, seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, labels: Collection[str]
 ) -> Failure | None:
-    """The smallest failing case of a requirement; None where it is not a block."""
-    smallest = pick_smallest(seen, list(tally.failing))
+    """The smallest of the failing cases with these labels; None where there is none that is a block."""
+    smallest = pick_smallest(seen, labels)
     if smallest is None:
         return None
     try:
-        bindings_for(smallest.case, profile)
+        bind_profile(profile, smallest.case.tensor)
     except ValueError:
         return None
     return draw_failure(session, smallest, fmt, profile)

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import ElementFormat
+from mxspec.acceptance import flag_nan, fold_zeros, is_lowest_allowed, legal_rows
 from mxspec.given import encode_given_scale
-from mxspec.legal import legal_rows
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, Ground
 
-#: int8 quotients from here down are nearest to the code 80, which a symmetric quantizer leaves out.
-_INT8_ROUNDS_TO_LOWEST = -127.5 / 64
 PARTS = ("scale", "code", "zero-sign")
-
-
-@lru_cache(maxsize=16)
-def zero_fold(element: ElementFormat) -> Codes:
-    """Each code, with negative zero made positive."""
-    fold = np.arange(256, dtype=np.uint8)
-    if not element.twos_complement:
-        fold[element.sign_bit] = 0
-    return fold
-
-
-@lru_cache(maxsize=16)
-def _nan_flags(element: ElementFormat) -> npt.NDArray[np.bool_]:
-    return np.array([c < element.code_count and element.is_nan(c) for c in range(256)])
 
 
 @dataclass(slots=True)
@@ -58,7 +40,7 @@ def find_wrong(ground: Ground, x: Float32s, want: tuple[Codes, Codes], got: tupl
     wrong_scale = scales != want[0][rows]
     if wrong_scale.any():
         expected[wrong_scale], _ = _given(ground, values[wrong_scale], scales[wrong_scale])
-    fold = zero_fold(ground.fmt.element)
+    fold = fold_zeros(ground.fmt.element)
     wrong = fold[codes] != fold[expected]
     signs = (codes != expected) & ~wrong
     if ground.profile.kind is Kind.NORMATIVE and not ground.fmt.has_tensor_scale:
@@ -68,7 +50,7 @@ def find_wrong(ground: Ground, x: Float32s, want: tuple[Codes, Codes], got: tupl
         signs[zero] = False
         if ground.fmt.element.twos_complement:
             _, scaled = _given(ground, values, scales)
-            wrong &= ~((codes == 0x80) & (scaled <= _INT8_ROUNDS_TO_LOWEST))
+            wrong &= ~((codes == ground.fmt.element.sign_bit) & is_lowest_allowed(ground.fmt.element, scaled))
     kept = wrong_scale | wrong.any(axis=1) | signs.any(axis=1)
     if not kept.any():
         return None
@@ -90,7 +72,7 @@ def find_wrong_special(
     """
     if not ground.profile.pins_nan_inputs:
         x = np.where(np.isnan(x).any(axis=1, keepdims=True), np.float32(0), x)
-    flags, fold = _nan_flags(ground.fmt.element), zero_fold(ground.fmt.element)
+    flags, fold = flag_nan(ground.fmt.element), fold_zeros(ground.fmt.element)
     rows, loose = [], not ground.profile.pins_nan_blocks
     nan_scale = ground.fmt.scale.nan_code
     for row in np.flatnonzero((got[0] != want[0]) | (got[1] != want[1]).any(axis=1)):

@@ -11,7 +11,8 @@ import numpy as np
 from mxspec_conformance.counterexample.calls import ask_blocks, ask_reused
 from mxspec_conformance.counterexample.mismatch import find_wrong, find_wrong_special
 from mxspec_conformance.counterexample.sample_space import Float32s, Ground
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
 
 
 @dataclass(frozen=True, slots=True)

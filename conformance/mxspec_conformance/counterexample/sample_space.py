@@ -17,10 +17,10 @@ from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Arithmetic, Profile
 from mxspec.tensorscale import TensorScale, bind_arrays
-from mxspec_conformance.judge.quantize import DTYPES
 from mxspec_conformance.proving.maxima import scale_runs
-from mxspec_vectors.entries import native_tensor_scale, tensor_scale_entry
+from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_vectors.points import scale_points
+from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 Codes = npt.NDArray[np.uint8]
 Float32s = npt.NDArray[np.float32]
@@ -36,7 +36,7 @@ class Ground:
     #: float32 bits of the tensor's largest magnitude, or None.
     tensor: int | None
     dtype: str
-    entry: dict[str, str] | None = field(init=False)
+    entry: TensorScales | None = field(init=False)
     native: TensorScale | None = field(init=False)
     level: Arithmetic = field(init=False)
     bindings: dict[str, Any] = field(init=False)
@@ -53,8 +53,8 @@ class Ground:
 
     def __post_init__(self) -> None:
         element = self.fmt.element
-        self.entry = None if self.tensor is None else tensor_scale_entry(self.tensor)
-        self.native = None if self.entry is None else native_tensor_scale(self.profile, self.entry)
+        self.entry = None if self.tensor is None else TensorScales.from_amax(self.tensor)
+        self.native = native_scale(self.profile, self.entry)
         self.level = choose_level(self.profile, with_tensor_scale=self.native is not None)
         self.bindings = {} if self.native is None else dict(bind_arrays(self.profile, self.native))
         grid = [float(element.magnitude(m)) for m in range(element.max_code + 1)]
@@ -104,7 +104,7 @@ class Ground:
         """What one means in the input under each scale byte; 1 where that is no positive number."""
         sf = decode_table(self.fmt.scale).astype(np.float64)[np.minimum(scales, self.fmt.scale.code_count - 1)]
         if self.entry is not None:
-            sf = sf * float(np.uint32(int(self.entry["decode"], 16)).view(np.float32))
+            sf = sf * self.entry.value("decode")
         return np.where(np.isfinite(sf) & (sf > 0), sf, 1.0)
 
 

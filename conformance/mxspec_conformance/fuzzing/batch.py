@@ -17,7 +17,7 @@ from mxspec_conformance.counterexample.sample_space import Float32s, Ground, get
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.blocks import draw_blocks, draw_special
 from mxspec_conformance.fuzzing.coverage import Coverage
-from mxspec_conformance.targets.sessions import CallError
+from mxspec_conformance.targets.errors import CallError
 
 #: Blocks of a batch.
 BLOCKS = 4096

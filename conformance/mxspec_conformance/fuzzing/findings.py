@@ -17,9 +17,9 @@ from mxspec_conformance.counterexample.sample_space import Float32s
 from mxspec_conformance.counterexample.shrink import find_block, find_way, shrink_lanes, simplify
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.batch import Job, Sighting
-from mxspec_conformance.judge.quantize import Case
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import QuantizeCase
 
 #: Findings that are told, and sightings that are tried to find them.
 MAX_FINDINGS, MAX_TRIES = 16, 48
@@ -158,9 +158,7 @@ def _topic(block: Float32s, cause: Cause) -> str:
 
 def _draw(job: Job, block: Float32s, way: Way, seen: Seen, words: str) -> Failure:
     ground = job.ground
-    case = Case(
-        id="fuzz", topic="mixture", x=block[None], axis=-1, pad=False, block=None, tensor=ground.entry, answers={}
-    )
+    case = QuantizeCase(id="fuzz", topic="mixture", x=block[None], tensor=ground.entry)
     scales, codes = ground.expect(block[None])
     want_scale, returned = int(scales[0, 0]), np.array(seen.codes, np.uint8)
     lanes = [i for i in range(len(block)) if block.view(np.uint32)[i] or codes[0, i] != returned[i]]
@@ -174,7 +172,7 @@ def _draw(job: Job, block: Float32s, way: Way, seen: Seen, words: str) -> Failur
             "x": {f"lane {i}": describe_bits(block[i]) for i in lanes},
             "other lanes": "+0",
             "call": way.words,
-            **({} if ground.entry is None else {"tensor scale": ground.entry}),
+            **({} if ground.entry is None else {"tensor scale": ground.entry.as_dict()}),
         },
         expected={"scale": f"{want_scale:02x}", "codes": {f"lane {i}": f"{int(codes[0, i]):02x}" for i in lanes}},
         returned={"scale": f"{seen.scale:02x}", "codes": {f"lane {i}": f"{int(returned[i]):02x}" for i in lanes}},

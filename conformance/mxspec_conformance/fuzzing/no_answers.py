@@ -12,7 +12,8 @@ from mxspec_conformance.counterexample.sample_space import Float32s, Ground
 from mxspec_conformance.counterexample.shrink import find_block
 from mxspec_conformance.fuzzing.batch import Job, Sighting
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
 
 #: Time-outs are not halved: each costs as long as the time-out is.
 HALVED = ("error", "crash", "bad-return")

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import get_block
-from mxspec_conformance.counterexample.calls import ask_blocks, ask_reused, tensor_argument
+from mxspec_conformance.counterexample.calls import ask_blocks, ask_reused, scale_argument
 from mxspec_conformance.counterexample.mismatch import find_wrong, find_wrong_special
 from mxspec_conformance.counterexample.sample_space import get_ground
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.save import ground_of_case, read_findings
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.entries import code_digits, hex_floats, hex_words
 
 
@@ -125,7 +126,7 @@ def _dequantize(
     fmt = get_block(document["format"])
     ground = get_ground(fmt.name, profile, tensor, "float32")
     codes, scales = _stored(document, case)
-    got = session.call("dequantize", codes, scales, fmt.name, **tensor_argument(session, ground))
+    got = session.call("dequantize", codes, scales, fmt.name, **scale_argument(session, ground))
     wrong, signs = values.find_wrong_values(ground, codes, values.expect_values(ground, codes, scales), got)
     count = int((wrong | signs).sum())
     return f"{count} of {codes.size} values" if count else ""

@@ -24,9 +24,10 @@ from mxspec_conformance.fuzzing.batch import Job, Sighting, run_batch
 from mxspec_conformance.fuzzing.coverage import Coverage
 from mxspec_conformance.fuzzing.findings import Finding, Reduced, reduce_sightings
 from mxspec_conformance.fuzzing.no_answers import reduce_no_answer
-from mxspec_conformance.results.environment import describe_git
-from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict, describe_environment
-from mxspec_conformance.targets.sessions import TargetSession, open_target
+from mxspec_conformance.results.environment import describe_environment, describe_git
+from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.entries import has_level
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 from mxspec_vectors.points import TENSOR_AMAXES

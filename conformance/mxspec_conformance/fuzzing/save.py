@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import numpy as np
 
+from mxspec.acceptance import LegalRow, legal_rows
 from mxspec.formats import BlockFormat
-from mxspec.legal import LegalRow, legal_rows
 from mxspec_conformance.counterexample.sample_space import Ground
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.findings import Finding
@@ -96,7 +96,7 @@ def _quantize_case(finding: Finding) -> dict[str, Any]:
     width = finding.way.width if finding.way.kind == "wide" else 1
     question: dict[str, Any] = {"shape": [len(x) // width, width * ground.fmt.k]}
     if ground.entry is not None:
-        question["tensor_scale"] = ground.entry
+        question["tensor_scale"] = ground.entry.as_dict()
     question["x"] = hex_words(x.view(np.uint32).reshape(-1).tolist(), 8)
     topic = _TOPICS.get(finding.topic, "scale-tie" if ground.fmt.has_tensor_scale else "scale-boundary")
     if finding.topic == "special":
@@ -115,7 +115,7 @@ def _dequantize_case(finding: Finding) -> dict[str, Any]:
     codes, scales = finding.stored
     question: dict[str, Any] = {"shape": list(codes.shape), "dtype": "float32"}
     if ground.entry is not None:
-        question["tensor_scale"] = ground.entry
+        question["tensor_scale"] = ground.entry.as_dict()
     question |= {
         "scales": hex_words(scales.reshape(-1), 2),
         "codes": hex_words(codes.reshape(-1), code_digits(ground.fmt)),

@@ -12,10 +12,11 @@ import mxspec
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind
-from mxspec_conformance.counterexample.calls import CALL_SIZES, tensor_argument
+from mxspec_conformance.counterexample.calls import CALL_SIZES, scale_argument
 from mxspec_conformance.counterexample.sample_space import Codes, Ground, get_ground
-from mxspec_conformance.judge.dequantize import same_values
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.observations.tables import same_values
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
 
 if TYPE_CHECKING:
     from mxspec_conformance.fuzzing.batch import Job
@@ -76,7 +77,7 @@ def run_values(session: TargetSession, job: Job, number: int) -> dict[str, Any]:
     ground = ground_of(job)
     codes, scales = draw_codes(ground.fmt, job.blocks, job.generator(number, 0))
     want = expect_values(ground, codes, scales)
-    extra = tensor_argument(session, ground)
+    extra = scale_argument(session, ground)
     no_answers: dict[str, Any] = {}
     sightings: list[dict[str, Any]] = []
     blocks = failing = 0
@@ -119,7 +120,7 @@ def run_values(session: TargetSession, job: Job, number: int) -> dict[str, Any]:
 def look_alone(session: TargetSession, ground: Ground, row: Codes, scale: Codes, lane: int) -> tuple[int, int] | None:
     """Bits returned and expected of one lane of one block, if they differ."""
     try:
-        got = session.call("dequantize", row[None], scale[None], ground.fmt.name, **tensor_argument(session, ground))
+        got = session.call("dequantize", row[None], scale[None], ground.fmt.name, **scale_argument(session, ground))
     except CallError:
         return None
     want = expect_values(ground, row[None], scale[None])
@@ -132,7 +133,7 @@ def look_alone(session: TargetSession, ground: Ground, row: Codes, scale: Codes,
 def still_wrong(session: TargetSession, ground: Ground, codes: Codes, scales: Codes, place: int) -> bool:
     """Whether one block of a call is wrong again."""
     try:
-        got = session.call("dequantize", codes, scales, ground.fmt.name, **tensor_argument(session, ground))
+        got = session.call("dequantize", codes, scales, ground.fmt.name, **scale_argument(session, ground))
     except CallError:
         return False
     wrong, signs = find_wrong_values(ground, codes, expect_values(ground, codes, scales), got)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.acceptance import fold_zeros
 from mxspec.formats import BlockFormat
-from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize, scale as judge_scale
-from mxspec_conformance.judge.quantize import Case, Observed, tensor_argument
+from mxspec_conformance.judge.quantize import count_failing
 from mxspec_conformance.observations.bisection import NoAnswer
-from mxspec_conformance.targets.sessions import CallError, TargetSession
-from mxspec_vectors.entries import native_tensor_scale
+from mxspec_conformance.observations.quantize import Observed, Unanswered, observe_quantize, tensor_argument
+from mxspec_conformance.observations.scale import observe_scales
+from mxspec_conformance.observations.tables import observe_tables, same_values
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import QuantizeCase, load_quantize_cases, load_scale_cases
+from mxspec_vectors.tensor_scales import native_scale
 
 Answer = tuple[int, npt.NDArray[np.uint8]]
 
@@ -24,7 +28,7 @@ Answer = tuple[int, npt.NDArray[np.uint8]]
 class Difference:
     """The plainest block that two implementations answer differently."""
 
-    case: Case
+    case: QuantizeCase
     #: Scale byte and codes of either.
     answers: tuple[Answer, Answer]
     #: Profiles that give either answer.
@@ -61,11 +65,11 @@ def diff_format(first: TargetSession, second: TargetSession, fmt: BlockFormat) -
 
 
 def _diff_quantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
-    cases = judge_quantize.load_cases(fmt.name)
     found = []
     for session in both:
-        items = judge_quantize.observe(session, fmt.name, cases)
-        found.append({_key(i): i for i in items})
+        answered, unanswered = observe_quantize(session, fmt.name, load_quantize_cases(fmt.name))
+        items: list[Observed | Unanswered] = [*answered, *unanswered]
+        found.append({(i.case.id, i.dtype): i for i in items})
     compared, differing, one_sided = 0, [], 0
     for key in found[0].keys() & found[1].keys():
         a, b = found[0][key], found[1][key]
@@ -85,10 +89,6 @@ def _diff_quantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, 
         result.first = shrink(both, fmt, a, b, near)
 
 
-def _key(item: Observed | tuple[Case, str, NoAnswer]) -> tuple[str, str]:
-    return (item.case.id, item.dtype) if isinstance(item, Observed) else (item[0].id, item[1])
-
-
 def _plainness(a: Observed, b: Observed, fmt: BlockFormat) -> tuple[bool, bool, int, int]:
     """Ordinary numbers before extreme ones, other differences before signs of zero, few lanes before many."""
     bits = int(np.abs(a.case.x).max().view(np.uint32))
@@ -99,16 +99,14 @@ def _plainness(a: Observed, b: Observed, fmt: BlockFormat) -> tuple[bool, bool, 
 
 def _beyond_signs(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], fmt: BlockFormat) -> npt.NDArray[np.bool_]:
     """Where codes differ, zeros of either sign taken for one."""
-    fold = np.arange(256, dtype=np.uint8)
-    if not fmt.element.twos_complement:
-        fold[fmt.element.sign_bit] = 0
+    fold = fold_zeros(fmt.element)
     different: npt.NDArray[np.bool_] = fold[a] != fold[b]
     return different
 
 
 def _rank_profiles(seen: Sequence[Observed], fmt: BlockFormat) -> list[str]:
     """All profiles, those nearest to what was observed first."""
-    counted = judge_quantize.distances(seen, [], fmt, mxspec.list_profiles(fmt))
+    counted = count_failing(seen, [], fmt, mxspec.list_profiles(fmt))
     answered = {n: sum(n in s.case.answers for s in seen) for n in counted}
     return sorted(counted, key=lambda n: (counted[n] - answered[n], counted[n]))
 
@@ -125,7 +123,7 @@ def shrink(
     for keep in ({largest}, *({largest, lane} for lane in wrong[:8]), *({lane} for lane in wrong[:2])):
         kept = np.zeros_like(x)
         kept[list(keep)] = x[list(keep)]
-        case = Case(a.case.id, a.case.topic, kept.reshape(1, -1), -1, False, None, a.case.tensor, {})
+        case = QuantizeCase(a.case.id, a.case.topic, kept.reshape(1, -1), tensor=a.case.tensor)
         found = [_ask(session, case, fmt) for session in both]
         if found[0] is not None and found[1] is not None and not _same(found[0], found[1]):
             return _make_difference(case, fmt, found[0], found[1], near)
@@ -137,27 +135,27 @@ def _same(a: Answer, b: Answer) -> bool:
     return a[0] == b[0] and bool((a[1] == b[1]).all())
 
 
-def _ask(session: TargetSession, case: Case, fmt: BlockFormat) -> Answer | None:
+def _ask(session: TargetSession, case: QuantizeCase, fmt: BlockFormat) -> Answer | None:
     try:
         codes, scales = session.call(
-            "quantize", case.x, fmt.name, **tensor_argument(case, session.capabilities.tensor_scale)
+            "quantize", case.x, fmt.name, **tensor_argument(case.tensor, session.capabilities)
         )
     except CallError:
         return None
     return int(scales.reshape(-1)[0]), codes.reshape(-1)
 
 
-def _make_difference(case: Case, fmt: BlockFormat, a: Answer, b: Answer, near: Sequence[Sequence[str]]) -> Difference:
+def _make_difference(case: QuantizeCase, fmt: BlockFormat, a: Answer, b: Answer, near: Sequence[Sequence[str]]) -> Difference:
     names = [sorted(name_answer(case, fmt, x), key=order.index) for x, order in zip((a, b), near, strict=True)]
     return Difference(case, (a, b), (tuple(names[0]), tuple(names[1])))
 
 
-def name_answer(case: Case, fmt: BlockFormat, answer: Answer) -> tuple[str, ...]:
+def name_answer(case: QuantizeCase, fmt: BlockFormat, answer: Answer) -> tuple[str, ...]:
     """The profiles that give this answer to a block."""
     names = []
     for profile in mxspec.list_profiles(fmt):
         try:
-            scale = None if case.tensor is None else native_tensor_scale(profile, case.tensor)
+            scale = native_scale(profile, case.tensor)
             with np.errstate(all="ignore"):
                 t = mxspec.quantize(case.x, fmt, profile=profile, tensor_scale=scale)
         except ValueError:
@@ -168,8 +166,8 @@ def name_answer(case: Case, fmt: BlockFormat, answer: Answer) -> tuple[str, ...]
 
 
 def _diff_scales(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
-    cases = judge_scale.load_scale_cases(fmt.name)
-    found = [{c.id: r for c, r in judge_scale.observe_scales(e, fmt.name, cases)} for e in both]
+    cases = load_scale_cases(fmt.name)
+    found = [{o.case.id: o.returned for o in observe_scales(e, fmt.name, cases)} for e in both]
     compared = different = 0
     for key in found[0].keys() & found[1].keys():
         a, b = found[0][key], found[1][key]
@@ -180,20 +178,11 @@ def _diff_scales(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, re
 
 
 def _diff_dequantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
-    found = [judge_dequantize.observe_tables(e, fmt.name) for e in both]
+    found = [{o.case: o.returned for o in observe_tables(e, fmt.name)} for e in both]
     compared = different = 0
-    for (_, a), (_, b) in _pair_tables(found[0], found[1]):
+    for case in found[0].keys() & found[1].keys():
+        a, b = found[0][case], found[1][case]
         if not isinstance(a, NoAnswer) and not isinstance(b, NoAnswer):
             compared += a.size
-            different += int((~judge_dequantize.same_values(a, b)).sum())
+            different += int((~same_values(a, b)).sum())
     result.counts["dequantize"] = compared, different
-
-
-def _pair_tables(first: Sequence[Any], second: Sequence[Any]) -> list[tuple[Any, Any]]:
-    by_scale = {None if c.tensor is None else c.tensor["amax"]: (c, v) for c, v in second}
-    pairs = []
-    for case, values in first:
-        other = by_scale.get(None if case.tensor is None else case.tensor["amax"])
-        if other is not None:
-            pairs.append(((case, values), other))
-    return pairs

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.layouts import Layout, Part, list_layouts
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
 
 #: Rows and blocks of a row: beyond one tile of 128 rows and 4 scales.
 _ROWS, _BLOCKS = 256, 8

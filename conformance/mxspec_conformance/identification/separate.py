@@ -19,7 +19,7 @@ from mxspec_conformance.identification.tables import (
     tabulate_elements,
     tabulate_scale,
 )
-from mxspec_conformance.judge.quantize import load_cases
+from mxspec_vectors.cases import load_quantize_cases
 from mxspec_vectors.points import TENSOR_AMAXES
 
 #: float32 patterns between neighbours of each dtype.
@@ -193,13 +193,13 @@ def _at(first: Bits, values: Bits, at: Bits, /) -> Bits:
 def _from_vectors(a: str, b: str, fmt: BlockFormat, step: int) -> list[Separation]:
     """Separations among the golden vectors' blocks, cut down to few lanes where that still shows it."""
     blocks = []
-    for case in load_cases(fmt.name):
+    for case in load_quantize_cases(fmt.name):
         bits = case.x.reshape(-1).view(np.uint32)
         if not case.is_row or (bits % step).any() or a not in case.answers or b not in case.answers:
             continue
         one, two = case.answers[a][0], case.answers[b][0]
         if one.scale.tobytes() != two.scale.tobytes() or one.codes.tobytes() != two.codes.tobytes():
-            form = None if case.tensor is None else int(case.tensor["amax"], 16)
+            form = None if case.tensor is None else case.tensor.amax
             blocks.append((bits.astype(np.int64), form, np.flatnonzero(one.codes != two.codes).tolist()))
     found = []
     for case_bits, form, wrong in sorted(blocks, key=lambda c: _plainness(int((c[0] & ~SIGN).max())))[:8]:

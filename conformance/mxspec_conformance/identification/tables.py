@@ -23,7 +23,7 @@ from mxspec.expressions import leaves
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Arithmetic, Profile
 from mxspec.tensorscale import bind_arrays
-from mxspec_vectors.entries import native_tensor_scale, tensor_scale_entry
+from mxspec_vectors.tensor_scales import TensorScales
 
 Bits = npt.NDArray[np.int64]
 #: Arguments from which on a step function has the next value, and the values.
@@ -160,7 +160,7 @@ def ask_profile(profile: Profile, fmt: BlockFormat, tensor_amax: int | None) -> 
         level = choose_level(profile, with_tensor_scale=tensor_amax is not None)
         bindings: dict[str, Any] = {}
         if tensor_amax is not None:
-            bindings = dict(bind_arrays(profile, native_tensor_scale(profile, tensor_scale_entry(tensor_amax))))
+            bindings = dict(bind_arrays(profile, TensorScales.from_amax(tensor_amax).native(profile)))
     except ValueError:
         return None
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 import mxspec
+from mxspec.expressions import Apply, Domain, walk
 from mxspec.formats import BlockFormat
 from mxspec.given import LaneClass, classify_lanes, encode_given_scale
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.identification.returned import find_layouts
 from mxspec_conformance.identification.separate import Separation, separate
-from mxspec_conformance.judge import behaviour, quantize as judge_quantize, scale as judge_scale
-from mxspec_conformance.judge.quantize import Observed, bindings_for
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.judge.behaviour import TraitName, describe
+from mxspec_conformance.judge.nearest import find_identical, rank_profiles
+from mxspec_conformance.observations.format import Observations
+from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, tensor_argument
+from mxspec_conformance.targets.dtypes import DTYPES, preferred_dtype
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.tensor_scales import TensorScales, bind_profile
 
 #: Neighbouring profiles that are told apart by an input of their own.
 _NEIGHBOURS = 4
@@ -57,67 +62,63 @@ class Identity:
 
 def identify_format(session: TargetSession, fmt: BlockFormat) -> Identity:
     """The identity of one format that the target quantizes."""
-    profiles = mxspec.list_profiles(fmt)
+    observations = Observations(session, fmt)
     identity = Identity(fmt.name, layouts=find_layouts(session, fmt))
-    seen: list[Observed] = []
-    no_answers = []
-    for item in judge_quantize.observe(session, fmt.name, judge_quantize.load_cases(fmt.name)):
-        seen.append(item) if isinstance(item, Observed) else no_answers.append(item)
-    lost = [c for c, _, t in no_answers if t.kind != "unsupported"]
-    scales = judge_scale.observe_scales(session, fmt.name, judge_scale.load_scale_cases(fmt.name))
-    if not seen:
-        identity.leaves = {"quantize": no_answers[0][2].message if no_answers else "nothing came back"}
+    if not observations.answered:
+        unanswered = observations.unanswered
+        identity.leaves = {"quantize": unanswered[0].reason.message if unanswered else "nothing came back"}
         return identity
-    identical = judge_quantize.identical_profiles(seen, fmt, profiles)
-    refusing = {p.id for p in profiles if not any(p.id in c.answers for c in lost)}
-    identity.identical = [
-        p.id for p in profiles if p.id in identical & refusing and judge_scale.scales_identical(scales, fmt, p)
-    ]
-    counted = _count(seen, lost, scales, fmt, profiles)
-    order = sorted(counted, key=lambda n: (n not in identity.identical, counted[n], -_answered(seen, n)))
-    nearest = mxspec.get_profile(order[0], fmt)
-    identity.nearest, identity.provisional, identity.distance = nearest.id, nearest.provisional, counted[nearest.id]
-    identity.cases = sum(nearest.id in s.case.answers for s in seen) + sum(
-        len(c.amax) for c, _ in scales if nearest.id in c.answers
+    profiles = mxspec.list_profiles(fmt)
+    identity.identical = find_identical(observations, profiles)
+    standings = rank_profiles(observations, _list_speaking(observations, profiles))
+    nearest = standings[0].profile
+    identity.nearest, identity.provisional, identity.distance = nearest.id, nearest.provisional, standings[0].failing
+    identity.cases = sum(nearest.id in s.case.answers for s in observations.answered) + sum(
+        len(o.case.amax) for o in observations.scales if nearest.id in o.case.answers
     )
-    identity.leaves = _describe(session, fmt, nearest, seen, no_answers, scales)
+    identity.leaves = _describe(observations, nearest)
     identity.arithmetic = describe_arithmetic(nearest)
     identity.neighbours = [
-        _separate(session, fmt, nearest.id, name, counted[name])
-        for name in order[1:]
-        if name not in identity.identical
+        _separate(session, fmt, nearest.id, standing.profile.id, standing.failing)
+        for standing in standings[1:]
+        if not standing.identical
     ][:_NEIGHBOURS]
     return identity
 
 
-def _count(
-    seen: Sequence[Observed], lost: Sequence[Any], scales: Sequence[Any], fmt: BlockFormat, profiles: Sequence[Profile]
-) -> dict[str, int]:
-    """Failing cases under each profile that speaks of at least half of what was answered."""
-    counted = judge_quantize.distances(seen, lost, fmt, profiles)
-    for p in profiles:
-        counted[p.id] += judge_scale.count_wrong_scales(scales, p.id)
-    most = max(_answered(seen, p.id) for p in profiles)
-    return {n: c for n, c in counted.items() if 2 * _answered(seen, n) >= most}
+def _list_speaking(observations: Observations, profiles: Sequence[Profile]) -> list[Profile]:
+    """Profiles that speak of at least half as many of the answered cases as the one that speaks of most."""
+    spoken = {p.id: sum(p.id in s.case.answers for s in observations.answered) for p in profiles}
+    most = max(spoken.values())
+    return [p for p in profiles if 2 * spoken[p.id] >= most]
 
 
-def _answered(seen: Sequence[Observed], profile: str) -> int:
-    return sum(profile in s.case.answers for s in seen)
-
-
-def _describe(
-    session: TargetSession, fmt: BlockFormat, nearest: Profile, seen: Sequence[Observed], no_answers: Sequence[Any],
-    scales: Sequence[Any],
-) -> dict[str, str]:  # fmt: skip
-    leaves = {"scale": behaviour.name_scale_rule(scales, fmt, nearest)[0]}
-    leaves |= behaviour.describe_elements(seen, fmt, nearest)
-    leaves["overflow"] = describe_overflow(seen, fmt, nearest)
-    leaves |= behaviour.describe_special(seen, no_answers, fmt)
+def _describe(observations: Observations, nearest: Profile) -> dict[str, str]:
+    session, fmt, answered = observations.session, observations.fmt, observations.answered
+    found = {t.name.value: t.text for t in describe(answered, observations.unanswered, observations.scales, fmt, nearest)}
+    overflow = describe_overflow(answered, fmt, nearest)
+    leaves = {}
+    for name, text in found.items():  # overflow stands before the special blocks
+        if name == TraitName.NAN.value:
+            leaves["overflow"] = overflow
+        leaves[name] = text
+    leaves.setdefault("overflow", overflow)
     leaves["subnormal inputs"] = _describe_subnormals(session, fmt)
-    words = " ".join(describe_arithmetic(nearest).values())
-    if "rcp_" in words:
+    if uses_reciprocal_table(nearest):
         leaves["reciprocal"] = "approximate, as the nearest profile's table"
     return {k: v for k, v in leaves.items() if v}
+
+
+def uses_reciprocal_table(profile: Profile) -> bool:
+    """Whether a profile's arithmetic contains an approximate reciprocal."""
+    steps = profile.two_level or profile.one_level
+    assert steps is not None
+    expressions = [steps.scale.value, steps.scaled, steps.dequantize]
+    if profile.tensor is not None:
+        expressions.append(profile.tensor.from_amax)
+    return any(
+        isinstance(node, Apply) and node.domain is Domain.RCP_APPROX for expression in expressions for node in walk(expression)
+    )
 
 
 def describe_arithmetic(profile: Profile) -> dict[str, str]:
@@ -138,9 +139,9 @@ def describe_overflow(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
     """What becomes of finite elements beyond the largest value, given the returned scale."""
     element, kinds = fmt.element, dict[str, int]()
     for s in seen:
-        if not s.case.is_row or s.case.topic in judge_quantize.WHOLE_BLOCK or profile.id not in s.case.answers:
+        if not s.case.is_row or s.case.topic in WHOLE_BLOCK or profile.id not in s.case.answers:
             continue
-        level, bindings = bindings_for(s.case, profile)
+        level, bindings = bind_profile(profile, s.case.tensor)
         scale = np.minimum(s.scales.reshape(-1), fmt.scale.code_count - 1).astype(np.uint8)
         _, scaled = encode_given_scale(s.case.x, scale, fmt, profile, level, bindings)
         over = (classify_lanes(scaled, s.case.x, element) == LaneClass.OVERFLOW) & (np.abs(s.case.x) < 2.0**120)
@@ -183,16 +184,11 @@ def _separate(session: TargetSession, fmt: BlockFormat, nearest: str, other: str
 
 def ask_target(session: TargetSession, fmt: BlockFormat, separation: Separation) -> tuple[int, bytes] | None:
     """What the target returns for a separating block; None where it does not take it or fails."""
-    from mxspec_vectors.entries import tensor_scale_entry
-
-    extra: dict[str, Any] = {}
-    if separation.tensor_amax is not None:
-        if not session.capabilities.has("quantize", "tensor_scale"):
-            return None
-        bits = int(tensor_scale_entry(separation.tensor_amax)[session.capabilities.tensor_scale], 16)
-        extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
-    dtypes = session.capabilities.dtypes
-    dtype = judge_quantize.DTYPES["float32" if "float32" in dtypes else dtypes[0]]
+    amax = separation.tensor_amax
+    if amax is not None and not session.capabilities.has("quantize", "tensor_scale"):
+        return None
+    extra = tensor_argument(None if amax is None else TensorScales.from_amax(amax), session.capabilities)
+    dtype = DTYPES[preferred_dtype(session.capabilities.dtypes)]
     try:
         with np.errstate(all="ignore"):
             codes, scales = session.call(

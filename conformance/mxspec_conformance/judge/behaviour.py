@@ -1,25 +1,70 @@
-"""What an implementation does, leaf by leaf, in words; found from what it returned, without a profile that it follows."""
+"""What an implementation does, trait by trait; found from what it returned, without a profile that it follows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.acceptance import fold_zeros
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec.given import LaneClass, classify_lanes, encode_given_scale
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
-from mxspec_conformance.judge.quantize import Observed, bindings_for
-from mxspec_conformance.judge.scalars import ROUNDING_WORDS
-from mxspec_conformance.judge.scale import ScaleCase
+from mxspec.rounding import Rounding
+from mxspec_conformance.judge.explanation import ROUNDING_TEXT
 from mxspec_conformance.observations.bisection import NoAnswer
+from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, Unanswered
+from mxspec_conformance.observations.scale import ObservedScales
+from mxspec_vectors.tensor_scales import TensorScales, bind_profile
 
-SCALE_WORDS = {
+
+class TraitName(StrEnum):
+    """What is described."""
+
+    SCALE = "scale"
+    ELEMENTS = "elements"
+    ZERO_SIGN = "sign of zero"
+    NAN = "NaN in a block"
+    INF = "Inf in a block"
+    ZERO_BLOCK = "block of zeros"
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """One thing that an implementation does."""
+
+    name: TraitName
+    text: str
+    #: What to say of it where it departs from every normative profile's way; empty where it does not.
+    deviation: str = ""
+
+
+def describe(
+    answered: Sequence[Observed], unanswered: Sequence[Unanswered], scales: Sequence[ObservedScales], fmt: BlockFormat,
+    profile: Profile,
+) -> list[Trait]:  # fmt: skip
+    """All traits of a quantizer; `profile` is the nearest one, whose arithmetic is asked where one is needed."""
+    return [
+        describe_scale_rule(scales, fmt, profile),
+        *describe_elements(answered, fmt, profile),
+        *describe_special(answered, unanswered, fmt),
+    ]
+
+
+def list_deviations(traits: Sequence[Trait], judged: Profile) -> list[str]:
+    """Where the traits depart from a normative profile, elements first; nothing for a descriptive one."""
+    if judged.kind is not Kind.NORMATIVE:
+        return []
+    order = (TraitName.ELEMENTS, TraitName.SCALE, TraitName.ZERO_SIGN, TraitName.NAN)
+    return [t.deviation for name in order for t in traits if t.name is name and t.deviation]
+
+
+SCALE_TEXT = {
     ScaleStep.FLOOR: "floor(log2 amax) - emax, exact",
     ScaleStep.CEIL: "ceil(log2 amax) - emax, exact",
     ScaleStep.HALF_UP: "amax rounded half up, then floor (EVEN)",
@@ -29,33 +74,36 @@ SCALE_WORDS = {
 }
 
 
-def name_scale_rule(
-    results: Sequence[tuple[ScaleCase, npt.NDArray[np.uint8] | NoAnswer]], fmt: BlockFormat, judged: Profile
-) -> tuple[str, dict[str, int]]:
-    """The scale rule in words, and the number of wrong bytes under each profile, over maxima of ordinary size.
-
-    Among rules that are equally right it is the judged profile's.
-    """
+def describe_scale_rule(results: Sequence[ObservedScales], fmt: BlockFormat, judged: Profile) -> Trait:
+    """The scale rule over maxima of ordinary size; among rules that are equally right it is the judged profile's."""
     # A profile that does not answer a case, as one without a tensor scale, does not explain it either.
-    wrong = dict.fromkeys((n for case, _ in results for n in case.answers), 0)
+    wrong = dict.fromkeys((n for item in results for n in item.case.answers), 0)
     total = 0
-    for case, returned in results:
-        if isinstance(returned, NoAnswer):
+    for item in results:
+        if isinstance(item.returned, NoAnswer):
             continue
-        ordinary = (case.amax > 0x08000000) & (case.amax < 0x78000000)
+        ordinary = _is_ordinary(item.case.amax)
         total += int(ordinary.sum())
         for name in wrong:
-            answer = case.answers.get(name)
-            wrong[name] += int((ordinary if answer is None else (answer != returned)[ordinary]).sum())
+            answer = item.case.answers.get(name)
+            wrong[name] += int((ordinary if answer is None else (answer != item.returned)[ordinary]).sum())
     if not total:
-        return "not observed", {}
+        return Trait(TraitName.SCALE, "not observed")
     best = min(wrong, key=lambda n: (wrong[n], n != judged.id))
-    words = _rule_words(next(p for p in list_profiles(fmt) if p.id == best), fmt)
+    text = _rule_text(next(p for p in list_profiles(fmt) if p.id == best), fmt)
     if wrong[best] and (log2 := _name_inexact_log2(results, fmt, judged)):
-        words = log2
+        text = log2
     elif wrong[best]:
-        words += f"; but for {wrong[best]} of {total} maxima"
-    return words, wrong
+        text += f"; but for {wrong[best]} of {total} maxima"
+    # The judged profile would have been chosen if it were equally right.
+    departs = best != judged.id or bool(wrong[best])
+    return Trait(TraitName.SCALE, text, f"scale: {text}" if departs else "")
+
+
+def _is_ordinary(amax: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Whether maxima (float32 bits) are far from both ends of the range, which have topics of their own."""
+    ordinary: npt.NDArray[np.bool_] = (amax > 0x08000000) & (amax < 0x78000000)
+    return ordinary
 
 
 #: A log2 computed in float32, within one unit in its last place, takes at most this many float32 numbers next to a power of
@@ -64,7 +112,7 @@ LOG2_REACH = 89
 
 
 def _name_inexact_log2(
-    results: Sequence[tuple[ScaleCase, npt.NDArray[np.uint8] | NoAnswer]], fmt: BlockFormat, judged: Profile
+    results: Sequence[ObservedScales], fmt: BlockFormat, judged: Profile
 ) -> str | None:
     """In words, that all wrong bytes are one step off next to powers of two, where an inexact log2 puts them; else None."""
     rule = _scale_rule(judged)
@@ -72,11 +120,12 @@ def _name_inexact_log2(
         return None
     down = rule.step is ScaleStep.FLOOR
     found = False
-    for case, returned in results:
+    for item in results:
+        case, returned = item.case, item.returned
         if isinstance(returned, NoAnswer) or judged.id not in case.answers:
             continue
         expected = case.answers[judged.id]
-        wrong = (returned != expected) & (case.amax > 0x08000000) & (case.amax < 0x78000000)
+        wrong = (returned != expected) & _is_ordinary(case.amax)
         if not wrong.any():
             continue
         steps = returned[wrong].astype(int) - expected[wrong]
@@ -98,33 +147,32 @@ def _scale_rule(profile: Profile) -> ScaleRule:
     return level.scale
 
 
-def _rule_words(profile: Profile, fmt: BlockFormat) -> str:
+def _rule_text(profile: Profile, fmt: BlockFormat) -> str:
     rule = _scale_rule(profile)
     if fmt.has_tensor_scale:
         return f"as {profile.id}"
-    if rule.step in SCALE_WORDS:
-        words = SCALE_WORDS[rule.step]
+    if rule.step in SCALE_TEXT:
+        text = SCALE_TEXT[rule.step]
         if rule.step is ScaleStep.FLOOR and rule.offset:
-            words = "twice the floor rule's scale"
-        return words
+            text = "twice the floor rule's scale"
+        return text
     if rule.step is ScaleStep.ENCODE:
         return f"{rule.value} encoded in e8m0, rounding {rule.rounding.value}"
     return f"as {profile.id}"
 
 
-def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile) -> dict[str, str]:
+def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile) -> list[Trait]:
     """Rounding and sign of zero, given the scales that were returned."""
-    rows: dict[str | None, list[Observed]] = {}
-    for s in seen:
-        if s.case.is_row and s.case.topic not in ("nan", "inf", "zero-block"):
-            rows.setdefault(None if s.case.tensor is None else s.case.tensor["amax"], []).append(s)
-    wrong = dict.fromkeys(ROUNDING_WORDS, 0)
-    wrong_ties = dict.fromkeys(ROUNDING_WORDS, 0)
+    rows: dict[TensorScales | None, list[Observed]] = {}
+    for item in seen:
+        if item.case.is_row and item.case.topic not in WHOLE_BLOCK:
+            rows.setdefault(item.case.tensor, []).append(item)
+    wrong = dict.fromkeys(ROUNDING_TEXT, 0)
+    signs = _ZeroSigns()
     lanes = 0
-    signs = {"kept": 0, "lost": 0, "made": 0}
     for members in rows.values():
         try:
-            level, bindings = bindings_for(members[0].case, profile)
+            level, bindings = bind_profile(profile, members[0].case.tensor)
         except ValueError:
             continue
         x = np.concatenate([m.case.x for m in members])
@@ -136,94 +184,99 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
         x, scales, codes = x[usable], scales[usable], codes[usable]
         if not len(x):
             continue
-        fold = np.arange(256, dtype=np.uint8)
-        if not fmt.element.twos_complement:
-            fold[fmt.element.sign_bit] = 0
-        for number, rounding in enumerate(ROUNDING_WORDS):
+        fold = fold_zeros(fmt.element)
+        for rounding in ROUNDING_TEXT:
             rule = replace(level.element, rounding=rounding, error=None, add_half_floor_f32=False, binade_log2f=False)
             expected, scaled = encode_given_scale(x, scales, fmt, profile, level, bindings, rule)
             classes = classify_lanes(scaled, x, fmt.element)
             finite = (classes != LaneClass.SPECIAL) & (classes != LaneClass.OVERFLOW)
-            different = (fold[expected] != fold[codes]) & finite
-            wrong[rounding] += int(different.sum())
-            wrong_ties[rounding] += int((different & (classes == LaneClass.TIE)).sum())
-            if number == 0:
-                lanes += int(finite.sum())
-                zero = (classes == LaneClass.ZERO) & (fold[codes] == 0) & np.signbit(x)
-                signs["kept"] += int((zero & (codes == fmt.element.sign_bit)).sum())
-                signs["lost"] += int((zero & (codes == 0)).sum())
-                positive = (classes == LaneClass.ZERO) & (fold[codes] == 0) & ~np.signbit(x)
-                signs["made"] += int((positive & (codes == fmt.element.sign_bit)).sum())
+            wrong[rounding] += int(((fold[expected] != fold[codes]) & finite).sum())
+        lanes += int(finite.sum())
+        signs.count((classes == LaneClass.ZERO) & (fold[codes] == 0), np.signbit(x), codes == fmt.element.sign_bit)
     if not lanes:
-        return {}
-    best = min(ROUNDING_WORDS, key=lambda r: (wrong[r], list(ROUNDING_WORDS).index(r)))
-    words = ROUNDING_WORDS[best]
+        return []
+    best = min(ROUNDING_TEXT, key=lambda r: (wrong[r], list(ROUNDING_TEXT).index(r)))
+    text = ROUNDING_TEXT[best]
     if wrong[best]:
-        words += f"; but for {wrong[best]} of {lanes} elements"
-    described = {"elements": words}
+        text += f"; but for {wrong[best]} of {lanes} elements"
+    departs = best is not Rounding.RNE or bool(wrong[best])
+    traits = [Trait(TraitName.ELEMENTS, text, text if departs else "")]
     if not fmt.element.twos_complement:
-        described["sign of zero"] = _sign_words(signs)
-    return described
+        traits.append(signs.describe())
+    return traits
 
 
-def _sign_words(signs: dict[str, int]) -> str:
-    if signs["made"]:
-        return "positive zeros become negative"
-    if signs["kept"] and signs["lost"]:
-        return "sometimes lost"
-    if signs["lost"]:
-        return "lost"
-    return "kept" if signs["kept"] else "not observed"
+@dataclass(slots=True)
+class _ZeroSigns:
+    """What became of the sign of elements that are rounded to zero."""
+
+    kept: int = 0
+    lost: int = 0
+    #: Negative zeros from positive numbers.
+    made: int = 0
+
+    def count(
+        self, zeros: npt.NDArray[np.bool_], negative: npt.NDArray[np.bool_], marked: npt.NDArray[np.bool_]
+    ) -> None:
+        """Enter lanes [n, k]: which became zero, whose input is negative, whose code has the sign."""
+        self.kept += int((zeros & negative & marked).sum())
+        self.lost += int((zeros & negative & ~marked).sum())
+        self.made += int((zeros & ~negative & marked).sum())
+
+    def describe(self) -> Trait:
+        """The trait."""
+        if self.made:
+            text = "positive zeros become negative"
+        elif self.lost:
+            text = "sometimes lost" if self.kept else "lost"
+        else:
+            return Trait(TraitName.ZERO_SIGN, "kept" if self.kept else "not observed")
+        return Trait(TraitName.ZERO_SIGN, text, f"sign of zero {text}")
 
 
 def describe_special(
-    seen: Sequence[Observed], no_answers: Sequence[tuple[Any, str, NoAnswer]], fmt: BlockFormat
-) -> dict[str, str]:
+    seen: Sequence[Observed], unanswered: Sequence[Unanswered], fmt: BlockFormat
+) -> list[Trait]:
     """NaN, Inf and zero blocks."""
-    described = {}
-    for topic, label in (("nan", "NaN in a block"), ("inf", "Inf in a block"), ("zero-block", "block of zeros")):
+    traits = []
+    for topic, name in (("nan", TraitName.NAN), ("inf", TraitName.INF), ("zero-block", TraitName.ZERO_BLOCK)):
         rows = [s for s in seen if s.case.topic == topic and s.case.tensor is None and s.dtype == "float32"]
         if not rows:
             rows = [s for s in seen if s.case.topic == topic and s.dtype == "float32"]
-        failed = [t for c, _, t in no_answers if c.topic == topic and t.kind != "unsupported"]
+        failed = [u.reason for u in unanswered if u.case.topic == topic and not u.reason.is_unsupported]
         if failed:
-            described[label] = f"{failed[0].kind}: {failed[0].message.split(':')[0]}"
+            fate, text = _Fate.NO_ANSWER, f"{failed[0].kind}: {failed[0].message.split(':')[0]}"
         elif rows:
-            described[label] = _special_words(topic, rows, fmt)
-    return described
+            fate, text = _describe_fate(topic, rows, fmt)
+        else:
+            continue
+        lost = topic == "nan" and fate not in (_Fate.BLOCK_IS_NAN, _Fate.LANE_IS_NAN)
+        traits.append(Trait(name, text, f"NaN: {text}" if lost else ""))
+    return traits
 
 
-def _special_words(topic: str, rows: Sequence[Observed], fmt: BlockFormat) -> str:
+class _Fate(Enum):
+    """What becomes of blocks with special values."""
+
+    NO_ANSWER = "no answer"
+    SILENTLY_LOST = "silently lost"
+    BLOCK_IS_NAN = "the block is NaN"
+    LANE_IS_NAN = "the lane is NaN"
+    NAN_LOST = "the NaN is lost"
+    OTHER = "a number"
+
+
+def _describe_fate(topic: str, rows: Sequence[Observed], fmt: BlockFormat) -> tuple[_Fate, str]:
     scales = sorted({int(s.scales.reshape(-1)[0]) for s in rows})
     listed = "/".join(f"{b:02x}" for b in scales[:3]) + (" ..." if len(scales) > 3 else "")
-    magnitude = 0xFF if fmt.element.twos_complement else fmt.element.sign_bit - 1
-    empty = all(not (s.codes & magnitude).any() for s in rows)
+    empty = all((fold_zeros(fmt.element)[s.codes] == 0).all() for s in rows)
     if topic != "zero-block" and empty and all(b != fmt.scale.nan_code for b in scales):
-        return f"scale {listed}, every code zero: silently lost"
+        return _Fate.SILENTLY_LOST, f"scale {listed}, every code zero: silently lost"
     if all(b == fmt.scale.nan_code for b in scales):
-        return f"scale {listed}: the block is NaN"
+        return _Fate.BLOCK_IS_NAN, f"scale {listed}: the block is NaN"
     if topic == "nan":
         values = decode_table(fmt.element)
-        nan_kept = all(np.isnan(values[s.codes.reshape(-1)]).any() for s in rows if np.isnan(s.case.x).any())
-        return f"scale {listed}, " + ("the lane is NaN" if nan_kept else "the NaN is lost")
-    return f"scale {listed}" + ("" if topic == "inf" or empty else ", codes not zero")
-
-
-def list_deviations(behaviour: dict[str, str], fmt: BlockFormat, judged: Profile) -> list[str]:
-    """The leaves that part from a normative profile, in a few words each."""
-    if judged.kind is not Kind.NORMATIVE:
-        return []
-    found = []
-    elements = behaviour.get("elements", "")
-    if elements and elements != ROUNDING_WORDS[next(iter(ROUNDING_WORDS))]:
-        found.append(elements)
-    scale = behaviour.get("scale", "")
-    expected_scale = _rule_words(judged, fmt)
-    if scale not in ("", "not observed", expected_scale):
-        found.append(f"scale: {scale}")
-    if behaviour.get("sign of zero") not in (None, "kept", "not observed"):
-        found.append(f"sign of zero {behaviour['sign of zero']}")
-    nan = behaviour.get("NaN in a block", "")
-    if nan and "block is NaN" not in nan and "lane is NaN" not in nan:
-        found.append(f"NaN: {nan}")
-    return found
+        kept = all(np.isnan(values[s.codes.reshape(-1)]).any() for s in rows if np.isnan(s.case.x).any())
+        fate = _Fate.LANE_IS_NAN if kept else _Fate.NAN_LOST
+        return fate, f"scale {listed}, {fate.value}"
+    return _Fate.OTHER, f"scale {listed}" + ("" if topic == "inf" or empty else ", codes not zero")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,99 +11,29 @@ import numpy.typing as npt
 from mxspec import dequantize
 from mxspec.elements import decode_table
 from mxspec.exact import choose_level
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
+from mxspec_conformance.judge.explanation import Explanation, by_profile
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
-from mxspec_conformance.observations.selection import keeps
-from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_vectors.build_dequantize import full_table
-from mxspec_vectors.entries import native_tensor_scale
-from mxspec_vectors.files import read_document
-
-Codes = npt.NDArray[np.uint8]
-Values = npt.NDArray[np.float32]
+from mxspec_conformance.observations.bisection import NoAnswer
+from mxspec_conformance.observations.tables import ObservedTable, TableCase, Values, rotated_table, same_values
+from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 
-@dataclass(frozen=True, slots=True)
-class TableCase:
-    """Every code under every scale byte, under one tensor scale."""
-
-    id: str
-    tensor: dict[str, str] | None
-
-
-@lru_cache(maxsize=16)
-def load_table_cases(fmt: str) -> tuple[TableCase, ...]:
-    """One case for each tensor scale of the dequantize file."""
-    entries: dict[str, dict[str, str] | None] = {}
-    for case in read_document("dequantize", fmt)["cases"]:
-        tensor = case.get("tensor_scale")
-        entries.setdefault("one-level" if tensor is None else f"t{tensor['amax']}", tensor)
-    return tuple(TableCase(f"table-{name}", tensor) for name, tensor in entries.items())
-
-
-@lru_cache(maxsize=16)
-def turned_table(fmt: BlockFormat) -> tuple[Codes, Codes]:
-    """`full_table` with the codes of each row turned by some lanes, so that every code comes to lie in every lane."""
-    codes, scales = full_table(fmt)
-    rows, lanes = np.indices(codes.shape)
-    turned: Codes = codes[rows, (lanes + 5 * scales.astype(np.intp)[:, None] + rows) % fmt.k]
-    return turned, scales
-
-
-def observe_tables(session: TargetSession, fmt: str) -> list[tuple[TableCase, Values | NoAnswer]]:
-    """The target's values for each table [n, k]."""
-    block, capabilities = get_block(fmt), session.capabilities
-    codes, scales = turned_table(block)
-    results: list[tuple[TableCase, Values | NoAnswer]] = []
-    for case in load_table_cases(fmt):
-        if not keeps("dequantize", fmt, case.id):
-            continue
-        extra: dict[str, Any] = {}
-        if case.tensor is None and not capabilities.one_level:
-            results.append((case, NoAnswer("unsupported", "dequantize asks for a tensor_scale")))
-            continue
-        if case.tensor is not None:
-            if not capabilities.has("dequantize", "tensor_scale"):
-                results.append((case, NoAnswer("unsupported", "dequantize takes no tensor_scale")))
-                continue
-            bits = int(case.tensor[capabilities.tensor_scale], 16)
-            extra["tensor_scale"] = float(np.uint32(bits).view(np.float32))
-
-        def call(rows: Sequence[int], extra: dict[str, Any] = extra) -> list[Values]:
-            values = session.call("dequantize", codes[list(rows)], scales[list(rows), None], fmt, **extra)
-            return list(values)
-
-        answers = run_bisected(range(len(codes)), call)
-        no_answer = next((a for a in answers if isinstance(a, NoAnswer)), None)
-        results.append((case, no_answer if no_answer is not None else np.stack(answers)))
-    return results
-
-
-def expected_table(fmt: BlockFormat, profile: Profile, tensor: dict[str, str] | None) -> Values | None:
+def expected_table(fmt: BlockFormat, profile: Profile, tensor: TensorScales | None) -> Values | None:
     """The profile's values for the table, or None where it has no such form."""
     try:
         choose_level(profile, with_tensor_scale=tensor is not None)
     except ValueError:
         return None
-    codes, scales = turned_table(fmt)
-    scale = None if tensor is None else native_tensor_scale(profile, tensor)
+    codes, scales = rotated_table(fmt)
     with np.errstate(all="ignore"):
-        values: Values = dequantize(codes, scales[:, None], fmt, profile=profile, tensor_scale=scale)
+        values: Values = dequantize(codes, scales[:, None], fmt, profile=profile, tensor_scale=native_scale(profile, tensor))
     return values
 
 
-def same_values(a: Values, b: Values, *, signs: bool = True) -> npt.NDArray[np.bool_]:
-    """Equal bits, or NaN in both; signs: whether the sign of zero counts."""
-    same: npt.NDArray[np.bool_] = (a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b))
-    if not signs:
-        same |= (a == 0) & (b == 0)
-    return same
-
-
 def judge_tables(
-    results: Sequence[tuple[TableCase, Values | NoAnswer]], fmt: BlockFormat, profile: Profile, scorecard: Scorecard,
+    results: Sequence[ObservedTable], fmt: BlockFormat, profile: Profile, scorecard: Scorecard,
     others: Sequence[Profile],
 ) -> None:  # fmt: skip
     """Enter every (code, scale byte) into the scorecard of a profile.
@@ -113,11 +41,11 @@ def judge_tables(
     A case is one scale byte or one code; products beyond float32 are not judged for normative profiles. What is wrong in a
     whole table counts once, as the tensor scale's.
     """
-    tables = [t for t in (_judge_table(c, r, fmt, profile) for c, r in results) if t is not None]
+    tables = [t for t in (_judge_table(r, fmt, profile) for r in results) if t is not None]
     culprits = _find_culprits(tables)
-    for case, returned in results:
-        if isinstance(returned, NoAnswer) and expected_table(fmt, profile, case.tensor) is not None:
-            scorecard.count_no_answer("code", case.id, returned)
+    for item in results:
+        if isinstance(item.returned, NoAnswer) and expected_table(fmt, profile, item.case.tensor) is not None:
+            scorecard.count_no_answer("code", item.case.id, item.returned)
     for table in tables:
         _enter_table(table, fmt, culprits, scorecard, others)
 
@@ -137,11 +65,12 @@ class _Judged:
     ordinary: frozenset[int]
 
 
-def _judge_table(case: TableCase, returned: Values | NoAnswer, fmt: BlockFormat, profile: Profile) -> _Judged | None:
+def _judge_table(item: ObservedTable, fmt: BlockFormat, profile: Profile) -> _Judged | None:
+    case, returned = item.case, item.returned
     expected = expected_table(fmt, profile, case.tensor)
     if expected is None or isinstance(returned, NoAnswer):
         return None
-    codes, scales = turned_table(fmt)
+    codes, scales = rotated_table(fmt)
     judged = np.ones(expected.shape, bool)
     if profile.kind is Kind.NORMATIVE:
         judged = ~np.isinf(expected) | np.isinf(decode_table(fmt.element)[codes])
@@ -184,7 +113,7 @@ def _find_culprits(tables: Sequence[_Judged]) -> _Culprits:
 def _enter_table(
     table: _Judged, fmt: BlockFormat, culprits: _Culprits, scorecard: Scorecard, others: Sequence[Profile]
 ) -> None:
-    _, scales = turned_table(fmt)
+    _, scales = rotated_table(fmt)
     case, tensor = table.case, table.case.tensor
     special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
     equal: dict[str, Values] = {}
@@ -196,51 +125,49 @@ def _enter_table(
         matches = _matching(bad, table.returned, equal)
         about_tensor = tensor is not None and culprits.tensor and scale not in culprits.scales
         if tensor is not None:
-            scorecard.count("tensor-scale", label, ok=not (about_tensor and bad.any()), equals=matches)
+            scorecard.count("tensor-scale", label, origin=case.id, ok=not (about_tensor and bad.any()), equals=matches)
         if about_tensor:
             continue
         about_scale = scale in special or scale in culprits.scales
-        scorecard.count("scale-code", label, ok=not (about_scale and bad.any()), equals=matches)
+        scorecard.count("scale-code", label, origin=case.id, ok=not (about_scale and bad.any()), equals=matches)
         if not about_scale:
-            scorecard.count("code", label, ok=not bad.any(), equals=matches)
+            scorecard.count("code", label, origin=case.id, ok=not bad.any(), equals=matches)
     signs = table.signs
     scorecard.count("zero-sign", case.id, ok=not signs.any(), equals=_matching(signs, table.returned, equal))
 
 
-def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Values]) -> frozenset[str]:
+def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Values]) -> frozenset[Explanation]:
     if not bad.any():
         return frozenset()
-    return frozenset(n for n, t in tables.items() if same_values(returned[bad], t[bad]).all())
+    return frozenset(by_profile(n) for n, t in tables.items() if same_values(returned[bad], t[bad]).all())
 
 
-def count_asked(results: Sequence[tuple[TableCase, Values | NoAnswer]], fmt: BlockFormat) -> int:
+def count_supported(results: Sequence[ObservedTable], fmt: BlockFormat) -> int:
     """Entries of the tables that the target offers to answer."""
-    tables = sum(not (isinstance(r, NoAnswer) and r.kind == "unsupported") for _, r in results)
-    return tables * turned_table(fmt)[0].size
+    tables = sum(not (isinstance(r.returned, NoAnswer) and r.returned.is_unsupported) for r in results)
+    return tables * rotated_table(fmt)[0].size
 
 
-def count_wrong_values(
-    results: Sequence[tuple[TableCase, Values | NoAnswer]], fmt: BlockFormat, profile: Profile
-) -> int:
+def count_wrong_values(results: Sequence[ObservedTable], fmt: BlockFormat, profile: Profile) -> int:
     """Entries of the tables that differ from the profile's."""
     total = 0
-    for case, returned in results:
-        expected = expected_table(fmt, profile, case.tensor)
+    for item in results:
+        expected = expected_table(fmt, profile, item.case.tensor)
         if expected is None:
             continue
-        if not isinstance(returned, NoAnswer):
-            total += int((~same_values(returned, expected, signs=False)).sum())
-        elif returned.kind != "unsupported":
+        if not isinstance(item.returned, NoAnswer):
+            total += int((~same_values(item.returned, expected, signs=False)).sum())
+        elif not item.returned.is_unsupported:
             total += expected.size
     return total
 
 
-def tables_identical(results: Sequence[tuple[TableCase, Values | NoAnswer]], fmt: BlockFormat, profile: Profile) -> bool:
+def tables_identical(results: Sequence[ObservedTable], fmt: BlockFormat, profile: Profile) -> bool:
     """Whether every value returned is the profile's."""
-    for case, returned in results:
-        expected = expected_table(fmt, profile, case.tensor)
-        if expected is None or (isinstance(returned, NoAnswer) and returned.kind == "unsupported"):
+    for item in results:
+        expected = expected_table(fmt, profile, item.case.tensor)
+        if expected is None or (isinstance(item.returned, NoAnswer) and item.returned.is_unsupported):
             continue
-        if isinstance(returned, NoAnswer) or not same_values(returned, expected).all():
+        if isinstance(item.returned, NoAnswer) or not same_values(item.returned, expected).all():
             return False
     return True

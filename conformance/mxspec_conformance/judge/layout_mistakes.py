@@ -1,4 +1,4 @@
-"""Ways in which bytes go to the wrong place, so that a wrong buffer can be named: other layouts, and slips within one."""
+"""Ways in which bytes go to the wrong place, so that a wrong buffer can be named: other layouts, and mistakes within one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 from mxspec.layouts import Layout, list_layouts
 from mxspec.layouts.packing import NIBBLES_LOW, SIX_BITS, Bytes, Packing
 from mxspec.layouts.schema import Padding
+from mxspec_conformance.judge.explanation import Cause, Explanation
 
 
 @dataclass(frozen=True, slots=True)
-class Slip:
+class LayoutMistake:
     """A mistake made within a layout."""
 
     #: What the bytes look like: "as if ..." goes before it.
-    words: str
-    #: (layout, its parts, the right bytes) -> the wrong bytes, or None where the slip cannot happen.
+    text: str
+    #: (layout, its parts, the right bytes) -> the wrong bytes, or None where it cannot happen.
     make: Callable[[Layout, tuple[Bytes, ...], Bytes], Bytes | None]
 
 
@@ -97,27 +98,27 @@ _SIX_FROM_TOP = Packing(
     tuple(8 * ((23 - q) // 8) + q % 8 for i in range(4) for q in range(18 - 6 * i, 24 - 6 * i)),
 )
 
-SLIPS = (
-    Slip("the nibbles of each byte were swapped", _swap_nibbles),
-    Slip("neighbours shared a byte instead of halves of the block", _repack(NIBBLES_LOW, "M (B j:32) -> M B | j", only="M (B h:2 j:16) -> M B | j h")),
-    Slip("neighbours shared a byte instead of halves of the block", _repack(NIBBLES_LOW, "M (B s:4 j:16) -> M B | s j", only="M (B s:4 h:2 j:8) -> M B | s j h")),
-    Slip("each 32-bit word held its nibbles in AWQ's order 0 2 4 6 1 3 5 7", _repack(NIBBLES_LOW, "M (K j:4 h:2) -> M K h j", only="M K -> M K")),
-    Slip("each block were split in halves of 16", _repack(NIBBLES_LOW, "M (K h:2 j:16) -> M K j h", only="M K -> M K")),
-    Slip("each block were split in halves of 8", _repack(NIBBLES_LOW, "M (K h:2 j:8) -> M K j h", only="M K -> M K")),
-    Slip("codes were packed from the highest bit down", _repack(_SIX_FROM_TOP)),
-    Slip("codes were packed from the lowest bit up", _repack(SIX_BITS)),
-    Slip("the scale stood after the codes", _put_scales_last),
-    Slip("codes were stored as they are", _store_plainly),
-    Slip("the padding were cut off", _drop_padding),
-    Slip("rows lay in order inside each tile", _order_rows_in_tiles),
-    Slip("tiles lay column by column", _order_tiles_by_columns),
-    Slip("the matrix were transposed", _transpose),
-    Slip("32-bit words were big-endian", _swap_words),
+MISTAKES = (
+    LayoutMistake("the nibbles of each byte were swapped", _swap_nibbles),
+    LayoutMistake("neighbours shared a byte instead of halves of the block", _repack(NIBBLES_LOW, "M (B j:32) -> M B | j", only="M (B h:2 j:16) -> M B | j h")),
+    LayoutMistake("neighbours shared a byte instead of halves of the block", _repack(NIBBLES_LOW, "M (B s:4 j:16) -> M B | s j", only="M (B s:4 h:2 j:8) -> M B | s j h")),
+    LayoutMistake("each 32-bit word held its nibbles in AWQ's order 0 2 4 6 1 3 5 7", _repack(NIBBLES_LOW, "M (K j:4 h:2) -> M K h j", only="M K -> M K")),
+    LayoutMistake("each block were split in halves of 16", _repack(NIBBLES_LOW, "M (K h:2 j:16) -> M K j h", only="M K -> M K")),
+    LayoutMistake("each block were split in halves of 8", _repack(NIBBLES_LOW, "M (K h:2 j:8) -> M K j h", only="M K -> M K")),
+    LayoutMistake("codes were packed from the highest bit down", _repack(_SIX_FROM_TOP)),
+    LayoutMistake("codes were packed from the lowest bit up", _repack(SIX_BITS)),
+    LayoutMistake("the scale stood after the codes", _put_scales_last),
+    LayoutMistake("codes were stored as they are", _store_plainly),
+    LayoutMistake("the padding were cut off", _drop_padding),
+    LayoutMistake("rows lay in order inside each tile", _order_rows_in_tiles),
+    LayoutMistake("tiles lay column by column", _order_tiles_by_columns),
+    LayoutMistake("the matrix were transposed", _transpose),
+    LayoutMistake("32-bit words were big-endian", _swap_words),
 )  # fmt: skip
 
 
-def name_bytes(layout: Layout, parts: tuple[Bytes, ...], right: Bytes, returned: Bytes) -> list[str]:
-    """What the returned bytes equal: other layouts, then slips. Padding that a layout leaves open is not compared."""
+def name_bytes(layout: Layout, parts: tuple[Bytes, ...], right: Bytes, returned: Bytes) -> list[Explanation]:
+    """What the returned bytes equal: other layouts, then mistakes. Padding that a layout leaves open is not compared."""
     names = []
     for other, data, mask in list_alternatives(layout, parts, right):
         if data.shape == returned.shape and not ((data ^ returned) & mask).any():
@@ -125,22 +126,22 @@ def name_bytes(layout: Layout, parts: tuple[Bytes, ...], right: Bytes, returned:
     return names
 
 
-def list_alternatives(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Iterator[tuple[str, Bytes, Bytes]]:
-    """Other layouts and slips: a name, the bytes, and the bits of them that hold something."""
+def list_alternatives(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Iterator[tuple[Explanation, Bytes, Bytes]]:
+    """Other layouts and mistakes: what they are, the bytes, and the bits of them that hold something."""
     shape = parts[-1].shape
     for other in _same_kind(layout):
         try:
             data = other.pack(*parts)
         except ValueError:  # the shape does not fit, or a code has no stored form
             continue
-        yield f"layout {other.name}", data, other.mask(shape)
-    for slip in SLIPS:
+        yield Explanation(Cause.LAYOUT, other.name), data, other.mask(shape)
+    for mistake in MISTAKES:
         try:
-            made = slip.make(layout, parts, right)
+            made = mistake.make(layout, parts, right)
         except ValueError:
             continue
         if made is not None and not np.array_equal(made, right):
-            yield slip.words, made, np.full(made.shape, 0xFF, np.uint8)
+            yield Explanation(Cause.LAYOUT_MISTAKE, mistake.text), made, np.full(made.shape, 0xFF, np.uint8)
 
 
 @lru_cache(maxsize=128)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,15 @@ import numpy as np
 from mxspec.layouts import Layout, Part, get_layout, list_layouts
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.picture import label_run, map_bytes
+from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.layout_mistakes import name_bytes
-from mxspec_conformance.judge.tally import Scorecard, Tally, common_profile, judge_tally
+from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
+from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_vectors.files import read_document
+from mxspec_vectors.cases import LayoutCase, load_layout_file
 
 #: Function -> whether it handles scales, whether several parts, and whether it reads bytes.
 FUNCTIONS = {
@@ -31,20 +32,6 @@ FUNCTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutCase:
-    """One case of a layout file."""
-
-    id: str
-    topic: str
-    shape: tuple[int, ...]
-    #: One array for each part of the layout, in its order.
-    parts: tuple[Bytes, ...]
-    data: Bytes
-    #: The bits of `data` that hold items.
-    mask: Bytes
-
-
 def list_judged_layouts(session: TargetSession, function: str) -> list[Layout]:
     """The layouts that a function is asked for: those that the target lists, else all of the function's kind."""
     scales, several, _ = FUNCTIONS[function]
@@ -53,36 +40,18 @@ def list_judged_layouts(session: TargetSession, function: str) -> list[Layout]:
     return [x for x in chosen if (len(x.fields) > 1) == several and (several or (x.main.part is Part.SCALES) == scales)]
 
 
-def load_cases(layout: Layout) -> list[LayoutCase]:
-    """The cases of a layout's file."""
-    document = read_document("layout", layout.name)
-    found = []
-    for case in document["cases"]:
-        shape = tuple(case["shape"])
-        data = np.frombuffer(bytes.fromhex(case["expect"][0]["data"]), np.uint8)
-        mask = document["masks"].get("x".join(map(str, shape)))
-        found.append(
-            LayoutCase(
-                id=case["id"], topic=case["topic"], shape=shape, data=data,
-                parts=tuple(_read_items(case[f.part.value], f.packing.width, (*shape[:-1], shape[-1] // f.covers)) for f in layout.fields),
-                mask=np.full(data.size, 0xFF, np.uint8) if mask is None else np.frombuffer(bytes.fromhex(mask), np.uint8),
-            )
-        )  # fmt: skip
-    return found
-
-
 def judge_layout(session: TargetSession, function: str, layout: Layout) -> list[Requirement]:
     """The requirements of one function for one layout."""
-    document = read_document("layout", layout.name)
+    file = load_layout_file(layout.name)
     scorecard = Scorecard(function, layout.name)
-    cases = [c for c in load_cases(layout) if keeps("layout", layout.name, c.id)]
+    cases = [c for c in file.cases if keeps("layout", layout.name, c.id)]
     reads = FUNCTIONS[function][2]
     drawn: dict[str, Failure] = {}
 
     def call(batch: Sequence[LayoutCase]) -> list[Any]:
         return [_call(session, function, layout, case) for case in batch]
 
-    failures = Counter[str]()
+    failures = Counter[FailureKind]()
     for case in cases:
         # Each by itself: a target that takes matrices alone says so of one case, not of all.
         answer = run_bisected([case], call, failures=failures)[0]
@@ -91,17 +60,16 @@ def judge_layout(session: TargetSession, function: str, layout: Layout) -> list[
         elif reads:
             _judge_items(layout, case, answer, scorecard, drawn)
         else:
-            _judge_bytes(layout, case, answer, scorecard, drawn, padding=document["padding"] == "specified")
-    name = common_profile(scorecard.tallies.values(), lambda other: (not other.startswith("layout "),))
-    return [_finish(tally, name, drawn) for tally in scorecard.tallies.values()]
+            _judge_bytes(layout, case, answer, scorecard, drawn, padding=file.padding_is_specified)
+    explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause is not Cause.LAYOUT,))
+    return [_finish(tally, explanation, drawn) for tally in scorecard.tallies.values()]
 
 
-def _finish(tally: Tally, name: str | None, drawn: dict[str, Failure]) -> Requirement:
-    requirement = judge_tally(tally, name, lambda t: drawn.get(t.topic))
-    if requirement.verdict is Verdict.DEVIATION:  # a wrong place is wrong, whoever else puts things there
-        requirement.verdict = Verdict.FAIL
-    if requirement.note and requirement.verdict is Verdict.FAIL and name is not None:
-        requirement.note = f"these are the bytes of {name}" if name.startswith("layout ") else f"as if {name}"
+def _finish(tally: Tally, explanation: Explanation | None, drawn: dict[str, Failure]) -> Requirement:
+    requirement = judge_tally(tally, explanation, lambda t: drawn.get(t.topic))
+    if requirement.note and requirement.verdict is Verdict.FAIL and explanation is not None:
+        is_layout = explanation.cause is Cause.LAYOUT
+        requirement.note = f"these are the bytes of {explanation.text}" if is_layout else f"as if {explanation.text}"
     return requirement
 
 
@@ -135,7 +103,7 @@ def _judge_items(
     layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...], scorecard: Scorecard, drawn: dict[str, Failure]
 ) -> None:
     placed = all((a == b).all() for a, b in zip(returned, case.parts, strict=True))
-    names: list[str] = []
+    names: list[Explanation] = []
     if not placed:
         # Reading is wrong as writing would be: what bytes hold these items in another layout?
         for other in list_layouts():
@@ -148,16 +116,16 @@ def _judge_items(
                 and len(read) == len(returned)
                 and all(np.array_equal(a, b) for a, b in zip(read, returned, strict=True))
             ):
-                names.append(f"layout {other.name}")
+                names.append(Explanation(Cause.LAYOUT, other.name))
     scorecard.count(case.topic, case.id, ok=placed, equals=names)
     if not placed and case.topic not in drawn:
         drawn[case.topic] = _draw_items(layout, case, returned)
 
 
-def _draw_bytes(layout: Layout, case: LayoutCase, returned: Bytes, mask: Bytes, names: Sequence[str]) -> Failure:
+def _draw_bytes(layout: Layout, case: LayoutCase, returned: Bytes, mask: Bytes, names: Sequence[Explanation]) -> Failure:
     failure = Failure(
         case=case.id, given={"layout": layout.name, "shape": "x".join(map(str, case.shape))},
-        expected={"bytes": f"{case.data.size}"}, returned={"bytes": f"{returned.size}"}, also=list(names),
+        expected={"bytes": f"{case.data.size}"}, returned={"bytes": f"{returned.size}"}, also=[e.text for e in names],
         snippet=f'layouts.pack(items, "{layout.name}")  # items: case {case.id} of layout/{layout.name}.json',
     )  # fmt: skip
     if returned.shape != case.data.shape:
@@ -188,9 +156,3 @@ def _draw_items(layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...]) -
         steps=[f"{int((right != got).sum())} of {right.size} {part} differ; the first is row,column {item}"],
         snippet=f'layouts.unpack(data, "{layout.name}", {case.shape})  # data: case {case.id} of layout/{layout.name}.json',
     )  # fmt: skip
-
-
-def _read_items(text: str, width: int, shape: tuple[int, ...]) -> Bytes:
-    if width <= 4:
-        return np.array([int(digit, 16) for digit in text], np.uint8).reshape(shape)
-    return np.frombuffer(bytes.fromhex(text), np.uint8).reshape(shape)

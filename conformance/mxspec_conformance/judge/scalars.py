@@ -5,51 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.acceptance import is_lowest_allowed
 from mxspec.elements import encode_table, table_index
 from mxspec.formats import ElementFormat, ScalarFormat, get_scalar
 from mxspec.reals import nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import find_tensor_amax
+from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, Explanation, by_profile
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps, kept_lanes
+from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_vectors.entries import tensor_scale_entry
-from mxspec_vectors.files import read_document
+from mxspec_vectors.cases import StochasticRule, load_encode_cases, load_stochastic_cases
 from mxspec_vectors.points import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
-
-ROUNDING_WORDS = {
-    Rounding.RNE: "nearest, ties to even",
-    Rounding.RNA: "nearest, ties away from zero",
-    Rounding.RNZ: "nearest, ties toward zero",
-    Rounding.RNU: "nearest, ties up",
-    Rounding.RTZ: "toward zero",
-    Rounding.RTN: "toward -infinity",
-    Rounding.RTP: "toward +infinity",
-}
-
-
-#: int8's lowest code, 80, may be left out; where it is not, it is right below this value, and at it where so said.
-_INT8_TO_LOWEST = {
-    Rounding.RNE: (-127.5 / 64, True),
-    Rounding.RNA: (-127.5 / 64, True),
-    Rounding.RNZ: (-127.5 / 64, False),
-    Rounding.RNU: (-127.5 / 64, False),
-    Rounding.RTN: (-127 / 64, False),
-    Rounding.RTZ: (-128 / 64, True),
-    Rounding.RTP: (-128 / 64, True),
-}
-
-
-def _floats(text: str) -> npt.NDArray[np.float32]:
-    return np.frombuffer(bytes.fromhex(text), ">u4").astype(np.uint32).view(np.float32)
+from mxspec_vectors.tensor_scales import TensorScales
 
 
 def _legal_nan_codes(fmt: ScalarFormat) -> list[tuple[frozenset[int], frozenset[int]]]:
@@ -93,6 +70,8 @@ class _Encoded:
 
     topic: str
     label: str
+    #: The vector file's name of the case.
+    case: str
     rounding: Rounding
     wants_own: bool
     x: npt.NDArray[np.float32]
@@ -121,8 +100,8 @@ def _overflows_to_own(cases: Sequence[_Encoded], fmt: ScalarFormat) -> set[tuple
     return {key for key, more in votes.items() if more > 0}
 
 
-def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, str]:
-    """Enter the encode cases of one scalar format; returns its behaviour in words.
+def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, Failure]:
+    """Enter the encode cases of one scalar format.
 
     Roundings are judged where `encode` takes a `rounding`, otherwise nearest even is; overflow may saturate or, where the
     format can, give its own Inf or NaN.
@@ -131,46 +110,32 @@ def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> 
     roundings = [Rounding.RNE]
     if capabilities.has("encode", "rounding"):
         roundings = [r for r in Rounding if r is not Rounding.SR]
-    behaviour: dict[str, str] = {}
     encoded: list[_Encoded] = []
-    for case in read_document("encode", element)["cases"]:
-        wants_own = case["overflow"] == Overflow.OWN.value
+    for case in load_encode_cases(element):
+        wants_own = case.overflow is Overflow.OWN
         if wants_own and not capabilities.has("encode", "overflow"):
             continue
-        x = _floats(case["x"])
-        places = kept_lanes("encode", element, case["id"], len(x))
+        places = kept_lanes("encode", element, case.id, len(case.x))
         if not places:
             continue
-        x = x[list(places)]
+        x = case.x[list(places)]
         for rounding in roundings:
             extra: dict[str, Any] = {}
             if capabilities.has("encode", "rounding"):
                 extra["rounding"] = rounding.value
             if capabilities.has("encode", "overflow"):
-                extra["overflow"] = case["overflow"]
-            label = case["id"] if len(roundings) == 1 else f"{case['id']}@{rounding.value}"
-            expected = next(
-                np.frombuffer(bytes.fromhex(e["codes"]), np.uint8)
-                for e in case["expect"]
-                if rounding.value in e["roundings"]
-            )[list(places)]
+                extra["overflow"] = case.overflow.value
+            label = case.id if len(roundings) == 1 else f"{case.id}@{rounding.value}"
+            expected = case.codes[rounding][list(places)]
             returned = _encode_lanes(session, x, element, extra)
-            encoded.append(_Encoded(case["topic"], label, rounding, wants_own, x, expected, returned, places))
+            encoded.append(_Encoded(case.topic, label, case.id, rounding, wants_own, x, expected, returned, places))
     encoded += _observe_bfloat16(session, element)
     own = set()
     if fmt.nan_code is not None and not capabilities.has("encode", "overflow"):
         own = _overflows_to_own(encoded, fmt)
     for item in encoded:
         _judge_encode_case(item, fmt, scorecard, own=(item.topic, item.rounding) in own)
-    behaviour["rounding"] = _name_rounding(
-        [
-            (e.x, np.array(e.returned, np.uint8))
-            for e in encoded
-            if e.rounding is Rounding.RNE and not e.wants_own and not any(isinstance(r, NoAnswer) for r in e.returned)
-        ],
-        fmt,
-    )
-    return behaviour
+    return {}
 
 
 def _observe_bfloat16(session: TargetSession, element: str) -> Iterator[_Encoded]:
@@ -199,7 +164,7 @@ def _observe_bfloat16(session: TargetSession, element: str) -> Iterator[_Encoded
                 part = part[list(places)]
                 expected = mxspec.encode(part, element)
                 returned = _encode_lanes(session, part, element, extra)
-                yield _Encoded(topic, label, Rounding.RNE, False, part, expected, returned, places)
+                yield _Encoded(topic, label, label, Rounding.RNE, False, part, expected, returned, places)
 
 
 def _encode_lanes(session: TargetSession, x: npt.NDArray[np.float32], element: str, extra: dict[str, Any]) -> list[Any]:
@@ -218,50 +183,27 @@ def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, 
         r: encode_table(fmt, r, Overflow.SATURATE, mxspec.elements.default_nan_policy(fmt))[
             table_index(np.abs(x) if not fmt.signed else x)
         ]
-        for r in ROUNDING_WORDS
+        for r in ROUNDING_TEXT
     }
     for i, code in enumerate(item.returned):
-        lane = f"{item.label}[{item.places[i]}]"
+        lane, origin = f"{item.label}[{item.places[i]}]", f"{item.case}[{item.places[i]}]"
         if isinstance(code, NoAnswer):
-            scorecard.count_no_answer(topic, lane, code)
+            scorecard.count_no_answer(topic, lane, code, origin=origin)
             continue
         code = int(code)
         ok = code == int(expected[i])
         if np.isnan(x[i]):
             ok = i in legal_nan
         elif topic != "zero-sign" and not ok and code in zero and int(expected[i]) in zero:
-            scorecard.count("zero-sign", lane, ok=False)
+            scorecard.count("zero-sign", lane, origin=origin, ok=False)
             ok = True
-        elif fmt.twos_complement and code == 0x80 and expected[i] == 0x81:
-            limit, reached = _INT8_TO_LOWEST[rounding]
-            ok = bool(x[i] < limit or (reached and x[i] == limit))
-        scorecard.count(
-            topic, lane, ok=ok, equals=() if ok else (f"rounding {r.value}" for r, a in others.items() if a[i] == code)
-        )
+        elif fmt.twos_complement and code == fmt.sign_bit and expected[i] == fmt.sign_bit + 1:
+            ok = bool(is_lowest_allowed(fmt, x[i : i + 1], rounding)[0])
+        equals = () if ok else (Explanation(Cause.ROUNDING, rounding=r) for r, a in others.items() if a[i] == code)
+        scorecard.count(topic, lane, origin=origin, ok=ok, equals=equals)
 
 
-def _name_rounding(returned: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]], fmt: ScalarFormat) -> str:
-    """The rounding that gives every code returned for finite inputs within range, zeros of either sign alike."""
-    if not returned:
-        return "not observed"
-    x = np.concatenate([a for a, _ in returned])
-    codes = np.concatenate([c for _, c in returned])
-    kept = np.isfinite(x) & (np.abs(x) <= float(fmt.max_value))
-    fold = np.arange(256, dtype=np.uint8)
-    if not fmt.twos_complement and fmt.signed:
-        fold[fmt.sign_bit] = 0
-    best, fewest = "", len(x) + 1
-    for rounding, words in ROUNDING_WORDS.items():
-        expected = mxspec.encode(x[kept], fmt.name, rounding=rounding, sign="ignore")
-        wrong = int((fold[expected] != fold[codes[kept]]).sum())
-        if wrong == 0:
-            return words
-        if wrong < fewest:
-            best, fewest = f"{words}, but for {wrong} of {int(kept.sum())}", wrong
-    return best
-
-
-def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> None:
+def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, Failure]:
     """Enter every code of one scalar format."""
     fmt = get_scalar(element)
     codes = np.arange(fmt.code_count, dtype=np.uint8)
@@ -283,33 +225,34 @@ def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> 
         elif want == 0 and fmt.signed and not fmt.twos_complement:
             scorecard.count("zero-sign", label, ok=bool(same))
         scorecard.count("code", label, ok=bool(same))
+    return {}
 
 
-def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard) -> None:
+def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, Failure]:
     """Enter the cases of the integer rule with as many random bits as the target says that it uses."""
-    for case in read_document("stochastic", element)["cases"]:
-        if case["rule"] != "integer" or case["sr_bits"] != session.capabilities.sr_bits:
+    fmt = get_scalar(element)
+    for case in load_stochastic_cases(element):
+        if case.rule is not StochasticRule.INTEGER or case.sr_bits != session.capabilities.sr_bits:
             continue
-        x = _floats(case["x"])
-        words = np.frombuffer(bytes.fromhex(case["random_bits"]), ">u4").astype(np.uint32)
-        expected = np.frombuffer(bytes.fromhex(case["expect"][0]["codes"]), np.uint8)
-        places = kept_lanes("stochastic", element, case["id"], len(x))
+        x, words, expected = case.x, case.random_bits, case.codes
+        places = kept_lanes("stochastic", element, case.id, len(x))
 
         def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
             return list(session.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
 
         for i, code in zip(places, run_bisected(places, call), strict=True):
-            label = f"{case['id']}[{i}]"
+            label = f"{case.id}[{i}]"
             if np.isnan(x[i]):  # it may be refused; FP8 elements have a NaN to give
-                if element in ("e4m3", "e5m2") and not isinstance(code, NoAnswer):
-                    scorecard.count("nan", label, ok=get_scalar(element).is_nan(int(code)))
+                if fmt.nan_code is not None and not isinstance(code, NoAnswer):
+                    scorecard.count("nan", label, ok=fmt.is_nan(int(code)))
                 continue
             if isinstance(code, NoAnswer):
                 scorecard.count_no_answer("random-bits", label, code)
             else:
-                lowest = element == "int8" and int(code) == 0x80 and int(expected[i]) == 0x81
-                ok = _may_be_lowest(float(x[i]), int(words[i]), case["sr_bits"]) if lowest else code == expected[i]
+                lowest = fmt.twos_complement and int(code) == fmt.sign_bit and int(expected[i]) == fmt.sign_bit + 1
+                ok = _may_be_lowest(float(x[i]), int(words[i]), case.sr_bits) if lowest else code == expected[i]
                 scorecard.count("random-bits", label, ok=bool(ok))
+    return {}
 
 
 def _may_be_lowest(x: float, word: int, sr_bits: int) -> bool:
@@ -330,18 +273,15 @@ def judge_tensor_scale(session: TargetSession, fmt: str, profile: mxspec.Profile
         if not keeps(CALLS, f"tensor_scale/{fmt}", name):
             continue
 
-        def call(_: Sequence[int], x: Any = x) -> list[Any]:
-            return [session.call("tensor_scale", x, fmt)]
-
-        value = run_bisected([0], call)[0]
+        value = run_once(partial(session.call, "tensor_scale", x, fmt))
         if isinstance(value, NoAnswer):
             scorecard.count_no_answer("tensor-scale", name, value)
             continue
         with np.errstate(over="ignore"):
             got = int(np.float32(value).view(np.uint32))
         wanted = {p.id: mxspec.tensor_scale(x, fmt, p).bits for p in profiles}
-        expected = wanted.get(profile.id, int(tensor_scale_entry(amax)[kind], 16))
-        equals = [p for p, bits in wanted.items() if _same_bits(got, bits)]
+        expected = wanted.get(profile.id, TensorScales.from_amax(amax).bits(kind))
+        equals = [by_profile(p) for p, bits in wanted.items() if _same_bits(got, bits)]
         scorecard.count("tensor-scale", name, ok=_same_bits(got, expected), equals=equals)
 
 

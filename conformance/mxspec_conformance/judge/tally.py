@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
+from mxspec_conformance.targets.errors import FailureKind
 from mxspec_vectors.topics import TOPICS, topic_level, topic_text
 
 
@@ -20,8 +22,10 @@ class Tally:
     cases: set[str] = field(default_factory=set)
     failing: dict[str, None] = field(default_factory=dict)
     no_answers: dict[str, NoAnswer] = field(default_factory=dict)
-    #: Failing case -> profiles that would have returned the same bits.
-    equals: dict[str, frozenset[str]] = field(default_factory=dict)
+    #: Failing case -> what would have returned the same bits.
+    equals: dict[str, frozenset[Explanation]] = field(default_factory=dict)
+    #: Case -> the vector file's name of it, where the label says more: a dtype, a rounding, a scale byte.
+    origins: dict[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -44,49 +48,62 @@ class Scorecard:
             self.tallies[topic] = Tally(self.operation, self.format, topic)
         return self.tallies[topic]
 
-    def count(self, topic: str, case: str, *, ok: bool, equals: Iterable[str] = ()) -> None:
-        """Enter one case of one topic."""
+    def count(
+        self, topic: str, case: str, *, ok: bool, equals: Iterable[Explanation] = (), origin: str | None = None
+    ) -> None:
+        """Enter one case of one topic.
+
+        equals: what would have returned the same, where it is not ok.
+        origin: the vector file's name of the case, where the label says more.
+        """
         tally = self.tally(topic)
         tally.cases.add(case)
+        if origin is not None:
+            tally.origins[case] = origin
         if not ok:
             named = frozenset(equals)
             tally.failing[case] = None
             tally.equals[case] = tally.equals.get(case, named) & named
 
-    def count_no_answer(self, topic: str, case: str, no_answer: NoAnswer) -> None:
+    def count_no_answer(self, topic: str, case: str, no_answer: NoAnswer, *, origin: str | None = None) -> None:
         """Enter a case that has no answer."""
         tally = self.tally(topic)
         tally.cases.add(case)
+        if origin is not None:
+            tally.origins[case] = origin
         tally.no_answers[case] = no_answer
 
 
-def common_profile(
-    tallies: Iterable[Tally], order: Callable[[str], tuple[int, ...]], excluded: Container[str] = ()
-) -> str | None:
-    """The profile that explains every failing case of the most requirements; None if it explains none.
+def common_explanation(
+    tallies: Iterable[Tally],
+    order: Callable[[Explanation], tuple[int, ...]],
+    excluded: Callable[[Explanation], bool] = lambda _: False,
+) -> Explanation | None:
+    """What explains every failing case of the most requirements; None if nothing explains all cases of one.
 
-    order: a key by which equally good profiles are ranked.
-    excluded: profiles that are out of question.
+    order: a key by which equally good explanations are ranked.
+    excluded: what is out of question.
     """
-    explained: dict[str, int] = {}
+    explained: dict[Explanation, int] = {}
     for tally in tallies:
         if tally.failing:
-            for profile in frozenset.intersection(*tally.equals.values()):
-                if profile in excluded:
-                    continue
-                explained[profile] = explained.get(profile, 0) + 1
+            for explanation in frozenset.intersection(*tally.equals.values()):
+                if not excluded(explanation):
+                    explained[explanation] = explained.get(explanation, 0) + 1
     if not explained:
         return None
     best = max(explained.values())
-    # A profile that agrees everywhere is named even where another explains as many requirements by chance.
-    return min(explained, key=lambda p: (best - explained[p], *order(p), p))
+    # What agrees everywhere is named even where something else explains as many requirements by chance.
+    return min(explained, key=lambda e: (best - explained[e], *order(e), e.text))
 
 
-def judge_tally(tally: Tally, deviation: str | None, first: Callable[[Tally], Failure | None]) -> Requirement:
+def judge_tally(
+    tally: Tally, explanation: Explanation | None, first: Callable[[Tally], Failure | None]
+) -> Requirement:
     """The requirement's verdict.
 
-    deviation: the profile that explains this format's failures, if there is one.
-    first: draws the smallest failing case.
+    explanation: what explains this format's failures, if anything does.
+    first: describes the smallest failing case.
     """
     requirement = Requirement(
         id=tally.id,
@@ -96,7 +113,7 @@ def judge_tally(tally: Tally, deviation: str | None, first: Callable[[Tally], Fa
         cases=len(tally.cases),
         failing=len(tally.failing) + len(tally.no_answers),
     )
-    no_answers = {c: t for c, t in tally.no_answers.items() if t.kind != "unsupported"}
+    no_answers = {c: n for c, n in tally.no_answers.items() if not n.is_unsupported}
     refused = len(tally.no_answers) - len(no_answers)
     requirement.cases -= refused
     requirement.failing -= refused
@@ -106,16 +123,16 @@ def judge_tally(tally: Tally, deviation: str | None, first: Callable[[Tally], Fa
         requirement.note = next(iter(tally.no_answers.values())).message if tally.no_answers else "no case applies"
         return requirement
     if no_answers:
-        first_no_answer = next(iter(no_answers.values()))
-        timed_out = any(t.kind == "timeout" for t in no_answers.values())
+        timed_out = any(n.kind is FailureKind.TIMEOUT for n in no_answers.values())
         requirement.verdict = Verdict.TIMEOUT if timed_out else Verdict.ERROR
-        requirement.note = f"{len(no_answers)} of {requirement.cases} cases: {first_no_answer.message}"
+        message = next(iter(no_answers.values())).message
+        requirement.note = f"{len(no_answers)} of {requirement.cases} cases: {message}"
         return requirement
     if tally.failing:
-        equal = deviation is not None and all(deviation in e for e in tally.equals.values())
-        # A variant ("mx-floor with elements rounded ...") names what is wrong; only a profile makes it a deviation.
-        named = equal and deviation is not None and " with " not in deviation and not deviation.startswith("rounding ")
+        equal = explanation is not None and all(explanation in e for e in tally.equals.values())
+        # A variant of a profile, or a rounding mode, names what is wrong; only another profile makes it a deviation.
+        named = equal and explanation is not None and explanation.cause is Cause.PROFILE
         requirement.verdict = Verdict.DEVIATION if named else Verdict.FAIL
-        requirement.note = f"as {deviation}" if equal else ""
+        requirement.note = f"as {explanation.text}" if equal and explanation is not None else ""
         requirement.first = first(tally)
     return requirement

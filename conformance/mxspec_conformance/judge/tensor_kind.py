@@ -1,4 +1,4 @@
-"""Which kind of tensor scale a target takes, where it is not the kind that it names: a common slip that spoils everything."""
+"""Which kind of tensor scale a target takes, where it is not the kind that it names: a common mistake that spoils every block."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile, TensorScaleKind
-from mxspec_conformance.judge import dequantize as judge_dequantize, quantize as judge_quantize
-from mxspec_conformance.judge.quantize import Observed
+from mxspec_conformance.judge.dequantize import count_wrong_values
+from mxspec_conformance.observations.quantize import observe_quantize
+from mxspec_conformance.observations.tables import observe_tables
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import load_quantize_cases
 
 
 class _Otherwise:
@@ -45,8 +47,8 @@ def find_other_kind(session: TargetSession, fmt: BlockFormat, profiles: Sequence
 
 
 def _quantizes(session: TargetSession, fmt: BlockFormat, profiles: Sequence[Profile]) -> bool:
-    cases = [c for c in judge_quantize.load_cases(fmt.name) if c.topic == "tensor-scale" and c.is_row]
-    seen = [s for s in judge_quantize.observe(session, fmt.name, cases) if isinstance(s, Observed)]
+    cases = [c for c in load_quantize_cases(fmt.name) if c.topic == "tensor-scale" and c.is_row]
+    seen, _ = observe_quantize(session, fmt.name, cases)
     return bool(seen) and any(
         all((s.scales.reshape(-1) == a[0].scale).all() for s in seen if (a := s.case.answers.get(p.id)))
         for p in profiles
@@ -55,5 +57,5 @@ def _quantizes(session: TargetSession, fmt: BlockFormat, profiles: Sequence[Prof
 
 
 def _dequantizes(session: TargetSession, fmt: BlockFormat, profiles: Sequence[Profile]) -> bool:
-    tables = [t for t in judge_dequantize.observe_tables(session, fmt.name) if t[0].tensor is not None]
-    return any(judge_dequantize.count_wrong_values(tables, fmt, p) == 0 for p in profiles if p.two_level is not None)
+    tables = [t for t in observe_tables(session, fmt.name) if t.case.tensor is not None]
+    return any(count_wrong_values(tables, fmt, p) == 0 for p in profiles if p.two_level is not None)

@@ -1,4 +1,4 @@
-"""Running a target on cases: batches, bisection of those that fail, and what came back."""
+"""Calls in batches: one that fails is halved until the guilty items stand alone."""
 
 from __future__ import annotations
 
@@ -7,47 +7,58 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mxspec_conformance.targets.sessions import WORDS, CallError, TargetSession
+from mxspec_conformance.targets.errors import CallError, FailureKind
+from mxspec_conformance.targets.sessions import FAILURE_WORDS
 
 T = TypeVar("T")
 
 #: After this many time-outs, or crashes in a row, the rest of a batch is given up: each costs up to a minute, or a new
 #: process. A batch of a thousand cases is halved ten times before the first guilty one stands alone.
-MAX_IN_BATCH = {"timeout": 3, "crash": 16, "garbage": 16}
+MAX_IN_BATCH = {FailureKind.TIMEOUT: 3, FailureKind.CRASH: 16, FailureKind.GARBAGE: 16}
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
     """Why a case has no answer."""
 
-    kind: str
+    kind: FailureKind
     message: str
     detail: str = ""
 
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether the target says that it cannot do this, which is no failure."""
+        return self.kind is FailureKind.UNSUPPORTED
+
+
+def unsupported(message: str) -> NoAnswer:
+    """What the target does not offer."""
+    return NoAnswer(FailureKind.UNSUPPORTED, message)
+
 
 def run_bisected(
-    items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]], *, failures: Counter[str] | None = None
+    items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]], *, failures: Counter[FailureKind] | None = None
 ) -> list[Any]:
     """One answer or `NoAnswer` for each item; a batch that fails is halved until the guilty items stand alone."""
-    counter = Counter[str]() if failures is None else failures
+    counter = Counter[FailureKind]() if failures is None else failures
     if not items:
         return []
     for kind, limit in MAX_IN_BATCH.items():
         if counter[kind] >= limit:
-            return [NoAnswer(kind, f"given up after {limit} {WORDS[kind]}")] * len(items)
+            return [NoAnswer(kind, f"given up after {limit} {FAILURE_WORDS[kind]}")] * len(items)
     try:
         answers = list(call(items))
     except CallError as failure:
         counter[failure.kind] += 1
-        if len(items) == 1 or failure.final or failure.kind == "unsupported":
+        if len(items) == 1 or failure.final or failure.kind is FailureKind.UNSUPPORTED:
             return [NoAnswer(failure.kind, str(failure), failure.detail)] * len(items)
         half = len(items) // 2
         left = run_bisected(items[:half], call, failures=counter)
         return left + run_bisected(items[half:], call, failures=counter)
-    counter["crash"] = counter["garbage"] = 0
+    counter[FailureKind.CRASH] = counter[FailureKind.GARBAGE] = 0
     return answers
 
 
-def requirement_no_answer(session: TargetSession, function: str) -> str | None:
-    """Why a function cannot be judged at all, or None."""
-    return None if session.capabilities.has(function) else f"the target has no {function}"
+def run_once(call: Callable[[], Any]) -> Any:
+    """The answer of one call, or `NoAnswer`."""
+    return run_bisected([0], lambda _: [call()])[0]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.acceptance import fold_zeros, is_lowest_allowed
 from mxspec.exact import choose_level
 from mxspec.expressions import leaves
 from mxspec.formats import BlockFormat
@@ -17,11 +18,9 @@ from mxspec.given import encode_given_scale
 from mxspec.profiles.schema import Arithmetic, Kind, Profile
 from mxspec.tensorscale import TensorScale, bind_arrays
 from mxspec_conformance.proving.pairs import PairSpace, as_float32
-from mxspec_vectors.entries import native_tensor_scale
+from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 Codes = npt.NDArray[np.uint8]
-#: int8 quotients from here down are nearest to the code 80, which a symmetric quantizer leaves out.
-_INT8_ROUNDS_TO_LOWEST = -127.5 / 64
 
 
 @dataclass(slots=True)
@@ -32,7 +31,7 @@ class PairAnswers:
     profile: Profile
     space: PairSpace
     #: The tensor scale in its three kinds, or None for the one-level form.
-    tensor: dict[str, str] | None = None
+    tensor: TensorScales | None = None
     #: Scale byte of every maximum.
     scales: Codes = field(init=False)
     #: Whether a code follows from scale byte and element alone; else rows are computed for each maximum.
@@ -44,7 +43,7 @@ class PairAnswers:
 
     def __post_init__(self) -> None:
         profile = self.profile
-        self._native = None if self.tensor is None else native_tensor_scale(profile, self.tensor)
+        self._native = native_scale(profile, self.tensor)
         self._level = choose_level(profile, with_tensor_scale=self._native is not None)
         self._bindings = {} if self._native is None else dict(bind_arrays(profile, self._native))
         self.tabulated = "amax" not in leaves(self._level.scaled) | (
@@ -112,10 +111,7 @@ class PairAnswers:
     @property
     def folds(self) -> Codes:
         """Each code with negative zero made positive."""
-        fold = np.arange(256, dtype=np.uint8)
-        if not self.fmt.element.twos_complement:
-            fold[self.fmt.element.sign_bit] = 0
-        return fold
+        return fold_zeros(self.fmt.element)
 
     def excuse(self, x: npt.NDArray[np.float32], scales: Codes, codes: Codes, expected: Codes) -> npt.NDArray[np.bool_]:
         """Lanes [n, k] that a normative profile leaves open, beside the canonical code: blocks of zeros, int8's lowest."""
@@ -126,5 +122,6 @@ class PairAnswers:
         open_lanes[zero] = self.folds[codes[zero]] == 0
         if self.fmt.element.twos_complement:
             _, scaled = self.given(x, scales)
-            open_lanes |= (codes == 0x80) & (expected == 0x81) & (scaled <= _INT8_ROUNDS_TO_LOWEST)
+            lowest = self.fmt.element.sign_bit
+            open_lanes |= (codes == lowest) & (expected == lowest + 1) & is_lowest_allowed(self.fmt.element, scaled)
         return open_lanes

@@ -18,7 +18,7 @@ from mxspec_conformance.counterexample.shrink import shrink_lanes, simplify
 from mxspec_conformance.proving.compare import read_block
 from mxspec_conformance.proving.maxima import maxima_blocks
 from mxspec_conformance.proving.pairs import as_float32
-from mxspec_conformance.proving.work import Job, pair_answers, pair_space, tensor_entry
+from mxspec_conformance.proving.work import Job, pair_answers, pair_space, tensor_scales
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_lab.sweeps.results import format_chunks
@@ -92,6 +92,11 @@ def _members(finished: Mapping[str, Result], name: str) -> dict[int, Result]:
     return {int(k.rpartition("/")[2]): r for k, r in sorted(finished.items()) if k.startswith(f"{name}/")}
 
 
+def _tensor_json(bits: int | None) -> dict[str, str] | None:
+    scales = tensor_scales(bits)
+    return None if scales is None else scales.as_dict()
+
+
 def _where(job: Job) -> str:
     form = "" if job.tensor is None else f", tensor maximum {float(np.uint32(job.tensor).view(np.float32)):g}"
     return f"{job.dtype}{form}"
@@ -115,7 +120,7 @@ def _judge_lanes(
         tally.note = first["words"]
         x = as_float32(read_block(first["block"]), job.dtype)[None]
         # A context is no block, but where the block alone is wrong too, it is the better picture.
-        tally.first = draw_block(session, fmt, profile, x, tensor_entry(job.tensor), f"{first['context']} {job.name}")
+        tally.first = draw_block(session, fmt, profile, x, tensor_scales(job.tensor), f"{first['context']} {job.name}")
         if tally.first is None:
             tally.first = Failure(
                 case=job.name, given={"call": first["context"]}, expected={}, returned={}, steps=[first["words"]]
@@ -158,7 +163,7 @@ def _judge_pairs(
     seconds = sum(r["target_seconds"] for r in answered.values())
     judged.claims.append(
         {
-            "what": "pairs", "profile": job.profile, "dtype": job.dtype, "tensor": tensor_entry(job.tensor), "pairs": space.pairs,
+            "what": "pairs", "profile": job.profile, "dtype": job.dtype, "tensor": _tensor_json(job.tensor), "pairs": space.pairs,
             "elements": elements, "of": space.elements(), "largest": f"{space.largest:04x}",
             "chunks": format_chunks(answered), "chunk_count": total,
             "digests": [r["digest"] for _, r in sorted(answered.items())],
@@ -191,7 +196,7 @@ def _draw_simplest(
     dtype = job.dtype if job.dtype in dtypes else dtypes[0]
     prober = Prober(session, get_ground(fmt.name, profile.id, job.tensor, dtype))
     block = simplify(prober, shrink_lanes(prober, x[0], Way()), Way())
-    tensor = tensor_entry(job.tensor)
+    tensor = tensor_scales(job.tensor)
     small = draw_block(session, fmt, profile, block[None], tensor, label)
     return draw_block(session, fmt, profile, x, tensor, label) if small is None else small
 
@@ -237,13 +242,13 @@ def _judge_maxima(
             if tally.first is None:
                 x = maxima_blocks(np.array([int(found["first"], 16)], np.uint32), fmt.k)
                 tally.first = draw_block(
-                    session, fmt, profile, x, tensor_entry(tensor), f"{name} maximum {found['first']}"
+                    session, fmt, profile, x, tensor_scales(tensor), f"{name} maximum {found['first']}"
                 )
         plain = {} if "no_answer" in results.get("", {}) else results.get("", {})
         asked = sum(r.get("maxima", 0) for r in chunks.values())
         judged.claims.append(
             {
-                "what": "maxima", "dtype": "float32", "tensor": tensor_entry(tensor), "changes": plain.get("changes", 0),
+                "what": "maxima", "dtype": "float32", "tensor": _tensor_json(tensor), "changes": plain.get("changes", 0),
                 "asked": plain.get("maxima", 0), "exhaustive": asked, "of": largest,
                 "chunks": format_chunks(int(n) for n in chunks),
                 "digests": [r["digest"] for _, r in sorted(chunks.items()) if "digest" in r],
@@ -297,7 +302,7 @@ def _judge_values(fmt: BlockFormat, finished: Mapping[str, Result], tallies: dic
             f"{result['values']:,} values"
         )
         judged.claims.append(
-            {"what": "values", "tensor": tensor_entry(tensor), "values": result["values"], "bytes": result["bytes"]}
+            {"what": "values", "tensor": _tensor_json(tensor), "values": result["values"], "bytes": result["bytes"]}
         )
 
 

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from mxspec_conformance.proving.answers import PairAnswers
 from mxspec_conformance.proving.pairs import Patterns
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
 
 #: Pairs that are drawn.
 PAIRS = 512

@@ -14,26 +14,22 @@ from mxspec.expressions import Const, evaluate, walk
 from mxspec.formats import FLOAT32, BlockFormat
 from mxspec.profiles.schema import TENSOR_LEAF, AmaxNan, Profile
 from mxspec_lab.sweeps.functions import GRID, LAST_FINITE, SIGN, Runs, find_runs
-from mxspec_vectors.entries import native_tensor_scale
+from mxspec_vectors.tensor_scales import TensorScales
 
 #: Maxima of a chunk, where all 2**31 are asked.
 CHUNK_BITS = 24
 
 
-def scale_runs(fmt: BlockFormat, profile: Profile, tensor: dict[str, str] | None) -> Runs:
+@lru_cache(maxsize=16)
+def scale_runs(fmt: BlockFormat, profile: Profile, tensor: TensorScales | None) -> Runs:
     """The exact scale byte of every float32 magnitude, as the places where it changes.
 
     Raises ValueError where the profile's scale is not a function of the maximum alone.
     """
-    return _scale_runs(fmt, profile, None if tensor is None else tuple(sorted(tensor.items())))
-
-
-@lru_cache(maxsize=16)
-def _scale_runs(fmt: BlockFormat, profile: Profile, tensor: tuple[tuple[str, str], ...] | None) -> Runs:
     level = choose_level(profile, with_tensor_scale=tensor is not None)
     known: dict[str, Any] = {"M": reals.make_real(fmt.element.max_value)}
     if tensor is not None:
-        native = native_tensor_scale(profile, dict(tensor))
+        native = tensor.native(profile)
         assert profile.tensor is not None
         known[TENSOR_LEAF[native.kind]] = native.real
         for leaf, expr in profile.tensor.derived:

@@ -24,9 +24,10 @@ from mxspec_conformance.proving.judge import Judged, judge_proof
 from mxspec_conformance.proving.maxima import CHUNK_BITS, scale_runs
 from mxspec_conformance.proving.refusals import name_obstacle
 from mxspec_conformance.proving.work import Job
-from mxspec_conformance.results.environment import describe_git
-from mxspec_conformance.results.report import FormatResult, Report, describe_environment
-from mxspec_conformance.targets.sessions import TargetSession, open_target
+from mxspec_conformance.results.environment import describe_environment, describe_git
+from mxspec_conformance.results.report import FormatResult, Report
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 #: Drawn inputs of a proof do not change from run to run.
@@ -176,7 +177,7 @@ def _plan_stage(
 
 def _has_runs(fmt: BlockFormat, profile: Profile, tensor: int | None) -> bool:
     try:
-        scale_runs(fmt, profile, work.tensor_entry(tensor))
+        scale_runs(fmt, profile, work.tensor_scales(tensor))
     except ValueError:
         return False
     return True

@@ -11,8 +11,9 @@ import mxspec
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.judge.dequantize import same_values
-from mxspec_vectors.entries import has_level, native_tensor_scale
+from mxspec_conformance.observations.tables import same_values
+from mxspec_vectors.entries import has_level
+from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 Codes = npt.NDArray[np.uint8]
 
@@ -35,13 +36,13 @@ def value_blocks(fmt: BlockFormat, byte: int) -> tuple[Codes, Codes]:
 
 
 def compare_values(
-    fmt: BlockFormat, profile: Profile, tensor: dict[str, str] | None, codes: Codes, scales: Codes, got: Any
+    fmt: BlockFormat, profile: Profile, tensor: TensorScales | None, codes: Codes, scales: Codes, got: Any
 ) -> dict[str, Any]:
     """Counts of values that differ from the profile's, and the first; products beyond float32 are not judged for normative
     profiles, and NaN is NaN."""
     if not has_level(profile, two_level=tensor is not None):
         return {}
-    scale = None if tensor is None else native_tensor_scale(profile, tensor)
+    scale = native_scale(profile, tensor)
     with np.errstate(all="ignore"):
         expected = mxspec.dequantize(codes, scales, fmt, profile=profile, tensor_scale=scale)
     same, unsigned = same_values(got, expected), same_values(got, expected, signs=False)

@@ -14,14 +14,16 @@ import numpy.typing as npt
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
 from mxspec_conformance.campaign import call_target
+from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.proving import maxima, values
 from mxspec_conformance.proving.answers import PairAnswers
 from mxspec_conformance.proving.compare import compare_chunk, digest_answers
 from mxspec_conformance.proving.lanes import probe_lanes
 from mxspec_conformance.proving.pairs import PairSpace, Patterns, as_float32, as_floats
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_lab.sweeps.functions import LAST_FINITE, digest_bytes
-from mxspec_vectors.entries import tensor_scale_entry
+from mxspec_vectors.tensor_scales import TensorScales
 
 #: Blocks of one call.
 CALL_BLOCKS = 1 << 16
@@ -49,9 +51,9 @@ class Job:
         return f"{self.dtype}/{'one-level' if self.tensor is None else f't{self.tensor:08x}'}"
 
 
-def tensor_entry(bits: int | None) -> dict[str, str] | None:
+def tensor_scales(bits: int | None) -> TensorScales | None:
     """The tensor scale of a tensor maximum in its three kinds."""
-    return None if bits is None else tensor_scale_entry(bits)
+    return None if bits is None else TensorScales.from_amax(bits)
 
 
 def pair_space(job: Job) -> PairSpace:
@@ -62,7 +64,7 @@ def pair_space(job: Job) -> PairSpace:
 
 @lru_cache(maxsize=4)
 def _answers(fmt: str, profile: str, dtype: str, tensor: int | None, space: PairSpace) -> PairAnswers:
-    return PairAnswers(get_block(fmt), get_profile(profile, fmt), space, tensor_entry(tensor))
+    return PairAnswers(get_block(fmt), get_profile(profile, fmt), space, tensor_scales(tensor))
 
 
 def pair_answers(job: Job) -> PairAnswers:
@@ -71,11 +73,7 @@ def pair_answers(job: Job) -> PairAnswers:
 
 
 def _extra(session: TargetSession, tensor: int | None) -> dict[str, Any]:
-    entry = tensor_entry(tensor)
-    if entry is None:
-        return {}
-    bits = int(entry[session.capabilities.tensor_scale], 16)
-    return {"tensor_scale": float(np.uint32(bits).view(np.float32))}
+    return dict(tensor_argument(tensor_scales(tensor), session.capabilities))
 
 
 def _open(job: Job) -> TargetSession:
@@ -161,7 +159,7 @@ def _compare_maxima(expected: Any, scales: Any, bits: npt.NDArray[np.uint32]) ->
 def prove_thresholds(job: Job, seed: int) -> Result:
     """The scales of float32 maxima on both sides of every change, and of some between."""
     session = _open(job)
-    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_entry(job.tensor))
+    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_scales(job.tensor))
     bits = maxima.threshold_maxima(runs, largest_maximum(job), seed)
     try:
         scales = _ask_maxima(session, job, bits)
@@ -173,7 +171,7 @@ def prove_thresholds(job: Job, seed: int) -> Result:
 def prove_maxima(job: Job, chunk: int) -> Result:
     """The scales of one chunk of 2**24 float32 maxima."""
     session = _open(job)
-    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_entry(job.tensor))
+    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_scales(job.tensor))
     first = max(chunk << maxima.CHUNK_BITS, 1)
     last = min((chunk + 1 << maxima.CHUNK_BITS) - 1, largest_maximum(job))
     bits = np.arange(first, last + 1, dtype=np.uint32)
@@ -188,7 +186,7 @@ def prove_maxima(job: Job, chunk: int) -> Result:
 def prove_values(job: Job) -> Result:
     """Every code under every scale byte."""
     session, fmt, profile = _open(job), get_block(job.fmt), get_profile(job.profile, job.fmt)
-    extra, tensor = _extra(session, job.tensor), tensor_entry(job.tensor)
+    extra, tensor = _extra(session, job.tensor), tensor_scales(job.tensor)
     total: Result = {}
     compared = 0
     for byte in range(fmt.scale.code_count):

@@ -1,85 +1,16 @@
-"""Where a run took place: the machine, the device, the libraries behind a target, the state of its repository."""
+"""Where a run took place: the machine, the versions, the state of a target's repository."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import subprocess
-import sys
-from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions, version
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.targets.capabilities import Capabilities
-
-
-def describe_surroundings(module: Any, capabilities: Capabilities) -> dict[str, Any]:
-    """The device that a loaded target computes on and the libraries that it has imported, as far as it can be seen."""
-    described = getattr(module, "MXSPEC_SURROUNDINGS", None)
-    if described is not None:
-        return dict(described)
-    found: dict[str, Any] = {}
-    device = _name_device(capabilities)
-    if device is not None:
-        found["device"] = device
-    libraries = _list_libraries(module)
-    if libraries:
-        found["libraries"] = libraries
-    return found
-
-
-def _name_device(capabilities: Capabilities) -> str | None:
-    if capabilities.arrays == "cupy":
-        import cupy
-
-        number = int((capabilities.device or "").rpartition(":")[2] or cupy.cuda.runtime.getDevice())
-        name: str = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
-        return name
-    if capabilities.arrays == "torch" and capabilities.device is not None and "cuda" in capabilities.device:
-        import torch
-
-        return str(torch.cuda.get_device_name(torch.device(capabilities.device)))
-    return capabilities.device
-
-
-def _list_libraries(module: Any) -> dict[str, str]:
-    """Distributions of the packages that the target's own module names, with their versions."""
-    used = set()
-    for value in vars(module).values() if hasattr(module, "__dict__") else ():
-        owner = getattr(value, "__name__", "") if type(value) is type(sys) else getattr(value, "__module__", None)
-        if isinstance(owner, str) and owner:
-            used.add(owner.partition(".")[0])
-    used -= set(sys.stdlib_module_names) | {"mxspec_conformance", "mxspec", "numpy", "ml_dtypes", "builtins"}
-    if not used:
-        return {}
-    distributions = _list_distributions()
-    found = {}
-    for package in sorted(used):
-        for name in distributions.get(package, ()):
-            with contextlib.suppress(PackageNotFoundError):
-                if _is_of(package, distribution(name)):
-                    found[name] = version(name)
-    return found
-
-
-@cache
-def _list_distributions() -> Mapping[str, list[str]]:
-    """Distributions by package; read once, as it takes longer than all else here."""
-    return packages_distributions()
-
-
-def _is_of(package: str, owner: Distribution) -> bool:
-    """Whether the package that was imported is the distribution's, and not another one of that name."""
-    module = sys.modules.get(package)
-    here = next(iter(getattr(module, "__path__", ())), None) or getattr(module, "__file__", None)
-    if here is None:
-        return True
-    if Path(here).resolve().parent == Path(str(owner.locate_file(package))).resolve().parent:
-        return True
-    return '"editable": true' in (owner.read_text("direct_url.json") or "")
+import mxspec
 
 
 def describe_machine() -> dict[str, Any]:
@@ -123,3 +54,22 @@ def _git(folder: Path, *arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def describe_environment() -> dict[str, Any]:
+    """Where a run took place."""
+    packages = {}
+    for name in ("numpy", "ml_dtypes"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = "unknown"
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+        "machine": platform.machine(),
+        **describe_machine(),
+        "mxspec": mxspec.__version__,
+        **packages,
+    }

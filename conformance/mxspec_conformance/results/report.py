@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
@@ -163,28 +160,6 @@ def _own_version() -> str:
     import mxspec
 
     return mxspec.__version__
-
-
-def describe_environment() -> dict[str, Any]:
-    """Where a run took place."""
-    import mxspec
-    from mxspec_conformance.results.environment import describe_machine
-
-    packages = {}
-    for name in ("numpy", "ml_dtypes"):
-        try:
-            packages[name] = version(name)
-        except PackageNotFoundError:
-            packages[name] = "unknown"
-    return {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "platform": platform.platform(terse=True),
-        "machine": platform.machine(),
-        **describe_machine(),
-        "mxspec": mxspec.__version__,
-        **packages,
-    }
 
 
 def load_result_schema() -> dict[str, Any]:

@@ -6,10 +6,7 @@ function's presence is the capability; a keyword in its signature (`axis`, `pad`
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +18,7 @@ import numpy as np
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
 from mxspec.profiles.schema import TensorScaleKind
+from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
 
 FUNCTIONS = tuple(OPERATIONS)
@@ -38,65 +36,6 @@ DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat1
 #: How an input lies in memory: as a whole, in every second row or column of a larger array, one element into one, or
 #: with rows one element farther apart than they are long.
 ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded")
-
-
-class TargetError(Exception):
-    """A target cannot be loaded, or what it says of itself is wrong. The message says what to do."""
-
-
-class BadReturn(Exception):
-    """A target returned something else than the interface asks for."""
-
-
-class RemoteError(Exception):
-    """A target that is no Python object says that it failed."""
-
-    def __init__(self, message: str, detail: str = "") -> None:
-        super().__init__(message)
-        self.detail = detail
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A library that the judge has a target for."""
-
-    name: str
-    module: str
-    #: Distribution to install.
-    requires: str
-    about: str
-
-
-KNOWN: dict[str, Known] = {
-    k.name: k
-    for k in (
-        Known(name="mxspec", module="mxspec_py", requires="mxspec", about="this model itself"),
-        Known(name="gguf", module="gguf_py", requires="gguf", about="llama.cpp's Python package"),
-        Known(name="gfloat", module="gfloat_py", requires="gfloat", about="Graphcore's format library"),
-        Known(name="mlx", module="mlx_py", requires="mlx", about="Apple's array framework"),
-        Known(name="ml_dtypes", module="ml_dtypes_py", requires="ml_dtypes", about="NumPy scalar types (elements only)"),
-        Known(name="torchao", module="torchao_floor", requires="torchao", about="torchao, scale mode FLOOR, eager"),
-        Known(name="torchao-rceil", module="torchao_rceil", requires="torchao", about="torchao, scale mode RCEIL, eager"),
-        Known(name="torchao-even", module="torchao_even", requires="torchao", about="torchao, scale mode EVEN, eager"),
-        Known(name="torchao-ceil", module="torchao_ceil", requires="torchao", about="torchao, scale mode CEIL, eager"),
-        Known(name="microxcaling", module="microxcaling_py", requires="mx", about="Microsoft's emulation"),
-        Known(name="compressed-tensors", module="compressed_tensors_py", requires="compressed_tensors", about="vLLM's checkpoint library"),
-        Known(name="modelopt", module="modelopt_py", requires="nvidia-modelopt", about="NVIDIA ModelOpt, dynamic"),
-        Known(name="modelopt-static", module="modelopt_static_py", requires="nvidia-modelopt", about="NVIDIA ModelOpt, calibrated"),
-        Known(name="auto-round", module="auto_round_py", requires="auto-round", about="Intel AutoRound, fake quantization"),
-        Known(name="auto-round-export", module="auto_round_export", requires="auto-round", about="Intel AutoRound, exported codes"),
-        Known(name="quark", module="quark_py", requires="amd-quark", about="AMD Quark downcast, ROUND_UP"),
-        Known(name="quark-down", module="quark_down", requires="amd-quark", about="AMD Quark downcast, ROUND_DOWN"),
-        Known(name="quark-even", module="quark_even", requires="amd-quark", about="AMD Quark downcast, EVEN"),
-        Known(name="quark-fake", module="quark_fake", requires="amd-quark", about="AMD Quark fake quantization"),
-        Known(name="fouroversix", module="fouroversix_py", requires="fouroversix", about="Four Over Six reference"),
-        Known(name="te-reference", module="te_reference", requires="transformer_engine sources", about="Transformer Engine's Python reference"),
-        Known(name="vllm-emulation", module="vllm_emulation", requires="vllm sources", about="vLLM's Python emulation"),
-        Known(name="mxspec_gpu", module="mxspec_gpu_kernels", requires="CuPy and an NVIDIA GPU", about="this project's GPU kernels"),
-        Known(name="mxspec_gpu-tiles", module="mxspec_gpu_tiles", requires="CuPy and an NVIDIA GPU", about="the same, packed, scales in tiles"),
-        Known(name="ggml-c", module="ggml_c", requires="a ggml library", about="llama.cpp's C reference"),
-    )
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,68 +83,6 @@ class Capabilities:
             "sr_bits": self.sr_bits,
             "profile": self.claimed_profile,
         }
-
-
-def load_target(spec: str) -> Any:
-    """The module that a target spec names: a known library, a `.py` file, a shared library, or an importable module.
-
-    Raises TargetError, saying what to do, when it cannot be found or does not import.
-    """
-    if spec in KNOWN:
-        return _load_known(KNOWN[spec])
-    path = Path(spec)
-    if path.suffix in LIBRARY_SUFFIXES:
-        from mxspec_conformance.transports.library import load_library
-
-        return load_library(path)
-    if spec.endswith(".py") or path.exists():
-        return _load_file(path)
-    try:
-        return importlib.import_module(spec)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (spec == error.name or spec.startswith(error.name + ".")):
-            close = ", ".join(KNOWN)
-            raise TargetError(
-                f"{spec!r} is neither a file, an importable module nor a known library; known are {close}"
-            ) from None
-        raise TargetError(f"module {spec} does not import: {error}") from error
-    except Exception as error:
-        raise TargetError(f"module {spec} does not import: {type(error).__name__}: {error}") from error
-
-
-def _load_known(known: Known) -> Any:
-    try:
-        return importlib.import_module(f"mxspec_conformance.adapters.{known.module}")
-    except ImportError as error:
-        raise TargetError(
-            f"{known.name} needs {known.requires}, which does not import here ({error}); install it and try again"
-        ) from error
-
-
-def _load_file(path: Path) -> Any:
-    if not path.is_file():
-        raise TargetError(f"{path} does not exist; pass a Python file, a module or a known library")
-    if path.suffix != ".py":
-        raise TargetError(
-            f"{path} is none of the files that can be judged: .py (Python), {', '.join(LIBRARY_SUFFIXES)} (shared library), "
-            ".json or .jsonl (results); a program is judged as 'cmd:PROGRAM ARGUMENTS'"
-        )
-    name = f"mxspec_target_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise TargetError(f"{path}, line {error.lineno}: {error.msg}; the file is not valid Python") from error
-    except (Exception, SystemExit) as error:
-        raise TargetError(f"{path} does not import: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
-    return module
 
 
 def describe_target(module: Any, spec: str) -> Capabilities:

@@ -142,7 +142,7 @@ def _judge(config: pytest.Config) -> list[dict[str, Any]]:
 
     from mxspec_conformance.judge.check import check
     from mxspec_conformance.results.waivers import apply_waivers, read_waivers
-    from mxspec_conformance.targets.capabilities import TargetError
+    from mxspec_conformance.targets.errors import TargetError
 
     found = []
     try:

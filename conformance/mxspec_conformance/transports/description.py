@@ -11,7 +11,8 @@ import jsonschema
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
-from mxspec_conformance.targets.capabilities import Capabilities, TargetError, check_names
+from mxspec_conformance.targets.capabilities import Capabilities, check_names
+from mxspec_conformance.targets.errors import TargetError
 
 #: The version of protocol and description.
 PROTOCOL = 1

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.arrays import quantized_shapes, swizzled_size
-from mxspec_conformance.targets.capabilities import BadReturn, RemoteError, TargetError
+from mxspec_conformance.targets.errors import BadReturn, RemoteError, TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.transports import abi
 from mxspec_conformance.transports.description import describe_surroundings, read_description

@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from mxspec_conformance.targets.capabilities import TargetError
+from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
-from mxspec_conformance.targets.sessions import CallError, FailureBudget, describe_exit, run_call
+from mxspec_conformance.targets.sessions import FailureBudget, describe_exit, run_call
 from mxspec_conformance.transports.description import (
     PROTOCOL,
     describe_surroundings,
@@ -117,18 +117,18 @@ class Conversation:
             line = self._lines.get(timeout=max(seconds, 0))
         except queue.Empty:
             half = f"; {self._begun} bytes of a reply without its end had come" if self._begun else ""
-            raise CallError("timeout", f"no answer within {limit:g} s{half}") from None
+            raise CallError(FailureKind.TIMEOUT, f"no answer within {limit:g} s{half}") from None
         if line == b"\n":
             if self._begun > MAX_LINE:
-                raise CallError("garbage", f"a line on stdout is longer than {MAX_LINE} bytes")
-            raise CallError("crash", self._describe_end())
+                raise CallError(FailureKind.GARBAGE, f"a line on stdout is longer than {MAX_LINE} bytes")
+            raise CallError(FailureKind.CRASH, self._describe_end())
         try:
             return parse_line(line)
         except ValueError as error:
             shown = line[:60].decode("utf-8", errors="replace") + ("..." if len(line) > 60 else "")
             problem = str(error).partition(": line")[0]
             raise CallError(
-                "garbage", f"a line on stdout is no reply: {shown!r} ({problem}); print notes to stderr"
+                FailureKind.GARBAGE, f"a line on stdout is no reply: {shown!r} ({problem}); print notes to stderr"
             ) from None
 
     def _describe_end(self) -> str:
@@ -166,6 +166,10 @@ class Conversation:
             if pipe is not None and not thread.is_alive():
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+
+#: After these nothing is known of what the program still says.
+_ENDS_THE_PROGRAM = (FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.GARBAGE)
 
 
 class ProcessTarget:
@@ -214,9 +218,9 @@ class ProcessTarget:
         reply = self._talk.receive(self._deadline - time.monotonic(), self._timeout)
         violation = find_reply_violation(reply)
         if violation is not None:
-            raise CallError("garbage", f"a reply is not as the protocol says: {violation}")
+            raise CallError(FailureKind.GARBAGE, f"a reply is not as the protocol says: {violation}")
         if reply.get("id") != identifier:
-            raise CallError("garbage", f"the reply is to {reply.get('id')!r}; {identifier!r} was asked")
+            raise CallError(FailureKind.GARBAGE, f"the reply is to {reply.get('id')!r}; {identifier!r} was asked")
         answer: Mapping[str, Any] = reply
         return answer
 
@@ -228,20 +232,20 @@ class ProcessTarget:
                 self._start()
             except TargetError as error:
                 message = f"after a failure the target did not start again: {error}"
-                raise CallError("crash", message, final=True) from None
+                raise CallError(FailureKind.CRASH, message, final=True) from None
         self._deadline = time.monotonic() + self._timeout
         try:
-            kind, value, detail = run_call(self._marshaller, function, args, kwargs)
+            answer = run_call(self._marshaller, function, args, kwargs)
         except CallError as failure:
-            detail = "" if self._talk is None else self._talk.stderr_tail()
-            self._end()
-            self._budget.fail(function, failure)
-            failure.detail = detail
+            if failure.kind in _ENDS_THE_PROGRAM:
+                failure.detail = "" if self._talk is None else self._talk.stderr_tail()
+                self._end()
+                self._budget.fail(function, failure)
+            else:
+                self._budget.succeed(function)
             raise
         self._budget.succeed(function)
-        if kind != "ok":
-            raise CallError(kind, value, detail)
-        return value
+        return answer
 
     def _end(self) -> None:
         if self._talk is not None:

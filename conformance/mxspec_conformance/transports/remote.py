@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from mxspec_conformance.targets.capabilities import BadReturn, Capabilities, RemoteError
+from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.errors import BadReturn, RemoteError
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.transports.wire import digest_call, name_arguments, read_array
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import get_block
-from mxspec_conformance.targets.capabilities import TargetError
-from mxspec_conformance.targets.sessions import CallError, TargetSession, open_target
+from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.transports.opening import open_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def _try(name: str, call: Callable[[], Any]) -> Step:
         call()
         ok, note = True, "answered"
     except CallError as failure:
-        ok, note = failure.kind == "unsupported", f"{failure.kind}: {failure}"
+        ok, note = failure.kind is FailureKind.UNSUPPORTED, f"{failure.kind}: {failure}"
     return Step(name, ok, note, time.monotonic() - started)
 
 
@@ -98,4 +99,4 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
 def _same_twice(session: TargetSession, x: Any, fmt: str) -> None:
     first, second = (session.call("quantize", x, fmt) for _ in range(2))
     if any((a != b).any() for a, b in zip(first, second, strict=True)):
-        raise CallError("error", "equal calls got different answers")
+        raise CallError(FailureKind.ERROR, "equal calls got different answers")

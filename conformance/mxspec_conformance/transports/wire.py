@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.targets.capabilities import BadReturn
+from mxspec_conformance.targets.errors import BadReturn
 from mxspec_conformance.targets.interface import FLOATS, OPERATIONS
 
 DTYPES: dict[str, np.dtype[Any]] = {

@@ -32,14 +32,17 @@ import numpy as np
 
 import mxspec
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.judge import quantize as judge_quantize, scale as judge_scale
+from mxspec_conformance.judge.quantize import identical_profiles
+from mxspec_conformance.judge.scale import scales_identical
+from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING, quick_selection, use_selection
-from mxspec_conformance.targets.sessions import InProcessSession
+from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.mutants.differences import find_differences, prepare_questions
 from mxspec_lab.mutants.judging import judge_target
 from mxspec_lab.mutants.reasons import reason_for
 from mxspec_lab.mutants.source import MODULES, Change, change_source, list_changes
-from mxspec_vectors.files import NUMERIC_OPERATIONS, read_document, vector_digest
+from mxspec_vectors.cases import StochasticRule, load_stochastic_cases
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 SCHEMA = "mxspec-blind/1"
 #: Seconds after which a change counts as found out: the model no longer answers.
@@ -235,18 +238,14 @@ def _rounds_as_te(modules: Modules) -> bool:
     """Whether Transformer Engine's rule, which targets are not asked for, still gives its answers in the vectors."""
     with _modules(modules):
         encode = importlib.import_module(_STOCHASTIC).encode_te_stochastic
-        for case in read_document("stochastic", "e2m1")["cases"]:
-            if case["rule"] == "te-software":
-                x = np.frombuffer(bytes.fromhex(case["x"]), ">u4").astype(np.uint32).view(np.float32)
-                digits = len(case["random_bits"]) // len(x)
-                words = [int(case["random_bits"][i : i + digits], 16) & 0xFF for i in range(0, len(x) * digits, digits)]
-                expected = np.frombuffer(bytes.fromhex(case["expect"][0]["codes"]), np.uint8)
+        for case in load_stochastic_cases("e2m1"):
+            if case.rule is StochasticRule.TE_SOFTWARE:
                 try:
                     with np.errstate(all="ignore"):
-                        codes = encode(x, np.array(words, np.uint8))
+                        codes = encode(case.x, (case.random_bits & 0xFF).astype(np.uint8))
                 except Exception:
                     return False
-                if not np.array_equal(codes, expected):
+                if not np.array_equal(codes, case.codes):
                     return False
     return True
 
@@ -256,19 +255,14 @@ def _agrees(modules: Modules, profile: Profile, block: mxspec.BlockFormat, dtype
     target = ChangedModel(modules, profile)
     target.DTYPES = [dtype or profile.dtypes[0]]
     session = InProcessSession(target, target.NAME)
-    seen, lost = [], []
-    for item in judge_quantize.observe(session, block.name, judge_quantize.load_cases(block.name)):
-        if isinstance(item, judge_quantize.Observed):
-            seen.append(item)
-        elif profile.id in item[0].answers:
-            lost.append(item)
-    scales = judge_scale.observe_scales(session, block.name, judge_scale.load_scale_cases(block.name))
+    observations = Observations(session, block)
+    lost = [u for u in observations.unanswered if profile.id in u.case.answers]
     if profile.tensor is not None and judge_target(target, "tensor_scale", block.name, profile.id).kills:
         return False
     return (
         not lost
-        and profile.id in judge_quantize.identical_profiles(seen, block, [profile])
-        and judge_scale.scales_identical(scales, block, profile)
+        and profile.id in identical_profiles(observations.answered, block, [profile])
+        and scales_identical(observations.scales, block, profile)
     )
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
 from mxspec.layouts import Layout, list_layouts
+from mxspec_conformance.judge.explanation import Explanation
 from mxspec_conformance.judge.layout_mistakes import list_alternatives
-from mxspec_conformance.judge.layouts import load_cases
+from mxspec_conformance.judge.stages import Source
 from mxspec_lab.mutants.judging import Label
-from mxspec_vectors.files import read_document
+from mxspec_vectors.cases import load_layout_file, load_quantize_cases, load_scale_cases
 
 T = TypeVar("T", bound=Hashable)
 
@@ -64,8 +65,8 @@ def _level(label: Label) -> str:
         return "one-level" if name == "table-one-level" else "two-level"
     if kind in ("quantize", "scale"):
         if (kind, fmt) not in _TENSOR_CASES:
-            cases = read_document(kind, fmt)["cases"]
-            _TENSOR_CASES[kind, fmt] = frozenset(c["id"] for c in cases if "tensor_scale" in c)
+            cases = load_quantize_cases(fmt) if kind == Source.QUANTIZE else load_scale_cases(fmt)
+            _TENSOR_CASES[kind, fmt] = frozenset(c.id for c in cases if c.tensor is not None)
         return "two-level" if name.partition("[")[0] in _TENSOR_CASES[kind, fmt] else "one-level"
     return ""
 
@@ -76,11 +77,11 @@ def choose_layout_cases() -> dict[str, list[str]]:
 
 
 def _cases_of(layout: Layout) -> list[str]:
-    wanted: dict[str, set[str]] = {}
-    for case in load_cases(layout):
+    wanted: dict[str | Explanation, set[str]] = {}
+    for case in load_layout_file(layout.name).cases:
         wanted.setdefault(f"topic {case.topic}", set()).add(case.id)
-        for name, data, mask in list_alternatives(layout, case.parts, case.data):
+        for explanation, data, mask in list_alternatives(layout, case.parts, case.data):
             mask = mask & case.mask if mask.shape == case.mask.shape else mask
             if data.shape != case.data.shape or ((data ^ case.data) & mask).any():
-                wanted.setdefault(name, set()).add(case.id)
+                wanted.setdefault(explanation, set()).add(case.id)
     return sorted(cover_greedily(wanted.values()))

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.profiles import get_profile
 from mxspec_conformance.judge import (
-    dequantize as judge_dequantize,
     layouts as judge_layouts,
-    quantize as judge_quantize,
-    scalars as judge_scalars,
-    scale as judge_scale,
 )
-from mxspec_conformance.judge.invariance import batch_shape as judge_shape, repeat as judge_calls
-from mxspec_conformance.judge.quantize import Observed, answer_matches
+from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Source
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer
+from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import CALLS, keeps
-from mxspec_conformance.targets.sessions import CallError, InProcessSession, TargetSession
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.mutants.schema import LAYOUT_OPERATIONS, Instance
+from mxspec_vectors.cases import (
+    load_decode_cases,
+    load_encode_cases,
+    load_layout_file,
+    load_quantize_cases,
+    load_scale_cases,
+    load_stochastic_cases,
+    read_dequantize_cases,
+)
 from mxspec_vectors.files import read_document
 from mxspec_vectors.topics import FLAGS
 
@@ -101,16 +106,45 @@ def judge_target(target: Any, operation: str, fmt: str, profile: str, *, stop: b
     """The cases of one operation and format that a target does not pass under a profile."""
     found, asked = Found(), set[Label]()
     session = Recording(InProcessSession(target, target.NAME))
-    for kind, scorecard in _stages(session, operation, fmt, profile):
-        for tally in scorecard.tallies.values():
-            asked |= {_place(operation, fmt, kind, label) for label in tally.cases}
-            no_answers = [label for label, no_answer in tally.no_answers.items() if no_answer.kind != "unsupported"]
-            for label in (*tally.failing, *no_answers):
-                found.kills.setdefault(_place(operation, fmt, kind, label), tally.topic)
+    for source, scorecard in _run_stages(session, operation, fmt, profile):
+        kills = _collect(source, operation, scorecard, asked)
+        for label, topic in kills:
+            found.kills.setdefault(label, topic)
         if stop and found.kills:
             break
     found.asked, found.answers = share(frozenset(asked)), session.digest()
     return found
+
+
+def _collect(source: Source, operation: str, scorecard: Scorecard, asked: set[Label]) -> Iterator[tuple[Label, str]]:
+    """Enter what a stage asked; gives what did not pass, with its topic."""
+    if source is Source.CALLS:
+        function = Source.STOCHASTIC.value if operation == "encode_stochastic" else operation
+        place = f"{function}/{scorecard.format}"
+    else:
+        place = scorecard.format
+    for tally in scorecard.tallies.values():
+        labels = {case: (source.value, place, tally.origins.get(case, case)) for case in tally.cases}
+        asked.update(labels.values())
+        no_answers = [case for case, no_answer in tally.no_answers.items() if not no_answer.is_unsupported]
+        yield from ((labels[case], tally.topic) for case in (*tally.failing, *no_answers))
+
+
+def _run_stages(session: TargetSession, operation: str, fmt: str, profile: str) -> Iterator[tuple[Source, Scorecard]]:
+    """A scorecard for each of the judge's stages, in order."""
+    if operation in LAYOUT_OPERATIONS:
+        yield Source.LAYOUT, _judge_layout(session, operation, fmt)
+    elif operation in BLOCK_STAGES:
+        run = BlockRun(Observations(session, fmt), get_profile(profile, fmt), naming=False)
+        for stage in BLOCK_STAGES[operation]:
+            scorecard = Scorecard(stage.operation, fmt)
+            stage.judge(run, scorecard)
+            yield stage.source, scorecard
+    else:
+        for scalar_stage in SCALAR_STAGES[operation]:
+            scorecard = Scorecard(scalar_stage.operation, fmt)
+            scalar_stage.judge(session, fmt, scorecard)
+            yield scalar_stage.source, scorecard
 
 
 _SHARED: dict[frozenset[Label], frozenset[Label]] = {}
@@ -121,98 +155,11 @@ def share(labels: frozenset[Label]) -> frozenset[Label]:
     return _SHARED.setdefault(labels, labels)
 
 
-def _place(operation: str, fmt: str, kind: str, label: str) -> Label:
-    if kind == CALLS:
-        function = "stochastic" if operation == "encode_stochastic" else operation
-        return CALLS, f"{function}/{fmt}", label
-    if kind == "quantize":  # every input dtype of a case
-        return kind, fmt, label.partition("@")[0]
-    if kind == "dequantize":
-        return kind, fmt, label.split("-scale-")[0]
-    if kind == "encode":  # every rounding of a lane
-        case, _, lane = label.rpartition("[")
-        return kind, fmt, f"{case.partition('@')[0]}[{lane}"
-    return kind, fmt, label
-
-
-def _stages(session: TargetSession, operation: str, fmt: str, profile: str) -> Iterator[tuple[str, Scorecard]]:
-    """Ledgers, each of one vector file or of calls."""
-    if operation in LAYOUT_OPERATIONS:
-        yield "layout", _judge_layout(session, operation, fmt)
-    elif operation == "quantize":
-        yield from _quantize_stages(session, fmt, profile)
-    elif operation == "dequantize":
-        yield from _dequantize_stages(session, fmt, profile)
-    elif operation == "tensor_scale":
-        scorecard = Scorecard("tensor_scale", fmt)
-        judge_scalars.judge_tensor_scale(session, fmt, get_profile(profile, fmt), scorecard)
-        yield CALLS, scorecard
-    else:
-        kind = "stochastic" if operation == "encode_stochastic" else operation
-        judge: Any = {
-            "encode": judge_scalars.judge_encode,
-            "decode": judge_scalars.judge_decode,
-            "encode_stochastic": judge_scalars.judge_stochastic,
-        }[operation]
-        scorecard = Scorecard(kind, fmt)
-        judge(session, fmt, scorecard)
-        yield kind, scorecard
-        scorecard = Scorecard(kind, fmt)
-        judge_calls.judge_scalar_calls(session, operation, fmt, scorecard)
-        yield CALLS, scorecard
-
-
-def _quantize_stages(session: TargetSession, fmt: str, profile: str) -> Iterator[tuple[str, Scorecard]]:
-    block, rules = get_block(fmt), get_profile(profile, fmt)
-    scorecard, seen = Scorecard("quantize", fmt), []
-    for item in judge_quantize.observe(session, fmt, judge_quantize.load_cases(fmt)):
-        if isinstance(item, Observed):
-            seen.append(item)
-            if not _is_canonical(item, rules.id, block.element):
-                judge_quantize.judge_observed(item, block, rules, scorecard, naming=False)
-            else:
-                scorecard.tally(item.case.topic).cases.add(item.label)
-        else:
-            case, dtype, no_answer = item
-            if rules.id in case.answers:
-                scorecard.count_no_answer(case.topic, judge_quantize.dtype_label(case, dtype), no_answer)
-    yield "quantize", scorecard
-    scorecard = Scorecard("scale", fmt)
-    scales = judge_scale.observe_scales(session, fmt, judge_scale.load_scale_cases(fmt))
-    judge_scale.judge_scales(scales, block, rules.id, scorecard, naming=False)
-    yield "scale", scorecard
-    scorecard = Scorecard("quantize", fmt)
-    judge_calls.judge_quantize_calls(session, block, seen, scorecard)
-    judge_shape.judge_quantize_shapes(session, block, seen, scorecard)
-    yield CALLS, scorecard
-
-
-def _is_canonical(seen: Observed, profile: str, element: Any) -> bool:
-    """Whether every bit is the profile's own answer, which passes."""
-    answers = seen.case.answers.get(profile)
-    return answers is not None and answer_matches(
-        judge_quantize.replace_mask(answers[0]), seen.scales, seen.codes, element, signs=True
-    )
-
-
-def _dequantize_stages(session: TargetSession, fmt: str, profile: str) -> Iterator[tuple[str, Scorecard]]:
-    block, rules = get_block(fmt), get_profile(profile, fmt)
-    scorecard = Scorecard("dequantize", fmt)
-    tables = judge_dequantize.observe_tables(session, fmt)
-    judge_dequantize.judge_tables(tables, block, rules, scorecard, [])
-    yield "dequantize", scorecard
-    scorecard = Scorecard("dequantize", fmt)
-    if not all(isinstance(values, NoAnswer) for _, values in tables):
-        judge_calls.judge_dequantize_calls(session, block, tables, scorecard)
-        judge_shape.judge_dequantize_shapes(session, block, tables, scorecard)
-    yield CALLS, scorecard
-
-
 def _judge_layout(session: TargetSession, function: str, layout: str) -> Scorecard:
     scorecard = Scorecard(function, layout)
     for requirement in judge_layouts.judge_layout(session, function, get_layout(layout)):
         topic = requirement.id.rpartition("/")[2]
-        for case in judge_layouts.load_cases(get_layout(layout)):
+        for case in load_layout_file(layout).cases:
             if topic in (case.topic, "padding") and keeps("layout", layout, case.id):
                 scorecard.count(topic, case.id, ok=case.id not in requirement.failing_cases)
     return scorecard
@@ -232,10 +179,20 @@ _FLAGS: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
 
 def _read_flags(kind: str, fmt: str) -> dict[str, tuple[str, ...]]:
     if (kind, fmt) not in _FLAGS:
-        cases = read_document(kind, fmt)["cases"]
-        flags = {case["id"]: tuple(case["flags"]) for case in cases}
+        flags = {case.id: case.flags for case in _LOADERS[Source(kind)](fmt)}
         # A table is one case to the judge and many to the file.
-        every = dict.fromkeys(f for case in cases for f in case["flags"])
+        every = dict.fromkeys(f for own in flags.values() for f in own)
         flags[""] = tuple(f for f in every if f in FLAGS)
         _FLAGS[kind, fmt] = flags
     return _FLAGS[kind, fmt]
+
+
+_LOADERS: dict[Source, Callable[[str], Iterable[Any]]] = {
+    Source.QUANTIZE: load_quantize_cases,
+    Source.SCALE: load_scale_cases,
+    Source.DEQUANTIZE: lambda fmt: read_dequantize_cases(read_document("dequantize", fmt)),
+    Source.ENCODE: load_encode_cases,
+    Source.DECODE: load_decode_cases,
+    Source.STOCHASTIC: load_stochastic_cases,
+    Source.LAYOUT: lambda layout: load_layout_file(layout).cases,
+}

@@ -15,14 +15,14 @@ from functools import lru_cache
 from math import sqrt
 from typing import Any
 
-from mxspec_conformance.judge.invariance.batch_shape import ORDINARY
-from mxspec_conformance.judge.quantize import load_cases
+from mxspec_conformance.judge.invariance.answered import ORDINARY
 from mxspec_conformance.observations.selection import CALLS, EVERYTHING, Selection, use_selection
 from mxspec_lab.mutants import list_instances
 from mxspec_lab.mutants.cover import choose_layout_cases, cover_greedily, split_levels
 from mxspec_lab.mutants.judging import Found, Label, flags_of, judge_instance, share
 from mxspec_lab.mutants.places import PACKERS
 from mxspec_lab.mutants.schema import Instance, Mutant
+from mxspec_vectors.cases import load_quantize_cases
 from mxspec_vectors.files import NUMERIC_OPERATIONS, file_name, read_index, vector_digest
 
 SCHEMA = "mxspec-mutants/1"
@@ -131,7 +131,7 @@ def surroundings(name: str, found: Found) -> set[Label]:
     _, operation, fmt = name.split("/")
     if operation != "quantize":
         return set()
-    ordinary = [c for c in load_cases(fmt) if c.is_row and c.topic in ORDINARY and c.tensor is None]
+    ordinary = [c for c in load_quantize_cases(fmt) if c.is_row and c.topic in ORDINARY and c.tensor is None]
     step = len(ordinary) / BLOCKS_TO_REPEAT
     return {("quantize", fmt, ordinary[int(i * step)].id) for i in range(BLOCKS_TO_REPEAT)}
 

@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.elements import decode_table
+from mxspec.acceptance import flag_nan_bytes, is_open
 from mxspec.formats import BlockFormat
-from mxspec_conformance.judge.quantize import Observed, cast_input, tensor_argument
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
 from mxspec_conformance.observations.selection import CALLS, keeps
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.sessions import CallError, TargetSession
+from mxspec_conformance.targets.dtypes import cast_input
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
 
 #: Blocks along the first axis, rows before each ragged end, blocks of a long row.
 COLUMNS, BEFORE_END, LONG = 256, 12, 300
@@ -46,7 +48,7 @@ class Group:
     extra: dict[str, Any]
 
 
-def judge_quantize_elsewhere(
+def judge_placement(
     session: TargetSession, fmt: BlockFormat, seen: Sequence[Observed], scorecard: Scorecard
 ) -> dict[str, Failure]:
     """Enter calls with blocks in other places; returns the first one that differs, by requirement."""
@@ -56,7 +58,7 @@ def judge_quantize_elsewhere(
     def enter(topic: str, label: str, ask: Callable[[], Asked], *, may_refuse: bool = False) -> None:
         if not keeps(CALLS, f"quantize/{fmt.name}", label):
             return
-        answer = run_bisected([0], lambda _: [ask()])[0]
+        answer = run_once(ask)
         if isinstance(answer, NoAnswer):
             if not may_refuse:
                 scorecard.count_no_answer(topic, label, answer)
@@ -94,61 +96,29 @@ def judge_quantize_elsewhere(
 
 def _list_groups(session: TargetSession, fmt: BlockFormat, seen: Sequence[Observed]) -> Iterator[Group]:
     for dtype in session.capabilities.dtypes:
-        groups: dict[str | None, list[Observed]] = {}
-        for s in seen:
-            if s.case.is_row and s.dtype == dtype:
-                groups.setdefault(None if s.case.tensor is None else s.case.tensor["amax"], []).append(s)
-        tensors = sorted((t for t in groups if t is not None), key=lambda t: (-len(groups[t]), t))[:TENSORS]
+        groups = group_rows(seen, dtype)
+        tensors = sorted((t for t in groups if t is not None), key=lambda t: (-len(groups[t]), t.amax))[:TENSORS]
         for tensor in ([None] if None in groups else []) + tensors:
             members = groups[tensor]
             yield Group(
-                name=f"{dtype}, " + ("one-level" if tensor is None else f"tensor {tensor}"),
+                name=f"{dtype}, " + ("one-level" if tensor is None else f"tensor {tensor.amax:08x}"),
                 fmt=fmt,
                 x=cast_input(np.concatenate([m.case.x for m in members]), dtype),
                 before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
-                extra=tensor_argument(members[0].case, session.capabilities.tensor_scale),
+                extra=tensor_argument(tensor, session.capabilities),
             )
-
-
-def _nan_bytes(fmt: BlockFormat) -> npt.NDArray[np.bool_]:
-    """Which of 256 scale bytes are NaN; bits above the format's are no part of it."""
-    return np.isnan(np.resize(decode_table(fmt.scale), 256))
 
 
 def _differ(x: npt.NDArray[Any], got: Answers, want: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
     """Blocks [n] that differ; codes under a scale that is NaN are open, and so is its sign where it has one."""
     wrong: npt.NDArray[np.bool_] = (got != want).any(axis=1)
-    lost = _nan_bytes(fmt)
+    lost = flag_nan_bytes(fmt.scale)
     wrong &= ~(lost[got[:, 0]] & lost[want[:, 0]])
     if wrong.any() and not fmt.has_tensor_scale:
         with np.errstate(invalid="ignore"):  # signalling NaN
             rows = x[wrong].astype(np.float32)
-        wrong[wrong] = ~_is_open(rows, got[wrong], fmt)
+        wrong[wrong] = ~is_open(rows, got[wrong, 0], got[wrong, 1:], fmt)
     return wrong
-
-
-def _is_open(x: npt.NDArray[np.float32], got: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
-    """MX blocks [n] that may be what was returned whatever they were in another call: a NaN that was kept, an Inf at one of
-    its scales, zeros under any scale. A coarser question than that of `mxspec.legal`, where the legal answers are listed:
-    each block was held to those when it was first asked."""
-    element, codes = fmt.element, got[:, 1:]
-    lost = _nan_bytes(fmt)[got[:, 0]]
-    is_nan = np.array([code < element.code_count and element.is_nan(code) for code in range(256)])
-    nan, infinite = np.isnan(x), np.isinf(x)
-    nan_kept = lost | (is_nan[codes] | ~nan).all(axis=1)
-    ends = [
-        [{element.join(s, element.max_code)}, {element.join(s, element.inf_code or element.max_code)}] for s in (0, 1)
-    ]
-    largest = np.array([[any(code in part for part in ends[s]) for code in range(256)] for s in (0, 1)])
-    if element.twos_complement:
-        largest[1, element.sign_bit] = True
-    at_end = np.isin(got[:, 0], (254, 255 - element.emax))
-    inf_kept = lost | at_end & (largest[np.signbit(x).astype(int), codes] | ~infinite).all(axis=1)
-    negative_zero = -1 if element.twos_complement else element.sign_bit
-    nothing = ~(x.view(np.uint32) << 1).any(axis=1)
-    zeros = nothing & ~lost & np.isin(codes, (0, negative_zero)).all(axis=1)
-    result: npt.NDArray[np.bool_] = np.where(nan.any(axis=1), nan_kept, np.where(infinite.any(axis=1), inf_kept, zeros))
-    return result
 
 
 def _ask(session: TargetSession, group: Group, x: npt.NDArray[Any], **options: Any) -> tuple[Answers, Answers]:
@@ -247,7 +217,7 @@ def _in_tiles(session: TargetSession, group: Group, kind: str) -> Asked:
             want.append(got[(i + j) % 2])
     if kind == "NaN":
         _, alone = _ask(session, group, base[1:2])
-        if _nan_bytes(group.fmt)[alone].all():
+        if flag_nan_bytes(group.fmt.scale)[alone].all():
             want = [np.concatenate([np.broadcast_to(alone, (side, 1)), rows[:, 1:]], axis=1) for rows in want]
     return x.reshape(-1, k), np.concatenate(got), np.concatenate(want)
 

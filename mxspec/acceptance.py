@@ -1,7 +1,8 @@
-"""What is legal beside the canonical answer, where OCP MX v1.0 leaves a choice.
+"""What is accepted beside the canonical answer, where OCP MX v1.0 leaves a choice.
 
 Canonical is what the model writes; legal is what the judge accepts of an implementation of a normative MX profile.
-This is the one place that lists it:
+This is the one place that says so, for whole blocks (`legal_rows`), for lanes (`is_lowest_allowed`, `fold_zeros`, `flag_nan`),
+and for blocks of which only what was returned is known (`is_open`):
 
 ================================ ============================== ===================================================
 case                             canonical                      also legal
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +30,95 @@ import numpy.typing as npt
 from mxspec.blocks import quantize_rows
 from mxspec.elements import decode_table
 from mxspec.exact import choose_level
-from mxspec.formats import BlockFormat
+from mxspec.formats import BlockFormat, ElementFormat, ScalarFormat
 from mxspec.profiles.schema import Kind, Profile
-from mxspec.rounding import Overflow
+from mxspec.rounding import Overflow, Rounding
+
+Codes = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
+
+#: The code 80 of int8 may be left out (a symmetric quantizer gives 81), and need not be: it is right for quotients below this
+#: value, and at it where so said. OCP MX v1.0, 5.3.4.
+LOWEST_FROM: dict[Rounding, tuple[float, bool]] = {
+    Rounding.RNE: (-127.5 / 64, True),
+    Rounding.RNA: (-127.5 / 64, True),
+    Rounding.RNZ: (-127.5 / 64, False),
+    Rounding.RNU: (-127.5 / 64, False),
+    Rounding.RTN: (-127 / 64, False),
+    Rounding.RTZ: (-128 / 64, True),
+    Rounding.RTP: (-128 / 64, True),
+}
+
+
+@lru_cache(maxsize=32)
+def fold_zeros(fmt: ScalarFormat) -> Codes:
+    """For each of 256 codes the code itself, negative zero made positive; read-only."""
+    fold = np.arange(256, dtype=np.uint8)
+    if fmt.signed and not fmt.twos_complement:
+        fold[fmt.sign_bit] = 0
+    fold.flags.writeable = False
+    return fold
+
+
+@lru_cache(maxsize=32)
+def flag_nan(fmt: ScalarFormat) -> Flags:
+    """For each of 256 codes whether it is a NaN; codes beyond the format's width are none. Read-only."""
+    flags = np.array([code < fmt.code_count and fmt.is_nan(code) for code in range(256)])
+    flags.flags.writeable = False
+    return flags
+
+
+@lru_cache(maxsize=32)
+def flag_nan_bytes(fmt: ScalarFormat) -> Flags:
+    """For each of 256 bytes whether the code in its low bits is a NaN, whatever the bits above. Read-only."""
+    flags = np.array([fmt.is_nan(byte & (fmt.code_count - 1)) for byte in range(256)])
+    flags.flags.writeable = False
+    return flags
+
+
+def is_lowest_allowed(
+    element: ScalarFormat, scaled: npt.NDArray[np.floating], rounding: Rounding = Rounding.RNE
+) -> Flags:
+    """Where a two's complement element may be its lowest code instead of the one above; nowhere for other elements.
+
+    scaled: the quotients, of any shape.
+    """
+    if not element.twos_complement:
+        return np.zeros(scaled.shape, bool)
+    limit, reached = LOWEST_FROM[rounding]
+    allowed: Flags = (scaled < limit) | ((scaled == limit) & reached)
+    return allowed
+
+
+def is_open(x: npt.NDArray[np.float32], scales: Codes, codes: Codes, fmt: BlockFormat) -> Flags:
+    """MX blocks [n] that may be what was returned (scales [n], codes [n, k]) whatever they were in another call: a NaN that was
+    kept, an infinity at one of its scales, zeros under any scale.
+
+    It asks whether a choice is left at all; which answers are legal under a profile `legal_rows` says.
+    """
+    element = fmt.element
+    lost, is_nan = flag_nan_bytes(fmt.scale)[scales], flag_nan(element)
+    nan, infinite = np.isnan(x), np.isinf(x)
+    nan_kept = lost | (is_nan[codes] | ~nan).all(axis=1)
+    largest = _flag_infinity_codes(element)
+    at_end = np.isin(scales, (254, 255 - element.emax))
+    inf_kept = lost | at_end & (largest[np.signbit(x).astype(int), codes] | ~infinite).all(axis=1)
+    nothing = ~(x.view(np.uint32) << 1).any(axis=1)
+    zeros = nothing & ~lost & (fold_zeros(element)[codes] == 0).all(axis=1)
+    result: Flags = np.where(nan.any(axis=1), nan_kept, np.where(infinite.any(axis=1), inf_kept, zeros))
+    return result
+
+
+@lru_cache(maxsize=32)
+def _flag_infinity_codes(element: ElementFormat) -> Flags:
+    """[sign, code]: what an infinity may become."""
+    flags = np.zeros((2, 256), bool)
+    for sign in (0, 1):
+        for magnitude in (element.max_code, element.inf_code or element.max_code):
+            flags[sign, element.join(sign, magnitude)] = True
+    if element.twos_complement:
+        flags[1, element.sign_bit] = True
+    return flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +222,7 @@ def _infinity_rows(x: npt.NDArray[np.float32], fmt: BlockFormat, canonical: Lega
 def _int8_lowest_row(x: npt.NDArray[np.float32], fmt: BlockFormat, scale: int, canonical: LegalRow) -> LegalRow | None:
     if not fmt.element.twos_complement or scale == 0xFF:
         return None
-    scaled = x.astype(np.float64) / float(decode_table(fmt.scale)[scale])
-    below = scaled <= -127.5 / 64
+    below = is_lowest_allowed(fmt.element, x.astype(np.float64) / float(decode_table(fmt.scale)[scale]))
     if not below.any():
         return None
     return replace(canonical, codes=tuple(0x80 if low else c for c, low in zip(canonical.codes, below, strict=True)))

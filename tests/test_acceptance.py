@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mxspec
+from mxspec.acceptance import LegalRow, exact_row, legal_rows, with_any_codes
 from mxspec.elements import decode_table
 from mxspec.formats import BLOCKS
-from mxspec.legal import LegalRow, exact_row, legal_rows, with_any_codes
 from mxspec.profiles import Kind, get_profile, list_profiles
 
 from tests.strategies import blocks

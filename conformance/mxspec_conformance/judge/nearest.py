@@ -1,0 +1,97 @@
+"""Which profile a target is nearest to: the one definition, for `check`, `identify`, `prove` and `fuzz`.
+
+A profile that agrees in every bit comes first. Then the one whose scale rule agrees on most block maxima; then the one with the
+fewest failing cases, a case that it says nothing of counted as failing; then a normative one, a confirmed one, the format's
+default, and the order of registration. Failing cases alone would not do: where the cases lie depends on which other profiles have
+boundaries there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mxspec
+from mxspec.profiles.schema import Kind, Profile
+from mxspec_conformance.judge.dequantize import count_supported as count_values, count_wrong_values, tables_identical
+from mxspec_conformance.judge.quantize import count_failing, identical_profiles
+from mxspec_conformance.judge.scale import (
+    count_supported as count_maxima,
+    count_wrong_scales,
+    scales_identical,
+    weigh_wrong_scales,
+)
+from mxspec_conformance.observations.format import Observations
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a profile fares with a target."""
+
+    profile: Profile
+    #: Whether it agrees in every bit of everything observed.
+    identical: bool
+    #: Maxima with another scale byte, each for its surroundings (`weigh_wrong_scales`).
+    scale_distance: int
+    #: Failing cases, of those that the profile speaks of.
+    failing: int
+    #: Quantize cases that the target answers and the profile says nothing of.
+    silent: int
+
+
+def count_asked(observations: Observations) -> int:
+    """Cases that were answered, or should have been: quantize and scale cases, or else the entries of dequantize tables."""
+    asked = len(observations.answered) + len(observations.lost) + count_maxima(observations.scales)
+    return asked or count_values(observations.tables, observations.fmt)
+
+
+def find_identical(observations: Observations, profiles: Sequence[Profile]) -> list[str]:
+    """Profiles that agree in every bit of everything observed; both directions must have been compared where offered.
+
+    A case that the target does not answer speaks against the profiles that do.
+    """
+    fmt, lost = observations.fmt, observations.lost
+    profiles = [p for p in profiles if not any(p.id in case.answers for case in lost)]
+    if not observations.answered:
+        tables = observations.tables
+        return [p.id for p in profiles if tables and tables_identical(tables, fmt, p)]
+    equal = identical_profiles(observations.answered, fmt, profiles)
+    return [
+        p.id
+        for p in profiles
+        if p.id in equal
+        and scales_identical(observations.scales, fmt, p)
+        and tables_identical(observations.tables, fmt, p)
+    ]
+
+
+def rank_profiles(observations: Observations, candidates: Sequence[Profile]) -> list[Standing]:
+    """The candidates, nearest first."""
+    fmt, answered = observations.fmt, observations.answered
+    identical = find_identical(observations, candidates)
+    if answered or observations.lost or count_maxima(observations.scales):
+        failing = count_failing(answered, observations.lost, fmt, candidates)
+        for p in candidates:
+            failing[p.id] += count_wrong_scales(observations.scales, p.id)
+        silent = {p.id: sum(p.id not in s.case.answers for s in answered) for p in candidates}
+    else:
+        failing = {p.id: count_wrong_values(observations.tables, fmt, p) for p in candidates}
+        silent = dict.fromkeys(failing, 0)
+    default = mxspec.default_profile(fmt)
+    standings = [
+        Standing(p, p.id in identical, weigh_wrong_scales(observations.scales, p.id), failing[p.id], silent[p.id])
+        for p in candidates
+    ]
+
+    def key(standing: Standing) -> tuple[int, ...]:
+        profile = standing.profile
+        return (
+            not standing.identical,
+            standing.scale_distance,
+            standing.failing + standing.silent,
+            profile.kind is not Kind.NORMATIVE,
+            profile.provisional,
+            profile is not default,
+        )
+
+    return sorted(standings, key=key)

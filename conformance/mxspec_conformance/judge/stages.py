@@ -1,0 +1,173 @@
+"""The judge's stages, one list for each operation: what `check` runs, and what mutants are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.judge import dequantize, quantize, scalars, scale
+from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
+from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
+from mxspec_conformance.judge.invariance.placement import judge_placement
+from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.format import Observations
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.sessions import TargetSession
+
+#: Requirement id -> the first call that failed it.
+Failures = dict[str, Failure]
+
+
+class Source(StrEnum):
+    """Where a stage's cases come from: a vector file, or calls that follow from earlier answers."""
+
+    QUANTIZE = "quantize"
+    SCALE = "scale"
+    DEQUANTIZE = "dequantize"
+    ENCODE = "encode"
+    DECODE = "decode"
+    STOCHASTIC = "stochastic"
+    LAYOUT = "layout"
+    CALLS = "calls"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRun:
+    """One block format of a target, judged by one profile."""
+
+    observations: Observations
+    profile: Profile
+    #: Profiles that may be named where bits are wrong.
+    others: Sequence[Profile] = field(default=())
+    #: Whether to look for what else would have returned wrong bits.
+    naming: bool = True
+
+    @property
+    def session(self) -> TargetSession:
+        """The target."""
+        return self.observations.session
+
+    @property
+    def fmt(self) -> BlockFormat:
+        """The block format."""
+        return self.observations.fmt
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStage:
+    """One step in judging a block format."""
+
+    #: What its requirement ids begin with.
+    operation: str
+    source: Source
+    judge: Callable[[BlockRun, Scorecard], Failures]
+
+
+def _judge_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
+    for item in run.observations.unanswered:
+        if run.profile.id in item.case.answers:
+            scorecard.count_no_answer(item.case.topic, item.label, item.reason, origin=item.case.id)
+    quantize.judge_all(run.observations.answered, run.fmt, run.profile, scorecard, naming=run.naming)
+    return {}
+
+
+def _judge_scales(run: BlockRun, scorecard: Scorecard) -> Failures:
+    scale.judge_scales(run.observations.scales, run.fmt, run.profile.id, scorecard, naming=run.naming)
+    return {}
+
+
+def _judge_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
+    others = run.others if run.naming else ()
+    dequantize.judge_tables(run.observations.tables, run.fmt, run.profile, scorecard, others)
+    return {}
+
+
+def _judge_tensor_scale(run: BlockRun, scorecard: Scorecard) -> Failures:
+    if run.fmt.has_tensor_scale and run.session.capabilities.has("tensor_scale"):
+        scalars.judge_tensor_scale(run.session, run.fmt.name, run.profile, scorecard)
+    return {}
+
+
+def _repeat_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
+    answered = answered_blocks(run.session, run.fmt, run.observations.answered)
+    if answered is None:
+        return {}
+    first = judge_repeats(run.session, answered, scorecard)
+    if any(s.case.topic == "nan" for s in run.observations.answered):
+        first |= judge_nan_lanes(run.session, run.fmt, answered, scorecard)
+    return first
+
+
+def _place_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
+    return judge_placement(run.session, run.fmt, run.observations.answered, scorecard)
+
+
+def _shape_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
+    answered = answered_blocks(run.session, run.fmt, run.observations.answered)
+    return {} if answered is None else judge_batch_shapes(run.session, answered, scorecard)
+
+
+def _repeat_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
+    answered = answered_table(run.session, run.fmt, run.observations.tables)
+    return {} if answered is None else judge_repeats(run.session, answered, scorecard)
+
+
+def _shape_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
+    answered = answered_table(run.session, run.fmt, run.observations.tables)
+    return {} if answered is None else judge_batch_shapes(run.session, answered, scorecard)
+
+
+#: Function of the target -> its stages in order.
+BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
+    "quantize": (
+        BlockStage("quantize", Source.QUANTIZE, _judge_quantize),
+        BlockStage("scale", Source.SCALE, _judge_scales),
+        BlockStage("quantize", Source.CALLS, _repeat_quantize),
+        BlockStage("quantize", Source.CALLS, _place_quantize),
+        BlockStage("quantize", Source.CALLS, _shape_quantize),
+    ),
+    "dequantize": (
+        BlockStage("dequantize", Source.DEQUANTIZE, _judge_dequantize),
+        BlockStage("dequantize", Source.CALLS, _repeat_dequantize),
+        BlockStage("dequantize", Source.CALLS, _shape_dequantize),
+    ),
+    "tensor_scale": (BlockStage("tensor_scale", Source.CALLS, _judge_tensor_scale),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarStage:
+    """One step in judging a function of single numbers, for one scalar format."""
+
+    #: What its requirement ids begin with.
+    operation: str
+    source: Source
+    judge: Callable[[TargetSession, str, Scorecard], Failures]
+
+
+def _repeat_numbers(function: str) -> Callable[[TargetSession, str, Scorecard], Failures]:
+    def judge(session: TargetSession, element: str, scorecard: Scorecard) -> Failures:
+        answered = answered_numbers(session, function, element)
+        return {} if answered is None else judge_repeats(session, answered, scorecard)
+
+    return judge
+
+
+SCALAR_STAGES: dict[str, tuple[ScalarStage, ...]] = {
+    "encode": (
+        ScalarStage("encode", Source.ENCODE, scalars.judge_encode),
+        ScalarStage("encode", Source.CALLS, _repeat_numbers("encode")),
+    ),
+    "decode": (
+        ScalarStage("decode", Source.DECODE, scalars.judge_decode),
+        ScalarStage("decode", Source.CALLS, _repeat_numbers("decode")),
+    ),
+    "encode_stochastic": (
+        ScalarStage("stochastic", Source.STOCHASTIC, scalars.judge_stochastic),
+        ScalarStage("stochastic", Source.CALLS, _repeat_numbers("encode_stochastic")),
+    ),
+}

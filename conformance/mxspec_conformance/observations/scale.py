@@ -1,0 +1,79 @@
+"""What a target returned for the scale cases: every block maximum at which some profile's scale byte changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import get_block
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.observations.quantize import refuse_tensor, tensor_argument
+from mxspec_conformance.observations.selection import kept_lanes
+from mxspec_conformance.targets.dtypes import DTYPES, is_representable, preferred_dtype
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import Codes, ScaleCase
+from mxspec_vectors.tensor_scales import TensorScales
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedScales:
+    """The scale bytes of a run of maxima, or why there are none."""
+
+    case: ScaleCase
+    returned: Codes | NoAnswer
+
+
+def scale_blocks(case: ScaleCase, k: int) -> npt.NDArray[np.float32]:
+    """One block for each maximum: it stands at a moving position with alternating sign, the other lanes are zero."""
+    blocks = np.zeros((len(case.amax), k), np.uint32)
+    index = np.arange(len(case.amax))
+    place = index if case.places is None else np.array(case.places)
+    blocks[index, place % k] = case.amax | ((place & 1).astype(np.uint32) << np.uint32(31))
+    return blocks.view(np.float32)
+
+
+def keep_representable(case: ScaleCase, dtype: str) -> ScaleCase | None:
+    """The case with those of its maxima that a dtype holds; None if it holds none."""
+    kept = np.flatnonzero(is_representable(case.amax.view(np.float32), dtype))
+    return case.keep(kept.tolist()) if kept.size else None
+
+
+def _keep_selected(cases: Sequence[ScaleCase], fmt: str) -> Iterator[ScaleCase]:
+    for case in cases:
+        lanes = kept_lanes("scale", fmt, case.id, len(case.amax))
+        if len(lanes) == len(case.amax):
+            yield case
+        elif lanes:
+            yield case.keep(lanes)
+
+
+def observe_scales(session: TargetSession, fmt: str, cases: Sequence[ScaleCase]) -> list[ObservedScales]:
+    """The scale bytes that the target returns for each case, in float32, or else in its first dtype."""
+    block, capabilities = get_block(fmt), session.capabilities
+    cases = list(_keep_selected(cases, fmt))
+    dtype = preferred_dtype(capabilities.dtypes)
+    if dtype != "float32":
+        cases = [c for c in (keep_representable(c, dtype) for c in cases) if c is not None]
+    results: list[ObservedScales] = []
+    groups: dict[TensorScales | None, list[ScaleCase]] = {}
+    for case in cases:
+        groups.setdefault(case.tensor, []).append(case)
+    for tensor, members in groups.items():
+        refusal = refuse_tensor("quantize", tensor, capabilities)
+        if refusal is not None:
+            results += [ObservedScales(c, refusal) for c in members]
+            continue
+        extra = tensor_argument(tensor, capabilities)
+
+        def call(items: Sequence[ScaleCase], extra: dict[str, Any] = extra) -> list[Codes]:
+            rows = np.concatenate([scale_blocks(c, block.k) for c in items]).astype(DTYPES[dtype])
+            _, scales = session.call("quantize", rows, fmt, **extra)
+            edges = np.cumsum([len(c.amax) for c in items])[:-1]
+            return list(np.split(scales.reshape(-1), edges))
+
+        results += [ObservedScales(c, r) for c, r in zip(members, run_bisected(members, call), strict=True)]
+    return results

@@ -1,0 +1,88 @@
+"""What a target returned for every code under every scale byte."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import BlockFormat, get_block
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.observations.quantize import refuse_tensor, tensor_argument
+from mxspec_conformance.observations.selection import keeps
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.build_dequantize import full_table
+from mxspec_vectors.cases import Codes, load_dequantize_tensors
+from mxspec_vectors.tensor_scales import TensorScales
+
+Values = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class TableCase:
+    """Every code under every scale byte, under one tensor scale."""
+
+    tensor: TensorScales | None
+
+    @property
+    def id(self) -> str:
+        """The label of the table."""
+        return "table-one-level" if self.tensor is None else f"table-t{self.tensor.amax:08x}"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedTable:
+    """The values [n, k] of a table, or why there are none."""
+
+    case: TableCase
+    returned: Values | NoAnswer
+
+
+@lru_cache(maxsize=16)
+def load_table_cases(fmt: str) -> tuple[TableCase, ...]:
+    """One case for each tensor scale of the dequantize file."""
+    return tuple(TableCase(tensor) for tensor in load_dequantize_tensors(fmt))
+
+
+@lru_cache(maxsize=16)
+def rotated_table(fmt: BlockFormat) -> tuple[Codes, Codes]:
+    """`full_table` with the codes of each row rotated by some lanes, so that every code comes to lie in every lane."""
+    codes, scales = full_table(fmt)
+    rows, lanes = np.indices(codes.shape)
+    rotated: Codes = codes[rows, (lanes + 5 * scales.astype(np.intp)[:, None] + rows) % fmt.k]
+    return rotated, scales
+
+
+def observe_tables(session: TargetSession, fmt: str) -> list[ObservedTable]:
+    """The target's values for each table [n, k]."""
+    codes, scales = rotated_table(get_block(fmt))
+    results: list[ObservedTable] = []
+    for case in load_table_cases(fmt):
+        if not keeps("dequantize", fmt, case.id):
+            continue
+        refusal = refuse_tensor("dequantize", case.tensor, session.capabilities)
+        if refusal is not None:
+            results.append(ObservedTable(case, refusal))
+            continue
+        extra = tensor_argument(case.tensor, session.capabilities)
+
+        def call(rows: Sequence[int], extra: dict[str, Any] = extra) -> list[Values]:
+            values = session.call("dequantize", codes[list(rows)], scales[list(rows), None], fmt, **extra)
+            return list(values)
+
+        answers = run_bisected(range(len(codes)), call)
+        no_answer = next((a for a in answers if isinstance(a, NoAnswer)), None)
+        results.append(ObservedTable(case, no_answer if no_answer is not None else np.stack(answers)))
+    return results
+
+
+def same_values(a: Values, b: Values, *, signs: bool = True) -> npt.NDArray[np.bool_]:
+    """Equal bits, or NaN in both; signs: whether the sign of zero counts."""
+    same: npt.NDArray[np.bool_] = (a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b))
+    if not signs:
+        same |= (a == 0) & (b == 0)
+    return same

@@ -1,0 +1,48 @@
+"""What can go wrong with a target: it cannot be loaded, a call has no answer, an answer is none."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FailureKind(StrEnum):
+    """Why a call has no usable answer."""
+
+    #: The target raised, or said that it failed.
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    #: The process that ran the target died.
+    CRASH = "crash"
+    #: A reply that the protocol does not have.
+    GARBAGE = "garbage"
+    #: An answer of another type, dtype or shape than the interface asks for.
+    BAD_RETURN = "bad-return"
+    #: The target says that it cannot do this.
+    UNSUPPORTED = "unsupported"
+
+
+class TargetError(Exception):
+    """A target cannot be loaded, or what it says of itself is wrong. The message says what to do."""
+
+
+class BadReturn(Exception):
+    """A target returned something else than the interface asks for."""
+
+
+class RemoteError(Exception):
+    """A target that is no Python object says that it failed."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class CallError(Exception):
+    """One call did not give a usable answer."""
+
+    def __init__(self, kind: FailureKind, message: str, detail: str = "", *, final: bool = False) -> None:
+        super().__init__(message)
+        self.kind = FailureKind(kind)
+        self.detail = detail
+        #: Whether calling the function again is of no use.
+        self.final = final

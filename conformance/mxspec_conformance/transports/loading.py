@@ -1,0 +1,75 @@
+"""The module that a target's name stands for."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from mxspec_conformance.adapters.registry import KNOWN, Known
+from mxspec_conformance.targets.capabilities import LIBRARY_SUFFIXES
+from mxspec_conformance.targets.errors import TargetError
+
+
+def load_target(spec: str) -> Any:
+    """The module that a target spec names: a known library, a `.py` file, a shared library, or an importable module.
+
+    Raises TargetError, saying what to do, when it cannot be found or does not import.
+    """
+    if spec in KNOWN:
+        return _load_known(KNOWN[spec])
+    path = Path(spec)
+    if path.suffix in LIBRARY_SUFFIXES:
+        from mxspec_conformance.transports.library import load_library
+
+        return load_library(path)
+    if spec.endswith(".py") or path.exists():
+        return _load_file(path)
+    try:
+        return importlib.import_module(spec)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (spec == error.name or spec.startswith(error.name + ".")):
+            close = ", ".join(KNOWN)
+            raise TargetError(
+                f"{spec!r} is neither a file, an importable module nor a known library; known are {close}"
+            ) from None
+        raise TargetError(f"module {spec} does not import: {error}") from error
+    except Exception as error:
+        raise TargetError(f"module {spec} does not import: {type(error).__name__}: {error}") from error
+
+
+def _load_known(known: Known) -> Any:
+    try:
+        return importlib.import_module(f"mxspec_conformance.adapters.{known.module}")
+    except ImportError as error:
+        raise TargetError(
+            f"{known.name} needs {known.requires}, which does not import here ({error}); install it and try again"
+        ) from error
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        raise TargetError(f"{path} does not exist; pass a Python file, a module or a known library")
+    if path.suffix != ".py":
+        raise TargetError(
+            f"{path} is none of the files that can be judged: .py (Python), {', '.join(LIBRARY_SUFFIXES)} (shared library), "
+            ".json or .jsonl (results); a program is judged as 'cmd:PROGRAM ARGUMENTS'"
+        )
+    name = f"mxspec_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise TargetError(f"{path}, line {error.lineno}: {error.msg}; the file is not valid Python") from error
+    except (Exception, SystemExit) as error:
+        raise TargetError(f"{path} does not import: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
