@@ -22,7 +22,7 @@ from mxspec_conformance.proving.pairs import PairSpace, as_float32
 from mxspec_conformance.proving.refusals import name_obstacle
 from mxspec_conformance.proving.run import Plan, prove
 from mxspec_conformance.results.report import Report, Verdict, load_result_schema
-from mxspec_vectors.entries import tensor_scale_entry
+from mxspec_vectors.tensor_scales import TensorScales
 
 from tests.support import reals_of, rng
 
@@ -81,7 +81,7 @@ def test_a_tensors_maximum_bounds_the_blocks() -> None:
 )
 def test_expected_answers_are_the_exact_models(fmt: str, profile: str, dtype: str, tensor: int | None) -> None:
     block = BLOCKS[fmt]
-    entry = None if tensor is None else tensor_scale_entry(tensor)
+    entry = None if tensor is None else TensorScales.from_amax(tensor)
     bound = None if tensor is None else float(np.uint32(tensor).view(np.float32))
     space = PairSpace.below(dtype, block.k, bound)
     answers = PairAnswers(block, mxspec.get_profile(profile, fmt), space, entry)

@@ -127,9 +127,8 @@ def _check_format(session: TargetSession, fmt: str, profile: str | None, report:
     scorecards, drawn = _run_stages(BlockRun(observations, judged, profiles))
     tallies = [t for card in scorecards for t in card.tallies.values() if only is None or fnmatchcase(t.id, only)]
     # A profile whose scale rule is further from the target's than the judged one explains failures by chance.
-    by_chance = {
-        p.id for p in profiles if weigh_wrong_scales(observations.scales, p.id) > standing.scale_distance
-    }
+    weight = weigh_wrong_scales(observations.scales, judged.id)
+    by_chance = {p.id for p in profiles if weigh_wrong_scales(observations.scales, p.id) > weight}
     explanation = common_explanation(
         tallies,
         _rank_explanations(observations, identical),

@@ -1,7 +1,7 @@
 """Which profile a target is nearest to: the one definition, for `check`, `identify`, `prove` and `fuzz`.
 
 A profile that agrees in every bit comes first. Then the one whose scale rule agrees on most block maxima; then the one with the
-fewest failing cases, a case that it says nothing of counted as failing; then a normative one, a confirmed one, the format's
+fewest failing cases; a case that it says nothing of counts as failing in both; then a normative one, a confirmed one, the format's
 default, and the order of registration. Failing cases alone would not do: where the cases lie depends on which other profiles have
 boundaries there.
 """
@@ -79,7 +79,13 @@ def rank_profiles(observations: Observations, candidates: Sequence[Profile]) -> 
         silent = dict.fromkeys(failing, 0)
     default = mxspec.default_profile(fmt)
     standings = [
-        Standing(p, p.id in identical, weigh_wrong_scales(observations.scales, p.id), failing[p.id], silent[p.id])
+        Standing(
+            profile=p,
+            identical=p.id in identical,
+            scale_distance=weigh_wrong_scales(observations.scales, p.id, silence_is_wrong=True),
+            failing=failing[p.id],
+            silent=silent[p.id],
+        )
         for p in candidates
     ]
 

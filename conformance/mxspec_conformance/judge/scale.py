@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan_bytes
 from mxspec.formats import BlockFormat
@@ -13,7 +14,7 @@ from mxspec_conformance.judge.explanation import by_profile
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.scale import ObservedScales
-from mxspec_vectors.cases import Codes, ScaleCase
+from mxspec_vectors.cases import ScaleCase
 from mxspec_vectors.tensor_scales import TensorScales
 
 
@@ -62,21 +63,27 @@ def count_supported(results: Sequence[ObservedScales]) -> int:
     )
 
 
-def weigh_wrong_scales(results: Sequence[ObservedScales], profile: str) -> int:
+def weigh_wrong_scales(results: Sequence[ObservedScales], profile: str, *, silence_is_wrong: bool = False) -> int:
     """How many maxima get another scale byte than the profile's, where one that was tried stands for its surroundings.
 
     The unit is half a float32 step: a maximum counts as far as its neighbours on both sides among all that were tried.
+    silence_is_wrong: whether maxima count of which the profile says nothing.
     """
     total = 0
-    groups: dict[TensorScales | None, list[tuple[ScaleCase, Codes]]] = {}
+    groups: dict[TensorScales | None, list[tuple[ScaleCase, npt.NDArray[np.bool_]]]] = {}
     for item in results:
         case, returned = item.case, item.returned
-        if not isinstance(returned, NoAnswer) and profile in case.answers:
-            groups.setdefault(case.tensor, []).append((case, returned))
+        if isinstance(returned, NoAnswer):
+            continue
+        expected = case.answers.get(profile)
+        if expected is not None:
+            groups.setdefault(case.tensor, []).append((case, returned != expected))
+        elif silence_is_wrong:
+            groups.setdefault(case.tensor, []).append((case, np.ones(returned.shape, bool)))
     for members in groups.values():
         bits, place = np.unique(np.concatenate([c.amax for c, _ in members]).astype(np.int64), return_inverse=True)
         wrong = np.zeros(len(bits), bool)
-        wrong[place[np.concatenate([r != c.answers[profile] for c, r in members])]] = True
+        wrong[place[np.concatenate([w for _, w in members])]] = True
         edges = np.concatenate([bits[:1], bits, bits[-1:]])
         total += int((edges[2:] - edges[:-2])[wrong].sum())
     return total
