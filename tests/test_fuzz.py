@@ -15,7 +15,8 @@ import pytest
 
 import mxspec
 from mxspec.formats import BLOCKS
-from mxspec_conformance.fuzzing.batch import Job, draw_batch, run_batch
+from mxspec_conformance.fuzzing.batch import draw_batch, run_batch
+from mxspec_conformance.fuzzing.job import Job
 from mxspec_conformance.fuzzing.replay import replay
 from mxspec_conformance.fuzzing.run import Campaign, Restart, Settings, fuzz
 from mxspec_conformance.fuzzing.save import make_documents, read_findings, save_findings
@@ -37,7 +38,7 @@ class Bug:
     name: str
     words: str
     lanes: int
-    way: str = "block"
+    pattern: str = "block"
 
 
 BUGS = (
@@ -71,7 +72,7 @@ def test_planted_bug_is_found_shrunk_and_named(bug: Bug) -> None:
     finding = found.findings[0]
     assert bug.words in finding.words
     assert finding.nonzero <= bug.lanes
-    assert finding.way.kind == bug.way
+    assert finding.pattern.kind == bug.pattern
     assert found.report.exit_code == 1
 
 

@@ -165,7 +165,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
     for number, finding in enumerate(campaign.findings, 1):
         console.print()
         console.print(Text(f"cause {number}, {finding.job.fmt}: {finding.words}", style="bold red"))
-        console.print(Padding(Text(f"seen {finding.sightings} times; {finding.way.words}", style="dim"), (0, 0, 0, 2)))
+        console.print(Padding(Text(f"seen {finding.mismatches} times; {finding.pattern.words}", style="dim"), (0, 0, 0, 2)))
         if shown < 4:
             shown += 1
             requirement = next(r for r in report.requirements if r.id == f"fuzz/{finding.job.fmt}/{finding.topic}")
@@ -175,7 +175,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
             requirement.first = kept
     rest = report.details["not_reduced"]
     if rest:
-        console.print(Text(f"{rest} more sightings were not reduced", style="yellow"))
+        console.print(Text(f"{rest} more mismatches were not reduced", style="yellow"))
     for words in report.details["not_seen_again"]:
         console.print(Text(f"seen once, and not again: {words}", style="yellow"))
     causes = len(campaign.findings)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.counterexample.sample_space import Codes, Float32s, Ground
+from mxspec_conformance.counterexample.kinds import CallKind
+from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
 from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.errors import CallError
@@ -57,8 +58,7 @@ ARRANGED_ROWS = 67
 class Call:
     """One call: what is asked, and how."""
 
-    #: `whole`, `size`, `wide`, `again`, `negated`, `scaled`, `arranged`, `reused`, `special`.
-    kind: str
+    kind: CallKind
     #: Which blocks of the batch, in order.
     rows: npt.NDArray[np.intp]
     #: Blocks to a row.
@@ -72,10 +72,10 @@ class Call:
     def words(self) -> str:
         """The call in a few words."""
         details = {
-            "size": f"{len(self.rows)} blocks",
-            "wide": f"{self.width} blocks to a row",
-            "arranged": self.arrangement,
-            "scaled": f"times 2^{self.shift}",
+            CallKind.SIZE: f"{len(self.rows)} blocks",
+            CallKind.WIDE: f"{self.width} blocks to a row",
+            CallKind.ARRANGED: self.arrangement,
+            CallKind.SCALED: f"times 2^{self.shift}",
         }
         return f"{self.kind} ({details[self.kind]})" if self.kind in details else self.kind
 
@@ -90,56 +90,56 @@ class Call:
             chosen = np.where(np.isfinite(moved).all(axis=1, keepdims=True), moved, chosen)
         return chosen
 
-    def ask(self, session: TargetSession, ground: Ground, blocks: Float32s) -> tuple[Codes, Codes]:
+    def ask(self, session: TargetSession, space: SampleSpace, blocks: Float32s) -> tuple[Codes, Codes]:
         """Scales [n] and codes [n, k]; raises CallError."""
-        if self.kind == "reused":
-            return ask_reused(session, ground, blocks)
-        return ask_blocks(session, ground, blocks, width=self.width, arrangement=self.arrangement)
+        if self.kind is CallKind.REUSED:
+            return ask_reused(session, space, blocks)
+        return ask_blocks(session, space, blocks, width=self.width, arrangement=self.arrangement)
 
 
-def scale_argument(session: TargetSession, ground: Ground) -> dict[str, Any]:
+def scale_argument(session: TargetSession, space: SampleSpace) -> dict[str, Any]:
     """The keyword that hands the tensor scale over."""
-    return dict(tensor_argument(ground.entry, session.capabilities))
+    return dict(tensor_argument(space.entry, session.capabilities))
 
 
 def ask_blocks(
-    session: TargetSession, ground: Ground, blocks: Float32s, *, width: int = 1, arrangement: str = "contiguous"
+    session: TargetSession, space: SampleSpace, blocks: Float32s, *, width: int = 1, arrangement: str = "contiguous"
 ) -> tuple[Codes, Codes]:
     """Scales [n] and codes [n, k] of blocks [n, k], asked as rows of `width` blocks; raises CallError."""
-    k = ground.fmt.k
-    x = ground.as_input(blocks).reshape(-1, width * k)
+    k = space.fmt.k
+    x = space.as_input(blocks).reshape(-1, width * k)
     before = () if arrangement == "contiguous" else ("arranged", arrangement)
-    codes, scales = session.call(*before, "quantize", x, ground.fmt.name, **scale_argument(session, ground))
+    codes, scales = session.call(*before, "quantize", x, space.fmt.name, **scale_argument(session, space))
     return scales.reshape(-1), codes.reshape(-1, k)
 
 
-def ask_reused(session: TargetSession, ground: Ground, blocks: Float32s) -> tuple[Codes, Codes]:
+def ask_reused(session: TargetSession, space: SampleSpace, blocks: Float32s) -> tuple[Codes, Codes]:
     """The same, from memory in which the blocks lay in reverse order at the call before."""
-    x, extra = ground.as_input(blocks), scale_argument(session, ground)
-    pair = (x[::-1], ground.fmt.name), (x, ground.fmt.name)
+    x, extra = space.as_input(blocks), scale_argument(session, space)
+    pair = (x[::-1], space.fmt.name), (x, space.fmt.name)
     codes, scales = session.call("reused", "quantize", *pair, **extra)
     return scales.reshape(-1), codes
 
 
-def plan_calls(ground: Ground, n: int, rng: np.random.Generator) -> Iterator[Call]:
+def plan_calls(space: SampleSpace, n: int, rng: np.random.Generator) -> Iterator[Call]:
     """The calls for n drawn blocks."""
     every = np.arange(n)
-    yield Call("whole", every)
+    yield Call(CallKind.WHOLE, every)
     order = rng.permutation(n)
     start = 0
     for size in rng.permutation(np.array(CALL_SIZES)).tolist():
-        yield Call("size", order[np.arange(start, start + size) % n])
+        yield Call(CallKind.SIZE, order[np.arange(start, start + size) % n])
         start += size
     width = int(rng.choice(np.array(WIDTHS)))
-    yield Call("wide", order[: n // 4 // width * width], width=width)
-    yield Call("negated", order[: n // 4], negate=True)
+    yield Call(CallKind.WIDE, order[: n // 4 // width * width], width=width)
+    yield Call(CallKind.NEGATED, order[: n // 4], negate=True)
     shift = int(rng.integers(-12, 13))
-    if shift and ground.tensor is None and ground.dtype == "float32":
-        yield Call("scaled", order[n // 4 : n // 2], shift=shift)
+    if shift and space.tensor is None and space.dtype == "float32":
+        yield Call(CallKind.SCALED, order[n // 4 : n // 2], shift=shift)
     for arrangement in ARRANGEMENTS[1:]:
-        yield Call("arranged", order[:ARRANGED_ROWS], arrangement=arrangement)
-    yield Call("reused", order[:ARRANGED_ROWS])
-    yield Call("again", every[: n // 4])
+        yield Call(CallKind.ARRANGED, order[:ARRANGED_ROWS], arrangement=arrangement)
+    yield Call(CallKind.REUSED, order[:ARRANGED_ROWS])
+    yield Call(CallKind.AGAIN, every[: n // 4])
 
 
 @dataclass(slots=True)
@@ -157,20 +157,20 @@ class Relations:
 
 
 def relate(
-    relations: Relations, ground: Ground, call: Call, x: Float32s, base: tuple[Any, Any], got: tuple[Any, Any]
+    relations: Relations, space: SampleSpace, call: Call, x: Float32s, base: tuple[Any, Any], got: tuple[Any, Any]
 ) -> None:
     """Enter what a call's answers say beside the first call's, `base`, about the target alone."""
     scales, codes = base[0][call.rows], base[1][call.rows]
-    if call.kind == "negated":
-        element = ground.fmt.element
+    if call.kind is CallKind.NEGATED:
+        element = space.fmt.element
         if element.twos_complement:
             turned, plain = (-codes.astype(np.int16)).astype(np.uint8), codes != 0x80
         else:
             turned, plain = codes ^ np.uint8(element.sign_bit), (codes & (element.sign_bit - 1)) != 0
         wrong = (got[0] != scales) | ((got[1] != turned) & plain).any(axis=1)
         relations.enter("negation turns signs alone", wrong)
-    elif call.kind == "scaled":
-        if ground.fmt.has_tensor_scale:
+    elif call.kind is CallKind.SCALED:
+        if space.fmt.has_tensor_scale:
             return  # its scales are no powers of two
         # Where nothing is subnormal or at the ends of the scale's range, before and after.
         y = call.blocks(x)
@@ -182,24 +182,24 @@ def relate(
         relations.enter("a power of two moves the scale alone", wrong[same])
     else:
         names = {
-            "size": "splitting and permuting a call changes nothing",
-            "wide": "blocks to a row change nothing",
-            "arranged": f"memory changes nothing: {call.arrangement}",
-            "again": "the same call again changes nothing",
-            "reused": "what lay in the input's memory before changes nothing",
+            CallKind.SIZE: "splitting and permuting a call changes nothing",
+            CallKind.WIDE: "blocks to a row change nothing",
+            CallKind.ARRANGED: f"memory changes nothing: {call.arrangement}",
+            CallKind.AGAIN: "the same call again changes nothing",
+            CallKind.REUSED: "what lay in the input's memory before changes nothing",
         }
         if call.kind in names:
             wrong = (got[0] != scales) | (got[1] != codes).any(axis=1)
             relations.enter(names[call.kind], wrong)
 
 
-def probe_memory(session: TargetSession, ground: Ground, x: Float32s) -> dict[str, str]:
+def probe_memory(session: TargetSession, space: SampleSpace, x: Float32s) -> dict[str, str]:
     """Whether a call writes into its input, or a later one changes what an earlier one returned: words by name."""
-    first, second = ground.as_input(x[:129]), ground.as_input(x[129:258])
-    extra = scale_argument(session, ground)
+    first, second = space.as_input(x[:129]), space.as_input(x[129:258])
+    extra = scale_argument(session, space)
     try:
         wrote, changed, _ = session.call(
-            "probe", "quantize", (first, ground.fmt.name), (second, ground.fmt.name), **extra
+            "probe", "quantize", (first, space.fmt.name), (second, space.fmt.name), **extra
         )
     except CallError:
         return {}

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mxspec_conformance.counterexample.probe import Prober, Seen, Way, among
+from mxspec_conformance.counterexample.kinds import GARBLED, TIED, CallKind, PatternKind
+from mxspec_conformance.counterexample.mismatch import Mismatch, Part
+from mxspec_conformance.counterexample.probe import CallPattern, ObservedMismatch, Prober, among
 from mxspec_conformance.counterexample.sample_space import Float32s
-from mxspec_conformance.fuzzing.batch import Sighting
 
 #: Calls in which a block is tried: (blocks, place).
 CALLS = (
@@ -30,16 +31,12 @@ CALLS = (
 )
 
 
-#: Ways in which the target sees other numbers than it was given: what is wrong then, scale or code, says nothing.
-_GARBLED = ("arranged", "reused")
-
-
 @dataclass(frozen=True, slots=True)
 class Cause:
     """What a failure depends on; None where it does not."""
 
-    part: str
-    way: Way
+    part: Part
+    pattern: CallPattern
     #: Lanes and scale bytes in which it shows.
     lanes: tuple[int, ...] | None
     scales: tuple[int, ...] | None
@@ -56,73 +53,71 @@ class Cause:
     def key(self) -> tuple[object, ...]:
         """Findings with one key have one cause."""
         return (
-            "" if self.way.kind in _GARBLED else self.part,
-            self.way.kind,
-            self.way.arrangement,
-            self.way.nth,
+            "" if self.pattern.kind in GARBLED else self.part,
+            self.pattern.kind,
+            self.pattern.arrangement,
+            self.pattern.nth,
             self.lanes,
             self.scales,
             self.codes,
             self.calls,
         )
 
-    def explains(self, sighting: Sighting, sign_bit: int) -> bool:
-        """Whether a sighting is likely to be the same thing."""
-        same_part = sighting.part == self.part
-        restricted = self.lanes is not None or self.scales is not None or self.way.kind != "block" or bool(self.calls)
-        if self.way.kind in _GARBLED:
-            return sighting.kind.startswith(self.way.kind) and self.way.arrangement in (
-                "contiguous",
-                *sighting.kind.strip(")").split("("),
-            )
-        if not same_part and not (restricted and {sighting.part, self.part} <= {"code", "zero-sign"}):
+    def explains(self, mismatch: Mismatch, sign_bit: int) -> bool:
+        """Whether a mismatch is likely to be the same thing."""
+        same_part = mismatch.part == self.part
+        restricted = self.lanes is not None or self.scales is not None or self.pattern.kind is not PatternKind.BLOCK or bool(self.calls)
+        if self.pattern.kind in GARBLED:
+            same = mismatch.kind is (CallKind.REUSED if self.pattern.kind is PatternKind.REUSED else CallKind.ARRANGED)
+            return same and self.pattern.arrangement in ("contiguous", mismatch.arrangement)
+        if not same_part and not (restricted and {mismatch.part, self.part} <= {Part.CODE, Part.ZERO_SIGN}):
             return False
-        if self.lanes is not None and sighting.lane not in self.lanes:
+        if self.lanes is not None and mismatch.lane not in self.lanes:
             return False
-        if self.scales is not None and sighting.scale not in self.scales:
+        if self.scales is not None and mismatch.scale not in self.scales:
             return False
-        if self.way.kind == "call" and sighting.blocks < self.way.blocks:
+        if self.pattern.kind is PatternKind.CALL and mismatch.blocks < self.pattern.blocks:
             return False
         if self.codes is not None:
-            return fold_codes(self.part, sighting.expected, sighting.returned, sign_bit) == self.codes
+            return fold_codes(self.part, mismatch.expected, mismatch.returned, sign_bit) == self.codes
         return True
 
 
-def fold_codes(part: str, expected: int, returned: int, sign_bit: int) -> tuple[int, int]:
+def fold_codes(part: Part, expected: int, returned: int, sign_bit: int) -> tuple[int, int]:
     """Codes without their signs; of scales the difference."""
-    if part == "scale":
+    if part is Part.SCALE:
         return (0, returned - expected)
     return (expected & (sign_bit - 1), returned & (sign_bit - 1)) if sign_bit else (expected, returned)
 
 
-def diagnose(prober: Prober, block: Float32s, way: Way, seen: Seen) -> Cause:
+def diagnose(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> Cause:
     """Move, scale, turn, and call otherwise."""
     special = not np.isfinite(block).all()
-    lanes = None if special else _lanes(prober, block, way, seen)
-    scales = None if special or way.kind in ("history", "among") else _scales(prober, block, way, seen)
-    calls = _calls(prober, block) if way.kind == "block" else ""
-    element = prober.ground.fmt.element
+    lanes = None if special else _lanes(prober, block, pattern, seen)
+    scales = None if special or pattern.kind in TIED else _scales(prober, block, pattern, seen)
+    calls = _calls(prober, block) if pattern.kind is PatternKind.BLOCK else ""
+    element = prober.space.fmt.element
     sign_bit = 0 if element.twos_complement else element.sign_bit
     codes = None
-    if lanes is None and scales is None and not calls and way.kind == "block":
+    if lanes is None and scales is None and not calls and pattern.kind is PatternKind.BLOCK:
         codes = fold_codes(seen.part, seen.expected, seen.returned, sign_bit)
-    turned = prober.look((-block).astype(np.float32), way)
+    turned = prober.look((-block).astype(np.float32), pattern)
     lane = seen.lane if seen.lane >= 0 else int(np.argmax(np.abs(np.nan_to_num(block))))
     sign = (
         ""
-        if turned is not None or way.kind in ("history", "among")
+        if turned is not None or pattern.kind in TIED
         else ("negative" if np.signbit(block[lane]) else "positive")
     )
-    beside = "" if special else _beside(prober, block, way, seen)
+    beside = "" if special else _beside(prober, block, pattern, seen)
     return Cause(
-        part=seen.part, way=way, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign, beside=beside
+        part=seen.part, pattern=pattern, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign, beside=beside
     )
 
 
-def _beside(prober: Prober, block: Float32s, way: Way, seen: Seen) -> str:
+def _beside(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> str:
     """Whether the wrong lane is right where its neighbours are zero, and which of them it needs."""
     lane = seen.lane
-    if lane < 0 or way.kind in ("history", "among"):
+    if lane < 0 or pattern.kind in TIED:
         return ""
     for other, words in ((lane - 1, "after"), (lane + 1, "before")):
         if not 0 <= other < len(block) or not block.view(np.uint32)[other]:
@@ -131,21 +126,21 @@ def _beside(prober: Prober, block: Float32s, way: Way, seen: Seen) -> str:
         far = next(i for i in range(len(block)) if abs(i - lane) > 1 and not block.view(np.uint32)[i])
         moved = block.copy()
         moved[far], moved[other] = block[other], block[far]
-        if prober.look(moved, way) is None:
+        if prober.look(moved, pattern) is None:
             return f"{words} a lane of code {seen.codes[other]:02x}"
     return ""
 
 
-def _lanes(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, ...] | None:
+def _lanes(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> tuple[int, ...] | None:
     """Lanes in which the failure shows when the block is turned (of a wrong scale: those of the maximum); None where they
     are all, or many."""
-    if way.kind in ("history", "among"):
+    if pattern.kind in TIED:
         return None
     k = len(block)
     lane = seen.lane if seen.lane >= 0 else int(np.argmax(np.abs(block)))
     shown = {lane}
     for turn in range(1, k):
-        again = prober.look(np.roll(block, turn), way)
+        again = prober.look(np.roll(block, turn), pattern)
         if again is not None:
             shown.add((lane + turn) % k if seen.lane < 0 else max(again.lane, 0))
     if len(shown) == 1 and np.count_nonzero(block.view(np.uint32)) > 1:
@@ -153,21 +148,21 @@ def _lanes(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, 
         for other in np.flatnonzero(block.view(np.uint32) == 0).tolist():
             moved = block.copy()
             moved[other], moved[lane] = block[lane], 0
-            if prober.look(moved, way) is not None:
+            if prober.look(moved, pattern) is not None:
                 shown.add(other)
     return tuple(sorted(shown)) if len(shown) <= k // 2 else None
 
 
-def _scales(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int, ...] | None:
+def _scales(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> tuple[int, ...] | None:
     """Scale bytes under which the failure shows when the block is moved to other scales; None where they are many."""
     shown, tried = {seen.scale}, {seen.scale}
     for moved in _moved_blocks(prober, block, seen):
         if not np.isfinite(moved).all():
             continue
-        scales, codes = prober.ground.expect(moved[None])
+        scales, codes = prober.space.expect(moved[None])
         if seen.lane >= 0 and codes[0, seen.lane] != seen.expected:
             continue  # where scales are at an end of their range, the quotient is another
-        again = prober.look(moved, way)
+        again = prober.look(moved, pattern)
         tried.add(int(scales[0, 0]) if again is None else again.scale)
         if again is not None and again.part == seen.part:
             shown.add(again.scale)
@@ -176,33 +171,33 @@ def _scales(prober: Prober, block: Float32s, way: Way, seen: Seen) -> tuple[int,
     return tuple(sorted(shown)) if len(tried) > 4 and 2 * len(shown) < len(tried) else None
 
 
-def _moved_blocks(prober: Prober, block: Float32s, seen: Seen) -> Iterator[Float32s]:
+def _moved_blocks(prober: Prober, block: Float32s, seen: ObservedMismatch) -> Iterator[Float32s]:
     """The block under other scales: times powers of two; or, where scales have a significand, its quotients times every
     scale, with the largest element value as the maximum."""
-    ground = prober.ground
-    if not ground.fmt.has_tensor_scale:
+    space = prober.space
+    if not space.fmt.has_tensor_scale:
         largest = int(np.abs(block).max().view(np.uint32)) >> 23
-        low, high = ground.exponents
+        low, high = space.exponents
         for shift in range(-largest - 22, 254 - largest):
             if shift and low <= max(largest + shift, 0) <= high:
                 with np.errstate(all="ignore"):
-                    yield ground.cast(np.ldexp(block, shift).astype(np.float32).view(np.uint32))
+                    yield space.cast(np.ldexp(block, shift).astype(np.float32).view(np.uint32))
         return
-    units = ground.units(np.arange(ground.fmt.scale.max_code + 1, dtype=np.uint8))
-    quotients = block.astype(np.float64) / units[min(seen.scale, ground.fmt.scale.max_code)]
+    units = space.units(np.arange(space.fmt.scale.max_code + 1, dtype=np.uint8))
+    quotients = block.astype(np.float64) / units[min(seen.scale, space.fmt.scale.max_code)]
     top = int(np.argmax(np.abs(block)))
     if top != seen.lane:
-        quotients[top] = np.copysign(float(ground.fmt.element.max_value), block[top])
-    for byte in range(1, ground.fmt.scale.max_code + 1):
+        quotients[top] = np.copysign(float(space.fmt.element.max_value), block[top])
+    for byte in range(1, space.fmt.scale.max_code + 1):
         if byte != seen.scale:
             with np.errstate(all="ignore"):
-                yield ground.cast((quotients * units[byte]).astype(np.float32).view(np.uint32))
+                yield space.cast((quotients * units[byte]).astype(np.float32).view(np.uint32))
 
 
 def _calls(prober: Prober, block: Float32s) -> str:
     """In which calls a block that is wrong alone is right, in words; "" where it is wrong in all."""
-    way = Way()
-    shown = [(n, place) for n, place in CALLS if prober.look(block, among(way, n, place)) is not None]
+    pattern = CallPattern()
+    shown = [(n, place) for n, place in CALLS if prober.look(block, among(pattern, n, place)) is not None]
     if len(shown) == len(CALLS):
         return ""
     if all(place == n - 1 for n, place in shown):
@@ -235,21 +230,21 @@ def _lane_words(lanes: tuple[int, ...]) -> str:
     return f"lanes {', '.join(map(str, lanes))}"
 
 
-def cause_words(cause: Cause, seen: Seen, nonzero: int) -> str:
+def describe_cause(cause: Cause, seen: ObservedMismatch, nonzero: int) -> str:
     """The cause in one sentence."""
-    if cause.part == "scale":
+    if cause.part is Part.SCALE:
         what = f"the scale is {seen.got_scale:02x} instead of {seen.want_scale:02x}"
     else:
-        name = {"code": "code", "zero-sign": "the sign of zero: code"}[cause.part]
+        name = {Part.CODE: "code", Part.ZERO_SIGN: "the sign of zero: code"}[cause.part]
         what = f"{name} {seen.returned:02x} instead of {seen.expected:02x}"
     limits = []
     if cause.lanes is not None:
-        where = "with the maximum in" if cause.part == "scale" else "in"
+        where = "with the maximum in" if cause.part is Part.SCALE else "in"
         limits.append(f"{where} {_lane_words(cause.lanes)}")
     if cause.scales is not None:
         limits.append(f"under scale byte{'s' * (len(cause.scales) > 1)} {', '.join(f'{s:02x}' for s in cause.scales)}")
-    if cause.way.kind != "block":
-        limits.append(cause.way.words)
+    if cause.pattern.kind is not PatternKind.BLOCK:
+        limits.append(cause.pattern.words)
     if cause.calls:
         limits.append(cause.calls)
     if cause.beside:
@@ -260,4 +255,4 @@ def cause_words(cause: Cause, seen: Seen, nonzero: int) -> str:
     return text + f" ({nonzero} lane{'s' * (nonzero != 1)} not +0)"
 
 
-__all__ = ["Cause", "cause_words", "diagnose", "fold_codes"]
+__all__ = ["Cause", "describe_cause", "diagnose", "fold_codes"]

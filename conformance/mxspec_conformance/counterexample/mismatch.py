@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,18 @@ import numpy.typing as npt
 from mxspec.acceptance import flag_nan, fold_zeros, is_lowest_allowed, legal_rows
 from mxspec.given import encode_given_scale
 from mxspec.profiles.schema import Kind
-from mxspec_conformance.counterexample.sample_space import Codes, Float32s, Ground
+from mxspec_conformance.counterexample.kinds import CallKind
+from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
 
-PARTS = ("scale", "code", "zero-sign")
+
+class Part(StrEnum):
+    """What of a block is wrong."""
+
+    SCALE = "scale"
+    CODE = "code"
+    ZERO_SIGN = "zero-sign"
+    #: Of `dequantize`.
+    VALUE = "value"
 
 
 @dataclass(slots=True)
@@ -30,7 +41,7 @@ class Wrong:
     expected: Codes
 
 
-def find_wrong(ground: Ground, x: Float32s, want: tuple[Codes, Codes], got: tuple[Codes, Codes]) -> Wrong | None:
+def find_wrong(space: SampleSpace, x: Float32s, want: tuple[Codes, Codes], got: tuple[Codes, Codes]) -> Wrong | None:
     """What is wrong in answers to blocks of finite numbers [n, k]; None where nothing is."""
     rows = np.flatnonzero((got[0] != want[0]) | (got[1] != want[1]).any(axis=1))
     if not rows.size:
@@ -39,48 +50,48 @@ def find_wrong(ground: Ground, x: Float32s, want: tuple[Codes, Codes], got: tupl
     expected = want[1][rows].copy()
     wrong_scale = scales != want[0][rows]
     if wrong_scale.any():
-        expected[wrong_scale], _ = _given(ground, values[wrong_scale], scales[wrong_scale])
-    fold = fold_zeros(ground.fmt.element)
+        expected[wrong_scale], _ = _given(space, values[wrong_scale], scales[wrong_scale])
+    fold = fold_zeros(space.fmt.element)
     wrong = fold[codes] != fold[expected]
     signs = (codes != expected) & ~wrong
-    if ground.profile.kind is Kind.NORMATIVE and not ground.fmt.has_tensor_scale:
+    if space.profile.kind is Kind.NORMATIVE and not space.fmt.has_tensor_scale:
         zero = ~values.any(axis=1) & (scales < 0xFF)
         wrong_scale &= ~zero
         wrong[zero] = fold[codes[zero]] != 0
         signs[zero] = False
-        if ground.fmt.element.twos_complement:
-            _, scaled = _given(ground, values, scales)
-            wrong &= ~((codes == ground.fmt.element.sign_bit) & is_lowest_allowed(ground.fmt.element, scaled))
+        if space.fmt.element.twos_complement:
+            _, scaled = _given(space, values, scales)
+            wrong &= ~((codes == space.fmt.element.sign_bit) & is_lowest_allowed(space.fmt.element, scaled))
     kept = wrong_scale | wrong.any(axis=1) | signs.any(axis=1)
     if not kept.any():
         return None
     return Wrong(rows[kept], wrong_scale[kept], wrong[kept], signs[kept], expected[kept])
 
 
-def _given(ground: Ground, x: Float32s, scales: Codes) -> tuple[Codes, npt.NDArray[Any]]:
-    usable = np.minimum(scales, ground.fmt.scale.code_count - 1).astype(np.uint8)
+def _given(space: SampleSpace, x: Float32s, scales: Codes) -> tuple[Codes, npt.NDArray[Any]]:
+    usable = np.minimum(scales, space.fmt.scale.code_count - 1).astype(np.uint8)
     with np.errstate(all="ignore"):
-        return encode_given_scale(x, usable, ground.fmt, ground.profile, ground.level, ground.bindings)
+        return encode_given_scale(x, usable, space.fmt, space.profile, space.level, space.bindings)
 
 
 def find_wrong_special(
-    ground: Ground, x: Float32s, want: tuple[Codes, Codes], got: tuple[Codes, Codes]
+    space: SampleSpace, x: Float32s, want: tuple[Codes, Codes], got: tuple[Codes, Codes]
 ) -> Wrong | None:
     """The same for blocks with NaN, infinities or zeros: each is compared with the list of its legal answers.
 
     Where the profile's stack is not pinned on NaN, nothing is asked of it.
     """
-    if not ground.profile.pins_nan_inputs:
+    if not space.profile.pins_nan_inputs:
         x = np.where(np.isnan(x).any(axis=1, keepdims=True), np.float32(0), x)
-    flags, fold = flag_nan(ground.fmt.element), fold_zeros(ground.fmt.element)
-    rows, loose = [], not ground.profile.pins_nan_blocks
-    nan_scale = ground.fmt.scale.nan_code
+    flags, fold = flag_nan(space.fmt.element), fold_zeros(space.fmt.element)
+    rows, loose = [], not space.profile.pins_nan_blocks
+    nan_scale = space.fmt.scale.nan_code
     for row in np.flatnonzero((got[0] != want[0]) | (got[1] != want[1]).any(axis=1)):
-        if not ground.profile.pins_nan_inputs and not x[row].any():
+        if not space.profile.pins_nan_inputs and not x[row].any():
             continue
-        if loose and want[0][row] == nan_scale and got[0][row] & (ground.fmt.scale.code_count - 1) == nan_scale:
+        if loose and want[0][row] == nan_scale and got[0][row] & (space.fmt.scale.code_count - 1) == nan_scale:
             continue
-        legal = legal_rows(x[row], ground.fmt, ground.profile, int(want[0][row]), want[1][row])
+        legal = legal_rows(x[row], space.fmt, space.profile, int(want[0][row]), want[1][row])
         if not any(a.matches(int(got[0][row]), got[1][row], flags) for a in legal):
             rows.append(row)
     if not rows:
@@ -90,3 +101,29 @@ def find_wrong_special(
     codes = got[1][index]
     wrong = fold[codes] != fold[expected]
     return Wrong(index, got[0][index] != want[0][index], wrong, (codes != expected) & ~wrong, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One wrong lane, or scale, in one call of a batch."""
+
+    batch: int
+    #: Number of the call in the batch, and the block's place in the call.
+    call: int
+    row: int
+    kind: CallKind
+    part: Part
+    lane: int
+    scale: int
+    expected: int
+    returned: int
+    #: Blocks of the call.
+    blocks: int
+    #: How the input lay in memory.
+    arrangement: str = "contiguous"
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Mismatch:
+        """From what `dataclasses.asdict` gave, perhaps by way of JSON."""
+        typed = {"kind": CallKind(document["kind"]), "part": Part(document["part"])}
+        return cls(**{**document, **typed})

@@ -28,7 +28,7 @@ LAST_FINITE = 0x7F7FFFFF
 
 
 @dataclass(slots=True)
-class Ground:
+class SampleSpace:
     """One format, profile, tensor scale and input dtype."""
 
     fmt: BlockFormat
@@ -109,6 +109,6 @@ class Ground:
 
 
 @lru_cache(maxsize=64)
-def get_ground(fmt: str, profile: str, tensor: int | None, dtype: str) -> Ground:
-    """The ground of a campaign's job, prepared once."""
-    return Ground(get_block(fmt), get_profile(profile, fmt), tensor, dtype)
+def get_sample_space(fmt: str, profile: str, tensor: int | None, dtype: str) -> SampleSpace:
+    """The space of a campaign's job, prepared once."""
+    return SampleSpace(get_block(fmt), get_profile(profile, fmt), tensor, dtype)

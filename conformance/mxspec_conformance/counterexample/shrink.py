@@ -1,4 +1,4 @@
-"""From a sighting in a batch to one small block: first the way of calling that it needs, then its lanes, then its numbers."""
+"""From a mismatch in a batch to one small block: first the pattern of calling that it needs, then its lanes, then its numbers."""
 
 from __future__ import annotations
 
@@ -7,96 +7,85 @@ from collections.abc import Iterator
 import numpy as np
 
 from mxspec_conformance.counterexample.calls import Call
-from mxspec_conformance.counterexample.probe import Prober, Way, among
+from mxspec_conformance.counterexample.kinds import CallKind, PatternKind
+from mxspec_conformance.counterexample.probe import CallPattern, Prober, among
 from mxspec_conformance.counterexample.sample_space import Float32s
-from mxspec_conformance.fuzzing.batch import SPECIAL_CALL, Job, Sighting, draw_batch
 
-#: Calls after loading that are tried where nothing else reproduces a sighting.
+#: Calls after loading that are tried where nothing else reproduces a mismatch.
 MAX_HISTORY = 6
 
 
-def find_block(job: Job, sighting: Sighting) -> tuple[Call, Float32s, int]:
-    """The call of a sighting, its blocks, and the wrong block's place."""
-    x, calls, special = draw_batch(job, sighting.batch)
-    if sighting.call >= len(calls):
-        start = sighting.row // SPECIAL_CALL * SPECIAL_CALL
-        part = special[start : start + SPECIAL_CALL]
-        return Call("special", np.arange(len(part))), part, sighting.row - start
-    call = calls[sighting.call]
-    return call, call.blocks(x), sighting.row
-
-
-def find_way(prober: Prober, call: Call, blocks: Float32s, row: int) -> tuple[Way, Float32s] | None:
-    """The plainest way of calling in which the block is wrong, and the block; None where it is not wrong again."""
+def find_pattern(prober: Prober, call: Call, blocks: Float32s, row: int) -> tuple[CallPattern, Float32s] | None:
+    """The plainest pattern of calling in which the block is wrong, and the block; None where it is not wrong again."""
     block = blocks[row]
-    if prober.twice(block, Way()) is not None:
-        return Way(), block
-    if call.kind == "arranged":
-        way = Way("arranged", arrangement=call.arrangement)
-        if prober.twice(block, way) is not None:
-            return way, block
-    if call.kind == "reused" and prober.twice(block, Way("reused")) is not None:
-        return Way("reused"), block
-    if call.kind == "wide":
-        way = Way("wide", width=call.width, place=row % call.width)
-        if prober.twice(block, way) is not None:
-            return way, block
-    way = Way("call", blocks=len(blocks), place=row)
-    if prober.twice(block, way) is not None:
-        return _shrink_call(prober, block, way), block
+    if prober.twice(block, CallPattern()) is not None:
+        return CallPattern(), block
+    if call.kind is CallKind.ARRANGED:
+        pattern = CallPattern(PatternKind.ARRANGED, arrangement=call.arrangement)
+        if prober.twice(block, pattern) is not None:
+            return pattern, block
+    if call.kind is CallKind.REUSED and prober.twice(block, CallPattern(PatternKind.REUSED)) is not None:
+        return CallPattern(PatternKind.REUSED), block
+    if call.kind is CallKind.WIDE:
+        pattern = CallPattern(PatternKind.WIDE, width=call.width, place=row % call.width)
+        if prober.twice(block, pattern) is not None:
+            return pattern, block
+    pattern = CallPattern(PatternKind.CALL, blocks=len(blocks), place=row)
+    if prober.twice(block, pattern) is not None:
+        return _shrink_call(prober, block, pattern), block
     window = _find_window(prober, blocks, row)
     if window is not None:
         return window, block
     for nth in range(1, MAX_HISTORY + 1):
-        way = Way("history", nth=nth)
-        if prober.look(block, way) is not None:
-            return way, block
+        pattern = CallPattern(PatternKind.HISTORY, nth=nth)
+        if prober.look(block, pattern) is not None:
+            return pattern, block
     return None
 
 
-def _find_window(prober: Prober, blocks: Float32s, row: int) -> Way | None:
+def _find_window(prober: Prober, blocks: Float32s, row: int) -> CallPattern | None:
     """A call of the block with those beside it, as few as will do; the prober keeps them."""
     for before, after in ((1, 0), (0, 1), (1, 1), (2, 0), (3, 3), (7, 8), (31, 32), (row, len(blocks) - row - 1)):
         first, end = max(0, row - before), min(len(blocks), row + after + 1)
         prober.others = blocks[first:end].copy()
-        way = Way("among", blocks=end - first, place=row - first)
-        if prober.twice(blocks[row], way) is not None:
-            return way
+        pattern = CallPattern(PatternKind.AMONG, blocks=end - first, place=row - first)
+        if prober.twice(blocks[row], pattern) is not None:
+            return pattern
     prober.others = None
     return None
 
 
-def _shrink_call(prober: Prober, block: Float32s, way: Way) -> Way:
+def _shrink_call(prober: Prober, block: Float32s, pattern: CallPattern) -> CallPattern:
     """A call of fewer blocks, with the block as far to the front as it may be, in which it is still wrong."""
-    best = way
-    for place in (0, 1, way.place):
-        low, high = place, way.blocks - 1  # the call of place + 1 blocks may be right, the whole one is wrong
-        if place != way.place and prober.look(block, among(way, way.blocks, place)) is None:
+    best = pattern
+    for place in (0, 1, pattern.place):
+        low, high = place, pattern.blocks - 1  # the call of place + 1 blocks may be right, the whole one is wrong
+        if place != pattern.place and prober.look(block, among(pattern, pattern.blocks, place)) is None:
             continue
         while low < high:
             middle = (low + high) // 2
-            if prober.look(block, among(way, middle + 1, place)) is not None:
+            if prober.look(block, among(pattern, middle + 1, place)) is not None:
                 high = middle
             else:
                 low = middle + 1
-        found = among(way, low + 1, place)
+        found = among(pattern, low + 1, place)
         if prober.look(block, found) is not None and found.blocks < best.blocks:
             best = found
     # As the last block of the call, with fewer blocks before it.
     low, high = 0, best.place
     while low < high:
         middle = (low + high) // 2
-        if prober.look(block, among(way, middle + 1, middle)) is not None:
+        if prober.look(block, among(pattern, middle + 1, middle)) is not None:
             high = middle
         else:
             low = middle + 1
-    last = among(way, low + 1, low)
+    last = among(pattern, low + 1, low)
     return last if last.blocks < best.blocks and prober.look(block, last) is not None else best
 
 
-def shrink_lanes(prober: Prober, block: Float32s, way: Way) -> Float32s:
+def shrink_lanes(prober: Prober, block: Float32s, pattern: CallPattern) -> Float32s:
     """The same failure with as few lanes as will do; the others become +0."""
-    seen = prober.look(block, way)
+    seen = prober.look(block, pattern)
     if seen is None:
         return block
     best = block
@@ -105,14 +94,14 @@ def shrink_lanes(prober: Prober, block: Float32s, way: Way) -> Float32s:
     lane = seen.lane if seen.lane >= 0 else top
     for keep in ({lane}, {top}, {lane, top}, {lane, lane ^ 1}, {lane, lane ^ 1, top}, {top, _opposite(block, top)}):
         tried = _kept(block, keep)
-        if np.count_nonzero(_nonzero(tried)) < np.count_nonzero(_nonzero(best)) and prober.look(tried, way) is not None:
+        if np.count_nonzero(_nonzero(tried)) < np.count_nonzero(_nonzero(best)) and prober.look(tried, pattern) is not None:
             best = tried
             break
     lanes = np.flatnonzero(_nonzero(best))
     for part in (lanes[: len(lanes) // 2], lanes[len(lanes) // 2 :], *lanes[:, None]):
         tried = best.copy()
         tried[part] = 0
-        if len(part) and (tried.view(np.uint32) != best.view(np.uint32)).any() and prober.look(tried, way) is not None:
+        if len(part) and (tried.view(np.uint32) != best.view(np.uint32)).any() and prober.look(tried, pattern) is not None:
             best = tried
     return best
 
@@ -136,22 +125,22 @@ def _kept(block: Float32s, lanes: set[int]) -> Float32s:
     return tried
 
 
-def simplify(prober: Prober, block: Float32s, way: Way) -> Float32s:
+def simplify(prober: Prober, block: Float32s, pattern: CallPattern) -> Float32s:
     """The same failure with simpler numbers: near one, positive, with few significant bits."""
     best = block
     if np.isfinite(block).all() and block.any():
         exponent = int(np.frexp(np.abs(block).max())[1])
         with np.errstate(all="ignore"):
             moved = np.ldexp(block, 1 - exponent).astype(np.float32)
-            moved = prober.ground.cast(moved.view(np.uint32))
-        if prober.look(moved, way) is not None:
+            moved = prober.space.cast(moved.view(np.uint32))
+        if prober.look(moved, pattern) is not None:
             best = moved
     for lane in np.flatnonzero(_nonzero(best)):
         for bits in _simpler(int(best.view(np.uint32)[lane])):
             tried = best.copy()
             tried.view(np.uint32)[lane] = bits
-            tried = prober.ground.cast(tried.view(np.uint32))
-            if prober.look(tried, way) is not None:
+            tried = prober.space.cast(tried.view(np.uint32))
+            if prober.look(tried, pattern) is not None:
                 best = tried
                 break
     return best

@@ -4,91 +4,51 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from mxspec.formats import BlockFormat, get_block
 from mxspec_conformance.campaign import call_target
 from mxspec_conformance.counterexample.calls import Call, Relations, ask_blocks, plan_calls, probe_memory, relate
-from mxspec_conformance.counterexample.mismatch import Wrong, find_wrong, find_wrong_special
-from mxspec_conformance.counterexample.sample_space import Float32s, Ground, get_ground
+from mxspec_conformance.counterexample.kinds import CallKind
+from mxspec_conformance.counterexample.mismatch import Mismatch, Part, Wrong, find_wrong, find_wrong_special
+from mxspec_conformance.counterexample.sample_space import Float32s
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.blocks import draw_blocks, draw_special
 from mxspec_conformance.fuzzing.coverage import Coverage
-from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.fuzzing.job import PER_BATCH, PER_CALL, Job, note_no_answer
+from mxspec_conformance.targets.errors import CallError, FailureKind
 
-#: Blocks of a batch.
-BLOCKS = 4096
 #: Blocks with special values, in every such batch, so many to a call.
 SPECIALS, SPECIAL_EVERY, SPECIAL_CALL = 192, 4, 48
-#: Wrong lanes that are told of each call, and of each batch.
-PER_CALL, PER_BATCH = 12, 96
+#: Calls that a target may refuse, as it was not made for them, and how it says so.
+_MAY_REFUSE = (CallKind.ARRANGED, CallKind.WIDE, CallKind.REUSED)
+_REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED, FailureKind.BAD_RETURN)
 
 Result = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What a batch is drawn from and asked of."""
-
-    target: Any
-    fmt: str
-    profile: str
-    tensor: int | None
-    dtype: str
-    seed: int
-    timeout: float
-    in_process: bool = False
-    blocks: int = BLOCKS
-
-    @property
-    def ground(self) -> Ground:
-        """The tables of the job."""
-        return get_ground(self.fmt, self.profile, self.tensor, self.dtype)
-
-    @property
-    def ground_format(self) -> BlockFormat:
-        """The block format."""
-        return get_block(self.fmt)
-
-    @property
-    def name(self) -> str:
-        """format, dtype and tensor, for keys."""
-        return f"{self.fmt}/{self.dtype}/{'one-level' if self.tensor is None else f't{self.tensor:08x}'}"
-
-    def generator(self, number: int, stream: int) -> np.random.Generator:
-        """The random numbers of one batch; the same on every machine."""
-        return np.random.Generator(np.random.PCG64([self.seed, number, stream]))
-
-
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """One wrong lane, or scale, where a batch saw it."""
-
-    batch: int
-    #: Number of the call in the batch, and the block's place in the call.
-    call: int
-    row: int
-    kind: str
-    part: str
-    lane: int
-    scale: int
-    expected: int
-    returned: int
-    blocks: int
-
-
 def draw_batch(job: Job, number: int) -> tuple[Float32s, list[Call], Float32s]:
     """The blocks of a batch, its calls, and its special blocks (none in most batches)."""
-    ground = job.ground
-    x = draw_blocks(ground, job.blocks, job.generator(number, 0))
-    calls = list(plan_calls(ground, len(x), job.generator(number, 1)))
+    space = job.space
+    x = draw_blocks(space, job.blocks, job.generator(number, 0))
+    calls = list(plan_calls(space, len(x), job.generator(number, 1)))
     special = x[:0]
     if number % SPECIAL_EVERY == 0:
-        special = draw_special(ground, SPECIALS, job.generator(number, 2))
+        special = draw_special(space, SPECIALS, job.generator(number, 2))
     return x, calls, special
+
+
+def find_block(job: Job, batch: int, number: int, row: int) -> tuple[Call, Float32s, int]:
+    """The call with this number in a batch, its blocks, and the place of the block of a row."""
+    x, calls, special = draw_batch(job, batch)
+    if number >= len(calls):
+        start = row // SPECIAL_CALL * SPECIAL_CALL
+        part = special[start : start + SPECIAL_CALL]
+        return Call(CallKind.SPECIAL, np.arange(len(part))), part, row - start
+    call = calls[number]
+    return call, call.blocks(x), row
 
 
 def run_batch(job: Job, number: int) -> Result:
@@ -97,13 +57,13 @@ def run_batch(job: Job, number: int) -> Result:
     started = time.perf_counter()
     if job.dtype == "codes":
         return values.run_values(session, job, number)
-    ground = job.ground
+    space = job.space
     x, calls, special = draw_batch(job, number)
-    coverage, relations = Coverage.empty(ground), Relations()
-    want = ground.expect(x)
+    coverage, relations = Coverage.empty(space), Relations()
+    want = space.expect(x)
     want = (want[0].reshape(-1), want[1])
-    coverage.enter(ground, x, *want)
-    sightings: list[Sighting] = []
+    coverage.enter(space, x, *want)
+    mismatches: list[Mismatch] = []
     no_answers: dict[str, Any] = {}
     base: tuple[Any, Any] | None = None
     blocks = failing = 0
@@ -111,50 +71,50 @@ def run_batch(job: Job, number: int) -> Result:
         asked = call.blocks(x)
         expected = (want[0][call.rows], want[1][call.rows])
         if call.negate or call.shift:
-            scales, codes = ground.expect(asked)
+            scales, codes = space.expect(asked)
             expected = (scales.reshape(-1), codes)
         try:
-            got = call.ask(session, ground, asked)
+            got = call.ask(session, space, asked)
         except CallError as failure:
-            if call.kind in ("arranged", "wide", "reused") and failure.kind in ("error", "unsupported", "bad-return"):
+            if call.kind in _MAY_REFUSE and failure.kind in _REFUSALS:
                 continue  # it may refuse what it was not made for
-            note_trouble(no_answers, failure, call.words, number, index, job=job.name)
-            if failure.final or failure.kind == "timeout":
+            note_no_answer(no_answers, failure, call.words, number, index, job=job.name)
+            if failure.final or failure.kind is FailureKind.TIMEOUT:
                 break
             continue
         blocks += len(asked)
-        if call.kind == "whole":
+        if call.kind is CallKind.WHOLE:
             base = got
         if base is not None:
-            relate(relations, ground, call, x, base, got)
-        wrong = find_wrong(ground, asked, expected, got)
+            relate(relations, space, call, x, base, got)
+        wrong = find_wrong(space, asked, expected, got)
         if wrong is not None:
             failing += len(wrong.rows)
-            sightings += _see(wrong, number, index, call, asked, expected, got)
+            mismatches += _see(wrong, number, index, call, asked, expected, got)
     for start in range(0, len(special), SPECIAL_CALL):
         part = special[start : start + SPECIAL_CALL]
-        coverage.enter_special(ground, part)
-        call = Call("special", np.arange(len(part)))
-        scales, codes = ground.expect(part)
+        coverage.enter_special(space, part)
+        call = Call(CallKind.SPECIAL, np.arange(len(part)))
+        scales, codes = space.expect(part)
         try:
-            got = ask_blocks(session, ground, part)
+            got = ask_blocks(session, space, part)
         except CallError as failure:
             words = "blocks with NaN, infinities or zeros"
-            note_trouble(no_answers, failure, words, number, len(calls), job=job.name, row=start)
+            note_no_answer(no_answers, failure, words, number, len(calls), job=job.name, row=start)
             continue
         blocks += len(part)
-        wrong = find_wrong_special(ground, part, (scales.reshape(-1), codes), got)
+        wrong = find_wrong_special(space, part, (scales.reshape(-1), codes), got)
         if wrong is not None:
             failing += len(wrong.rows)
-            sightings += _see(wrong, number, len(calls), call, part, (scales.reshape(-1), codes), got, start)
-    memory = probe_memory(session, ground, x)
-    keep = job.generator(number, 3).permutation(len(sightings))[:PER_BATCH]
+            mismatches += _see(wrong, number, len(calls), call, part, (scales.reshape(-1), codes), got, start)
+    memory = probe_memory(session, space, x)
+    keep = job.generator(number, 3).permutation(len(mismatches))[:PER_BATCH]
     return {
         "blocks": blocks,
-        "elements": blocks * ground.fmt.k,
+        "elements": blocks * space.fmt.k,
         "calls": len(calls),
         "failing": failing,
-        "sightings": [asdict(sightings[i]) for i in sorted(keep.tolist())],
+        "mismatches": [asdict(mismatches[i]) for i in sorted(keep.tolist())],
         "coverage": coverage.pack(),
         "relations": asdict(relations),
         "no_answers": no_answers,
@@ -163,35 +123,24 @@ def run_batch(job: Job, number: int) -> Result:
     }
 
 
-def note_trouble(
-    no_answers: dict[str, Any], failure: CallError, words: str, number: int, call: int, *, job: str, row: int = 0
-) -> None:
-    """Keep one call that had no answer, of each kind."""
-    key = f"{failure.kind}: {str(failure)[:120]}"
-    known = no_answers.setdefault(
-        key, {"count": 0, "call": words, "batch": number, "number": call, "job": job, "row": row}
-    )
-    known["count"] += 1
-
-
 def _see(
     wrong: Wrong, number: int, index: int, call: Call, x: Float32s, want: tuple[Any, Any], got: tuple[Any, Any],
     start: int = 0,
-) -> Iterator[Sighting]:  # fmt: skip
+) -> Iterator[Mismatch]:  # fmt: skip
     """A few of a call's wrong lanes, as many parts and rows as possible among them."""
     chosen = np.linspace(0, len(wrong.rows) - 1, min(PER_CALL, len(wrong.rows))).astype(np.intp)
     for i in np.unique(chosen).tolist():
         row = int(wrong.rows[i])
         if wrong.scale[i]:
             lane = int(np.argmax(np.abs(np.nan_to_num(x[row]))))  # where the maximum stands
-            part, expected, returned = "scale", int(want[0][row]), int(got[0][row])
+            part, expected, returned = Part.SCALE, int(want[0][row]), int(got[0][row])
         else:
             lanes = wrong.codes[i] if wrong.codes[i].any() else wrong.signs[i]
-            part = "code" if wrong.codes[i].any() else "zero-sign"
+            part = Part.CODE if wrong.codes[i].any() else Part.ZERO_SIGN
             lane = int(np.argmax(lanes)) if lanes.any() else -1
             expected = int(wrong.expected[i, lane]) if lane >= 0 else int(want[0][row])
             returned = int(got[1][row, lane]) if lane >= 0 else int(got[0][row])
-        yield Sighting(
-            batch=number, call=index, row=start + row, kind=call.words.split(" (")[0] if call.kind != "arranged" else call.words,
+        yield Mismatch(
+            batch=number, call=index, row=start + row, kind=call.kind, arrangement=call.arrangement,
             part=part, lane=lane, scale=int(got[0][row]), expected=expected, returned=returned, blocks=len(x),
         )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.counterexample.sample_space import LAST_FINITE, Float32s, Ground
+from mxspec_conformance.counterexample.sample_space import LAST_FINITE, Float32s, SampleSpace
 
 Bits = npt.NDArray[Any]
 _SIGN = 1 << 31
@@ -25,26 +25,26 @@ _ENDS = {
 }
 
 
-def draw_maxima(ground: Ground, n: int, rng: np.random.Generator) -> Any:
+def draw_maxima(space: SampleSpace, n: int, rng: np.random.Generator) -> Any:
     """float32 bits of n maxima."""
-    low, high = ground.exponents
+    low, high = space.exponents
     field: Any = rng.integers(low, high + 1, n)
     ordinary = np.clip(127 + rng.integers(-8, 9, n), low, high)
     field = np.where(rng.random(n) < 0.25, ordinary, field)
     kind = rng.random(n)
-    fixed = ground.significands[rng.integers(0, len(ground.significands), n)]
+    fixed = space.significands[rng.integers(0, len(space.significands), n)]
     drawn = rng.integers(0, 1 << 23, n)
     short = drawn >> 16 << 16
     significand = np.where(kind < 0.45, fixed, np.where(kind < 0.75, drawn, short))
     bits = (field << 23) + significand + np.where(kind < 0.45, rng.integers(-1, 2, n), 0)
-    if ground.changes.size:
+    if space.changes.size:
         at_change = rng.random(n) < 0.2
         bits = np.where(
-            at_change, ground.changes[rng.integers(0, ground.changes.size, n)] + rng.integers(-1, 2, n), bits
+            at_change, space.changes[rng.integers(0, space.changes.size, n)] + rng.integers(-1, 2, n), bits
         )
-    ends = np.array(_ENDS[ground.dtype], np.int64)
+    ends = np.array(_ENDS[space.dtype], np.int64)
     bits = np.where(rng.random(n) < 0.02, ends[rng.integers(0, len(ends), n)], bits)
-    return np.clip(bits, 0, ground.largest)
+    return np.clip(bits, 0, space.largest)
 
 
 def _bits_of(values: npt.NDArray[np.float64]) -> Bits:
@@ -53,11 +53,11 @@ def _bits_of(values: npt.NDArray[np.float64]) -> Bits:
     return bits
 
 
-def _lanes(recipe: int, ground: Ground, maxima: Bits, units: Any, rng: np.random.Generator) -> Any:
+def _lanes(recipe: int, space: SampleSpace, maxima: Bits, units: Any, rng: np.random.Generator) -> Any:
     """float32 bits [n, k], signs included, of the lanes of blocks with one recipe; not yet below the maxima."""
-    n, k = len(maxima), ground.fmt.k
+    n, k = len(maxima), space.fmt.k
     shape = (n, k)
-    points, unit = ground.points, units[:, None]
+    points, unit = space.points, units[:, None]
     near = rng.choice(np.array([-1, 0, 0, 0, 1]), shape)
     sign = rng.integers(0, 2, shape) << 31
     name = _RECIPES[recipe]
@@ -74,7 +74,7 @@ def _lanes(recipe: int, ground: Ground, maxima: Bits, units: Any, rng: np.random
         largest = maxima.astype(np.uint32).view(np.float32).astype(np.float64)[:, None]
         return _bits_of(rng.random(shape) * largest) | sign
     if name == "values":
-        return _bits_of(ground.values[rng.integers(0, len(ground.values), shape)] * unit) | sign
+        return _bits_of(space.values[rng.integers(0, len(space.values), shape)] * unit) | sign
     if name == "zeros":
         return np.where(rng.random(shape) < 0.15, maxima[:, None], 0) | sign
     if name == "tiny":
@@ -85,18 +85,18 @@ def _lanes(recipe: int, ground: Ground, maxima: Bits, units: Any, rng: np.random
     return ((rng.random(shape) * (maxima[:, None] + 1)).astype(np.int64) >> 16 << 16) | sign
 
 
-def draw_blocks(ground: Ground, n: int, rng: np.random.Generator) -> Float32s:
-    """n blocks [n, k] of finite numbers that the ground's dtype holds."""
-    k = ground.fmt.k
-    maxima = draw_maxima(ground, n, rng)
+def draw_blocks(space: SampleSpace, n: int, rng: np.random.Generator) -> Float32s:
+    """n blocks [n, k] of finite numbers that the space's dtype holds."""
+    k = space.fmt.k
+    maxima = draw_maxima(space, n, rng)
     alone = np.zeros((n, k), np.float32)
-    alone[:, 0] = ground.cast(maxima)
-    units = ground.units(ground.expect(alone)[0][:, 0])
+    alone[:, 0] = space.cast(maxima)
+    units = space.units(space.expect(alone)[0][:, 0])
     recipes = rng.choice(len(_RECIPES), n, p=_WEIGHTS / _WEIGHTS.sum())
     bits = np.zeros((n, k), np.int64)
     for recipe in range(len(_RECIPES)):
         rows = np.flatnonzero(recipes == recipe)
-        bits[rows] = _lanes(recipe, ground, maxima[rows], units[rows], rng)
+        bits[rows] = _lanes(recipe, space, maxima[rows], units[rows], rng)
     magnitude = np.minimum(bits & (_SIGN - 1), maxima[:, None])
     bits = magnitude | bits & _SIGN
     place = rng.integers(0, k, n)
@@ -104,16 +104,16 @@ def draw_blocks(ground: Ground, n: int, rng: np.random.Generator) -> Float32s:
     # Neighbours that are codes beside codes are what packing can spoil: a fifth of the blocks repeats one pair.
     pairs = np.flatnonzero(rng.random(n) < 0.05)
     bits[pairs, 1::2] = bits[pairs, ::2] ^ (rng.integers(0, 2, (len(pairs), 1)) << 31)
-    x = ground.cast(bits)
-    if ground.dtype != "float32":  # rounding to the dtype may have gone beyond its largest number
+    x = space.cast(bits)
+    if space.dtype != "float32":  # rounding to the dtype may have gone beyond its largest number
         x = np.where(np.isfinite(x), x, np.float32(0)).astype(np.float32)
     return x
 
 
-def draw_special(ground: Ground, n: int, rng: np.random.Generator) -> Float32s:
+def draw_special(space: SampleSpace, n: int, rng: np.random.Generator) -> Float32s:
     """n blocks with NaN, infinities or nothing but zeros."""
-    x = draw_blocks(ground, n, rng)
-    k = ground.fmt.k
+    x = draw_blocks(space, n, rng)
+    k = space.fmt.k
     kind = rng.integers(0, 5, n)
     nan = np.array([0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0x7FE00000], np.uint32).view(np.float32)
     place, second = rng.integers(0, k, n), rng.integers(0, k, n)

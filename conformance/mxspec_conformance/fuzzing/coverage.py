@@ -10,21 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.given import scale_lanes
-from mxspec_conformance.counterexample.sample_space import Codes, Float32s, Ground
+from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
 
 #: A quotient this near to a midpoint tests that side of it: four float32 steps.
 _NEAR = 4 * 2.0**-23
 
 
-def _sizes(ground: Ground) -> dict[str, int]:
-    element, k = ground.fmt.element, ground.fmt.k
+def _sizes(space: SampleSpace) -> dict[str, int]:
+    element, k = space.fmt.element, space.fmt.k
     return {
-        "ties": 2 * len(ground.ties),
-        "below ties": 2 * len(ground.ties),
-        "above ties": 2 * len(ground.ties),
-        "values": 2 * len(ground.values),
+        "ties": 2 * len(space.ties),
+        "below ties": 2 * len(space.ties),
+        "above ties": 2 * len(space.ties),
+        "values": 2 * len(space.values),
         "codes in lanes": element.code_count * k,
-        "scale bytes": ground.fmt.scale.code_count,
+        "scale bytes": space.fmt.scale.code_count,
         "binades of maxima": 255,
         "lanes of maxima": k,
         **({"pairs of codes": 512} if element.bits == 4 else {}),
@@ -39,34 +39,34 @@ class Coverage:
     hit: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, ground: Ground) -> Coverage:
+    def empty(cls, space: SampleSpace) -> Coverage:
         """Nothing hit yet."""
-        return cls({name: np.zeros(size, np.bool_) for name, size in _sizes(ground).items()})
+        return cls({name: np.zeros(size, np.bool_) for name, size in _sizes(space).items()})
 
-    def enter(self, ground: Ground, x: Float32s, scales: Codes, codes: Codes) -> None:
+    def enter(self, space: SampleSpace, x: Float32s, scales: Codes, codes: Codes) -> None:
         """Blocks [n, k] of finite numbers with the profile's scales [n] and codes [n, k]."""
-        element, k = ground.fmt.element, ground.fmt.k
+        element, k = space.fmt.element, space.fmt.k
         with np.errstate(all="ignore"):
             scaled, _ = scale_lanes(
-                x, np.minimum(scales, ground.fmt.scale.code_count - 1).astype(np.uint8), ground.fmt, ground.profile,
-                ground.level, ground.bindings,
+                x, np.minimum(scales, space.fmt.scale.code_count - 1).astype(np.uint8), space.fmt, space.profile,
+                space.level, space.bindings,
             )  # fmt: skip
             quotient = np.abs(scaled.astype(np.float64))
             sign = np.signbit(scaled).astype(np.intp)
-            above = np.clip(np.searchsorted(ground.ties, quotient), 0, len(ground.ties) - 1)
+            above = np.clip(np.searchsorted(space.ties, quotient), 0, len(space.ties) - 1)
             for index in (above, np.maximum(above - 1, 0)):
-                tie = ground.ties[index]
+                tie = space.ties[index]
                 place = index * 2 + sign
                 distance = quotient - tie
                 close = np.abs(distance) <= tie * _NEAR
                 self.hit["ties"][place[distance == 0]] = True
                 self.hit["below ties"][place[close & (distance < 0)]] = True
                 self.hit["above ties"][place[close & (distance > 0)]] = True
-            value = np.clip(np.searchsorted(ground.values, quotient), 0, len(ground.values) - 1)
-            self.hit["values"][(value * 2 + sign)[ground.values[value] == quotient]] = True
+            value = np.clip(np.searchsorted(space.values, quotient), 0, len(space.values) - 1)
+            self.hit["values"][(value * 2 + sign)[space.values[value] == quotient]] = True
         usable = np.minimum(codes, element.code_count - 1).astype(np.intp)
         self.hit["codes in lanes"][(usable * k + np.arange(k)).reshape(-1)] = True
-        self.hit["scale bytes"][scales[scales < ground.fmt.scale.code_count]] = True
+        self.hit["scale bytes"][scales[scales < space.fmt.scale.code_count]] = True
         magnitude = np.abs(x).view(np.uint32)
         largest = magnitude.max(axis=1)
         self.hit["binades of maxima"][largest >> 23] = True
@@ -76,9 +76,9 @@ class Coverage:
             parity = (np.arange(k - 1) & 1) << 8
             self.hit["pairs of codes"][(pairs | parity).reshape(-1)] = True
 
-    def enter_special(self, ground: Ground, x: Float32s) -> None:
+    def enter_special(self, space: SampleSpace, x: Float32s) -> None:
         """Blocks with NaN, infinities or zeros."""
-        k = ground.fmt.k
+        k = space.fmt.k
         kinds = (np.isnan(x), x == np.inf, x == -np.inf, (x == 0) & ~np.signbit(x), (x == 0) & np.signbit(x))
         for number, mask in enumerate(kinds):
             self.hit["special values in lanes"][number * k + np.flatnonzero(mask.any(axis=0))] = True

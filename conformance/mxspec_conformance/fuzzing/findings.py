@@ -1,4 +1,4 @@
-"""From sightings to findings: each cause once, with its smallest block, drawn."""
+"""From mismatches to findings: each cause once, with its smallest block, drawn."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.campaign.draw import name_equals
-from mxspec_conformance.counterexample.diagnose import Cause, cause_words, diagnose
+from mxspec_conformance.counterexample.diagnose import Cause, describe_cause, diagnose
 from mxspec_conformance.counterexample.failure import describe_bits, explain_steps, make_snippet
-from mxspec_conformance.counterexample.probe import Prober, Seen, Way
+from mxspec_conformance.counterexample.kinds import PatternKind
+from mxspec_conformance.counterexample.mismatch import Mismatch, Part
+from mxspec_conformance.counterexample.probe import CallPattern, ObservedMismatch, Prober
 from mxspec_conformance.counterexample.sample_space import Float32s
-from mxspec_conformance.counterexample.shrink import find_block, find_way, shrink_lanes, simplify
+from mxspec_conformance.counterexample.shrink import find_pattern, shrink_lanes, simplify
 from mxspec_conformance.fuzzing import values
-from mxspec_conformance.fuzzing.batch import Job, Sighting
+from mxspec_conformance.fuzzing.batch import find_block
+from mxspec_conformance.fuzzing.job import Job
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import QuantizeCase
 
-#: Findings that are told, and sightings that are tried to find them.
+#: Findings that are told, and mismatches that are tried to find them.
 MAX_FINDINGS, MAX_TRIES = 16, 48
 
 
@@ -32,14 +35,14 @@ class Finding:
     job: Job
     topic: str
     words: str
-    #: Sightings that it explains.
-    sightings: int
+    #: Mismatches that it explains.
+    mismatches: int
     failure: Failure
     #: The call's blocks [n, k], which of them is wrong, and how they are called; None for dequantize.
     blocks: Float32s | None = None
     place: int = 0
-    way: Way = field(default_factory=Way)
-    seen: Seen | None = None
+    pattern: CallPattern = field(default_factory=CallPattern)
+    seen: ObservedMismatch | None = None
     #: Codes [n, k] and scales [n, 1], for dequantize.
     stored: tuple[Any, Any] | None = None
 
@@ -54,20 +57,20 @@ class Finding:
 
 @dataclass(slots=True)
 class Reduced:
-    """What became of all sightings."""
+    """What became of all mismatches."""
 
     findings: list[Finding] = field(default_factory=list)
-    #: Sightings that were not seen again, and those that were not tried.
+    #: Mismatches that were not seen again, and those that were not tried.
     lost: int = 0
     left: int = 0
     lost_words: list[str] = field(default_factory=list)
 
 
-def order_sightings(sightings: Sequence[tuple[Job, Sighting]]) -> Iterator[tuple[Job, Sighting]]:
+def order_mismatches(mismatches: Sequence[tuple[Job, Mismatch]]) -> Iterator[tuple[Job, Mismatch]]:
     """First one of each kind, part and pair of codes; then of each kind and part another; and so on."""
-    groups: dict[tuple[Any, ...], list[tuple[Job, Sighting]]] = {}
-    for job, s in sightings:
-        groups.setdefault((job.fmt, job.dtype == "codes", s.part, s.kind.split(" ")[0]), []).append((job, s))
+    groups: dict[tuple[Any, ...], list[tuple[Job, Mismatch]]] = {}
+    for job, s in mismatches:
+        groups.setdefault((job.fmt, job.dtype == "codes", s.part, s.kind), []).append((job, s))
     queues = [iter(g) for g in groups.values()]
     while queues:
         for queue in list(queues):
@@ -78,19 +81,19 @@ def order_sightings(sightings: Sequence[tuple[Job, Sighting]]) -> Iterator[tuple
                 yield item
 
 
-def reduce_sightings(
-    sightings: Sequence[tuple[Job, Sighting]], session: TargetSession, restart: Callable[[], TargetSession] | None, *,
+def reduce_mismatches(
+    mismatches: Sequence[tuple[Job, Mismatch]], session: TargetSession, restart: Callable[[], TargetSession] | None, *,
     seconds: float = 40.0, progress: Callable[[str], None] = lambda _: None,
 ) -> Reduced:  # fmt: skip
     """Shrink and diagnose until everything seen is explained, or enough is."""
     reduced = Reduced()
     known: list[tuple[Job, Cause, Finding]] = []
     deadline, tries = time.monotonic() + seconds, 0
-    for job, sighting in order_sightings(sightings):
-        sign_bit = 0 if job.ground_format.element.twos_complement else job.ground_format.element.sign_bit
-        same = next((f for j, c, f in known if j.fmt == job.fmt and (j.dtype == "codes") == (job.dtype == "codes") and c.explains(sighting, sign_bit)), None)  # fmt: skip
+    for job, mismatch in order_mismatches(mismatches):
+        sign_bit = 0 if job.block_format.element.twos_complement else job.block_format.element.sign_bit
+        same = next((f for j, c, f in known if j.fmt == job.fmt and (j.dtype == "codes") == (job.dtype == "codes") and c.explains(mismatch, sign_bit)), None)  # fmt: skip
         if same is not None:
-            same.sightings += 1
+            same.mismatches += 1
             continue
         if tries >= MAX_TRIES or len(known) >= MAX_FINDINGS or time.monotonic() > deadline:
             reduced.left += 1
@@ -98,14 +101,14 @@ def reduce_sightings(
         tries += 1
         progress(f"reducing: {len(known)} causes")
         found = (
-            _reduce_values(job, sighting, session)
+            _reduce_values(job, mismatch, session)
             if job.dtype == "codes"
-            else _reduce(job, sighting, session, restart)
+            else _reduce(job, mismatch, session, restart)
         )
         if found is None:
             reduced.lost += 1
             words = (
-                f"batch {sighting.batch}: {sighting.part} wrong in a {sighting.kind} call of {sighting.blocks} blocks"
+                f"batch {mismatch.batch}: {mismatch.part} wrong in a {mismatch.kind} call of {mismatch.blocks} blocks"
             )
             reduced.lost_words.append(words)
             continue
@@ -114,7 +117,7 @@ def reduce_sightings(
             (f for j, c, f in known if j.fmt == job.fmt and (c.key == cause.key or f.words == finding.words)), None
         )
         if twin is not None:
-            twin.sightings += 1
+            twin.mismatches += 1
             continue
         known.append((job, cause, finding))
         reduced.findings.append(finding)
@@ -122,48 +125,48 @@ def reduce_sightings(
 
 
 def _reduce(
-    job: Job, sighting: Sighting, session: TargetSession, restart: Callable[[], TargetSession] | None
+    job: Job, mismatch: Mismatch, session: TargetSession, restart: Callable[[], TargetSession] | None
 ) -> tuple[Cause, Finding] | None:
-    prober = Prober(session, job.ground, restart)
-    call, blocks, row = find_block(job, sighting)
-    found = find_way(prober, call, blocks, row)
+    prober = Prober(session, job.space, restart)
+    call, blocks, row = find_block(job, mismatch.batch, mismatch.call, mismatch.row)
+    found = find_pattern(prober, call, blocks, row)
     if found is None:
         return None
-    way, block = found
-    block = shrink_lanes(prober, block, way)
-    seen = prober.look(block, way)
+    pattern, block = found
+    block = shrink_lanes(prober, block, pattern)
+    seen = prober.look(block, pattern)
     if seen is None:
         return None
-    cause = diagnose(prober, block, way, seen)
-    small = simplify(prober, block, way)
-    after = prober.look(small, way)
+    cause = diagnose(prober, block, pattern, seen)
+    small = simplify(prober, block, pattern)
+    after = prober.look(small, pattern)
     if after is not None and after.part == seen.part:
         block, seen = small, after
-    x, place = prober.lay(block, way)
-    words = cause_words(cause, seen, int(np.count_nonzero(block.view(np.uint32))))
+    x, place = prober.lay(block, pattern)
+    words = describe_cause(cause, seen, int(np.count_nonzero(block.view(np.uint32))))
     finding = Finding(
-        job=job, topic=_topic(block, cause), words=words, sightings=1, blocks=x, place=place, way=way, seen=seen,
-        failure=_draw(job, block, way, seen, words),
+        job=job, topic=_topic(block, cause), words=words, mismatches=1, blocks=x, place=place, pattern=pattern, seen=seen,
+        failure=_draw(job, block, pattern, seen, words),
     )  # fmt: skip
     return cause, finding
 
 
 def _topic(block: Float32s, cause: Cause) -> str:
-    if cause.way.kind != "block" or cause.calls:
+    if cause.pattern.kind is not PatternKind.BLOCK or cause.calls:
         return "calls"
     if not np.isfinite(block).all() or not block.any():
         return "special"
-    return {"scale": "scale", "code": "element"}.get(cause.part, cause.part)
+    return {Part.SCALE: "scale", Part.CODE: "element"}.get(cause.part, cause.part.value)
 
 
-def _draw(job: Job, block: Float32s, way: Way, seen: Seen, words: str) -> Failure:
-    ground = job.ground
-    case = QuantizeCase(id="fuzz", topic="mixture", x=block[None], tensor=ground.entry)
-    scales, codes = ground.expect(block[None])
+def _draw(job: Job, block: Float32s, pattern: CallPattern, seen: ObservedMismatch, words: str) -> Failure:
+    space = job.space
+    case = QuantizeCase(id="fuzz", topic="mixture", x=block[None], tensor=space.entry)
+    scales, codes = space.expect(block[None])
     want_scale, returned = int(scales[0, 0]), np.array(seen.codes, np.uint8)
     lanes = [i for i in range(len(block)) if block.view(np.uint32)[i] or codes[0, i] != returned[i]]
     try:
-        steps = explain_steps(case, ground.fmt, ground.profile, seen.scale, returned)
+        steps = explain_steps(case, space.fmt, space.profile, seen.scale, returned)
     except ValueError as error:  # codes beyond the format's width have no explanation
         steps = [str(error)]
     return Failure(
@@ -171,62 +174,62 @@ def _draw(job: Job, block: Float32s, way: Way, seen: Seen, words: str) -> Failur
         given={
             "x": {f"lane {i}": describe_bits(block[i]) for i in lanes},
             "other lanes": "+0",
-            "call": way.words,
-            **({} if ground.entry is None else {"tensor scale": ground.entry.as_dict()}),
+            "call": pattern.words,
+            **({} if space.entry is None else {"tensor scale": space.entry.as_dict()}),
         },
         expected={"scale": f"{want_scale:02x}", "codes": {f"lane {i}": f"{int(codes[0, i]):02x}" for i in lanes}},
         returned={"scale": f"{seen.scale:02x}", "codes": {f"lane {i}": f"{int(returned[i]):02x}" for i in lanes}},
         steps=steps,
         also=name_equals(
-            ground.fmt, ground.profile, block[None], ground.entry, np.array([[seen.scale]], np.uint8), returned[None]
+            space.fmt, space.profile, block[None], space.entry, np.array([[seen.scale]], np.uint8), returned[None]
         ),
-        snippet=make_snippet(case, ground.fmt, ground.profile, want_scale),
+        snippet=make_snippet(case, space.fmt, space.profile, want_scale),
     )
 
 
-def _reduce_values(job: Job, sighting: Sighting, session: TargetSession) -> tuple[Cause, Finding] | None:
-    ground = values.ground_of(job)
-    codes, scales = values.draw_codes(ground.fmt, job.blocks, job.generator(sighting.batch, 0))
-    rows = values.plan_value_calls(len(codes), job.generator(sighting.batch, 1))[sighting.call]
-    block, scale = codes[rows[sighting.row]], scales[rows[sighting.row]]
-    lane = sighting.lane
+def _reduce_values(job: Job, mismatch: Mismatch, session: TargetSession) -> tuple[Cause, Finding] | None:
+    space = values.space_of(job)
+    codes, scales = values.draw_codes(space.fmt, job.blocks, job.generator(mismatch.batch, 0))
+    rows = values.plan_value_calls(len(codes), job.generator(mismatch.batch, 1))[mismatch.call]
+    block, scale = codes[rows[mismatch.row]], scales[rows[mismatch.row]]
+    lane = mismatch.lane
 
     def look(row: Any) -> tuple[int, int] | None:
-        return values.look_alone(session, ground, row, scale, lane)
+        return values.look_alone(session, space, row, scale, lane)
 
     alone = np.zeros_like(block)
     alone[lane] = block[lane]
-    way, stored, place = Way(), (alone[None], scale[None]), 0
+    pattern, stored, place = CallPattern(), (alone[None], scale[None]), 0
     seen = look(alone)
     if seen is None:
         seen, stored = look(block), (block[None], scale[None])
     if seen is None:
-        way = Way("call", blocks=len(rows), place=sighting.row)
-        stored, place = (codes[rows], scales[rows]), sighting.row
-        seen = (sighting.returned, 0)
-        if not values.still_wrong(session, ground, *stored, place):
+        pattern = CallPattern(PatternKind.CALL, blocks=len(rows), place=mismatch.row)
+        stored, place = (codes[rows], scales[rows]), mismatch.row
+        seen = (mismatch.returned, 0)
+        if not values.still_wrong(session, space, *stored, place):
             return None
     code, byte = int(block[lane]), int(scale[0])
-    shown = [i for i in range(len(block)) if values.look_alone(session, ground, np.roll(alone, i - lane), scale, i)]
+    shown = [i for i in range(len(block)) if values.look_alone(session, space, np.roll(alone, i - lane), scale, i)]
     other_scales = [
-        s for s in range(ground.fmt.scale.code_count)
-        if values.look_alone(session, ground, alone, np.array([s], np.uint8), lane)
+        s for s in range(space.fmt.scale.code_count)
+        if values.look_alone(session, space, alone, np.array([s], np.uint8), lane)
     ]  # fmt: skip
     lanes = tuple(shown) if 0 < len(shown) < len(block) else None
     under = tuple(other_scales) if 0 < len(other_scales) <= 8 else None
     same = (code, code) if under is None or len(under) == 1 else None
-    cause = Cause(part=sighting.part, way=way, lanes=lanes, scales=under, codes=same, calls="", sign="")
+    cause = Cause(part=mismatch.part, pattern=pattern, lanes=lanes, scales=under, codes=same, calls="", sign="")
     limits = [f"under scale byte {byte:02x}"]
     if lanes is not None:
         limits.append("in even lanes" if all(i % 2 == 0 for i in lanes) else "in odd lanes" if all(i % 2 for i in lanes) else f"in lanes {', '.join(map(str, lanes))}")  # fmt: skip
-    want = values.expect_values(ground, stored[0], stored[1])[place, lane]
-    what = "the sign of zero of code" if sighting.part == "zero-sign" else "the value of code"
+    want = values.expect_values(space, stored[0], stored[1])[place, lane]
+    what = "the sign of zero of code" if mismatch.part is Part.ZERO_SIGN else "the value of code"
     words = f"{what} {code:02x} {', '.join(limits)} is 0x{seen[0]:08x}, not 0x{int(want.view(np.uint32)):08x}"
     failure = Failure(
-        case=words, given={"code": f"{code:02x}", "scale": f"{byte:02x}", "lane": lane, "call": way.words},
+        case=words, given={"code": f"{code:02x}", "scale": f"{byte:02x}", "lane": lane, "call": pattern.words},
         expected={"value": describe_bits(float(want))}, returned={"value": f"0x{seen[0]:08x}"}, steps=[words],
     )  # fmt: skip
-    topic = "value" if sighting.part == "value" else "value-zero-sign"
+    topic = "value" if mismatch.part is Part.VALUE else "value-zero-sign"
     return replace(cause), Finding(
-        job=job, topic=topic, words=words, sightings=1, failure=failure, stored=stored, place=place, way=way
+        job=job, topic=topic, words=words, mismatches=1, failure=failure, stored=stored, place=place, pattern=pattern
     )

@@ -8,47 +8,46 @@ import numpy as np
 
 from mxspec_conformance.counterexample.calls import Call
 from mxspec_conformance.counterexample.failure import describe_bits
-from mxspec_conformance.counterexample.sample_space import Float32s, Ground
-from mxspec_conformance.counterexample.shrink import find_block
-from mxspec_conformance.fuzzing.batch import Job, Sighting
+from mxspec_conformance.counterexample.sample_space import Float32s, SampleSpace
+from mxspec_conformance.fuzzing.batch import find_block
+from mxspec_conformance.fuzzing.job import Job
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.errors import CallError, FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Time-outs are not halved: each costs as long as the time-out is.
-HALVED = ("error", "crash", "bad-return")
+HALVED = (FailureKind.ERROR, FailureKind.CRASH, FailureKind.BAD_RETURN)
 
 
-def _fails(session: TargetSession, ground: Ground, call: Call, blocks: Float32s) -> CallError | None:
+def _fails(session: TargetSession, space: SampleSpace, call: Call, blocks: Float32s) -> CallError | None:
     try:
-        call.ask(session, ground, blocks)
+        call.ask(session, space, blocks)
     except CallError as failure:
         return failure
     return None
 
 
-def reduce_no_answer(job: Job, kind: str, no_answer: dict[str, Any], session: TargetSession) -> Failure | None:
+def reduce_no_answer(job: Job, no_answer: dict[str, Any], session: TargetSession) -> Failure | None:
     """The smallest part of the call that still has no answer, as a failure; None where it is answered now."""
-    if job.dtype == "codes" or kind not in HALVED:
+    if job.dtype == "codes" or no_answer["kind"] not in HALVED:
         return None
-    seen = Sighting(no_answer["batch"], no_answer["number"], no_answer["row"], "", "", 0, 0, 0, 0, 0)
-    call, blocks, _ = find_block(job, seen)
-    ground = job.ground
-    failure = _fails(session, ground, call, blocks)
+    call, blocks, _ = find_block(job, no_answer["batch"], no_answer["number"], no_answer["row"])
+    space = job.space
+    failure = _fails(session, space, call, blocks)
     if failure is None or failure.final:
         return None
     step = call.width
     while len(blocks) > step:
         half = -(-len(blocks) // step // 2) * step
         for part in (blocks[:half], blocks[half:]):
-            again = _fails(session, ground, call, part)
+            again = _fails(session, space, call, part)
             if again is not None and len(part):
                 blocks, failure = part, again
                 break
         else:
             break
     if len(blocks) == 1:
-        blocks, failure = _shrink(session, ground, call, blocks, failure)
+        blocks, failure = _shrink(session, space, call, blocks, failure)
     shown = {f"lane {i}": describe_bits(v) for i, v in enumerate(blocks[0]) if v.view(np.uint32)}
     words = f"{failure.kind}: {failure}"
     return Failure(
@@ -61,7 +60,7 @@ def reduce_no_answer(job: Job, kind: str, no_answer: dict[str, Any], session: Ta
 
 
 def _shrink(
-    session: TargetSession, ground: Ground, call: Call, blocks: Float32s, failure: CallError
+    session: TargetSession, space: SampleSpace, call: Call, blocks: Float32s, failure: CallError
 ) -> tuple[Float32s, CallError]:
     """Lanes that do not matter become +0."""
     for part in (slice(0, None, 2), slice(1, None, 2), *(slice(i, i + 1) for i in range(blocks.shape[1]))):
@@ -69,7 +68,7 @@ def _shrink(
         tried[0, part] = 0
         if (tried.view(np.uint32) == blocks.view(np.uint32)).all():
             continue
-        again = _fails(session, ground, call, tried)
-        if again is not None and again.kind == failure.kind and not again.final:
+        again = _fails(session, space, call, tried)
+        if again is not None and again.kind is failure.kind and not again.final:
             blocks, failure = tried, again
     return blocks, failure

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from mxspec.formats import get_block
 from mxspec_conformance.counterexample.calls import ask_blocks, ask_reused, scale_argument
 from mxspec_conformance.counterexample.mismatch import find_wrong, find_wrong_special
-from mxspec_conformance.counterexample.sample_space import get_ground
+from mxspec_conformance.counterexample.sample_space import get_sample_space
 from mxspec_conformance.fuzzing import values
-from mxspec_conformance.fuzzing.save import ground_of_case, read_findings
+from mxspec_conformance.fuzzing.save import read_findings, space_of_case
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.entries import code_digits, hex_floats, hex_words
@@ -57,13 +57,13 @@ def replay(path: Path, session: TargetSession, restart: Callable[[], TargetSessi
 
 def _is_current(document: dict[str, Any], case: dict[str, Any]) -> bool:
     """Whether the first answer that the file expects is the profile's."""
-    profile, tensor = ground_of_case(document, case)
-    ground = get_ground(document["format"], profile, tensor, "float32")
-    digits = code_digits(ground.fmt)
+    profile, tensor = space_of_case(document, case)
+    space = get_sample_space(document["format"], profile, tensor, "float32")
+    digits = code_digits(space.fmt)
     if document["operation"] == "dequantize":
         codes, scales = _stored(document, case)
-        return bool(case["expect"][0]["values"] == hex_floats(values.expect_values(ground, codes, scales)))
-    scales, codes = ground.expect(_blocks(document, case))
+        return bool(case["expect"][0]["values"] == hex_floats(values.expect_values(space, codes, scales)))
+    scales, codes = space.expect(_blocks(document, case))
     first = case["expect"][0]["any"][0]
     return bool(
         first["scale"] == hex_words(scales.reshape(-1), 2) and first["codes"] == hex_words(codes.reshape(-1), digits)
@@ -89,10 +89,10 @@ def _flag_of(case: dict[str, Any], start: str) -> str | None:
 def _quantize(
     document: dict[str, Any], case: dict[str, Any], session: TargetSession, restart: Callable[[], TargetSession] | None
 ) -> str:
-    profile, tensor = ground_of_case(document, case)
+    profile, tensor = space_of_case(document, case)
     dtype = "float32" if "float32" in session.capabilities.dtypes else session.capabilities.dtypes[0]
-    ground = get_ground(document["format"], profile, tensor, dtype)
-    k = ground.fmt.k
+    space = get_sample_space(document["format"], profile, tensor, dtype)
+    k = space.fmt.k
     width = case["shape"][1] // k
     x = _blocks(document, case)
     nth, arrangement = _flag_of(case, "call-repeated-"), _flag_of(case, "call-arranged-")
@@ -100,20 +100,20 @@ def _quantize(
         fresh = restart()
         try:
             for _ in range(int(nth)):
-                got = ask_blocks(fresh, ground, x, width=width)
+                got = ask_blocks(fresh, space, x, width=width)
         finally:
             fresh.close()
     elif "call-reused" in case["flags"]:
-        got = ask_reused(session, ground, x)
+        got = ask_reused(session, space, x)
     else:
-        got = ask_blocks(session, ground, x, width=width, arrangement=arrangement or "contiguous")
-    scales, codes = ground.expect(x)
+        got = ask_blocks(session, space, x, width=width, arrangement=arrangement or "contiguous")
+    scales, codes = space.expect(x)
     want = scales.reshape(-1), codes
     plain = np.isfinite(x).all(axis=1) & x.any(axis=1)
     parts = []
     for rows, find in ((plain, find_wrong), (~plain, find_wrong_special)):
         if rows.any():
-            wrong = find(ground, x[rows], (want[0][rows], want[1][rows]), (got[0][rows], got[1][rows]))
+            wrong = find(space, x[rows], (want[0][rows], want[1][rows]), (got[0][rows], got[1][rows]))
             if wrong is not None:
                 parts.append(f"{len(wrong.rows)} of {len(x)} blocks")
     return ", ".join(parts)
@@ -122,11 +122,11 @@ def _quantize(
 def _dequantize(
     document: dict[str, Any], case: dict[str, Any], session: TargetSession, _restart: Callable[[], TargetSession] | None
 ) -> str:
-    profile, tensor = ground_of_case(document, case)
+    profile, tensor = space_of_case(document, case)
     fmt = get_block(document["format"])
-    ground = get_ground(fmt.name, profile, tensor, "float32")
+    space = get_sample_space(fmt.name, profile, tensor, "float32")
     codes, scales = _stored(document, case)
-    got = session.call("dequantize", codes, scales, fmt.name, **scale_argument(session, ground))
-    wrong, signs = values.find_wrong_values(ground, codes, values.expect_values(ground, codes, scales), got)
+    got = session.call("dequantize", codes, scales, fmt.name, **scale_argument(session, space))
+    wrong, signs = values.find_wrong_values(space, codes, values.expect_values(space, codes, scales), got)
     count = int((wrong | signs).sum())
     return f"{count} of {codes.size} values" if count else ""

@@ -20,12 +20,15 @@ from mxspec_conformance.campaign import Outcome, Piece, open_state, open_workers
 from mxspec_conformance.campaign.profile import find_profile, nearest_profile, profile_of_dtype
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
-from mxspec_conformance.fuzzing.batch import Job, Sighting, run_batch
+from mxspec_conformance.counterexample.mismatch import Mismatch
+from mxspec_conformance.fuzzing.batch import run_batch
 from mxspec_conformance.fuzzing.coverage import Coverage
-from mxspec_conformance.fuzzing.findings import Finding, Reduced, reduce_sightings
+from mxspec_conformance.fuzzing.findings import Finding, Reduced, reduce_mismatches
+from mxspec_conformance.fuzzing.job import Job
 from mxspec_conformance.fuzzing.no_answers import reduce_no_answer
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.entries import has_level
@@ -34,7 +37,7 @@ from mxspec_vectors.points import TENSOR_AMAXES
 
 #: Tensor maxima under which nvfp4 is fuzzed.
 TENSORS = ("unit", "odd", "thousandth", "large")
-#: Sightings that are kept of a campaign.
+#: Mismatches that are kept of a campaign.
 MAX_SIGHTINGS = 4000
 
 Progress = Callable[[str], None]
@@ -220,7 +223,7 @@ def _conclude(
     outcome: Outcome, progress: Progress,
 ) -> Campaign:  # fmt: skip
     by_name = {j.name: j for j in planned}
-    sightings: list[tuple[Job, Sighting]] = []
+    mismatches: list[tuple[Job, Mismatch]] = []
     coverage: dict[str, Coverage] = {}
     totals: dict[str, dict[str, Any]] = {}
     for key, result in sorted(state.finished.items(), key=lambda item: (item[0].rpartition("/")[2], item[0])):
@@ -238,18 +241,18 @@ def _conclude(
         label = f"{job.fmt} {job.dtype}" if job.dtype == "codes" else job.fmt
         known = coverage.setdefault(label, _empty_coverage(job))
         known.merge(result["coverage"])
-        if len(sightings) < MAX_SIGHTINGS:
-            sightings += [(job, Sighting(**s)) for s in result["sightings"]]
+        if len(mismatches) < MAX_SIGHTINGS:
+            mismatches += [(job, Mismatch.from_dict(s)) for s in result["mismatches"]]
     restart = None
     if isinstance(spec, str):
         # A file is loaded anew in this process; a module or library only in a new one.
         restart = Restart(spec, planned[0].timeout)
-    reduced = reduce_sightings(sightings, session, restart, progress=progress)
+    reduced = reduce_mismatches(mismatches, session, restart, progress=progress)
     no_answers: dict[str, Failure] = {}
     for fmt, total in totals.items():
         for text, no_answer in list(total["no_answers"].items())[:3]:
             progress(f"reducing: {text[:40]}")
-            drawn = reduce_no_answer(by_name[no_answer["job"]], text.partition(":")[0], no_answer, session)
+            drawn = reduce_no_answer(by_name[no_answer["job"]], no_answer, session)
             if drawn is not None:
                 no_answers.setdefault(fmt, drawn)
     report = _report(session, formats, totals, coverage, reduced, no_answers, settings, outcome)
@@ -274,10 +277,10 @@ def _empty_total() -> dict[str, Any]:
 
 
 def _empty_coverage(job: Job) -> Coverage:
-    fmt = job.ground_format
+    fmt = job.block_format
     if job.dtype == "codes":
         return Coverage({"codes under scale bytes": np.zeros(fmt.scale.code_count << fmt.element.bits, np.bool_)})
-    return Coverage.empty(job.ground)
+    return Coverage.empty(job.space)
 
 
 def _report(
@@ -305,7 +308,7 @@ def _report(
         "coverage": {name: c.counts() for name, c in coverage.items()},
         "findings": [
             {
-                "format": f.job.fmt, "topic": f.topic, "cause": f.words, "sightings": f.sightings, "way": f.way.words,
+                "format": f.job.fmt, "topic": f.topic, "cause": f.words, "mismatches": f.mismatches, "pattern": f.pattern.words,
                 "nonzero_lanes": f.nonzero, "profile": f.job.profile,
             }
             for f in reduced.findings
@@ -330,14 +333,14 @@ def _requirements(
     for topic in dict.fromkeys(topics):
         level, text = _TEXTS[topic]
         own = [f for f in reduced.findings if f.job.fmt == result.format and f.topic == topic]
-        failing = sum(f.sightings for f in own)
+        failing = sum(f.mismatches for f in own)
         notes = [f.words for f in own]
         first: Failure | None = own[0].failure if own else None
         verdict = Verdict.FAIL if own else Verdict.PASS
         if topic == "memory" and total["memory"]:
             verdict, notes, failing = Verdict.FAIL, list(total["memory"].values()), len(total["memory"])
         if topic == "answers" and total["no_answers"]:
-            refused = all(k.startswith("unsupported") for k in total["no_answers"])
+            refused = all(n["kind"] == FailureKind.UNSUPPORTED for n in total["no_answers"].values())
             verdict = Verdict.UNSUPPORTED if refused else Verdict.ERROR
             notes = [f"{k} ({t['call']}, {t['count']} times)" for k, t in total["no_answers"].items()]
             failing = sum(t["count"] for t in total["no_answers"].values())

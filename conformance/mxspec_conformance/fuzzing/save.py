@@ -12,7 +12,8 @@ import numpy as np
 
 from mxspec.acceptance import LegalRow, legal_rows
 from mxspec.formats import BlockFormat
-from mxspec_conformance.counterexample.sample_space import Ground
+from mxspec_conformance.counterexample.kinds import PatternKind
+from mxspec_conformance.counterexample.sample_space import SampleSpace
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.findings import Finding
 from mxspec_vectors.entries import code_digits, hex_floats, hex_words
@@ -83,47 +84,47 @@ def _row_entry(row: LegalRow, fmt: BlockFormat) -> dict[str, Any]:
 
 
 def _quantize_case(finding: Finding) -> dict[str, Any]:
-    ground, x = finding.job.ground, finding.blocks
+    space, x = finding.job.space, finding.blocks
     assert x is not None
-    scales, codes = ground.expect(x)
+    scales, codes = space.expect(x)
     if len(x) == 1:
-        rows = legal_rows(x[0], ground.fmt, ground.profile, int(scales[0, 0]), codes[0])
-        answers = [_row_entry(r, ground.fmt) for r in rows]
+        rows = legal_rows(x[0], space.fmt, space.profile, int(scales[0, 0]), codes[0])
+        answers = [_row_entry(r, space.fmt) for r in rows]
     else:
         answers = [
-            {"scale": hex_words(scales.reshape(-1), 2), "codes": hex_words(codes.reshape(-1), code_digits(ground.fmt))}
+            {"scale": hex_words(scales.reshape(-1), 2), "codes": hex_words(codes.reshape(-1), code_digits(space.fmt))}
         ]
-    width = finding.way.width if finding.way.kind == "wide" else 1
-    question: dict[str, Any] = {"shape": [len(x) // width, width * ground.fmt.k]}
-    if ground.entry is not None:
-        question["tensor_scale"] = ground.entry.as_dict()
+    width = finding.pattern.width if finding.pattern.kind is PatternKind.WIDE else 1
+    question: dict[str, Any] = {"shape": [len(x) // width, width * space.fmt.k]}
+    if space.entry is not None:
+        question["tensor_scale"] = space.entry.as_dict()
     question["x"] = hex_words(x.view(np.uint32).reshape(-1).tolist(), 8)
-    topic = _TOPICS.get(finding.topic, "scale-tie" if ground.fmt.has_tensor_scale else "scale-boundary")
+    topic = _TOPICS.get(finding.topic, "scale-tie" if space.fmt.has_tensor_scale else "scale-boundary")
     if finding.topic == "special":
         block = x[finding.place]
         topic = "nan" if np.isnan(block).any() else "inf" if np.isinf(block).any() else "zero-block"
-    identity = {"operation": "quantize", "format": ground.fmt.name, **question, "flags": finding.way.flags}
+    identity = {"operation": "quantize", "format": space.fmt.name, **question, "flags": finding.pattern.flags}
     return {
-        "id": case_id(f"fuzz-{finding.way.kind}", identity), "topic": topic, "flags": ["fuzz", *finding.way.flags],
+        "id": case_id(f"fuzz-{finding.pattern.kind}", identity), "topic": topic, "flags": ["fuzz", *finding.pattern.flags],
         **question, "expect": [{"profiles": [0], "any": answers}],
     }  # fmt: skip
 
 
 def _dequantize_case(finding: Finding) -> dict[str, Any]:
     assert finding.stored is not None
-    ground = values.ground_of(finding.job)
+    space = values.space_of(finding.job)
     codes, scales = finding.stored
     question: dict[str, Any] = {"shape": list(codes.shape), "dtype": "float32"}
-    if ground.entry is not None:
-        question["tensor_scale"] = ground.entry.as_dict()
+    if space.entry is not None:
+        question["tensor_scale"] = space.entry.as_dict()
     question |= {
         "scales": hex_words(scales.reshape(-1), 2),
-        "codes": hex_words(codes.reshape(-1), code_digits(ground.fmt)),
+        "codes": hex_words(codes.reshape(-1), code_digits(space.fmt)),
     }
-    want = hex_floats(values.expect_values(ground, codes, scales))
-    identity = {"operation": "dequantize", "format": ground.fmt.name, **question}
+    want = hex_floats(values.expect_values(space, codes, scales))
+    identity = {"operation": "dequantize", "format": space.fmt.name, **question}
     return {
-        "id": case_id(f"fuzz-{finding.way.kind}", identity), "topic": "code", "flags": ["fuzz"], **question,
+        "id": case_id(f"fuzz-{finding.pattern.kind}", identity), "topic": "code", "flags": ["fuzz"], **question,
         "expect": [{"profiles": [0], "values": want}],
     }  # fmt: skip
 
@@ -157,11 +158,11 @@ def read_findings(path: Path) -> Document:
     return document
 
 
-def ground_of_case(document: Document, case: dict[str, Any]) -> tuple[str, int | None]:
+def space_of_case(document: Document, case: dict[str, Any]) -> tuple[str, int | None]:
     """The profile and the tensor's largest magnitude of a case."""
     tensor = case.get("tensor_scale")
     profile: str = document["profiles"][case["expect"][0]["profiles"][0]]
     return profile, None if tensor is None else int(tensor["amax"], 16)
 
 
-__all__ = ["Ground", "ground_of_case", "make_documents", "read_findings", "save_findings"]
+__all__ = ["SampleSpace", "make_documents", "read_findings", "save_findings", "space_of_case"]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign.draw import draw_block
-from mxspec_conformance.counterexample.probe import Prober, Way
-from mxspec_conformance.counterexample.sample_space import get_ground
+from mxspec_conformance.counterexample.probe import CallPattern, Prober
+from mxspec_conformance.counterexample.sample_space import get_sample_space
 from mxspec_conformance.counterexample.shrink import shrink_lanes, simplify
 from mxspec_conformance.proving.compare import read_block
 from mxspec_conformance.proving.maxima import maxima_blocks
@@ -194,8 +194,8 @@ def _draw_simplest(
     """A counterexample [1, k] with few lanes and simple numbers; as it came where that changes the answer."""
     dtypes = session.capabilities.dtypes
     dtype = job.dtype if job.dtype in dtypes else dtypes[0]
-    prober = Prober(session, get_ground(fmt.name, profile.id, job.tensor, dtype))
-    block = simplify(prober, shrink_lanes(prober, x[0], Way()), Way())
+    prober = Prober(session, get_sample_space(fmt.name, profile.id, job.tensor, dtype))
+    block = simplify(prober, shrink_lanes(prober, x[0], CallPattern()), CallPattern())
     tensor = tensor_scales(job.tensor)
     small = draw_block(session, fmt, profile, block[None], tensor, label)
     return draw_block(session, fmt, profile, x, tensor, label) if small is None else small

@@ -19,7 +19,7 @@ import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec.rounding import Overflow, Rounding
-from mxspec_conformance.counterexample.sample_space import Ground
+from mxspec_conformance.counterexample.sample_space import SampleSpace
 from mxspec_conformance.fuzzing.blocks import draw_blocks, draw_special
 from mxspec_vectors.points import TENSOR_AMAXES
 
@@ -81,9 +81,9 @@ def _every_code(block: BlockFormat, repeats: int) -> tuple[Any, Any]:
     return np.tile(rows, (repeats, 1)), np.tile(scales, repeats)[:, None]
 
 
-def _native(profile: Profile, ground: Ground) -> tuple[str, int] | None:
-    assert profile is ground.profile
-    return None if ground.native is None else (ground.native.kind.value, ground.native.bits)
+def _native(profile: Profile, space: SampleSpace) -> tuple[str, int] | None:
+    assert profile is space.profile
+    return None if space.native is None else (space.native.kind.value, space.native.bits)
 
 
 def _profile_questions(block: BlockFormat, profile: Profile, rng: np.random.Generator) -> Iterator[Question]:
@@ -92,14 +92,14 @@ def _profile_questions(block: BlockFormat, profile: Profile, rng: np.random.Gene
     for number, tensor in enumerate(tensors):
         dtypes = profile.dtypes if number == 0 else profile.dtypes[:1]
         for dtype in dtypes:
-            ground = Ground(block, profile, tensor, dtype)
-            if ground.exponents[0] > ground.exponents[1]:  # no number of the dtype is so small
+            space = SampleSpace(block, profile, tensor, dtype)
+            if space.exponents[0] > space.exponents[1]:  # no number of the dtype is so small
                 continue
-            native = _native(profile, ground)
+            native = _native(profile, space)
             n = BLOCKS if len(tensors) == 1 else BLOCKS // 2
-            x = np.concatenate([draw_blocks(ground, n, rng), draw_special(ground, SPECIALS, rng)])
+            x = np.concatenate([draw_blocks(space, n, rng), draw_special(space, SPECIALS, rng)])
             name = f"{block.name} {profile.id} {dtype}" + ("" if tensor is None else f" {tensor:08x}")
-            ask = _quantize(block.name, profile.id, ground.as_input(x), native)
+            ask = _quantize(block.name, profile.id, space.as_input(x), native)
             yield Question(f"quantize/{name}", ask, (block.name, profile.id, dtype))
         codes, scales = _every_code(block, 1)
         yield Question(f"dequantize/{name}", _dequantize(block.name, profile.id, codes, scales, native))

@@ -1,0 +1,48 @@
+"""Kinds of calls, and patterns of calling."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class CallKind(StrEnum):
+    """What a call of a batch tests."""
+
+    #: All blocks at once.
+    WHOLE = "whole"
+    #: Some of them, of every size.
+    SIZE = "size"
+    #: Several blocks to a row.
+    WIDE = "wide"
+    AGAIN = "again"
+    NEGATED = "negated"
+    #: Times a power of two.
+    SCALED = "scaled"
+    #: From an input that lies otherwise in memory.
+    ARRANGED = "arranged"
+    #: From memory in which another input lay at the call before.
+    REUSED = "reused"
+    #: Blocks with NaN, infinities and zeros.
+    SPECIAL = "special"
+
+
+class PatternKind(StrEnum):
+    """How a block is called when a failure is made smaller."""
+
+    #: Alone.
+    BLOCK = "block"
+    #: Among blocks of zeros.
+    CALL = "call"
+    #: Beside the blocks that stood beside it.
+    AMONG = "among"
+    ARRANGED = "arranged"
+    REUSED = "reused"
+    WIDE = "wide"
+    #: As the n-th call after the target was loaded.
+    HISTORY = "history"
+
+
+#: Patterns whose failures depend on what was called before or beside: lanes and scales cannot be varied alone.
+TIED = (PatternKind.HISTORY, PatternKind.AMONG)
+#: Patterns in which the target sees other numbers than it was given: what is wrong then, scale or code, says nothing.
+GARBLED = (PatternKind.ARRANGED, PatternKind.REUSED)
