@@ -182,7 +182,7 @@ class TestBits:
             )
             assert e.code == int(want[0])
             assert e.random == (random, 8, 153)
-        assert e.rule == "0x99 + 0xff >= 2^8: away from zero"
+        assert str(e.rule) == "0x99 + 0xff >= 2^8: away from zero"
 
     def test_blocks_with_a_foreign_maximum(self) -> None:
         e = explain_block(ODD_BLOCK, "mxfp4", amax=make_real(100))

@@ -25,7 +25,7 @@ from mxspec.reals import Real, encode_real, nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.observations.tables import load_table_cases
-from mxspec_conformance.render.terminal import conclude
+from mxspec_conformance.results.conclusion import conclude
 from mxspec_conformance.results.report import Report
 from mxspec_vectors import files
 from mxspec_vectors.cases import forget_cases
@@ -201,7 +201,7 @@ def test_the_exact_model_passes_every_profile(sampled: Any, fmt: str) -> None:
         (result,) = report.formats
         assert (result.judged_against, result.chosen) == (profile.id, "asked")
         assert profile.id in result.identical_to
-        conclusion = conclude(result, report.requirements)
+        conclusion = conclude(result, report.requirements).text
         if profile.provisional:
             provisional.append(profile.id)
             assert conclusion == f"matches (provisional) {profile.id}"
@@ -305,7 +305,7 @@ def test_outsiders_conform(name: str, formats: list[str]) -> None:
     report = check(str(TARGETS / f"{name}.py"))
     assert_all_pass(report, formats)
     for result in report.formats:
-        assert conclude(result, report.requirements) == "conforms to mx-floor"
+        assert conclude(result, report.requirements).text == "conforms to mx-floor"
         operations = {r.id.split("/")[0] for r in report.requirements if f"/{result.format}/" in r.id}
         assert operations == {"quantize", "scale", "dequantize"}
 

@@ -23,7 +23,7 @@ import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec.profiles import list_profiles
 from mxspec_conformance.judge.check import check
-from mxspec_conformance.render.terminal import conclude
+from mxspec_conformance.results.conclusion import conclude
 from mxspec_conformance.results.report import Report, load_result_schema
 from mxspec_conformance.targets import sessions as sessions
 from mxspec_conformance.targets.errors import FailureKind, TargetError
@@ -135,7 +135,7 @@ def test_five_lines_conform_everywhere(write: Callable[..., str]) -> None:
     report = check(write(FIVE, prelude=""))
     assert off(report) == {}
     assert report.exit_code == 0
-    assert report.target["road"] == "python-child"
+    assert report.target["transport"] == "python-child"
     assert [f.format for f in report.formats] == list(BLOCKS)
     for result in report.formats:
         default = mxspec.default_profile(result.format).id
@@ -143,7 +143,7 @@ def test_five_lines_conform_everywhere(write: Callable[..., str]) -> None:
         assert default in result.identical_to
         assert result.deviations == []
         assert result.cases > 3000
-        assert conclude(result, report.requirements) == f"conforms to {default}"
+        assert conclude(result, report.requirements).text == f"conforms to {default}"
     assert {f"{o}/{e}/{t}" for e in ELEMENTS for o, t in (("encode", "tie-even"), ("decode", "code"))} <= passed(report)
     assert {f"quantize/{f}/{t}" for f in BLOCKS for t in ("tie-even", "nan", "inf", "call-size")} <= passed(report)
 
@@ -813,7 +813,7 @@ def test_a_subtle_bug_does_not_pass(write: Callable[..., str], name: str) -> Non
     report = check(write(source, formats), in_process=True)
     assert report.exit_code == 1
     assert topics_off(report) & expected, f"only {topics_off(report)}"
-    assert not [f for f in report.formats if conclude(f, report.requirements).startswith("conforms")] or any(
+    assert not [f for f in report.formats if conclude(f, report.requirements).text.startswith("conforms")] or any(
         i.split("/")[1] not in formats for i in off(report)
     )
 
@@ -988,7 +988,7 @@ def test_what_ocp_leaves_open_passes(write: Callable[..., str], name: str) -> No
     report = check(write(source, formats), in_process=True)
     assert (off(report), report.exit_code) == ({}, 0)
     for result in report.formats:
-        assert conclude(result, report.requirements) == "conforms to mx-floor"
+        assert conclude(result, report.requirements).text == "conforms to mx-floor"
 
 
 # Capabilities
@@ -1215,7 +1215,7 @@ def test_provisional_profiles_never_conform(write: Callable[..., str]) -> None:
     assert (off(report), report.exit_code) == ({}, 0)
     (result,) = report.formats
     assert result.provisional
-    assert conclude(result, report.requirements) == f"matches (provisional) {profile.id}"
+    assert conclude(result, report.requirements).text == f"matches (provisional) {profile.id}"
 
 
 def test_without_a_profile_only_normative_ones_are_judged_against(write: Callable[..., str]) -> None:
@@ -1616,7 +1616,7 @@ def test_results_follow_their_schema_and_repeat(write: Callable[..., str]) -> No
 def test_a_child_and_this_process_agree(write: Callable[..., str]) -> None:
     path = write(BUGS["P02 truncate"][1])
     here, there = check(path, in_process=True), check(path)
-    assert (here.target.pop("road"), there.target.pop("road")) == ("python", "python-child")
+    assert (here.target.pop("transport"), there.target.pop("transport")) == ("python", "python-child")
     assert stripped(here) == stripped(there)
 
 

@@ -51,7 +51,7 @@ def hostile_result() -> dict[str, Any]:
     requirements[1].first = Failure(
         HOSTILE, given, {"scale": "7f", "codes": {"lane 0": "07"}}, {"scale": "80", "codes": {"lane 0": "1f"}}, [HOSTILE], [HOSTILE], HOSTILE
     )  # fmt: skip
-    target = {"name": HOSTILE, "version": HOSTILE, "road": HOSTILE, "capabilities": {}}
+    target = {"name": HOSTILE, "version": HOSTILE, "transport": HOSTILE, "capabilities": {}}
     report = Report(target=target, vectors="0" * 64, requirements=requirements, environment={"device": HOSTILE})
     report.waivers = [
         {"id": HOSTILE, "reason": HOSTILE, "link": "javascript:alert(1)", "expires": "2026-01-01", "state": "expired", "requirements": []}
@@ -249,7 +249,7 @@ def test_markdown_tables_hold_together() -> None:
 )
 def test_badge(verdicts: list[str], message: str, color: str) -> None:
     requirements = [Requirement(f"decode/e2m1/t{i}", "must", "", Verdict(v)) for i, v in enumerate(verdicts)]
-    target = {"name": "t", "version": "1", "road": "python", "capabilities": {}}
+    target = {"name": "t", "version": "1", "transport": "python", "capabilities": {}}
     document = Report(target=target, vectors="0" * 64, requirements=requirements).as_dict()
     badge = json.loads(RENDERERS["badge"]([document]))
     assert badge == {"schemaVersion": 1, "label": "mxspec", "message": message, "color": color} | (

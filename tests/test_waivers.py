@@ -34,7 +34,7 @@ def report(**verdicts: str) -> Report:
             found.failing, found.failing_cases = 3, ["a", "b", "c"]
             found.first = Failure("a", {}, {}, {})
         requirements.append(found)
-    target = {"name": "t", "version": "1.2.3", "road": "python", "capabilities": {}}
+    target = {"name": "t", "version": "1.2.3", "transport": "python", "capabilities": {}}
     environment = {"device": "NVIDIA H200"}
     return Report(target=target, vectors="0" * 64, requirements=requirements, environment=environment)
 

@@ -95,7 +95,7 @@ def _lane_dict(e: BlockExplanation, lane: LaneExplanation) -> dict[str, Any]:
         "scaled": exact_text(lane.scaled),
         "place": place_dict(lane.place, element),
         "errors": {code_text(code, element): exact_text(error) for code, error in lane.errors},
-        "rule": lane.rule,
+        "rule": str(lane.rule),
         "code": code_text(lane.code, element),
         "q": exact_text(lane.q),
         "value": {"value": exact_text(lane.value), "bits": f"{lane.value_bits:08x}"},
@@ -111,7 +111,7 @@ def scalar_dict(e: ScalarExplanation) -> dict[str, Any]:
         "nan": e.nan.value,
         "x": {"value": exact_text(e.x), "bits": f"{e.bits:08x}"},
         "place": place_dict(e.place, e.format),
-        "rule": e.rule,
+        "rule": str(e.rule),
         "code": code_text(e.code, e.format),
         "value": exact_text(e.value),
     }

@@ -22,6 +22,27 @@ from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import TensorScale
 
 
+@dataclass(frozen=True, slots=True)
+class RuleText:
+    """The rule that decided a code, in words."""
+
+    label: str
+    #: How it reads before "gives CODE", where that is not the label.
+    phrase: str = ""
+    #: What else became of the number.
+    note: str = ""
+    #: Whether nothing was decided: the number is a value of the format.
+    is_exact: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.label}; {self.note}" if self.note else self.label
+
+    @property
+    def in_sentence(self) -> str:
+        """As it stands before "gives CODE"."""
+        return self.phrase if self.phrase and not self.note else str(self)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleExplanation:
     """From the largest magnitude to the scale code."""
@@ -71,7 +92,7 @@ class LaneExplanation:
     #: (code, error) of the neighbours and of the code chosen, for profiles that search for the least error.
     errors: tuple[tuple[int, Real], ...]
     #: The rule that decided, in a few words.
-    rule: str
+    rule: RuleText
     code: int
     #: What the code means.
     q: Real
@@ -134,7 +155,7 @@ class ScalarExplanation:
     place: Place
     #: For stochastic rounding: random word, number of bits, floor(frac * 2^bits); else None.
     random: tuple[int, int, int] | None
-    rule: str
+    rule: RuleText
     code: int
     #: What the code means.
     value: Real

@@ -16,6 +16,7 @@ from mxspec.explain.records import (
     BlockExplanation,
     Candidate,
     LaneExplanation,
+    RuleText,
     ScalarExplanation,
     ScaleExplanation,
 )
@@ -405,15 +406,16 @@ def _scalar_rule(
     x: Real,
     place: Place,
     draw: tuple[int, int, int] | None,
-) -> str:
+) -> RuleText:
     if place.where is Where.NAN:
-        return f"NaN: {nan.value}"
+        return RuleText(f"NaN: {nan.value}")
     if place.where in (Where.BEYOND, Where.INFINITE):
         return overflow_words(overflow, infinite=place.where is Where.INFINITE)
     if draw is not None:
         random, count, fraction = draw
         sign = ">=" if fraction + random >= 1 << count else "<"
-        return f"{fraction:#x} + {random:#x} {sign} 2^{count}: {'away from' if sign == '>=' else 'toward'} zero"
+        way = "away from" if sign == ">=" else "toward"
+        return RuleText(f"{fraction:#x} + {random:#x} {sign} 2^{count}: {way} zero")
     if mode is Rounding.SR:
-        return "exact"
+        return RuleText("exact", is_exact=True)
     return rounding_words(MAGNITUDE_RULES[mode][x.sign], place)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mxspec import reals
-from mxspec.explain.records import BlockExplanation, LaneExplanation, ScalarExplanation, ScaleExplanation
+from mxspec.explain.records import BlockExplanation, LaneExplanation, RuleText, ScalarExplanation, ScaleExplanation
 from mxspec.explain.text import code_text, number_text, plain_text, power_text, value_text
 from mxspec.explain.trace import Neighbour, Place, Where
 from mxspec.expressions import Choose, Expr, Leaf, children
@@ -24,60 +25,63 @@ from mxspec.reals import Real
 from mxspec.rounding import MAGNITUDE_RULES, MagnitudeRule, Overflow, Rounding
 
 
-def overflow_words(overflow: Overflow, *, infinite: bool) -> str:
+def overflow_words(overflow: Overflow, *, infinite: bool) -> RuleText:
     """What happens beyond the largest value, in a few words."""
     if overflow is Overflow.SATURATE or (overflow is Overflow.SATURATE_FINITE and not infinite):
-        return "beyond the largest: saturates"
-    return "beyond the largest: own Inf or NaN"
+        return RuleText("beyond the largest: saturates", "saturation")
+    return RuleText("beyond the largest: own Inf or NaN", "the format's own Inf or NaN")
 
 
-def rounding_words(rule: MagnitudeRule, place: Place) -> str:
+_TIES = {
+    MagnitudeRule.EVEN: RuleText("tie to even", "to even"),
+    MagnitudeRule.TIES_AWAY: RuleText("tie away from zero", "away from zero"),
+    MagnitudeRule.TIES_TO_ZERO: RuleText("tie toward zero", "toward zero"),
+}
+
+
+def rounding_words(rule: MagnitudeRule, place: Place) -> RuleText:
     """What a rounding rule does at a place, in a few words."""
     if place.where is Where.EXACT:
-        return "exact"
+        return RuleText("exact", is_exact=True)
     if place.where is Where.UNDER:
-        return "below the smallest value"
+        return RuleText("below the smallest value", "clamping")
     if rule is MagnitudeRule.DOWN:
-        return "toward zero"
+        return RuleText("toward zero")
     if rule is MagnitudeRule.UP:
-        return "away from zero"
+        return RuleText("away from zero")
     if place.where is not Where.TIE:
-        return "nearest"
-    ties = {
-        MagnitudeRule.EVEN: "tie to even",
-        MagnitudeRule.TIES_AWAY: "tie away from zero",
-        MagnitudeRule.TIES_TO_ZERO: "tie toward zero",
-    }
-    return ties[rule]
+        return RuleText("nearest", "the nearer")
+    return _TIES[rule]
 
 
 def element_rule_words(
     rule: ElementRule, element: ElementFormat, scaled: Real, place: Place, code: int, *, scale_is_nan: bool
-) -> str:
+) -> RuleText:
     """What decided the code, in a few words."""
     if scale_is_nan and rule.under_nan_scale is not None:
-        return "NaN scale: fixed code"
+        return RuleText("NaN scale: fixed code")
     if rule.error is not None:
-        return "least error, first of equals"
+        return RuleText("least error, first of equals")
     if rule.unbounded_fields:
-        return "bfloat16 fields, two codes ORed to a byte"
+        return RuleText("bfloat16 fields, two codes ORed to a byte")
     if place.where is Where.NAN:
-        return f"NaN: {(rule.nan if element.nan_code is None else rule.nan_own).value}"
+        return RuleText(f"NaN: {(rule.nan if element.nan_code is None else rule.nan_own).value}")
     if place.where in (Where.BEYOND, Where.INFINITE):
         return overflow_words(rule.overflow, infinite=place.where is Where.INFINITE)
     if rule.add_half_floor_f32:
-        words = f"floor(steps + 1/2), sum in {rule.half_floor_domain.value}"
-        if place.where is Where.TIE and rule.rounding is Rounding.RNE:
-            words += ", odd ties back by one"
+        back = place.where is Where.TIE and rule.rounding is Rounding.RNE
+        text = RuleText(
+            f"floor(steps + 1/2), sum in {rule.half_floor_domain.value}" + (", odd ties back by one" if back else "")
+        )
     elif rule.binade_log2f:
-        words = "toward zero in the binade of a float32 log2"
+        text = RuleText("toward zero in the binade of a float32 log2")
     else:
-        words = rounding_words(MAGNITUDE_RULES[rule.rounding][scaled.sign], place)
+        text = rounding_words(MAGNITUDE_RULES[rule.rounding][scaled.sign], place)
     if not element.twos_complement:
         sign, magnitude_code = element.split(code)
         if magnitude_code == 0 and sign != scaled.sign:
-            words += "; zero made negative" if sign else "; zero loses its sign"
-    return words
+            return replace(text, note="zero made negative" if sign else "zero loses its sign")
+    return text
 
 
 def _value_label(scale: ScaleExplanation) -> str:
@@ -131,8 +135,7 @@ def _encoder_words(scale: ScaleExplanation, label: str) -> str:
     elif place.where is Where.BEYOND:
         how = "saturation"
     else:
-        words = rounding_words(MAGNITUDE_RULES[rule.rounding][0], place)
-        how = _RULE_PHRASES.get(words, words)
+        how = rounding_words(MAGNITUDE_RULES[rule.rounding][0], place).in_sentence
     return f"{label} {place_words(place, fmt)}; {how} gives {code}"
 
 
@@ -225,10 +228,10 @@ def scalar_words(e: ScalarExplanation) -> str:
     """How a number's code follows from its neighbours, in one sentence without an end."""
     label, code = number_text(e.x, 13), code_text(e.code, e.format)
     if e.place.where in (Where.NAN, Where.INFINITE):
-        return f"{label}: {_RULE_PHRASES.get(e.rule, e.rule)} gives {code}"
+        return f"{label}: {e.rule.in_sentence} gives {code}"
     if e.place.where is Where.EXACT:
         return f"{label} is a value of {e.format.name}, code {code}"
-    return f"{label} {place_words(e.place, e.format)}; {_RULE_PHRASES.get(e.rule, e.rule)} gives {code}"
+    return f"{label} {place_words(e.place, e.format)}; {e.rule.in_sentence} gives {code}"
 
 
 def lane_words(e: BlockExplanation, lane: LaneExplanation) -> str:
@@ -241,17 +244,7 @@ def lane_words(e: BlockExplanation, lane: LaneExplanation) -> str:
     if lane.place.where in (Where.NAN, Where.INFINITE):
         return f"{label}; {lane.rule} gives {code}"
     if lane.place.where is Where.EXACT:
-        how = "" if lane.rule == "exact" else lane.rule.removeprefix("exact; ") + ", "
+        remark = lane.rule.note if lane.rule.is_exact else str(lane.rule)
+        how = f"{remark}, " if remark else ""
         return f"{label} is a value of the format, {how}code {code}"
-    return f"{label} {place_words(lane.place, element)}; {_RULE_PHRASES.get(lane.rule, lane.rule)} gives {code}"
-
-
-_RULE_PHRASES = {
-    "tie to even": "to even",
-    "tie away from zero": "away from zero",
-    "tie toward zero": "toward zero",
-    "nearest": "the nearer",
-    "below the smallest value": "clamping",
-    "beyond the largest: saturates": "saturation",
-    "beyond the largest: own Inf or NaN": "the format's own Inf or NaN",
-}
+    return f"{label} {place_words(lane.place, element)}; {lane.rule.in_sentence} gives {code}"

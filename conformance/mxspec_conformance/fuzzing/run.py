@@ -291,7 +291,7 @@ def _report(
     report = Report(
         kind="fuzz",
         target={
-            "name": capabilities.name, "version": capabilities.version, "road": session.road,
+            "name": capabilities.name, "version": capabilities.version, "transport": session.transport,
             "capabilities": capabilities.as_dict(),
         },
         vectors=vector_digest(operations=NUMERIC_OPERATIONS),

@@ -68,7 +68,7 @@ def _run(
             target={
                 "name": session.capabilities.name,
                 "version": session.capabilities.version,
-                "road": session.road,
+                "transport": session.transport,
                 "capabilities": session.capabilities.as_dict(),
             },
             vectors=vector_digest(operations=OPERATIONS if _has_layouts(session) else NUMERIC_OPERATIONS),

@@ -134,5 +134,6 @@ def judge_tally(
         named = equal and explanation is not None and explanation.cause is Cause.PROFILE
         requirement.verdict = Verdict.DEVIATION if named else Verdict.FAIL
         requirement.note = f"as {explanation.text}" if equal and explanation is not None else ""
+        requirement.explained_by = explanation.name if named and explanation is not None else ""
         requirement.first = first(tally)
     return requirement

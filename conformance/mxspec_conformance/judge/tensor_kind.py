@@ -20,7 +20,7 @@ class _Otherwise:
     """An session that is asked as if its target had named another kind."""
 
     def __init__(self, session: TargetSession, kind: str) -> None:
-        self._session, self.road = session, session.road
+        self._session, self.transport = session, session.transport
         self.capabilities: Capabilities = replace(session.capabilities, tensor_scale=kind)
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:

@@ -249,7 +249,7 @@ def _report(
     report = Report(
         kind="proof",
         target={
-            "name": capabilities.name, "version": capabilities.version, "road": session.road,
+            "name": capabilities.name, "version": capabilities.version, "transport": session.transport,
             "capabilities": capabilities.as_dict(),
         },
         vectors=vector_digest(operations=NUMERIC_OPERATIONS),

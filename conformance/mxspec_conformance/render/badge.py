@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mxspec_conformance.render.view import ResultView, view_result
+from mxspec_conformance.results.conclusion import Stand
+from mxspec_conformance.results.report import Verdict
 
 
 def render_badge(documents: Sequence[Mapping[str, Any]]) -> bytes:
@@ -31,8 +33,8 @@ def _describe(v: ResultView) -> tuple[str, str]:
     counts = dict(v.counts)
     if v.document["exit_code"] == 0:
         waived = f", {counts['waived']} waived" if "waived" in counts else ""
-        names = dict.fromkeys(f.result.judged_against for f in v.formats if f.conclusion.startswith("conforms"))
+        names = dict.fromkeys(f.result.judged_against for f in v.formats if f.conclusion.stand is Stand.CONFORMS)
         return (", ".join(names) or "pass") + waived, "yellowgreen" if waived else "brightgreen"
     judged = sum(n for verdict, n in counts.items() if verdict != "unsupported")
-    bad = {"fail", "error", "timeout", "stale waiver"} & set(counts)
+    bad = {Verdict.FAIL, Verdict.ERROR, Verdict.TIMEOUT, Verdict.STALE_WAIVER} & set(counts)
     return f"{counts.get('pass', 0)} of {judged} pass", "red" if bad or v.report.waivers else "yellow"

@@ -142,8 +142,9 @@ def _rules_line(e: BlockExplanation) -> Text:
     by_rule: dict[str, list[str]] = {}
     for lane in e.lanes:
         where = lane.place.where.value
-        if lane.rule != "exact" and where not in by_rule.setdefault(lane.rule, []):
-            by_rule[lane.rule].append(where)
+        text = str(lane.rule)
+        if not (lane.rule.is_exact and not lane.rule.note) and where not in by_rule.setdefault(text, []):
+            by_rule[text].append(where)
     parts = [f"{', '.join(places)} → {_SHORT_RULES.get(rule, rule)}" for rule, places in by_rule.items()]
     star = ["* largest magnitude"] if e.amax_lane is not None else []
     return Text("; ".join([*star, *parts]), style="dim")

@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from mxspec_conformance.render.view import MARKS, view_result
 
-#: The roads in words.
-ROADS = {
+#: The transports in words.
+TRANSPORTS = {
     "python": "a Python object",
     "python-child": "a Python module in a process of its own",
     "library": "a shared library",
@@ -35,7 +35,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     style = files("mxspec_conformance.render").joinpath("templates/style.css").read_text("utf-8")
-    environment.globals.update(style=Markup(style), marks=MARKS, roads=ROADS)
+    environment.globals.update(style=Markup(style), marks=MARKS, transports=TRANSPORTS)
     return environment
 
 

@@ -41,7 +41,7 @@ def _add_suite(root: Xml.Element, document: Mapping[str, Any]) -> None:
         attributes["timestamp"] = str(report.environment["time"])
     suite = Xml.SubElement(root, "testsuite", attributes)
     properties = Xml.SubElement(suite, "properties")
-    facts = {"suite": document["suite"]["version"], "vectors": report.vectors, "road": report.target["road"]}
+    facts = {"suite": document["suite"]["version"], "vectors": report.vectors, "transport": report.target["transport"]}
     for name, value in {**facts, **report.environment}.items():
         Xml.SubElement(properties, "property", name=name, value=str(value))
     for requirement in report.requirements:
@@ -52,7 +52,7 @@ def _add_suite(root: Xml.Element, document: Mapping[str, Any]) -> None:
 
 
 def _add_case(suite: Xml.Element, r: Requirement) -> None:
-    operation, fmt, topic = r.id.split("/")
+    operation, fmt, topic = r.operation, r.format, r.topic
     case = Xml.SubElement(suite, "testcase", classname=f"mxspec.{operation}.{fmt}", name=topic, time="0")
     message = f"{r.failing} of {r.cases} cases" + (f": {r.note}" if r.note else "")
     if r.verdict in _SKIPPED:

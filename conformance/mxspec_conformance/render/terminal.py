@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mxspec.profiles import list_profiles
-from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.results.conclusion import conclude, is_provisional
+from mxspec_conformance.results.report import Report, Requirement, Verdict
 
 _STYLES = {
     Verdict.PASS: "green",
@@ -22,24 +22,6 @@ _STYLES = {
     Verdict.WAIVED: "cyan",
     Verdict.STALE_WAIVER: "red",
 }
-
-
-def conclude(result: FormatResult, requirements: list[Requirement]) -> str:
-    """What can be said of a format in a few words."""
-    own = [r for r in requirements if r.id.split("/")[1] == result.format and r.verdict is not Verdict.UNSUPPORTED]
-    if own and all(r.verdict is Verdict.PASS for r in own):
-        verb = "matches (provisional)" if result.provisional else "conforms to"
-        return f"{verb} {result.judged_against}" + _only_decodes(result)
-    return f"nearest {result.judged_against}" + _only_decodes(result)
-
-
-def is_provisional(profile: str) -> bool:
-    """Whether no run has confirmed a profile."""
-    return any(p.id == profile and p.provisional for p in list_profiles())
-
-
-def _only_decodes(result: FormatResult) -> str:
-    return " (dequantize alone)" if result.operations == ["dequantize"] else ""
 
 
 def summary_table(reports: list[Report]) -> Table:
@@ -55,7 +37,7 @@ def summary_table(reports: list[Report]) -> Table:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
             table.add_row(name, "elements", Text(counts), "")
         for result in report.formats:
-            lines = [Text(conclude(result, report.requirements), style="bold")]
+            lines = [Text(conclude(result, report.requirements).text, style="bold")]
             others = sorted((i for i in result.identical_to if i != result.judged_against), key=is_provisional)
             if others and "quantize" in result.operations:
                 more = f" (+{len(others) - 1})" if len(others) > 1 else ""
@@ -131,7 +113,7 @@ def print_partings(report: Report, console: Console, *, most: int = 3) -> None:
     """For each format the first few requirements that are not passed: the smallest input, and the step where it parts."""
     shown: dict[str, int] = {}
     for requirement in report.requirements:
-        failure, fmt = requirement.first, requirement.id.split("/")[1]
+        failure, fmt = requirement.first, requirement.format
         if failure is None or not isinstance(failure.given.get("x"), dict) or shown.get(fmt, 0) >= most:
             continue
         shown[fmt] = shown.get(fmt, 0) + 1
@@ -155,7 +137,7 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print()
     shown: dict[str, int] = {}
     for requirement in open_requirements:
-        fmt = requirement.id.split("/")[1]
+        fmt = requirement.format
         if requirement.first is None or not requirement.first.given or shown.get(fmt, 0) >= failures:
             continue
         if requirement.verdict is Verdict.WAIVED:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mxspec_conformance.render.bits import Word, draw_code, draw_float, formats_of
 from mxspec_conformance.render.clean import clean
-from mxspec_conformance.render.terminal import conclude, is_provisional
+from mxspec_conformance.results.conclusion import Conclusion, conclude, is_provisional
 from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict, read_report
 from mxspec_vectors.topics import TOPICS
 
@@ -83,7 +83,7 @@ class FormatView:
     """One format in a few words and bars."""
 
     result: FormatResult
-    conclusion: str
+    conclusion: Conclusion
     good: bool
     #: (profile, failing cases, share of the worst in percent).
     distances: tuple[tuple[str, int, float], ...]
@@ -152,7 +152,7 @@ def _severity(requirement: Requirement) -> tuple[int, int]:
 
 def _view_format(result: FormatResult, requirements: Sequence[Requirement]) -> FormatView:
     worst = max([1, *result.distances.values()])
-    named = {r.note.removeprefix("as ") for r in requirements if r.id.split("/")[1] == result.format}
+    named = {r.explained_by for r in requirements if r.format == result.format}
 
     def rank(profile: str) -> tuple[bool, bool]:
         """What deviations are explained by comes first, what no run has confirmed last."""
@@ -176,8 +176,7 @@ def _view_matrices(requirements: Sequence[Requirement], prefix: str) -> tuple[Ma
     order = {topic: i for i, topic in enumerate(TOPICS)}
     table: dict[str, dict[tuple[str, str], Requirement]] = {}
     for r in requirements:
-        operation, fmt, topic = r.id.split("/")
-        table.setdefault(operation, {})[topic, fmt] = r
+        table.setdefault(r.operation, {})[r.topic, r.format] = r
     matrices = []
     for operation, cells in table.items():
         formats = tuple(dict.fromkeys(fmt for _, fmt in cells))
@@ -221,7 +220,7 @@ def _view_deviation(requirement: Requirement, prefix: str) -> Deviation:
 def _view_lanes(requirement: Requirement, given: Mapping[str, str]) -> Sequence[Lane]:
     failure = requirement.first
     assert failure is not None
-    element, scale = formats_of(requirement.id.split("/")[1])
+    element, scale = formats_of(requirement.format)
     lanes = []
     if "scale" in failure.expected and scale is not None:
         want, got = int(failure.expected["scale"], 16), int(failure.returned["scale"], 16)
@@ -258,7 +257,7 @@ def _view_provenance(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("suite", f"mxspec {document['suite']['version']}"),
         ("vectors", document["suite"]["vectors"]),
         ("target", f"{document['target']['name']} {document['target']['version']}"),
-        ("road", document["target"]["road"]),
+        ("transport", document["target"]["transport"]),
     ]
     libraries = environment.pop("libraries", {})
     if libraries:

@@ -78,6 +78,23 @@ class Requirement:
     #: Ids of failing cases, at most 20.
     failing_cases: list[str] = field(default_factory=list)
     first: Failure | None = None
+    #: The profile that gives the bits of every failing case; empty where there is none.
+    explained_by: str = ""
+
+    @property
+    def operation(self) -> str:
+        """The first part of the id."""
+        return self.id.split("/")[0]
+
+    @property
+    def format(self) -> str:
+        """The second part of the id: a block, scalar or layout format."""
+        return self.id.split("/")[1]
+
+    @property
+    def topic(self) -> str:
+        """The third part of the id."""
+        return self.id.split("/")[2]
 
 
 @dataclass(slots=True)

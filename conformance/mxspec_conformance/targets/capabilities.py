@@ -40,7 +40,7 @@ ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a target says of itself; one shape for every road."""
+    """What a target says of itself; one shape for every transport."""
 
     name: str
     version: str
@@ -91,7 +91,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     Raises TargetError where a declaration is not one that the interface has.
     """
     described = getattr(module, "MXSPEC_CAPABILITIES", None)
-    if isinstance(described, Capabilities):  # a road that is not Python's has read them from a description
+    if isinstance(described, Capabilities):  # a transport that is not Python's has read them from a description
         return described
     functions = tuple(f for f in FUNCTIONS if callable(getattr(module, f, None)))
     if not functions:

@@ -1,4 +1,4 @@
-"""The interface of targets as data: every operation with its arguments, options and outputs, the same on every road."""
+"""The interface of targets as data: every operation with its arguments, options and outputs, the same on every transport."""
 
 from __future__ import annotations
 

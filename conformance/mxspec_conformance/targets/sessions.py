@@ -64,7 +64,7 @@ class TargetSession(Protocol):
     """Calls a target."""
 
     capabilities: Capabilities
-    road: str
+    transport: str
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call; raises CallError."""

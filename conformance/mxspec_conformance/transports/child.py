@@ -52,9 +52,9 @@ class SubprocessSession:
     """
 
     def __init__(
-        self, spec: str, *, timeout: float = 60.0, start_timeout: float = 600.0, road: str = "python-child"
+        self, spec: str, *, timeout: float = 60.0, start_timeout: float = 600.0, transport: str = "python-child"
     ) -> None:
-        self.road = road
+        self.transport = transport
         self.environment: dict[str, Any] = {}
         self._spec, self._timeout, self._start_timeout = spec, timeout, start_timeout
         self._context = multiprocessing.get_context("spawn")

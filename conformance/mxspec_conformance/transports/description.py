@@ -1,4 +1,4 @@
-"""The description of a target: the one JSON object in which targets on every road say what they can do."""
+"""The description of a target: the one JSON object in which targets on every transport say what they can do."""
 
 from __future__ import annotations
 

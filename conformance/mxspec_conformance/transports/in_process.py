@@ -13,10 +13,10 @@ from mxspec_conformance.targets.surroundings import describe_surroundings
 class InProcessSession:
     """Calls a target that is loaded here. A crash or a hang of the target is the judge's too."""
 
-    road = "python"
+    transport = "python"
 
-    def __init__(self, module: Any, spec: str, *, road: str | None = None) -> None:
-        self.road = road or self.road
+    def __init__(self, module: Any, spec: str, *, transport: str | None = None) -> None:
+        self.transport = transport or self.transport
         self.capabilities = describe_target(module, spec)
         self.environment = describe_surroundings(module, self.capabilities)
         self._marshaller = Marshaller(module, self.capabilities)

@@ -38,8 +38,8 @@ def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0)
             return ResultsFile(target)
         if target.endswith(LIBRARY_SUFFIXES):
             if in_process:
-                return InProcessSession(load_target(target), target, road="library")
-            return SubprocessSession(target, timeout=timeout, road="library-child")
+                return InProcessSession(load_target(target), target, transport="library")
+            return SubprocessSession(target, timeout=timeout, transport="library-child")
         if in_process:
             return InProcessSession(load_target(target), target)
         return SubprocessSession(target, timeout=timeout)

@@ -178,7 +178,7 @@ class ProcessTarget:
     Raises TargetError where it does not start, or describes itself wrongly.
     """
 
-    road = "process"
+    transport = "process"
 
     def __init__(
         self, command: str, *, timeout: float = 60.0, start_timeout: float = 600.0, pass_stderr: bool = True

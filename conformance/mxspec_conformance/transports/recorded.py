@@ -35,7 +35,7 @@ class ResultsFile:
     Raises TargetError where the file is no results file, naming the line.
     """
 
-    road = "results-file"
+    transport = "results-file"
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)

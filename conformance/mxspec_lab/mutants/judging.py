@@ -53,7 +53,7 @@ class Found:
 class Recording:
     """An session that keeps a digest of the answers."""
 
-    road = "python"
+    transport = "python"
 
     def __init__(self, session: InProcessSession) -> None:
         self._session, self._digest = session, hashlib.sha256()

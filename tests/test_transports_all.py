@@ -1,4 +1,4 @@
-"""Every function of the interface goes over every road: options, layouts, dot products, arrays of other kinds."""
+"""Every function of the interface goes over every transport: options, layouts, dot products, arrays of other kinds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mxspec_conformance.transports.library import load_library
 from mxspec_conformance.transports.remote import RemoteModule, read_reply
 from mxspec_conformance.transports.wire import digest_call, read_array, write_array, write_request
 
-from tests.roads import EXAMPLES, build_library, canonical, judged, no_answers
+from tests.transports import EXAMPLES, build_library, canonical, judged, no_answers
 
 TARGETS = Path(__file__).resolve().parent / "targets"
 
@@ -35,8 +35,8 @@ print("what a target prints is no reply")
 """
 
 
-def test_any_python_target_goes_over_the_process_road(tmp_path: Path) -> None:
-    """The harness without the judge, for every function that the model offers, gets the verdict of the Python road."""
+def test_any_python_target_goes_over_the_process_transport(tmp_path: Path) -> None:
+    """The harness without the judge, for every function that the model offers, gets the verdict of the Python transport."""
     path = tmp_path / "everything.py"
     path.write_text(EVERYTHING, encoding="utf-8")
     here = judged(str(path))

@@ -1,4 +1,4 @@
-"""What goes wrong on a road is a verdict with words that help, and never the end of the judge."""
+"""What goes wrong on a transport is a verdict with words that help, and never the end of the judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 from mxspec_conformance.transports.smoke import try_target
 
-from tests.roads import build_library, judged, no_answers
+from tests.transports import build_library, judged, no_answers
 
 TARGETS = Path(__file__).resolve().parent / "targets"
 CODES = np.arange(16, dtype=np.uint8)

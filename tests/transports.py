@@ -1,4 +1,4 @@
-"""What the tests of the roads share: the worked examples, built or found, and targets written as files."""
+"""What the tests of the transports share: the worked examples, built or found, and targets written as files."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ def judged(target: Any, **options: Any) -> Report:
 
 
 def canonical(report: Report) -> dict[str, Any]:
-    """A result without road, time and environment: what has to be the same on every road."""
+    """A result without transport, time and environment: what has to be the same on every transport."""
     document = report.as_dict()
     del document["environment"], document["seconds"]
-    document["target"] = {k: v for k, v in document["target"].items() if k != "road"}
+    document["target"] = {k: v for k, v in document["target"].items() if k != "transport"}
     return document
 
 

@@ -1,4 +1,4 @@
-"""Four roads, one verdict: the same implementation gets the same result file, whatever way it comes in."""
+"""Four transports, one verdict: the same implementation gets the same result file, whatever way it comes in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mxspec_conformance.judge.planning import plan_requests
 from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 
-from tests.roads import EXAMPLES, build_library, canonical, judged, node_command, python_command, write_python
+from tests.transports import EXAMPLES, build_library, canonical, judged, node_command, python_command, write_python
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["conforming", "ties-away"])
@@ -27,7 +27,7 @@ def broken(request: pytest.FixtureRequest) -> bool:
 def python_result(broken: bool, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The verdict on the implementation as a Python file."""
     report = judged(write_python(tmp_path_factory.mktemp("python"), ties_away=broken))
-    assert report.target["road"] == "python-child"
+    assert report.target["transport"] == "python-child"
     assert report.exit_code == int(broken)
     return canonical(report)
 
@@ -42,7 +42,7 @@ def test_a_broken_one_differs_in_ties_alone(broken: bool, python_result: dict[st
 def test_shared_library(source: str, broken: bool, python_result: dict[str, Any], tmp_path: Path) -> None:
     library = build_library(EXAMPLES / source, tmp_path / "libtarget.so", *["TIES_AWAY"] * broken)
     report = judged(library)
-    assert report.target["road"] == "library-child"
+    assert report.target["transport"] == "library-child"
     assert canonical(report) == python_result
 
 
@@ -50,7 +50,7 @@ def test_shared_library(source: str, broken: bool, python_result: dict[str, Any]
 def test_process(language: str, broken: bool, python_result: dict[str, Any], tmp_path: Path) -> None:
     command = node_command(*["--ties-away"] * broken) if language == "JavaScript" else harness_command(tmp_path, broken)
     report = judged(command)
-    assert report.target["road"] == "process"
+    assert report.target["transport"] == "process"
     assert report.environment["language"] == language
     assert canonical(report) == python_result
 
@@ -65,7 +65,7 @@ def test_results_file(broken: bool, python_result: dict[str, Any], tmp_path: Pat
     results.write_bytes(_run(command, bundle))
     target = ResultsFile(results)
     report = check(target)
-    assert report.target["road"] == "results-file"
+    assert report.target["transport"] == "results-file"
     assert _verdicts(canonical(report)) == _verdicts(python_result)
     if broken:  # the smaller forms of failing blocks are asked next
         assert 0 < write_bundle(bundle, target.missing) < 100

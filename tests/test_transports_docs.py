@@ -1,4 +1,4 @@
-"""What the documentation shows of roads and waivers is true: its lines fit the schema, its code compiles and conforms."""
+"""What the documentation shows of transports and waivers is true: its lines fit the schema, its code compiles and conforms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mxspec_conformance.results.waivers import read_waivers
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.transports.description import find_reply_violation, find_violation
 
-from tests.roads import build_library, judged, no_answers
+from tests.transports import build_library, judged, no_answers
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TARGETS = (DOCS / "targets.md").read_text("utf-8")

@@ -1,0 +1,48 @@
+"""What can be said of a format in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from mxspec.profiles import list_profiles
+from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
+
+
+class Stand(Enum):
+    """How a format stands to the profile that it was judged by."""
+
+    CONFORMS = "conforms to"
+    #: Nothing fails, but no run has confirmed the profile itself.
+    MATCHES = "matches (provisional)"
+    NEAREST = "nearest"
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """The verdict on one format."""
+
+    stand: Stand
+    profile: str
+    #: Whether `dequantize` alone was judged.
+    only_dequantize: bool
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.stand.value} {self.profile}" + (" (dequantize alone)" if self.only_dequantize else "")
+
+
+def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Conclusion:
+    """The conclusion on a format from all requirements of a report."""
+    own = [r for r in requirements if r.format == result.format and r.verdict is not Verdict.UNSUPPORTED]
+    stand = Stand.NEAREST
+    if own and all(r.verdict is Verdict.PASS for r in own):
+        stand = Stand.MATCHES if result.provisional else Stand.CONFORMS
+    return Conclusion(stand, result.judged_against, result.operations == ["dequantize"])
+
+
+def is_provisional(profile: str) -> bool:
+    """Whether no run has confirmed a profile."""
+    return any(p.id == profile and p.provisional for p in list_profiles())
