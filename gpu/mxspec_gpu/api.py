@@ -1,8 +1,9 @@
 """`quantize`, `dequantize` and what belongs to them, on the GPU.
 
-Every call works on the caller's current stream and never waits for the GPU. With outputs given it allocates nothing, but
-for the copy of a view that is no matrix (see `views.find_matrix`), so it can be captured in a CUDA graph (call once before:
-the first call of a kind compiles or loads its kernel).
+Every call works on the caller's current stream (that of x's library) and never waits for the GPU, but for `pack` and
+`decode` where they check their codes. With outputs given it allocates nothing, but for the copy of a view that is no matrix
+(see `views.find_matrix`), so it can be captured in a CUDA graph (call once before: the first call of a kind compiles or
+loads its kernel).
 """
 
 from __future__ import annotations
@@ -372,7 +373,8 @@ def quantize(
 ) -> Quantized:
     """Quantize along one axis, as `mxspec.quantize` does, into packed codes.
 
-    x: float32, float16 or bfloat16 on the GPU (CuPy, torch, DLPack), any strides.
+    x: float32, float16 or bfloat16 on the GPU (CuPy, torch, DLPack), any strides. It is read in place where its axes but the
+        blocks' have one stride between them; otherwise a copy is made first.
     profile: a name or Profile that the kernels have; by default `mx-floor`, for nvfp4 `nvfp4-te`.
     axis: where blocks lie. The result has that axis last: `axis=0` of a matrix gives the transposed one's codes.
     tensor_scale: None, "auto" (a pass over x finds it), a float32 array [1] on the GPU of the profile's native kind, or
@@ -381,7 +383,8 @@ def quantize(
     pad: fill a ragged tail with zeros; otherwise it raises.
     random_bits: uint32 words, x's shape: elements round stochastically by the integer rule with the low `sr_bits`.
     seed: stochastic rounding with random bytes made in the kernel (see kernels/philox.cuh).
-    out: (codes, scales), uint8, contiguous, of the shapes that the result has.
+    out: (codes, scales), uint8, contiguous, 16-byte aligned, of the shapes that the result has, overlapping neither x nor
+        each other.
 
     Raises TypeError and ValueError that say what was given, what is allowed and what to do; GpuMissingError without CuPy
     or a GPU.

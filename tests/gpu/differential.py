@@ -1,7 +1,8 @@
 """The tests of this folder on a GPU, as evidence: `python -m tests.gpu.differential --out FILE [--only NAME ...] [--quick]`.
 
 Runs pytest on the folder with the full volume, counts what every test compared, and writes the counts by module, with the
-device, the versions and the digests of the sources. The exit code is pytest's. `--compile` only fills the cache of kernels.
+device, the versions and the digests of the sources. The exit code is 0 where nothing failed and nothing differed. `--compile`
+only fills the cache of kernels. `--keep FILE` adds the modules of an earlier or a parallel run of the same sources.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Recorder:
             outcomes = self.outcomes.setdefault(name, {})
             outcomes[report.outcome] = outcomes.get(report.outcome, 0) + 1
         if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
-            self.skipped[report.nodeid.split("::")[-1]] = report.longrepr[2]
+            self.skipped[f"{name}: {report.nodeid.split('::')[-1]}"] = report.longrepr[2]
         if report.when == "call":
             self.tallies.setdefault(name, []).extend(v for k, v in report.user_properties if k == "tally")
 
@@ -119,6 +120,38 @@ def _torch_version() -> str:
     return str(torch.__version__)
 
 
+#: What two runs have in common whose sections may stand in one report.
+_SAME = (
+    "what",
+    "device",
+    "driver",
+    "nvrtc",
+    "cupy",
+    "torch",
+    "numpy",
+    "ml_dtypes",
+    "python",
+    "mxspec",
+    "sources",
+    "quick",
+    "levels",
+)
+
+
+def keep_sections(report: Result, kept: Result) -> None:
+    """Add the sections and skips that only `kept` has, with where they were run.
+
+    Raises ValueError where it is of other sources, another device or other versions.
+    """
+    different = [key for key in _SAME if report[key] != kept[key]]
+    if different:
+        raise ValueError(f"the kept report has other {', '.join(different)}; run its sections again")
+    for name, section in kept["sections"].items():
+        if name not in report["sections"]:
+            report["sections"][name] = {**section, "commit": kept["commit"], "devices": kept["devices"]}
+            report["skipped"] |= {k: v for k, v in kept["skipped"].items() if k.startswith(f"{name}: ")}
+
+
 def main() -> int:
     """Run the tests and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -126,6 +159,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], help="modules without test_, such as views")
     parser.add_argument("--quick", action="store_true", help="the volume of a plain pytest run")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--keep", type=Path, help="read once the tests are done")
     options = parser.parse_args()
     if options.compile:
         compile_kernels()
@@ -145,7 +179,11 @@ def main() -> int:
     recorder = Recorder()
     files = [str(FOLDER / f"test_{name}.py") for name in options.only] or [str(FOLDER)]
     code = pytest.main([*files, "-q", "-p", "no:cacheprovider", "--tb=short"], plugins=[recorder])
-    report |= {"exit_code": int(code), "skipped": recorder.skipped, "sections": recorder.sections()}
+    report |= {"skipped": recorder.skipped, "sections": recorder.sections()}
+    if options.keep:
+        keep_sections(report, json.loads(options.keep.read_text("utf-8")))
+    wrong = any(s["different"] or set(s["tests"]) - {"passed", "skipped"} for s in report["sections"].values())
+    report["exit_code"] = int(code) or int(wrong)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     temporary = options.out.with_suffix(".part")
     temporary.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
@@ -155,7 +193,7 @@ def main() -> int:
         print(
             f"{name:14} {tests:28} {section['compared']:>16,} compared {section['different']:>8,} different {section['seconds']:8.1f} s"
         )
-    return int(code)
+    return int(report["exit_code"])
 
 
 if __name__ == "__main__":

@@ -125,16 +125,14 @@ def test_more_than_32_bits_of_elements(tally: Tally) -> None:
     tally.compared += rows * columns
 
 
-@pytest.mark.skipif(not FULL, reason="takes 16 GiB; MXSPEC_GPU_VOLUME=full runs it")
-@pytest.mark.parametrize("rows", [1, 33])
+@pytest.mark.skipif(not FULL, reason="takes 30 GiB; MXSPEC_GPU_VOLUME=full runs it")
+@pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize(
     ("fmt", "columns"), [("mxfp4", (1 << 30) + 128), ("nvfp4", (1 << 29) + 64), ("nvfp4", (1 << 29) + 32)]
 )
 def test_tiles_beyond_32_bits(fmt: str, columns: int, rows: int, tally: Tally) -> None:
     """Padded scales of more than 4 GiB: the last ones lie where the index formula says, the first ones are not overwritten."""
-    if rows > 1:
-        columns //= 16  # the last of the rows lie in the same padded tiles
-    require_memory(rows * columns * 3 + columns * 8)
+    require_memory(30 << 30)
     k = mxspec.BLOCKS[fmt].k
     level = ("mx-floor", "mxfp4", False) if fmt == "mxfp4" else ("nvfp4-te", "nvfp4", False)
     piece = np.random.default_rng(5).standard_normal((rows, 4 * k)).astype(ml_dtypes.bfloat16) * 9
