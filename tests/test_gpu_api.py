@@ -16,6 +16,9 @@ import mxspec_gpu
 from mxspec_gpu.launch import make_division
 from mxspec_lab.attest import attest, attest_probe
 
+from tests.gpu.arithmetic import LEVELS
+from tests.gpu.digest import digest_sources
+
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "reports" / "gpu"
 
@@ -55,23 +58,34 @@ def test_division_by_multiplication(divisor: int) -> None:
     assert d.multiplier < 1 << 32
 
 
-def test_committed_check_has_no_difference() -> None:
-    report = read("check-h200.json")
+#: Module -> how much it compared at least.
+EVIDENCE = {
+    "calls": 9_000, "levels": 10**9, "scalars": 10**7, "shapes": 10**8, "stochastic": 10**7, "streams": 10**6,
+    "sweeps": 5 * 10**11, "tensor_scale": 10**7, "views": 10**7, "volume": 5 * 10**10,
+}  # fmt: skip
+
+
+def test_committed_differential_has_no_difference() -> None:
+    report = read("differential-h200.json")
+    assert report["exit_code"] == 0
     assert not report["quick"]
-    assert set(report["sections"]) == {
-        "sweeps", "digests", "blocks", "shapes", "dequantize", "stochastic", "tensor-scale", "conditions", "fuzz",
-    }  # fmt: skip
+    assert report["levels"] == len(LEVELS) >= 77
+    assert {f.stem.removeprefix("test_") for f in (ROOT / "tests" / "gpu").glob("test_*.py")} == set(EVIDENCE)
+    assert set(report["sections"]) == set(EVIDENCE)
     for name, section in report["sections"].items():
+        assert set(section["tests"]) <= {"passed", "skipped"}, name
         assert section["different"] == 0, name
-        assert section["compared"] > 0, name
-    assert report["sections"]["sweeps"]["functions"] >= 140
-    assert report["sections"]["fuzz"]["compared"] >= 10**10
+        assert section["compared"] >= EVIDENCE[name], name
+    assert report["sections"]["volume"]["elements compared with the model"] >= 10**10
+    skipped = set(report["skipped"].values())
+    assert skipped == {"Skipped: torch has no negative strides", "Skipped: the view has no whole blocks"}
 
 
-def test_committed_fuzz_against_the_model() -> None:
-    section = read("fuzz-h200.json")["sections"]["fuzz-model"]
-    assert section["different"] == 0
-    assert section["compared"] >= 10**10
+def test_committed_differential_is_of_this_code() -> None:
+    assert read("differential-h200.json")["sources"] == digest_sources(), (
+        "the kernels, their rules or what calls them changed: run `python -m tests.gpu.differential --out "
+        "reports/gpu/differential-h200.json` on the GPU again"
+    )
 
 
 @pytest.mark.parametrize("name", ["mxspec_gpu.json", "mxspec_gpu-tiles.json"])

@@ -12,14 +12,17 @@ import mxspec
 from mxspec import reals
 from mxspec.elements import default_nan_policy
 from mxspec.formats import ELEMENTS, SCALES, get_scalar
+from mxspec.profiles.schema import AmaxNan
 from mxspec.rounding import DETERMINISTIC
-from mxspec.tensorscale import TensorScale
+from mxspec.tensorscale import TensorScale, find_tensor_amax
 from mxspec_gpu.rules import UnsupportedProfileError, generate_rules
 
 from tests.cuda_headers import all_of, directed_float32, wide_float32
 from tests.gpu.arithmetic import (
     DTYPES,
+    FORMAT_LEVELS,
     LEVELS,
+    Level,
     level_id,
     library,
     native_values,
@@ -63,6 +66,34 @@ def test_encode(name: str, overflow: str) -> None:
         np.testing.assert_array_equal(got, expected, err_msg=f"{rounding}")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", SCALARS)
+def test_encode_16_bit_numbers(name: str, dtype: str) -> None:
+    """As they are stored, so that a NaN of the kernels' own conversion keeps its sign."""
+    x = all_of(dtype)
+    expected = mxspec.encode(x, name, sign="ignore")
+    np.testing.assert_array_equal(library().encode(x, name, "rne", "saturate", nan_pair(name)), expected)
+    assert nan_pair("e4m3") == (0x7F, 0xFF)
+
+
+@pytest.mark.parametrize("nan", list(AmaxNan)[:2])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_amax(dtype: str, nan: AmaxNan) -> None:
+    """The largest magnitude of a tensor, NaN among it or not."""
+    assert nan in (AmaxNan.PROPAGATE, AmaxNan.SKIP)
+    rng = np.random.default_rng(SEED)
+    for x in (
+        rng.standard_normal(1000).astype(DTYPES[dtype]),
+        np.array([1, -np.nan, -3, np.nan], DTYPES[dtype]),
+        np.array([np.nan, 2, -5, -np.nan, 0, -np.inf], DTYPES[dtype]),
+        np.array([-np.nan, np.nan], DTYPES[dtype]),
+        np.array([-0.0, 0.0], DTYPES[dtype]),
+    ):
+        got = library().find_amax(x, skip_nan=nan is AmaxNan.SKIP)
+        expected = find_tensor_amax(x, nan=nan)
+        assert got == expected or (got > 0x7F800000 and expected > 0x7F800000)
+
+
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_fast_encoder(name: str) -> None:
     x = scalar_inputs(name)
@@ -100,7 +131,7 @@ def test_fast_decoder(name: str) -> None:
     np.testing.assert_array_equal(got.view(np.uint32), expected.view(np.uint32))
 
 
-def compare_blocks(level: tuple[str, str, bool], x: npt.NDArray[Any], native: float, least_ordinary: int) -> None:
+def compare_blocks(level: Level, x: npt.NDArray[Any], native: float, least_ordinary: int) -> None:
     profile, fmt, two = level
     rules = rules_of(level)
     scale = None
@@ -122,14 +153,14 @@ def compare_blocks(level: tuple[str, str, bool], x: npt.NDArray[Any], native: fl
 
 @pytest.mark.parametrize("level", LEVELS, ids=level_id)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_quantize_all_16_bit_numbers(level: tuple[str, str, bool], dtype: str) -> None:
+def test_quantize_all_16_bit_numbers(level: Level, dtype: str) -> None:
     x = sixteen_bit_blocks(dtype, rules_of(level).fmt.k)
     for native in native_values(rules_of(level)):
         compare_blocks(level, x, native, len(x) // 20)
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=level_id)
-def test_quantize_thresholds(level: tuple[str, str, bool]) -> None:
+def test_quantize_thresholds(level: Level) -> None:
     for native in native_values(rules_of(level))[:2]:
         x = threshold_blocks(level, native)
         compare_blocks(level, x, native, len(x) // 2)
@@ -137,14 +168,14 @@ def test_quantize_thresholds(level: tuple[str, str, bool]) -> None:
 
 @pytest.mark.parametrize("level", LEVELS, ids=level_id)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_quantize_random(level: tuple[str, str, bool], dtype: str) -> None:
+def test_quantize_random(level: Level, dtype: str) -> None:
     x = random_blocks(dtype, rules_of(level).fmt.k, 4000, SEED)
     compare_blocks(level, x, native_values(rules_of(level))[0], 1000)
 
 
 @pytest.mark.parametrize("bits", [32, 8])
-@pytest.mark.parametrize("level", [LEVELS[0], LEVELS[5], LEVELS[-6]], ids=level_id)
-def test_quantize_with_random_words(level: tuple[str, str, bool], bits: int) -> None:
+@pytest.mark.parametrize("level", FORMAT_LEVELS[::3], ids=level_id)
+def test_quantize_with_random_words(level: Level, bits: int) -> None:
     profile, fmt, two = level
     x = random_blocks("bfloat16", rules_of(level).fmt.k, 2000, SEED)
     x = np.where(np.isnan(x.astype(np.float32)), 1, x).astype(x.dtype)
@@ -178,9 +209,9 @@ def test_philox_known_answers() -> None:
     assert counter_bytes(0, 16).view(np.uint32).tolist() == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
 
 
-@pytest.mark.parametrize("level", [LEVELS[0], LEVELS[-6]], ids=level_id)
+@pytest.mark.parametrize("level", [FORMAT_LEVELS[0], FORMAT_LEVELS[-1]], ids=level_id)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_quantize_with_counter(level: tuple[str, str, bool], dtype: str) -> None:
+def test_quantize_with_counter(level: Level, dtype: str) -> None:
     profile, fmt, two = level
     x = random_blocks(dtype, rules_of(level).fmt.k, 1000, SEED)
     x = np.where(np.isnan(x.astype(np.float32)), 1, x).astype(x.dtype)
@@ -199,7 +230,7 @@ def test_quantize_with_counter(level: tuple[str, str, bool], dtype: str) -> None
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=level_id)
-def test_dequantize_every_code_under_every_byte(level: tuple[str, str, bool]) -> None:
+def test_dequantize_every_code_under_every_byte(level: Level) -> None:
     profile, fmt_name, two = level
     rules = rules_of(level)
     fmt = rules.fmt

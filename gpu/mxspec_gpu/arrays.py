@@ -1,6 +1,7 @@
 """Arrays of any library on the GPU, as pointer, shape, strides and dtype; outputs in the caller's library.
 
-torch tensors and CuPy arrays are taken as they are, anything else on the GPU through DLPack; nothing is copied.
+torch tensors and CuPy arrays are taken as they are, anything else on the GPU through DLPack. Nothing is copied, but for a
+torch tensor that torch holds negated (its memory has the opposite signs).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from mxspec_gpu.build import GpuMissingError, import_cupy
+from mxspec_gpu.views import find_extent, is_contiguous
 
 #: dtype -> its name, which NumPy takes a microsecond to find.
 _NAMES: dict[Any, str] = {}
 
-ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1, "uint32": 4, "int32": 4, "uint16": 2}
+ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1, "uint32": 4, "int32": 4, "int64": 8}
 
 
 @dataclass(slots=True)
@@ -45,29 +47,35 @@ class View:
     @property
     def contiguous(self) -> bool:
         """Whether rows follow one another without gaps."""
-        step = 1
-        if 0 in self.shape:
-            return True
-        for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if length != 1 and stride != step:
-                return False
-            step *= length
-        return True
+        return is_contiguous(self.shape, self.strides)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The first address that it touches and the one after the last."""
+        low, high = find_extent(self.shape, self.strides)
+        item = ITEM_BYTES[self.dtype]
+        return self.pointer + low * item, self.pointer + high * item
 
 
-def view_array(x: Any, name: str = "x") -> View:
-    """The view of a GPU array.
+#: What the GPU's memory is called in DLPack: CUDA's own and managed.
+_DLPACK_CUDA = (2, 13)
 
-    Raises TypeError for something that is no GPU array, and says what to do.
-    """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        if not x.is_cuda:
-            raise TypeError(f"{name} is a torch tensor on {x.device}; move it to the GPU: {name}.cuda()")
-        dtype = x.dtype
-        if dtype not in _NAMES:
-            _NAMES[dtype] = str(dtype).removeprefix("torch.")
-        return View(x.data_ptr(), tuple(x.shape), x.stride(), _NAMES[dtype], x.get_device(), "torch", x)
+
+def _view_torch(x: Any, name: str, torch: Any) -> View:
+    if not x.is_cuda:
+        raise TypeError(f"{name} is a torch tensor on {x.device}; move it to the GPU: {name}.cuda()")
+    if x.layout is not torch.strided or x.is_nested:
+        kind = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
+        raise TypeError(f"{name} is a torch tensor of layout {kind}; pass a dense one, say {name}.to_dense()")
+    if x.is_neg():
+        x = x.resolve_neg()
+    dtype = x.dtype
+    if dtype not in _NAMES:
+        _NAMES[dtype] = str(dtype).removeprefix("torch.")
+    return View(x.data_ptr(), tuple(x.shape), x.stride(), _NAMES[dtype], x.get_device(), "torch", x)
+
+
+def _view_cupy(x: Any, name: str) -> View:
     cupy = import_cupy()
     if not isinstance(x, cupy.ndarray):
         if isinstance(x, (np.ndarray, list, tuple, int, float)) or not hasattr(x, "__dlpack__"):
@@ -75,13 +83,68 @@ def view_array(x: Any, name: str = "x") -> View:
                 f"{name} is a {type(x).__module__}.{type(x).__name__}; pass an array on the GPU (CuPy, torch, or anything "
                 f"with DLPack), say cupy.asarray({name})"
             )
+        if x.__dlpack_device__()[0] not in _DLPACK_CUDA:
+            raise TypeError(
+                f"{name} is a {type(x).__module__}.{type(x).__name__} that is not in the GPU's memory; move it there first"
+            )
         x = cupy.from_dlpack(x)
     dtype = x.dtype
     if dtype not in _NAMES:
         _NAMES[dtype] = dtype.name
     item, data = dtype.itemsize, x.data
+    if any(s % item for s in x.strides):
+        raise ValueError(
+            f"{name} has strides of {x.strides} bytes, which are no whole elements of {item} bytes; pass a copy of it"
+        )
     strides = tuple([s // item for s in x.strides])
     return View(data.ptr, x.shape, strides, _NAMES[dtype], data.device_id, "cupy", x)
+
+
+def view_array(x: Any, name: str = "x") -> View:
+    """The view of a GPU array.
+
+    Raises TypeError for something that is no GPU array, and ValueError for one whose memory cannot be read element by
+    element; both say what to do.
+    """
+    torch = sys.modules.get("torch")
+    view = _view_torch(x, name, torch) if torch is not None and isinstance(x, torch.Tensor) else _view_cupy(x, name)
+    if view.pointer % ITEM_BYTES.get(view.dtype, 1):
+        raise ValueError(
+            f"{name} starts at address {view.pointer:#x}, which is no multiple of the {ITEM_BYTES[view.dtype]} bytes of "
+            f"{view.dtype}; pass a copy of it"
+        )
+    if not view.pointer and 0 not in view.shape:
+        raise ValueError(f"{name} has no memory of its own (a fake or deferred tensor); pass one that holds its values")
+    return view
+
+
+def view_output(x: Any, name: str = "out") -> View:
+    """The view of an array to write to.
+
+    Raises as `view_array` does, and ValueError where what is written would not be what is read.
+    """
+    view = view_array(x, name)
+    if view.library == "torch" and view.owner is not x:
+        raise ValueError(f"{name} is a torch tensor that torch holds negated; pass a new one, say torch.empty_like")
+    return view
+
+
+class OnDevice:
+    """Makes a device current, where it is not."""
+
+    __slots__ = ("_before", "_device", "_runtime")
+
+    def __init__(self, device: int) -> None:
+        self._runtime = runtime = import_cupy().cuda.runtime
+        self._device, self._before = device, runtime.getDevice()
+
+    def __enter__(self) -> None:
+        if self._before != self._device:
+            self._runtime.setDevice(self._device)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before != self._device:
+            self._runtime.setDevice(self._before)
 
 
 def current_stream(library: str, device: int) -> int:
@@ -89,7 +152,7 @@ def current_stream(library: str, device: int) -> int:
     if library == "torch":
         stream: int = sys.modules["torch"].cuda.current_stream(device).cuda_stream
         return stream
-    pointer: int = import_cupy().cuda.get_current_stream().ptr
+    pointer: int = import_cupy().cuda.get_current_stream(device).ptr
     return pointer
 
 
@@ -99,18 +162,37 @@ def empty_array(shape: tuple[int, ...], dtype: str, library: str, device: int) -
         torch = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, dtype), device=f"cuda:{device}")
     cupy = import_cupy()
+    kind: Any = dtype
     if dtype == "bfloat16":
         import ml_dtypes
 
-        return cupy.empty(shape, ml_dtypes.bfloat16)
-    return cupy.empty(shape, dtype)
+        kind = ml_dtypes.bfloat16
+    with OnDevice(device):
+        return cupy.empty(shape, kind)
 
 
-def copy_contiguous(view: View) -> View:
-    """The same values without gaps; a copy in the caller's library."""
+def copy_contiguous(view: View, axis: int = -1) -> View:
+    """The same values without gaps, with `axis` last; a copy in the caller's library, on its current stream."""
+    order = list(range(len(view.shape)))
+    if order:
+        order.append(order.pop(axis))
     if view.library == "torch":
-        return view_array(view.owner.contiguous())
-    return view_array(import_cupy().ascontiguousarray(view.owner))
+        torch = sys.modules["torch"]
+        return view_array(view.owner.permute(order).clone(memory_format=torch.contiguous_format))
+    with OnDevice(view.device):
+        return view_array(view.owner.transpose(order).copy(order="C"))
+
+
+def read_integer(array: Any) -> int:
+    """The one number of an array, which waits for the caller's current stream."""
+    number: int = array.item()
+    return number
+
+
+def is_capturing(stream: int) -> bool:
+    """Whether a stream is being captured into a graph, so that nothing may wait for it."""
+    captured: bool = import_cupy().cuda.runtime.streamIsCapturing(stream)
+    return captured
 
 
 def check_gpu() -> int:

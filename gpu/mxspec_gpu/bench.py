@@ -1,9 +1,10 @@
 """How fast the kernels are: `python -m mxspec_gpu.bench --out FILE [--peers] [--quick]`. Needs torch as well as CuPy.
 
 Every row is a share of the copy bandwidth measured in the same run (a 4 GiB torch copy, bytes read plus written). Times
-are medians over replays of a CUDA graph that holds several launches, each on its own buffers, so that neither the gaps
-between launches nor what a launch leaves in L2 for the next one counts. Peers that cannot be captured are timed call by
-call with events.
+are medians over replays of a CUDA graph that holds several launches, so that the gaps between launches do not count. The
+launches take turns on as many sets of buffers as fill 512 MiB (`ROTATION`); a set that is larger by itself, as at
+16384 x 16384, is the only one, and what a launch left in L2 is then there for the next. Peers that cannot be captured are
+timed call by call with events.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from mxspec_gpu.compile_all import build_all
 from mxspec_gpu.rules import generate_rules
 
 SIZES = (16384, 8192, 4096)
-#: Bytes that the buffers of one graph take at least: several times the L2 of any chip.
+#: Bytes that the buffers of one graph take at least, in whole sets: several times the L2 of any chip.
 ROTATION = 1 << 29
 REPLAYS = 21
 

@@ -29,7 +29,8 @@ OVERFLOWS = ["saturate", "own", "saturate-finite"]
 INPUTS = ["float32", "float16", "bfloat16"]
 RANDOM = {None: 0, 32: 1, 8: 2, "counter": 3}
 
-_FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fno-fast-math", "-w", "-fno-strict-aliasing")
+# Not optimised: compiling the rules of all profiles takes most of the time.
+_FLAGS = ("-std=c++17", "-O0", "-shared", "-fPIC", "-ffp-contract=off", "-fno-fast-math", "-w", "-fno-strict-aliasing")
 
 
 class CompilerMissingError(RuntimeError):
@@ -50,19 +51,27 @@ class HostLibrary:
         self.rules = list(rules)
         self._library = ctypes.CDLL(str(path))
         self._library.mx_quantize.restype = ctypes.c_int64
+        self._library.mx_amax.restype = ctypes.c_uint32
         self._table = np.ascontiguousarray(load_rcp_table())
         self._library.set_rcp_table(_pointer(self._table))
 
     def encode(
-        self, x: npt.NDArray[np.float32], fmt: str, rounding: str, overflow: str, nan: tuple[int, int]
+        self, x: npt.NDArray[Any], fmt: str, rounding: str, overflow: str, nan: tuple[int, int]
     ) -> npt.NDArray[np.uint8]:
-        """Codes of every float32 by the plain encoder."""
+        """Codes of every number (float32, float16 or bfloat16) by the plain encoder."""
         out = np.empty(x.size, np.uint8)
         self._library.mx_encode(
-            FORMATS.index(fmt), ROUNDINGS.index(rounding), OVERFLOWS.index(overflow), nan[0], nan[1],
-            ctypes.c_int64(x.size), _pointer(x), _pointer(out),
+            FORMATS.index(fmt), INPUTS.index(x.dtype.name), ROUNDINGS.index(rounding), OVERFLOWS.index(overflow), nan[0],
+            nan[1], ctypes.c_int64(x.size), _pointer(x), _pointer(out),
         )  # fmt: skip
         return out
+
+    def find_amax(self, x: npt.NDArray[Any], *, skip_nan: bool) -> int:
+        """float32 bits of the largest magnitude of an even number of numbers."""
+        bits: int = self._library.mx_amax(
+            INPUTS.index(x.dtype.name), int(skip_nan), ctypes.c_int64(x.nbytes // 4), _pointer(x)
+        )
+        return bits
 
     def encode8(self, x: npt.NDArray[np.float32], fmt: str) -> npt.NDArray[np.uint8]:
         """Codes by the fast encoder, eight at a time; no NaN among them."""

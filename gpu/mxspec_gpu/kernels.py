@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES
+from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec_gpu.build import KernelSource
 from mxspec_gpu.rules import KernelRules, generate_rules
 
 INPUTS = {"float32": 0, "float16": 1, "bfloat16": 2}
+#: The scalar formats of kernels/element.cuh; others may be registered with the model, which the kernels do not have.
+SCALARS = ("e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8", "e8m0", "ue4m3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +152,11 @@ def amax_kernel(rules: KernelRules, dtype: str, function: str) -> KernelSource:
     return _source("amax.cu", function, rules, {"MX_INPUT": INPUTS[dtype], "MX_THREADS": 512})
 
 
-def scalar_kernel(function: str, fmt: str) -> KernelSource:
-    """`encode_scalars`, `encode_scalars_stochastic`, `decode_scalars`, `unpack_codes` or `pack_codes`."""
-    file = "unpack.cu" if function in ("unpack_codes", "pack_codes") else "scalars.cu"
-    return _source(file, function, None, {"MX_SCALAR": fmt.upper()})
+def scalar_kernel(function: str, fmt: str, dtype: str = "float32") -> KernelSource:
+    """`encode_scalars`, `encode_scalars_stochastic` (of a dtype), `decode_scalars`, `unpack_codes` or `pack_codes`."""
+    if function in ("unpack_codes", "pack_codes"):
+        return _source("unpack.cu", function, None, {"MX_SCALAR": fmt.upper()})
+    return _source("scalars.cu", function, None, {"MX_SCALAR": fmt.upper(), "MX_INPUT": INPUTS[dtype]})
 
 
 def sweep_kernel(kind: int, defines: dict[str, object], rules: KernelRules | None, *, write: bool) -> KernelSource:
@@ -210,9 +213,11 @@ def list_instantiations(
             if two_level:
                 for function in ("tensor_amax", "derive_native"):
                     found[amax_kernel(rules, dtype, function)] = None
-    for name in (*ELEMENTS, *SCALES):
-        for function in ("encode_scalars", "encode_scalars_stochastic", "decode_scalars"):
-            found[scalar_kernel(function, name)] = None
+    for name in SCALARS:
+        for function in ("encode_scalars", "encode_scalars_stochastic"):
+            for dtype in INPUTS:
+                found[scalar_kernel(function, name, dtype)] = None
+        found[scalar_kernel("decode_scalars", name)] = None
         if name in ELEMENTS:
             for function in ("unpack_codes", "pack_codes"):
                 found[scalar_kernel(function, name)] = None

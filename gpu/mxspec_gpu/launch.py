@@ -6,7 +6,7 @@ import ctypes
 import struct
 import threading
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from mxspec_gpu.build import KernelSource, import_cupy, load_kernel
@@ -55,6 +55,12 @@ class Kernel:
             local.address = ctypes.addressof(local.pointers)
         self._pack.pack_into(local.buffer, 0, *parameters)
         self.driver.launchKernel(self.handle, grid[0], grid[1], 1, threads, 1, 1, 0, stream, local.address, 0)
+
+
+@lru_cache(maxsize=512)
+def get_kernel(source: KernelSource, types: str, device: int) -> Kernel:
+    """The kernel on a device, loaded once."""
+    return Kernel(source, types, device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,6 +256,8 @@ def generate_rules(profile: str | Profile | None, fmt: str | BlockFormat, *, two
     policy = level.element.nan if block.element.nan_code is None else level.element.nan_own
     positive, negative = reals.nan_codes(block.element, policy)
     tensor = rules.tensor if two_level else None
+    if tensor is not None and tensor.amax_nan not in (AmaxNan.PROPAGATE, AmaxNan.SKIP):
+        raise _refuse(rules, f"treats NaN in the tensor's largest magnitude as {tensor.amax_nan.value}")
     derived = () if tensor is None else tensor.derived
     native = "" if tensor is None else TENSOR_LEAF[tensor.native]
     under = level.element.under_nan_scale
@@ -276,6 +278,7 @@ def generate_rules(profile: str | Profile | None, fmt: str | BlockFormat, *, two
         "kUnderNanScale": -1 if under is None else under,
         "kPowerOfTwo": str(power).lower(),
         "kTwoLevel": str(two_level).lower(),
+        "kTensorSkipsNan": str(tensor is not None and tensor.amax_nan is AmaxNan.SKIP).lower(),
     }
     declared = "\n".join(f"  static constexpr int {name} = {text};" for name, text in constants.items())
     derivations = "\n".join(

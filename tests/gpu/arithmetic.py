@@ -15,29 +15,30 @@ from mxspec.profiles.schema import TensorScaleKind
 from mxspec_gpu.host import HostLibrary, build_host_library
 from mxspec_gpu.rules import KernelRules, generate_rules
 
-MX_PROFILES = ("mx-floor", "mx-rceil", "mx-even", "mx-ceil")
-#: (profile, format, with a tensor scale): every level that the kernels are held to the model on.
-LEVELS: tuple[tuple[str, str, bool], ...] = (
-    *((p, f, False) for f in mxspec.BLOCKS if f != "nvfp4" for p in MX_PROFILES),
-    ("torchao-0.18/mx/floor/eager", "mxfp4", False),
-    ("torchao-0.18/mx/even/eager", "mxfp8_e4m3", False),
-    ("torchao-0.18/mxfp4/rceil/compiled-sm100", "mxfp4", False),
-    ("te-2.19/mxfp8/kernel", "mxfp8_e4m3", False),
-    ("vllm-0.33/mxfp4/experts", "mxfp4", False),
-    ("nvfp4-te", "nvfp4", False),
-    ("nvfp4-te", "nvfp4", True),
-    ("nvfp4-paper", "nvfp4", True),
-    ("vllm-0.33/nvfp4/kernel", "nvfp4", True),
-    ("te-2.14/nvfp4/kernel", "nvfp4", True),
-    ("torchao-0.18/nvfp4/eager", "nvfp4", False),
-    ("torchao-0.18/nvfp4/eager", "nvfp4", True),
-)
-#: Those that stochastic rounding is tried with on a chip.
-STOCHASTIC_LEVELS = tuple(level for level in LEVELS if level[0] in ("mx-floor", "nvfp4-te"))
+Level = tuple[str, str, bool]
+
+
+def _list_levels() -> tuple[Level, ...]:
+    found: list[Level] = []
+    for fmt in mxspec.BLOCKS:
+        for profile in mxspec.list_profiles(fmt):
+            for two_level in (False, True):
+                try:
+                    generate_rules(profile.id, fmt, two_level=two_level)
+                except ValueError:  # a part that the kernels lack, or a level that the profile lacks
+                    continue
+                found.append((profile.id, fmt, two_level))
+    return tuple(found)
+
+
+#: (profile, format, with a tensor scale): every level that the kernels have.
+LEVELS: tuple[Level, ...] = _list_levels()
+#: One level of each format, and both of nvfp4: where what is tried does not depend on the profile.
+FORMAT_LEVELS: tuple[Level, ...] = tuple(level for level in LEVELS if level[0] in ("mx-floor", "nvfp4-te"))
 DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
-def level_id(level: tuple[str, str, bool]) -> str:
+def level_id(level: Level) -> str:
     """A short name for a test."""
     profile, fmt, two = level
     return f"{profile}-{fmt}{'-two' if two else ''}".replace("/", "_")
@@ -49,8 +50,8 @@ def library() -> HostLibrary:
     return build_host_library(tuple(rules_of(level) for level in LEVELS))
 
 
-@lru_cache(maxsize=64)
-def rules_of(level: tuple[str, str, bool]) -> KernelRules:
+@lru_cache(maxsize=128)
+def rules_of(level: Level) -> KernelRules:
     """The generated rules of a level."""
     profile, fmt, two = level
     return generate_rules(profile, fmt, two_level=two)
@@ -108,7 +109,7 @@ def random_blocks(dtype: str, k: int, count: int, seed: int) -> npt.NDArray[Any]
         return x32.astype(DTYPES[dtype])
 
 
-def threshold_blocks(level: tuple[str, str, bool], native: float) -> npt.NDArray[np.float32]:
+def threshold_blocks(level: Level, native: float) -> npt.NDArray[np.float32]:
     """float32 blocks made backwards from the rules: elements that land on, just below and just above every rounding
     threshold of the format, under scales of every magnitude."""
     rules = rules_of(level)

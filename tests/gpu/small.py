@@ -1,4 +1,6 @@
-"""Every kernel once or more on small shapes: what compute-sanitizer watches.
+"""Every kernel once or more on small shapes, and every view: what compute-sanitizer watches.
+
+Every array has an allocation of its own, so that a read beyond it is seen.
 
 `compute-sanitizer --tool memcheck python -m tests.gpu.small` (racecheck, initcheck, synccheck likewise).
 """
@@ -12,7 +14,8 @@ import mxspec_gpu
 from mxspec_gpu.build import import_cupy
 
 from tests.gpu import arithmetic
-from tests.gpu.chip import to_gpu
+from tests.gpu.device import to_gpu
+from tests.gpu.views import VIEWS, apply
 
 LEVELS = (
     *((("mx-floor", f, False)) for f in mxspec.BLOCKS if f != "nvfp4"),
@@ -24,6 +27,7 @@ LEVELS = (
 def main() -> None:
     """Run them all."""
     cupy = import_cupy()
+    cupy.cuda.set_allocator(None)
     rng = np.random.default_rng(1)
     calls = 0
     for profile, fmt, two in LEVELS:
@@ -53,6 +57,17 @@ def main() -> None:
             if two:
                 mxspec_gpu.quantize(g, fmt, profile=profile, tensor_scale="auto", pad=True)
                 calls += 1
+    for view in VIEWS:
+        for fmt, tensor_scale in (("mxfp4", None), ("nvfp4", "auto")):
+            given = apply(view, to_gpu(rng.standard_normal(view.shape).astype(np.float16)))
+            for axis in range(given.ndim):
+                for layout in mxspec_gpu.api.SCALE_LAYOUTS:
+                    mxspec_gpu.quantize(given, fmt, axis=axis, tensor_scale=tensor_scale, scale_layout=layout, pad=True)
+                    calls += 1
+        codes = apply(view, to_gpu(rng.integers(0, 16, view.shape, dtype=np.uint8)))
+        mxspec_gpu.decode(codes, "e2m1")
+        mxspec_gpu.unpack(codes, "mxfp4")
+        calls += 2
     x32 = cupy.asarray(rng.standard_normal(1000).astype(np.float32))
     for name in (*mxspec.ELEMENTS, *mxspec.SCALES):
         codes = mxspec_gpu.encode(x32, name)

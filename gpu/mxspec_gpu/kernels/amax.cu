@@ -1,12 +1,18 @@
 // The largest magnitude of a tensor, and what a profile makes of it.
 //
 // Magnitudes of floats are ordered as their bits, NaN above everything: the maximum is an integer maximum, and NaN
-// spreads. Compiled with: the profile's Rules, MX_INPUT, MX_THREADS.
+// spreads, unless the profile skips them. Compiled with: the profile's Rules, MX_INPUT, MX_THREADS.
 #include "fast_block.cuh"
 namespace mx {
 #include "rules.generated.cuh"
 
 constexpr int kIn = MX_INPUT, kElements16 = 16 / Raw<kIn>::element_bytes;  // elements of 16 bytes
+constexpr bool kSkipNan = Rules::kTensorSkipsNan;
+
+__device__ __forceinline__ u32 fold4(u32 held, const uint4& v) {
+  held = fold_magnitude<kIn, kSkipNan>(fold_magnitude<kIn, kSkipNan>(held, v.x), v.y);
+  return fold_magnitude<kIn, kSkipNan>(fold_magnitude<kIn, kSkipNan>(held, v.z), v.w);
+}
 
 // result: float32 bits, zeroed before. vectors: whole 16 bytes of x; count: elements.
 extern "C" __global__ void __launch_bounds__(MX_THREADS)
@@ -20,18 +26,14 @@ tensor_amax(const void* __restrict__ x, u64 vectors, u64 count, u32* __restrict_
 #pragma unroll
     for (int j = 0; j < 4; ++j) v[j] = __ldcs(source + i + j * step);
 #pragma unroll
-    for (int j = 0; j < 4; ++j)
-      held = fold_magnitude<kIn>(fold_magnitude<kIn>(fold_magnitude<kIn>(fold_magnitude<kIn>(held, v[j].x), v[j].y), v[j].z), v[j].w);
+    for (int j = 0; j < 4; ++j) held = fold4(held, v[j]);
   }
-  for (; i < vectors; i += step) {
-    const uint4 v = __ldcs(source + i);
-    held = fold_magnitude<kIn>(fold_magnitude<kIn>(fold_magnitude<kIn>(fold_magnitude<kIn>(held, v.x), v.y), v.z), v.w);
-  }
+  for (; i < vectors; i += step) held = fold4(held, __ldcs(source + i));
   u32 largest = find_magnitude<kIn>(held);
   if (blockIdx.x == 0)
     for (u64 j = vectors * kElements16 + threadIdx.x; j < count; j += MX_THREADS) {
       const u32 a = bits_of(load_element<kIn>(x, (i64)j)) & ~kSign;
-      largest = a > largest ? a : largest;
+      if (a > largest && !(kSkipNan && a > kInf)) largest = a;
     }
 #pragma unroll
   for (int d = 16; d; d /= 2) {
@@ -48,9 +50,9 @@ tensor_amax(const void* __restrict__ x, u64 vectors, u64 count, u32* __restrict_
   }
 }
 
-// In place: float32 bits of the maximum -> the profile's native tensor scale.
+// In place: float32 bits of the maximum -> the profile's native tensor scale. The chip's operations make NaN 7FFFFFFF.
 extern "C" __global__ void derive_native(float* value) {
-  const float amax = is_nan(*value) ? float_of(kNan) : *value;
-  *value = Rules::native_from_amax(amax);
+  const float native = Rules::native_from_amax(*value);
+  *value = is_nan(native) ? float_of(kNan) : native;
 }
 }  // namespace mx

@@ -91,10 +91,27 @@ MX_HD u32 unpack_code(const u8* codes, u64 i) {
   return both >> shift & ((1u << bits) - 1u);
 }
 
+#if MX_CHIP
+// Code i of one code a byte, without bits beyond the format's width; the least such place goes to first_wide (or null).
+template <int F>
+__device__ __forceinline__ u32 cut_code(const u8* codes, u64 i, u64* first_wide) {
+  const u32 code = codes[i];
+  if (first_wide && code >> Format<F>::bits) atomicMin(first_wide, i);
+  return code & ((1u << Format<F>::bits) - 1u);
+}
+#endif
+
 // The value of one stored element.
 template <class R, class T>
 MX_HD float dequantize_lane(u32 code, u32 scale, const T& t) {
   return R::value(decode<R::kElement>(code), decode_scale<R::kScale>(scale), t);
+}
+
+// The tensor scale of a call: read from the GPU's memory, or the kernel's own parameter where no address was given.
+template <class R>
+MX_HD float tensor_value(const float* tensor, u32 bits) {
+  if (!R::kTwoLevel) return 1.0f;
+  return tensor ? *tensor : float_of(bits);
 }
 
 // Byte offset of the scale of (row, column) in NVIDIA's tiles of 128 rows x 4 columns; tiles: tiles in a row of tiles.

@@ -57,8 +57,8 @@ MX_HD void decode4_fp8(u32 codes, float v[4]) {
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    v[2 * i] = from_f16(pairs[i] & 0xFFFFu);
-    v[2 * i + 1] = from_f16(pairs[i] >> 16);
+    v[2 * i] = from_f16_number(pairs[i] & 0xFFFFu);
+    v[2 * i + 1] = from_f16_number(pairs[i] >> 16);
   }
 #else
   for (int i = 0; i < 4; ++i) v[i] = decode<F>(codes >> (8 * i) & 0xFFu);

@@ -13,8 +13,8 @@ constexpr int kOut = MX_OUTPUT, kElement = Rules::kElement, kBits = Format<kElem
 // eights: groups of eight elements; a block's are consecutive.
 extern "C" __global__ void __launch_bounds__(MX_THREADS)
 dequantize(const u8* __restrict__ codes, const u8* __restrict__ scales, void* __restrict__ out, const float* __restrict__ tensor,
-           u32 eights, u32 blocks_per_row, u32 multiplier, u32 shift, u32 tiles) {
-  const Tensor t = Rules::derive_tensor(Rules::kTwoLevel ? *tensor : 1.0f);
+           u32 eights, u32 blocks_per_row, u32 multiplier, u32 shift, u32 tiles, u32 tensor_bits) {
+  const Tensor t = Rules::derive_tensor(tensor_value<Rules>(tensor, tensor_bits));
   const u32 first = blockIdx.x * (MX_THREADS * MX_UNROLL) + threadIdx.x % MX_STEP + threadIdx.x / MX_STEP * (MX_STEP * MX_UNROLL);
   Codes8<kBits> held[MX_UNROLL];
   u32 bytes[MX_UNROLL];

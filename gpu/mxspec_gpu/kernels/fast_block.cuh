@@ -14,21 +14,22 @@ struct Raw {
   static constexpr int element_bytes = In == FLOAT32 ? 4 : 2, words8 = In == FLOAT32 ? 8 : 4;
 };
 
-// The largest magnitude of n words, NaN above everything, in the input's own bits: two lanes of 16, or one of 32.
-template <int In>
+// The largest magnitude of n words in the input's own bits: two lanes of 16, or one of 32. NaN are above everything, or
+// (SkipNan) count for nothing.
+template <int In, bool SkipNan = false>
 MX_HD u32 fold_magnitude(u32 held, u32 word) {
   if (In == FLOAT32) {
     const u32 a = word & ~kSign;
-    return a > held ? a : held;
+    return a > held && !(SkipNan && a > kInf) ? a : held;
   }
-  return In == BFLOAT16 ? max_magnitude_bf16x2(held, word) : max_magnitude_f16x2(held, word);
+  return In == BFLOAT16 ? max_magnitude_bf16x2<SkipNan>(held, word) : max_magnitude_f16x2<SkipNan>(held, word);
 }
 
 // float32 bits of one 16-bit magnitude, or of a float32's.
 template <int In>
 MX_HD u32 widen_magnitude(u32 bits) {
   if (In == FLOAT32) return bits;
-  return In == BFLOAT16 ? bits << 16 : bits_of(from_f16(bits));
+  return In == BFLOAT16 ? bits << 16 : bits_of(from_f16_number(bits));
 }
 
 // float32 bits of the largest magnitude that `fold_magnitude` holds.
@@ -66,8 +67,8 @@ MX_HD void scale8(const u32* x, float factor, float s[8]) {
   } else {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float lo = In == FLOAT16 ? from_f16(x[i] & 0xFFFFu) : float_of(x[i] << 16);
-      const float hi = In == FLOAT16 ? from_f16(x[i] >> 16) : float_of(x[i] & 0xFFFF0000u);
+      const float lo = In == FLOAT16 ? from_f16_number(x[i] & 0xFFFFu) : float_of(x[i] << 16);
+      const float hi = In == FLOAT16 ? from_f16_number(x[i] >> 16) : float_of(x[i] & 0xFFFF0000u);
       s[2 * i] = fmul(lo, factor);
       s[2 * i + 1] = fmul(hi, factor);
     }

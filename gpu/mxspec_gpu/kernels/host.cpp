@@ -8,8 +8,19 @@ namespace mx {
 #include "all_rules.generated.cuh"
 
 template <int F>
-void encode_all(int rounding, int overflow, u32 positive, u32 negative, i64 n, const float* x, u8* out) {
-  for (i64 i = 0; i < n; ++i) out[i] = (u8)encode<F>(x[i], rounding, overflow, positive, negative);
+void encode_all(int input, int rounding, int overflow, u32 positive, u32 negative, i64 n, const void* x, u8* out) {
+  for (i64 i = 0; i < n; ++i) {
+    const float v = input == FLOAT32 ? load_element<FLOAT32>(x, i) : input == FLOAT16 ? load_element<FLOAT16>(x, i) : load_element<BFLOAT16>(x, i);
+    out[i] = (u8)encode<F>(v, rounding, overflow, positive, negative);
+  }
+}
+
+// float32 bits of the largest magnitude of n words.
+template <int In, bool SkipNan>
+u32 amax_all(i64 n, const u32* words) {
+  u32 held = 0;
+  for (i64 i = 0; i < n; ++i) held = fold_magnitude<In, SkipNan>(held, words[i]);
+  return find_magnitude<In>(held);
 }
 
 template <int F>
@@ -140,8 +151,14 @@ using namespace mx;
 extern "C" {
 void set_rcp_table(const signed char* table) { rcp_table() = table; }
 
-#define MX_WITH (rounding, overflow, positive, negative, n, x, out)
-void mx_encode(int format, int rounding, int overflow, u32 positive, u32 negative, i64 n, const float* x, u8* out) {
+u32 mx_amax(int input, int skip_nan, i64 n, const u32* words) {
+  if (input == FLOAT32) return skip_nan ? amax_all<FLOAT32, true>(n, words) : amax_all<FLOAT32, false>(n, words);
+  if (input == FLOAT16) return skip_nan ? amax_all<FLOAT16, true>(n, words) : amax_all<FLOAT16, false>(n, words);
+  return skip_nan ? amax_all<BFLOAT16, true>(n, words) : amax_all<BFLOAT16, false>(n, words);
+}
+
+#define MX_WITH (input, rounding, overflow, positive, negative, n, x, out)
+void mx_encode(int format, int input, int rounding, int overflow, u32 positive, u32 negative, i64 n, const void* x, u8* out) {
   MX_EACH(encode_all)
 }
 #undef MX_WITH

@@ -222,9 +222,10 @@ MX_HD u32 pack_f16x2_toward_zero(float lo, float hi) {
 #endif
 }
 
-// float32 from the 16 bits of a bfloat16 or float16; exact.
+// float32 from the 16 bits of a bfloat16 or float16; exact. NaN keep their sign, but for `from_f16_number`, which is one
+// instruction: it is for numbers and for what asks no NaN for its sign.
 MX_HD float from_bf16(u32 b) { return float_of(b << 16); }
-MX_HD float from_f16(u32 b) {
+MX_HD float from_f16_number(u32 b) {
 #if MX_CHIP
   float r;
   asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((u16)b));
@@ -237,6 +238,7 @@ MX_HD float from_f16(u32 b) {
   return float_of(sign | bits_of((float)a * 0x1p-24f));
 #endif
 }
+MX_HD float from_f16(u32 b) { return float_of(bits_of(from_f16_number(b)) | (b & 0x8000u) << 16); }
 
 // Two bfloat16 lanes: product, and fused multiply-add, rounded once to nearest even, subnormals kept.
 #if !MX_CHIP
@@ -288,23 +290,36 @@ MX_HD u32 min_magnitude_bf16x2(u32 x, u32 limit) {
 #endif
 }
 
-// The larger magnitude of each lane; NaN (as 7FFF) if either is.
+// The larger magnitude of each lane. Skip: NaN count for nothing, and `a` holds none; otherwise NaN (as 7FFF) if either is.
+#if !MX_CHIP
+template <bool Skip>
+inline u32 max_magnitude_16x2(u32 a, u32 b, u32 infinity) {
+  u32 low = b & 0x7FFFu, high = b >> 16 & 0x7FFFu;
+  if (Skip && low > infinity) low = 0;
+  if (Skip && high > infinity) high = 0;
+  return max_u16x2(a & 0x7FFF7FFFu, high << 16 | low);
+}
+#endif
+template <bool Skip>
 MX_HD u32 max_magnitude_bf16x2(u32 a, u32 b) {
 #if MX_CHIP
   u32 r;
-  asm("{.reg .b32 s, t; abs.bf16x2 s, %1; abs.bf16x2 t, %2; max.NaN.bf16x2 %0, s, t;}" : "=r"(r) : "r"(a), "r"(b));
+  if (Skip) asm("{.reg .b32 t; abs.bf16x2 t, %2; max.bf16x2 %0, %1, t;}" : "=r"(r) : "r"(a), "r"(b));
+  else asm("{.reg .b32 s, t; abs.bf16x2 s, %1; abs.bf16x2 t, %2; max.NaN.bf16x2 %0, s, t;}" : "=r"(r) : "r"(a), "r"(b));
   return r;
 #else
-  return max_u16x2(a & 0x7FFF7FFFu, b & 0x7FFF7FFFu);
+  return max_magnitude_16x2<Skip>(a, b, 0x7F80u);
 #endif
 }
+template <bool Skip>
 MX_HD u32 max_magnitude_f16x2(u32 a, u32 b) {
 #if MX_CHIP
   u32 r;
-  asm("{.reg .b32 s, t; abs.f16x2 s, %1; abs.f16x2 t, %2; max.NaN.f16x2 %0, s, t;}" : "=r"(r) : "r"(a), "r"(b));
+  if (Skip) asm("{.reg .b32 t; abs.f16x2 t, %2; max.f16x2 %0, %1, t;}" : "=r"(r) : "r"(a), "r"(b));
+  else asm("{.reg .b32 s, t; abs.f16x2 s, %1; abs.f16x2 t, %2; max.NaN.f16x2 %0, s, t;}" : "=r"(r) : "r"(a), "r"(b));
   return r;
 #else
-  return max_u16x2(a & 0x7FFF7FFFu, b & 0x7FFF7FFFu);
+  return max_magnitude_16x2<Skip>(a, b, 0x7C00u);
 #endif
 }
 

@@ -11,9 +11,9 @@ namespace mx {
 // element of the logical tensor, row by row.
 extern "C" __global__ void quantize_any(const void* __restrict__ x, i64 row_stride, i64 column_stride, u64 rows, u64 columns,
                                         u64 blocks_per_row, u8* __restrict__ codes, u8* __restrict__ scales,
-                                        const float* __restrict__ tensor, const u32* __restrict__ random, u64 seed) {
+                                        const float* __restrict__ tensor, const u32* __restrict__ random, u64 seed, u32 tensor_bits) {
   const u64 blocks = rows * blocks_per_row;
-  const Tensor t = Rules::derive_tensor(Rules::kTwoLevel ? *tensor : 1.0f);
+  const Tensor t = Rules::derive_tensor(tensor_value<Rules>(tensor, tensor_bits));
   for (u64 block = (u64)blockIdx.x * blockDim.x + threadIdx.x; block < blocks; block += (u64)gridDim.x * blockDim.x) {
     const u64 row = block / blocks_per_row, column = block % blocks_per_row * Rules::kBlock;
     const u64 left = columns - column;

@@ -85,13 +85,14 @@ __device__ __forceinline__ void encode32(const u32 pairs[16], const u32 magnitud
 // of the transposed matrix; row_codes, row_scales: of the matrix itself. tiles, row_tiles: tiles in a row of 128x4 tiles.
 extern "C" __global__ void __launch_bounds__(32 * kWarps, kThreadsOfSm / (32 * kWarps))
 quantize_columns(const u32* __restrict__ x, u64 pitch, u32 rows, u32 columns, u8* __restrict__ codes, u8* __restrict__ scales,
-                 const float* __restrict__ tensor, u32 tiles, u8* __restrict__ row_codes, u8* __restrict__ row_scales, u32 row_tiles) {
+                 const float* __restrict__ tensor, u32 tiles, u8* __restrict__ row_codes, u8* __restrict__ row_scales, u32 row_tiles,
+                 u32 tensor_bits) {
   __shared__ __align__(16) u32 shared[kStagedWords > kRawWords ? kStagedWords : kRawWords];
   __shared__ u8 shared_scales[kColumns * kWarps * kBlocks];
   const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const u32 column0 = blockIdx.x * kColumns, row0 = blockIdx.y * kRows, my_row = row0 + warp * 32, column = column0 + 2 * lane;
   const bool inside = my_row < rows && column < columns;
-  const Tensor t = Rules::derive_tensor(Rules::kTwoLevel ? *tensor : 1.0f);
+  const Tensor t = Rules::derive_tensor(tensor_value<Rules>(tensor, tensor_bits));
   u32 w[32];
   const u32* source = x + (u64)my_row * pitch + column / 2;
 #pragma unroll

@@ -36,8 +36,9 @@ __device__ __noinline__ u32 quantize_plainly(const void* x, u64 block, Tensor t,
 // in the whole tensor, for the counter.
 extern "C" __global__ void __launch_bounds__(MX_THREADS)
 quantize_rows(const void* __restrict__ x, u8* __restrict__ codes, u8* __restrict__ scales, const float* __restrict__ tensor,
-              u32 thread_count, u32 blocks_per_row, u32 multiplier, u32 shift, u32 tiles, u64 seed, u64 first_block) {
-  const Tensor t = Rules::derive_tensor(Rules::kTwoLevel ? *tensor : 1.0f);
+              u32 thread_count, u32 blocks_per_row, u32 multiplier, u32 shift, u32 tiles, u64 seed, u64 first_block,
+              u32 tensor_bits) {
+  const Tensor t = Rules::derive_tensor(tensor_value<Rules>(tensor, tensor_bits));
 #pragma unroll 1
   for (u32 turn = 0; turn < MX_TURNS; ++turn) {
 #if MX_TILED == 3
@@ -166,7 +167,7 @@ quantize_rows(const void* __restrict__ x, u8* __restrict__ codes, u8* __restrict
       __syncthreads();
       if (active && threadIdx.x < kWarpBlocks / 4) {
         const u32 tile = tile_row * tiles + segment * (kWarpBlocks / 4) + threadIdx.x;
-        *reinterpret_cast<uint4*>(scales + (tile * 512 + (row_group & 31) * 16)) = reinterpret_cast<const uint4*>(scale_bytes)[threadIdx.x];
+        *reinterpret_cast<uint4*>(scales + ((u64)tile * 512 + (row_group & 31) * 16)) = reinterpret_cast<const uint4*>(scale_bytes)[threadIdx.x];
       }
       if (MX_TURNS > 1) __syncthreads();
 #endif
@@ -180,7 +181,7 @@ quantize_rows(const void* __restrict__ x, u8* __restrict__ codes, u8* __restrict
       }
       if (active && (g & (kLanes * 4 / kBlocks - 1)) == 0) {
         const u32 index = (u32)block, row = (u32)(((u64)index * multiplier) >> shift), column = index - row * blocks_per_row;
-        *reinterpret_cast<u32*>(scales + (((row >> 7) * tiles + (column >> 2)) * 512 + (row & 31) * 16 + (row >> 5 & 3) * 4)) = word;
+        *reinterpret_cast<u32*>(scales + tile_offset(row, column, tiles)) = word;
       }
     } else if (active && first_lane) {
       if (MX_TILED) {

@@ -83,7 +83,7 @@ template <int S>
 MX_HD float decode_scale(u32 byte) {
   if (S == E8M0) return float_of(byte == 0 ? 0x00400000u : byte == 0xFF ? kNan : byte << 23);
 #if MX_HAS_FP8_CVT
-  return from_f16(e4m3x2_to_f16x2(byte & 0x7Fu) & 0xFFFFu);
+  return from_f16_number(e4m3x2_to_f16x2(byte & 0x7Fu) & 0xFFFFu);
 #endif
   if ((byte & 0x7Fu) == 0x7Fu) return float_of(kNan);
   return fmul(float_of((byte & 0x7Fu) << 20), 0x1p120f);  // the fields of e4m3 are those of a float32, rebiased

@@ -1,0 +1,148 @@
+"""What calls may be given. Each check returns the argument in its plain form, or raises TypeError (a wrong type) or
+ValueError (a wrong value) that says what was given, what is allowed and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mxspec.formats import BLOCKS, BlockFormat, ElementFormat, ScaleFormat, get_block, get_scalar
+from mxspec.profiles import Profile
+from mxspec.rounding import Overflow
+from mxspec_gpu.kernels import SCALARS
+from mxspec_gpu.rules import UnsupportedProfileError
+
+SCALE_LAYOUTS = ("row-major", "128x4")
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+def _name_type(value: object) -> str:
+    return type(value).__name__
+
+
+def _check_integer(value: Any, name: str, allowed: str) -> int:
+    # Not operator.index: for a tensor on the GPU it would wait for the GPU.
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} = {value!r} is of type {_name_type(value)}; pass {allowed}")
+    return int(value)
+
+
+def check_axis(axis: Any, dimensions: int, name: str = "x") -> int:
+    """The axis of blocks, counted from 0."""
+    if not dimensions:
+        raise ValueError(
+            f"{name} has no axis to cut into blocks; pass at least one dimension, say {name}.reshape(1, -1)"
+        )
+    allowed = f"{-dimensions} to {dimensions - 1}"
+    number = _check_integer(axis, "axis", f"an integer from {allowed}")
+    if not -dimensions <= number < dimensions:
+        raise ValueError(f"axis = {number} is out of range for {dimensions} dimensions; allowed are {allowed}")
+    return number % dimensions
+
+
+def check_seed(seed: Any) -> int:
+    """The key of the random bytes."""
+    allowed = "an integer from 0 to 2**64 - 1 (a Python or NumPy one, not a tensor: its value goes into the launch)"
+    number = _check_integer(seed, "seed", allowed)
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"seed = {number} is out of range; pass {allowed}")
+    return number
+
+
+def check_sr_bits(sr_bits: Any) -> int:
+    """How many bits of a random word count."""
+    if sr_bits not in (8, 32):
+        raise ValueError(f"sr_bits = {sr_bits!r}; allowed are 32 and 8")
+    return int(sr_bits)
+
+
+def check_layout(scale_layout: Any) -> bool:
+    """Whether scales lie in 128x4 tiles."""
+    if scale_layout not in SCALE_LAYOUTS:
+        raise ValueError(f"scale_layout = {scale_layout!r}; allowed are {', '.join(SCALE_LAYOUTS)}")
+    return bool(scale_layout == "128x4")
+
+
+def check_format(fmt: Any) -> BlockFormat:
+    """The block format."""
+    if not isinstance(fmt, (str, BlockFormat)):
+        raise TypeError(
+            f"fmt = {fmt!r} is of type {_name_type(fmt)}; pass a name ({', '.join(BLOCKS)}) or a BlockFormat"
+        )
+    block = get_block(fmt)
+    if block is not fmt:
+        return block
+    if BLOCKS.get(block.name) != block:
+        raise UnsupportedProfileError(
+            f"the kernels do not have this format {block.name!r}; they have {', '.join(BLOCKS)}. Use mxspec.quantize (NumPy)"
+        )
+    return block
+
+
+def check_scalar(element: Any) -> ElementFormat | ScaleFormat:
+    """The element or scale format."""
+    if not isinstance(element, (str, ElementFormat, ScaleFormat)):
+        raise TypeError(
+            f"element = {element!r} is of type {_name_type(element)}; pass a name ({', '.join(SCALARS)}) or a format"
+        )
+    fmt = get_scalar(element)
+    if fmt.name not in SCALARS or get_scalar(fmt.name) != fmt:
+        raise UnsupportedProfileError(
+            f"the kernels do not have this format {fmt.name!r}; they have {', '.join(SCALARS)}. Use mxspec.encode (NumPy)"
+        )
+    return fmt
+
+
+def check_profile(profile: Any) -> str | Profile | None:
+    """The profile, by name or as it is."""
+    if profile is None or isinstance(profile, (str, Profile)):
+        return profile
+    raise TypeError(f"profile = {profile!r} is of type {_name_type(profile)}; pass a name, a Profile or None")
+
+
+def check_float_name(dtype: Any) -> str:
+    """The name of a dtype that values can have."""
+    # An str, not what compares equal to one as NumPy's dtypes do.
+    if not isinstance(dtype, str) or dtype not in FLOATS:
+        raise TypeError(f"dtype = {dtype!r}; allowed are the names {', '.join(FLOATS)}")
+    return dtype
+
+
+def check_float_array(dtype: str, name: str) -> None:
+    """The dtype of an array to quantize."""
+    if dtype not in FLOATS:
+        raise TypeError(f"{name} has dtype {dtype}; allowed are {', '.join(FLOATS)}; convert it first")
+
+
+def check_overflow(overflow: Any, fmt: ElementFormat | ScaleFormat, *, stochastic: bool) -> Overflow:
+    """What an encoder writes beyond the largest value."""
+    policy = Overflow(overflow)
+    if policy is not Overflow.SATURATE and fmt.nan_code is None:
+        raise ValueError(
+            f"{fmt.name} has neither Inf nor NaN, so overflow={policy.value!r} cannot be honoured; use overflow='saturate'"
+        )
+    if policy is not Overflow.SATURATE and stochastic:
+        raise ValueError(
+            f"overflow={policy.value!r}: with rounding='sr' the kernels only saturate; use overflow='saturate', or mxspec.encode (NumPy)"
+        )
+    return policy
+
+
+def check_outputs(out: Any, names: Sequence[str]) -> tuple[Any, ...]:
+    """The arrays of `out`, one for each name."""
+    wanted = f"a tuple of {len(names)} arrays ({', '.join(names)}) or None"
+    if not isinstance(out, (tuple, list)):
+        raise TypeError(f"out is a {_name_type(out)}; pass {wanted}")
+    if len(out) != len(names):
+        raise ValueError(f"out has {len(out)} arrays; pass {wanted}")
+    return tuple(out)
+
+
+def check_apart(ranges: Sequence[tuple[str, int, int]], sources: Sequence[tuple[str, int, int]]) -> None:
+    """Outputs, as (name, first address, address after the last), that overlap neither each other nor a source."""
+    for i, (name, low, high) in enumerate(ranges):
+        for other, other_low, other_high in (*ranges[i + 1 :], *sources):
+            if low < other_high and other_low < high:
+                raise ValueError(f"out: {name} shares memory with {other}; pass arrays that do not overlap")

@@ -1,0 +1,201 @@
+"""The tests of this folder on a GPU, as evidence: `python -m tests.gpu.differential --out FILE [--only NAME ...] [--quick]`.
+
+Runs pytest on the folder with the full volume, counts what every test compared, and writes the counts by module, with the
+device, the versions and the digests of the sources. The exit code is 0 where nothing failed and nothing differed. `--compile`
+only fills the cache of kernels. `--keep FILE` adds the modules of an earlier or a parallel run of the same sources.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec_gpu.build import import_cupy, name_arch
+from mxspec_gpu.compile_all import build_all
+from mxspec_gpu.kernels import list_instantiations
+
+from tests.gpu.arithmetic import LEVELS
+from tests.gpu.digest import digest_sources
+from tests.gpu.sweeps import JOBS
+
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
+Result = dict[str, Any]
+
+
+def merge(tallies: list[Result]) -> Result:
+    """Counts of several tests as one."""
+    first = [line for t in tallies for line in t["first"]][:12]
+    more = {k: v for t in tallies for k, v in t.items() if k not in ("compared", "different", "first")}
+    return {
+        "compared": sum(t["compared"] for t in tallies),
+        "different": sum(t["different"] for t in tallies),
+        "first": first,
+        **more,
+    }
+
+
+class Recorder:
+    """Counts and outcomes by module, as pytest reports them."""
+
+    def __init__(self) -> None:
+        self.tallies: dict[str, list[Result]] = {}
+        self.outcomes: dict[str, dict[str, int]] = {}
+        self.seconds: dict[str, float] = {}
+        self.skipped: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """One phase of one test."""
+        name = Path(report.location[0]).stem.removeprefix("test_")
+        self.seconds[name] = self.seconds.get(name, 0.0) + report.duration
+        if report.when == "call" or report.outcome != "passed":
+            outcomes = self.outcomes.setdefault(name, {})
+            outcomes[report.outcome] = outcomes.get(report.outcome, 0) + 1
+        if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
+            self.skipped[f"{name}: {report.nodeid.split('::')[-1]}"] = report.longrepr[2]
+        if report.when == "call":
+            self.tallies.setdefault(name, []).extend(v for k, v in report.user_properties if k == "tally")
+
+    def sections(self) -> dict[str, Result]:
+        """For the report."""
+        return {
+            name: {"tests": dict(sorted(outcomes.items())), **merge(self.tallies.get(name, [])), "seconds": round(self.seconds[name], 1)}
+            for name, outcomes in sorted(self.outcomes.items())
+        }  # fmt: skip
+
+
+def compile_kernels() -> Result:
+    """Every kernel that the tests ask for, into the cache."""
+    text = import_cupy().cuda.Device().compute_capability
+    start = time.perf_counter()
+    sources = [*list_instantiations(LEVELS), *(j.source(write=w) for j in JOBS for w in (False, True))]
+    build_all(sources, name_arch((int(text[:-1]), int(text[-1]))), os.cpu_count() or 1)
+    return {"kernels": len(sources), "seconds": round(time.perf_counter() - start, 1)}
+
+
+def describe_device() -> Result:
+    """Chip, driver and versions."""
+    cupy = import_cupy()
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    driver = subprocess.run(
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return {
+        "device": properties["name"].decode(),
+        "devices": cupy.cuda.runtime.getDeviceCount(),
+        "compute_capability": f"{properties['major']}.{properties['minor']}",
+        "driver": driver.stdout.strip().splitlines()[0] if driver.stdout.strip() else "unknown",
+        "cuda_driver": cupy.cuda.runtime.driverGetVersion(),
+        "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())),
+        "cupy": cupy.__version__,
+        "torch": _torch_version(),
+        "numpy": np.__version__,
+        "ml_dtypes": ml_dtypes.__version__,
+        "python": platform.python_version(),
+        "mxspec": mxspec.__version__,
+        "commit": os.environ.get("MXSPEC_COMMIT") or git.stdout.strip() or "unknown",
+    }
+
+
+def _torch_version() -> str:
+    try:
+        import torch
+    except ImportError:
+        return "not installed"
+    return str(torch.__version__)
+
+
+#: What two runs have in common whose sections may stand in one report.
+_SAME = (
+    "what",
+    "device",
+    "driver",
+    "nvrtc",
+    "cupy",
+    "torch",
+    "numpy",
+    "ml_dtypes",
+    "python",
+    "mxspec",
+    "sources",
+    "quick",
+    "levels",
+)
+
+
+def keep_sections(report: Result, kept: Result) -> None:
+    """Add the sections and skips that only `kept` has, with where they were run.
+
+    Raises ValueError where it is of other sources, another device or other versions.
+    """
+    different = [key for key in _SAME if report[key] != kept[key]]
+    if different:
+        raise ValueError(f"the kept report has other {', '.join(different)}; run its sections again")
+    for name, section in kept["sections"].items():
+        if name not in report["sections"]:
+            report["sections"][name] = {**section, "commit": kept["commit"], "devices": kept["devices"]}
+            report["skipped"] |= {k: v for k, v in kept["skipped"].items() if k.startswith(f"{name}: ")}
+
+
+def main() -> int:
+    """Run the tests and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", nargs="*", default=[], help="modules without test_, such as views")
+    parser.add_argument("--quick", action="store_true", help="the volume of a plain pytest run")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--keep", type=Path, help="read once the tests are done")
+    options = parser.parse_args()
+    if options.compile:
+        compile_kernels()
+        return 0
+    if options.out is None:
+        parser.error("--out FILE is needed, but with --compile")
+    if not options.quick:  # before tests.gpu.device is imported, which reads it
+        os.environ["MXSPEC_GPU_VOLUME"] = "full"
+    report: Result = {
+        "what": "the kernels against the model, on a chip",
+        **describe_device(),
+        "sources": digest_sources(),
+        "quick": options.quick,
+        "levels": len(LEVELS),
+        "compiled": compile_kernels(),
+    }
+    recorder = Recorder()
+    files = [str(FOLDER / f"test_{name}.py") for name in options.only] or [str(FOLDER)]
+    code = pytest.main([*files, "-q", "-p", "no:cacheprovider", "--tb=short"], plugins=[recorder])
+    report |= {"skipped": recorder.skipped, "sections": recorder.sections()}
+    if options.keep:
+        keep_sections(report, json.loads(options.keep.read_text("utf-8")))
+    wrong = any(s["different"] or set(s["tests"]) - {"passed", "skipped"} for s in report["sections"].values())
+    report["exit_code"] = int(code) or int(wrong)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = options.out.with_suffix(".part")
+    temporary.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    temporary.replace(options.out)
+    for name, section in report["sections"].items():
+        tests = ", ".join(f"{n} {what}" for what, n in section["tests"].items())
+        print(
+            f"{name:14} {tests:28} {section['compared']:>16,} compared {section['different']:>8,} different {section['seconds']:8.1f} s"
+        )
+    return int(report["exit_code"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

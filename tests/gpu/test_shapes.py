@@ -1,0 +1,77 @@
+"""Ragged tails, one row, unaligned data, the first axis, both axes at once, empty tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mxspec_gpu
+
+from tests.gpu.arithmetic import DTYPES, LEVELS, Level, level_id, native_values, rules_of
+from tests.gpu.compare import LAYOUTS, compare, compare_both, gpu_tensor, normal
+from tests.gpu.device import Tally, cp, require_gpu, to_gpu
+
+pytestmark = pytest.mark.gpu
+require_gpu(__name__)
+
+NORMATIVE = tuple(level for level in LEVELS if level[0] in ("mx-floor", "nvfp4-te", "mx-rceil"))
+SHAPES: tuple[tuple[int, ...], ...] = (
+    (1, 32), (1, 4096), (3, 96), (7, 33), (5, 31), (129, 160), (128, 128), (1, 1), (2, 3, 64), (2, 1, 5, 48), (300, 1000), (33,), (64,), (257, 512), (128, 1024), (256, 3072), (384, 512),
+)  # fmt: skip
+MATRICES = ((32, 2), (64, 64), (256, 64), (288, 66), (320, 130), (1024, 256), (64, 33), (40, 64))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("level", NORMATIVE, ids=level_id)
+def test_rows(level: Level, dtype: str, tally: Tally) -> None:
+    native = native_values(rules_of(level))[0]
+    for shape in SHAPES:
+        x = normal(shape, dtype)
+        shifted = to_gpu(np.concatenate([x.reshape(-1)[:1], x.reshape(-1)]))
+        for layout in LAYOUTS:
+            compare(tally, level, x, native, layout)
+            compare(tally, level, x, native, layout, given=shifted[1:].reshape(shape), label="off by one element")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("level", NORMATIVE, ids=level_id)
+def test_columns_and_both(level: Level, dtype: str, tally: Tally) -> None:
+    native = native_values(rules_of(level))[0]
+    for shape in MATRICES:
+        x = normal(shape, dtype)
+        for layout in LAYOUTS:
+            compare(tally, level, x, native, layout, 0)
+            if dtype != "float32" and shape[0] % 32 == 0 and shape[1] % 32 == 0:
+                compare_both(tally, level, x, native, layout)
+
+
+@pytest.mark.parametrize("level", NORMATIVE, ids=level_id)
+def test_empty(level: Level, tally: Tally) -> None:
+    """No block, no launch, and outputs of the shapes that the rule gives."""
+    tensor = gpu_tensor(level, 1.0)
+    fmt = rules_of(level).fmt
+    width = 32 * fmt.element.bits // 8
+    for layout in LAYOUTS:
+        for shape, axis, codes in (
+            ((0, 32), -1, (0, width)), ((4, 0), -1, (4, 0)), ((0,), -1, (0,)), ((32, 0), 0, (0, width)), ((2, 0, 32), 1, (2, 32, 0)),
+        ):  # fmt: skip
+            q = mxspec_gpu.quantize(
+                cp().empty(shape, cp().float32),
+                fmt.name,
+                profile=level[0],
+                axis=axis,
+                tensor_scale=tensor,
+                scale_layout=layout,
+            )
+            tally.require(
+                q.codes.shape == codes and q.scales.size == 0, f"{shape} {axis}: {q.codes.shape} {q.scales.shape}"
+            )
+            tally.require(q.dequantize("float32").size == 0, f"{shape} {axis}: values")
+        for shape in ((0, 64), (64, 0), (0, 0)):
+            x = cp().empty(shape, cp().float16)
+            rows, columns = mxspec_gpu.quantize_both(
+                x, fmt.name, profile=level[0], tensor_scale=tensor, scale_layout=layout
+            )
+            for q, n in ((rows, shape), (columns, shape[::-1])):
+                want = (n[0], n[1] * fmt.element.bits // 8)
+                tally.require(q.codes.shape == want and not q.scales.size, f"both {shape}: {q.codes.shape}")
