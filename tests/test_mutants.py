@@ -20,6 +20,7 @@ from mxspec_conformance.results.report import Verdict
 from mxspec_lab.mutants import Family, Instance, list_instances, list_mutants, plain
 from mxspec_lab.mutants.cover import cover_greedily
 from mxspec_lab.mutants.document import fill, make_tables
+from mxspec_lab.mutants.instance import list_instances_of
 from mxspec_lab.mutants.judging import flags_of, judge_instance
 from mxspec_lab.mutants.matrix import catalogue_digest, find_clones, judge_level, place_digests
 from mxspec_lab.mutants.places import Places
@@ -106,14 +107,14 @@ def test_mutants_say_what_they_do() -> None:
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("mutant", list_mutants(), ids=[m.id for m in list_mutants()])
 def test_a_mutant_is_found_out(mutant: Mutant) -> None:
-    alive = [i.name for i in mutant.instances() if not judge_instance(i, stop=True).kills]
+    alive = [i.name for i in list_instances_of(mutant) if not judge_instance(i, stop=True).kills]
     assert not alive
 
 
 @pytest.mark.usefixtures("quick")
 def test_what_is_right_is_not_found_out() -> None:
     right = Mutant(id="right", family=Family.ROUNDING, source="own", formats=("mxfp4", "nvfp4"), what="nothing")
-    for instance in right.instances():
+    for instance in list_instances_of(right):
         assert not judge_instance(instance).kills
 
 
@@ -124,7 +125,7 @@ def test_an_equal_mutant_is_a_clone_and_counts_once() -> None:
     )
     other = next(m for m in list_mutants() if m.id == "int8-wraps")
     members = (original, other, clone)
-    level = judge_level([i for m in members for i in m.instances()], quick_selection())
+    level = judge_level([i for m in members for i in list_instances_of(m)], quick_selection())
     assert find_clones(members, level) == {"again": "int8-floor"}
 
 
@@ -258,7 +259,7 @@ def test_the_command_lists_judges_and_fails_on_survivors(monkeypatch: pytest.Mon
     survivor = Mutant(
         id="harmless", family=Family.INT8, source="own", formats=("mxint8",), what="nothing", change=harmless
     )
-    monkeypatch.setattr("mxspec_lab.mutants.list_instances", lambda: tuple(survivor.instances()))
+    monkeypatch.setattr("mxspec_lab.mutants.list_instances", lambda: tuple(list_instances_of(survivor)))
     alive = runner.invoke(main, ["mutants", "--quick"])
     assert alive.exit_code == 1
     assert "survives: harmless/quantize/mxint8" in alive.output

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import click
 from rich.console import Console
@@ -49,7 +50,7 @@ def show_count(what: str, total: int) -> Iterator[Callable[[str], None]]:
         yield step
 
 
-def fail(message: str, *, code: int = EXIT_ERROR) -> None:
+def fail(message: str, *, code: int = EXIT_ERROR) -> NoReturn:
     """Print one message on stderr and leave."""
     click.echo(f"mxspec: {message}", err=True)
     raise click.exceptions.Exit(code)

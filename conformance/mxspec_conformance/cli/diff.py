@@ -15,9 +15,8 @@ import mxspec
 from mxspec.explain import explain_block
 from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.console import fail, make_console, show_progress
-from mxspec_conformance.identification.diff import Difference, FormatDiff, diff_format
+from mxspec_conformance.identification.diff import Difference, FormatDiff, diff as diff_targets
 from mxspec_conformance.render.pair import draw_pair
-from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import write_file
 from mxspec_vectors.tensor_scales import native_scale
 
@@ -37,31 +36,18 @@ def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | No
 
     Exit code: 0 where they agree everywhere, 1 where they part, 2 where nothing could be compared.
     """
-    sessions = []
-    results: list[FormatDiff] = []
     try:
-        sessions = [open_target(spec, timeout=timeout) for spec in (first, second)]
-        common = [
-            f for f in BLOCKS if all(f in e.capabilities.formats for e in sessions) and (not formats or f in formats)
-        ]
-        if not common:
-            offered = "; ".join(f"{e.capabilities.name}: {', '.join(e.capabilities.formats)}" for e in sessions)
-            fail(f"no format in common to compare; {offered}")
         with show_progress(f"comparing {first} with {second}") as progress:
-            for name in common:
-                progress(name)
-                results.append(diff_format(sessions[0], sessions[1], mxspec.get_block(name)))
-    finally:
-        for session in sessions:
-            session.close()
-    names = [f"{e.capabilities.name} {e.capabilities.version}" for e in sessions]
+            result = diff_targets(first, second, formats=formats, timeout=timeout, progress=progress)
+    except ValueError as error:
+        fail(str(error))
     if str(json_file) != "-":
-        _show(results, names, make_console())
+        _show(result.formats, list(result.targets), make_console())
     if json_file is not None:
-        text = json.dumps({"targets": names, "formats": [_as_dict(r) for r in results]}, indent=1) + "\n"
+        document = {"targets": list(result.targets), "formats": [_as_dict(r) for r in result.formats]}
+        text = json.dumps(document, indent=1) + "\n"
         click.echo(text, nl=False) if str(json_file) == "-" else write_file(json_file, text.encode("ascii"))
-    compared = sum(n for r in results for n, _ in r.counts.values())
-    raise click.exceptions.Exit(2 if not compared else 1 if any(r.differ for r in results) else 0)
+    raise click.exceptions.Exit(2 if not result.compared else 1 if result.differ else 0)
 
 
 def _show(results: list[FormatDiff], names: list[str], console: Console) -> None:

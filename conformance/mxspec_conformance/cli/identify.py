@@ -39,32 +39,21 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
 
     Exit code: 0, or 2 where the target quantizes none of the formats.
     """
-    from mxspec_conformance.identification.target import identify_format
-    from mxspec_conformance.transports.opening import open_target
+    from mxspec_conformance.identification.target import identify as identify_target
 
-    session = open_target(target, in_process=in_process, timeout=timeout)
     started = time.monotonic()
-    found = []
     try:
-        capabilities = session.capabilities
-        chosen = [f for f in BLOCKS if f in capabilities.formats and (not formats or f in formats)]
-        if not chosen or not capabilities.has("quantize"):
-            fail(
-                f"{target} quantizes {'none of ' + ', '.join(formats) if formats else 'nothing'}; identify asks quantize"
-            )
         with show_progress(f"identifying {target}") as progress:
-            for name in chosen:
-                progress(name)
-                found.append(identify_format(session, mxspec.get_block(name)))
-    finally:
-        session.close()
+            found = identify_target(
+                target, formats=formats, in_process=in_process, timeout=timeout, progress=progress
+            )
+    except ValueError as error:
+        fail(str(error))
     if str(json_file) != "-":
         console = make_console()
         for identity in found:
             _print_identity(identity, console)
-        console.print(
-            Text(f"{capabilities.name} {capabilities.version}: {time.monotonic() - started:.1f} s", style="dim")
-        )
+        console.print(Text(f"{target}: {time.monotonic() - started:.1f} s", style="dim"))
     if json_file is not None:
         text = json.dumps([as_dict(i) for i in found], indent=1) + "\n"
         click.echo(text, nl=False) if str(json_file) == "-" else write_file(json_file, text.encode("ascii"))

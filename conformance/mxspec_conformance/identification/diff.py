@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import mxspec
 from mxspec.acceptance import fold_zeros
-from mxspec.formats import BlockFormat
+from mxspec.formats import BLOCKS, BlockFormat
 from mxspec_conformance.judge.quantize import count_failing
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import Observed, Unanswered, observe_quantize, tensor_argument
@@ -18,6 +19,7 @@ from mxspec_conformance.observations.scale import observe_scales
 from mxspec_conformance.observations.tables import observe_tables, same_values
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.cases import QuantizeCase, load_quantize_cases, load_scale_cases
 from mxspec_vectors.tensor_scales import native_scale
 
@@ -50,6 +52,59 @@ class FormatDiff:
     def differ(self) -> bool:
         """Whether they part anywhere."""
         return any(different for _, different in self.counts.values())
+
+
+@dataclass(slots=True)
+class TargetDiff:
+    """Two implementations in every format that both offer."""
+
+    #: Name and version of either.
+    targets: tuple[str, str]
+    formats: list[FormatDiff] = field(default_factory=list)
+
+    @property
+    def compared(self) -> int:
+        """Cases that both answered."""
+        return sum(compared for f in self.formats for compared, _ in f.counts.values())
+
+    @property
+    def differ(self) -> bool:
+        """Whether they diverge anywhere."""
+        return any(f.differ for f in self.formats)
+
+
+def diff(
+    first: Any,
+    second: Any,
+    *,
+    formats: Sequence[str] | None = None,
+    timeout: float = 60.0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> TargetDiff:
+    """Two targets against each other in every block format that both offer, or each of `formats` among them.
+
+    first, second: as for `check`.
+
+    Raises TargetError where a target does not load, ValueError where they have no such format in common.
+    """
+    sessions: list[TargetSession] = []
+    try:
+        sessions += (open_target(target, timeout=timeout) for target in (first, second))
+        common = [
+            f for f in BLOCKS if all(f in s.capabilities.formats for s in sessions) and (not formats or f in formats)
+        ]
+        if not common:
+            offered = "; ".join(f"{s.capabilities.name}: {', '.join(s.capabilities.formats)}" for s in sessions)
+            raise ValueError(f"no format in common to compare; {offered}")
+        first_name, second_name = (f"{s.capabilities.name} {s.capabilities.version}" for s in sessions)
+        result = TargetDiff((first_name, second_name))
+        for name in common:
+            progress(name)
+            result.formats.append(diff_format(sessions[0], sessions[1], mxspec.get_block(name)))
+        return result
+    finally:
+        for session in sessions:
+            session.close()
 
 
 def diff_format(first: TargetSession, second: TargetSession, fmt: BlockFormat) -> FormatDiff:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 import mxspec
 from mxspec.expressions import Apply, Domain, walk
-from mxspec.formats import BlockFormat
+from mxspec.formats import BLOCKS, BlockFormat
 from mxspec.given import LaneClass, classify_lanes, encode_given_scale
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.identification.returned import find_layouts
@@ -21,6 +22,7 @@ from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, tens
 from mxspec_conformance.targets.dtypes import DTYPES, preferred_dtype
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.tensor_scales import TensorScales, bind_profile
 
 #: Neighbouring profiles that are told apart by an input of their own.
@@ -58,6 +60,36 @@ class Identity:
     arithmetic: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, str] = field(default_factory=dict)
     neighbours: list[Neighbour] = field(default_factory=list)
+
+
+def identify(
+    target: Any,
+    *,
+    formats: Sequence[str] | None = None,
+    in_process: bool = False,
+    timeout: float = 60.0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Identity]:
+    """What a target does, for each block format that it quantizes, or each of `formats` among them.
+
+    target: as for `check`.
+
+    Raises TargetError where the target does not load, ValueError where it quantizes none of the formats.
+    """
+    session = open_target(target, in_process=in_process, timeout=timeout)
+    try:
+        capabilities = session.capabilities
+        chosen = [f for f in BLOCKS if f in capabilities.formats and (not formats or f in formats)]
+        if not chosen or not capabilities.has("quantize"):
+            what = f"none of {', '.join(formats)}" if formats else "nothing"
+            raise ValueError(f"{capabilities.name} quantizes {what}; identify asks quantize")
+        found = []
+        for name in chosen:
+            progress(name)
+            found.append(identify_format(session, mxspec.get_block(name)))
+        return found
+    finally:
+        session.close()
 
 
 def identify_format(session: TargetSession, fmt: BlockFormat) -> Identity:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mxspec_lab.mutants import calling, decoding, element_rounding, elsewhere, places, scaling, two_levels
-from mxspec_lab.mutants.schema import Family, Instance, Mutant
+from mxspec_lab.mutants.instance import Instance, list_instances_of
+from mxspec_lab.mutants.schema import Family, Mutant
 
 __all__ = ["Family", "Instance", "Mutant", "list_instances", "list_mutants"]
 
@@ -27,4 +28,4 @@ def list_mutants() -> tuple[Mutant, ...]:
 
 def list_instances() -> tuple[Instance, ...]:
     """Every mutant in every operation and format that it is judged in."""
-    return tuple(instance for mutant in list_mutants() for instance in mutant.instances())
+    return tuple(instance for mutant in list_mutants() for instance in list_instances_of(mutant))

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_lab.mutants.instance import list_instances_of
 from mxspec_vectors.files import write_file
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -53,7 +54,7 @@ def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool
     with _count(len(chosen)) as progress:
         jobs = None if len(chosen) > 40 else 1
         level = judge_level(chosen, quick_selection() if quick else EVERYTHING, progress=progress, jobs=jobs)
-    partial = [m for m in list_mutants() if all(i.name in level.found for i in m.instances())]
+    partial = [m for m in list_mutants() if all(i.name in level.found for i in list_instances_of(m))]
     if json_file is not None:
         text = json.dumps(matrix_document(partial, level, level, EVERYTHING), indent=1) + "\n"
         if str(json_file) == "-":
@@ -140,8 +141,8 @@ def _list(chosen: Sequence[Any], console: Console) -> None:
 
 def _show(chosen: Sequence[Any], level: Any, console: Console) -> None:
     """Families in rows, operations in columns; then survivors; then, for few mutants, each with its flags."""
+    from mxspec_lab.mutants.instance import LAYOUT_OPERATIONS
     from mxspec_lab.mutants.judging import flags_of
-    from mxspec_lab.mutants.schema import LAYOUT_OPERATIONS
 
     operations = list(dict.fromkeys(i.operation for i in chosen))
     if len(chosen) <= 60:

@@ -21,7 +21,7 @@ from mxspec_conformance.observations.selection import CALLS, keeps
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.in_process import InProcessSession
-from mxspec_lab.mutants.schema import LAYOUT_OPERATIONS, Instance
+from mxspec_lab.mutants.instance import LAYOUT_OPERATIONS, Instance
 from mxspec_vectors.cases import (
     load_decode_cases,
     load_encode_cases,

@@ -19,9 +19,10 @@ from mxspec_conformance.judge.invariance.answered import ORDINARY
 from mxspec_conformance.observations.selection import CALLS, EVERYTHING, Selection, use_selection
 from mxspec_lab.mutants import list_instances
 from mxspec_lab.mutants.cover import choose_layout_cases, cover_greedily, split_levels
+from mxspec_lab.mutants.instance import Instance, list_instances_of
 from mxspec_lab.mutants.judging import Found, Label, flags_of, judge_instance, share
 from mxspec_lab.mutants.places import PACKERS
-from mxspec_lab.mutants.schema import Instance, Mutant
+from mxspec_lab.mutants.schema import Mutant
 from mxspec_vectors.cases import load_quantize_cases
 from mxspec_vectors.files import NUMERIC_OPERATIONS, file_name, read_index, vector_digest
 
@@ -177,7 +178,7 @@ def render_quick(document: Mapping[str, Any]) -> str:
 
 def find_clones(mutants: Sequence[Mutant], full: Level) -> dict[str, str]:
     """Mutant -> an earlier one that returns the same in everything that the later one is judged in."""
-    answers = {m.id: {i.name.removeprefix(m.id): full.found[i.name].answers for i in m.instances()} for m in mutants}
+    answers = {m.id: {i.name.removeprefix(m.id): full.found[i.name].answers for i in list_instances_of(m)} for m in mutants}
     clones: dict[str, str] = {}
     for number, mutant in enumerate(mutants):
         for earlier in mutants[:number]:
@@ -239,7 +240,7 @@ def _level_dict(level: Level) -> dict[str, Any]:
 
 def _mutant_dict(mutant: Mutant, full: Level, quick: Level, clone: str | None) -> dict[str, Any]:
     rows = []
-    for instance in mutant.instances():
+    for instance in list_instances_of(mutant):
         found, few = full.found[instance.name], quick.found[instance.name]
         counts = Counter(flag for label in found.kills for flag in flags_of(label))
         topics = Counter(found.kills.values())
@@ -275,7 +276,7 @@ def _flag_table(mutants: Sequence[Mutant], full: Level) -> list[dict[str, Any]]:
         kills, asked = Counter[str](), Counter[str]()
         killed = total = 0
         common: set[str] | None = None
-        for instance in mutant.instances():
+        for instance in list_instances_of(mutant):
             found = full.found[instance.name]
             flagged = [flags for label in found.kills if (flags := flags_of(label))]
             kills.update(flag for flags in flagged for flag in flags)

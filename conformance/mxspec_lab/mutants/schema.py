@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from mxspec_lab.mutants.plain import Plain, Step
+from mxspec_lab.mutants.plain import Step
 
 Wrap = Callable[[Step], Step]
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _nothing() -> Mapping[str, Any]:
-    return _NOTHING
+    return NOTHING
 
 
 class Family(StrEnum):
@@ -57,55 +57,3 @@ class Mutant:
     change: Mapping[str, Step] = field(default_factory=_nothing)
     #: Functions of the target that are wrapped.
     wrap: Mapping[str, Wrap] = field(default_factory=_nothing)
-
-    def instances(self) -> Iterator[Instance]:
-        """Each operation and format that it is judged in."""
-        for operation in self.operations:
-            for fmt in self.formats:
-                yield Instance(self, operation, fmt)
-
-
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """A mutant in one operation and format."""
-
-    mutant: Mutant
-    operation: str
-    format: str
-
-    @property
-    def name(self) -> str:
-        """mutant/operation/format."""
-        return f"{self.mutant.id}/{self.operation}/{self.format}"
-
-    @property
-    def profile(self) -> str:
-        """The profile that it breaks."""
-        return self.mutant.profile or default_profile(self.format)
-
-    def build(self) -> Iterator[Any]:
-        """The targets: one, or for stochastic rounding one for each width of random words."""
-        for bits in (32, 8) if self.operation == "encode_stochastic" else (32,):
-            target = build_target(self.operation, self.profile, self.name, self.mutant.change, self.mutant.wrap)
-            target.SR_BITS = bits
-            yield target
-
-
-def default_profile(fmt: str) -> str:
-    """The profile of a right implementation."""
-    return "nvfp4-te" if fmt == "nvfp4" else "mx-floor"
-
-
-#: Operations on places.
-LAYOUT_OPERATIONS = ("pack", "unpack", "swizzle", "unswizzle", "pack_blocks", "unpack_blocks")
-
-
-def build_target(
-    operation: str, profile: str, name: str = "plain", change: Mapping[str, Step] = _NOTHING, wrap: Mapping[str, Wrap] = _NOTHING
-) -> Any:  # fmt: skip
-    """A target for an operation: the plain implementation with changes."""
-    if operation in LAYOUT_OPERATIONS:
-        from mxspec_lab.mutants.places import Places
-
-        return Places(name=name, wrap=wrap)
-    return Plain(profile, name=name, change=change, wrap=wrap)
