@@ -17,14 +17,14 @@ from mxspec_conformance.judge.check import check
 from mxspec_conformance.observations import selection
 from mxspec_conformance.observations.selection import Selection, quick_selection, read_quick, use_selection
 from mxspec_conformance.results.report import Verdict
-from mxspec_lab.mutants import Family, Instance, list_instances, list_mutants, plain
+from mxspec_lab.mutants import Family, Instance, list_instances, list_mutants, reference
 from mxspec_lab.mutants.cover import cover_greedily
 from mxspec_lab.mutants.document import fill, make_tables
 from mxspec_lab.mutants.instance import list_instances_of
 from mxspec_lab.mutants.judging import flags_of, judge_instance
+from mxspec_lab.mutants.layout_mutants import Places
 from mxspec_lab.mutants.matrix import catalogue_digest, find_clones, judge_level, place_digests
-from mxspec_lab.mutants.places import Places
-from mxspec_lab.mutants.plain import Plain
+from mxspec_lab.mutants.reference import Reference
 from mxspec_lab.mutants.schema import Mutant
 from mxspec_lab.mutants.source import MODULES, change_source, list_changes, source_of
 from mxspec_vectors.files import NUMERIC_OPERATIONS, file_name, read_index, vector_digest
@@ -52,13 +52,13 @@ def quick() -> Iterator[None]:
 
 @pytest.mark.parametrize("profile", NORMATIVE)
 def test_the_unchanged_implementation_passes(profile: str) -> None:
-    report = check(Plain(profile), profile=profile)
+    report = check(Reference(profile), profile=profile)
     assert {r.verdict for r in report.requirements} == {Verdict.PASS}
     assert any(r.id.startswith("quantize/") for r in report.requirements)
 
 
 def test_the_unchanged_implementation_passes_single_numbers_and_places() -> None:
-    verdicts = {r.id: r.verdict for r in check(Plain("nvfp4-te"), only="*code/*").requirements}
+    verdicts = {r.id: r.verdict for r in check(Reference("nvfp4-te"), only="*code/*").requirements}
     verdicts |= {r.id: r.verdict for r in check(Places(wrap={})).requirements}
     # Words of AWQ and GPTQ are packed only.
     words = ("unpack/awq/", "unpack/gptq/")
@@ -67,7 +67,7 @@ def test_the_unchanged_implementation_passes_single_numbers_and_places() -> None
 
 @pytest.mark.parametrize("bits", [32, 8])
 def test_the_unchanged_implementation_rounds_stochastically(bits: int) -> None:
-    target = Plain("mx-floor")
+    target = Reference("mx-floor")
     target.SR_BITS = bits
     verdicts = {r.verdict for r in check(target, only="stochastic/*").requirements}
     assert verdicts == {Verdict.PASS}
@@ -75,7 +75,7 @@ def test_the_unchanged_implementation_rounds_stochastically(bits: int) -> None:
 
 @pytest.mark.parametrize("profile", NORMATIVE)
 def test_the_quick_level_accuses_nobody_and_finds_the_profile(profile: str) -> None:
-    report = check(Plain(profile), quick=True)
+    report = check(Reference(profile), quick=True)
     assert {r.verdict for r in report.requirements} == {Verdict.PASS}
     assert {f.judged_against for f in report.formats} == {profile}
     assert report.details["level"] == "quick"
@@ -83,7 +83,7 @@ def test_the_quick_level_accuses_nobody_and_finds_the_profile(profile: str) -> N
 
 def test_an_unknown_step_is_refused() -> None:
     with pytest.raises(ValueError, match="no such step"):
-        Plain("mx-floor", change={"rounding": lambda c: c})
+        Reference("mx-floor", change={"rounding": lambda c: c})
 
 
 # The catalogue.
@@ -100,7 +100,7 @@ def test_mutants_say_what_they_do() -> None:
         assert mutant.what
         assert not mutant.what.endswith(".")
         assert bool(mutant.change) != bool(mutant.wrap) or mutant.id == "tensor-scale-zero-nan", mutant.id
-        assert set(mutant.change) <= set(plain.STEPS)
+        assert set(mutant.change) <= set(reference.STEPS)
     assert {m.family for m in list_mutants()} == set(Family)
 
 
@@ -255,7 +255,7 @@ def test_the_command_lists_judges_and_fails_on_survivors(monkeypatch: pytest.Mon
     none = runner.invoke(main, ["mutants", "--only", "no-such"])
     assert none.exit_code == 2
     assert "no mutant matches" in none.output
-    harmless = {"round_magnitude": plain.round_magnitude}
+    harmless = {"round_magnitude": reference.round_magnitude}
     survivor = Mutant(
         id="harmless", family=Family.INT8, source="own", formats=("mxint8",), what="nothing", change=harmless
     )

@@ -13,10 +13,10 @@ from mxspec.formats import get_block
 from mxspec.profiles.normative import MX_FORMATS
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK
 from mxspec_conformance.observations.selection import CALLS, Selection, use_selection
-from mxspec_lab.mutants import plain
+from mxspec_lab.mutants import reference
 from mxspec_lab.mutants.judging import judge_target
-from mxspec_lab.mutants.plain import Context, Plain
-from mxspec_lab.mutants.scaling import special
+from mxspec_lab.mutants.reference import Context, Reference
+from mxspec_lab.mutants.scale_mutants import special
 from mxspec_vectors.cases import load_quantize_cases
 
 Steps = dict[str, Callable[..., Any]]
@@ -38,12 +38,12 @@ def lane_of_nan(c: Context, x: Any) -> Any:
 
 
 def infinity_kept(c: Context, rounded: Any, magnitude: Any) -> Any:
-    return np.where(magnitude == INFINITE, INFINITE, plain.saturate(c, rounded, magnitude))
+    return np.where(magnitude == INFINITE, INFINITE, reference.saturate(c, rounded, magnitude))
 
 
 def infinity_code(c: Context, value: Any) -> Any:
     assert c.element.inf_code is not None
-    return np.where(value == INFINITE, c.element.inf_code, plain.code_magnitude(c, np.minimum(value, 1e9)))
+    return np.where(value == INFINITE, c.element.inf_code, reference.code_magnitude(c, np.minimum(value, 1e9)))
 
 
 def lowest_reached(c: Context, codes: Any, negative: Any) -> Any:
@@ -78,7 +78,7 @@ def test_every_combination_of_open_choices_passes(fmt: str, profile: str) -> Non
     accused = {}
     with use_selection(only_those):
         for name, steps in choices(fmt):
-            found = judge_target(Plain(profile, change=steps), "quantize", fmt, profile)
+            found = judge_target(Reference(profile, change=steps), "quantize", fmt, profile)
             assert len(found.asked) >= 20
             if found.kills:
                 accused[name] = sorted(found.kills)[:2]
@@ -89,9 +89,9 @@ def test_every_combination_of_open_choices_passes(fmt: str, profile: str) -> Non
 def test_no_choice_is_open_for_ordinary_blocks(fmt: str) -> None:
     """The most unusual combination passes the full level: what is open does not leak into what is not."""
     *_, (_, steps) = choices(fmt)
-    assert not judge_target(Plain("mx-floor", change=steps), "quantize", fmt, "mx-floor").kills
+    assert not judge_target(Reference("mx-floor", change=steps), "quantize", fmt, "mx-floor").kills
 
 
 def test_a_choice_that_is_not_open_is_found_out() -> None:
-    wrong = Plain("mx-floor", change={"store_special": special(inf=100)})
+    wrong = Reference("mx-floor", change={"store_special": special(inf=100)})
     assert judge_target(wrong, "quantize", "mxfp4", "mx-floor").kills

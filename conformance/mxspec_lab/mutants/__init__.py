@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mxspec_lab.mutants import calling, decoding, element_rounding, elsewhere, places, scaling, two_levels
+from mxspec_lab.mutants import (
+    call_mutants,
+    decode_mutants,
+    layout_mutants,
+    placement_mutants,
+    rounding_mutants,
+    scale_mutants,
+    two_level_mutants,
+)
 from mxspec_lab.mutants.instance import Instance, list_instances_of
 from mxspec_lab.mutants.schema import Family, Mutant
 
@@ -18,7 +26,9 @@ def list_mutants() -> tuple[Mutant, ...]:
     Raises ValueError where an id is taken twice.
     """
     found: dict[str, Mutant] = {}
-    for module in (element_rounding, decoding, scaling, two_levels, places, calling, elsewhere):
+    for module in (
+        rounding_mutants, decode_mutants, scale_mutants, two_level_mutants, layout_mutants, call_mutants, placement_mutants,
+    ):
         for mutant in module.MUTANTS:
             if mutant.id in found:
                 raise ValueError(f"two mutants are named {mutant.id!r}")

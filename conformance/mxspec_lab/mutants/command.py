@@ -105,13 +105,13 @@ def document(folder: Path, page: Path) -> None:
 @click.option("--out", type=_FILE, default=Path("reports/mutants/blind.json"), show_default=True, help="The table.")
 def blind(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
     """Change the model's own source mechanically, and judge each change by the vectors."""
-    from mxspec_lab.mutants.blind import blind_document, render_blind, run_blind
+    from mxspec_lab.mutants.automatic import automatic_document, render_automatic, run_automatic
 
     state.parent.mkdir(parents=True, exist_ok=True)
     with show_progress("blind") as progress:
-        rows = run_blind(state, count, seed, jobs=jobs, progress=progress)
-    document = blind_document(rows, count, seed)
-    write_file(out, render_blind(document).encode("ascii"))
+        rows = run_automatic(state, count, seed, jobs=jobs, progress=progress)
+    document = automatic_document(rows, count, seed)
+    write_file(out, render_automatic(document).encode("ascii"))
     console = make_console()
     console.print(f"seed {seed}: {count} changes of {document['possible']} tried, {document['killed']} found out")
     for kind, number in document["survivors"].items():

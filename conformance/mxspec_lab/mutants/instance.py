@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mxspec_lab.mutants.places import Places
-from mxspec_lab.mutants.plain import Plain, Step
+from mxspec_lab.mutants.layout_mutants import Places
+from mxspec_lab.mutants.reference import Reference, Step
 from mxspec_lab.mutants.schema import NOTHING, Mutant, Wrap
 
 
@@ -59,4 +59,4 @@ def build_target(
     """A target for an operation: the plain implementation with changes."""
     if operation in LAYOUT_OPERATIONS:
         return Places(name=name, wrap=wrap)
-    return Plain(profile, name=name, change=change, wrap=wrap)
+    return Reference(profile, name=name, change=change, wrap=wrap)

@@ -21,7 +21,7 @@ from mxspec_lab.mutants import list_instances
 from mxspec_lab.mutants.cover import choose_layout_cases, cover_greedily, split_levels
 from mxspec_lab.mutants.instance import Instance, list_instances_of
 from mxspec_lab.mutants.judging import Found, Label, flags_of, judge_instance, share
-from mxspec_lab.mutants.places import PACKERS
+from mxspec_lab.mutants.layout_mutants import PACKERS
 from mxspec_lab.mutants.schema import Mutant
 from mxspec_vectors.cases import load_quantize_cases
 from mxspec_vectors.files import NUMERIC_OPERATIONS, file_name, read_index, vector_digest

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_lab.mutants import plain
-from mxspec_lab.mutants.plain import Array, Context, Step
+from mxspec_lab.mutants import reference
+from mxspec_lab.mutants.reference import Array, Context, Step
 from mxspec_lab.mutants.schema import Family, Mutant
 
 MX_FLOATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
@@ -17,14 +17,14 @@ FP4 = ("mxfp4", "nvfp4")
 
 def always(mode: str) -> Step:
     """Another rounding mode than the one asked for."""
-    return lambda c, magnitude, negative, _: plain.round_magnitude(c, magnitude, negative, mode)
+    return lambda c, magnitude, negative, _: reference.round_magnitude(c, magnitude, negative, mode)
 
 
 def after(change: Any) -> Step:
     """Round to nearest even, then change (c, rounded, magnitude, negative)."""
 
     def step(c: Context, magnitude: Array, negative: Array, mode: str) -> Array:
-        return change(c, plain.round_magnitude(c, magnitude, negative, mode), magnitude, negative)
+        return change(c, reference.round_magnitude(c, magnitude, negative, mode), magnitude, negative)
 
     return step
 
@@ -33,7 +33,7 @@ def before(change: Any) -> Step:
     """Change (c, magnitude), then round to nearest even."""
 
     def step(c: Context, magnitude: Array, negative: Array, mode: str) -> Array:
-        return plain.round_magnitude(c, change(c, magnitude), negative, mode)
+        return reference.round_magnitude(c, change(c, magnitude), negative, mode)
 
     return step
 
@@ -43,7 +43,7 @@ def min_normal(c: Context) -> float:
 
 
 def to_bfloat16(magnitude: Array, *, truncate: bool) -> Array:
-    bits = np.minimum(magnitude, plain.FLT_MAX).astype(np.float32).view(np.uint32).astype(np.uint64)
+    bits = np.minimum(magnitude, reference.FLT_MAX).astype(np.float32).view(np.uint32).astype(np.uint64)
     if not truncate:
         bits = bits + 0x7FFF + (bits >> 16 & 1)
     return (bits & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
@@ -88,13 +88,13 @@ def normal_tie(c: Context) -> tuple[float, float]:
 
 def lose_carry(c: Context, rounded: Array, magnitude: Array, negative: Array) -> Array:
     """Codes cut, then rounded up by ORing the carry into the exponent field."""
-    cut = plain.round_magnitude(c, magnitude, negative, "rtz")
+    cut = reference.round_magnitude(c, magnitude, negative, "rtz")
     bits = c.element.mantissa_bits
-    low = plain.code_magnitude(c, np.minimum(cut, 2.0**40))
+    low = reference.code_magnitude(c, np.minimum(cut, 2.0**40))
     high = low + (rounded > cut)
     carried = (high >> bits) != (low >> bits)
     lost = carried & ((low >> bits & 1) == 1)
-    return np.where(lost, cut - (cut - np.ldexp(1.0, plain.exponent_of(cut))) * (cut >= min_normal(c)), rounded)
+    return np.where(lost, cut - (cut - np.ldexp(1.0, reference.exponent_of(cut))) * (cut >= min_normal(c)), rounded)
 
 
 def lose_subnormal_carry(c: Context, rounded: Array, magnitude: Array, _: Array) -> Array:
@@ -108,14 +108,14 @@ def guard_only(c: Context, magnitude: Array) -> Array:
 
 
 def add_half_in_float32(c: Context, magnitude: Array, negative: Array, _: str) -> Array:
-    step = plain.spacing(c.element, magnitude)
+    step = reference.spacing(c.element, magnitude)
     total = (magnitude / step).astype(np.float32) + np.float32(0.5)
     low = np.floor(total)
     return (low - ((total == low) & (low % 2 == 1))).astype(np.float64) * step
 
 
 def to_odd(c: Context, magnitude: Array, negative: Array, _: str) -> Array:
-    step = plain.spacing(c.element, magnitude)
+    step = reference.spacing(c.element, magnitude)
     count = magnitude / step
     low = np.floor(count)
     rest = count - low
@@ -124,7 +124,7 @@ def to_odd(c: Context, magnitude: Array, negative: Array, _: str) -> Array:
 
 def by_small_constant(c: Context, magnitude: Array, negative: Array, _: str) -> Array:
     """The nearer neighbour, the even one favoured by 1e-6."""
-    step = plain.spacing(c.element, magnitude)
+    step = reference.spacing(c.element, magnitude)
     low = np.floor(magnitude / step)
     to_low, to_high = magnitude - low * step, (low + 1) * step - magnitude
     even = low % 2 == 0
@@ -152,7 +152,7 @@ def clamp(limit: float | dict[str, float]) -> Step:
 def clamp_from(threshold: float) -> Step:
     """Everything from a threshold on becomes the largest value."""
     return lambda c, rounded, magnitude: np.where(
-        magnitude >= threshold, plain.largest(c.element), plain.saturate(c, rounded, magnitude)
+        magnitude >= threshold, reference.largest(c.element), reference.saturate(c, rounded, magnitude)
     )
 
 
@@ -160,13 +160,13 @@ def overflow_to(code: int, beyond: float) -> Step:
     """Magnitudes that round beyond the largest value get another code."""
 
     def step(c: Context, value: Array) -> Array:
-        return np.where(value > beyond, code, plain.code_magnitude(c, np.minimum(value, beyond)))
+        return np.where(value > beyond, code, reference.code_magnitude(c, np.minimum(value, beyond)))
 
     return step
 
 
 def wrap_code(c: Context, value: Array) -> Array:
-    return plain.code_magnitude(c, np.minimum(value, 2.0**20)) & ((1 << c.element.magnitude_bits) - 1)
+    return reference.code_magnitude(c, np.minimum(value, 2.0**20)) & ((1 << c.element.magnitude_bits) - 1)
 
 
 def no_saturation(c: Context, rounded: Array, magnitude: Array) -> Array:
@@ -182,12 +182,12 @@ def _flush_result(c: Context, rounded: Array, magnitude: Array, _: Array) -> Arr
 
 
 def _drop_top_odd(c: Context, value: Array) -> Array:
-    codes = plain.code_magnitude(c, value)
+    codes = reference.code_magnitude(c, value)
     return np.where(codes == c.element.max_code, codes - 1, codes)
 
 
 def _sign_before_code(c: Context, codes: Array, negative: Array) -> Array:
-    return plain.join_sign(c, codes, negative & (codes > (1 << c.element.mantissa_bits) - 1))
+    return reference.join_sign(c, codes, negative & (codes > (1 << c.element.mantissa_bits) - 1))
 
 
 _F = Family.ROUNDING
@@ -226,6 +226,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="e4m3-overflow-late", source="stillwater-sc/universal#1302", family=_F, formats=("mxfp8_e4m3",), what="only what rounds to 512 or more saturates, 480 becomes NaN", change={"saturate": lambda c, r, m: np.where(r > 480, 448, r)}),
     Mutant(id="e5m2-overflow-inf", source="own", family=_F, formats=("mxfp8_e5m2",), what="beyond the largest value the code is Inf", change={"saturate": no_saturation, "code_magnitude": overflow_to(0x7C, 57344)}),
     Mutant(id="code-wraps", source="own", family=_F, formats=("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2"), what="an overflowing code is cut to its field: it wraps to zero", change={"saturate": no_saturation, "code_magnitude": wrap_code}),
-    Mutant(id="overflow-to-sign", source="own", family=_F, formats=("mxfp4", "nvfp4"), what="an overflowing code sets the sign bit", change={"saturate": lambda c, r, m: np.minimum(r, 8), "code_magnitude": lambda c, v: plain.code_magnitude(c, v)}),
+    Mutant(id="overflow-to-sign", source="own", family=_F, formats=("mxfp4", "nvfp4"), what="an overflowing code sets the sign bit", change={"saturate": lambda c, r, m: np.minimum(r, 8), "code_magnitude": lambda c, v: reference.code_magnitude(c, v)}),
     Mutant(id="subnormal-sign-lost", source="own", family=_F, formats=FLOATS, what="negative subnormals lose their sign", change={"join_sign": _sign_before_code}),
 )  # fmt: skip

@@ -354,7 +354,7 @@ def judge_row(change: Change, digest: str) -> dict[str, Any]:
     return {**row, "seconds": round(time.monotonic() - started, 1)}
 
 
-def run_blind(
+def run_automatic(
     state: Path, count: int, seed: int, *, jobs: int = 1, progress: Callable[[str], None] = lambda _: None
 ) -> list[dict[str, Any]]:
     """Judge a sample, `jobs` changes at a time; one line of JSON for each in `state`, where an earlier run goes on."""
@@ -399,7 +399,7 @@ def _read_state(state: Path, digest: str) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def blind_document(rows: Sequence[Mapping[str, Any]], count: int, seed: int) -> dict[str, Any]:
+def automatic_document(rows: Sequence[Mapping[str, Any]], count: int, seed: int) -> dict[str, Any]:
     """The published table."""
     survivors = []
     for row in rows:
@@ -425,7 +425,7 @@ def blind_document(rows: Sequence[Mapping[str, Any]], count: int, seed: int) -> 
     }  # fmt: skip
 
 
-def render_blind(document: Mapping[str, Any]) -> str:
+def render_automatic(document: Mapping[str, Any]) -> str:
     """Canonical text: one survivor to a line."""
     lines = []
     for key, value in document.items():

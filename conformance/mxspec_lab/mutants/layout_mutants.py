@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_lab.mutants.plain import Array, Step
+from mxspec_lab.mutants.reference import Array, Step
 from mxspec_lab.mutants.schema import Family, Mutant, Wrap
 
 Pack = Callable[[Array], Array]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import E2M3, E3M2, E4M3
-from mxspec_lab.mutants import plain
-from mxspec_lab.mutants.element_rounding import FLOATS, FP4
-from mxspec_lab.mutants.plain import Array, Context, Step
+from mxspec_lab.mutants import reference
+from mxspec_lab.mutants.reference import Array, Context, Step
+from mxspec_lab.mutants.rounding_mutants import FLOATS, FP4
 from mxspec_lab.mutants.schema import Family, Mutant
 
 MX = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8")
@@ -29,7 +29,7 @@ def where(condition: Callable[[Context, Array], Array], value: Callable[[Context
     """Some codes decode as something else; a positive number keeps the code's sign."""
 
     def step(c: Context, codes: Array) -> Array:
-        right = plain.decode_element(c, codes)
+        right = reference.decode_element(c, codes)
         if callable(value):
             return np.where(condition(c, codes), value(c, codes), right)
         negative = (codes & c.element.sign_bit) != 0
@@ -46,7 +46,7 @@ def as_table(*values: float) -> Step:
 
 def as_format(other: Any) -> Step:
     """Codes read in another format."""
-    return lambda c, codes: plain.decode_element(
+    return lambda c, codes: reference.decode_element(
         Context(other if not callable(other) else other(c), None, c.profile), codes
     )
 
@@ -78,11 +78,11 @@ def exactly(*codes: int) -> Callable[[Context, Array], Array]:
 
 def scaled(factor: float) -> Step:
     """All values off by a factor."""
-    return lambda c, codes: plain.decode_element(c, codes) * factor
+    return lambda c, codes: reference.decode_element(c, codes) * factor
 
 
 def no_sign(c: Context, codes: Array) -> Array:
-    value = plain.decode_element(c, codes)
+    value = reference.decode_element(c, codes)
     return np.where(value == 0, 0.0, value)
 
 
@@ -96,7 +96,7 @@ def byte(*codes: int) -> Callable[[Array], Array]:
 
 def scale_where(condition: Callable[[Array], Array], value: float) -> Step:
     """Some bytes mean something else."""
-    return lambda c, stored: np.where(condition(stored), value, plain.decode_scale(c, stored))
+    return lambda c, stored: np.where(condition(stored), value, reference.decode_scale(c, stored))
 
 
 def scale_as(make: Callable[[Array], Any]) -> Step:
@@ -105,7 +105,7 @@ def scale_as(make: Callable[[Array], Any]) -> Step:
 
 
 def in_float16(c: Context, stored: Array) -> Array:
-    return plain.decode_scale(c, stored).astype(np.float16).astype(np.float64)
+    return reference.decode_scale(c, stored).astype(np.float16).astype(np.float64)
 
 
 def by_shift(stored: Array) -> Array:
@@ -144,9 +144,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="e5m2-finite-top", source="own", family=_D, formats=("mxfp8_e5m2",), operations=_DQ, what="exponent field 31 is a number: 7C decodes as 65536", change={"decode_element": where(lambda c, k: (k & 0x7C) == 0x7C, as_normal)}),
     Mutant(id="e5m2-one-nan", source="own", family=_D, formats=("mxfp8_e5m2",), operations=_DQ, what="only 7F is NaN, 7D and 7E are numbers", change={"decode_element": where(magnitudes(0x7D, 0x7E), as_normal)}),
     Mutant(id="subnormals-decode-to-zero", source="own", family=_D, formats=FLOATS, operations=_DQ, what="subnormal codes decode as 0", change={"decode_element": where(subnormal, 0.0)}),
-    Mutant(id="subnormal-exponent-low", source="1bit-MONSTER/1bit-MONSTER#300", family=_D, formats=FLOATS, operations=_DQ, what="subnormals are half as large: exponent -bias instead of 1 - bias", change={"decode_element": where(subnormal, lambda c, k: plain.decode_element(c, k) / 2)}),
-    Mutant(id="sign-lost-on-decode", source="own", family=_D, formats=FLOATS, operations=_DQ, what="the sign bit is masked off", change={"decode_element": lambda c, k: plain.decode_element(c, k & (c.element.sign_bit - 1))}),
-    Mutant(id="fp6-sign-extended", source="own", family=_D, formats=FP6, operations=_DQ, what="a 6-bit code is taken for two's complement", change={"decode_element": lambda c, k: plain.decode_element(c, np.where(k & 32, 32 | (-k.astype(np.int64) & 31), k))}),
+    Mutant(id="subnormal-exponent-low", source="1bit-MONSTER/1bit-MONSTER#300", family=_D, formats=FLOATS, operations=_DQ, what="subnormals are half as large: exponent -bias instead of 1 - bias", change={"decode_element": where(subnormal, lambda c, k: reference.decode_element(c, k) / 2)}),
+    Mutant(id="sign-lost-on-decode", source="own", family=_D, formats=FLOATS, operations=_DQ, what="the sign bit is masked off", change={"decode_element": lambda c, k: reference.decode_element(c, k & (c.element.sign_bit - 1))}),
+    Mutant(id="fp6-sign-extended", source="own", family=_D, formats=FP6, operations=_DQ, what="a 6-bit code is taken for two's complement", change={"decode_element": lambda c, k: reference.decode_element(c, np.where(k & 32, 32 | (-k.astype(np.int64) & 31), k))}),
     Mutant(id="e2m3-top-binade-short", source="own", family=_D, formats=("mxfp6_e2m3",), operations=_DQ, what="the last code decodes as the one before it", change={"decode_element": where(magnitudes(0x1F), 7.0)}),
     Mutant(id="e3m2-bias-4", source="own", family=_D, formats=("mxfp6_e3m2",), operations=_DQ, what="bias 4 instead of 3", change={"decode_element": scaled(0.5)}),
     Mutant(id="last-code-8", source="own", family=_D, formats=FP4, operations=_DQ, what="the last code decodes as 8: powers of two above 4", change={"decode_element": where(magnitudes(7), 8.0)}),
@@ -166,6 +166,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="ue4m3-7f-is-480", source="own", family=Family.NVFP4, formats=("nvfp4",), operations=_DQ, what="block scale 7F is 480", change={"decode_scale": scale_where(byte(0x7F), 480.0)}),
     Mutant(id="ue4m3-subnormal-zero", source="own", family=Family.NVFP4, formats=("nvfp4",), operations=_DQ, what="subnormal block scales decode as 0", change={"decode_scale": scale_where(byte(*range(8)), 0.0)}),
     Mutant(id="ue4m3-as-e5m3", source="own", family=Family.NVFP4, formats=("nvfp4",), operations=_DQ, what="block scales have one exponent bit more", change={"decode_scale": scale_as(lambda b: np.ldexp(1 + (b & 7) / 8, (b >> 3) - 15))}),
-    Mutant(id="ue4m3-fnuz", source="own", family=Family.NVFP4, formats=("nvfp4",), operations=_DQ, what="block scales are read with bias 8", change={"decode_scale": scale_as(lambda b: plain.decode_element(Context(E4M3, None, ""), b) / 2)}),
+    Mutant(id="ue4m3-fnuz", source="own", family=Family.NVFP4, formats=("nvfp4",), operations=_DQ, what="block scales are read with bias 8", change={"decode_scale": scale_as(lambda b: reference.decode_element(Context(E4M3, None, ""), b) / 2)}),
     Mutant(id="ue4m3-byte-00-min", source="own", family=Family.NVFP4, formats=("nvfp4",), operations=_DQ, what="block scale 00 means the smallest one", change={"decode_scale": scale_where(byte(0), 2.0**-9)}),
 )  # fmt: skip

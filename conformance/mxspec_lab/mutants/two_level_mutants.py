@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import E4M3
-from mxspec_lab.mutants import plain
-from mxspec_lab.mutants.decoding import MX
-from mxspec_lab.mutants.element_rounding import to_bfloat16
-from mxspec_lab.mutants.plain import FLT_MAX, ONE, ONE_2688TH, ONE_SIXTH, Array, Context, Step
-from mxspec_lab.mutants.scaling import EVERY, flush_small
+from mxspec_lab.mutants import reference
+from mxspec_lab.mutants.decode_mutants import MX
+from mxspec_lab.mutants.reference import FLT_MAX, ONE, ONE_2688TH, ONE_SIXTH, Array, Context, Step
+from mxspec_lab.mutants.rounding_mutants import to_bfloat16
+from mxspec_lab.mutants.scale_mutants import EVERY, flush_small
 from mxspec_lab.mutants.schema import Family, Mutant
 
 TE, PAPER = "nvfp4-te", "nvfp4-paper"
@@ -24,15 +24,15 @@ def e4m3_by(mode: str) -> Step:
     def step(c: Context, ratio: Array) -> Array:
         f = Context(E4M3, None, c.profile)
         magnitude = np.where(np.isnan(ratio), 0, np.minimum(ratio.astype(np.float64), 1e6))
-        rounded = np.minimum(plain.round_magnitude(f, magnitude, np.zeros(ratio.shape, bool), mode), 448)
-        return np.where(np.isnan(ratio), 0x7F, plain.code_magnitude(f, rounded))
+        rounded = np.minimum(reference.round_magnitude(f, magnitude, np.zeros(ratio.shape, bool), mode), 448)
+        return np.where(np.isnan(ratio), 0x7F, reference.code_magnitude(f, rounded))
 
     return step
 
 
 def stored(change: Callable[[Array, Array], Array]) -> Step:
     """The byte, changed: (byte, ratio)."""
-    return lambda c, ratio: change(plain.store_ratio(c, ratio), ratio)
+    return lambda c, ratio: change(reference.store_ratio(c, ratio), ratio)
 
 
 def ratio_as(change: Callable[[Context, Array], Array]) -> Step:
@@ -63,7 +63,7 @@ def with_tensor(change: Callable[[Context, Array, Array], Array]) -> Step:
 
     def step(c: Context, values: Array, scales: Array) -> Array:
         if c.given is None:
-            return plain.combine(c, values, scales)
+            return reference.combine(c, values, scales)
         return change(c, values.astype(np.float32), scales.astype(np.float32))
 
     return step
@@ -71,12 +71,12 @@ def with_tensor(change: Callable[[Context, Array, Array], Array]) -> Step:
 
 def result(change: Callable[[Array], Array]) -> Step:
     """The values, changed afterwards."""
-    return lambda c, values, scales: change(plain.combine(c, values, scales))
+    return lambda c, values, scales: change(reference.combine(c, values, scales))
 
 
 def exact_block_scale(c: Context, scale: Array, amax: Array) -> Array:
     """The factor from the block scale before it was rounded."""
-    return plain.find_factor(c, plain.scale_ratio(c, amax), amax)
+    return reference.find_factor(c, reference.scale_ratio(c, amax), amax)
 
 
 def no_flt_max(c: Context, scale: Array, amax: Array) -> Array:
@@ -85,7 +85,7 @@ def no_flt_max(c: Context, scale: Array, amax: Array) -> Array:
 
 def reciprocal_approximate(c: Context, scale: Array, amax: Array) -> Array:
     """The reciprocal with its lowest bit cleared."""
-    right = plain.find_factor(c, scale, amax)
+    right = reference.find_factor(c, scale, amax)
     return (right.view(np.uint32) & np.uint32(0xFFFFFFFE)).view(np.float32)
 
 
@@ -95,7 +95,7 @@ def half_up(c: Context, ratio: Array) -> Array:
 
 
 def amax_in(choose: Callable[[Array], Array]) -> Step:
-    return lambda c, x: plain.find_tensor_amax(c, choose(x))
+    return lambda c, x: reference.find_tensor_amax(c, choose(x))
 
 
 def tensor_signed(c: Context, x: Array) -> np.float32:
@@ -113,17 +113,17 @@ _NV, _DQ = ("nvfp4",), ("dequantize",)
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="nv-scale-unclamped", source="P38", family=_N, formats=_NV, what="a block scale beyond 464 is stored as 7F, NaN", change={"store_ratio": stored(lambda s, r: np.where(r > 464, 0x7F, s))}),
-    Mutant(id="nv-global-inverted", source="P39", family=_N, formats=_NV, what="the tensor scale is used as a divisor", change={"find_encode_scale": lambda c: ONE / plain.find_encode_scale(c)}),
+    Mutant(id="nv-global-inverted", source="P39", family=_N, formats=_NV, what="the tensor scale is used as a divisor", change={"find_encode_scale": lambda c: ONE / reference.find_encode_scale(c)}),
     Mutant(id="nv-global-inverted-decode", source="P39", family=_N, formats=_NV, operations=_DQ, what="dequantize divides by the tensor scale", change={"combine": with_tensor(lambda c, q, s: q * (s / te_scale(c)))}),
     Mutant(id="nv-global-ignored", source="P40", family=_N, formats=_NV, what="the tensor scale is ignored", change={"find_encode_scale": lambda c: ONE}),
     Mutant(id="nv-scale-truncated", source="P41", family=_N, formats=_NV, what="the block scale is cut", change={"store_ratio": e4m3_by("rtz")}),
     Mutant(id="nv-scale-ftz", source="P42", family=_N, formats=_NV, what="subnormal block scales become 0", change={"store_ratio": stored(lambda s, r: np.where(s < 8, 0, s))}),
-    Mutant(id="nv-reciprocal", source="P43", family=_N, formats=_NV, profile=TE, what="elements are divided by s * (1/S) instead of multiplied by its reciprocal", change={"find_factor": lambda c, s, a: s * (ONE / c.S), "multiply": lambda c, x, f: np.where((f == 0)[:, None], plain.multiply(c, x, np.minimum(ONE / f, FLT_MAX)), x / f[:, None])}),
+    Mutant(id="nv-reciprocal", source="P43", family=_N, formats=_NV, profile=TE, what="elements are divided by s * (1/S) instead of multiplied by its reciprocal", change={"find_factor": lambda c, s, a: s * (ONE / c.S), "multiply": lambda c, x, f: np.where((f == 0)[:, None], reference.multiply(c, x, np.minimum(ONE / f, FLT_MAX)), x / f[:, None])}),
     Mutant(id="nv-scale-pow2", source="P44", family=_N, formats=_NV, what="the block scale loses its mantissa", change={"store_ratio": stored(lambda s, r: np.where(s == 0x7F, s, s & 0x78))}),
     Mutant(id="nv-partial-bf16", source="P45", family=_G, formats=_NV, operations=_DQ, what="the tensor scale is rounded to bfloat16", change={"combine": with_tensor(lambda c, q, s: q * s * bf16(te_scale(c)))}),
-    Mutant(id="nv-global-twice", source="P46", family=_G, formats=_NV, operations=_DQ, what="the tensor scale is applied twice", change={"combine": with_tensor(lambda c, q, s: plain.combine(c, q, s) * te_scale(c))}),
-    Mutant(id="nv-scale-not-rebiased", source="P47", family=_G, formats=_NV, operations=_DQ, what="the block scale is widened by shifts, its bias kept: 2^-120 too small", change={"decode_scale": lambda c, s: plain.decode_scale(c, s) * 2.0**-120}),
-    Mutant(id="tensor-amax-bf16", source="P66", family=_N, formats=_NV, operations=("tensor_scale",), what="the tensor's maximum is rounded to bfloat16", change={"find_tensor_amax": lambda c, x: bf16(plain.find_tensor_amax(c, x))}),
+    Mutant(id="nv-global-twice", source="P46", family=_G, formats=_NV, operations=_DQ, what="the tensor scale is applied twice", change={"combine": with_tensor(lambda c, q, s: reference.combine(c, q, s) * te_scale(c))}),
+    Mutant(id="nv-scale-not-rebiased", source="P47", family=_G, formats=_NV, operations=_DQ, what="the block scale is widened by shifts, its bias kept: 2^-120 too small", change={"decode_scale": lambda c, s: reference.decode_scale(c, s) * 2.0**-120}),
+    Mutant(id="tensor-amax-bf16", source="P66", family=_N, formats=_NV, operations=("tensor_scale",), what="the tensor's maximum is rounded to bfloat16", change={"find_tensor_amax": lambda c, x: bf16(reference.find_tensor_amax(c, x))}),
     Mutant(id="tensor-zero-nan", source="S3", family=_N, formats=_NV, what="2688 / amax with amax = 0: an infinite scale", change={"find_encode_scale": scale_of(lambda c, a: np.float32(2688) / a)}),
     Mutant(id="nv-paper-order", source="own", family=_N, formats=_NV, profile=TE, what="amax / 6 * S instead of amax * (S * fl(1/6))", change={"scale_ratio": lambda c, a: np.minimum(a / np.float32(6) * c.S, FLT_MAX)}),
     Mutant(id="nv-sixth-last", source="own", family=_N, formats=_NV, profile=TE, what="(amax * S) * fl(1/6)", change={"scale_ratio": lambda c, a: np.minimum(a * c.S * ONE_SIXTH, FLT_MAX)}),
@@ -142,19 +142,19 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="nv-scale-top-bit", source="own", family=_N, formats=_NV, what="bit 7 of the block scale is set where the maximum is negative", change={"load": lambda c, x: x, "store_ratio": stored(lambda s, r: s | 0x80)}),
     Mutant(id="nv-unrounded-scale", source="kekzl/imp#250", family=_N, formats=_NV, what="elements are scaled by the block scale before it was rounded", change={"find_factor": exact_block_scale}),
     Mutant(id="nv-no-flt-max", source="own", family=_N, formats=_NV, profile=TE, what="an infinite factor is not clamped: 0 * Inf is NaN", change={"find_factor": no_flt_max}),
-    Mutant(id="nv-zero-scale-passes", source="own", family=_N, formats=_NV, what="a block whose scale is 0 keeps its elements as they are", change={"find_factor": lambda c, s, a: np.where(s == 0, ONE, plain.find_factor(c, s, a))}),
+    Mutant(id="nv-zero-scale-passes", source="own", family=_N, formats=_NV, what="a block whose scale is 0 keeps its elements as they are", change={"find_factor": lambda c, s, a: np.where(s == 0, ONE, reference.find_factor(c, s, a))}),
     Mutant(id="nv-reciprocal-low-bit", source="own", family=_N, formats=_NV, what="the reciprocal is one bit short", change={"find_factor": reciprocal_approximate}),
     Mutant(id="nv-factor-other-order", source="own", family=_N, formats=_NV, profile=TE, what="S / s instead of 1 / (s * (1/S))", change={"find_factor": lambda c, s, a: np.minimum(c.S / s, FLT_MAX)}),
     Mutant(id="nv-factor-two-steps", source="own", family=_N, formats=_NV, profile=TE, what="x * (1 / s) * S: two products", change={"find_factor": lambda c, s, a: np.minimum(ONE / s, FLT_MAX), "multiply": lambda c, x, f: x * f[:, None] * c.S}),
     Mutant(id="nv-multiply-double", source="own", family=_N, formats=_NV, what="the product of element and factor is not rounded to float32", change={"multiply": lambda c, x, f: x.astype(np.float64) * f[:, None]}),
-    Mutant(id="nv-encode-scale-ftz", source="own", family=_N, formats=_NV, profile=TE, what="a subnormal maximum of the tensor counts as zero", change={"find_encode_scale": scale_of(lambda c, a: ONE if a < 2.0**-126 else plain.encode_scale_of(c, a))}),
+    Mutant(id="nv-encode-scale-ftz", source="own", family=_N, formats=_NV, profile=TE, what="a subnormal maximum of the tensor counts as zero", change={"find_encode_scale": scale_of(lambda c, a: ONE if a < 2.0**-126 else reference.encode_scale_of(c, a))}),
     Mutant(id="nv-decode-ftz", source="own", family=_G, formats=_NV, operations=_DQ, profile=TE, what="subnormal products of the block scale and the maximum are flushed to zero", change={"combine": with_tensor(lambda c, q, s: q * (flush_small(s * c.given) * ONE_2688TH))}),
     Mutant(id="nv-encode-scale-240", source="own", family=_N, formats=_NV, profile=TE, what="the tensor scale is made for block scales up to 240", change={"find_encode_scale": scale_of(lambda c, a: np.float32(1440) / a if a else ONE)}),
     Mutant(id="nv-encode-scale-without-6", source="own", family=_N, formats=_NV, profile=TE, what="the tensor scale is 448 / amax", change={"find_encode_scale": scale_of(lambda c, a: np.float32(448) / a if a else ONE)}),
-    Mutant(id="nv-encode-scale-fp16", source="own", family=_N, formats=_NV, what="the tensor scale is held in float16", change={"find_encode_scale": lambda c: np.float32(np.float16(plain.find_encode_scale(c)))}),
+    Mutant(id="nv-encode-scale-fp16", source="own", family=_N, formats=_NV, what="the tensor scale is held in float16", change={"find_encode_scale": lambda c: np.float32(np.float16(reference.find_encode_scale(c)))}),
     Mutant(id="nv-encode-scale-unclamped", source="own", family=_N, formats=_NV, profile=TE, what="a tensor scale beyond float32 stays infinite", change={"find_encode_scale": scale_of(lambda c, a: np.float32(2688) / a if a else ONE)}),
     Mutant(id="nv-encode-reciprocal", source="own", family=_N, formats=_NV, profile=TE, what="the tensor scale is 1 / (amax * fl(1/2688))", change={"find_encode_scale": scale_of(lambda c, a: min(ONE / np.float32(a * ONE_2688TH), FLT_MAX) if a else ONE)}),
-    Mutant(id="nv-one-level-needs-tensor", source="own", family=_N, formats=_NV, profile=TE, what="without a tensor scale the block scale is divided by 448", change={"find_encode_scale": lambda c: np.float32(1 / 448) if c.given is None else plain.find_encode_scale(c)}),
+    Mutant(id="nv-one-level-needs-tensor", source="own", family=_N, formats=_NV, profile=TE, what="without a tensor scale the block scale is divided by 448", change={"find_encode_scale": lambda c: np.float32(1 / 448) if c.given is None else reference.find_encode_scale(c)}),
     Mutant(id="nv-decode-paper-order", source="own", family=_G, formats=_NV, operations=_DQ, profile=TE, what="(q * s) * g instead of q * (s * amax / 2688)", change={"combine": with_tensor(lambda c, q, s: q * s * te_scale(c))}),
     Mutant(id="nv-decode-g-first", source="own", family=_G, formats=_NV, operations=_DQ, profile=TE, what="q * (s * (amax * fl(1/2688)))", change={"combine": with_tensor(lambda c, q, s: q * (s * te_scale(c)))}),
     Mutant(id="nv-decode-divides-by-2688", source="own", family=_G, formats=_NV, operations=_DQ, profile=TE, what="a division by 2688 instead of the product with its reciprocal", change={"combine": with_tensor(lambda c, q, s: q * (s * c.given / np.float32(2688)))}),
@@ -169,22 +169,22 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="scale-times-two-factors", source="own", family=_G, formats=MX, operations=_DQ, what="the scale is split in 2^(e/2) twice, with the halves cut", change={"combine": lambda c, v, s: _split_product(v, s)}),
     Mutant(id="nan-times-zero", source="own", family=_G, formats=MX, operations=_DQ, what="zero codes give 0 under a NaN scale", change={"combine": lambda c, v, s: np.where(v == 0, v, v * s).astype(np.float32)}),
     Mutant(id="zero-sign-under-scale", source="own", family=_G, formats=("mxfp4", "mxfp8_e4m3", "nvfp4"), operations=_DQ, what="0 is added to the product, which loses the sign of zero", change={"combine": result(lambda y: y + np.float32(0))}),
-    Mutant(id="max-scale-saturates", source="own", family=_G, formats=MX, operations=_DQ, what="scales from FD on are those of FD", change={"decode_scale": lambda c, s: np.where(s == 255, np.nan, np.minimum(plain.decode_scale(c, s), 2.0**126))}),
+    Mutant(id="max-scale-saturates", source="own", family=_G, formats=MX, operations=_DQ, what="scales from FD on are those of FD", change={"decode_scale": lambda c, s: np.where(s == 255, np.nan, np.minimum(reference.decode_scale(c, s), 2.0**126))}),
     Mutant(id="tensor-amax-signed", source="vllm-project/vllm#20578", family=_N, formats=_NV, operations=("tensor_scale",), what="the signed maximum of the tensor", change={"find_tensor_amax": tensor_signed}),
     Mutant(id="tensor-amax-first-row", source="own", family=_N, formats=_NV, operations=("tensor_scale",), what="the maximum of the first row", change={"find_tensor_amax": amax_in(lambda x: x[:1])}),
     Mutant(id="tensor-amax-but-last", source="own", family=_N, formats=_NV, operations=("tensor_scale",), what="the last element is left out", change={"find_tensor_amax": amax_in(lambda x: x.reshape(-1)[:-1])}),
     Mutant(id="tensor-amax-sampled", source="own", family=_N, formats=_NV, operations=("tensor_scale",), what="every other column is looked at", change={"find_tensor_amax": amax_in(lambda x: x[:, ::2])}),
     Mutant(id="tensor-amax-nan-skipped", source="own", family=_N, formats=_NV, operations=("tensor_scale",), what="NaN is passed over", change={"find_tensor_amax": lambda c, x: np.float32(np.fmax.reduce(np.abs(x), axis=None))}),
-    Mutant(id="tensor-scale-inverted", source="modular/modular#6600", family=_N, formats=_NV, operations=("tensor_scale",), what="the reciprocal is returned", change={"find_tensor_scale": lambda c, a: ONE / np.float32(plain.find_tensor_scale(c, a))}),
+    Mutant(id="tensor-scale-inverted", source="modular/modular#6600", family=_N, formats=_NV, operations=("tensor_scale",), what="the reciprocal is returned", change={"find_tensor_scale": lambda c, a: ONE / np.float32(reference.find_tensor_scale(c, a))}),
     Mutant(id="tensor-scale-zero-nan", source="flashinfer-ai/flashinfer#3448", family=_N, formats=_NV, operations=("tensor_scale",), profile=PAPER, what="a tensor of zeros has an infinite scale", change={"find_tensor_scale": lambda c, a: np.float32(2688) / np.float32(a)}),
     Mutant(id="tensor-scale-reciprocal", source="own", family=_N, formats=_NV, operations=("tensor_scale",), profile=PAPER, what="1 / (amax * fl(1/2688)) instead of 2688 / amax", change={"find_tensor_scale": lambda c, a: ONE if a == 0 else np.minimum(ONE / (np.float32(a) * ONE_2688TH), FLT_MAX)}),
-    Mutant(id="tensor-scale-eps", source="own", family=_N, formats=_NV, operations=("tensor_scale",), what="the maximum is at least 1e-12", change={"find_tensor_amax": lambda c, x: np.maximum(plain.find_tensor_amax(c, x), np.float32(1e-12))}),
+    Mutant(id="tensor-scale-eps", source="own", family=_N, formats=_NV, operations=("tensor_scale",), what="the maximum is at least 1e-12", change={"find_tensor_amax": lambda c, x: np.maximum(reference.find_tensor_amax(c, x), np.float32(1e-12))}),
 )  # fmt: skip
 
 
 def _split_product(values: Array, scales: Array) -> Array:
     ordinary = np.isfinite(scales) & (scales > 0)
-    e = plain.exponent_of(np.where(ordinary, scales, 1.0))
+    e = reference.exponent_of(np.where(ordinary, scales, 1.0))
     half = np.trunc(e / 2).astype(np.int64)
     first = (values * np.ldexp(1.0, half)).astype(np.float32)
     return np.where(ordinary, first * np.ldexp(1.0, half).astype(np.float32), values * scales).astype(np.float32)

@@ -366,7 +366,7 @@ STEPS: Mapping[str, Step] = MappingProxyType(
 )  # fmt: skip
 
 
-class Plain:
+class Reference:
     """A target: the steps above, some of them replaced.
 
     profile: for one block format, or several that share the profile.

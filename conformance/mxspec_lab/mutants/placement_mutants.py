@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BLOCKS
-from mxspec_lab.mutants.calling import Pair, quantize_as, with_keyword
-from mxspec_lab.mutants.plain import Array, Step
+from mxspec_lab.mutants.call_mutants import Pair, quantize_as, with_keyword
+from mxspec_lab.mutants.reference import Array, Step
 from mxspec_lab.mutants.schema import Family, Mutant, Wrap
 
 _B, _C = Family.BLOCKS, Family.CALLS

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BLOCKS
-from mxspec_lab.mutants import plain
-from mxspec_lab.mutants.decoding import MX, exactly, magnitudes, where
-from mxspec_lab.mutants.element_rounding import after, always, clamp
-from mxspec_lab.mutants.plain import Array, Context, Step
-from mxspec_lab.mutants.scaling import EVERY
+from mxspec_lab.mutants import reference
+from mxspec_lab.mutants.decode_mutants import MX, exactly, magnitudes, where
+from mxspec_lab.mutants.reference import Array, Context, Step
+from mxspec_lab.mutants.rounding_mutants import after, always, clamp
+from mxspec_lab.mutants.scale_mutants import EVERY
 from mxspec_lab.mutants.schema import Family, Mutant, Wrap
 
 #: Codes and scales.
@@ -174,7 +174,7 @@ def row_scale_shared(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) ->
 
 def pair_maximum(c: Context, x: Array) -> Array:
     """Blocks of 64: two neighbours share the larger maximum."""
-    amax = plain.find_amax(c, x)
+    amax = reference.find_amax(c, x)
     paired = amax[: len(amax) // 2 * 2].reshape(-1, 2)
     return np.concatenate([np.repeat(paired.max(axis=1), 2), amax[len(paired) * 2 :]])
 
@@ -346,7 +346,7 @@ def flush_float16(x: Array) -> Array:
 
 def equal_maxima(c: Context, codes: Array, stored: Array, x: Array) -> Pair:
     """Where several lanes hold the maximum only the first of them is written."""
-    codes, stored = plain.finish(c, codes, stored, x)
+    codes, stored = reference.finish(c, codes, stored, x)
     top = np.abs(x) == np.abs(x).max(axis=1, keepdims=True)
     later = top & (np.cumsum(top, axis=1) > 1) & (x != 0)
     return np.where(later, 0, codes), stored
@@ -359,7 +359,7 @@ def stochastic(change: Callable[[Array, Array], Array]) -> Step:
     """The words' part in the sum: change(fraction times 2^32 (floor), words) -> whether it goes up."""
 
     def step(c: Context, magnitude: Array, words: Array) -> Array:
-        spacing = plain.spacing(c.element, magnitude)
+        spacing = reference.spacing(c.element, magnitude)
         count = magnitude / spacing
         low = np.floor(count)
         return (low + change(np.floor((count - low) * 2.0**32), words)) * spacing
@@ -374,7 +374,7 @@ def reversed_bits(words: Array) -> Array:
 
 def stochastic_magnitude(change: Callable[[Context, Array, Array, Array], Array]) -> Step:
     """change(c, right result, magnitude, words)."""
-    return lambda c, m, w: change(c, plain.round_stochastic(c, m, w), m, w)
+    return lambda c, m, w: change(c, reference.round_stochastic(c, m, w), m, w)
 
 
 FULL = 2.0**32
@@ -390,17 +390,17 @@ NO_CONTEXT: Any = None
 
 def e8m0(change: Callable[[Array, Array, str], Array]) -> Step:
     """e8m0 codes, changed: (magnitude, right codes, mode)."""
-    return lambda c, m, mode, own: change(m, plain.encode_e8m0(c, m, mode, own), mode)
+    return lambda c, m, mode, own: change(m, reference.encode_e8m0(c, m, mode, own), mode)
 
 
 def swap_modes(a: str, b: str) -> Step:
     """Two rounding modes are taken for each other."""
-    return lambda c, m, n, mode: plain.round_magnitude(c, m, n, b if mode == a else a if mode == b else mode)
+    return lambda c, m, n, mode: reference.round_magnitude(c, m, n, b if mode == a else a if mode == b else mode)
 
 
 def one_mode(mode: str, instead: str) -> Step:
     """One rounding mode does what another does."""
-    return lambda c, m, n, asked: plain.round_magnitude(c, m, n, instead if asked == mode else asked)
+    return lambda c, m, n, asked: reference.round_magnitude(c, m, n, instead if asked == mode else asked)
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -455,7 +455,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="sr-high-16-bits", source="own", family=_K, formats=SR, operations=_SR, what="only the upper 16 random bits are used", change={"round_stochastic": stochastic(lambda f, w: np.floor(f / 65536) + np.floor(w / 65536) >= 65536)}),
     Mutant(id="sr-reversed-bits", source="own", family=_K, formats=SR, operations=_SR, what="the random word's bits are reversed", change={"round_stochastic": stochastic(lambda f, w: f + reversed_bits(w) >= FULL)}),
     Mutant(id="sr-complement", source="own", family=_K, formats=SR, operations=_SR, what="up if frac exceeds the random number: the complement of the words", change={"round_stochastic": stochastic(lambda f, w: f + (FULL - 1 - w) >= FULL)}),
-    Mutant(id="sr-nearest", source="ROCm/composable_kernel#1048", family=_K, formats=(*SR, "e2m3", "e3m2", "int8"), operations=_SR, what="the random words are ignored: nearest even", change={"round_stochastic": lambda c, m, w: plain.round_magnitude(c, m, np.zeros(m.shape, bool), "rne")}),
+    Mutant(id="sr-nearest", source="ROCm/composable_kernel#1048", family=_K, formats=(*SR, "e2m3", "e3m2", "int8"), operations=_SR, what="the random words are ignored: nearest even", change={"round_stochastic": lambda c, m, w: reference.round_magnitude(c, m, np.zeros(m.shape, bool), "rne")}),
     Mutant(id="sr-always-up", source="own", family=_K, formats=(*SR, "e2m3", "e3m2", "int8"), operations=_SR, what="everything that is not exact goes up", change={"round_stochastic": stochastic(lambda f, w: f > 0)}),
     Mutant(id="sr-subnormals-cut", source="own", family=_K, formats=SR, operations=_SR, what="subnormals are cut", change={"round_stochastic": stochastic_magnitude(lambda c, r, m, w: np.where(m < float(c.element.min_normal), np.floor(m / float(c.element.min_subnormal)) * float(c.element.min_subnormal), r))}),
     Mutant(id="sr-subnormal-step", source="own", family=_K, formats=SR, operations=_SR, what="below the smallest normal the spacing shrinks on", change={"round_stochastic": lambda c, m, w: _sr_small_step(c, m, w)}),
@@ -466,17 +466,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="sr-by-value", source="own", family=_K, formats=SR, operations=_SR, what="negative numbers go up in value, not in magnitude", wrap={"encode_stochastic": lambda right: wraps(right)(lambda x, element, words: right(x, element, np.where(np.signbit(x), ~np.asarray(words), words)))}),
     # Single numbers.
     Mutant(id="encode-e8m0-zero-nan", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="0 becomes NaN", change={"encode_e8m0": e8m0(lambda m, right, _: np.where(m == 0, 255, right))}),
-    Mutant(id="encode-e8m0-ties-up", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="ties go up", change={"encode_e8m0": lambda c, m, mode, own: plain.encode_e8m0(c, m, "rna" if mode == "rne" else mode, own)}),
-    Mutant(id="encode-e8m0-overflow-nan", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="what rounds beyond 2^127 becomes NaN where it should saturate", change={"encode_e8m0": lambda c, m, mode, own: plain.encode_e8m0(c, m, mode, True)}),
-    Mutant(id="encode-e8m0-cut", source="own", family=_N, formats=("e8m0",), operations=_EN, what="the exponent field is taken as it is", change={"encode_e8m0": lambda c, m, mode, own: plain.encode_e8m0(c, m, "rtz", own)}),
+    Mutant(id="encode-e8m0-ties-up", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="ties go up", change={"encode_e8m0": lambda c, m, mode, own: reference.encode_e8m0(c, m, "rna" if mode == "rne" else mode, own)}),
+    Mutant(id="encode-e8m0-overflow-nan", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="what rounds beyond 2^127 becomes NaN where it should saturate", change={"encode_e8m0": lambda c, m, mode, own: reference.encode_e8m0(c, m, mode, True)}),
+    Mutant(id="encode-e8m0-cut", source="own", family=_N, formats=("e8m0",), operations=_EN, what="the exponent field is taken as it is", change={"encode_e8m0": lambda c, m, mode, own: reference.encode_e8m0(c, m, "rtz", own)}),
     Mutant(id="encode-e8m0-subnormals", source="openvinotoolkit/openvino#34165", family=_N, formats=("e8m0",), operations=_EN, what="float32 subnormals become 00 whatever their size", change={"encode_e8m0": e8m0(lambda m, right, _: np.where(m < 2.0**-126, 0, right))}),
-    Mutant(id="encode-e8m0-up-of-exact", source="tile-ai/tilelang-metax#101", family=_N, formats=("e8m0",), operations=_EN, what="toward +infinity adds one to exact powers too", change={"encode_e8m0": e8m0(lambda m, right, mode: np.where((mode == "rtp") & (m > 0) & (right < 254), np.minimum(plain.encode_e8m0(NO_CONTEXT, m, "rtz") + 1, 254), right))}),
+    Mutant(id="encode-e8m0-up-of-exact", source="tile-ai/tilelang-metax#101", family=_N, formats=("e8m0",), operations=_EN, what="toward +infinity adds one to exact powers too", change={"encode_e8m0": e8m0(lambda m, right, mode: np.where((mode == "rtp") & (m > 0) & (right < 254), np.minimum(reference.encode_e8m0(NO_CONTEXT, m, "rtz") + 1, 254), right))}),
     Mutant(id="encode-own-saturates", source="stillwater-sc/universal#1302", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="overflow saturates where the format's own Inf or NaN is asked for", change={"overflows": lambda c, v, mode: np.isinf(v)}),
-    Mutant(id="encode-own-inf-saturates", source="stillwater-sc/universal#1302", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="infinities saturate where the format's own Inf or NaN is asked for", change={"overflows": lambda c, v, mode: plain.overflows(c, v, mode) & ~np.isinf(v)}),
-    Mutant(id="encode-own-before-rounding", source="stillwater-sc/universal#1351", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="overflow is decided before rounding", change={"overflows": lambda c, v, mode: np.abs(v) > plain.largest(c.element)}),
-    Mutant(id="encode-own-toward-zero", source="own", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="rounding toward zero overflows too", change={"overflows": lambda c, v, mode: plain.overflows(c, v, "rna" if mode in ("rtz", "rtn", "rtp") else mode)}),
+    Mutant(id="encode-own-inf-saturates", source="stillwater-sc/universal#1302", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="infinities saturate where the format's own Inf or NaN is asked for", change={"overflows": lambda c, v, mode: reference.overflows(c, v, mode) & ~np.isinf(v)}),
+    Mutant(id="encode-own-before-rounding", source="stillwater-sc/universal#1351", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="overflow is decided before rounding", change={"overflows": lambda c, v, mode: np.abs(v) > reference.largest(c.element)}),
+    Mutant(id="encode-own-toward-zero", source="own", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="rounding toward zero overflows too", change={"overflows": lambda c, v, mode: reference.overflows(c, v, "rna" if mode in ("rtz", "rtn", "rtp") else mode)}),
     Mutant(id="encode-directed-swapped", source="own", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="toward -infinity and toward +infinity are swapped", change={"round_magnitude": swap_modes("rtn", "rtp")}),
-    Mutant(id="encode-rtp-is-away", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="toward +infinity is away from zero for negative numbers too", change={"round_magnitude": lambda c, m, n, mode: plain.round_magnitude(c, m, n & (mode != "rtp"), mode)}),
+    Mutant(id="encode-rtp-is-away", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="toward +infinity is away from zero for negative numbers too", change={"round_magnitude": lambda c, m, n, mode: reference.round_magnitude(c, m, n & (mode != "rtp"), mode)}),
     Mutant(id="encode-rna-is-even", source="own", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="ties away does ties to even", change={"round_magnitude": one_mode("rna", "rne")}),
     Mutant(id="encode-rnu-is-away", source="own", family=_N, formats=ELEMENTS, operations=_EN, what="ties up does ties away", change={"round_magnitude": one_mode("rnu", "rna")}),
     Mutant(id="encode-rnz-is-even", source="own", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="ties toward zero does ties to even", change={"round_magnitude": one_mode("rnz", "rne")}),
@@ -488,26 +488,26 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="encode-clamp-short", source="own", family=_N, formats=("e4m3", "e5m2"), operations=_EN, what="saturation at the value below the largest", change={"saturate": clamp({"e4m3": 416, "e5m2": 49152})}),
     Mutant(id="encode-ties-away", source="P01", family=_N, formats=(*ELEMENTS, "ue4m3", "int8"), operations=_EN, what="ties to even goes away from zero", change={"round_magnitude": one_mode("rne", "rna")}),
     Mutant(id="encode-int8-truncate", source="P64", family=_N, formats=("int8",), operations=_EN, what="the cast cuts, whatever the mode", change={"round_magnitude": always("rtz")}),
-    Mutant(id="decode-ue4m3-signed", source="own", family=_N, formats=("ue4m3",), operations=_DE, what="the largest scale decodes as negative: a 7-bit sign", change={"decode_element": lambda c, k: np.where(k & 64, -1.0, 1.0) * plain.decode_element(c, k & 63)}),
+    Mutant(id="decode-ue4m3-signed", source="own", family=_N, formats=("ue4m3",), operations=_DE, what="the largest scale decodes as negative: a 7-bit sign", change={"decode_element": lambda c, k: np.where(k & 64, -1.0, 1.0) * reference.decode_element(c, k & 63)}),
     Mutant(id="decode-e8m0-ff-inf", source="llvm/llvm-project#214919", family=_N, formats=("e8m0",), operations=_DE, what="FF is infinity", change={"decode_e8m0": lambda c, k: np.ldexp(1.0, k.astype(np.int64) - 127 + 1000 * (k == 255))}),
-    Mutant(id="decode-e8m0-00-zero", source="S0", family=_N, formats=("e8m0",), operations=_DE, what="00 is zero", change={"decode_e8m0": lambda c, k: np.where(k == 0, 0.0, plain.decode_e8m0(c, k))}),
+    Mutant(id="decode-e8m0-00-zero", source="S0", family=_N, formats=("e8m0",), operations=_DE, what="00 is zero", change={"decode_e8m0": lambda c, k: np.where(k == 0, 0.0, reference.decode_e8m0(c, k))}),
     Mutant(id="decode-int8-positive-lowest", source="own", family=_N, formats=("int8",), operations=_DE, what="80 is +2", change={"decode_element": where(exactly(0x80), lambda c, k: 2.0)}),
-    Mutant(id="decode-last-value", source="own", family=_N, formats=("e2m1", "e2m3", "e3m2"), operations=_DE, what="the last code decodes twice as large", change={"decode_element": where(lambda c, k: magnitudes(c.element.max_code)(c, k), lambda c, k: 2 * plain.decode_element(c, k))}),
+    Mutant(id="decode-last-value", source="own", family=_N, formats=("e2m1", "e2m3", "e3m2"), operations=_DE, what="the last code decodes twice as large", change={"decode_element": where(lambda c, k: magnitudes(c.element.max_code)(c, k), lambda c, k: 2 * reference.decode_element(c, k))}),
 )  # fmt: skip
 
 
 def _sr_small_step(c: Context, magnitude: Array, words: Array) -> Array:
     shrunk = np.ldexp(
-        1.0, np.maximum(plain.exponent_of(magnitude), plain.lowest(c.element) - 3) - c.element.mantissa_bits
+        1.0, np.maximum(reference.exponent_of(magnitude), reference.lowest(c.element) - 3) - c.element.mantissa_bits
     )
     count = magnitude / shrunk
     low = np.floor(count)
     rounded = (low + (np.floor((count - low) * FULL) + words >= FULL)) * shrunk
-    return plain.round_magnitude(c, rounded, np.zeros(rounded.shape, bool), "rtz")
+    return reference.round_magnitude(c, rounded, np.zeros(rounded.shape, bool), "rtz")
 
 
 def _sr_float32(c: Context, magnitude: Array, words: Array) -> Array:
-    spacing = plain.spacing(c.element, magnitude)
+    spacing = reference.spacing(c.element, magnitude)
     count = magnitude / spacing
     low = np.floor(count)
     total = (count - low).astype(np.float32) + (words / FULL).astype(np.float32)
