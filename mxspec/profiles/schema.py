@@ -118,6 +118,17 @@ class ElementRule:
     #: just below a power of two it is the next binade's. Shows only when rounding toward zero.
     binade_log2f: bool = False
 
+    @property
+    def is_monotone(self) -> bool:
+        """Whether, under one scale, no code falls in magnitude as the quotient's magnitude grows, up to the largest value.
+
+        It falls where an exact tie is taken back to the even code although what lies just below it went up (a float32 sum
+        rounds it up to the tie's), where a float32 log2 puts what lies just below a power of two into the next binade, and
+        where a value beyond the largest spills into other bits.
+        """
+        taken_back = self.add_half_floor_f32 and self.rounding is Rounding.RNE
+        return not (taken_back or self.binade_log2f or self.unbounded_fields)
+
 
 class AmaxNan(StrEnum):
     """What a NaN does to the largest magnitude of its block."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
+from mxspec.stepfunctions import LAST_FINITE, StepFunction, digest_bytes, scale_steps
 from mxspec_conformance.campaign import call_target
 from mxspec_conformance.proving import maxima, values
 from mxspec_conformance.proving.answers import PairAnswers
@@ -20,8 +21,7 @@ from mxspec_conformance.proving.compare import compare_chunk, digest_answers
 from mxspec_conformance.proving.lanes import probe_lanes
 from mxspec_conformance.proving.pairs import PairSpace, Patterns, as_float32, as_floats
 from mxspec_conformance.targets.sessions import CallError, TargetSession
-from mxspec_lab.sweeps.functions import LAST_FINITE, digest_bytes
-from mxspec_vectors.entries import tensor_scale_entry
+from mxspec_vectors.entries import native_tensor_scale, tensor_scale_entry
 
 #: Blocks of one call.
 CALL_BLOCKS = 1 << 16
@@ -58,6 +58,16 @@ def pair_space(job: Job) -> PairSpace:
     """The pairs of a job: under a tensor scale, those up to the tensor's own maximum."""
     bound = None if job.tensor is None else float(np.uint32(job.tensor).view(np.float32))
     return PairSpace.below(job.dtype, get_block(job.fmt).k, bound)
+
+
+def exact_scale_steps(fmt: str, profile: str, tensor: int | None) -> StepFunction:
+    """The scale byte of every maximum by the exact model, under the scale of a tensor with this maximum.
+
+    Raises ValueError where the profile's scale is not a function of the maximum alone.
+    """
+    chosen = get_profile(profile, fmt)
+    scale = None if tensor is None else native_tensor_scale(chosen, tensor_scale_entry(tensor))
+    return scale_steps(chosen, get_block(fmt), scale, exact_model=True)
 
 
 @lru_cache(maxsize=4)
@@ -161,19 +171,19 @@ def _compare_maxima(expected: Any, scales: Any, bits: npt.NDArray[np.uint32]) ->
 def prove_thresholds(job: Job, seed: int) -> Result:
     """The scales of float32 maxima on both sides of every change, and of some between."""
     session = _open(job)
-    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_entry(job.tensor))
-    bits = maxima.threshold_maxima(runs, largest_maximum(job), seed)
+    steps = exact_scale_steps(job.fmt, job.profile, job.tensor)
+    bits = maxima.threshold_maxima(steps, largest_maximum(job), seed)
     try:
         scales = _ask_maxima(session, job, bits)
     except CallError as failure:
         return _trouble(failure)
-    return {"maxima": len(bits), "changes": len(runs.starts), "wrong": _compare_maxima(runs.at(bits), scales, bits)}
+    return {"maxima": len(bits), "changes": len(steps.starts), "wrong": _compare_maxima(steps.at(bits), scales, bits)}
 
 
 def prove_maxima(job: Job, chunk: int) -> Result:
     """The scales of one chunk of 2**24 float32 maxima."""
     session = _open(job)
-    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_entry(job.tensor))
+    steps = exact_scale_steps(job.fmt, job.profile, job.tensor)
     first = max(chunk << maxima.CHUNK_BITS, 1)
     last = min((chunk + 1 << maxima.CHUNK_BITS) - 1, largest_maximum(job))
     bits = np.arange(first, last + 1, dtype=np.uint32)
@@ -181,7 +191,7 @@ def prove_maxima(job: Job, chunk: int) -> Result:
         scales = _ask_maxima(session, job, bits)
     except CallError as failure:
         return _trouble(failure)
-    wrong = _compare_maxima(runs.expand(first, last + 1), scales, bits)
+    wrong = _compare_maxima(steps.expand(first, last + 1), scales, bits)
     return {"maxima": len(bits), "digest": digest_bytes(scales.data), "wrong": wrong}
 
 
