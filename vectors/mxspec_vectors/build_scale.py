@@ -51,7 +51,8 @@ def _boundaries(fmt: BlockFormat, profile: Profile, entry: dict[str, str] | None
     Of a profile that tries two scales it is the first one's rule. Of a rule whose byte falls at the end of the range
     (compressed-tensors: 7F for what lies beyond it) v1 holds only the boundaries up to that last byte.
     """
-    if not has_level(profile, two_level=entry is not None) or not _is_monotone(profile):
+    levels = [level for level in (profile.one_level, profile.two_level) if level is not None]
+    if not has_level(profile, two_level=entry is not None) or not all(level.scale.is_monotone for level in levels):
         return set()
     level = choose_level(profile, with_tensor_scale=entry is not None)
     steps = rule_steps(level.scale, fmt, _bind(profile, entry)).below(limit + 1)
@@ -180,13 +181,3 @@ def _scale_value(profile: Profile, tensor: int | None) -> Callable[[npt.NDArray[
         return values.view(np.uint32)
 
     return value
-
-
-def _is_monotone(profile: Profile) -> bool:
-    """Whether no scale byte of the profile falls as the maximum grows (a wrapping low end does)."""
-    from mxspec.profiles.schema import LowEnd
-
-    return all(
-        level is None or (level.scale.low is LowEnd.CLAMP and level.scale.on_zero in (None, 0))
-        for level in (profile.one_level, profile.two_level)
-    )

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import mxspec
 from mxspec.blocks import quantize_rows
 from mxspec.exact import choose_level
-from mxspec.expressions import leaves
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Arithmetic, Profile
 from mxspec.stepfunctions import INF_BITS, SIGN, NotMonotoneError, StepFunction, element_steps, scale_steps
@@ -76,11 +75,11 @@ def _digest_multiples(steps: StepFunction, step: int, limit: int) -> bytes:
 
 def why_no_table(level: Arithmetic) -> str | None:
     """Why a profile's form is no pair of step functions, or None."""
-    if level.alternative is not None:
+    if level.is_lane_local:
+        return None
+    if level.element.is_lane_local:
         return "tries two scales and compares the errors of all lanes"
-    if level.element.unbounded_fields:
-        return "lets bits of one lane fall into the next"
-    return None
+    return "lets bits of one lane fall into the next"
 
 
 @lru_cache(maxsize=1024)
@@ -126,7 +125,7 @@ def tabulate(profile_id: str, fmt_name: str, tensor_amax: int | None) -> Functio
     table = FunctionTable(scale, {}, {}, tuple(_ask_special(ask, fmt)))
     level = choose_level(profile, with_tensor_scale=tensor_amax is not None)
     tables = [(table.elements, scale.ends)]
-    if "amax" in leaves(level.scaled):
+    if level.needs_maximum:
         tables.append((table.at_start, scale.starts))
     for functions, maxima in tables:
         for sign in (0, 1):

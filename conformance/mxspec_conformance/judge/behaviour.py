@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -140,7 +139,7 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
         if not fmt.element.twos_complement:
             fold[fmt.element.sign_bit] = 0
         for number, rounding in enumerate(ROUNDING_WORDS):
-            rule = replace(level.element, rounding=rounding, error=None, add_half_floor_f32=False, binade_log2f=False)
+            rule = level.element.with_rounding(rounding)
             expected, scaled = encode_given_scale(x, scales, fmt, profile, level, bindings, rule)
             classes = classify_lanes(scaled, x, fmt.element)
             finite = (classes != LaneClass.SPECIAL) & (classes != LaneClass.OVERFLOW)
