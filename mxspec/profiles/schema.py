@@ -289,6 +289,28 @@ class Arithmetic:
         return "amax" in seen
 
 
+class TransformKind(StrEnum):
+    """What a transform of the input is."""
+
+    #: A Hadamard matrix times a diagonal of random signs, times 1 / sqrt(size).
+    RANDOM_HADAMARD = "random-hadamard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transform:
+    """What the implementation does to its input before the profile's arithmetic begins.
+
+    The profile's `x` is a transformed element. The transform itself is no part of the model: the order in which its
+    products are summed is the hardware's, so an implementation's input does not determine the profile's.
+    """
+
+    kind: TransformKind
+    #: Neighbouring elements that are mixed with each other.
+    size: int
+    #: Whether they are mixed, and blocks lie, along columns (the transposed copy of a matrix) and not along rows.
+    columnwise: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """A named numerical contract."""
@@ -314,6 +336,10 @@ class Profile:
     flush_inputs: bool = False
     #: Input dtypes that the stack takes.
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    #: The id of the implementation's main profile, where this is the path that it takes for inputs of `dtypes`.
+    variant_of: str | None = None
+    #: Applied to the input before this arithmetic.
+    transform: Transform | None = None
     #: Open points: inputs on which the stack's result is not pinned.
     unspecified: tuple[str, ...] = ()
     #: False: codes under a NaN scale, and the sign bit of a NaN ue4m3 byte, depend on NaN payloads or on the

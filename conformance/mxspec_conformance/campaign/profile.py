@@ -50,10 +50,3 @@ def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, 
         raise ValueError(f"{session.capabilities.name} answers nothing of {fmt.name}")
     best = min(profiles, key=lambda p: (counted[p.id], p.kind is not Kind.NORMATIVE, p.provisional))
     return best, counted[best.id], asked
-
-
-def profile_of_dtype(profile: Profile, dtype: str, fmt: BlockFormat) -> Profile | None:
-    """The profile that speaks of an input dtype: itself, or that of its stack's own 16-bit path; None where there is none."""
-    if dtype in profile.dtypes:
-        return profile
-    return next((p for p in mxspec.list_profiles(fmt) if p.id == f"{profile.id}/{dtype}"), None)

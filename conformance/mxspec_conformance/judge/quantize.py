@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat, ElementFormat, get_block
 from mxspec.given import LaneClass, classify_lanes, encode_given_scale
+from mxspec.profiles import name_main_profile
 from mxspec.profiles.schema import Kind, Profile
 from mxspec.tensorscale import bind_arrays
 from mxspec_conformance.judge.scalars import ROUNDING_WORDS
@@ -183,14 +184,8 @@ def equal_profiles(seen: Observed, fmt: BlockFormat, *, signs: bool) -> frozense
         if key not in known:
             known[key] = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=signs) for a in answers)
         if known[key]:
-            equal.add(_family_name(profile, seen.dtype))
+            equal.add(name_main_profile(profile, seen.dtype))
     return frozenset(equal)
-
-
-@lru_cache(maxsize=4096)
-def _family_name(profile: str, dtype: str) -> str:
-    """A profile's id; that of a stack's 16-bit path counts as the stack's own where the input has that dtype."""
-    return profile.removesuffix(f"/{dtype}")
 
 
 def tensor_argument(case: Case, kind: str) -> dict[str, Any]:

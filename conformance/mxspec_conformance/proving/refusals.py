@@ -32,9 +32,9 @@ def _obstacle_of_level(profile: Profile, level: Arithmetic, fmt: BlockFormat) ->
         return f"{profile.id} packs codes by OR without masking them: bits of one lane reach the next"
     if not level.element.is_deterministic:
         return f"{profile.id} rounds stochastically: the answer is a function of random bits too"
-    if "rht" in profile.id.rpartition("/")[2]:
+    if profile.transform is not None:
         return (
-            f"{profile.id} is fused with a Hadamard transform: every stored lane mixes sixteen inputs, and the order of "
-            "their sums is open"
+            f"{profile.id} is fused with a Hadamard transform: every stored lane mixes {profile.transform.size} inputs, and "
+            "the order of their sums is open"
         )
     return None

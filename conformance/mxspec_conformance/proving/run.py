@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BlockFormat, get_block
+from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign import Outcome, Piece, Workers, open_state, open_workers, run_pieces
-from mxspec_conformance.campaign.profile import find_profile, nearest_profile, profile_of_dtype
+from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
 from mxspec_conformance.proving import work
@@ -153,7 +154,7 @@ def _plan_stage(
     for tensor in tensors:
         if capabilities.has("quantize") and (tensor is None or capabilities.has("quantize", "tensor_scale")):
             for dtype in plan.dtypes:
-                own = profile_of_dtype(profile, dtype, fmt)
+                own = find_variant(profile, dtype)
                 if own is None or name_obstacle(own, fmt, two_level=tensor is not None) is not None:
                     continue
                 j = job(dtype, tensor, own)
