@@ -28,7 +28,7 @@ from mxspec.arrays import ARRAYS
 from mxspec.elements import Codes, Float32s
 from mxspec.expressions import AMAX, ONE, SF, Apply, Domain, Expr, M, Op, X, evaluate, exact, f32, leaves
 from mxspec.formats import BlockFormat, ElementFormat, ScaleFormat
-from mxspec.profiles.schema import Arithmetic, ElementRule, Profile, ScaleRule, ScaleStep
+from mxspec.profiles.schema import Arithmetic, Profile, ScaleRule, ScaleStep
 from mxspec.rounding import Rounding
 from mxspec.scales import encode_scale
 
@@ -200,7 +200,7 @@ def _fill_table_index(
 
 
 def _make_plan(fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], element_table: Codes) -> _Plan | None:
-    if level.alternative is not None or not _is_tabulated(level.element):
+    if level.alternative is not None or not level.element.has_table:
         return None
     split = _split_scaled(level.scaled, fmt, element_table)
     if split is None:
@@ -220,11 +220,6 @@ def _make_plan(fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], el
         return None
     argument, table = _find_scale_table(level.scale, fmt, known)
     return _Plan(fmt, level.scale, known, table, argument, combine, factor, factors, element_table)
-
-
-def _is_tabulated(rule: ElementRule) -> bool:
-    """Whether the code of a scaled element is what the encoder's table says."""
-    return rule.error is None and not rule.add_half_floor_f32 and not rule.binade_log2f
 
 
 def _split_scaled(scaled: Expr, fmt: BlockFormat, element_table: Codes) -> tuple[np.ufunc, Expr] | None:
@@ -260,7 +255,9 @@ def _power_scale_is_float32(scale: ScaleFormat, element_table: Codes) -> bool:
 
 def _find_scale_table(rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any]) -> tuple[Expr, Codes | None]:
     """What the scale's table is indexed by and the table; without one, the rule's value."""
-    if rule.value == AMAX and rule.step in (ScaleStep.FLOOR, ScaleStep.CEIL, ScaleStep.HALF_UP):
+    if not rule.step.has_table:
+        return rule.value, None
+    if rule.value == AMAX:
         return AMAX, _scale_table(rule, fmt.scale, fmt.element)
     if rule.step is ScaleStep.ENCODE:
         power = fmt.scale.mantissa_bits == 0
@@ -276,8 +273,8 @@ def _find_scale_table(rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any
 def _scale_table(rule: ScaleRule, scale: ScaleFormat, element: ElementFormat) -> Codes:
     """The scale code of every table index: of amax where the rule encodes amax or amax / M, else of the rule's value.
 
-    Up to eight significand bits and a sticky one decide each of these steps, for normal numbers: elements of eight bits
-    have no more in their largest value, nor in the bound of HALF_UP.
+    For normal numbers these decide (`ScaleStep.has_table`; amax / M is a power of two where amax is M times one, and M has no
+    more than eight significand bits).
     """
     index = np.arange(1 << 17, dtype=np.uint32)
     one_of_each = (index >> np.uint32(1) << np.uint32(16) | index & np.uint32(1)).view(np.float32)

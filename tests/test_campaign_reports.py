@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import mxspec
+from mxspec_conformance.campaign.chunks import parse_chunks
 from mxspec_conformance.proving.answers import PairAnswers
 from mxspec_conformance.proving.compare import digest_answers
 from mxspec_conformance.proving.pairs import PairSpace
 from mxspec_conformance.results.report import load_result_schema
-from mxspec_lab.sweeps.results import parse_chunks
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 from tests.support import rng

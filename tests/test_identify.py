@@ -18,9 +18,10 @@ import mxspec
 from mxspec import layouts
 from mxspec.profiles import schema
 from mxspec.rounding import Rounding
+from mxspec.stepfunctions import LAST_FINITE, SIGN
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.identification.separate import separate
-from mxspec_conformance.identification.tables import FLT_MAX, SIGN, ask_profile, find_changes, tabulate
+from mxspec_conformance.identification.tables import ask_profile, tabulate
 from mxspec_conformance.identification.target import identify_format
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
@@ -41,33 +42,22 @@ def test_a_table_predicts_the_profile(profile: str, fmt: str, form: int | None) 
     assert table is not None
     assert ask is not None
     rng = np.random.default_rng(7)
-    amax = np.concatenate([rng.integers(0, FLT_MAX + 1, 3000), table.maxima, table.ends, table.maxima + 1])
-    amax = np.clip(amax, 0, FLT_MAX)
-    step = np.searchsorted(table.maxima, amax, side="right") - 1
+    starts, ends = table.scale.starts, table.scale.ends
+    amax = np.concatenate([rng.integers(0, LAST_FINITE + 1, 3000), starts, ends, starts + 1])
+    amax = np.clip(amax, 0, LAST_FINITE)
+    step = np.searchsorted(starts, amax, side="right") - 1
     x = (rng.random(len(amax)) * (amax + 1)).astype(np.int64)
     for i, s in enumerate(step.tolist()):
-        first = table.elements[s, 0][0]
+        first = table.elements[s, 0].starts
         if i % 2:
             x[i] = np.clip(first[i % len(first)] + (i // 2) % 3 - 1, 0, amax[i])
     blocks = np.zeros((len(amax), block.k), np.uint32)
     blocks[:, 0], blocks[:, 1], blocks[:, 2] = amax, x, x | SIGN
     scales, codes = ask(blocks)
-    assert (scales == table.scales[step]).all()
+    assert (scales == table.scale.at(amax)).all()
     for lane, sign in ((1, 0), (2, 1)):
         for i, s in enumerate(step.tolist()):
-            first, values = table.elements[s, sign]
-            assert codes[i, lane] == values[np.searchsorted(first, x[i], side="right") - 1], (i, lane)
-
-
-def test_find_changes_finds_every_step() -> None:
-    steps = np.array([0, 3, 4, 1000, 1 << 20, (1 << 20) + 1, FLT_MAX])
-
-    def function(at: Any) -> Any:
-        return np.searchsorted(steps, at, side="right")
-
-    found = find_changes(function, np.zeros(1, np.int64), np.full(1, FLT_MAX), np.array([[0, 1 << 21, FLT_MAX]]))
-    assert found[0][0].tolist() == steps.tolist()
-    assert found[0][1].tolist() == list(range(1, 8))
+            assert codes[i, lane] == table.elements[s, sign].at(x[i : i + 1])[0], (i, lane)
 
 
 @pytest.mark.parametrize("fmt", list(mxspec.BLOCKS))

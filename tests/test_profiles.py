@@ -6,9 +6,11 @@ seed chooses it), on threshold-directed hypothesis blocks, without and with tens
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -22,7 +24,18 @@ from mxspec.elements import decode_table
 from mxspec.exact import bind_tensor_scale, choose_level
 from mxspec.expressions import AMAX, SF, TMAX, Domain, G, Q, S, X, exact, f32
 from mxspec.formats import BLOCKS, ElementFormat
-from mxspec.profiles import Evidence, Kind, Profile, get_profile, list_profiles, register_profile
+from mxspec.profiles import (
+    Evidence,
+    Kind,
+    Profile,
+    Transform,
+    TransformKind,
+    find_variant,
+    get_profile,
+    list_profiles,
+    name_main_profile,
+    register_profile,
+)
 from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
 from mxspec.reals import make_real
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding, ZeroPolicy
@@ -516,6 +529,30 @@ def test_unknown_profiles_are_refused_with_the_known_ones() -> None:
         list_profiles("mxfp5")
 
 
+def test_paths_for_other_dtypes_name_their_main_profile() -> None:
+    """A variant covers what its main profile does, in dtypes that this does not take; judging and proving rest on it."""
+    variants = [p for p in list_profiles() if p.variant_of is not None]
+    assert len(variants) == 18
+    for p in variants:
+        assert p.variant_of is not None
+        main = get_profile(p.variant_of, p.formats[0])
+        assert (main.variant_of, main.formats) == (None, p.formats)
+        assert not set(main.dtypes) & set(p.dtypes)
+        for dtype in p.dtypes:
+            assert find_variant(main, dtype) is p
+            assert name_main_profile(p.id, dtype) == main.id
+        assert find_variant(main, main.dtypes[0]) is main
+        assert name_main_profile(p.id, main.dtypes[0]) == p.id
+    assert find_variant(get_profile("gfloat-0.5/mx", "mxfp4"), "float16") is None
+    assert name_main_profile("no such profile", "float16") == "no such profile"
+
+
+def test_a_transform_is_in_the_data() -> None:
+    transformed = {p.id: p.transform for p in list_profiles() if p.transform is not None}
+    hadamard = Transform(kind=TransformKind.RANDOM_HADAMARD, size=16, columnwise=True)
+    assert transformed == {"te-2.14/nvfp4/kernel-rht": hadamard, "te-2.14/nvfp4/kernel-rht-fastmath": hadamard}
+
+
 @pytest.fixture
 def registry() -> Iterator[None]:
     """Restores the registry of profiles."""
@@ -524,6 +561,27 @@ def registry() -> Iterator[None]:
     yield
     profiles._profiles.clear()
     profiles._profiles.update(kept)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_module_of_profiles_is_found_and_listed_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else has to be written for a library's profiles to be there."""
+    before = [p.id for p in list_profiles()]
+    source = """
+from dataclasses import replace
+from mxspec.profiles.normative import PROFILES as NORMATIVE
+from mxspec.profiles.schema import Kind
+PROFILES = tuple(replace(NORMATIVE[0], id=f"lib-1/{f}", kind=Kind.DESCRIPTIVE, formats=(f,)) for f in ("mxfp4", "mxint8"))
+"""
+    (tmp_path / "lib.py").write_text(source, "utf-8")
+    monkeypatch.setattr(profiles, "__path__", [*profiles.__path__, str(tmp_path)])
+    profiles._profiles.clear()
+    profiles._load_stacks.cache_clear()
+    profiles._load("normative")
+    after = [p.id for p in list_profiles()]
+    at = next(i for i, name in enumerate(after) if name.startswith("lightx2v"))
+    assert after == [*before[: at - 2], "lib-1/mxfp4", "lib-1/mxint8", *before[at - 2 :]]
+    sys.modules.pop("mxspec.profiles.lib")
 
 
 @pytest.mark.usefixtures("registry")

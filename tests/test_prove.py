@@ -14,10 +14,10 @@ import mxspec
 from mxspec import exact
 from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.prove import parse_part, parse_tensor_maximum
-from mxspec_conformance.proving import values
+from mxspec_conformance.proving import values, work
 from mxspec_conformance.proving.answers import PairAnswers
 from mxspec_conformance.proving.compare import compare_chunk, digest_answers
-from mxspec_conformance.proving.maxima import scale_runs, threshold_maxima
+from mxspec_conformance.proving.maxima import threshold_maxima
 from mxspec_conformance.proving.pairs import PairSpace, as_float32
 from mxspec_conformance.proving.refusals import name_obstacle
 from mxspec_conformance.proving.run import Plan, prove
@@ -100,13 +100,13 @@ def test_expected_answers_are_the_exact_models(fmt: str, profile: str, dtype: st
 
 
 @pytest.mark.parametrize("fmt", ["mxfp4", "mxfp8_e4m3", "nvfp4"])
-def test_exact_scale_runs_are_the_array_models_scales(fmt: str) -> None:
+def test_threshold_maxima_are_scaled_by_the_array_model_as_the_exact_steps_say(fmt: str) -> None:
     block, profile = BLOCKS[fmt], mxspec.default_profile(fmt)
-    runs = scale_runs(block, profile, None)
-    bits = threshold_maxima(runs, 0x7F7FFFFF, seed=rng("maxima").randrange(1 << 30), draws=2000)
+    steps = work.exact_scale_steps(fmt, profile.id, None)
+    bits = threshold_maxima(steps, 0x7F7FFFFF, seed=rng("maxima").randrange(1 << 30), draws=2000)
     x = np.zeros((len(bits), block.k), np.float32)
     x[:, 3] = bits.view(np.float32)
-    assert np.array_equal(mxspec.quantize(x, fmt).scales[:, 0], runs.at(bits))
+    assert np.array_equal(mxspec.quantize(x, fmt).scales[:, 0], steps.at(bits))
 
 
 def test_dequantize_asks_every_code_in_every_lane_and_every_pair() -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,16 @@ import pytest
 from click.testing import CliRunner
 
 import mxspec
-from mxspec.formats import E2M1, ELEMENTS, FLOAT32, SCALES
+from mxspec.formats import E2M1, ELEMENTS, SCALES
 from mxspec.rounding import Overflow, Rounding
+from mxspec.stepfunctions import INF_BITS
+from mxspec_conformance.campaign.chunks import parse_chunks
 from mxspec_lab import cuda_headers
 from mxspec_lab.sweeps import command as sweep, functions as sweep_functions, references as sweep_witnesses
-from mxspec_lab.sweeps.functions import CHUNK, GRID, INF_BITS, NANS, EncodeFunction, Runs, ScaleFunction
+from mxspec_lab.sweeps.functions import CHUNK, EncodeFunction, ScaleFunction
 from mxspec_lab.sweeps.references import Exclusion, Witness
 
-from tests.support import HEED_SIGINT, SIGN, Codes, Float32s, float_bits, rng, seed
+from tests.support import HEED_SIGINT, Codes, Float32s, float_bits, seed
 
 COMMITTED = Path(__file__).parents[1] / "reports" / "sweeps"
 
@@ -33,57 +34,10 @@ NAME = "encode/e2m1/rtz/saturate"
 FUNCTIONS = sweep_functions.list_functions(NAME)
 
 
-def step_function(changes: dict[int, int], special: int = 0xF0) -> Callable[[int], int]:
-    """Code 0, then at each pattern the given code; Inf has the code `special`, NaN one more."""
-    ordered = sorted(changes.items())
-
-    def answer(bits: int) -> int:
-        if bits & (SIGN - 1) > INF_BITS:
-            return special + 1
-        if bits & (SIGN - 1) == INF_BITS:
-            return special
-        return next((code for start, code in reversed(ordered) if start <= bits), 0)
-
-    return answer
-
-
-def test_bisection_finds_the_changes_of_a_known_function() -> None:
-    draw = rng("bisection")
-    for _ in range(3):
-        starts = sorted(
-            {*draw.sample(range(1, FLOAT32.max_code), 100), *draw.sample(GRID[1:], 20), 1, FLOAT32.max_code}
-        )
-        changes = {start: code for code, start in enumerate(starts, 1)}
-        changes |= {SIGN: 0} | {SIGN + start: 255 - code for start, code in list(changes.items())}
-        answer = step_function(changes)
-        runs = sweep_functions.find_runs(answer, 1 << 32)
-        expected = {0: 0, **changes, INF_BITS: 0xF0, INF_BITS + 1: 0xF1}
-        expected |= {SIGN + INF_BITS: 0xF0, SIGN + INF_BITS + 1: 0xF1}
-        found = dict(zip(runs.starts.tolist(), runs.codes.tolist(), strict=True))
-        assert found == {s: c for s, c in sorted(expected.items()) if s in found}
-        assert set(changes) - set(found) <= {SIGN}
-        assert sweep_functions.check_runs(answer, runs) == []
-
-
-def test_two_changes_of_one_binade_that_cancel_are_heard() -> None:
-    start = float_bits(1)
-    hidden = step_function({start + (1 << 20): 1, start + (1 << 22): 0})
-    with pytest.raises(ValueError, match="not monotone between grid points"):
-        sweep_functions.find_runs(hidden, 1 << 31)
-    edges = [0, *(start + (i << 20) for i in (1, 4))]
-    runs = sweep_functions.find_runs(hidden, 1 << 31, sorted({*GRID, *edges}))
-    assert runs.starts.tolist()[:3] == edges
-
-
-def test_nan_patterns_that_differ_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"NaN patterns give the codes \[0, 1\]"):
-        sweep_functions.find_runs(lambda bits: int(bits == NANS[2]), 1 << 31)
-
-
 def test_the_answer_of_e2m1_is_what_its_definition_says() -> None:
     """Ties at 0.25, 0.75, 1.25, 1.75, 2.5, 3.5 and 5 go to the even code; infinity saturates; NaN is +6."""
-    runs = sweep_functions.function_runs(EncodeFunction(E2M1, Rounding.RNE, Overflow.SATURATE))
-    assert runs.as_text() == (
+    steps = sweep_functions.function_steps(EncodeFunction(E2M1, Rounding.RNE, Overflow.SATURATE))
+    assert steps.as_text() == (
         "00000000:00 3e800001:01 3f400000:02 3fa00001:03 3fe00000:04 40200001:05 40600000:06 40a00001:07 "
         "80000000:08 be800001:09 bf400000:0a bfa00001:0b bfe00000:0c c0200001:0d c0600000:0e c0a00001:0f ff800001:07"
     )
@@ -91,10 +45,10 @@ def test_the_answer_of_e2m1_is_what_its_definition_says() -> None:
 
 def test_the_answer_of_the_floor_rule_is_an_exponent() -> None:
     name = next(n for n, f in sweep_functions.list_functions("scale/e2m1/floor-*").items() if "mx-floor" in used(f))
-    runs = sweep_functions.function_runs(sweep_functions.list_functions()[name])
+    steps = sweep_functions.function_steps(sweep_functions.list_functions()[name])
     expected = [(0, 0), *(((e << 23), e - 2) for e in range(3, 255)), (INF_BITS, 0xFE), (INF_BITS + 1, 0xFF)]
-    assert runs.starts.tolist() == [start for start, _ in expected]
-    assert runs.codes.tolist() == [code for _, code in expected]
+    assert steps.starts.tolist() == [start for start, _ in expected]
+    assert steps.values.tolist() == [code for _, code in expected]
 
 
 def used(function: sweep_functions.Function) -> tuple[str, ...]:
@@ -102,44 +56,13 @@ def used(function: sweep_functions.Function) -> tuple[str, ...]:
     return function.profiles
 
 
-def test_runs_expand_to_the_answers_of_single_patterns() -> None:
-    function = FUNCTIONS[NAME]
-    runs = sweep_functions.function_runs(function)
-    assert Runs.from_text(runs.as_text(), 1 << 32).digest == runs.digest
-    draw = rng("expand")
-    for start in [
-        0,
-        float_bits(0.5) - 100,
-        INF_BITS - 100,
-        SIGN - 100,
-        (1 << 32) - 300,
-        draw.randrange((1 << 32) - 300),
-    ]:
-        codes = runs.expand(start, start + 300)
-        assert codes.tolist() == [function.exact(b) for b in range(start, start + 300)]
-        assert codes.tolist() == runs.at(np.arange(start, start + 300)).tolist()
-    assert runs.constant(0, 1000) == 0
-    assert runs.constant(float_bits(0.5) - 1, float_bits(0.5) + 1) is None
-
-
 def test_a_chunk_digest_is_that_of_its_bytes() -> None:
     import hashlib
 
-    runs = sweep_functions.function_runs(FUNCTIONS[NAME])
+    steps = sweep_functions.function_steps(FUNCTIONS[NAME])
     for chunk in (0, 63):
-        data = runs.expand(chunk * CHUNK, (chunk + 1) * CHUNK).tobytes()
-        assert sweep_functions.chunk_digest(runs, chunk) == hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def test_check_runs_names_what_contradicts() -> None:
-    function = FUNCTIONS[NAME]
-    runs = sweep_functions.function_runs(function)
-    moved = runs.starts.copy()
-    moved[3] += 1
-    wrong = Runs(moved, runs.codes, runs.pattern_count)
-    assert sweep_functions.check_runs(function.exact, wrong) == [
-        f"{moved[3] - 1:08x}: the exact model gives 03, the runs 02"
-    ]
+        data = steps.expand(chunk * CHUNK, (chunk + 1) * CHUNK).tobytes()
+        assert sweep_functions.chunk_digest(steps, chunk) == hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def test_there_is_a_function_for_every_encoder_and_every_scale_rule() -> None:
@@ -199,13 +122,13 @@ def test_witnesses_differ_on_what_they_are_not_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["x", "256", "3-", "5-300"])
 def test_chunk_lists_that_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a number or a range"):
-        sweep.parse_chunks(text)
+        parse_chunks(text)
 
 
 def test_chunk_lists() -> None:
-    assert sweep.parse_chunks("all") == list(range(256))
-    assert sweep.parse_chunks("7,0-2,255,1") == [0, 1, 2, 7, 255]
-    assert sweep.parse_chunks("") == []
+    assert parse_chunks("all") == list(range(256))
+    assert parse_chunks("7,0-2,255,1") == [0, 1, 2, 7, 255]
+    assert parse_chunks("") == []
 
 
 # Results on disk
@@ -232,8 +155,8 @@ def test_resume_keeps_chunks_and_fresh_computes_them_again(tmp_path: Path) -> No
     data = load(tmp_path)
     assert data["chunks"] == "63-64"
     assert data["witnesses"]["array-model"]["inputs"] == 2 * CHUNK
-    runs = sweep_functions.function_runs(FUNCTIONS[NAME])
-    assert data["digests"] == [sweep_functions.chunk_digest(runs, c) for c in (63, 64)]
+    steps = sweep_functions.function_steps(FUNCTIONS[NAME])
+    assert data["digests"] == [sweep_functions.chunk_digest(steps, c) for c in (63, 64)]
     third = run(tmp_path, 63, resume=False)
     assert (third.chunks, third.kept) == (1, 0)
     assert load(tmp_path) == data
@@ -348,7 +271,7 @@ def test_verification_says_what_is_stale(tmp_path: Path) -> None:
     sweep.write_json(sweep.result_path(tmp_path, "encode/e9m9/rne/saturate"), data | {"function": "encode/e9m9/rne"})
     found = sweep.verify_committed(tmp_path, seed(), pattern="encode/e*m[0-9]/r*/saturate")
     assert found.source_changed == [NAME]
-    assert f"{NAME}: 3f800000: the exact model gives 02, the runs 01" in found.problems
+    assert f"{NAME}: 3f800000: the function gives 02, the steps 01" in found.problems
     assert f"{NAME}: chunk 0 has another digest now" in found.problems
     assert any(p.startswith("encode/e2m3/rne/saturate: there is no result") for p in found.problems)
     assert any(p.startswith("encode/e9m9/rne/saturate: the registry has no such function") for p in found.problems)

@@ -23,7 +23,7 @@ from mxspec.arrays import load_rcp_table
 from mxspec.expressions import Apply as ApplyNode, Domain, walk
 from mxspec.formats import FLOAT32, get_scalar
 from mxspec.rounding import NanPolicy, Overflow, Rounding
-from mxspec_lab.sweeps.functions import GRID, Runs, find_runs
+from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
 
 SCHEMA = "mxprobe/1"
 
@@ -58,13 +58,13 @@ class Verdict:
     note: str = ""
 
 
-def model_runs(fmt: str, rounding: Rounding, nan: NanPolicy, bits: int) -> Runs:
-    """The model's complete answer, as runs over the input's patterns."""
+def model_steps(fmt: str, rounding: Rounding, nan: NanPolicy, bits: int) -> StepFunction:
+    """The model's complete answer, as steps over the input's patterns."""
     scalar = get_scalar(fmt)
     if bits == 16:
         x = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16).astype(np.float32)
         codes = mxspec.encode(x, scalar, rounding=rounding, nan=nan, sign="ignore")
-        return Runs.from_pairs(enumerate(codes.tolist()), 1 << 16)
+        return StepFunction.from_pairs(enumerate(codes.tolist()), 1 << 16)
 
     def answer(pattern: int) -> int:
         value = reals.decode_real(pattern, FLOAT32)
@@ -72,14 +72,7 @@ def model_runs(fmt: str, rounding: Rounding, nan: NanPolicy, bits: int) -> Runs:
             value = reals.absolute(value)
         return reals.encode_real(value, scalar, rounding=rounding, overflow=Overflow.SATURATE, nan=nan)
 
-    return find_runs(answer, 1 << 32, GRID)
-
-
-def count_differences(a: Runs, b: Runs) -> int:
-    """Patterns on which two complete answers differ."""
-    starts = np.union1d(a.starts, b.starts)
-    lengths = np.diff(np.append(starts, a.pattern_count))
-    return int(lengths[a.at(starts) != b.at(starts)].sum())
+    return find_float32_steps(one_by_one(answer), 1 << 32)
 
 
 def attest_probe(probe: dict[str, Any]) -> list[Verdict]:
@@ -98,7 +91,7 @@ def attest_probe(probe: dict[str, Any]) -> list[Verdict]:
                 Verdict(
                     name,
                     inputs,
-                    count_differences(Runs.from_text(seen["runs"], inputs), model_runs(*CONVERSIONS[name])),
+                    StepFunction.from_text(seen["runs"], inputs).count_differences(model_steps(*CONVERSIONS[name])),
                 )
             )
     seen = probe["reciprocal"]

@@ -263,7 +263,7 @@ def _rounding_mistake(e: BlockExplanation, lane: LaneExplanation, magnitude: int
 def _early_roundings(e: BlockExplanation, lane: LaneExplanation) -> Iterator[tuple[str, int]]:
     """What the profile's element rule gives when its input is rounded once more, or once less, on the way."""
     element, rule = e.format.element, e.level.element
-    if rule.error is not None or rule.unbounded_fields or not lane.scaled.is_finite:
+    if rule.error is not None or not rule.is_lane_local or not lane.scaled.is_finite:
         return
 
     def code(scaled: Real, changed: ElementRule = rule) -> int:

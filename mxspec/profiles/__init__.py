@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import import_module
+from pkgutil import iter_modules
 
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import (
@@ -24,6 +25,8 @@ from mxspec.profiles.schema import (
     ScaleStep,
     TensorRule,
     TensorScaleKind,
+    Transform,
+    TransformKind,
 )
 
 __all__ = [
@@ -41,33 +44,18 @@ __all__ = [
     "ScaleStep",
     "TensorRule",
     "TensorScaleKind",
+    "Transform",
+    "TransformKind",
     "default_profile",
+    "find_variant",
     "get_profile",
     "list_profiles",
+    "name_main_profile",
     "register_profile",
 ]
 
-#: One module for each stack; each holds a tuple PROFILES.
-_MODULES: tuple[str, ...] = (
-    "normative",
-    "auto_round",
-    "aws",
-    "compressed_tensors",
-    "cudnn",
-    "flashinfer",
-    "fouroversix",
-    "gfloat",
-    "ggml",
-    "gguf",
-    "lightx2v",
-    "microxcaling",
-    "mlx",
-    "modelopt",
-    "quark",
-    "torchao",
-    "transformer_engine",
-    "vllm",
-)
+#: The modules of this package that hold no profiles, and the one whose profiles come first.
+_SCHEMA, _NORMATIVE = "schema", "normative"
 
 _profiles: dict[str, Profile] = {}
 
@@ -97,16 +85,20 @@ def _load(module: str) -> None:
 
 @lru_cache(maxsize=1)
 def _load_stacks() -> None:
-    """Register the descriptive profiles; done when one is first asked for, so that `import mxspec` stays quick."""
-    for module in _MODULES[1:]:
+    """Register the descriptive profiles; done when one is first asked for, so that `import mxspec` stays quick.
+
+    Every other module of this package holds an implementation's, as a tuple PROFILES; they are found, and listed by the
+    modules' names.
+    """
+    for module in sorted({m.name for m in iter_modules(__path__)} - {_SCHEMA, _NORMATIVE}):
         _load(module)
 
 
-_load(_MODULES[0])
+_load(_NORMATIVE)
 
 
 def list_profiles(fmt: str | BlockFormat | None = None, *, kind: Kind | None = None) -> tuple[Profile, ...]:
-    """All profiles, or those of one format or kind, in registration order (normative ones first)."""
+    """All profiles, or those of one format or kind: normative ones, then by library, then those that were registered."""
     _load_stacks()
     name = None if fmt is None else get_block(fmt).name
     return tuple(
@@ -140,3 +132,18 @@ def get_profile(profile: str | Profile | None, fmt: str | BlockFormat) -> Profil
             f"those of {block.name} are {', '.join(p.id for p in list_profiles(block))}"
         )
     return profile
+
+
+def find_variant(profile: Profile, dtype: str) -> Profile | None:
+    """The profile that speaks of an input dtype: itself, or that of its implementation's path for it; else None."""
+    if dtype in profile.dtypes:
+        return profile
+    return next((p for p in list_profiles() if p.variant_of == profile.id and dtype in p.dtypes), None)
+
+
+def name_main_profile(profile_id: str, dtype: str) -> str:
+    """The id of the main profile of an implementation whose path for inputs of this dtype a profile is; else its own."""
+    profile = _profiles.get(profile_id)
+    if profile is None or profile.variant_of is None or dtype not in profile.dtypes:
+        return profile_id
+    return profile.variant_of

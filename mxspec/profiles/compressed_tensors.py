@@ -85,7 +85,15 @@ _MANTISSA = {"mxfp4": 1, "mxfp6_e2m3": 3, "mxfp8_e4m3": 1}
 
 
 def _name(fmt: str, dtype: str) -> str:
-    return f"compressed-tensors-0.20/{fmt}/eager" + ("" if dtype == "float32" else f"/{dtype}")
+    return _main_name(fmt) + ("" if dtype == "float32" else f"/{dtype}")
+
+
+def _main_name(fmt: str) -> str:
+    return f"compressed-tensors-0.20/{fmt}/eager"
+
+
+def _variant_of(fmt: str, dtype: str) -> str | None:
+    return None if dtype == "float32" else _main_name(fmt)
 
 
 def _mx(fmt: str, dtype: str, domain: Domained) -> Profile:
@@ -134,6 +142,7 @@ def _mx(fmt: str, dtype: str, domain: Domained) -> Profile:
             element=elements[fmt],
         ),
         dtypes=(dtype,),
+        variant_of=_variant_of(fmt, dtype),
         unspecified=tuple(open_points),
         pins_nan_inputs=False,
     )
@@ -175,6 +184,7 @@ def _nvfp4(dtype: str, domain: Domained) -> Profile:
             from_amax=if_nan(tensor, ONE, if_inf(tensor, ONE, tensor)),
         ),
         dtypes=(dtype,),
+        variant_of=_variant_of("nvfp4", dtype),
         unspecified=(_NAN_SIGN, _BFLOAT16_SIGN) if dtype == "bfloat16" else (_NAN_SIGN,),
         pins_nan_blocks=False,
     )

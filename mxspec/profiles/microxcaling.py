@@ -39,8 +39,9 @@ def _profile(mode: str, *, int8: bool, bfloat16: bool = False) -> Profile:
         zero=ZeroPolicy.PLUS_UNLESS_UNDERFLOW,
         under_nan_scale=0x00,
     )
+    main = f"microxcaling-7bc4195/{'mxint8' if int8 else 'mxfp'}/{mode}"
     return Profile(
-        id=f"microxcaling-7bc4195/{'mxint8' if int8 else 'mxfp'}/{mode}" + ("/bfloat16" if bfloat16 else ""),
+        id=main + ("/bfloat16" if bfloat16 else ""),
         kind=Kind.DESCRIPTIVE,
         formats=("mxint8",) if int8 else _FLOATS,
         summary=f"floor of a {dtype} log2, one too high just below powers of two; {words}, by float "
@@ -63,6 +64,7 @@ def _profile(mode: str, *, int8: bool, bfloat16: bool = False) -> Profile:
             element=element,
         ),
         dtypes=(dtype,),
+        variant_of=main if bfloat16 else None,
         unspecified=("codes under a NaN scale: the library stores none, it returns NaN",),
         pins_nan_blocks=False,
     )

@@ -93,6 +93,7 @@ def _mx(fmt: str, path: str, domain: Domained, dtype: str, special: int, element
             element=element,
         ),
         dtypes=(dtype,),
+        variant_of=f"mlx-0.32/{fmt}/cpu" if path else None,
         unspecified=_CAST if fmt == "mxfp4" else (*_CAST, _NAN_SIGN),
     )
 
@@ -127,6 +128,7 @@ def _nvfp4(path: str, domain: Domained, dtype: str, count: str) -> Profile:
             derived=((S, f32.div(const(2688), TMAX)), (G, f32.div(TMAX, const(2688)))),
         ),
         dtypes=(dtype,),
+        variant_of="mlx-0.32/nvfp4/cpu" if path else None,
         unspecified=(_ZERO_TENSOR,),
         pins_scale_sign=False,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from mxspec.expressions import ZERO, Domain, Expr, Leaf, leaves
@@ -49,6 +49,16 @@ class ScaleStep(StrEnum):
     #: ggml's encoder of ue4m3: half up on one bit, 7E from 248 on, subnormals never round up to 08.
     GGML_UE4M3 = "ggml-ue4m3"
 
+    @property
+    def has_table(self) -> bool:
+        """Whether the upper 16 bits of a normal float32 and whether a lower one is set decide the code.
+
+        All thresholds of such a step have at most eight significand bits: elements of eight bits have no more in their
+        largest value, and so the bound of `HALF_UP`, nor have the midpoints of a scale format. The thresholds of a rounded
+        logarithm, and of a sum rounded to float32, lie between.
+        """
+        return self in (ScaleStep.FLOOR, ScaleStep.CEIL, ScaleStep.HALF_UP, ScaleStep.ENCODE)
+
 
 class LowEnd(StrEnum):
     """What happens to an exponent below the scale format's range."""
@@ -82,6 +92,15 @@ class ScaleRule:
     on_zero: int | None = None
     on_inf: int | None = None
     on_nan: int | None = None
+
+    @property
+    def is_monotone(self) -> bool:
+        """Whether the byte never falls as the expression's value grows from zero through all finite values.
+
+        It falls where exponents below the range wrap, and where zero has a byte above the smallest. (The expression may
+        fall as the maximum grows; that is another question.)
+        """
+        return self.low is LowEnd.CLAMP and self.on_zero in (None, self.byte_range[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +136,44 @@ class ElementRule:
     #: The step between values is that of the binade floor(log2 |x|) with log2 rounded to float32, not of x's own:
     #: just below a power of two it is the next binade's. Shows only when rounding toward zero.
     binade_log2f: bool = False
+
+    @property
+    def is_lane_local(self) -> bool:
+        """Whether a lane's code follows from the lane and what its block shares (the scale and the maximum).
+
+        Otherwise a block cannot be taken apart into pairs of a maximum and an element.
+        """
+        return not self.unbounded_fields
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether the code needs no random bits."""
+        return self.rounding is not Rounding.SR
+
+    @property
+    def has_table(self) -> bool:
+        """Whether the scaled element's upper 16 bits as a float32, and whether a lower one is set, decide the code.
+
+        So they do for the roundings of a format's encoder. They do not where the code is the least of several errors, or
+        where a sum or a logarithm in float32 is rounded on the way.
+        """
+        rounded_on_the_way = self.add_half_floor_f32 or self.binade_log2f
+        return self.error is None and not rounded_on_the_way and self.is_lane_local and self.is_deterministic
+
+    def with_rounding(self, rounding: Rounding) -> ElementRule:
+        """This rule with codes found by a rounding of the format's encoder; zeros, NaN and overflow as they are."""
+        return replace(self, rounding=rounding, error=None, add_half_floor_f32=False, binade_log2f=False)
+
+    @property
+    def is_monotone(self) -> bool:
+        """Whether, under one scale, no code falls in magnitude as the quotient's grows up to 3/2 of the largest value.
+
+        It falls where an exact tie is taken back to the even code although what lies just below it went up (a float32 sum
+        rounds it up to the tie's), where a float32 log2 puts what lies just below a power of two into the next binade, and
+        where a value beyond the largest spills into other bits.
+        """
+        taken_back = self.add_half_floor_f32 and self.rounding is Rounding.RNE
+        return not (taken_back or self.binade_log2f or self.unbounded_fields)
 
 
 class AmaxNan(StrEnum):
@@ -216,6 +273,43 @@ class Arithmetic:
     #: and the tensor scale: the stack divides the whole tensor first.
     normalize: Expr | None = None
 
+    @property
+    def is_lane_local(self) -> bool:
+        """Whether a lane's code follows from the lane and the block's maximum.
+
+        It does not where two scales are tried, since all lanes' errors decide between them, nor where the element rule
+        is not lane-local.
+        """
+        return self.alternative is None and self.element.is_lane_local
+
+    @property
+    def needs_maximum(self) -> bool:
+        """Whether an element's code needs the block's maximum itself, besides the scale byte that follows from it."""
+        seen = leaves(self.scaled) | (set() if self.element.error is None else leaves(self.element.error))
+        return "amax" in seen
+
+
+class TransformKind(StrEnum):
+    """What a transform of the input is."""
+
+    #: A Hadamard matrix times a diagonal of random signs, times 1 / sqrt(size).
+    RANDOM_HADAMARD = "random-hadamard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transform:
+    """What the implementation does to its input before the profile's arithmetic begins.
+
+    The profile's `x` is a transformed element. The transform itself is no part of the model: the order in which its
+    products are summed is the hardware's, so an implementation's input does not determine the profile's.
+    """
+
+    kind: TransformKind
+    #: Neighbouring elements that are mixed with each other.
+    size: int
+    #: Whether they are mixed, and blocks lie, along columns (the transposed copy of a matrix) and not along rows.
+    columnwise: bool
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
@@ -242,6 +336,10 @@ class Profile:
     flush_inputs: bool = False
     #: Input dtypes that the stack takes.
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    #: The id of the implementation's main profile, where this is the path that it takes for inputs of `dtypes`.
+    variant_of: str | None = None
+    #: Applied to the input before this arithmetic.
+    transform: Transform | None = None
     #: Open points: inputs on which the stack's result is not pinned.
     unspecified: tuple[str, ...] = ()
     #: False: codes under a NaN scale, and the sign bit of a NaN ue4m3 byte, depend on NaN payloads or on the

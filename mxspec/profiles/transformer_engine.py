@@ -46,6 +46,8 @@ from mxspec.profiles.schema import (
     ScaleStep,
     TensorRule,
     TensorScaleKind,
+    Transform,
+    TransformKind,
 )  # fmt: skip
 from mxspec.rounding import NanPolicy, Rounding, ZeroPolicy
 
@@ -206,6 +208,7 @@ def _hadamard(*, fast: bool) -> Profile:
             amax_nan=AmaxNan.SKIP,
         ),
         dtypes=("float32",) if fast else ("bfloat16",),
+        transform=Transform(kind=TransformKind.RANDOM_HADAMARD, size=16, columnwise=True),
         unspecified=(
             "the transform itself: 16 products are summed in an order that the tensor core chooses",
             *(("the approximate reciprocal on Blackwell: the table is sm_90's",) if fast else ()),

@@ -13,6 +13,7 @@ import mxspec
 from mxspec.elements import default_nan_policy
 from mxspec.formats import ElementFormat, ScalarFormat, ScaleFormat, floor_log2, get_scalar
 from mxspec.rounding import DETERMINISTIC, Overflow
+from mxspec.stepfunctions import find_float32_steps
 from mxspec_vectors.entries import cut_chunks, group_answers, hex_floats, hex_words, list_binades, make_header
 from mxspec_vectors.files import Document, case_id
 from mxspec_vectors.points import (
@@ -20,7 +21,6 @@ from mxspec_vectors.points import (
     INF,
     QUIET_NAN,
     SIGN,
-    bisect_steps,
     bits_value,
     float_bits,
     neighbours,
@@ -132,29 +132,21 @@ def _encode_steps(fmt: ElementFormat | ScaleFormat) -> list[dict[str, Any]]:
         for rounding in DETERMINISTIC:
             for sign in (0, SIGN) if fmt.signed else (0,):
 
-                def magnitude_rank(bits: npt.NDArray[np.uint32], sign: int = sign) -> npt.NDArray[np.uint8]:
-                    x = (bits | np.uint32(sign)).view(np.float32)
-                    codes = mxspec.encode(x, fmt, rounding=rounding, overflow=overflow)  # noqa: B023
-                    return _rank(fmt)[codes]
+                def encode(bits: npt.NDArray[Any], sign: int = sign) -> npt.NDArray[np.uint8]:
+                    x = (bits | sign).astype(np.uint32).view(np.float32)
+                    return mxspec.encode(x, fmt, rounding=rounding, overflow=overflow)  # noqa: B023
 
-                first = bisect_steps(magnitude_rank)
-                at = np.array([0, *first], np.uint32) | np.uint32(sign)
-                codes = mxspec.encode(at.view(np.float32), fmt, rounding=rounding, overflow=overflow)
+                found = find_float32_steps(encode).below(INF)
                 steps.append(
                     {
                         "rounding": rounding.value,
                         "overflow": overflow.value,
                         "sign": 1 if sign else 0,
-                        "first": hex_words(first, 8),
-                        "codes": hex_words(codes, 2),
+                        "first": hex_words(found.starts[1:], 8),
+                        "codes": hex_words(found.values, 2),
                     }
                 )
     return steps
-
-
-def _rank(fmt: ScalarFormat) -> npt.NDArray[np.uint8]:
-    """Magnitude codes, which grow with |x|; Inf and NaN lie above the finite ones."""
-    return np.array([fmt.split(c)[1] for c in range(fmt.code_count)], np.uint8)
 
 
 def _encode_digests(fmt: ElementFormat | ScaleFormat) -> list[dict[str, str]]:

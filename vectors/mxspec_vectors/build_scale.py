@@ -17,7 +17,8 @@ from mxspec.expressions import evaluate
 from mxspec.formats import UE4M3, BlockFormat, get_block, power_of_two
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Profile
-from mxspec.scales import encode_scale, log2f_thresholds
+from mxspec.scales import log2f_thresholds
+from mxspec.stepfunctions import rule_steps
 from mxspec.tensorscale import bind_arrays, derive_tensor_scale
 from mxspec_vectors.entries import (
     cut_chunks,
@@ -33,7 +34,6 @@ from mxspec_vectors.points import (
     FLT_MAX,
     ORDINARY_AMAXES,
     TENSOR_AMAXES,
-    bisect_steps,
     bits_value,
     float_bits,
     neighbours,
@@ -41,32 +41,32 @@ from mxspec_vectors.points import (
 )
 
 
+def _bind(profile: Profile, entry: dict[str, str] | None) -> dict[str, Any]:
+    return {} if entry is None else dict(bind_arrays(profile, native_tensor_scale(profile, entry)))
+
+
+def _boundaries(fmt: BlockFormat, profile: Profile, entry: dict[str, str] | None, limit: int) -> set[int]:
+    """Maxima at which the profile's scale rule changes, with both neighbours; none where its bytes wrap.
+
+    Of a profile that tries two scales it is the first one's rule. Of a rule whose byte falls at the end of the range
+    (compressed-tensors: 7F for what lies beyond it) v1 holds only the boundaries up to that last byte.
+    """
+    levels = [level for level in (profile.one_level, profile.two_level) if level is not None]
+    if not has_level(profile, two_level=entry is not None) or not all(level.scale.is_monotone for level in levels):
+        return set()
+    level = choose_level(profile, with_tensor_scale=entry is not None)
+    steps = rule_steps(level.scale, fmt, _bind(profile, entry)).below(limit + 1)
+    changes = steps.rises[steps.at(steps.rises) <= steps.values[-1]]
+    return {b for change in changes.tolist() for b in neighbours(change) if 0 < b <= limit}
+
+
 def _scale_function(
     fmt: BlockFormat, profile: Profile, entry: dict[str, str] | None
 ) -> Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]] | None:
+    """Maxima -> the scale bytes of blocks whose other lanes are zero; None where the profile has no such form."""
     if not has_level(profile, two_level=entry is not None):
         return None
-    level = choose_level(profile, with_tensor_scale=entry is not None)
-    scale = None if entry is None else native_tensor_scale(profile, entry)
-    bindings: dict[str, Any] = {} if scale is None else dict(bind_arrays(profile, scale))
-    bindings["M"] = np.asarray(np.float32(float(fmt.element.max_value)))
-
-    def scale_bytes(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
-        amax = bits.view(np.float32)
-        value = np.broadcast_to(evaluate(level.scale.value, {**bindings, "amax": amax}, ARRAYS), amax.shape)
-        return encode_scale(value, level.scale, fmt.scale, fmt.element)
-
-    return scale_bytes
-
-
-def _block_scale_function(
-    fmt: BlockFormat, profile: Profile, entry: dict[str, str] | None
-) -> Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]] | None:
-    """Maxima -> the scale bytes of blocks whose other lanes are zero."""
-    level = profile.one_level if entry is None else profile.two_level
-    if level is None or (level.alternative is None and level.normalize is None and not profile.flush_inputs):
-        return _scale_function(fmt, profile, entry)
-    bindings = {} if entry is None else dict(bind_arrays(profile, native_tensor_scale(profile, entry)))
+    level, bindings = choose_level(profile, with_tensor_scale=entry is not None), _bind(profile, entry)
 
     def scale_bytes(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
         rows = np.zeros((len(bits), fmt.k), np.uint32)
@@ -95,14 +95,10 @@ def build_scale(fmt_name: str) -> Document:
         amaxes += [TENSOR_AMAXES[n] for n in (*ORDINARY_AMAXES, "tiny", "overflow")]
     for tensor in amaxes:
         entry = None if tensor is None else tensor_scale_entry(tensor)
-        functions = {i: f for i, p in enumerate(profiles) if (f := _scale_function(fmt, p, entry)) is not None}
-        answering = {i: f for i, p in enumerate(profiles) if (f := _block_scale_function(fmt, p, entry)) is not None}
+        answering = {i: f for i, p in enumerate(profiles) if (f := _scale_function(fmt, p, entry)) is not None}
         limit = FLT_MAX if tensor is None else min(tensor, FLT_MAX)
-        for i, function in functions.items():
-            if not _is_monotone(profiles[i]):
-                continue
-            points = {b for step in bisect_steps(function, limit) for b in neighbours(step) if 0 < b <= limit}
-            for chunk in cut_chunks(sorted(points), 96):
+        for profile in profiles:
+            for chunk in cut_chunks(sorted(_boundaries(fmt, profile, entry, limit)), 96):
                 key, row = _make_case(fmt, tensor, entry, chunk, answering)
                 rows.setdefault(key, row)
         for chunk in cut_chunks(sorted(_scale_details(fmt, tensor)), 96):
@@ -185,13 +181,3 @@ def _scale_value(profile: Profile, tensor: int | None) -> Callable[[npt.NDArray[
         return values.view(np.uint32)
 
     return value
-
-
-def _is_monotone(profile: Profile) -> bool:
-    """Whether no scale byte of the profile falls as the maximum grows (a wrapping low end does)."""
-    from mxspec.profiles.schema import LowEnd
-
-    return all(
-        level is None or (level.scale.low is LowEnd.CLAMP and level.scale.on_zero in (None, 0))
-        for level in (profile.one_level, profile.two_level)
-    )

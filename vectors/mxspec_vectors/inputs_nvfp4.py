@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
-
-from mxspec.formats import (
-    get_block,
-    power_of_two,
-)
+from mxspec.formats import get_block, power_of_two
+from mxspec.profiles import Profile, get_profile
+from mxspec.stepfunctions import element_steps, scale_steps
+from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_vectors.input_case import TOPIC_FLAGS, Input, filler_lanes, full_block, single_block
 from mxspec_vectors.points import (
     FLT_MAX,
@@ -23,9 +19,7 @@ from mxspec_vectors.points import (
     QUIET_NAN,
     SIGN,
     TENSOR_AMAXES,
-    Bits,
     binade_bits,
-    bisect_steps,
     bits_value,
     element_points,
     float_bits,
@@ -34,30 +28,15 @@ from mxspec_vectors.points import (
 )
 
 
-@lru_cache(maxsize=64)
 def nvfp4_scale_steps(profile: str, tensor_amax: int | None) -> tuple[int, ...]:
     """float32 bits of the block maxima at which a profile's NVFP4 scale byte changes."""
-    from mxspec.arrays import ARRAYS
-    from mxspec.elements import decode_table
-    from mxspec.exact import choose_level
-    from mxspec.expressions import evaluate
-    from mxspec.formats import UE4M3
-    from mxspec.profiles import get_profile
-    from mxspec.scales import encode_scale
-    from mxspec.tensorscale import bind_arrays, derive_tensor_scale
-
     rules = get_profile(profile, "nvfp4")
-    level = choose_level(rules, with_tensor_scale=tensor_amax is not None)
-    bindings = {} if tensor_amax is None else bind_arrays(rules, derive_tensor_scale(tensor_amax, rules))
-    element = get_block("nvfp4").element
+    steps = scale_steps(rules, get_block("nvfp4"), _tensor_scale(rules, tensor_amax))
+    return tuple(steps.below(INF).rises.tolist())
 
-    def scale_bytes(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
-        amax = bits.view(np.float32)
-        value = np.broadcast_to(evaluate(level.scale.value, {**bindings, "amax": amax}, ARRAYS), amax.shape)
-        return encode_scale(value, level.scale, UE4M3, element)
 
-    assert decode_table(UE4M3) is not None
-    return tuple(bisect_steps(scale_bytes))
+def _tensor_scale(profile: Profile, amax: int | None) -> TensorScale | None:
+    return None if amax is None else derive_tensor_scale(amax, profile)
 
 
 def nvfp4_scale_blocks() -> Iterator[Input]:
@@ -79,25 +58,12 @@ def nvfp4_scale_blocks() -> Iterator[Input]:
                 )
 
 
-def _nvfp4_codes(profile: str, tensor: int | None, largest: int) -> Callable[[Bits], npt.NDArray[np.uint8]]:
-    """The code of a lane under a profile, as a function of its magnitude bits, in a block with this maximum."""
-    from mxspec.blocks import quantize_rows
-    from mxspec.exact import choose_level
-    from mxspec.profiles import get_profile
-    from mxspec.tensorscale import bind_arrays, derive_tensor_scale
-
-    fmt = get_block("nvfp4")
-    rules = get_profile(profile, fmt)
-    level = choose_level(rules, with_tensor_scale=tensor is not None)
-    bindings = {} if tensor is None else bind_arrays(rules, derive_tensor_scale(tensor, rules))
-
-    def codes(bits: Bits) -> npt.NDArray[np.uint8]:
-        rows = np.zeros((len(bits), fmt.k), np.uint32)
-        rows[:, 0] = bits
-        rows[:, 1] = largest
-        return quantize_rows(rows.view(np.float32), fmt, rules, level, bindings)[1][:, 0]
-
-    return codes
+def _code_steps(profile: str, tensor: int | None, largest: int) -> list[int]:
+    """float32 bits of the positive elements at which a profile's code changes, in a block with this maximum."""
+    rules = get_profile(profile, "nvfp4")
+    [steps] = element_steps(rules, get_block("nvfp4"), _tensor_scale(rules, tensor), [largest], sign=0)
+    found: list[int] = steps.rises.tolist()
+    return found
 
 
 def nvfp4_byte_blocks() -> Iterator[Input]:
@@ -112,7 +78,7 @@ def nvfp4_byte_blocks() -> Iterator[Input]:
         ends = [1, *steps, steps[-1] + MIN_NORMAL if tensor is None else tensor]
         for number, (low, high) in enumerate(pairwise(ends)):
             largest = (low + high) // 2
-            boundaries = bisect_steps(_nvfp4_codes(profile, tensor, largest), largest)
+            boundaries = _code_steps(profile, tensor, largest)
             lanes = [b for s in boundaries for b in (s - 1, s)]
             if number % 3 < 2:
                 lanes = [*lanes[:13], largest if number % 3 else scale_bits(largest, -1)]
@@ -138,7 +104,7 @@ def nvfp4_element_blocks() -> Iterator[Input]:
         for profile in ("nvfp4-te", "nvfp4-paper"):
             for number, share in enumerate(shares):
                 largest = float_bits(bits_value(tensor) * share)
-                steps = bisect_steps(_nvfp4_codes(profile, tensor, largest), largest)
+                steps = _code_steps(profile, tensor, largest)
                 for side in range(3):
                     yield Input(
                         slug=f"element-{profile[6:]}-{name}-{share.numerator}of{share.denominator}{'-0+'[side]}",
@@ -175,7 +141,7 @@ def nvfp4_end_blocks() -> Iterator[Input]:
     for number, exponent in enumerate(exponents):
         largest = binade_bits((0xC00001, 0xFFFFFF)[number % 2], exponent)
         for profile in ("nvfp4-te", "nvfp4-paper"):
-            boundaries = bisect_steps(_nvfp4_codes(profile, None, largest), largest)
+            boundaries = _code_steps(profile, None, largest)
             lanes = [b for s in boundaries for b in neighbours(s)] or [0]
             turn = 2 if profile == "nvfp4-te" else 0
             sign = SIGN if (number + turn) % 3 else 0
@@ -262,7 +228,7 @@ def nvfp4_reciprocal_blocks() -> Iterator[Input]:
         tensor = TENSOR_AMAXES[name]
         for number, share in enumerate(shares):
             largest = float_bits(bits_value(tensor) * share)
-            steps = bisect_steps(_nvfp4_codes("te-2.14/nvfp4/kernel-rht-fastmath", tensor, largest), largest)
+            steps = _code_steps("te-2.14/nvfp4/kernel-rht-fastmath", tensor, largest)
             yield Input(
                 slug=f"reciprocal-{name}-{share.numerator}of{share.denominator}", topic="mixture", flags=("order",),
                 bits=full_block([b for s in steps for b in (s - 1, s)], largest, k, 3 * number, turn + number, 0),
@@ -299,7 +265,7 @@ def nvfp4_narrow_blocks() -> Iterator[Input]:
             step = 0x2000 if turn % 2 else 0x10000  # of float16, of bfloat16
             largest = float_bits(6 * scale * unit * (256 if tensor is not None else 1)) // step * step
             largest += step * ((turn + number) % 2)
-            boundaries = bisect_steps(_nvfp4_codes("nvfp4-te", tensor, largest), largest)
+            boundaries = _code_steps("nvfp4-te", tensor, largest)
             lanes = [b // step * step + up for b in boundaries for up in (0, step)]
             yield Input(
                 slug=f"narrow-{name or 'one-level'}-{largest:08x}",

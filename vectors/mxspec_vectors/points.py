@@ -5,7 +5,6 @@ Everything here is a pure function: the same on any platform.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -137,18 +136,3 @@ TENSOR_AMAXES: dict[str, int] = dict(_tensor_amaxes())
 
 
 ORDINARY_AMAXES = ("unit", "one", "odd", "third", "thousandth", "large")
-
-
-def bisect_steps(
-    function: Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint8]], limit: int = FLT_MAX
-) -> list[int]:
-    """For a function of float32 magnitude bits that never decreases: the first bits of each new answer above bits 0."""
-    ends = function(np.array([0, limit], np.uint32)).astype(np.int64)
-    targets = np.arange(ends[0] + 1, ends[1] + 1)
-    low = np.zeros(len(targets), np.int64)
-    high = np.full(len(targets), limit, np.int64)
-    while (high - low > 1).any():
-        middle = (low + high) // 2
-        reached = function(middle.astype(np.uint32)).astype(np.int64) >= targets
-        high, low = np.where(reached, middle, high), np.where(reached, low, middle)
-    return sorted({int(b) for b in high})

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 import mxspec
 from mxspec.formats import BlockFormat
+from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge.nearest import count_asked, rank_profiles
 from mxspec_conformance.observations.format import Observations
@@ -39,6 +40,5 @@ def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, 
 
 def profile_of_dtype(profile: Profile, dtype: str, fmt: BlockFormat) -> Profile | None:
     """The profile that speaks of an input dtype: itself, or that of its stack's own 16-bit path; None where there is none."""
-    if dtype in profile.dtypes:
-        return profile
-    return next((p for p in mxspec.list_profiles(fmt) if p.id == f"{profile.id}/{dtype}"), None)
+    found = find_variant(profile, dtype)
+    return found if found is not None and fmt.name in found.formats else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
@@ -127,7 +128,8 @@ def _profile_dict(p: mxspec.Profile) -> dict[str, Any]:
     described: dict[str, Any] = {
         "id": p.id, "kind": p.kind.value, "formats": list(p.formats), "summary": p.summary, "source": p.source,
         "evidence": p.evidence.value, "provisional": p.provisional, "witness": p.witness, "dtypes": list(p.dtypes),
-        "unspecified": list(p.unspecified),
+        "unspecified": list(p.unspecified), "variant_of": p.variant_of,
+        "transform": None if p.transform is None else asdict(p.transform),
     }  # fmt: skip
     for title, level in (("one_level", p.one_level), ("two_level", p.two_level)):
         if level is not None:
@@ -145,6 +147,11 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
     status = "provisional: no witness was run" if p.provisional else p.witness or p.evidence.value
     rows = [("profile", p.id), ("kind", p.kind.value), ("formats", ", ".join(p.formats)), ("what", p.summary),
             ("source", p.source), ("evidence", f"{p.evidence.value}; {status}"), ("dtypes", ", ".join(p.dtypes))]  # fmt: skip
+    if p.variant_of is not None:
+        rows.append(("variant of", p.variant_of))
+    if p.transform is not None:
+        side = "columns" if p.transform.columnwise else "rows"
+        rows.append(("transform", f"{p.transform.kind.value}, {p.transform.size} elements along {side}, before this"))
     if p.tensor is not None:
         rows.append((f"tensor ({p.tensor.native.value})", str(p.tensor.from_amax)))
         rows += [(f"  {leaf}", str(expr)) for leaf, expr in p.tensor.derived]

@@ -16,8 +16,8 @@ from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Arithmetic, Profile
+from mxspec.stepfunctions import scale_steps
 from mxspec.tensorscale import TensorScale, bind_arrays
-from mxspec_conformance.proving.maxima import scale_runs
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_vectors.points import scale_points
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
@@ -67,7 +67,7 @@ class SampleSpace:
             sorted({p & 0x7FFFFF for p in scale_points(self.fmt)} | {0, 1, 0x7FFFFF, 0x400000, 0x2AAAAA}), np.int64
         )
         try:
-            starts = scale_runs(self.fmt, self.profile, self.entry).starts
+            starts = scale_steps(self.profile, self.fmt, self.native).starts
         except ValueError:  # the scale is no function of the maximum alone
             starts = np.empty(0, np.int64)
         self.changes = starts[(starts > 0) & (starts <= self.largest)]

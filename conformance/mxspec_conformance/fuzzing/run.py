@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BLOCKS, BlockFormat, get_block
+from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign import Outcome, Piece, open_state, open_workers, run_pieces
-from mxspec_conformance.campaign.profile import find_profile, nearest_profile, profile_of_dtype
+from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
 from mxspec_conformance.counterexample.mismatch import Mismatch
@@ -173,7 +174,7 @@ def _plan_format(
     for tensor in tensors:
         if takes("quantize", tensor):
             for dtype in capabilities.dtypes:
-                own = profile_of_dtype(profile, dtype, fmt)
+                own = find_variant(profile, dtype)
                 if own is not None and has_level(own, two_level=tensor is not None):
                     planned.append(Job(spec, fmt.name, own.id, tensor, dtype, settings.seed, timeout, in_process))
         if takes("dequantize", tensor):

@@ -9,10 +9,9 @@ import numpy as np
 
 import mxspec
 from mxspec.formats import BlockFormat
+from mxspec.stepfunctions import LAST_FINITE, SIGN
 from mxspec_conformance.identification.tables import (
     _SPECIAL,
-    FLT_MAX,
-    SIGN,
     Bits,
     ask_profile,
     tabulate,
@@ -79,7 +78,7 @@ def separate(a: str, b: str, fmt: str, *, dtype: str = "float32") -> Separation 
 def _oddness(s: Separation) -> int:
     """0 for ordinary numbers, 1 for very large and small ones, 2 for blocks of zeros, infinities and NaN."""
     magnitudes = [bits & ~SIGN for bits in s.lanes]
-    if max(magnitudes) == 0 or max(magnitudes) > FLT_MAX:
+    if max(magnitudes) == 0 or max(magnitudes) > LAST_FINITE:
         return 2
     return int(_plainness(max(magnitudes))[0] >= 32)
 
@@ -156,24 +155,23 @@ def _from_tables(
     first, second = tabulate_scale(a, fmt.name, form), tabulate_scale(b, fmt.name, form)
     assert first is not None
     assert second is not None
-    places = np.union1d(first[0], second[0])
+    places = np.union1d(first.starts, second.starts)
     places = np.unique(places + (-places % step))
-    places = places[places <= FLT_MAX]
-    candidates: list[tuple[int, ...]] = [
-        (p,) for p in _plainest(places[_at(*first, places) != _at(*second, places)], 4)
-    ]
+    places = places[places <= LAST_FINITE]
+    candidates: list[tuple[int, ...]] = [(p,) for p in _plainest(places[first.at(places) != second.at(places)], 4)]
     # Maxima from which both take another scale after this one.
-    last = [np.append(t[0][1:] - 1, FLT_MAX) // step * step for t in (first, second)]
-    ends = np.intersect1d(last[0], last[1])
-    ends = ends[_at(*first, ends) == _at(*second, ends)]
+    ends = np.intersect1d(first.ends // step * step, second.ends // step * step)
+    ends = ends[first.at(ends) == second.at(ends)]
     chosen = tuple(_plainest(ends, len(ends) if thorough else 6))
     for sign in (0, 1) if chosen else ():
-        tables = [tabulate_elements(p, fmt.name, form, chosen, sign) for p in (a, b)]
-        for largest, one, two in zip(chosen, *tables, strict=True):
-            places = np.union1d(one[0], two[0])
+        one_table, other_table = (tabulate_elements(p, fmt.name, form, chosen, sign) for p in (a, b))
+        if one_table is None or other_table is None:
+            break
+        for largest, one, two in zip(chosen, one_table, other_table, strict=True):
+            places = np.union1d(one.starts, two.starts)
             places = np.unique(places + (-places % step))
             places = places[places <= largest]
-            differ = _at(one[0], one[1], places) != _at(two[0], two[1], places)
+            differ = one.at(places) != two.at(places)
             candidates += [(largest, p | sign * SIGN) for p in _plainest(places[differ], 1)]
     for lanes in (*sorted(candidates, key=lambda c: max(_plainness(x) for x in c))[:8], *_SPECIAL):
         found = _check(a, b, fmt, form, lanes)
@@ -183,11 +181,6 @@ def _from_tables(
 
 def _plainest(bits: Bits, count: int) -> list[int]:
     return sorted(bits.tolist(), key=_plainness)[:count]
-
-
-def _at(first: Bits, values: Bits, at: Bits, /) -> Bits:
-    """A step function's values."""
-    return values[np.searchsorted(first, at, side="right") - 1]
 
 
 def _from_vectors(a: str, b: str, fmt: BlockFormat, step: int) -> list[Separation]:

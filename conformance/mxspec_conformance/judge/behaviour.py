@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 
 import numpy as np
@@ -186,7 +186,7 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
             continue
         fold = fold_zeros(fmt.element)
         for rounding in ROUNDING_TEXT:
-            rule = replace(level.element, rounding=rounding, error=None, add_half_floor_f32=False, binade_log2f=False)
+            rule = level.element.with_rounding(rounding)
             expected, scaled = encode_given_scale(x, scales, fmt, profile, level, bindings, rule)
             classes = classify_lanes(scaled, x, fmt.element)
             finite = (classes != LaneClass.SPECIAL) & (classes != LaneClass.OVERFLOW)

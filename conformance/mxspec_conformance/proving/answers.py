@@ -12,7 +12,6 @@ import numpy.typing as npt
 import mxspec
 from mxspec.acceptance import fold_zeros, is_lowest_allowed
 from mxspec.exact import choose_level
-from mxspec.expressions import leaves
 from mxspec.formats import BlockFormat
 from mxspec.given import encode_given_scale
 from mxspec.profiles.schema import Arithmetic, Kind, Profile
@@ -46,9 +45,7 @@ class PairAnswers:
         self._native = native_scale(profile, self.tensor)
         self._level = choose_level(profile, with_tensor_scale=self._native is not None)
         self._bindings = {} if self._native is None else dict(bind_arrays(profile, self._native))
-        self.tabulated = "amax" not in leaves(self._level.scaled) | (
-            frozenset() if self._level.element.error is None else leaves(self._level.element.error)
-        )
+        self.tabulated = not self._level.needs_maximum
         blocks = np.zeros((self.space.largest + 1, self.space.k), np.float32)
         blocks[:, 0] = as_float32(np.arange(self.space.largest + 1, dtype=np.uint16), self.space.dtype)
         self.scales = self.quantize(blocks)[0]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
+from mxspec_conformance.campaign.chunks import format_chunks
 from mxspec_conformance.campaign.draw import draw_block
 from mxspec_conformance.counterexample.probe import CallPattern, Prober
 from mxspec_conformance.counterexample.sample_space import get_sample_space
@@ -21,7 +22,6 @@ from mxspec_conformance.proving.pairs import as_float32
 from mxspec_conformance.proving.work import Job, pair_answers, pair_space, tensor_scales
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_lab.sweeps.results import format_chunks
 
 Result = dict[str, Any]
 

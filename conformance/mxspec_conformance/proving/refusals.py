@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Arithmetic, Profile
-from mxspec.rounding import Rounding
 
 
 def name_obstacle(
@@ -29,13 +28,13 @@ def _obstacle_of_level(profile: Profile, level: Arithmetic, fmt: BlockFormat) ->
             f"{profile.id} tries two scales and keeps the one whose error, summed over the block, is smaller "
             "(Four-over-Six): every lane decides about every other"
         )
-    if level.element.unbounded_fields:
+    if not level.element.is_lane_local:
         return f"{profile.id} packs codes by OR without masking them: bits of one lane reach the next"
-    if level.element.rounding is Rounding.SR:
+    if not level.element.is_deterministic:
         return f"{profile.id} rounds stochastically: the answer is a function of random bits too"
-    if "rht" in profile.id.rpartition("/")[2]:
+    if profile.transform is not None:
         return (
-            f"{profile.id} is fused with a Hadamard transform: every stored lane mixes sixteen inputs, and the order of "
-            "their sums is open"
+            f"{profile.id} is fused with a Hadamard transform: every stored lane mixes {profile.transform.size} inputs, and "
+            "the order of their sums is open"
         )
     return None

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BlockFormat, get_block
+from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign import Outcome, Piece, Workers, open_state, open_workers, run_pieces
-from mxspec_conformance.campaign.profile import find_profile, nearest_profile, profile_of_dtype
+from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
 from mxspec_conformance.proving import work
 from mxspec_conformance.proving.judge import Judged, judge_proof
-from mxspec_conformance.proving.maxima import CHUNK_BITS, scale_runs
+from mxspec_conformance.proving.maxima import CHUNK_BITS
 from mxspec_conformance.proving.refusals import name_obstacle
 from mxspec_conformance.proving.work import Job
 from mxspec_conformance.results.environment import describe_environment, describe_git
@@ -154,7 +155,7 @@ def _plan_stage(
     for tensor in tensors:
         if capabilities.has("quantize") and (tensor is None or capabilities.has("quantize", "tensor_scale")):
             for dtype in plan.dtypes:
-                own = profile_of_dtype(profile, dtype, fmt)
+                own = find_variant(profile, dtype)
                 if own is None or name_obstacle(own, fmt, two_level=tensor is not None) is not None:
                     continue
                 j = job(dtype, tensor, own)
@@ -162,7 +163,7 @@ def _plan_stage(
                 for number, (first, last) in enumerate(work.pair_space(j).chunks()):
                     stage.pieces.append((f"pairs/{j.name}/{number:03d}", work.prove_pairs, (j, first, last)))
             j = job("float32", tensor)
-            if "float32" in capabilities.dtypes and "float32" in profile.dtypes and _has_runs(fmt, profile, tensor):
+            if "float32" in capabilities.dtypes and "float32" in profile.dtypes and _has_steps(fmt, profile, tensor):
                 stage.pieces.append((f"thresholds/{j.name}", work.prove_thresholds, (j, SEED)))
                 if plan.all_maxima:
                     end = (work.largest_maximum(j) >> CHUNK_BITS) + 1
@@ -175,9 +176,9 @@ def _plan_stage(
     return stage
 
 
-def _has_runs(fmt: BlockFormat, profile: Profile, tensor: int | None) -> bool:
+def _has_steps(fmt: BlockFormat, profile: Profile, tensor: int | None) -> bool:
     try:
-        scale_runs(fmt, profile, work.tensor_scales(tensor))
+        work.exact_scale_steps(fmt.name, profile.id, tensor)
     except ValueError:
         return False
     return True

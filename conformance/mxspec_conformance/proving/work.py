@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
+from mxspec.stepfunctions import StepFunction, digest_bytes, scale_steps
 from mxspec_conformance.campaign import call_target
+from mxspec_conformance.counterexample.sample_space import LAST_FINITE
 from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.proving import maxima, values
 from mxspec_conformance.proving.answers import PairAnswers
@@ -22,8 +24,7 @@ from mxspec_conformance.proving.lanes import probe_lanes
 from mxspec_conformance.proving.pairs import PairSpace, Patterns, as_float32, as_floats
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_lab.sweeps.functions import LAST_FINITE, digest_bytes
-from mxspec_vectors.tensor_scales import TensorScales
+from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 #: Blocks of one call.
 CALL_BLOCKS = 1 << 16
@@ -62,6 +63,15 @@ def pair_space(job: Job) -> PairSpace:
     return PairSpace.below(job.dtype, get_block(job.fmt).k, bound)
 
 
+def exact_scale_steps(fmt: str, profile: str, tensor: int | None) -> StepFunction:
+    """The scale byte of every maximum by the exact model, under the scale of a tensor with this maximum.
+
+    Raises ValueError where the profile's scale is not a function of the maximum alone.
+    """
+    chosen = get_profile(profile, fmt)
+    return scale_steps(chosen, get_block(fmt), native_scale(chosen, tensor_scales(tensor)), exact_model=True)
+
+
 @lru_cache(maxsize=4)
 def _answers(fmt: str, profile: str, dtype: str, tensor: int | None, space: PairSpace) -> PairAnswers:
     return PairAnswers(get_block(fmt), get_profile(profile, fmt), space, tensor_scales(tensor))
@@ -93,7 +103,7 @@ def _asker(session: TargetSession, job: Job, *before: str) -> Callable[[Patterns
     return ask
 
 
-def _trouble(failure: CallError) -> Result:
+def _no_answer(failure: CallError) -> Result:
     return {"no_answer": {"kind": failure.kind, "message": str(failure), "detail": failure.detail[-500:]}}
 
 
@@ -107,7 +117,7 @@ def prove_lanes(job: Job, seed: int) -> Result:
     try:
         found = probe_lanes(session, pair_answers(job), _asker(session, job), arranged, seed)
     except CallError as failure:
-        return _trouble(failure)
+        return _no_answer(failure)
     return asdict(found)
 
 
@@ -124,7 +134,7 @@ def prove_pairs(job: Job, first: int, last: int) -> Result:
             part = slice(start, start + CALL_BLOCKS)
             scales[part], codes[part] = ask(patterns[part])
     except CallError as failure:
-        return _trouble(failure)
+        return _no_answer(failure)
     seconds = time.perf_counter() - started
     return {
         "elements": answers.space.elements(first, last),
@@ -159,27 +169,27 @@ def _compare_maxima(expected: Any, scales: Any, bits: npt.NDArray[np.uint32]) ->
 def prove_thresholds(job: Job, seed: int) -> Result:
     """The scales of float32 maxima on both sides of every change, and of some between."""
     session = _open(job)
-    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_scales(job.tensor))
-    bits = maxima.threshold_maxima(runs, largest_maximum(job), seed)
+    steps = exact_scale_steps(job.fmt, job.profile, job.tensor)
+    bits = maxima.threshold_maxima(steps, largest_maximum(job), seed)
     try:
         scales = _ask_maxima(session, job, bits)
     except CallError as failure:
-        return _trouble(failure)
-    return {"maxima": len(bits), "changes": len(runs.starts), "wrong": _compare_maxima(runs.at(bits), scales, bits)}
+        return _no_answer(failure)
+    return {"maxima": len(bits), "changes": len(steps.starts), "wrong": _compare_maxima(steps.at(bits), scales, bits)}
 
 
 def prove_maxima(job: Job, chunk: int) -> Result:
     """The scales of one chunk of 2**24 float32 maxima."""
     session = _open(job)
-    runs = maxima.scale_runs(get_block(job.fmt), get_profile(job.profile, job.fmt), tensor_scales(job.tensor))
+    steps = exact_scale_steps(job.fmt, job.profile, job.tensor)
     first = max(chunk << maxima.CHUNK_BITS, 1)
     last = min((chunk + 1 << maxima.CHUNK_BITS) - 1, largest_maximum(job))
     bits = np.arange(first, last + 1, dtype=np.uint32)
     try:
         scales = _ask_maxima(session, job, bits)
     except CallError as failure:
-        return _trouble(failure)
-    wrong = _compare_maxima(runs.expand(first, last + 1), scales, bits)
+        return _no_answer(failure)
+    wrong = _compare_maxima(steps.expand(first, last + 1), scales, bits)
     return {"maxima": len(bits), "digest": digest_bytes(scales.data), "wrong": wrong}
 
 
@@ -194,7 +204,7 @@ def prove_values(job: Job) -> Result:
         try:
             got = session.call("dequantize", codes, scales, fmt.name, **extra)
         except CallError as failure:
-            return _trouble(failure)
+            return _no_answer(failure)
         compared += got.size
         for kind, entry in values.compare_values(fmt, profile, tensor, codes, scales, got).items():
             known = total.setdefault(kind, {"count": 0, "first": entry["first"]})

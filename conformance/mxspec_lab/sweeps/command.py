@@ -31,9 +31,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from mxspec_conformance.campaign.chunks import parse_chunks
 from mxspec_lab import cuda_headers
 from mxspec_lab.sweeps.functions import all_functions, list_functions
-from mxspec_lab.sweeps.results import parse_chunks, read_result, read_results, result_path, write_index, write_json
+from mxspec_lab.sweeps.results import read_result, read_results, result_path, write_index, write_json
 from mxspec_lab.sweeps.run import SweepReport, run_sweep
 from mxspec_lab.sweeps.verify import verify_committed
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -19,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import mxspec
+from mxspec.stepfunctions import StepFunction, digest_bytes
+from mxspec_conformance.campaign.chunks import format_chunks, parse_chunks
 from mxspec_lab import cuda_headers
-from mxspec_lab.sweeps.functions import CHUNK, CHUNK_BITS, Runs, all_functions, digest_bytes
+from mxspec_lab.sweeps.functions import CHUNK, CHUNK_BITS, all_functions
 from mxspec_lab.sweeps.references import Compared, Exclusion, Witness, count_excluded
 
 SCHEMA = "mxspec-sweep/1"
@@ -71,33 +71,6 @@ def describe_provenance(*, with_headers: bool) -> dict[str, str]:
         "processor": _processor(),
         "date": datetime.now(UTC).date().isoformat(),
     }
-
-
-def format_chunks(numbers: Iterable[int]) -> str:
-    """0-3,5,7-9."""
-    parts: list[list[int]] = []
-    for n in sorted(numbers):
-        if parts and parts[-1][1] == n - 1:
-            parts[-1][1] = n
-        else:
-            parts.append([n, n])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
-
-
-def parse_chunks(text: str) -> list[int]:
-    """Chunk numbers from `all`, or from a list such as 0,5-9.
-
-    Raises ValueError for anything else.
-    """
-    if text == "all":
-        return list(range(1 << (32 - CHUNK_BITS)))
-    numbers: set[int] = set()
-    for part in filter(None, text.split(",")):
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if not match or int(match[2] or match[1]) > 255:
-            raise ValueError(f"chunks {text!r}: {part!r} is not a number or a range of numbers from 0 to 255")
-        numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return sorted(numbers)
 
 
 @dataclass(slots=True)
@@ -160,7 +133,7 @@ class FunctionResult:
 
     name: str
     definition: dict[str, Any]
-    runs: Runs
+    steps: StepFunction
     digests: dict[int, str] = field(default_factory=dict)
     witnesses: dict[str, WitnessResult] = field(default_factory=dict)
     #: One entry for each run that added something: versions, and the chunks it worked on.
@@ -169,7 +142,7 @@ class FunctionResult:
     @property
     def chunk_count(self) -> int:
         """Chunks that the function has."""
-        return self.runs.pattern_count // CHUNK
+        return self.steps.stop // CHUNK
 
     @property
     def complete(self) -> bool:
@@ -196,10 +169,10 @@ class FunctionResult:
             "schema": SCHEMA,
             "function": self.name,
             "definition": self.definition,
-            "pattern_count": self.runs.pattern_count,
+            "pattern_count": self.steps.stop,
             "chunk_bits": CHUNK_BITS,
-            "runs": self.runs.as_text(),
-            "runs_digest": self.runs.digest,
+            "runs": self.steps.as_text(),
+            "runs_digest": self.steps.digest,
             "digest": "BLAKE2b-128 of the exact answer, one byte for each pattern of the chunk",
             "chunks": format_chunks(self.digests),
             "digests": [d for _, d in sorted(self.digests.items())],
@@ -218,7 +191,7 @@ class FunctionResult:
         return cls(
             d["function"],
             d["definition"],
-            Runs.from_text(d["runs"], int(d["pattern_count"])),
+            StepFunction.from_text(d["runs"], int(d["pattern_count"])),
             dict(zip(parse_chunks(d["chunks"]), d["digests"], strict=True)),
             {n: WitnessResult.from_dict(w) for n, w in d["witnesses"].items()},
             d["provenance"],
@@ -265,8 +238,8 @@ def write_index(out: Path) -> dict[str, Any]:
         name: {
             "chunks": f"{len(r.digests)}/{r.chunk_count}",
             "complete": r.complete,
-            "runs": len(r.runs.codes),
-            "runs_digest": r.runs.digest,
+            "runs": len(r.steps.values),
+            "runs_digest": r.steps.digest,
             "witnesses": {n: {"inputs": w.inputs, "differences": w.differences} for n, w in r.witnesses.items()},
         }
         for name, r in results.items()

@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
-from mxspec_lab.sweeps.functions import CHUNK, Function, Runs, all_functions, check_runs, chunk_digest, function_runs
+from mxspec.stepfunctions import StepFunction, check_float32_steps, one_by_one
+from mxspec_lab.sweeps.functions import CHUNK, Function, all_functions, chunk_digest, function_steps
 from mxspec_lab.sweeps.references import Witness, compare, find_witnesses
 from mxspec_lab.sweeps.results import (
     ChunkResult,
@@ -23,25 +24,25 @@ from mxspec_lab.sweeps.results import (
 
 
 def sweep_chunk(
-    name: str, runs: Runs, chunk: int, library: str | None, wanted: frozenset[str] | None = None
+    name: str, steps: StepFunction, chunk: int, library: str | None, wanted: frozenset[str] | None = None
 ) -> ChunkResult:
     """One chunk through the array model and the witnesses (those of `wanted` only, where given)."""
     start = chunk * CHUNK
-    expected = runs.expand(start, start + CHUNK)
+    expected = steps.expand(start, start + CHUNK)
     compared = {
         w.name: compare(w, expected, start)
         for w in find_witnesses(all_functions()[name], library)
         if wanted is None or w.name in wanted
     }
-    return ChunkResult(name, chunk, chunk_digest(runs, chunk), compared)
+    return ChunkResult(name, chunk, chunk_digest(steps, chunk), compared)
 
 
-def _runs_of(name: str, known: Runs | None) -> Runs:
+def _steps_of(name: str, known: StepFunction | None) -> StepFunction:
     """A function's complete exact answer: the known one if the exact model still agrees with it."""
     function = all_functions()[name]
-    same_inputs = known is not None and known.pattern_count == function.pattern_count
-    if known is None or not same_inputs or check_runs(function.exact, known, function.grid):
-        return function_runs(function)
+    same_inputs = known is not None and known.stop == function.pattern_count
+    if known is None or not same_inputs or check_float32_steps(one_by_one(function.exact), known, function.grid):
+        return function_steps(function)
     return known
 
 
@@ -82,7 +83,7 @@ class _Job:
 
 def _plan(
     function: Function,
-    runs: Runs,
+    steps: StepFunction,
     kept: FunctionResult | None,
     chunks: Sequence[int],
     resume: bool,
@@ -94,8 +95,8 @@ def _plan(
         for w in find_witnesses(function, library)
         if any(fnmatchcase(w.name, pattern) for pattern in witnesses)
     }
-    result = FunctionResult(function.name, function.definition(), runs)
-    if kept is not None and kept.runs.digest == runs.digest:
+    result = FunctionResult(function.name, function.definition(), steps)
+    if kept is not None and kept.steps.digest == steps.digest:
         result.digests, result.provenance = kept.digests, kept.provenance
         for name, w in kept.witnesses.items():
             same = name not in found or (w.version, w.exclusions) == (
@@ -132,7 +133,7 @@ def run_sweep(
 
     witnesses: globs of the witnesses that are asked, the array model among them.
     executor: where chunks are computed, `workers` at a time; None computes them here, one after the other.
-    resume: keep these chunks of earlier results whose runs have the same digest. A witness whose version or
+    resume: keep these chunks of earlier results whose steps have the same digest. A witness whose version or
         exclusions changed is asked again. Other chunks of earlier results are kept in any case.
     KeyboardInterrupt ends the run; chunks that are finished are written.
     """
@@ -169,11 +170,11 @@ def run_sweep(
     waiting: set[Future[ChunkResult]] = set()
     try:
         kept = {name: read_result(out, name) for name in functions}
-        known = [None if r is None else r.runs for r in kept.values()]
+        known = [None if r is None else r.steps for r in kept.values()]
         every = map if executor is None else executor.map
-        all_runs: Iterable[Runs] = every(_runs_of, functions, known)
-        for (name, function), runs in zip(functions.items(), all_runs, strict=True):
-            job = _plan(function, runs, kept[name], chunks, resume, library, witnesses)
+        all_steps: Iterable[StepFunction] = every(_steps_of, functions, known)
+        for (name, function), steps in zip(functions.items(), all_steps, strict=True):
+            job = _plan(function, steps, kept[name], chunks, resume, library, witnesses)
             jobs[name] = job
             report.kept += sum(c < job.result.chunk_count for c in chunks) - len(job.pending)
         if ticker:
@@ -182,7 +183,7 @@ def run_sweep(
             if not job.pending:
                 finish(job)
         tasks = (
-            (job.result.name, job.result.runs, chunk, library, wanted)
+            (job.result.name, job.result.steps, chunk, library, wanted)
             for job in jobs.values()
             for chunk, wanted in job.pending
         )

@@ -11,16 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import FLOAT32, ScalarFormat, get_scalar
+from mxspec.stepfunctions import GRID, INF_BITS, NANS, SIGN, StepFunction, check_float32_steps, one_by_one
 from mxspec_lab.sweeps.functions import (
     CHUNK,
     CHUNK_BITS,
-    GRID,
-    INF_BITS,
-    NANS,
-    SIGN,
     Function,
-    Runs,
-    check_runs,
     chunk_digest,
     list_functions,
 )
@@ -50,12 +45,12 @@ class Verification:
         )
 
 
-def special_chunks(runs: Runs, fmt: ScalarFormat) -> list[int]:
+def special_chunks(steps: StepFunction, fmt: ScalarFormat) -> list[int]:
     """The chunks of zero, the smallest normal number, the last finite change and infinity; each sign."""
     normal = int(np.float32(float(max(fmt.min_normal, FLOAT32.min_subnormal))).view(np.uint32))
     found = set()
-    for base in range(0, runs.pattern_count, SIGN):
-        finite = runs.starts[(runs.starts >= base) & (runs.starts < base + INF_BITS)]
+    for base in range(0, steps.stop, SIGN):
+        finite = steps.starts[(steps.starts >= base) & (steps.starts < base + INF_BITS)]
         found |= {base >> CHUNK_BITS, (base + normal) >> CHUNK_BITS, (base + INF_BITS) >> CHUNK_BITS}
         found.add(int(finite[-1]) >> CHUNK_BITS)
     return sorted(found)
@@ -106,21 +101,21 @@ def verify_committed(
         if any(p["model_source"] != source for p in result.provenance):
             found.source_changed.append(name)
         numbers = rng.choice(result.chunk_count, min(chunks, result.chunk_count), replace=False).tolist()
-        patterns = [_near_changes(result.runs)]
+        patterns = [_near_changes(result.steps)]
         for chunk in numbers:
             start = chunk * CHUNK + int(rng.integers(0, CHUNK - (1 << slice_bits) + 1))
             patterns.append(np.arange(start, start + (1 << slice_bits), dtype=np.int64))
         bits = np.concatenate(patterns)
         answers = function.model(bits.astype(np.uint32).view(np.float32))
         found.inputs += bits.size
-        differing = np.flatnonzero(answers != result.runs.at(bits))
+        differing = np.flatnonzero(answers != result.steps.at(bits))
         if differing.size:
             i = int(differing[0])
             found.problems.append(f"{name}: the array model differs on {differing.size} inputs, first {bits[i]:08x}")
         if rng.random() < digest_share:
-            for chunk in sorted({*numbers, *special_chunks(result.runs, _format_of(function))}):
+            for chunk in sorted({*numbers, *special_chunks(result.steps, _format_of(function))}):
                 found.digests += 1
-                if result.digests.get(chunk) != chunk_digest(result.runs, chunk):
+                if result.digests.get(chunk) != chunk_digest(result.steps, chunk):
                     found.problems.append(f"{name}: chunk {chunk} has another digest now")
     return found
 
@@ -139,13 +134,13 @@ def _verify_result(function: Function, result: FunctionResult, found: Verificati
         asked += 1
         return function.exact(bits)
 
-    yield from check_runs(answer, result.runs, function.grid)
+    yield from check_float32_steps(one_by_one(answer), result.steps, function.grid)
     found.exact_points += asked
 
 
-def _near_changes(runs: Runs) -> npt.NDArray[np.int64]:
+def _near_changes(steps: StepFunction) -> npt.NDArray[np.int64]:
     """Each change with two patterns on either side, the edges of the binades, infinities and NaN."""
-    near = (runs.starts[:, None] + np.arange(-2, 3)).ravel()
-    fixed = [base + p for base in range(0, runs.pattern_count, SIGN) for p in (*GRID, INF_BITS, *NANS)]
+    near = (steps.starts[:, None] + np.arange(-2, 3)).ravel()
+    fixed = [base + p for base in range(0, steps.stop, SIGN) for p in (*GRID, INF_BITS, *NANS)]
     every = np.unique(np.concatenate([near, np.array(fixed, np.int64)]))
-    return every[(every >= 0) & (every < runs.pattern_count)]
+    return every[(every >= 0) & (every < steps.stop)]
