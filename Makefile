@@ -27,8 +27,8 @@ sweep: $(VENV)/test.done ## all 2^32 float32 inputs of every function; resumable
 bench: $(VENV)/test.done
 	$(BIN)/mxspec bench --json reports/bench/cpu.json
 
-peers: ## the libraries on torch, each in its own environment, and layouts in one; results under reports/peers
-	$(PYTHON) tests/peers/run_peers.py
+peers: $(VENV)/light.done ## the libraries on torch, each in its own environment, and layouts in one; results under reports/peers
+	$(BIN)/python tests/peers/run_peers.py
 	$(PYTHON) tests/peers/layouts/run_layouts.py
 
 wheel: $(VENV)/test.done ## wheel from the sdist, installed and tried in an empty environment

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 
+from mxspec_conformance.adapters.registry import Adapter, known_adapters
 from mxspec_lab.crosscheck import compare_all
 
-MODULES = ("gguf_py", "gfloat_py", "mlx_py", "mlx_bf16", "mlx_fp16")
+LIGHT = [a for a in known_adapters().values() if a.library.light and a.profiles]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("adapter", LIGHT, ids=lambda a: a.name)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the libraries' own overflows are part of what is compared
-def test_library_equals_its_profiles(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    module = import_module(f"mxspec_conformance.adapters.{name}")
+def test_library_equals_its_profiles(adapter: Adapter, capsys: pytest.CaptureFixture[str]) -> None:
     with np.errstate(all="ignore"):
-        comparisons = compare_all(module)
+        comparisons = compare_all(adapter, adapter.load())
     with capsys.disabled():
         print()
         for c in comparisons:

@@ -43,7 +43,7 @@ def test_top_level_names_are_the_projects_own(names: list[str]) -> None:
         "mxspec_conformance/transports/include/mxspec_target.h",
         "mxspec_conformance/render/templates/page.html.j2",
         "mxspec_conformance/render/templates/style.css",
-        "mxspec_conformance/adapters/gguf_py.py",
+        "mxspec_conformance/adapters/gguf.py",
         "mxspec_gpu/kernels/witness.cu",
     ],
 )

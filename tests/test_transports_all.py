@@ -28,7 +28,9 @@ TARGETS = Path(__file__).resolve().parent / "targets"
 
 #: All that the model offers, of two formats.
 EVERYTHING = """
-from mxspec_conformance.adapters.mxspec_py import *
+from mxspec_conformance.adapters.registry import known_adapters
+model = known_adapters()["mxspec"].load()
+globals().update({name: getattr(model, name) for name in dir(model) if not name.startswith("_")})
 FORMATS, ELEMENTS, DTYPES = ["nvfp4"], ["e2m1"], ["float32", "bfloat16"]
 LAYOUTS = ["nibble-low", "128x4", "ggml-mxfp4"]
 print("what a target prints is no reply")

@@ -1,6 +1,6 @@
 """Witnesses: a real library against the profiles that claim to describe it, on every case of the vectors.
 
-`python -m mxspec_lab.crosscheck MODULE` compares and prints counts; `compare_all` is the same in Python.
+`python -m mxspec_lab.crosscheck TARGET` compares and prints counts; `compare_all` is the same in Python.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import ml_dtypes
@@ -23,6 +21,7 @@ import mxspec
 from mxspec.formats import get_block
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
+from mxspec_conformance.adapters.registry import Adapter, known_adapters
 from mxspec_vectors.files import write_file
 from mxspec_vectors.input_case import Input
 from mxspec_vectors.inputs import quantize_inputs
@@ -85,13 +84,13 @@ def batches(
         yield random_blocks(k, random // 8, number), amax
 
 
-def target_tensor_scale(module: ModuleType, profile: Profile, amax: int) -> tuple[float, TensorScale]:
+def target_tensor_scale(target: Any, profile: Profile, amax: int) -> tuple[float, TensorScale]:
     """What the target is given and what the profile is given, for a tensor maximum.
 
     When both use the same kind they get the same bits; otherwise each its own, derived from the maximum.
     """
     native = derive_tensor_scale(amax, profile)
-    kind = TensorScaleKind(getattr(module, "TENSOR_SCALE", "decode"))
+    kind = TensorScaleKind(getattr(target, "TENSOR_SCALE", "decode"))
     if kind is native.kind:
         return native.value, native
     if kind is TensorScaleKind.AMAX:
@@ -107,9 +106,9 @@ def _kind_profile(kind: TensorScaleKind) -> Profile:
     raise ValueError(f"no profile stores a tensor scale of kind {kind}")
 
 
-def as_target_array(module: ModuleType, x: npt.NDArray[Any]) -> Any:
+def as_target_array(target: Any, x: npt.NDArray[Any]) -> Any:
     """x as the arrays that the target takes."""
-    if getattr(module, "ARRAYS", "numpy") != "torch":
+    if getattr(target, "ARRAYS", "numpy") != "torch":
         return x
     import torch
 
@@ -131,19 +130,19 @@ def as_numpy(a: Any) -> npt.NDArray[Any]:
     return np.asarray(a)
 
 
-def _call(module: ModuleType, name: str, fmt: str, scale: float | None, *arrays: npt.NDArray[Any]) -> Any:
-    function = getattr(module, name)
-    given = [as_target_array(module, np.ascontiguousarray(a)) for a in arrays]
+def _call(target: Any, name: str, fmt: str, scale: float | None, *arrays: npt.NDArray[Any]) -> Any:
+    function = getattr(target, name)
+    given = [as_target_array(target, np.ascontiguousarray(a)) for a in arrays]
     return function(*given, fmt) if scale is None else function(*given, fmt, tensor_scale=scale)
 
 
 def _quantize_guarded(
-    module: ModuleType, fmt: str, scale: float | None, rows: npt.NDArray[Any], out: Comparison
+    target: Any, fmt: str, scale: float | None, rows: npt.NDArray[Any], out: Comparison
 ) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]]:
     """(rows, scales, codes) in as few calls as the target's exceptions allow."""
     try:
         with np.errstate(all="ignore"):
-            codes, scales = _call(module, "quantize", fmt, scale, rows)
+            codes, scales = _call(target, "quantize", fmt, scale, rows)
         yield rows, as_numpy(scales).reshape(len(rows), -1), as_numpy(codes)
     except Exception as error:
         if len(rows) == 1:
@@ -152,8 +151,8 @@ def _quantize_guarded(
             out.reasons[reason] = out.reasons.get(reason, 0) + 1
             return
         half = len(rows) // 2
-        yield from _quantize_guarded(module, fmt, scale, rows[:half], out)
-        yield from _quantize_guarded(module, fmt, scale, rows[half:], out)
+        yield from _quantize_guarded(target, fmt, scale, rows[:half], out)
+        yield from _quantize_guarded(target, fmt, scale, rows[half:], out)
 
 
 def _has_nan_scale(scales: npt.NDArray[Any], fmt: str) -> npt.NDArray[np.bool_]:
@@ -163,14 +162,14 @@ def _has_nan_scale(scales: npt.NDArray[Any], fmt: str) -> npt.NDArray[np.bool_]:
     return np.asarray(low_bits == scale.nan_code)
 
 
-def compare_quantize(module: ModuleType, fmt: str, profile: Profile, dtype: str, *, two_level: bool) -> Comparison:
+def compare_quantize(target: Any, fmt: str, profile: Profile, dtype: str, *, two_level: bool) -> Comparison:
     """The target's `quantize` against a profile, bit for bit."""
-    out = Comparison(module.NAME, fmt, profile.id, "quantize", dtype)
+    out = Comparison(target.NAME, fmt, profile.id, "quantize", dtype)
     for rows, amax in batches(fmt, profile, two_level=two_level):
         with np.errstate(all="ignore"):
             narrow = rows.astype(_DTYPES[dtype])
-        given, native = (None, None) if amax is None else target_tensor_scale(module, profile, amax)
-        for part, scales, codes in _quantize_guarded(module, fmt, given, narrow, out):
+        given, native = (None, None) if amax is None else target_tensor_scale(target, profile, amax)
+        for part, scales, codes in _quantize_guarded(target, fmt, given, narrow, out):
             with np.errstate(all="ignore"):
                 expected = mxspec.quantize(part, fmt, profile=profile, tensor_scale=native)
             out.blocks += len(part)
@@ -191,9 +190,9 @@ def compare_quantize(module: ModuleType, fmt: str, profile: Profile, dtype: str,
     return out
 
 
-def compare_dequantize(module: ModuleType, fmt: str, profile: Profile, *, two_level: bool) -> Comparison:
+def compare_dequantize(target: Any, fmt: str, profile: Profile, *, two_level: bool) -> Comparison:
     """The target's `dequantize` against a profile: every code under every scale byte."""
-    out = Comparison(module.NAME, fmt, profile.id, "dequantize", "float32")
+    out = Comparison(target.NAME, fmt, profile.id, "dequantize", "float32")
     block = get_block(fmt)
     repeat = -(-block.element.code_count // block.k) * block.k
     codes_one = np.resize(np.arange(block.element.code_count, dtype=np.uint8), repeat).reshape(-1, block.k)
@@ -201,9 +200,9 @@ def compare_dequantize(module: ModuleType, fmt: str, profile: Profile, *, two_le
     codes = np.tile(codes_one, (len(scale_codes), 1))
     scales = np.repeat(scale_codes, len(codes_one)).reshape(-1, 1)
     for amax in TENSOR_AMAXES.values() if two_level else [None]:
-        given, native = (None, None) if amax is None else target_tensor_scale(module, profile, amax)
+        given, native = (None, None) if amax is None else target_tensor_scale(target, profile, amax)
         try:
-            values = as_numpy(_call(module, "dequantize", fmt, given, codes, scales)).astype(np.float32)
+            values = as_numpy(_call(target, "dequantize", fmt, given, codes, scales)).astype(np.float32)
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:80]}"
             out.refused += len(codes)
@@ -224,35 +223,31 @@ def compare_dequantize(module: ModuleType, fmt: str, profile: Profile, *, two_le
     return out
 
 
-def compare_all(module: ModuleType) -> list[Comparison]:
-    """Every function of a known target against the profiles that it names in PROFILES and PROFILES_ONE_LEVEL."""
+def compare_all(adapter: Adapter, target: Any) -> list[Comparison]:
+    """Every function of a known target against the profiles that it is expected to follow."""
     results = []
-    dtypes = getattr(module, "DTYPES", ["float32"])
-    for table, two_level in (
-        (getattr(module, "PROFILES", {}), True),
-        (getattr(module, "PROFILES_ONE_LEVEL", {}), False),
-    ):
-        for fmt, name in table.items():
+    dtypes = getattr(target, "DTYPES", ["float32"])
+    for expected, two_level in ((adapter.expected_profiles(target), True), (adapter.profiles_one_level, False)):
+        for fmt, name in expected.items():
             profile = mxspec.get_profile(name, fmt)
             levels = two_level and get_block(fmt).has_tensor_scale
-            if hasattr(module, "quantize"):
+            if hasattr(target, "quantize"):
                 for dtype in dtypes:
                     if dtype in profile.dtypes:
-                        results.append(compare_quantize(module, fmt, profile, dtype, two_level=levels))
-            if hasattr(module, "dequantize"):
-                results.append(compare_dequantize(module, fmt, profile, two_level=levels))
+                        results.append(compare_quantize(target, fmt, profile, dtype, two_level=levels))
+            if hasattr(target, "dequantize"):
+                results.append(compare_dequantize(target, fmt, profile, two_level=levels))
     return results
 
 
-def describe(module: ModuleType, comparisons: list[Comparison]) -> dict[str, Any]:
+def describe(target: Any, comparisons: list[Comparison]) -> dict[str, Any]:
     """A JSON-able record of one target's comparisons, with where they were made."""
     from mxspec_conformance.results.environment import describe_environment
     from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
     return {
-        "target": module.NAME,
-        "version": module.VERSION,
-        "module": module.__name__.rsplit(".", 1)[-1],
+        "target": target.NAME,
+        "version": target.VERSION,
         "vectors": vector_digest(operations=NUMERIC_OPERATIONS),
         "environment": describe_environment(),
         "compared": sum(c.blocks for c in comparisons),
@@ -263,15 +258,16 @@ def describe(module: ModuleType, comparisons: list[Comparison]) -> dict[str, Any
 
 def main(arguments: list[str]) -> int:
     """Compare known targets, print a line for each comparison, and write a JSON file where asked; 1 if any differs."""
+    known = known_adapters()
     parser = argparse.ArgumentParser(prog="python -m mxspec_lab.crosscheck", description=__doc__)
-    parser.add_argument("modules", nargs="+", help="modules of mxspec_conformance.adapters")
+    parser.add_argument("targets", nargs="+", choices=known, metavar="TARGET", help="names that `mxspec targets` lists")
     parser.add_argument("--json", type=Path, help="write the record here")
     options = parser.parse_args(arguments)
     records = []
-    for name in options.modules:
-        module = import_module(f"mxspec_conformance.adapters.{name}")
-        comparisons = compare_all(module)
-        records.append(describe(module, comparisons))
+    for name in options.targets:
+        target = known[name].load()
+        comparisons = compare_all(known[name], target)
+        records.append(describe(target, comparisons))
         for c in comparisons:
             print(
                 f"{c.target} {c.format} {c.operation} {c.dtype} against {c.profile}: {c.blocks} blocks, "

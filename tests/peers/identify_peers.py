@@ -1,8 +1,8 @@
-"""Identify libraries that need torch, in the environment at hand, and record what was named and how fast.
+"""Identify known libraries, in the environment at hand, and record what was named and how fast.
 
-    python tests/peers/identify_peers.py TARGET...
+    python tests/peers/identify_peers.py [TARGET...]
 
-Results are merged into reports/identify/peers.json; seconds do not count the library's own import.
+Without a target: those whose library is here. Results are merged into reports/identify/peers.json; seconds do not count the library's own import.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import mxspec
+from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.cli.identify import as_dict
 from mxspec_conformance.identification.target import identify_format
 from mxspec_conformance.results.environment import describe_environment
@@ -46,9 +47,10 @@ def identify_target(spec: str) -> dict[str, Any]:
 
 def main() -> None:
     """All targets named, each written as soon as it is known."""
+    here = [a.name for a in known_adapters().values() if a.profiles and a.library.is_here()]
     known: dict[str, Any] = json.loads(REPORT.read_text("ascii"))["targets"] if REPORT.exists() else {}
     REPORT.parent.mkdir(parents=True, exist_ok=True)
-    for spec in sys.argv[1:]:
+    for spec in sys.argv[1:] or here:
         known[spec] = identify_target(spec)
         for identity in known[spec]["formats"]:
             named = ", ".join(identity["identical"]) or f"nearest {identity['nearest'] or 'none'}"

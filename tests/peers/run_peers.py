@@ -1,8 +1,9 @@
-"""Run the libraries that need torch, each in an environment of its own, and record what they showed.
+"""Run the libraries that the judge knows, each in an environment of its own, and record what they showed.
 
-For every peer: an environment `.venv-NAME` with the pinned packages, the witness comparison of each of its targets with the
-profiles that describe it (zero differences are expected), and `mxspec check` of each. Results go to `reports/peers/NAME.json`;
-the test command fails when one of them was made with other vectors than the current ones, or shows a difference.
+For every peer: an environment `.venv-NAME` with the pinned packages, the comparison of each of its targets with the profiles
+that it is expected to follow (zero differences are expected), and `mxspec check` of each. What is installed and compared stands
+in the modules of `mxspec_conformance.adapters`. Results go to `reports/peers/NAME.json`; the test command fails when one of
+them was made with other vectors than the current ones, or shows a difference.
 
     python tests/peers/run_peers.py [NAME...] [--python NAME=PATH]
 
@@ -20,56 +21,48 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from mxspec_conformance.adapters.registry import Adapter, Library, Source, known_adapters
+
 ROOT = Path(__file__).resolve().parents[2]
-TORCH = "torch==2.13.0"
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One environment."""
+    """One environment with its libraries: one, or all light ones."""
 
     name: str
-    packages: tuple[str, ...]
-    #: Modules of mxspec_conformance.adapters compared with their profiles.
-    modules: tuple[str, ...]
-    #: Targets that are judged.
-    targets: tuple[str, ...]
-    #: Packages installed without what they ask for: their requirements would replace torch or bring GPU packages.
-    bare: tuple[str, ...] = ()
-    #: Environment variable that names what is not on the package index, and what that is; unset: the peer is not run.
-    source: tuple[str, str] | None = None
-    #: Whether the peer's modules are imported from there.
-    on_path: bool = False
+    libraries: tuple[Library, ...]
+    adapters: tuple[Adapter, ...]
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What is installed."""
+        return tuple(package for library in self.libraries for package in library.packages)
+
+    @property
+    def bare_packages(self) -> tuple[str, ...]:
+        """What is installed without what it asks for."""
+        return tuple(package for library in self.libraries for package in library.bare_packages)
+
+    @property
+    def missing(self) -> tuple[Source, ...]:
+        """What is not on the package index and has not been named."""
+        return tuple(x.source for x in self.libraries if x.source is not None and x.source.variable not in os.environ)
 
 
-PEERS = (
-    Peer("light", ("gguf==0.19.0", "gfloat==0.5.2", "mlx[cpu]==0.32.4"),
-         ("gguf_py", "gfloat_py", "mlx_py", "mlx_bf16", "mlx_fp16"), ("gguf", "gfloat", "mlx", "ml_dtypes")),
-    Peer("torchao", (TORCH, "torchao==0.18.0"),
-         ("torchao_floor", "torchao_rceil", "torchao_even", "torchao_ceil"),
-         ("torchao", "torchao-rceil", "torchao-even", "torchao-ceil")),
-    Peer("compressed-tensors", (TORCH, "compressed-tensors==0.20.0"),
-         ("compressed_tensors_py", "compressed_tensors_bf16", "compressed_tensors_fp16"), ("compressed-tensors",)),
-    Peer("modelopt", (TORCH, "nvidia-modelopt==0.47.0", "requests", "huggingface_hub"),
-         ("modelopt_py", "modelopt_static_py"), ("modelopt", "modelopt-static")),
-    Peer("auto-round", (TORCH, "transformers==5.23.0", "accelerate==1.15.0", "datasets==5.2.0", "py-cpuinfo", "scipy"),
-         ("auto_round_py", "auto_round_export"), ("auto-round", "auto-round-export"), bare=("auto-round==0.16.1",)),
-    Peer("quark", (TORCH, "triton==3.9.0", "onnx==1.23.2", "onnxslim==0.1.98", "transformers==5.23.0", "ninja", "scipy"),
-         ("quark_py", "quark_down", "quark_even", "quark_fake"),
-         ("quark", "quark-down", "quark-even", "quark-fake"), bare=("amd-quark==0.13",)),
-    Peer("fouroversix", (TORCH, "transformers==5.23.0", "scipy"),
-         ("fouroversix_py", "fouroversix_six", "fouroversix_mae", "fouroversix_max"), ("fouroversix",),
-         bare=("fouroversix==0.1.0",)),
-    Peer("microxcaling", (TORCH, "packaging"),
-         ("microxcaling_py", "microxcaling_even", "microxcaling_floor", "microxcaling_bf16", "microxcaling_even_bf16"),
-         ("microxcaling",), source=("MXSPEC_MICROXCALING_SOURCE", "a checkout of microsoft/microxcaling"), on_path=True),
-    Peer("te-reference", (TORCH,), ("te_reference", "te_reference_4over6"), ("te-reference",),
-         source=("MXSPEC_TE_SOURCE", "a checkout of NVIDIA/TransformerEngine, 2.17 or later")),
-    Peer("vllm-emulation", (TORCH,), ("vllm_emulation", "vllm_emulation_dequantize", "vllm_mxfp8"), ("vllm-emulation",),
-         source=("MXSPEC_VLLM_SOURCE", "a checkout of vllm-project/vllm, or a folder where its wheel is unpacked")),
-    Peer("ggml-c", (), ("ggml_c",), ("ggml-c",),
-         source=("MXSPEC_GGML_LIBRARY", "the libggml-base that ggml-org/ggml builds")),
-)  # fmt: skip
+def list_peers() -> tuple[Peer, ...]:
+    """The environments of all known libraries."""
+    members: dict[str, list[Adapter]] = {}
+    for adapter in known_adapters().values():
+        if adapter.library.environment is not None:
+            members.setdefault(adapter.library.environment, []).append(adapter)
+    return tuple(
+        Peer(name, tuple(dict.fromkeys(a.library for a in adapters)), tuple(adapters))
+        for name, adapters in members.items()
+    )
+
+
+PEERS = list_peers()
 
 
 def run(*command: str | Path) -> None:
@@ -86,7 +79,7 @@ def make_environment(peer: Peer) -> Path:
         run(sys.executable, "-m", "venv", folder)
         for package in peer.packages:
             run(python, "-m", "pip", "install", "--quiet", package)
-        for package in peer.bare:
+        for package in peer.bare_packages:
             run(python, "-m", "pip", "install", "--quiet", "--no-deps", package)
         run(python, "-m", "pip", "install", "--quiet", "--editable", ROOT)
         (folder / "done").touch()
@@ -94,23 +87,17 @@ def make_environment(peer: Peer) -> Path:
 
 
 def record(peer: Peer, python: Path) -> dict[str, object]:
-    """Witness and check every target of a peer."""
+    """Compare every target of a peer with its profiles, and check it."""
     with tempfile.TemporaryDirectory() as scratch:
         witness, judged = Path(scratch) / "witness.json", []
-        environment = dict(os.environ)
-        if peer.source is not None and peer.on_path:
-            paths = (os.environ[peer.source[0]], environment.get("PYTHONPATH", ""))
-            environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
-        subprocess.run([python, "-m", "mxspec_lab.crosscheck", *peer.modules, "--json", witness],
-                       cwd=ROOT, check=False, env=environment)  # fmt: skip
+        compared = [a.name for a in peer.adapters if a.profiles or a.profiles_one_level]
+        subprocess.run([python, "-m", "mxspec_lab.crosscheck", *compared, "--json", witness], cwd=ROOT, check=False)
         if not witness.exists():
             raise SystemExit(f"{peer.name}: its targets could not be compared; what went wrong stands above")
-        for target in peer.targets:
+        for target in (a.name for a in peer.adapters):
             result = Path(scratch) / "check.json"
             command = [python, "-m", "mxspec_conformance", "check", target, "--json", result, "--failures", "0"]
-            done = subprocess.run(
-                [str(c) for c in command], cwd=ROOT, check=False, stdout=subprocess.DEVNULL, env=environment
-            )
+            done = subprocess.run([str(c) for c in command], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
             if done.returncode > 1:
                 raise SystemExit(f"{target} could not be judged")
             document = json.loads(result.read_text("ascii"))
@@ -120,7 +107,9 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
         packages = subprocess.run(
             [python, "-m", "pip", "list", "--format=json"], capture_output=True, text=True, check=True
         ).stdout
-        wanted = {p.split("==")[0].split("[")[0].lower() for p in (*peer.packages, *peer.bare, "numpy", "ml_dtypes")}
+        wanted = {
+            p.split("==")[0].split("[")[0].lower() for p in (*peer.packages, *peer.bare_packages, "numpy", "ml_dtypes")
+        }
         return {
             "peer": peer.name,
             "packages": {p["name"]: p["version"] for p in json.loads(packages) if p["name"].lower() in wanted},
@@ -145,8 +134,8 @@ def main() -> int:
     for peer in PEERS:
         if options.names and peer.name not in options.names:
             continue
-        if peer.source is not None and peer.source[0] not in os.environ:
-            skipped.append(f"{peer.name} (set {peer.source[0]} to {peer.source[1]})")
+        if peer.missing:
+            skipped.append(f"{peer.name} (set " + ", ".join(f"{s.variable} to {s.what}" for s in peer.missing) + ")")
             continue
         python = Path(given[peer.name]) if peer.name in given else make_environment(peer)
         document = record(peer, python)

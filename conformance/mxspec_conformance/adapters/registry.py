@@ -1,48 +1,122 @@
-"""The libraries that the judge has a target for."""
+"""The libraries that the judge has targets for, found in the modules of this package.
+
+A module states its targets as data in the tuple `ADAPTERS`. It imports its library in the function that makes a target and
+nowhere else, so that whoever reads what is known imports no library.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mxspec_conformance import adapters
+
+#: Block format -> id of a profile.
+Profiles = Mapping[str, str]
+
+#: The version of torch under which libraries are compared with their profiles.
+TORCH = "torch==2.13.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is not on the package index: an environment variable names it."""
+
+    variable: str
+    #: What the variable has to name.
+    what: str
+
+    def find(self) -> Path:
+        """The path that the variable names.
+
+        Raises ImportError where it is not set.
+        """
+        path = os.environ.get(self.variable)
+        if not path:
+            raise ImportError(f"{self.variable} is not set; it has to name {self.what}")
+        return Path(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A library that the judge has a target for."""
+class Library:
+    """What has to be installed for some targets."""
 
     name: str
-    module: str
-    #: Distribution to install.
+    #: What to install, in words.
     requires: str
+    #: The package that has to be importable.
+    imports: str | None = None
+    #: Where it is taken from instead.
+    source: Source | None = None
+    #: What pip is asked for in the environment in which the library is compared with its profiles.
+    packages: tuple[str, ...] = ()
+    #: The same, without what these ask for in turn: their requirements would replace torch or bring GPU packages.
+    bare_packages: tuple[str, ...] = ()
+    #: Needs neither a GPU nor torch; light libraries share one environment.
+    light: bool = False
+
+    def is_here(self) -> bool:
+        """Whether the library can be found; it is not imported."""
+        if self.source is not None and self.source.variable in os.environ:
+            return True
+        return self.imports is not None and find_spec(self.imports) is not None
+
+    @property
+    def environment(self) -> str | None:
+        """The name of the environment in which it is compared with its profiles, and of the committed result.
+
+        None: it is not compared there.
+        """
+        if not self.packages and self.source is None:
+            return None
+        return "light" if self.light else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """A target: a library in one of its modes."""
+
+    name: str
+    library: Library
     about: str
+    #: Makes the target: an object with functions of the interface. Raises ImportError where the library is not here.
+    make: Callable[[], Any]
+    #: The profiles that it is expected to follow bit for bit, or a function of the target that gives them.
+    profiles: Profiles | Callable[[Any], Profiles] = field(default_factory=dict)
+    #: The same for calls without a tensor scale, of formats that have one.
+    profiles_one_level: Profiles = field(default_factory=dict)
+
+    def load(self) -> Any:
+        """The target, under its name.
+
+        Raises ImportError where the library is not here.
+        """
+        target = self.make()
+        target.NAME = self.name
+        return target
+
+    def expected_profiles(self, target: Any) -> Profiles:
+        """The profiles that the loaded target is expected to follow."""
+        return self.profiles(target) if callable(self.profiles) else self.profiles
 
 
-KNOWN: dict[str, Known] = {
-    k.name: k
-    for k in (
-        Known(name="mxspec", module="mxspec_py", requires="mxspec", about="this model itself"),
-        Known(name="gguf", module="gguf_py", requires="gguf", about="llama.cpp's Python package"),
-        Known(name="gfloat", module="gfloat_py", requires="gfloat", about="Graphcore's format library"),
-        Known(name="mlx", module="mlx_py", requires="mlx", about="Apple's array framework"),
-        Known(name="ml_dtypes", module="ml_dtypes_py", requires="ml_dtypes", about="NumPy scalar types (elements only)"),
-        Known(name="torchao", module="torchao_floor", requires="torchao", about="torchao, scale mode FLOOR, eager"),
-        Known(name="torchao-rceil", module="torchao_rceil", requires="torchao", about="torchao, scale mode RCEIL, eager"),
-        Known(name="torchao-even", module="torchao_even", requires="torchao", about="torchao, scale mode EVEN, eager"),
-        Known(name="torchao-ceil", module="torchao_ceil", requires="torchao", about="torchao, scale mode CEIL, eager"),
-        Known(name="microxcaling", module="microxcaling_py", requires="mx", about="Microsoft's emulation"),
-        Known(name="compressed-tensors", module="compressed_tensors_py", requires="compressed_tensors", about="vLLM's checkpoint library"),
-        Known(name="modelopt", module="modelopt_py", requires="nvidia-modelopt", about="NVIDIA ModelOpt, dynamic"),
-        Known(name="modelopt-static", module="modelopt_static_py", requires="nvidia-modelopt", about="NVIDIA ModelOpt, calibrated"),
-        Known(name="auto-round", module="auto_round_py", requires="auto-round", about="Intel AutoRound, fake quantization"),
-        Known(name="auto-round-export", module="auto_round_export", requires="auto-round", about="Intel AutoRound, exported codes"),
-        Known(name="quark", module="quark_py", requires="amd-quark", about="AMD Quark downcast, ROUND_UP"),
-        Known(name="quark-down", module="quark_down", requires="amd-quark", about="AMD Quark downcast, ROUND_DOWN"),
-        Known(name="quark-even", module="quark_even", requires="amd-quark", about="AMD Quark downcast, EVEN"),
-        Known(name="quark-fake", module="quark_fake", requires="amd-quark", about="AMD Quark fake quantization"),
-        Known(name="fouroversix", module="fouroversix_py", requires="fouroversix", about="Four Over Six reference"),
-        Known(name="te-reference", module="te_reference", requires="transformer_engine sources", about="Transformer Engine's Python reference"),
-        Known(name="vllm-emulation", module="vllm_emulation", requires="vllm sources", about="vLLM's Python emulation"),
-        Known(name="mxspec_gpu", module="mxspec_gpu_kernels", requires="CuPy and an NVIDIA GPU", about="this project's GPU kernels"),
-        Known(name="mxspec_gpu-tiles", module="mxspec_gpu_tiles", requires="CuPy and an NVIDIA GPU", about="the same, packed, scales in tiles"),
-        Known(name="ggml-c", module="ggml_c", requires="a ggml library", about="llama.cpp's C reference"),
-    )
-}  # fmt: skip
+@cache
+def known_adapters() -> Mapping[str, Adapter]:
+    """All targets by name: those of light libraries first, then by module."""
+    found: list[Adapter] = []
+    for module in sorted(m.name for m in pkgutil.iter_modules(adapters.__path__)):
+        if not module.startswith("_") and module != "registry":
+            found += import_module(f"{adapters.__name__}.{module}").ADAPTERS
+    known: dict[str, Adapter] = {}
+    for adapter in sorted(found, key=lambda a: not a.library.light):
+        if adapter.name in known:
+            raise ValueError(f"two adapters are named {adapter.name!r}; choose another name")
+        known[adapter.name] = adapter
+    return known

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
-from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -17,7 +15,7 @@ from rich.text import Text
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec.profiles.schema import Kind
-from mxspec_conformance.adapters.registry import KNOWN
+from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.cli.console import fail, make_console
 
 
@@ -25,37 +23,17 @@ from mxspec_conformance.cli.console import fail, make_console
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def targets(as_json: bool) -> None:
     """List the libraries that the judge knows, and whether they are installed."""
-    rows = [(k.name, _installed(k.module), k.about) for k in KNOWN.values()]
+    rows = [(a.name, a.library.is_here(), a.about) for a in known_adapters().values()]
     if as_json:
         click.echo(json.dumps([{"name": n, "installed": i, "about": a} for n, i, a in rows], indent=1))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("target", "here", "what"):
+    table.add_column("target", no_wrap=True)
+    for column in ("here", "what"):
         table.add_column(column)
     for name, installed, about in rows:
         table.add_row(name, "yes" if installed else "no", about, style="" if installed else "dim")
     make_console().print(table)
-
-
-_IMPORTS = {
-    "gguf_py": "gguf", "gfloat_py": "gfloat", "mlx_py": "mlx", "ml_dtypes_py": "ml_dtypes", "mxspec_py": "mxspec",
-    "microxcaling_py": "mx", "compressed_tensors_py": "compressed_tensors", "fouroversix_py": "fouroversix",
-    "torchao_floor": "torchao", "torchao_rceil": "torchao", "torchao_even": "torchao", "torchao_ceil": "torchao",
-    "modelopt_py": "modelopt", "modelopt_static_py": "modelopt", "auto_round_py": "auto_round",
-    "auto_round_export": "auto_round", "quark_py": "quark", "quark_down": "quark", "quark_even": "quark",
-    "quark_fake": "quark", "mxspec_gpu_kernels": "cupy", "mxspec_gpu_tiles": "cupy",
-}  # fmt: skip
-_SOURCES = {
-    "te_reference": "MXSPEC_TE_SOURCE",
-    "vllm_emulation": "MXSPEC_VLLM_SOURCE",
-    "ggml_c": "MXSPEC_GGML_LIBRARY",
-}
-
-
-def _installed(module: str) -> bool:
-    if module in _SOURCES:
-        return _SOURCES[module] in os.environ
-    return find_spec(_IMPORTS[module]) is not None
 
 
 @click.command()

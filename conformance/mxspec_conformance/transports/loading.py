@@ -1,4 +1,4 @@
-"""The module that a target's name stands for."""
+"""The module, or the object, that a target's name stands for."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.adapters.registry import KNOWN, Known
+from mxspec_conformance.adapters.registry import Adapter, known_adapters
 from mxspec_conformance.targets.capabilities import LIBRARY_SUFFIXES
 from mxspec_conformance.targets.errors import TargetError
 
 
 def load_target(spec: str) -> Any:
-    """The module that a target spec names: a known library, a `.py` file, a shared library, or an importable module.
+    """What a target spec names: a known library, a `.py` file, a shared library, or an importable module.
 
     Raises TargetError, saying what to do, when it cannot be found or does not import.
     """
-    if spec in KNOWN:
-        return _load_known(KNOWN[spec])
+    known = known_adapters()
+    if spec in known:
+        return _load_known(known[spec])
     path = Path(spec)
     if path.suffix in LIBRARY_SUFFIXES:
         from mxspec_conformance.transports.library import load_library
@@ -31,21 +32,20 @@ def load_target(spec: str) -> Any:
         return importlib.import_module(spec)
     except ModuleNotFoundError as error:
         if error.name is not None and (spec == error.name or spec.startswith(error.name + ".")):
-            close = ", ".join(KNOWN)
             raise TargetError(
-                f"{spec!r} is neither a file, an importable module nor a known library; known are {close}"
+                f"{spec!r} is neither a file, an importable module nor a known library; known are {', '.join(known)}"
             ) from None
         raise TargetError(f"module {spec} does not import: {error}") from error
     except Exception as error:
         raise TargetError(f"module {spec} does not import: {type(error).__name__}: {error}") from error
 
 
-def _load_known(known: Known) -> Any:
+def _load_known(adapter: Adapter) -> Any:
     try:
-        return importlib.import_module(f"mxspec_conformance.adapters.{known.module}")
+        return adapter.load()
     except ImportError as error:
         raise TargetError(
-            f"{known.name} needs {known.requires}, which does not import here ({error}); install it and try again"
+            f"{adapter.name} needs {adapter.library.requires}, which does not import here ({error}); install it and try again"
         ) from error
 
 

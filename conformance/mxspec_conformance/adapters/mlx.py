@@ -1,0 +1,109 @@
+"""MLX on its default device: `mx.quantize`, `mx.dequantize`, `mx.to_fp8`, `mx.from_fp8`.
+
+MLX packs codes in little-endian uint32 words, the first element in the low bits. Its NVFP4 `global_scale` is
+the largest magnitude of the tensor. `mx.quantize` and `mx.dequantize` raise for an odd number of NVFP4
+blocks: one row of zeros is added here, and taken away again. In bfloat16 and float16 MLX computes every step
+in that dtype: other answers than for the same float32 values, so these are targets of their own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from mxspec_conformance.adapters._convert import pack_nibbles, unpack_nibbles
+from mxspec_conformance.adapters.registry import Adapter, Library
+
+_MODES = {"mxfp4": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
+
+
+class _Quantizer:
+    FORMATS = tuple(_MODES)
+    TENSOR_SCALE = "amax"
+
+    def __init__(self, *dtypes: str) -> None:
+        import mlx.core
+
+        self.VERSION = version("mlx")
+        self.DTYPES = dtypes
+        self._mx: Any = mlx.core
+
+    def _to_mlx(self, x: Any) -> Any:
+        if x.dtype == "bfloat16":
+            return self._mx.array(x.view(np.uint16)).view(self._mx.bfloat16)
+        return self._mx.array(x)
+
+    def _global_scale(self, tensor_scale: float | None) -> Any:
+        return None if tensor_scale is None else self._mx.array(tensor_scale, dtype=self._mx.float32)
+
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
+        """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
+        scale = self._global_scale(tensor_scale)
+        rows = x.shape[0]
+        data = _pad_odd(x, x.size // 16) if fmt == "nvfp4" else x
+        words, scales = self._mx.quantize(self._to_mlx(data), mode=_MODES[fmt], global_scale=scale)[:2]
+        codes = np.array(words)[:rows].view(np.uint8)
+        return codes if fmt == "mxfp8_e4m3" else unpack_nibbles(codes), np.array(scales)[:rows]
+
+
+class _Mlx(_Quantizer):
+    def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
+        """Float32 values [rows, k]."""
+        rows = codes.shape[0]
+        data, stored = codes if fmt == "mxfp8_e4m3" else pack_nibbles(codes), scales
+        if fmt == "nvfp4":
+            data, stored = _pad_odd(data, scales.size), _pad_odd(scales, scales.size)
+        values = self._mx.dequantize(
+            self._mx.array(np.ascontiguousarray(data).view(np.uint32)),
+            self._mx.array(stored),
+            mode=_MODES[fmt],
+            global_scale=self._global_scale(tensor_scale),
+            dtype=self._mx.float32,
+        )
+        return np.array(values)[:rows]
+
+    def encode(self, x: Any, element: str) -> Any:
+        """Code of each value; MLX has one scalar encoder, for e4m3."""
+        if element != "e4m3":
+            raise NotImplementedError(f"MLX has no encoder for {element}")
+        return np.array(self._mx.to_fp8(self._to_mlx(x)))
+
+    def decode(self, codes: Any, element: str) -> Any:
+        """Float32 value of each code; MLX has one scalar decoder, for e4m3."""
+        if element != "e4m3":
+            raise NotImplementedError(f"MLX has no decoder for {element}")
+        return np.array(self._mx.from_fp8(self._mx.array(codes), dtype=self._mx.float32))
+
+
+def _pad_odd(data: Any, blocks: int) -> Any:
+    if blocks % 2 == 0:
+        return data
+    return np.concatenate([data, np.zeros((1, data.shape[1]), data.dtype)])
+
+
+_LIBRARY = Library(name="mlx", requires="mlx", imports="mlx", packages=("mlx[cpu]==0.32.4",), light=True)
+
+ADAPTERS = (
+    Adapter(
+        name="mlx",
+        library=_LIBRARY,
+        about="Apple's array framework",
+        make=partial(_Mlx, "float32", "float16", "bfloat16"),
+        profiles={fmt: f"mlx-0.32/{fmt}/cpu" for fmt in _MODES},
+        profiles_one_level={"nvfp4": "mlx-0.32/nvfp4/cpu"},
+    ),
+    *(
+        Adapter(
+            name=f"mlx-{dtype}",
+            library=_LIBRARY,
+            about=f"Apple's array framework, in {dtype}",
+            make=partial(_Quantizer, dtype),
+            profiles={fmt: f"mlx-0.32/{fmt}/cpu/{dtype}" for fmt in _MODES},
+            profiles_one_level={"nvfp4": f"mlx-0.32/nvfp4/cpu/{dtype}"},
+        )
+        for dtype in ("bfloat16", "float16")
+    ),
+)

@@ -1,0 +1,82 @@
+"""The model itself: what a conforming implementation looks like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxspec
+from mxspec import layouts
+from mxspec_conformance.adapters.registry import Adapter, Library
+
+
+class _Model:
+    VERSION = mxspec.__version__
+    FORMATS = tuple(mxspec.BLOCKS)
+    ELEMENTS = (*mxspec.ELEMENTS, *mxspec.SCALES)
+    DTYPES = ("float32", "float16", "bfloat16")
+    TENSOR_SCALE = "amax"
+
+    def quantize(
+        self,
+        x: Any,
+        fmt: str,
+        tensor_scale: float | None = None,
+        axis: int = -1,
+        pad: bool = False,
+        block: tuple[int, int] | None = None,
+    ) -> tuple[Any, Any]:
+        """Codes and scales by the format's default profile."""
+        t = mxspec.quantize(x, fmt, tensor_scale=_scale(tensor_scale), axis=axis, pad=pad, block=block)
+        return t.codes, t.scales
+
+    def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
+        """float32 values by the format's default profile."""
+        return mxspec.dequantize(codes, scales, fmt, tensor_scale=_scale(tensor_scale))
+
+    def encode(self, x: Any, element: str, rounding: str = "rne", overflow: str = "saturate") -> Any:
+        """Codes of single numbers."""
+        return mxspec.encode(x, element, rounding=rounding, overflow=overflow)
+
+    def decode(self, codes: Any, element: str) -> Any:
+        """Values of single codes."""
+        return mxspec.decode(codes, element)
+
+    def encode_stochastic(self, x: Any, element: str, random_bits: Any) -> Any:
+        """Codes by the integer rule with 32 random bits."""
+        return mxspec.encode(x, element, rounding="sr", random_bits=random_bits)
+
+    def tensor_scale(self, x: Any, fmt: str) -> float:
+        """The tensor's largest magnitude."""
+        return mxspec.tensor_scale(x, fmt).value
+
+    def pack(self, codes: Any, layout: str) -> Any:
+        """The bytes of codes in a layout."""
+        return layouts.pack(codes, layout)
+
+    def unpack(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
+        """The codes that bytes hold."""
+        return layouts.unpack(data, layout, shape)
+
+    swizzle, unswizzle = pack, unpack
+
+    def pack_blocks(self, codes: Any, scales: Any, layout: str) -> Any:
+        """The bytes of codes and their scales in a layout that stores them together."""
+        return layouts.pack_blocks(codes, scales, layout)
+
+    def unpack_blocks(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
+        """Codes and scales."""
+        return layouts.unpack_blocks(data, layout, shape)
+
+
+def _scale(value: float | None) -> mxspec.TensorScale | None:
+    return None if value is None else mxspec.TensorScale.from_float("amax", value)
+
+
+ADAPTERS = (
+    Adapter(
+        name="mxspec",
+        library=Library(name="mxspec", requires="mxspec", imports="mxspec", light=True),
+        about="this model itself",
+        make=_Model,
+    ),
+)

@@ -1,0 +1,184 @@
+"""torchao's MX and NVFP4 quantizers (eager), one target for each scale rule of MX.
+
+The library's own functions do all arithmetic; this file converts arrays, unpacks nibbles with the library's
+unpacker and chooses the element type. Arrays may be NumPy (bfloat16 from ml_dtypes) or torch tensors; results
+are NumPy arrays. The rules: FLOOR, the library's default, is the exponent field of amax minus emax; CEIL rounds
+that exponent up; EVEN first rounds amax half up to the element's precision; RCEIL is the float32 log2 of
+amax / max, rounded up.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+from mxspec_conformance.adapters._convert import to_torch
+from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+
+_MX_FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
+_BLOCK, _NVFP4_BLOCK = 32, 16
+
+
+class _Mx:
+    """MX formats under one scale rule; the library's own casts and layouts."""
+
+    FORMATS: tuple[str, ...] = _MX_FORMATS
+    DTYPES = ("float32", "bfloat16")
+
+    def __init__(self, mode: str) -> None:
+        import torch
+        from torchao.prototype.mx_formats import constants, kernels, mx_tensor, nvfp4_tensor, utils
+        from torchao.prototype.mx_formats.config import ScaleCalculationMode
+
+        self.VERSION = version("torchao")
+        self._torch, self._utils = torch, utils
+        self._kernels: Any = kernels
+        self._mx: Any = mx_tensor
+        self._nvfp4: Any = nvfp4_tensor
+        self._mode: Any = ScaleCalculationMode(mode)
+        self._types: dict[str, Any] = {
+            "mxfp4": torch.float4_e2m1fn_x2,
+            "mxfp6_e2m3": constants.DTYPE_FP6_E2M3,
+            "mxfp6_e3m2": constants.DTYPE_FP6_E3M2,
+            "mxfp8_e4m3": torch.float8_e4m3fn,
+            "mxfp8_e5m2": torch.float8_e5m2,
+        }
+        self._encoders: dict[str, Any] = {
+            "e2m1": kernels.f32_to_f4_unpacked,
+            "e2m3": kernels.f32_to_f6_e2m3_unpacked,
+            "e3m2": kernels.f32_to_f6_e3m2_unpacked,
+        }
+        self._decoders: dict[str, Any] = {
+            "e2m1": kernels.f4_unpacked_to_f32,
+            "e2m3": kernels.f6_e2m3_unpacked_to_f32,
+            "e3m2": kernels.f6_e3m2_unpacked_to_f32,
+            "e8m0": mx_tensor.get_fp_scale,
+        }
+
+    def _bytes(self, x: Any) -> Any:
+        return x.contiguous().view(self._torch.uint8).numpy()
+
+    def _scalar(self, value: float | None) -> Any:
+        return None if value is None else self._torch.tensor(value, dtype=self._torch.float32)
+
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
+        """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
+        data = to_torch(x)
+        if fmt == "nvfp4":
+            scales, packed = self._nvfp4.nvfp4_quantize(data, _NVFP4_BLOCK, self._scalar(tensor_scale))
+            return self._bytes(self._kernels.unpack_uint4(packed)), self._bytes(scales)
+        scales, codes = self._mx.to_mx(data, self._types[fmt], _BLOCK, self._mode)
+        if fmt == "mxfp4":
+            codes = self._kernels.unpack_uint4(codes)
+        return self._bytes(codes), self._bytes(scales)
+
+    def dequantize(
+        self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None, dtype: str = "float32"
+    ) -> Any:
+        """The library's dequantization to `dtype`; the result is widened to float32 (exact) for the caller."""
+        torch = self._torch
+        target = getattr(torch, dtype)
+        data, scale = to_torch(codes), to_torch(scales)
+        if fmt == "nvfp4":
+            packed, stored = self._kernels.pack_uint4(data), scale.view(torch.float8_e4m3fn)
+            tensor = self._nvfp4.NVFP4Tensor(packed, stored, _NVFP4_BLOCK, target, self._scalar(tensor_scale))
+            return tensor.dequantize(target).to(torch.float32).numpy()
+        if fmt == "mxfp4":
+            data = self._kernels.pack_uint4(data)
+        elif fmt in ("mxfp8_e4m3", "mxfp8_e5m2"):
+            data = data.view(self._types[fmt])
+        result = self._mx.to_dtype(data, scale.view(torch.float8_e8m0fnu), self._types[fmt], _BLOCK, target)
+        return result.to(torch.float32).numpy()
+
+    def encode(self, x: Any, element: str) -> Any:
+        """The library's own casts: fp4 and fp6 (its fp8 casts are torch's)."""
+        if element not in self._encoders:
+            raise NotImplementedError(f"torchao has no cast of its own to {element}")
+        return self._bytes(self._encoders[element](to_torch(x)))
+
+    def decode(self, codes: Any, element: str) -> Any:
+        """The library's own decoders: fp4, fp6 and the e8m0 scale."""
+        if element not in self._decoders:
+            raise NotImplementedError(f"torchao has no decoder of its own for {element}")
+        return self._decoders[element](to_torch(codes)).numpy()
+
+    def pack(self, codes: Any, layout: str) -> Any:
+        """Two codes per byte, first code in the low nibble."""
+        _require_layout(layout, "nibble-low")
+        return self._bytes(self._kernels.pack_uint4(to_torch(codes)))
+
+    def unpack(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
+        """The inverse of `pack`."""
+        _require_layout(layout, "nibble-low")
+        packed = to_torch(data).reshape(*shape[:-1], shape[-1] // 2).contiguous()
+        return self._bytes(self._kernels.unpack_uint4(packed))
+
+    def swizzle(self, scales: Any, layout: str) -> Any:
+        """Row-major scale bytes to flat 128x4 tiles; the library takes one matrix."""
+        _require_layout(layout, "128x4")
+        if scales.ndim != 2:
+            raise NotImplementedError(f"to_blocked takes two dimensions, not {scales.ndim}")
+        return self._bytes(self._utils.to_blocked(to_torch(scales), use_triton_kernel=False)).reshape(-1)
+
+    def unswizzle(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
+        """The inverse of `swizzle`, cropped to `shape`."""
+        _require_layout(layout, "128x4")
+        if len(shape) != 2:
+            raise NotImplementedError(f"from_blocked takes two dimensions, not {len(shape)}")
+        return self._bytes(self._utils.from_blocked(to_torch(data), shape[0], shape[1]))
+
+
+class _MxAndNvfp4(_Mx):
+    """The same, and NVFP4, which has one rule."""
+
+    FORMATS = (*_MX_FORMATS, "nvfp4")
+    TENSOR_SCALE = "decode"
+
+    def tensor_scale(self, x: Any, fmt: str) -> float:
+        """The NVFP4 tensor scale (decode kind) of a tensor, as the library's dynamic path computes it."""
+        if fmt != "nvfp4":
+            raise NotImplementedError(f"{fmt} has no tensor scale")
+        return float(self._nvfp4.per_tensor_amax_to_scale(self._torch.max(self._torch.abs(to_torch(x)))))
+
+
+def _require_layout(layout: str, known: str) -> None:
+    if layout != known:
+        raise NotImplementedError(f"layout {layout}")
+
+
+_LIBRARY = Library(name="torchao", requires="torchao", imports="torchao", packages=(TORCH, "torchao==0.18.0"))
+
+ADAPTERS = (
+    Adapter(
+        name="torchao",
+        library=_LIBRARY,
+        about="torchao, scale mode FLOOR, eager",
+        make=partial(_MxAndNvfp4, "floor"),
+        profiles={**dict.fromkeys(_MX_FORMATS, "torchao-0.18/mx/floor/eager"), "nvfp4": "torchao-0.18/nvfp4/eager"},
+        profiles_one_level={"nvfp4": "torchao-0.18/nvfp4/eager"},
+    ),
+    Adapter(
+        name="torchao-rceil",
+        library=_LIBRARY,
+        about="torchao, scale mode RCEIL, eager",
+        make=partial(_Mx, "rceil"),
+        profiles={
+            "mxfp4": "torchao-0.18/mxfp4/rceil/eager",
+            "mxfp6_e2m3": "torchao-0.18/mxfp6_e2m3/rceil/eager",
+            "mxfp6_e3m2": "torchao-0.18/mxfp6_e3m2/rceil/eager",
+            "mxfp8_e4m3": "torchao-0.18/mxfp8/rceil/eager",
+            "mxfp8_e5m2": "torchao-0.18/mxfp8/rceil/eager",
+        },
+    ),
+    *(
+        Adapter(
+            name=f"torchao-{mode}",
+            library=_LIBRARY,
+            about=f"torchao, scale mode {mode.upper()}, eager",
+            make=partial(_Mx, mode),
+            profiles=dict.fromkeys(_MX_FORMATS, f"torchao-0.18/mx/{mode}/eager"),
+        )
+        for mode in ("even", "ceil")
+    ),
+)

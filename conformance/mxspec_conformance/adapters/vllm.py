@@ -1,0 +1,196 @@
+"""vLLM's Python code that runs on a CPU: its emulation of NVFP4 and its torch code for MXFP8.
+
+The environment variable MXSPEC_VLLM_SOURCE names the root of a vLLM source tree. The emulation's file, the
+MXFP8 file and the file of scalar types are imported from it with stand-ins for the platform and Triton modules.
+
+The emulation (`ref_nvfp4_quant`) takes a tensor scale of the encode kind and returns values and float32 scales,
+which are written as bytes by exact look-up. Its `dequantize_to_dtype` takes one of the decode kind (a
+multiplier), so it is a target of its own. The MXFP8 functions are `_mxfp8_e4m3_quantize_torch` and
+`dequant_mxfp8_to_bf16`, whose values come back as bfloat16, which holds all but the smallest.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from mxspec_conformance.adapters._convert import decode_in_pairs, find_codes, pack_nibbles, to_torch
+from mxspec_conformance.adapters.registry import TORCH, Adapter, Library, Source
+
+_SOURCE = Source("MXSPEC_VLLM_SOURCE", "a checkout of vllm-project/vllm, or a folder where its wheel is unpacked")
+_UTILITIES = Path("vllm/model_executor/layers/quantization/utils")
+#: Module -> its file.
+_FILES = {
+    "vllm.scalar_type": Path("vllm/scalar_type.py"),
+    "vllm_nvfp4_emulation_utils": _UTILITIES / "nvfp4_emulation_utils.py",
+    "vllm_mxfp8_utils": _UTILITIES / "mxfp8_utils.py",
+}
+_BLOCK = 16
+
+
+class _Vllm:
+    """What the three targets share."""
+
+    DTYPES: tuple[str, ...] = ("float32", "float16", "bfloat16")
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+        root = _find_root()
+        self.VERSION = _version(root)
+        modules = _import_modules(root)
+        self._emulation: Any = modules["vllm_nvfp4_emulation_utils"]
+        self._mxfp8: Any = modules["vllm_mxfp8_utils"]
+
+    def _scalar(self, tensor_scale: float | None) -> Any:
+        if tensor_scale is None:
+            raise NotImplementedError("the emulation has no form without a tensor scale")
+        return self._torch.tensor(tensor_scale, dtype=self._torch.float32)
+
+
+class _Emulation(_Vllm):
+    """The quantizer of the emulation, and its casts."""
+
+    FORMATS = ("nvfp4",)
+    TENSOR_SCALE = "encode"
+
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
+        """Codes [rows, k], one per byte, and scale bytes [rows, k/16]."""
+        values, scales = self._emulation.ref_nvfp4_quant(to_torch(x), self._scalar(tensor_scale), _BLOCK)
+        stored = scales.to(self._torch.float8_e4m3fn).view(self._torch.uint8)
+        return find_codes(values.numpy(), "e2m1"), stored.numpy()
+
+    def encode(self, x: Any, element: str) -> Any:
+        """Code of each value."""
+        if element != "e2m1":
+            raise NotImplementedError(f"the emulation has no encoder for {element}")
+        return find_codes(self._emulation.cast_to_fp4(to_torch(x).to(self._torch.float32)).numpy(), "e2m1")
+
+    def decode(self, codes: Any, element: str) -> Any:
+        """float32 value of each code."""
+        if element != "e2m1":
+            raise NotImplementedError(f"the emulation has no decoder for {element}")
+        return decode_in_pairs(lambda packed: self._emulation.break_fp4_bytes(packed, self._torch.float32), codes)
+
+
+class _Dequantizer(_Vllm):
+    """The dequantizer of the emulation."""
+
+    FORMATS = ("nvfp4",)
+    DTYPES = ("float32",)
+    TENSOR_SCALE = "decode"
+
+    def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
+        """float32 values [rows, k]."""
+        values = self._emulation.dequantize_to_dtype(
+            to_torch(pack_nibbles(codes)),
+            to_torch(scales),
+            self._scalar(tensor_scale),
+            self._torch.float32,
+            block_size=_BLOCK,
+            swizzle=False,
+        )
+        return values.numpy()
+
+
+class _Mxfp8(_Vllm):
+    """The torch code for MXFP8."""
+
+    FORMATS = ("mxfp8_e4m3",)
+
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
+        """Codes [rows, k] and scale bytes [rows, k/32]."""
+        codes, scales = self._mxfp8._mxfp8_e4m3_quantize_torch(to_torch(x))
+        return codes.view(self._torch.uint8).numpy(), scales.numpy()
+
+    def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
+        """The bfloat16 values as float32 [rows, k]."""
+        stored = to_torch(codes).view(self._torch.float8_e4m3fn)
+        return self._mxfp8.dequant_mxfp8_to_bf16(stored, to_torch(scales)).to(self._torch.float32).numpy()
+
+
+def _find_root() -> Path:
+    root = _SOURCE.find()
+    for needed in _FILES.values():
+        if not (root / needed).is_file():
+            raise ImportError(f"{_SOURCE.variable} is {root}, which holds no {needed}")
+    return root
+
+
+def _import_modules(root: Path) -> dict[str, ModuleType]:
+    if "vllm" not in sys.modules:
+        for package in ("vllm", "vllm.utils"):
+            _stub(package, __path__=[])
+        _stub("vllm.platforms", current_platform=SimpleNamespace(is_cuda_alike=lambda: False))
+        constexpr = type("constexpr", (), {})
+        _stub(
+            "vllm.triton_utils",
+            triton=SimpleNamespace(jit=lambda function: function),
+            tl=SimpleNamespace(constexpr=constexpr, tensor=object),
+        )
+        _stub("vllm.utils.torch_utils", direct_register_custom_op=lambda *_, **__: None)
+    return {name: _import_file(name, root / path) for name, path in _FILES.items()}
+
+
+def _import_file(name: str, path: Path) -> ModuleType:
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _stub(name: str, **attributes: Any) -> None:
+    module = ModuleType(name)
+    module.__dict__.update(attributes)
+    sys.modules[name] = module
+
+
+def _version(root: Path) -> str:
+    for name in ("vllm/_version.py", "PKG-INFO"):
+        path = root / name
+        if path.is_file():
+            found = re.search(r"(?m)^(?:__version__.*= '|Version: )([^'\n]+)", path.read_text())
+            if found:
+                return found.group(1)
+    return "unknown"
+
+
+_LIBRARY = Library(name="vllm-emulation", requires="vllm sources", source=_SOURCE, packages=(TORCH,))
+
+ADAPTERS = (
+    Adapter(
+        name="vllm-emulation",
+        library=_LIBRARY,
+        about="vLLM's Python emulation",
+        make=_Emulation,
+        profiles={"nvfp4": "vllm-0.33/nvfp4/emulation"},
+    ),
+    Adapter(
+        name="vllm-emulation-dequantize",
+        library=_LIBRARY,
+        about="vLLM's Python emulation, dequantization",
+        make=_Dequantizer,
+        profiles={"nvfp4": "vllm-0.33/nvfp4/dequantize"},
+    ),
+    Adapter(
+        name="vllm-mxfp8",
+        library=_LIBRARY,
+        about="vLLM's torch code for MXFP8",
+        make=_Mxfp8,
+        profiles={"mxfp8_e4m3": "vllm-0.33/mxfp8/torch"},
+    ),
+)
