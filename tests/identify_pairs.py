@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mxspec
-from mxspec_conformance.identification.separate import explain_sameness, list_forms, separate
+from mxspec_conformance.identification.distinguish import distinguish, explain_sameness, list_forms
 from mxspec_conformance.identification.tables import tabulate
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest, write_file
@@ -27,7 +27,7 @@ def separate_format(fmt: str) -> dict[str, Any]:
     pairs: dict[str, Any] = {}
     for number, (a, b) in enumerate(combinations(ids, 2)):
         print(f"\r{fmt}: {number + 1} of {len(ids) * (len(ids) - 1) // 2} pairs", end="", file=sys.stderr, flush=True)
-        found = separate(a, b, fmt)
+        found = distinguish(a, b, fmt)
         if found is None:
             pairs[f"{a} | {b}"] = {"why": explain_sameness(a, b, fmt)}
             continue

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mxspec_conformance.campaign import Piece, StateError, Workers, open_state, open_workers, run_pieces
+from mxspec_conformance.campaign import StateError, Workers, WorkItem, open_state, open_workers, run_work_items
 
 IDENTITY = {"command": "test", "target": "none", "seed": 1}
 HERE = Workers(None, 1, lambda: None, "here")
@@ -36,16 +36,16 @@ def interrupt_at_three(n: int) -> dict[str, Any]:
     return square(n)
 
 
-def pieces(count: int) -> list[Piece]:
-    return [Piece(f"piece/{n}", (n,)) for n in range(count)]
+def pieces(count: int) -> list[WorkItem]:
+    return [WorkItem(f"piece/{n}", (n,)) for n in range(count)]
 
 
 def test_pieces_that_are_finished_are_kept_and_not_run_again(tmp_path: Path) -> None:
     path = tmp_path / "state"
     with open_state(path, IDENTITY) as state:
-        run_pieces(pieces(3), square, state, HERE)
+        run_work_items(pieces(3), square, state, HERE)
     with open_state(path, IDENTITY) as state:
-        outcome = run_pieces(pieces(5), square, state, HERE)
+        outcome = run_work_items(pieces(5), square, state, HERE)
         assert (outcome.kept, outcome.done) == (3, 2)
         assert state.finished == {f"piece/{n}": square(n) for n in range(5)}
 
@@ -53,11 +53,11 @@ def test_pieces_that_are_finished_are_kept_and_not_run_again(tmp_path: Path) -> 
 def test_a_line_that_was_cut_short_is_dropped_and_its_piece_run_again(tmp_path: Path) -> None:
     path = tmp_path / "state"
     with open_state(path, IDENTITY) as state:
-        run_pieces(pieces(3), square, state, HERE)
+        run_work_items(pieces(3), square, state, HERE)
     path.write_bytes(path.read_bytes()[:-7])
     with open_state(path, IDENTITY) as state:
         assert set(state.finished) == {"piece/0", "piece/1"}
-        run_pieces(pieces(3), square, state, HERE)
+        run_work_items(pieces(3), square, state, HERE)
     with open_state(path, IDENTITY) as state:
         assert state.finished == {f"piece/{n}": square(n) for n in range(3)}
 
@@ -99,8 +99,8 @@ def test_calls_without_an_answer_are_asked_again_by_the_next_run(tmp_path: Path)
 
 def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     with open_state(tmp_path / "state", IDENTITY) as state, open_workers(2) as workers:
-        work = [Piece(f"piece/{n}", (str(tmp_path), n)) for n in range(8)]
-        outcome = run_pieces(work, die_once, state, workers)
+        work = [WorkItem(f"piece/{n}", (str(tmp_path), n)) for n in range(8)]
+        outcome = run_work_items(work, die_once, state, workers)
         assert (tmp_path / "died").exists()
         assert outcome.retried >= 1
         assert not outcome.lost
@@ -110,7 +110,7 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     path = tmp_path / "state"
     with open_state(path, IDENTITY) as state:
-        outcome = run_pieces(pieces(6), interrupt_at_three, state, HERE)
+        outcome = run_work_items(pieces(6), interrupt_at_three, state, HERE)
     assert outcome.interrupted
     with open_state(path, IDENTITY) as state:
         assert set(state.finished) == {"piece/0", "piece/1", "piece/2"}
@@ -118,13 +118,13 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
 
 def test_no_piece_begins_after_the_deadline() -> None:
     with open_state(None, IDENTITY) as state:
-        outcome = run_pieces(pieces(3), square, state, HERE, deadline=time.monotonic() - 1)
+        outcome = run_work_items(pieces(3), square, state, HERE, deadline=time.monotonic() - 1)
         assert (outcome.stopped, state.finished) == ("time", {})
 
 
 def test_the_caller_can_end_a_run() -> None:
     with open_state(None, IDENTITY) as state:
-        outcome = run_pieces(pieces(9), square, state, HERE, on_result=lambda _, result: result["square"] < 4)
+        outcome = run_work_items(pieces(9), square, state, HERE, on_result=lambda _, result: result["square"] < 4)
         assert (outcome.stopped, len(state.finished)) == ("stop", 3)
 
 

@@ -448,7 +448,7 @@ class TestPartings:
 
     @pytest.mark.parametrize("fmt", BLOCKS)
     def test_any_two_profiles(self, fmt: str) -> None:
-        """Whatever the pair, a parting is found exactly where bits differ, and the drawing fits."""
+        """Whatever the pair, a divergence is found exactly where bits differ, and the drawing fits."""
         profiles = [p for p in list_profiles(fmt) if p.one_level is not None][:: 1 if fmt == "nvfp4" else 3]
         draw = Stream(11)
         cases = [c for c in row_cases(fmt) if not np.isnan(c.x).any()]
@@ -634,7 +634,7 @@ class TestCommand:
     def test_two_profiles(self) -> None:
         output = run("mxfp4", "7.9", "0.25", "--against", "mx-rceil").output
         assert "▶ exponent" in output
-        assert "parting the scale code differs: 7f against 80, because" in output
+        assert "cause   the scale code differs: 7f against 80, because" in output
         assert "every step on the way, are equal" in run("mxfp4", "6", "--against", "mx-floor").output
 
     def test_json(self) -> None:
@@ -648,7 +648,7 @@ class TestCommand:
             "midpoint": "0.25",
             "distance": "0",
         }
-        assert payload["parting"]["stage"] == "exponent"
+        assert payload["divergence"]["stage"] == "exponent"
         assert payload["notes"] == ["lanes 0–1 are given, lanes 2–31 are padded with zeros"]
 
     @pytest.mark.parametrize("scale", ["auto", "amax=45280000", "encode=0x3f800000", "decode=3f800000"])

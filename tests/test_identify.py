@@ -20,7 +20,7 @@ from mxspec.profiles import schema
 from mxspec.rounding import Rounding
 from mxspec.stepfunctions import LAST_FINITE, SIGN
 from mxspec_conformance.cli.main import main
-from mxspec_conformance.identification.separate import separate
+from mxspec_conformance.identification.distinguish import distinguish
 from mxspec_conformance.identification.tables import ask_profile, tabulate
 from mxspec_conformance.identification.target import identify_format
 from mxspec_conformance.transports.opening import open_target
@@ -121,10 +121,10 @@ def new_profile() -> Iterator[mxspec.Profile]:
 
 def test_a_profile_is_distinguishable_the_day_it_is_added(new_profile: mxspec.Profile) -> None:
     for other in ("mx-floor", "mx-rceil", "gguf-0.19/mxfp4", "torchao-0.18/mx/floor/eager"):
-        found = separate(new_profile.id, other, "mxfp4")
+        found = distinguish(new_profile.id, other, "mxfp4")
         assert found is not None, other
         assert found.answers[0] != found.answers[1]
-    found = separate(new_profile.id, "mx-floor", "mxfp4")
+    found = distinguish(new_profile.id, "mx-floor", "mxfp4")
     assert found is not None
     # Ties up and ties to even part at a tie between an even code below and an odd one above.
     assert not found.in_scale
@@ -132,7 +132,7 @@ def test_a_profile_is_distinguishable_the_day_it_is_added(new_profile: mxspec.Pr
 
 
 def test_a_bfloat16_separation_is_one() -> None:
-    found = separate("mx-floor", "mx-rceil", "mxfp4", dtype="bfloat16")
+    found = distinguish("mx-floor", "mx-rceil", "mxfp4", dtype="bfloat16")
     assert found is not None
     assert all(bits % 65536 == 0 for bits in found.lanes)
 
@@ -175,23 +175,23 @@ def test_a_broken_kernel_is_described_leaf_by_leaf() -> None:
     target = SimpleNamespace(NAME="broken", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
     found = identify_format(open_target(target), mxspec.get_block("mxfp4"))
     assert found.identical == []
-    assert found.leaves["sign of zero"] == "lost"
-    assert found.leaves["subnormal inputs"] == "flushed to zero"
-    assert found.leaves["elements"] == "nearest, ties to even"
-    assert found.leaves["overflow"] in ("saturates", "not observed")
+    assert found.traits["sign of zero"] == "lost"
+    assert found.traits["subnormal inputs"] == "flushed to zero"
+    assert found.traits["elements"] == "nearest, ties to even"
+    assert found.traits["overflow"] in ("saturates", "not observed")
     assert "rceil" in found.nearest or "rceil" in str(found.arithmetic)
 
 
 def test_command_separate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    run = CliRunner().invoke(main, ["separate", "mx-floor", "mx-rceil", "--format", "mxfp4"])
+    run = CliRunner().invoke(main, ["distinguish", "mx-floor", "mx-rceil", "--format", "mxfp4"])
     assert run.exit_code == 0
     assert "mx-rceil" in run.output
     assert max(map(len, run.output.splitlines())) <= 80
-    run = CliRunner().invoke(main, ["separate", "mx-floor", "mx-nothing"])
+    run = CliRunner().invoke(main, ["distinguish", "mx-floor", "mx-nothing"])
     assert run.exit_code == 2
     assert "unknown profile 'mx-nothing'" in run.output
-    run = CliRunner().invoke(main, ["separate", "mx-floor", "nvfp4-te"])
+    run = CliRunner().invoke(main, ["distinguish", "mx-floor", "nvfp4-te"])
     assert run.exit_code == 2
     assert "mx-floor covers mxfp4" in run.output
 

@@ -10,7 +10,7 @@ whatever the sign; "below" a midpoint is nearer zero.
 
 from __future__ import annotations
 
-from mxspec.explain.compare import Parting, Stage, compare_blocks
+from mxspec.explain.compare import Divergence, Stage, compare_blocks
 from mxspec.explain.difference import explain_difference
 from mxspec.explain.plain import block_dict, scalar_dict
 from mxspec.explain.records import (
@@ -27,9 +27,9 @@ from mxspec.explain.words import lane_words, scalar_words, scale_words
 __all__ = [
     "BlockExplanation",
     "Candidate",
+    "Divergence",
     "LaneExplanation",
     "Neighbour",
-    "Parting",
     "Place",
     "ScalarExplanation",
     "ScaleExplanation",

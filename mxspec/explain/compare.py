@@ -26,7 +26,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class Divergence:
     """The first step at which two explanations part."""
 
     stage: Stage
@@ -37,7 +37,7 @@ class Parting:
     words: str
 
 
-def compare_blocks(a: BlockExplanation, b: BlockExplanation) -> Parting | None:
+def compare_blocks(a: BlockExplanation, b: BlockExplanation) -> Divergence | None:
     """The first step where two explanations of the same block part; None where they do not.
 
     A step counts when it moves bits. What differs on the way to equal bits is looked at only if all bits are
@@ -57,24 +57,24 @@ def compare_blocks(a: BlockExplanation, b: BlockExplanation) -> Parting | None:
             return _part_lanes(a, b, la, lb)
     for la, lb in pairs:
         if la.value_bits != lb.value_bits:
-            return Parting(Stage.VALUE, la.lane, True, _value_words(a, b, la, lb))
+            return Divergence(Stage.VALUE, la.lane, True, _value_words(a, b, la, lb))
     return _part_unseen(a, b)
 
 
-def _part_scales(a: BlockExplanation, b: BlockExplanation) -> Parting:
+def _part_scales(a: BlockExplanation, b: BlockExplanation) -> Divergence:
     fmt = a.format.scale
     codes = f"{code_text(a.scale.code, fmt)} against {code_text(b.scale.code, fmt)}"
     start = f"the scale code differs: {codes}, because "
     found = _part_before_scale(a, b)
     if found is not None and found[0] in (Stage.AMAX, Stage.TENSOR_SCALE):
-        return Parting(found[0], None, True, start + found[1])
+        return Divergence(found[0], None, True, start + found[1])
     if a.candidates or b.candidates:
         stage = Stage.SCALE_CODE
     elif found is not None:
         stage = found[0]
     else:
         stage = Stage.EXPONENT if _exponents_part(a, b) else Stage.SCALE_CODE
-    return Parting(stage, None, True, f"{start}{candidate_words(a)}; against {candidate_words(b)}")
+    return Divergence(stage, None, True, f"{start}{candidate_words(a)}; against {candidate_words(b)}")
 
 
 def _part_before_scale(a: BlockExplanation, b: BlockExplanation) -> tuple[Stage, str] | None:
@@ -118,7 +118,7 @@ def candidate_words(e: BlockExplanation) -> str:
     return f"the profile tries {' and '.join(tried)} and keeps {code_text(e.scale.code, fmt)}"
 
 
-def _part_lanes(a: BlockExplanation, b: BlockExplanation, la: LaneExplanation, lb: LaneExplanation) -> Parting:
+def _part_lanes(a: BlockExplanation, b: BlockExplanation, la: LaneExplanation, lb: LaneExplanation) -> Divergence:
     element = a.format.element
     codes = f"{code_text(la.code, element)} against {code_text(lb.code, element)}"
     start = f"the code of lane {la.lane} differs: {codes}, because "
@@ -129,12 +129,12 @@ def _part_lanes(a: BlockExplanation, b: BlockExplanation, la: LaneExplanation, l
             f"{_scaled_words(a, la)} {place_words(la.place, element)}; "
             f"against {_scaled_words(b, lb)}, which {place_words(lb.place, element)}"
         )
-        return Parting(Stage.QUOTIENT, la.lane, True, start + words)
+        return Divergence(Stage.QUOTIENT, la.lane, True, start + words)
     if near_a != near_b:
         words = f"{lane_words(a, la)}; against {lane_words(b, lb)}"
-        return Parting(Stage.NEIGHBOUR, la.lane, True, start + words)
+        return Divergence(Stage.NEIGHBOUR, la.lane, True, start + words)
     words = f"{scaled_label(a.level)} = {number_text(la.scaled)} {place_words(la.place, element)}"
-    return Parting(Stage.CODE, la.lane, True, f"{start}{words}: {la.rule}; against {lb.rule}")
+    return Divergence(Stage.CODE, la.lane, True, f"{start}{words}: {la.rule}; against {lb.rule}")
 
 
 def _scaled_words(e: BlockExplanation, lane: LaneExplanation) -> str:
@@ -154,16 +154,16 @@ def _value_words(a: BlockExplanation, b: BlockExplanation, la: LaneExplanation, 
     )
 
 
-def _part_unseen(a: BlockExplanation, b: BlockExplanation) -> Parting | None:
+def _part_unseen(a: BlockExplanation, b: BlockExplanation) -> Divergence | None:
     equal = "all bits are equal, though "
     found = _part_before_scale(a, b)
     if found is not None:
-        return Parting(found[0], None, False, equal + found[1])
+        return Divergence(found[0], None, False, equal + found[1])
     if _exponents_part(a, b):
         words = f"the exponent before the clamp is {a.scale.exponent} against {b.scale.exponent}"
-        return Parting(Stage.EXPONENT, None, False, equal + words)
+        return Divergence(Stage.EXPONENT, None, False, equal + words)
     for la, lb in zip(a.lanes, b.lanes, strict=True):
         if la.scaled != lb.scaled:
             words = f"lane {la.lane} is scaled to {number_text(la.scaled)} against {number_text(lb.scaled)}"
-            return Parting(Stage.QUOTIENT, la.lane, False, equal + words)
+            return Divergence(Stage.QUOTIENT, la.lane, False, equal + words)
     return None

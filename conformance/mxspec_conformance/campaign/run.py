@@ -17,7 +17,7 @@ MAX_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class WorkItem:
     """One piece of work: a key that names its result, and what the work function is given."""
 
     key: str
@@ -40,8 +40,8 @@ class Outcome:
     retried: int = 0
 
 
-def run_pieces(
-    pieces: Iterable[Piece],
+def run_work_items(
+    pieces: Iterable[WorkItem],
     work: Callable[..., Result],
     state: State,
     workers: Workers,
@@ -56,11 +56,11 @@ def run_pieces(
     """
     outcome = Outcome()
     waiting = iter(pieces)
-    again: deque[Piece] = deque()
+    again: deque[WorkItem] = deque()
     tries: Counter[str] = Counter()
-    running: dict[Future[Result], Piece] = {}
+    running: dict[Future[Result], WorkItem] = {}
 
-    def next_piece() -> Piece | None:
+    def next_piece() -> WorkItem | None:
         if again:
             return again.popleft()
         for piece in waiting:
@@ -70,13 +70,13 @@ def run_pieces(
                 return piece
         return None
 
-    def take(piece: Piece, result: Result) -> None:
+    def take(piece: WorkItem, result: Result) -> None:
         if state.enter(piece.key, result):
             outcome.done += 1
             if not on_result(piece.key, result):
                 outcome.stopped = "stop"
 
-    def fail(piece: Piece, error: BaseException) -> None:
+    def fail(piece: WorkItem, error: BaseException) -> None:
         tries[piece.key] += 1
         if tries[piece.key] < MAX_TRIES:
             outcome.retried += 1

@@ -126,7 +126,7 @@ def _write_documents(results: Sequence[dict[str, Any]], **paths: Path | None) ->
 
 
 def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
-    from mxspec_conformance.render.terminal import print_partings, print_report, summary_table
+    from mxspec_conformance.render.terminal import print_divergences, print_report, summary_table
 
     if len(reports) == 1:
         print_report(reports[0], console, failures=failures)
@@ -134,7 +134,7 @@ def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
         console.print(summary_table(list(reports)))
         console.print(Text("\nSmallest inputs, and the step where each parts from the profile", style="bold"))
         for report in reports:
-            print_partings(report, console)
+            print_divergences(report, console)
         console.print()
         for report in reports:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())

@@ -182,15 +182,15 @@ def explain(
 def _print_json(explained: Sequence[BlockExplanation], notes: Sequence[str]) -> None:
     payload: dict[str, Any] = {"notes": list(notes), "explanations": [block_dict(e) for e in explained]}
     if len(explained) == 2:
-        parting = compare_blocks(*explained)
-        payload["parting"] = (
+        divergence = compare_blocks(*explained)
+        payload["divergence"] = (
             None
-            if parting is None
+            if divergence is None
             else {
-                "stage": parting.stage.value,
-                "lane": parting.lane,
-                "visible": parting.visible,
-                "words": parting.words,
+                "stage": divergence.stage.value,
+                "lane": divergence.lane,
+                "visible": divergence.visible,
+                "words": divergence.words,
             }
         )
     click.echo(json.dumps(payload, indent=1))

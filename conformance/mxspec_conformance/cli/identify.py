@@ -17,8 +17,8 @@ from rich.text import Text
 import mxspec
 from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.console import fail, make_console, show_progress
-from mxspec_conformance.identification import separate as separating
-from mxspec_conformance.identification.separate import STEPS, Separation, explain_sameness
+from mxspec_conformance.identification import distinguish as separating
+from mxspec_conformance.identification.distinguish import STEPS, DistinguishingInput, explain_sameness
 from mxspec_vectors.files import write_file
 
 #: Lanes of a block that are written out.
@@ -65,7 +65,7 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
 @click.option("--format", "fmt", type=click.Choice(list(BLOCKS)), help="By default every format that both have.")
 @click.option("--dtype", type=click.Choice(list(STEPS)), default="float32", show_default=True, help="Of the input.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def separate(first: str, second: str, fmt: str | None, dtype: str, as_json: bool) -> None:
+def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: bool) -> None:
     """Print the plainest block to which profiles FIRST and SECOND give different answers, or why there is none.
 
     Exit code: 0 where they differ, 1 where nothing tells them apart, 2 for unknown profiles.
@@ -79,7 +79,7 @@ def separate(first: str, second: str, fmt: str | None, dtype: str, as_json: bool
         fail(f"{first} covers {', '.join(known[first].formats)}; {second} covers {', '.join(known[second].formats)}")
     console, rows, apart = make_console(), [], False
     for name in common:
-        separation = separating.separate(first, second, name, dtype=dtype)
+        separation = separating.distinguish(first, second, name, dtype=dtype)
         apart = apart or separation is not None
         reason = "" if separation is not None else explain_sameness(first, second, name, dtype=dtype)
         rows.append(
@@ -94,7 +94,7 @@ def separate(first: str, second: str, fmt: str | None, dtype: str, as_json: bool
     raise click.exceptions.Exit(0 if apart else 1)
 
 
-def describe_separation(s: Separation, first: str, second: str) -> Iterator[str]:
+def describe_separation(s: DistinguishingInput, first: str, second: str) -> Iterator[str]:
     """The block, and the two answers, in lines."""
     lanes = ", ".join(f"0x{b:08x} = {_number(b)}" for b in s.lanes[:_SHOWN])
     rest = ", then +0" if len(s.lanes) <= _SHOWN else f" ... ({len(s.lanes)} lanes in all)"
@@ -105,7 +105,7 @@ def describe_separation(s: Separation, first: str, second: str) -> Iterator[str]
         yield f"{name.ljust(width)}  {_answer_text(answer, s)}"
 
 
-def _answer_text(answer: tuple[int, bytes], s: Separation) -> str:
+def _answer_text(answer: tuple[int, bytes], s: DistinguishingInput) -> str:
     scale, codes = answer
     if len(s.lanes) <= _SHOWN:
         shown = list(range(max(len(s.lanes), 2)))
@@ -135,7 +135,7 @@ def _print_identity(identity: Any, console: Console) -> None:
         table.add_row(Text(same), Text(names + mark))
         if not identity.identical:
             table.add_row("distance", f"{identity.distance} of {identity.cases} cases")
-    for key, value in identity.leaves.items():
+    for key, value in identity.traits.items():
         table.add_row(Text(key), Text(value))
     for part, layout in identity.layouts.items():
         table.add_row(Text(f"{part} lie as"), Text(layout))
@@ -160,7 +160,7 @@ def _print_identity(identity: Any, console: Console) -> None:
     console.print()
 
 
-def _separation_dict(s: Separation) -> dict[str, Any]:
+def _separation_dict(s: DistinguishingInput) -> dict[str, Any]:
     return {
         "format": s.format, "lanes": [f"{b:08x}" for b in s.lanes],
         "tensor_amax": None if s.tensor_amax is None else f"{s.tensor_amax:08x}",

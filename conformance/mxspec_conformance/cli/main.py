@@ -19,6 +19,7 @@ COMMANDS = {
     "check": "check",
     "convert": "convert",
     "diff": "diff",
+    "distinguish": "identify",
     "explain": "explain",
     "formats": "catalogue",
     "fuzz": "fuzz",
@@ -30,7 +31,6 @@ COMMANDS = {
     "protocol": "transports",
     "prove": "prove",
     "report": "report",
-    "separate": "identify",
     "smoke": "transports",
     "targets": "catalogue",
     "vectors": "vectors",
@@ -40,6 +40,7 @@ COMMANDS = {
 LAB_COMMANDS = {
     "attest": "mxspec_lab.attest",
     "bench": "mxspec_lab.bench",
+    "evidence": "mxspec_lab.evidence.command",
     "mutants": "mxspec_lab.mutants.command",
     "sweep": "mxspec_lab.sweeps.command",
 }

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan, fold_zeros, is_lowest_allowed, legal_rows
-from mxspec.given import encode_given_scale
+from mxspec.elements_given_scale import encode_given_scale
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.counterexample.kinds import CallKind
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace

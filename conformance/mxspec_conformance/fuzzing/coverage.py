@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.given import scale_lanes
+from mxspec.elements_given_scale import scale_lanes
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
 
 #: A quotient this near to a midpoint tests that side of it: four float32 steps.

@@ -17,7 +17,7 @@ import numpy as np
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
-from mxspec_conformance.campaign import Outcome, Piece, open_state, open_workers, run_pieces
+from mxspec_conformance.campaign import Outcome, WorkItem, open_state, open_workers, run_work_items
 from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
@@ -192,12 +192,12 @@ def _identify(target: Any, session: TargetSession, settings: Settings, planned: 
     }  # fmt: skip
 
 
-def _pieces(planned: Sequence[Job], batches: int | None) -> Iterator[Piece]:
+def _pieces(planned: Sequence[Job], batches: int | None) -> Iterator[WorkItem]:
     """One batch of every job, then the next of every job; codes, which are soon exhausted, more rarely."""
     for number in count() if batches is None else range(batches):
         for job in planned:
             if job.dtype != "codes" or number % 4 == 0:
-                yield Piece(f"{job.name}/{number:06d}", (job, number))
+                yield WorkItem(f"{job.name}/{number:06d}", (job, number))
 
 
 def _run(
@@ -216,7 +216,7 @@ def _run(
         )
         return not (settings.first and (result["failing"] or result["memory"] or result["no_answers"]))
 
-    return run_pieces(_pieces(planned, settings.batches), run_batch, state, workers, deadline=deadline, on_result=tick)
+    return run_work_items(_pieces(planned, settings.batches), run_batch, state, workers, deadline=deadline, on_result=tick)
 
 
 def _conclude(

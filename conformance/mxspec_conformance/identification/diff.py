@@ -139,12 +139,12 @@ def _diff_quantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, 
     result.counts["quantize"] = compared, len(differing)
     rows = [(a, b) for a, b in differing if a.case.is_row and a.dtype == "float32"]
     if rows:
-        a, b = min(rows, key=lambda pair: _plainness(pair[0], pair[1], fmt))
+        a, b = min(rows, key=lambda pair: _complexity(pair[0], pair[1], fmt))
         near = [_rank_profiles([i for i in items.values() if isinstance(i, Observed)], fmt) for items in found]
         result.first = shrink(both, fmt, a, b, near)
 
 
-def _plainness(a: Observed, b: Observed, fmt: BlockFormat) -> tuple[bool, bool, int, int]:
+def _complexity(a: Observed, b: Observed, fmt: BlockFormat) -> tuple[bool, bool, int, int]:
     """Ordinary numbers before extreme ones, other differences before signs of zero, few lanes before many."""
     bits = int(np.abs(a.case.x).max().view(np.uint32))
     same_scale = a.scales.tobytes() == b.scales.tobytes()

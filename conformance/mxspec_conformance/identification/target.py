@@ -1,4 +1,4 @@
-"""What a target is: the profile that it follows or is nearest to, its leaves, and what tells it from its neighbours."""
+"""What a target is: the profile that it follows or is nearest to, its traits, and what tells it from its neighbours."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 import mxspec
+from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.expressions import Apply, Domain, walk
 from mxspec.formats import BLOCKS, BlockFormat
-from mxspec.given import LaneClass, classify_lanes, encode_given_scale
 from mxspec.profiles.schema import Profile
+from mxspec_conformance.identification.distinguish import DistinguishingInput, distinguish
 from mxspec_conformance.identification.returned import find_layouts
-from mxspec_conformance.identification.separate import Separation, separate
 from mxspec_conformance.judge.behaviour import TraitName, describe
 from mxspec_conformance.judge.nearest import find_identical, rank_profiles
 from mxspec_conformance.observations.format import Observations
@@ -37,7 +37,7 @@ class Neighbour:
     #: Failing cases under it.
     distance: int
     #: The input, if the two profiles differ, and the scale byte and codes that came back.
-    separation: Separation | None
+    separation: DistinguishingInput | None
     returned: tuple[int, bytes] | None
     #: `nearest`, `neighbour`, `neither`, or empty where nothing came back.
     agrees_with: str
@@ -55,7 +55,7 @@ class Identity:
     cases: int = 0
     #: Profiles that agree in every bit.
     identical: list[str] = field(default_factory=list)
-    leaves: dict[str, str] = field(default_factory=dict)
+    traits: dict[str, str] = field(default_factory=dict)
     #: The nearest profile's arithmetic, stage by stage.
     arithmetic: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, str] = field(default_factory=dict)
@@ -98,7 +98,7 @@ def identify_format(session: TargetSession, fmt: BlockFormat) -> Identity:
     identity = Identity(fmt.name, layouts=find_layouts(session, fmt))
     if not observations.answered:
         unanswered = observations.unanswered
-        identity.leaves = {"quantize": unanswered[0].reason.message if unanswered else "nothing came back"}
+        identity.traits = {"quantize": unanswered[0].reason.message if unanswered else "nothing came back"}
         return identity
     profiles = mxspec.list_profiles(fmt)
     identity.identical = find_identical(observations, profiles)
@@ -108,7 +108,7 @@ def identify_format(session: TargetSession, fmt: BlockFormat) -> Identity:
     identity.cases = sum(nearest.id in s.case.answers for s in observations.answered) + sum(
         len(o.case.amax) for o in observations.scales if nearest.id in o.case.answers
     )
-    identity.leaves = _describe(observations, nearest)
+    identity.traits = _describe(observations, nearest)
     identity.arithmetic = describe_arithmetic(nearest)
     identity.neighbours = [
         _separate(session, fmt, nearest.id, standing.profile.id, standing.failing)
@@ -129,16 +129,16 @@ def _describe(observations: Observations, nearest: Profile) -> dict[str, str]:
     session, fmt, answered = observations.session, observations.fmt, observations.answered
     found = {t.name.value: t.text for t in describe(answered, observations.unanswered, observations.scales, fmt, nearest)}
     overflow = describe_overflow(answered, fmt, nearest)
-    leaves = {}
+    traits = {}
     for name, text in found.items():  # overflow stands before the special blocks
         if name == TraitName.NAN.value:
-            leaves["overflow"] = overflow
-        leaves[name] = text
-    leaves.setdefault("overflow", overflow)
-    leaves["subnormal inputs"] = _describe_subnormals(session, fmt)
+            traits["overflow"] = overflow
+        traits[name] = text
+    traits.setdefault("overflow", overflow)
+    traits["subnormal inputs"] = _describe_subnormals(session, fmt)
     if uses_reciprocal_table(nearest):
-        leaves["reciprocal"] = "approximate, as the nearest profile's table"
-    return {k: v for k, v in leaves.items() if v}
+        traits["reciprocal"] = "approximate, as the nearest profile's table"
+    return {k: v for k, v in traits.items() if v}
 
 
 def uses_reciprocal_table(profile: Profile) -> bool:
@@ -202,7 +202,7 @@ def _describe_subnormals(session: TargetSession, fmt: BlockFormat) -> str:
 
 def _separate(session: TargetSession, fmt: BlockFormat, nearest: str, other: str, distance: int) -> Neighbour:
     dtype = "float32" if "float32" in session.capabilities.dtypes else "bfloat16"
-    found = separate(nearest, other, fmt.name, dtype=dtype)
+    found = distinguish(nearest, other, fmt.name, dtype=dtype)
     if found is None:
         return Neighbour(other, distance, None, None, "")
     returned = ask_target(session, fmt, found)
@@ -214,7 +214,7 @@ def _separate(session: TargetSession, fmt: BlockFormat, nearest: str, other: str
     return Neighbour(other, distance, found, returned, agrees)
 
 
-def ask_target(session: TargetSession, fmt: BlockFormat, separation: Separation) -> tuple[int, bytes] | None:
+def ask_target(session: TargetSession, fmt: BlockFormat, separation: DistinguishingInput) -> tuple[int, bytes] | None:
     """What the target returns for a separating block; None where it does not take it or fails."""
     amax = separation.tensor_amax
     if amax is not None and not session.capabilities.has("quantize", "tensor_scale"):

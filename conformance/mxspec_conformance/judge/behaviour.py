@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mxspec.acceptance import fold_zeros
 from mxspec.elements import decode_table
+from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import BlockFormat
-from mxspec.given import LaneClass, classify_lanes, encode_given_scale
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
 from mxspec.rounding import Rounding

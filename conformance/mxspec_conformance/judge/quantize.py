@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.acceptance import fold_zeros, is_lowest_allowed
+from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import BlockFormat
-from mxspec.given import LaneClass, classify_lanes, encode_given_scale
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, Explanation, by_profiles
 from mxspec_conformance.judge.tally import Scorecard

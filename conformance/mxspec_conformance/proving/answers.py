@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.acceptance import fold_zeros, is_lowest_allowed
+from mxspec.elements_given_scale import encode_given_scale
 from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat
-from mxspec.given import encode_given_scale
 from mxspec.profiles.schema import Arithmetic, Kind, Profile
 from mxspec.tensorscale import TensorScale, bind_arrays
 from mxspec_conformance.proving.pairs import PairSpace, as_float32

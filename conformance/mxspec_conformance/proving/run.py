@@ -16,7 +16,7 @@ import numpy as np
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
-from mxspec_conformance.campaign import Outcome, Piece, Workers, open_state, open_workers, run_pieces
+from mxspec_conformance.campaign import Outcome, Workers, WorkItem, open_state, open_workers, run_work_items
 from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
@@ -218,8 +218,8 @@ def _run(stage: _Stage, state: State, workers: Workers, deadline: float | None, 
         progress(words + (": differs" if result.get("wrong") or result.get("broken") else ""), done, total)
         return True
 
-    lanes = [Piece(key, (work.prove_lanes, j, SEED)) for key, j in stage.lanes.items()]
-    outcomes = [run_pieces(lanes, call, state, workers, on_result=tick)]
+    lanes = [WorkItem(key, (work.prove_lanes, j, SEED)) for key, j in stage.lanes.items()]
+    outcomes = [run_work_items(lanes, call, state, workers, on_result=tick)]
     if outcomes[0].interrupted:
         return outcomes
     # Where the lanes depend on each other pairs prove nothing.
@@ -229,11 +229,11 @@ def _run(stage: _Stage, state: State, workers: Workers, deadline: float | None, 
         if (r := state.finished.get(key)) is not None and (r.get("broken") or r.get("no_answer"))
     }
     rest = [
-        Piece(key, (function, *arguments))
+        WorkItem(key, (function, *arguments))
         for key, function, arguments in stage.pieces
         if not (key.startswith("pairs/") and key.removeprefix("pairs/").rpartition("/")[0] in broken)
     ]
-    outcomes.append(run_pieces(rest, call, state, workers, deadline=deadline, on_result=tick))
+    outcomes.append(run_work_items(rest, call, state, workers, deadline=deadline, on_result=tick))
     return outcomes
 
 

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from mxspec.explain import (
     BlockExplanation,
+    Divergence,
     LaneExplanation,
-    Parting,
     Stage,
     compare_blocks,
 )
@@ -34,7 +34,7 @@ _CELL = 26
 
 def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] = ()) -> Group:
     """Two explanations of one block side by side, differences marked, and where they part in words."""
-    parting = compare_blocks(a, b)
+    divergence = compare_blocks(a, b)
     parts = draw_header(f"{a.format.name}, a block of {a.format.k}", [a.profile, b.profile], notes)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("", width=1, no_wrap=True)
@@ -43,20 +43,20 @@ def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] 
     table.add_column("", width=1, no_wrap=True)
     table.add_column(_fit(b.profile.id, _CELL), no_wrap=True, overflow="ellipsis", min_width=_CELL)
     for step, label, left, right in _pair_rows(a, b):
-        _add_pair_row(table, parting, step, label, left, right)
+        _add_pair_row(table, divergence, step, label, left, right)
     keys = lane_key(a), lane_key(b)
     for first, last in equal_runs(a.lanes, lambda i: (keys[0](i), keys[1](i))):
         la, lb = a.lanes[first], b.lanes[first]
         label = f"lane {lanes_text(first, last)}".ljust(11) + number_text(given_value(la), 11)
-        stage = parting.stage if parting is not None and parting.lane == first else None
+        stage = divergence.stage if divergence is not None and divergence.lane == first else None
         here = None if stage is Stage.VALUE else stage
-        _add_pair_row(table, parting, here, label, _lane_cell(la, a), _lane_cell(lb, b))
+        _add_pair_row(table, divergence, here, label, _lane_cell(la, a), _lane_cell(lb, b))
         if stage is Stage.VALUE:
             cells = [f"back = {number_text(decode_real(lane.value_bits, FLOAT32))}" for lane in (la, lb)]
-            _add_pair_row(table, parting, stage, f"lane {first} back", *cells)
-    words = "all bits, and every step on the way, are equal" if parting is None else parting.words
-    style = "" if parting is None or not parting.visible else "bold"
-    return Group(*parts, table, Text(""), labelled("parting", Text(words, style=style)))
+            _add_pair_row(table, divergence, stage, f"lane {first} back", *cells)
+    words = "all bits, and every step on the way, are equal" if divergence is None else divergence.words
+    style = "" if divergence is None or not divergence.visible else "bold"
+    return Group(*parts, table, Text(""), labelled("cause", Text(words, style=style)))
 
 
 def _pair_rows(a: BlockExplanation, b: BlockExplanation) -> Iterator[tuple[Stage, str, str, str]]:
@@ -98,9 +98,9 @@ def _lane_cell(lane: LaneExplanation, e: BlockExplanation) -> str:
 
 
 def _add_pair_row(
-    table: Table, parting: Parting | None, stage: Stage | None, label: str, left: str, right: str
+    table: Table, divergence: Divergence | None, stage: Stage | None, label: str, left: str, right: str
 ) -> None:
-    here = parting is not None and stage is parting.stage
+    here = divergence is not None and stage is divergence.stage
     differs = left != right
     style = "bold red" if here and differs else "" if differs or here else "dim"
     table.add_row(

@@ -109,7 +109,7 @@ def failure_text(requirement: Requirement) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())
 
 
-def print_partings(report: Report, console: Console, *, most: int = 3) -> None:
+def print_divergences(report: Report, console: Console, *, most: int = 3) -> None:
     """For each format the first few requirements that are not passed: the smallest input, and the step where it parts."""
     shown: dict[str, int] = {}
     for requirement in report.requirements:

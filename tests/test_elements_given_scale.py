@@ -13,10 +13,10 @@ from hypothesis import given, strategies as st
 
 import mxspec
 from mxspec import exact, reals
+from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale, scale_lanes
 from mxspec.exact import EXACT, choose_level
 from mxspec.expressions import evaluate
 from mxspec.formats import BLOCKS, ELEMENTS
-from mxspec.given import LaneClass, classify_lanes, encode_given_scale, scale_lanes
 from mxspec.profiles import Profile, get_profile
 from mxspec.reals import Real, decode_real, make_real
 from mxspec.rounding import NanPolicy, Rounding

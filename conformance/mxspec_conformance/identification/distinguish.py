@@ -26,7 +26,7 @@ STEPS = {"float32": 1, "bfloat16": 1 << 16}
 
 
 @dataclass(frozen=True, slots=True)
-class Separation:
+class DistinguishingInput:
     """A block to which two profiles give different answers."""
 
     format: str
@@ -51,40 +51,40 @@ class Separation:
 def list_forms(fmt: BlockFormat) -> list[int | None]:
     """The forms of a format: without a tensor scale (None), and with that of tensors with these maxima."""
     finite = [bits for bits in TENSOR_AMAXES.values() if bits < 0x7F800000]
-    return [None, *sorted(set(finite), key=_plainness)] if fmt.has_tensor_scale else [None]
+    return [None, *sorted(set(finite), key=_complexity)] if fmt.has_tensor_scale else [None]
 
 
-def _plainness(bits: int) -> tuple[int, int]:
+def _complexity(bits: int) -> tuple[int, int]:
     """How far a number is from ordinary: binades from 1, then significand bits in use."""
     return abs((bits >> 23 & 0xFF) - 127), bin(bits & 0x7FFFFF).count("1")
 
 
-def separate(a: str, b: str, fmt: str, *, dtype: str = "float32") -> Separation | None:
+def distinguish(a: str, b: str, fmt: str, *, dtype: str = "float32") -> DistinguishingInput | None:
     """A block that two profiles of a format answer differently, as plain as can be; None where there is none.
 
     Profiles that are step functions (`tables.why_no_table`) are compared completely, for tensors with each of `list_forms`'
     maxima; others on the golden vectors' inputs. dtype: what the block's values must be.
     """
     block, step = mxspec.get_block(fmt), STEPS[dtype]
-    found: list[Separation] = []
+    found: list[DistinguishingInput] = []
     for search in (_search_plain_tables, _from_vectors, _search_whole_tables):
         found += search(a, b, block, step)
         # Vectors are asked for something more ordinary; the whole tables only where nothing is found.
         if found and (search is not _search_plain_tables or min(map(_oddness, found)) == 0):
             break
-    return min(found, key=lambda s: (_oddness(s), len(s.lanes), max(map(_plainness, s.lanes)), s.lanes), default=None)
+    return min(found, key=lambda s: (_oddness(s), len(s.lanes), max(map(_complexity, s.lanes)), s.lanes), default=None)
 
 
-def _oddness(s: Separation) -> int:
+def _oddness(s: DistinguishingInput) -> int:
     """0 for ordinary numbers, 1 for very large and small ones, 2 for blocks of zeros, infinities and NaN."""
     magnitudes = [bits & ~SIGN for bits in s.lanes]
     if max(magnitudes) == 0 or max(magnitudes) > LAST_FINITE:
         return 2
-    return int(_plainness(max(magnitudes))[0] >= 32)
+    return int(_complexity(max(magnitudes))[0] >= 32)
 
 
 def explain_sameness(a: str, b: str, fmt: str, *, dtype: str = "float32") -> str:
-    """Why `separate` finds nothing, in words."""
+    """Why `distinguish` finds nothing, in words."""
     block, step = mxspec.get_block(fmt), STEPS[dtype]
     equal, untold = [], 0
     for form in list_forms(block):
@@ -113,7 +113,7 @@ def _fill(lanes: tuple[int, ...], fmt: BlockFormat) -> np.ndarray[tuple[int, int
     return block
 
 
-def _check(a: str, b: str, fmt: BlockFormat, form: int | None, lanes: tuple[int, ...]) -> Separation | None:
+def _check(a: str, b: str, fmt: BlockFormat, form: int | None, lanes: tuple[int, ...]) -> DistinguishingInput | None:
     answers = []
     for name in (a, b):
         ask = ask_profile(mxspec.get_profile(name, fmt), fmt, form)
@@ -124,19 +124,19 @@ def _check(a: str, b: str, fmt: BlockFormat, form: int | None, lanes: tuple[int,
         except ValueError:
             return None
         answers.append((int(scales[0]), codes[0].tobytes()))
-    return Separation(fmt.name, lanes, form, (answers[0], answers[1])) if answers[0] != answers[1] else None
+    return DistinguishingInput(fmt.name, lanes, form, (answers[0], answers[1])) if answers[0] != answers[1] else None
 
 
-def _search_plain_tables(a: str, b: str, fmt: BlockFormat, step: int) -> list[Separation]:
+def _search_plain_tables(a: str, b: str, fmt: BlockFormat, step: int) -> list[DistinguishingInput]:
     return _search_tables(a, b, fmt, step, thorough=False)
 
 
-def _search_whole_tables(a: str, b: str, fmt: BlockFormat, step: int) -> list[Separation]:
+def _search_whole_tables(a: str, b: str, fmt: BlockFormat, step: int) -> list[DistinguishingInput]:
     return _search_tables(a, b, fmt, step, thorough=True)
 
 
-def _search_tables(a: str, b: str, fmt: BlockFormat, step: int, *, thorough: bool) -> list[Separation]:
-    found: list[Separation] = []
+def _search_tables(a: str, b: str, fmt: BlockFormat, step: int, *, thorough: bool) -> list[DistinguishingInput]:
+    found: list[DistinguishingInput] = []
     for form in list_forms(fmt):
         if tabulate_scale(a, fmt.name, form) is not None and tabulate_scale(b, fmt.name, form) is not None:
             found += _from_tables(a, b, fmt, form, step, thorough=thorough)
@@ -147,7 +147,7 @@ def _search_tables(a: str, b: str, fmt: BlockFormat, step: int, *, thorough: boo
 
 def _from_tables(
     a: str, b: str, fmt: BlockFormat, form: int | None, step: int, *, thorough: bool
-) -> Iterator[Separation]:
+) -> Iterator[DistinguishingInput]:
     """Separations in the scale, in an element under an equal scale, and in special blocks.
 
     thorough: under every scale, not only under those of the plainest maxima.
@@ -173,17 +173,17 @@ def _from_tables(
             places = places[places <= largest]
             differ = one.at(places) != two.at(places)
             candidates += [(largest, p | sign * SIGN) for p in _plainest(places[differ], 1)]
-    for lanes in (*sorted(candidates, key=lambda c: max(_plainness(x) for x in c))[:8], *_SPECIAL):
+    for lanes in (*sorted(candidates, key=lambda c: max(_complexity(x) for x in c))[:8], *_SPECIAL):
         found = _check(a, b, fmt, form, lanes)
         if found is not None:
             yield found
 
 
 def _plainest(bits: Bits, count: int) -> list[int]:
-    return sorted(bits.tolist(), key=_plainness)[:count]
+    return sorted(bits.tolist(), key=_complexity)[:count]
 
 
-def _from_vectors(a: str, b: str, fmt: BlockFormat, step: int) -> list[Separation]:
+def _from_vectors(a: str, b: str, fmt: BlockFormat, step: int) -> list[DistinguishingInput]:
     """Separations among the golden vectors' blocks, cut down to few lanes where that still shows it."""
     blocks = []
     for case in load_quantize_cases(fmt.name):
@@ -195,7 +195,7 @@ def _from_vectors(a: str, b: str, fmt: BlockFormat, step: int) -> list[Separatio
             form = None if case.tensor is None else case.tensor.amax
             blocks.append((bits.astype(np.int64), form, np.flatnonzero(one.codes != two.codes).tolist()))
     found = []
-    for case_bits, form, wrong in sorted(blocks, key=lambda c: _plainness(int((c[0] & ~SIGN).max())))[:8]:
+    for case_bits, form, wrong in sorted(blocks, key=lambda c: _complexity(int((c[0] & ~SIGN).max())))[:8]:
         largest = int(case_bits[np.argmax(case_bits & ~SIGN)])
         few = ((largest,), *((largest, int(case_bits[i])) for i in wrong[:4]), tuple(case_bits.tolist()))
         shown = next((s for lanes in few if (s := _check(a, b, fmt, form, lanes)) is not None), None)
