@@ -21,6 +21,7 @@ from mxspec.formats import (
     ScaleFormat,
     get_block,
     get_scalar,
+    register_block,
     register_scalar,
 )
 from mxspec.profiles import Profile, default_profile, get_profile, list_profiles, register_profile
@@ -51,6 +52,7 @@ __all__ = [
     "get_scalar",
     "list_profiles",
     "quantize",
+    "register_block",
     "register_profile",
     "register_scalar",
     "tensor_scale",

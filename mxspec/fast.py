@@ -260,7 +260,7 @@ def _find_scale_table(rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any
     if rule.value == AMAX:
         return AMAX, _scale_table(rule, fmt.scale, fmt.element)
     if rule.step is ScaleStep.ENCODE:
-        power = fmt.scale.mantissa_bits == 0
+        power = fmt.scale.is_power_of_two
         if rule.value == exact.div(AMAX, M) and rule.rounding is Rounding.RTP and power:
             return AMAX, _scale_table(rule, fmt.scale, fmt.element)
         one = np.ones(1, np.float32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,16 @@ class ScalarFormat:
     def code_count(self) -> int:
         """Number of codes."""
         return 1 << self.bits
+
+    @property
+    def has_nonfinite(self) -> bool:
+        """Whether the format has an infinity or a NaN, so that overflow need not saturate."""
+        return self.inf_code is not None or self.nan_code is not None
+
+    @property
+    def is_power_of_two(self) -> bool:
+        """Whether every finite value is a power of two (e8m0)."""
+        return self.mantissa_bits == 0 and not self.has_zero
 
     @property
     def max_value(self) -> Fraction:
@@ -146,6 +157,11 @@ class BlockFormat:
     shapes: tuple[tuple[int, int], ...]
 
     @property
+    def is_mx(self) -> bool:
+        """Whether it is an MX format in OCP's sense: an E8M0 scale for each block, and no scale for the tensor."""
+        return self.scale == E8M0 and not self.has_tensor_scale
+
+    @property
     def bits_per_element(self) -> Fraction:
         """Stored bits per element, the block's scale included and the tensor's scale not."""
         return Fraction(self.element.bits * self.k + 8, self.k)
@@ -211,10 +227,9 @@ BFLOAT16 = FloatFormat(
 
 _ROWS_OF_32 = ((1, 32),)
 
-ELEMENTS: dict[str, ElementFormat] = {f.name: f for f in (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)}
-SCALES: dict[str, ScaleFormat] = {f.name: f for f in (E8M0, UE4M3)}
-FLOATS: dict[str, FloatFormat] = {f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16)}
-BLOCKS: dict[str, BlockFormat] = {
+_elements: dict[str, ElementFormat] = {f.name: f for f in (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)}
+_scales: dict[str, ScaleFormat] = {f.name: f for f in (E8M0, UE4M3)}
+_blocks: dict[str, BlockFormat] = {
     f.name: f
     for f in (
         BlockFormat(name="mxfp4", element=E2M1, scale=E8M0, k=32, shapes=_ROWS_OF_32),
@@ -226,6 +241,12 @@ BLOCKS: dict[str, BlockFormat] = {
         BlockFormat(name="nvfp4", element=E2M1, scale=UE4M3, k=16, has_tensor_scale=True, shapes=((1, 16), (16, 16))),
     )
 }
+
+#: The formats that are known, by name; views of what is registered.
+ELEMENTS: MappingProxyType[str, ElementFormat] = MappingProxyType(_elements)
+SCALES: MappingProxyType[str, ScaleFormat] = MappingProxyType(_scales)
+BLOCKS: MappingProxyType[str, BlockFormat] = MappingProxyType(_blocks)
+FLOATS: MappingProxyType[str, FloatFormat] = MappingProxyType({f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16)})
 
 
 def get_scalar(fmt: str | ElementFormat | ScaleFormat) -> ElementFormat | ScaleFormat:
@@ -258,10 +279,33 @@ def register_scalar(fmt: ElementFormat | ScaleFormat) -> None:
 
     Raises ValueError when its name is taken by a different format.
     """
-    existing = {**ELEMENTS, **SCALES}.get(fmt.name)
+    _check_name(fmt)
+    if isinstance(fmt, ScaleFormat):
+        _scales[fmt.name] = fmt
+    else:
+        _elements[fmt.name] = fmt
+
+
+def register_block(fmt: BlockFormat) -> None:
+    """Add a block format to the registry; its element and scale are known already.
+
+    An MX format (`BlockFormat.is_mx`) has the normative MX profiles; others need profiles of their own.
+
+    Raises ValueError when its name is taken by a different format, when its element or scale is not a registered format,
+    and for block shapes that are not k wide.
+    """
+    _check_name(fmt)
+    for part, known in ((fmt.element, ELEMENTS), (fmt.scale, SCALES)):
+        if known.get(part.name) != part:
+            raise ValueError(f"block format {fmt.name!r}: {part.name!r} is not a registered format; register it first")
+    if not fmt.shapes or any(rows < 1 or columns != fmt.k for rows, columns in fmt.shapes):
+        raise ValueError(
+            f"block format {fmt.name!r}: shapes = {fmt.shapes}; give one or more (rows, k) with k = {fmt.k}"
+        )
+    _blocks[fmt.name] = fmt
+
+
+def _check_name(fmt: ElementFormat | ScaleFormat | BlockFormat) -> None:
+    existing = {**ELEMENTS, **SCALES, **BLOCKS}.get(fmt.name)
     if existing is not None and existing != fmt:
         raise ValueError(f"the name {fmt.name!r} is taken by another format; choose a new name")
-    if isinstance(fmt, ScaleFormat):
-        SCALES[fmt.name] = fmt
-    else:
-        ELEMENTS[fmt.name] = fmt

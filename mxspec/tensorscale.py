@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mxspec import exact, reals
 from mxspec.elements import as_float32
 from mxspec.expressions import evaluate
-from mxspec.formats import FLOAT32, BlockFormat, get_block
+from mxspec.formats import BLOCKS, FLOAT32, BlockFormat, get_block
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import TENSOR_LEAF, AmaxNan, Profile, TensorScaleKind
 from mxspec.rounding import Overflow
@@ -103,7 +103,11 @@ def tensor_scale(
     if rules.tensor is None:
         raise ValueError(
             f"profile {rules.id} of {block.name} has no tensor scale; "
-            + ("pass tensor_scale=None" if block.has_tensor_scale else "only nvfp4 has one")
+            + (
+                "pass tensor_scale=None"
+                if block.has_tensor_scale
+                else f"only {', '.join(f.name for f in BLOCKS.values() if f.has_tensor_scale)} has one"
+            )
         )
     return derive_tensor_scale(find_tensor_amax(x, nan=rules.tensor.amax_nan), rules)
 

@@ -438,6 +438,7 @@ PUBLIC_FUNCTIONS: dict[str, list[Call]] = {
     "register_profile": [
         lambda: mxspec.register_profile(replace(get_profile("mx-floor", "mxfp4"), id="a", formats=("fp4",)))
     ],
+    "register_block": [lambda: mxspec.register_block(replace(BLOCKS["mxfp4"], name="e2m1"))],
     "register_scalar": [lambda: mxspec.register_scalar(replace(ELEMENTS["e2m1"], bias=3))],
     "tensor_scale": [ts(fmt="fp4")],
 }

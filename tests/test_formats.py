@@ -217,11 +217,11 @@ def test_unknown_block_names_list_the_known(name: str) -> None:
 @pytest.fixture
 def registries() -> Iterator[None]:
     """Restores the registries of scalar formats."""
-    elements, scales = dict(ELEMENTS), dict(SCALES)
+    kept = [(registry, dict(registry)) for registry in (formats._elements, formats._scales)]
     yield
-    for registry, kept in ((ELEMENTS, elements), (SCALES, scales)):
-        for name in set(registry) - set(kept):
-            del registry[name]
+    for registry, before in kept:
+        registry.clear()
+        registry.update(before)
 
 
 UE5M3 = ScaleFormat(

@@ -107,8 +107,17 @@ def list_profiles(fmt: str | BlockFormat | None = None, *, kind: Kind | None = N
 
 
 def default_profile(fmt: str | BlockFormat) -> Profile:
-    """`mx-floor` for the MX formats, `nvfp4-te` for NVFP4."""
-    return _profiles["nvfp4-te" if get_block(fmt).has_tensor_scale else "mx-floor"]
+    """`mx-floor` for the MX formats, `nvfp4-te` for NVFP4, else the first that covers the format.
+
+    Raises ValueError for a format that no profile covers.
+    """
+    block = get_block(fmt)
+    for name in ("mx-floor", "nvfp4-te"):
+        if block.name in _profiles[name].formats:
+            return _profiles[name]
+    for profile in list_profiles(block):
+        return profile
+    raise ValueError(f"no profile covers {block.name}; register one for it (mxspec.register_profile)")
 
 
 def get_profile(profile: str | Profile | None, fmt: str | BlockFormat) -> Profile:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import overload
+
 from mxspec.expressions import (
     AMAX,
     FLT_MAX,
@@ -24,6 +27,7 @@ from mxspec.expressions import (
     minimum,
     substitute,
 )  # fmt: skip
+from mxspec.formats import BLOCKS
 from mxspec.profiles.schema import (
     Arithmetic,
     ElementRule,
@@ -37,7 +41,36 @@ from mxspec.profiles.schema import (
 )  # fmt: skip
 from mxspec.rounding import Rounding
 
-MX_FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8")
+
+class MxFormats(Sequence[str]):
+    """The names of all MX formats as they are known now (`BlockFormat.is_mx`): a format that is registered later counts.
+
+    Equal to every other of its kind, and to nothing else.
+    """
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        return self._names()[index]
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MxFormats)
+
+    def __hash__(self) -> int:
+        return hash(MxFormats)
+
+    def __repr__(self) -> str:
+        return f"MxFormats{self._names()}"
+
+    @staticmethod
+    def _names() -> tuple[str, ...]:
+        return tuple(f.name for f in BLOCKS.values() if f.is_mx)
+
 
 #: Under a NaN scale every value is NaN whatever its code; the canonical code is 00.
 _MX_ELEMENT = ElementRule(under_nan_scale=0x00)
@@ -48,7 +81,7 @@ def _mx(name: str, summary: str, source: str, scale: ScaleRule) -> Profile:
     return Profile(
         id=name,
         kind=Kind.NORMATIVE,
-        formats=MX_FORMATS,
+        formats=MxFormats(),
         summary=summary,
         source=source,
         evidence=Evidence.READ,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -318,7 +319,8 @@ class Profile:
     #: `mx-floor`, or `library-version/format/path` for a real stack.
     id: str
     kind: Kind
-    formats: tuple[str, ...]
+    #: Names of the block formats that it covers.
+    formats: Sequence[str]
     #: One sentence: what distinguishes it.
     summary: str
     #: Where the rule is written.

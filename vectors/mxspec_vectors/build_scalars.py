@@ -86,8 +86,7 @@ def _point_groups(fmt: ScalarFormat) -> list[tuple[str, str, list[int]]]:
 
 
 def _overflow_modes(fmt: ScalarFormat) -> tuple[Overflow, ...]:
-    own = fmt.inf_code is not None or fmt.nan_code is not None
-    return (Overflow.SATURATE, Overflow.OWN) if own else (Overflow.SATURATE,)
+    return (Overflow.SATURATE, Overflow.OWN) if fmt.has_nonfinite else (Overflow.SATURATE,)
 
 
 def build_encode(name: str) -> Document:
@@ -175,7 +174,7 @@ def build_decode(name: str) -> Document:
     fmt = get_scalar(name)
     document = make_header("decode", name, None, ("decode-table", "int8", "e8m0-edges"))
     codes = np.arange(fmt.code_count, dtype=np.uint8)
-    flag = "e8m0-edges" if name == "e8m0" else "int8" if name == "int8" else "decode-table"
+    flag = "e8m0-edges" if fmt.is_power_of_two else "int8" if fmt.twos_complement else "decode-table"
     rows = []
     for chunk in cut_chunks([int(c) for c in codes], 32):
         question = {"codes": hex_words(chunk, 2)}

@@ -17,6 +17,7 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.cli.console import fail, make_console
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 
 
 @click.command()
@@ -74,7 +75,7 @@ def formats(as_json: bool) -> None:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--format", "fmt", type=click.Choice(list(BLOCKS)), help="Only profiles of this format.")
+@click.option("--format", "fmt", type=BLOCK_FORMAT, help="Only profiles of this format.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def profiles(name: str | None, fmt: str | None, as_json: bool) -> None:
     """List profiles, or show the arithmetic of one."""

@@ -12,8 +12,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.results.report import STALE_STATES, Report
 from mxspec_vectors.files import VectorError, write_file, write_files
 
@@ -24,7 +24,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--profile", help="Judge against this profile instead of the nearest normative one.")
 @click.option(
-    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
+    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
 @click.option("--only", metavar="GLOB", help="Only requirement ids that match, such as 'quantize/mxfp4/*'.")
 @click.option("--quick", is_flag=True, help="Few cases, which find the same mutants: seconds instead of minutes.")

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from mxspec.containers import CONVENTIONS, ContainerError, Conversion, TensorChange, convert as run_conversion
 from mxspec.containers.converting import Progress as Report
-from mxspec.formats import BLOCKS
 from mxspec.tensorscale import TensorScale
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 
 #: Tensors that are listed one by one; `--json` has all.
 _LISTED = 12
@@ -39,7 +39,7 @@ _LISTED = 12
 @click.option("--force", is_flag=True, help="Replace OUT if it is a file that exists.")
 @click.option("--ignore-origin", is_flag=True, help="Do not use what an earlier conversion kept.")
 @click.option(
-    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)),
+    "--format", "formats", multiple=True, type=BLOCK_FORMAT,
     help="A format that IN holds, where its names and shapes leave that open; repeatable.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print what changed as JSON.")

@@ -13,8 +13,8 @@ from rich.text import Text
 
 import mxspec
 from mxspec.explain import explain_block
-from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.identification.diff import Difference, FormatDiff, diff as diff_targets
 from mxspec_conformance.render.pair import draw_pair
 from mxspec_vectors.files import write_file
@@ -27,7 +27,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("first")
 @click.argument("second")
 @click.option(
-    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
+    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
 @click.option("--json", "json_file", type=_FILE, help="Write the result; '-' prints it.")
 @click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")

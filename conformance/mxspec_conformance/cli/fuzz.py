@@ -13,8 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz as run_fuzz
 from mxspec_vectors.files import write_file
 
@@ -31,7 +31,7 @@ SEED_VARIABLE = "MXSPEC_SEED"
 @click.option("--batches", type=click.IntRange(1), help="So many batches instead: the same result on every machine.")
 @click.option("--seed", type=click.IntRange(0), help="Of everything drawn; default: MXSPEC_SEED, or one that is drawn.")
 @click.option(
-    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
+    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
 @click.option("--profile", help="Compare with this profile; by default with the one that explains most of the vectors.")
 @click.option("--first", is_flag=True, help="End with the first batch in which something differs.")

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 import mxspec
-from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.identification import distinguish as separating
 from mxspec_conformance.identification.distinguish import STEPS, DistinguishingInput, explain_sameness
 from mxspec_vectors.files import write_file
@@ -29,7 +29,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("target")
 @click.option(
-    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this format; repeatable."
+    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
 @click.option("--json", "json_file", type=_FILE, help="Write the result; '-' prints it.")
 @click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
@@ -62,7 +62,7 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
 @click.command()
 @click.argument("first")
 @click.argument("second")
-@click.option("--format", "fmt", type=click.Choice(list(BLOCKS)), help="By default every format that both have.")
+@click.option("--format", "fmt", type=BLOCK_FORMAT, help="By default every format that both have.")
 @click.option("--dtype", type=click.Choice(list(STEPS)), default="float32", show_default=True, help="Of the input.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: bool) -> None:

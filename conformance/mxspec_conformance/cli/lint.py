@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 import mxspec
-from mxspec.formats import BLOCKS
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.lint import RULES, SCHEMA, LintResult, Severity, exit_code, lint as run_lint
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -25,7 +25,7 @@ _LISTED = 4
 @click.option("--all", "show_all", is_flag=True, help=f"Show every finding, not {_LISTED} of a rule.")
 @click.option("--rules", is_flag=True, help="List the rules, with what to do.")
 @click.option(
-    "--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)),
+    "--format", "formats", multiple=True, type=BLOCK_FORMAT,
     help="A format that FILE holds, where its names and shapes leave that open; repeatable.",
 )  # fmt: skip
 def lint(files: tuple[Path, ...], as_json: bool, show_all: bool, rules: bool, formats: tuple[str, ...]) -> None:

@@ -14,9 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from mxspec.formats import BLOCKS, get_block
+from mxspec.formats import get_block
 from mxspec_conformance.campaign import StateError
 from mxspec_conformance.cli.console import fail, make_console
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
 from mxspec_conformance.results.report import Report, Verdict
 from mxspec_vectors.files import write_file
@@ -61,7 +62,7 @@ def parse_tensor_maximum(text: str) -> int | None:
 
 @click.command()
 @click.argument("target")
-@click.option("--format", "fmt", type=click.Choice(list(BLOCKS)), required=True, help="The block format.")
+@click.option("--format", "fmt", type=BLOCK_FORMAT, required=True, help="The block format.")
 @click.option("--profile", help="Hold it to this profile; by default to the one that explains most of the vectors.")
 @click.option(
     "--dtype", "dtypes", multiple=True, type=click.Choice(PAIR_DTYPES), help="Only these numbers; repeatable."

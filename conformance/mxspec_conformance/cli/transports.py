@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.console import fail, make_console
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 
 
 @click.command()
@@ -61,7 +61,7 @@ def protocol() -> None:
     help="JSON that says what the target can do, as `start` is answered.",
 )  # fmt: skip
 @click.option("--like", metavar="TARGET", help="Take the description of this target, which can be run here.")
-@click.option("--format", "formats", multiple=True, type=click.Choice(list(BLOCKS)), help="Only this; repeatable.")
+@click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this; repeatable.")
 @click.option("--encoding", type=click.Choice(["base64", "hex"]), default="base64", show_default=True)
 def bundle(out: Path, description: Path | None, like: str | None, formats: tuple[str, ...], encoding: str) -> None:
     """Write the judge's calls into OUT, to be run where the judge is not.

@@ -9,8 +9,8 @@ import click
 from rich.table import Table
 
 import mxspec
-from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.console import fail, make_console, show_count
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_vectors.files import VectorError
 
 
@@ -73,7 +73,7 @@ def vectors_list(as_json: bool) -> None:
 @vectors.command("export")
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--kind", type=click.Choice(["npz", "c", "readmemh"]), required=True)
-@click.option("--format", "fmt", type=click.Choice(list(BLOCKS)), required=True)
+@click.option("--format", "fmt", type=BLOCK_FORMAT, required=True)
 @click.option("--profile", help="By default the format's default profile.")
 def vectors_export(out: Path, kind: str, fmt: str, profile: str | None) -> None:
     """Write one format's quantize vectors flat: .npz, a C header, or $readmemh files."""

@@ -74,7 +74,7 @@ def describe_code(code: int, fmt: ScalarFormat) -> str:
     mark = "−" if sign else ""
     if fmt.inf_code is not None and magnitude == fmt.inf_code:
         return f"{mark}∞"
-    if fmt.name == "e8m0":
+    if fmt.is_power_of_two:
         return f"2{_superscript(code - fmt.bias)}"
     return mark + _short(fmt.magnitude(magnitude))
 

@@ -32,7 +32,6 @@ from mxspec.formats import (
     FLOAT32,
     SCALES,
     ElementFormat,
-    ScalarFormat,
     ScaleFormat,
     get_block,
 )
@@ -200,29 +199,24 @@ def _describe_expr(expr: Expr) -> Any:
     return [f"if {expr.test.value}", *map(_describe_expr, parts)]
 
 
-def has_own_overflow(fmt: ScalarFormat) -> bool:
-    """Whether a format has an Inf or a NaN to overflow to."""
-    return fmt.inf_code is not None or fmt.nan_code is not None
-
-
 def _encode_functions() -> Iterator[EncodeFunction]:
     formats: tuple[ElementFormat | ScaleFormat, ...] = (*ELEMENTS.values(), *SCALES.values())
     for fmt in formats:
         for overflow in (Overflow.SATURATE, Overflow.OWN):
-            if overflow is Overflow.SATURATE or has_own_overflow(fmt):
+            if overflow is Overflow.SATURATE or fmt.has_nonfinite:
                 for rounding in DETERMINISTIC:
                     yield EncodeFunction(fmt, rounding, overflow)
 
 
 def _scale_functions() -> Iterator[ScaleFunction]:
-    users: dict[tuple[ScaleRule, str], list[str]] = {}
+    users: dict[tuple[ScaleRule, ElementFormat, ScaleFormat], list[str]] = {}
     for profile in mxspec.list_profiles():
         for name in profile.formats:
             block = get_block(name)
-            if profile.one_level is not None and block.scale.name == "e8m0":
-                users.setdefault((profile.one_level.scale, block.element.name), []).append(profile.id)
-    for (rule, name), ids in users.items():
-        yield ScaleFunction(rule, ELEMENTS[name], SCALES["e8m0"], tuple(ids))
+            if profile.one_level is not None and block.is_mx:
+                users.setdefault((profile.one_level.scale, block.element, block.scale), []).append(profile.id)
+    for (rule, element, scale), ids in users.items():
+        yield ScaleFunction(rule, element, scale, tuple(ids))
 
 
 def list_functions(pattern: str = "*") -> dict[str, Function]:

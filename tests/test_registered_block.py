@@ -1,0 +1,138 @@
+"""A block format of one's own, registered: 16 e2m1 elements under an e8m0 scale, in model, vectors and command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import mxspec
+from mxspec import exact, formats
+from mxspec.formats import BLOCKS, E2M1, E4M3, E8M0, UE4M3, BlockFormat, register_block
+from mxspec.profiles import list_profiles
+from mxspec.stepfunctions import scale_steps
+from mxspec_conformance.cli.main import main
+from mxspec_vectors.build import build_document, list_files
+
+from tests.support import reals_of, rng
+
+MXFP4_16 = BlockFormat(name="mxfp4-16", element=E2M1, scale=E8M0, k=16, shapes=((1, 16),))
+NORMATIVE = ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"]
+
+
+@pytest.fixture
+def registered() -> Iterator[BlockFormat]:
+    """The format, registered for one test."""
+    before = dict(formats._blocks)
+    register_block(MXFP4_16)
+    yield MXFP4_16
+    formats._blocks.clear()
+    formats._blocks.update(before)
+
+
+@pytest.mark.usefixtures("registered")
+def test_it_is_known_and_has_the_normative_mx_profiles() -> None:
+    assert BLOCKS["mxfp4-16"] is mxspec.get_block("mxfp4-16") is MXFP4_16
+    assert [p.id for p in list_profiles("mxfp4-16")] == NORMATIVE
+    assert mxspec.default_profile("mxfp4-16").id == "mx-floor"
+    assert "mxfp4-16" in mxspec.get_profile("mx-even", "mxfp4").formats
+    register_block(MXFP4_16)
+
+
+def test_it_is_gone_where_it_is_not_registered() -> None:
+    with pytest.raises(ValueError, match="unknown block format 'mxfp4-16'"):
+        mxspec.get_block("mxfp4-16")
+    assert tuple(mxspec.get_profile("mx-floor", "mxfp4").formats) == tuple(f for f in BLOCKS if f != "nvfp4")
+
+
+@pytest.mark.parametrize("profile", NORMATIVE)
+def test_the_model_takes_it(registered: BlockFormat, profile: str) -> None:
+    """Each block is what the exact model gives, and half a block of mxfp4 with the same maximum."""
+    draw = np.random.default_rng(rng("registered", profile).randrange(1 << 32))
+    x = (draw.standard_normal((60, 16)) * 2.0 ** draw.integers(-30, 30, (60, 1))).astype(np.float32)
+    result = mxspec.quantize(x, registered.name, profile=profile)
+    for row, codes, scale in zip(x, result.codes, result.scales[:, 0], strict=True):
+        wanted = exact.quantize_block(reals_of(row), registered, profile=profile)
+        assert (int(scale), codes.tolist()) == (wanted.scale_code, list(wanted.codes))
+    wide = mxspec.quantize(np.concatenate([x, x], axis=1), "mxfp4", profile=profile)
+    assert np.array_equal(wide.codes[:, :16], result.codes)
+    assert np.array_equal(wide.scales, result.scales)
+    assert np.array_equal(wide.dequantize()[:, :16], result.dequantize())
+    assert scale_steps(mxspec.get_profile(profile, registered), registered).as_text() == (
+        scale_steps(mxspec.get_profile(profile, "mxfp4"), BLOCKS["mxfp4"]).as_text()
+    )
+
+
+@pytest.mark.parametrize("operation", ["scale", "quantize", "dequantize"])
+def test_vectors_are_built_for_it(registered: BlockFormat, operation: str) -> None:
+    """By the builder of the golden ones, which keep to their own formats."""
+    files = list_files()
+    document = build_document(operation, registered.name)
+    assert (document["format"], document["profiles"]) == ("mxfp4-16", NORMATIVE)
+    assert len(document["cases"]) > 20
+    assert {case["topic"] for case in document["cases"]} <= set(mxspec_topics())
+    assert list_files() == files
+    assert (operation, "mxfp4-16") not in files
+
+
+def mxspec_topics() -> dict[str, str]:
+    from mxspec_vectors.topics import TOPICS
+
+    return TOPICS
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_command_line_takes_it() -> None:
+    """Options that name a block format look them up when they are called."""
+    runner = CliRunner()
+    listed = runner.invoke(main, ["formats"])
+    assert "mxfp4-16" in listed.output
+    profiles = runner.invoke(main, ["profiles", "--format", "mxfp4-16"])
+    assert profiles.exit_code == 0, profiles.output
+    assert "4 profiles" in profiles.output
+    explained = runner.invoke(main, ["explain", "mxfp4-16", "1", "-2.5", "6"])
+    assert explained.exit_code == 0, explained.output
+    assert "mx-floor" in explained.output
+
+
+def test_the_command_line_refuses_it_where_it_is_not_registered() -> None:
+    result = CliRunner().invoke(main, ["profiles", "--format", "mxfp4-16"])
+    assert result.exit_code == 2
+    assert "'mxfp4-16' is not one of 'mxfp4', 'mxfp6_e2m3'" in result.output
+    assert "[mxfp4|mxfp6_e2m3|" in CliRunner().invoke(main, ["profiles", "--help"], terminal_width=200).output
+
+
+@pytest.mark.parametrize("taken", ["mxfp4", "e2m1", "ue4m3"])
+def test_taken_names_are_refused(taken: str) -> None:
+    before = dict(BLOCKS)
+    with pytest.raises(ValueError, match=f"the name '{taken}' is taken by another format; choose a new name"):
+        register_block(replace(MXFP4_16, name=taken))
+    assert dict(BLOCKS) == before
+    with pytest.raises(ValueError, match="the name 'nvfp4' is taken"):
+        mxspec.register_scalar(replace(UE4M3, name="nvfp4"))
+
+
+def test_unknown_parts_and_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="'e4m3' is not a registered format; register it first"):
+        register_block(replace(MXFP4_16, element=replace(E4M3, max_code=0x7D)))
+    for shapes in ((), ((1, 32),), ((0, 16),)):
+        with pytest.raises(ValueError, match=r"shapes = .*; give one or more \(rows, k\) with k = 16"):
+            register_block(replace(MXFP4_16, shapes=shapes))
+    assert "mxfp4-16" not in BLOCKS
+
+
+def test_the_views_cannot_be_written() -> None:
+    for view in (mxspec.BLOCKS, mxspec.ELEMENTS, mxspec.SCALES):
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            view["x"] = MXFP4_16  # type: ignore[index]  # what is tested
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_format_that_no_profile_covers_says_so() -> None:
+    register_block(BlockFormat(name="fp4-plain", element=E2M1, scale=UE4M3, k=16, shapes=((1, 16),)))
+    assert not BLOCKS["fp4-plain"].is_mx
+    with pytest.raises(ValueError, match="no profile covers fp4-plain; register one for it"):
+        mxspec.quantize(np.zeros(16, np.float32), "fp4-plain")
