@@ -7,7 +7,6 @@ in float64, which holds a product of a float32 and a format's value exactly; `ap
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from mxspec.elements import round_to_bfloat16
 from mxspec.expressions import Domain, Op, Test
+from mxspec.rcp_table import load_rcp_table
 
 Values = npt.NDArray[Any]
 
@@ -26,19 +26,6 @@ _FLUSHED_BELOW = 2.0**-126 * (1 - 2.0**-25)
 def flush_to_zero(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """x with subnormals replaced by zeros of their sign."""
     return np.where(np.abs(x) < _MIN_NORMAL, np.copysign(np.float32(0), x), x)
-
-
-@lru_cache(maxsize=1)
-def load_rcp_table() -> npt.NDArray[np.int8]:
-    """For each of the 2**23 float32 significands: bits of `rcp.approx.ftz.f32` minus those of the rounded reciprocal.
-
-    Measured on an NVIDIA H200; see `mxspec/data/README.md`.
-    """
-    from importlib.resources import files  # slow to import, and only this needs it
-
-    with files("mxspec").joinpath("data/rcp_approx_ftz_sm90.npz").open("rb") as file, np.load(file) as archive:
-        table: npt.NDArray[np.int8] = archive["d"]
-    return table
 
 
 def rcp_approx(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -1,7 +1,10 @@
 """The definition: every profile, one block at a time, in exact rationals.
 
-This module is slow on purpose and shares nothing with the array model but the data that both read. What it computes
-is what a profile means; everything faster is held to it.
+This module is slow on purpose. It imports no array arithmetic, and the array model takes nothing from it. What they share
+is data (formats, profiles and their expressions, the measured reciprocal) and three functions of `reals` that read it:
+what a code means (`decode_real`), and which code stands for a NaN or for overflow (`nan_codes`, `overflow_code`). There
+the equality of the two models shows nothing; libraries, headers and a chip do. What this module computes is what a
+profile means; everything faster is held to it.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from mxspec.profiles.schema import (
     ScaleRule,
     ScaleStep,
 )
+from mxspec.rcp_table import load_rcp_table
 from mxspec.reals import Real, decode_real, encode_real, make_real, round_real
 from mxspec.rounding import MAGNITUDE_RULES, Overflow, Rounding, ZeroPolicy
 
@@ -122,8 +126,6 @@ def _ceil_pow2(x: Real) -> Real:
 
 def rcp_approx(x: Real) -> Real:
     """`rcp.approx.ftz.f32` by the measured table: the rounded reciprocal, moved by -1, 0 or 1 in its last place."""
-    from mxspec.arrays import load_rcp_table  # the table is data; only NumPy can read its file
-
     x = reals.flush_subnormal(x, FLOAT32)
     if not x.is_finite or x.is_zero:
         return reals.divide(make_real(1), x)

@@ -13,7 +13,8 @@ from operator import index
 import numpy as np
 import numpy.typing as npt
 
-from mxspec import exact, reals
+from mxspec import reals
+from mxspec.arrays import ARRAYS
 from mxspec.elements import as_float32
 from mxspec.expressions import evaluate
 from mxspec.formats import BLOCKS, FLOAT32, BlockFormat, get_block
@@ -86,10 +87,18 @@ def find_tensor_amax(x: npt.ArrayLike, *, nan: AmaxNan = AmaxNan.PROPAGATE) -> i
 
 
 def derive_tensor_scale(amax_bits: int, profile: Profile) -> TensorScale:
-    """The profile's native tensor scale of a tensor with this largest magnitude (float32 bits)."""
-    native = exact.derive_tensor_scale(reals.decode_real(amax_bits, FLOAT32), profile)
-    assert profile.tensor is not None
-    return TensorScale(profile.tensor.native, reals.encode_real(native, FLOAT32, overflow=Overflow.OWN))
+    """The profile's native tensor scale of a tensor with this largest magnitude (float32 bits).
+
+    Raises ValueError for a profile without one.
+    """
+    if profile.tensor is None:
+        raise ValueError(f"profile {profile.id} has no tensor scale")
+    native = evaluate(profile.tensor.from_amax, {"tmax": ARRAYS.constant(amax_bits)}, ARRAYS).astype(np.float32)
+    bits = int(native.view(np.uint32))
+    if np.isnan(native):  # NaN is the quiet one, with the sign of the maximum's
+        assert FLOAT32.nan_code is not None
+        bits = FLOAT32.join(amax_bits >> 31 if np.isnan(ARRAYS.constant(amax_bits)) else 0, FLOAT32.nan_code)
+    return TensorScale(profile.tensor.native, bits)
 
 
 def tensor_scale(
@@ -158,8 +167,6 @@ def check_tensor_scale(scale: TensorScale, profile: Profile, *, convert: bool) -
 
 def bind_arrays(profile: Profile, scale: TensorScale) -> dict[str, npt.NDArray[np.float32]]:
     """The leaves that a native tensor scale gives, as 0-d float32 arrays."""
-    from mxspec.arrays import ARRAYS
-
     assert profile.tensor is not None
     bindings = {TENSOR_LEAF[profile.tensor.native]: ARRAYS.constant(scale.bits)}
     for leaf, expr in profile.tensor.derived:

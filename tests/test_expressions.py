@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mxspec import expressions as ex
-from mxspec.arrays import ARRAYS, ceil_pow2, flush_to_zero, load_rcp_table, rcp_approx
+from mxspec.arrays import ARRAYS, ceil_pow2, flush_to_zero, rcp_approx
 from mxspec.exact import EXACT, rcp_approx as exact_rcp
 from mxspec.expressions import (
     AMAX,
@@ -34,6 +34,7 @@ from mxspec.expressions import (
     substitute,
     walk,
 )
+from mxspec.rcp_table import load_rcp_table
 from mxspec.reals import Real
 
 from tests.strategies import float32_bits

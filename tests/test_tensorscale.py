@@ -53,6 +53,18 @@ def bits(x: Real) -> int:
 
 
 @pytest.mark.parametrize("profile", TWO_LEVEL, ids=IDS)
+def test_native_scales_on_arrays_equal_the_exact_ones(profile: Profile) -> None:
+    """Of any maximum: every exponent, special patterns with either sign, random ones."""
+    draw = rng("native", profile.id)
+    patterns = [e << 23 | draw.randrange(1 << 23) for e in range(256)]
+    patterns += [0, 1, INF, INF - 1, NAN, NAN | 1 << 31, INF | 1 << 31, 1 << 31, 0x7F800001, 0xFFFFFFFF]
+    patterns += [draw.randrange(1 << 32) for _ in range(200)]
+    for amax in patterns:
+        exact_scale = exact.derive_tensor_scale(real(amax), profile)
+        assert derive_tensor_scale(amax, profile).bits == encode_real(exact_scale, FLOAT32, overflow=Overflow.OWN), amax
+
+
+@pytest.mark.parametrize("profile", TWO_LEVEL, ids=IDS)
 def test_leaves_on_arrays_equal_the_exact_ones(profile: Profile) -> None:
     """S, g and whatever else a profile derives, for ordinary, tiny, huge and special maxima."""
     draw = rng("tensor", profile.id)

@@ -19,9 +19,9 @@ from rich.table import Table
 
 import mxspec
 from mxspec import reals
-from mxspec.arrays import load_rcp_table
 from mxspec.expressions import Apply as ApplyNode, Domain, walk
 from mxspec.formats import FLOAT32, get_scalar
+from mxspec.rcp_table import load_rcp_table
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.arrays import load_rcp_table
 from mxspec.formats import ELEMENTS, SCALES
+from mxspec.rcp_table import load_rcp_table
 from mxspec_gpu.rules import KernelRules
 
 FORMATS = [*ELEMENTS, *SCALES]
