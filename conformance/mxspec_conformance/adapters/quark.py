@@ -144,7 +144,7 @@ _LIBRARY = Library(
     requires="amd-quark",
     imports="quark",
     packages=(
-        TORCH, "triton==3.9.0", "onnx==1.23.2", "onnxslim==0.1.98", "transformers==5.23.0", "ninja", "scipy",
+        TORCH, "triton==3.9.0", "onnx==1.23.2", "onnxslim==0.1.98", "transformers==5.23.0", "ninja", "psutil", "scipy",
     ),
     bare_packages=("amd-quark==0.13",),
 )  # fmt: skip
