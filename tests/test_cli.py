@@ -307,7 +307,8 @@ SYNTAX = "def quantize(x, fmt:\n    pass\n"
 #: Arguments -> the message, which is all that is printed.
 BAD: dict[str, tuple[list[str], str]] = {
     "no such file": (["check", "missing.py"], "mxspec: missing.py does not exist; pass a Python file, a module or a known library\n"),
-    "no such target": (["check", "nothing-of-the-kind"], "mxspec: 'nothing-of-the-kind' is neither a file, an importable module nor a known library; known are mxspec, gguf,"),
+    "no such target": (["check", "nothing-of-the-kind"], "mxspec: 'nothing-of-the-kind' is neither a file, an importable module nor a known library; `mxspec targets` lists them\n"),
+    "close to a target": (["check", "quark-dwn"], "mxspec: 'quark-dwn' is neither a file, an importable module nor a known library; did you mean quark-down"),
     "not installed": (["check", "modelopt"], "mxspec: modelopt needs nvidia-modelopt, which does not import here ("),
     "syntax error": (["check", "syntax.py"], "mxspec: syntax.py, line 1: '(' was never closed; the file is not valid Python\n"),
     "syntax error, here": (["check", "syntax.py", "--in-process"], "mxspec: syntax.py, line 1: '(' was never closed; the file is not valid Python\n"),

@@ -1544,7 +1544,7 @@ def test_a_process_that_hangs_while_loading(write: Callable[..., str]) -> None:
         ("no/such/file.py", r"no/such/file\.py does not exist; pass a Python file, a module or a known library"),
         (
             "no_such_module_at_all",
-            "is neither a file, an importable module nor a known library; known are mxspec, gguf",
+            "is neither a file, an importable module nor a known library; `mxspec targets` lists them",
         ),
         ("json", "defines none of the functions"),
         (os.devnull, "is not a Python file|does not exist"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,9 @@ def load_target(spec: str) -> Any:
         return importlib.import_module(spec)
     except ModuleNotFoundError as error:
         if error.name is not None and (spec == error.name or spec.startswith(error.name + ".")):
-            raise TargetError(
-                f"{spec!r} is neither a file, an importable module nor a known library; known are {', '.join(known)}"
-            ) from None
+            close = get_close_matches(spec, known)
+            hint = f"did you mean {' or '.join(close)}?" if close else "`mxspec targets` lists them"
+            raise TargetError(f"{spec!r} is neither a file, an importable module nor a known library; {hint}") from None
         raise TargetError(f"module {spec} does not import: {error}") from error
     except Exception as error:
         raise TargetError(f"module {spec} does not import: {type(error).__name__}: {error}") from error
