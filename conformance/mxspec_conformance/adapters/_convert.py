@@ -71,7 +71,8 @@ def find_codes(values: npt.NDArray[np.float32], element: str) -> Bytes:
         codes = values.astype(_TYPES[element])
         back = codes.astype(np.float32)
     if not np.array_equal(back, values):
-        raise ValueError(f"an element value has no {element} code")
+        nan = " (NaN)" if np.isnan(values).any() else ""
+        raise ValueError(f"the library returned an element value without an {element} code{nan}")
     return codes.view(np.uint8)
 
 
