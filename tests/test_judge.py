@@ -1083,14 +1083,14 @@ def test_wrong_nibble_order_does_not_pass(write: Callable[..., str]) -> None:
 
 
 TENSOR = """
-TENSOR_SCALE, PROFILE = {kind!r}, {profile!r}
+TENSOR_SCALE, FOLLOWED = {kind!r}, {profile!r}
 def tensor(g): return None if g is None else mxspec.TensorScale.from_float(TENSOR_SCALE, g)
 def quantize(x, fmt, tensor_scale=None):
-    t = mxspec.quantize(x, fmt, profile=PROFILE, tensor_scale=tensor(tensor_scale))
+    t = mxspec.quantize(x, fmt, profile=FOLLOWED, tensor_scale=tensor(tensor_scale))
     return t.codes, t.scales
 def dequantize(codes, scales, fmt, tensor_scale=None):
-    return mxspec.dequantize(codes, scales, fmt, profile=PROFILE, tensor_scale=tensor(tensor_scale))
-def tensor_scale(x, fmt): return mxspec.tensor_scale(x, fmt, PROFILE).value
+    return mxspec.dequantize(codes, scales, fmt, profile=FOLLOWED, tensor_scale=tensor(tensor_scale))
+def tensor_scale(x, fmt): return mxspec.tensor_scale(x, fmt, FOLLOWED).value
 """
 
 

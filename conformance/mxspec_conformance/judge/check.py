@@ -45,7 +45,7 @@ def check(
 ) -> Report:
     """Judge a target: a file, a module, a known library's name (each run in a child process), or an object (run here).
 
-    profile: judge against this one; by default against the nearest normative one.
+    profile: judge against this one; by default against the one that the target claims, or the nearest normative one.
     formats: block formats to judge; by default those that the target lists.
     only: a glob that requirement ids must match.
     timeout: seconds that one call may take in a child process.
@@ -112,7 +112,14 @@ def _choose_formats(session: TargetSession, formats: Sequence[str] | None, profi
     return chosen
 
 
-def _check_format(session: TargetSession, fmt: str, profile: str | None, report: Report, only: str | None) -> None:
+def _find_claim(session: TargetSession, fmt: str) -> str | None:
+    """The profile that the target claims for a format."""
+    covering = {p.id for p in mxspec.list_profiles(fmt)}
+    return next((name for name in session.capabilities.claimed_profiles if name in covering), None)
+
+
+def _check_format(session: TargetSession, fmt: str, asked: str | None, report: Report, only: str | None) -> None:
+    profile = asked or _find_claim(session, fmt)
     observations = Observations(session, fmt)
     block, profiles = observations.fmt, mxspec.list_profiles(fmt)
     candidates = [p for p in profiles if p.kind is Kind.NORMATIVE]
@@ -145,7 +152,7 @@ def _check_format(session: TargetSession, fmt: str, profile: str | None, report:
     result = FormatResult(
         format=fmt,
         judged_against=judged.id,
-        chosen="asked" if profile else "nearest",
+        chosen="asked" if asked else "claimed" if profile else "nearest",
         provisional=judged.provisional,
         distance=standing.failing,
         cases=count_asked(observations),

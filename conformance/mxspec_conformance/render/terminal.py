@@ -155,3 +155,8 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         Text(f"{report.target['name']} {report.target['version']}: {counts}; {conclusion[report.exit_code]} "
              f"({report.seconds:.1f} s, vectors {report.vectors[:12]})", style="bold")
     )  # fmt: skip
+    if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest"}):
+        console.print(
+            f"Judged against the nearest profile: a change of rule changes the profile, not the verdict. To pin it, write "
+            f"PROFILE = {nearest[0]!r} in the target, or pass --profile {nearest[0]}."
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import numpy as np
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
-from mxspec.profiles.schema import TensorScaleKind
+from mxspec.profiles import list_profiles
+from mxspec.profiles.schema import Kind, TensorScaleKind
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
 
@@ -56,7 +58,8 @@ class Capabilities:
     tensor_scale: str = "decode"
     #: Random bits that `encode_stochastic` uses.
     sr_bits: int = 32
-    claimed_profile: str | None = None
+    #: Profiles that the target says it follows, at most one for each format; what is claimed is checked.
+    claimed_profiles: tuple[str, ...] = ()
     #: Whether quantize and dequantize can be called without a tensor scale.
     one_level: bool = True
     #: Storage layouts that pack, unpack, swizzle and unswizzle know.
@@ -81,7 +84,7 @@ class Capabilities:
             "tensor_scale": self.tensor_scale,
             "one_level": self.one_level,
             "sr_bits": self.sr_bits,
-            "profile": self.claimed_profile,
+            "profile": list(self.claimed_profiles),
         }
 
 
@@ -135,7 +138,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         scale_layout=next((x for x in layouts if x in SCALE_LAYOUTS), "row-major"),
         tensor_scale=kind,
         sr_bits=sr_bits,
-        claimed_profile=getattr(module, "PROFILE", None),
+        claimed_profiles=check_claims(spec, formats, _listed(module, spec, "PROFILE")),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
         device=getattr(module, "DEVICE", None),
@@ -175,6 +178,30 @@ def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return {}
+
+
+def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> tuple[str, ...]:
+    """The profiles that a target claims.
+
+    Raises TargetError for a name that is no profile, one that covers no format of the target, and two for one format.
+    """
+    known = {p.id: p for p in list_profiles()}
+    covered: dict[str, str] = {}
+    for name in claimed:
+        if name not in known:
+            close = get_close_matches(str(name), known, n=3) or [p.id for p in known.values() if p.kind is Kind.NORMATIVE]
+            raise TargetError(f"{spec}: PROFILE names {name!r}, which is no profile; close are {', '.join(close)}")
+        mine = [f for f in formats if f in known[name].formats]
+        if not mine:
+            raise TargetError(
+                f"{spec}: PROFILE names {name}, which covers {', '.join(known[name].formats)}; FORMATS lists "
+                f"{', '.join(formats)}"
+            )
+        for fmt in mine:
+            if fmt in covered:
+                raise TargetError(f"{spec}: PROFILE names {covered[fmt]} and {name}, both for {fmt}; claim one")
+            covered[fmt] = name
+    return tuple(claimed)
 
 
 def check_names(spec: str, what: str, given: Iterable[str], allowed: Iterable[str]) -> None:

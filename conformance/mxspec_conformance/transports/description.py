@@ -11,7 +11,7 @@ import jsonschema
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
-from mxspec_conformance.targets.capabilities import Capabilities, check_names
+from mxspec_conformance.targets.capabilities import Capabilities, check_claims, check_names
 from mxspec_conformance.targets.errors import TargetError
 
 #: The version of protocol and description.
@@ -60,6 +60,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
     layouts = tuple(given.get("layouts", ()))
     check_names(spec, "layouts", layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
     codes, scales = given.get("layout", ("unpacked", "row-major"))
+    claimed = given.get("profile")
     return Capabilities(
         name=document["name"],
         version=document["version"],
@@ -74,7 +75,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
         tensor_scale=given.get("tensor_scale", "decode"),
         one_level=given.get("one_level", True),
         sr_bits=given.get("sr_bits", 32),
-        claimed_profile=given.get("profile"),
+        claimed_profiles=check_claims(spec, formats, [claimed] if isinstance(claimed, str) else claimed or ()),
     )
 
 
