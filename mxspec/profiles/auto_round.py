@@ -108,7 +108,7 @@ def _mx_export(fmt: str, scaled: Expr, dtypes: tuple[str, ...], nan: NanPolicy, 
         ),
         dtypes=dtypes,
         unspecified=(*_LAST_ULP, *_CAST_OF_NAN, narrow),
-        pins_nan_inputs=False,
+        unspecified_nan_input_scales=True,
     )
 
 
@@ -139,7 +139,7 @@ def _nvfp4(
         ),
         tensor=_NV_TENSOR,
         unspecified=(*_NV_SIGN, *open_points),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 

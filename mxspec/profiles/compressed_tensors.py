@@ -144,7 +144,7 @@ def _mx(fmt: str, dtype: str, domain: Domained) -> Profile:
         dtypes=(dtype,),
         variant_of=_variant_of(fmt, dtype),
         unspecified=tuple(open_points),
-        pins_nan_inputs=False,
+        unspecified_nan_input_scales=True,
     )
 
 
@@ -186,7 +186,7 @@ def _nvfp4(dtype: str, domain: Domained) -> Profile:
         dtypes=(dtype,),
         variant_of=_variant_of("nvfp4", dtype),
         unspecified=(_NAN_SIGN, _BFLOAT16_SIGN) if dtype == "bfloat16" else (_NAN_SIGN,),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 

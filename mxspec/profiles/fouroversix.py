@@ -111,7 +111,7 @@ def _nvfp4(rule: str, summary: str, divisor: int, norm: ErrorNorm | None) -> Pro
         tensor=TensorRule(native=TensorScaleKind.DECODE, from_amax=bf16.div(TMAX, const(divisor))),
         dtypes=("bfloat16",),
         unspecified=(_NAN_SIGN, _TORCH),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 
@@ -133,7 +133,7 @@ PROFILES: tuple[Profile, ...] = (
         ),
         dtypes=("bfloat16",),
         unspecified=(_NAN_SIGN,),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     ),
     _nvfp4("always-6", "the one scale", 2688, None),
     _nvfp4(

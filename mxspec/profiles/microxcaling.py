@@ -66,7 +66,7 @@ def _profile(mode: str, *, int8: bool, bfloat16: bool = False) -> Profile:
         dtypes=(dtype,),
         variant_of=main if bfloat16 else None,
         unspecified=("codes under a NaN scale: the library stores none, it returns NaN",),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 

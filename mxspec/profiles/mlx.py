@@ -130,7 +130,7 @@ def _nvfp4(path: str, domain: Domained, dtype: str, count: str) -> Profile:
         dtypes=(dtype,),
         variant_of="mlx-0.32/nvfp4/cpu" if path else None,
         unspecified=(_ZERO_TENSOR,),
-        pins_scale_sign=False,
+        unspecified_scale_sign_bit=True,
     )
 
 

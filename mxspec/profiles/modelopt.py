@@ -76,7 +76,7 @@ def _nvfp4(path: str, summary: str, source: str, value: Expr, tensor: TensorRule
         ),
         tensor=tensor,
         unspecified=(_NAN_SIGN,),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 

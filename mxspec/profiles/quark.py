@@ -85,7 +85,7 @@ def _downcast(mode: str, family: str, formats: tuple[str, ...]) -> Profile:
             element=element,
         ),
         unspecified=(_INVALID,),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 
@@ -129,7 +129,7 @@ def _fake(fmt: str, mantissa_bits: int) -> Profile:
         unspecified=()
         if fp8
         else ("an Inf has no code in this format: the fake path returns floats, and the code is the packer's",),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 
@@ -154,7 +154,7 @@ PROFILES: tuple[Profile, ...] = (
             element=ElementRule(rounding=Rounding.RNA, nan=NanPolicy.MAX_SIGNED, invalid_sign=1),
         ),
         unspecified=(_INVALID,),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     ),
     *(
         _fake(fmt, bits)

@@ -344,15 +344,15 @@ class Profile:
     transform: Transform | None = None
     #: Open points: inputs on which the stack's result is not pinned.
     unspecified: tuple[str, ...] = ()
-    #: False: codes under a NaN scale, and the sign bit of a NaN ue4m3 byte, depend on NaN payloads or on the
-    #: machine's instruction set; comparisons pass over them (all of them decode to NaN).
-    pins_nan_blocks: bool = True
-    #: False: where arithmetic makes a NaN of the scale's value and the stack stores a number for it, bit 7 of the ue4m3
-    #: byte, which is no part of the format, is the machine's NaN sign; comparisons pass over that bit.
-    pins_scale_sign: bool = True
-    #: False: the scale byte of a block that holds a NaN depends on where the block lies in the tensor (SIMD body or scalar
-    #: tail of an array library's loop); the profile gives the body's, and comparisons pass over such blocks.
-    pins_nan_inputs: bool = True
+    #: Codes under a NaN scale, and the sign bit of a NaN ue4m3 byte, depend on NaN payloads or on the machine's
+    #: instruction set; comparisons pass over them (all of them decode to NaN).
+    unspecified_nan_block_codes: bool = False
+    #: Where arithmetic makes a NaN of the scale's value and the stack stores a number for it, bit 7 of the ue4m3 byte,
+    #: which is no part of the format, is the machine's NaN sign; comparisons pass over that bit.
+    unspecified_scale_sign_bit: bool = False
+    #: The scale byte of a block that holds a NaN depends on where the block lies in the tensor (SIMD body or scalar tail of
+    #: an array library's loop); the profile gives the body's, and comparisons pass over such blocks.
+    unspecified_nan_input_scales: bool = False
 
     def __post_init__(self) -> None:
         for name, level in (("one_level", self.one_level), ("two_level", self.two_level)):

@@ -78,7 +78,7 @@ def _by_exponent_field(mode: str, step: ScaleStep, summary: str) -> Profile:
         ),
         dtypes=_DTYPES,
         unspecified=_UNDER_NAN,
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 
@@ -108,7 +108,7 @@ def _rceil(
         ),
         dtypes=_DTYPES,
         unspecified=(*open_points, *_UNDER_NAN),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 
@@ -150,7 +150,7 @@ def _nvfp4(path: str, divided: tuple[Expr, Expr], evidence: Evidence, invalid_si
             "codes under a NaN scale: 4 or C with the sign of that NaN, 3 on some instruction sets",
             *open_points,
         ),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     )
 
 

@@ -149,7 +149,7 @@ def _nvfp4(
         amax_nan=AmaxNan.SKIP if kernel else AmaxNan.PROPAGATE,
         dtypes=dtypes,
         unspecified=unspecified if kernel else (_NAN_BYTE, *unspecified),
-        pins_scale_sign=kernel,
+        unspecified_scale_sign_bit=not kernel,
     )
 
 

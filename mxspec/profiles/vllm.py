@@ -129,7 +129,7 @@ PROFILES: tuple[Profile, ...] = (
             "a NaN lane, and every lane under a NaN scale: the emulation returns NaN, which has no code",
             "the sign bit of a NaN scale byte",
         ),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     ),
     Profile(
         id="vllm-0.33/nvfp4/dequantize",
@@ -156,7 +156,7 @@ PROFILES: tuple[Profile, ...] = (
             derived=((S, f32.div(ONE, G)),),
         ),
         unspecified=("quantizing with a decode scale: vLLM has no such call",),
-        pins_nan_blocks=False,
+        unspecified_nan_block_codes=True,
     ),
     Profile(
         id="vllm-0.33/mxfp8/torch",

@@ -47,7 +47,7 @@ def expect(level: Level, x: Array, native: float, axis: int = -1, **random: Any)
     )
     codes, scales = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a in (expected.codes, expected.scales))
     pinned = np.ones(scales.shape, np.bool_)
-    if not rules.profile.pins_nan_blocks:
+    if rules.profile.unspecified_nan_block_codes:
         pinned = scales != rules.fmt.scale.nan_code
     return pack_rows(codes, level), scales, np.repeat(pinned, rules.fmt.k * rules.fmt.element.bits // 8, axis=-1)
 

@@ -81,13 +81,13 @@ def find_wrong_special(
 
     Where the profile's stack is not pinned on NaN, nothing is asked of it.
     """
-    if not space.profile.pins_nan_inputs:
+    if space.profile.unspecified_nan_input_scales:
         x = np.where(np.isnan(x).any(axis=1, keepdims=True), np.float32(0), x)
     flags, fold = flag_nan(space.fmt.element), fold_zeros(space.fmt.element)
-    rows, loose = [], not space.profile.pins_nan_blocks
+    rows, loose = [], space.profile.unspecified_nan_block_codes
     nan_scale = space.fmt.scale.nan_code
     for row in np.flatnonzero((got[0] != want[0]) | (got[1] != want[1]).any(axis=1)):
-        if not space.profile.pins_nan_inputs and not x[row].any():
+        if space.profile.unspecified_nan_input_scales and not x[row].any():
             continue
         if loose and want[0][row] == nan_scale and got[0][row] & (space.fmt.scale.code_count - 1) == nan_scale:
             continue

@@ -103,7 +103,13 @@ def judge_observed(
         topic = case.topic if case.topic in WHOLE_BLOCK else "tensor-scale"
         unsigned = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=False) for a in legal)
         if unsigned and not matched:
-            scorecard.count("zero-sign", seen.label, origin=case.id, ok=False, equals=by_profiles(equal_profiles(seen, fmt, signs=True)))
+            scorecard.count(
+                "zero-sign",
+                seen.label,
+                origin=case.id,
+                ok=False,
+                equals=by_profiles(equal_profiles(seen, fmt, signs=True)),
+            )
         equals = frozenset() if unsigned else by_profiles(equal_profiles(seen, fmt, signs=False))
         scorecard.count(topic, seen.label, origin=case.id, ok=unsigned, equals=equals)
         return
@@ -176,7 +182,9 @@ def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Prof
     ]
 
 
-def _enter_lanes(seen: Observed, fmt: BlockFormat, scorecard: Scorecard, equals: frozenset[Explanation], lanes: _Lanes) -> None:
+def _enter_lanes(
+    seen: Observed, fmt: BlockFormat, scorecard: Scorecard, equals: frozenset[Explanation], lanes: _Lanes
+) -> None:
     case, element = seen.case, fmt.element
     codes, expected, classes, wrong = lanes.codes, lanes.expected, lanes.classes, lanes.wrong
     finite = lanes.finite[:, None]
@@ -197,7 +205,13 @@ def _enter_lanes(seen: Observed, fmt: BlockFormat, scorecard: Scorecard, equals:
     zeros = (fold[expected] == 0) & finite
     if element.sign_bit and not element.twos_complement and zeros.any():
         signs = (codes != expected) & ~wrong & zeros
-        scorecard.count("zero-sign", seen.label, origin=case.id, ok=not signs.any(), equals=_sign_equals(seen, fmt, bool(signs.any())))
+        scorecard.count(
+            "zero-sign",
+            seen.label,
+            origin=case.id,
+            ok=not signs.any(),
+            equals=_sign_equals(seen, fmt, bool(signs.any())),
+        )
     for kind in np.unique(classes[lanes.finite]) if lanes.finite.any() else ():
         members = classes == kind
         if kind == LaneClass.ZERO:
@@ -237,7 +251,7 @@ def identical_profiles(seen: Sequence[Observed], fmt: BlockFormat, profiles: Seq
             if answers is None or observed.dtype not in profile.dtypes:
                 continue
             answered[name] += 1
-            if not profile.pins_nan_inputs and np.isnan(observed.case.x).any():
+            if profile.unspecified_nan_input_scales and np.isnan(observed.case.x).any():
                 continue
             if not _identical(answers[0], observed, fmt, profile):
                 del alive[name]
@@ -245,10 +259,10 @@ def identical_profiles(seen: Sequence[Observed], fmt: BlockFormat, profiles: Seq
 
 
 def _identical(answer: Answer, seen: Observed, fmt: BlockFormat, profile: Profile) -> bool:
-    if not profile.pins_scale_sign and (seen.scales & fmt.scale.code_count).any():
+    if profile.unspecified_scale_sign_bit and (seen.scales & fmt.scale.code_count).any():
         seen = replace(seen, scales=seen.scales & np.uint8(fmt.scale.code_count - 1))
     if (
-        not profile.pins_nan_blocks
+        profile.unspecified_nan_block_codes
         and answer.scale.size == 1
         and fmt.scale.is_nan(int(answer.scale[0]) & (fmt.scale.code_count - 1))
     ):

@@ -102,7 +102,7 @@ def scales_identical(results: Sequence[ObservedScales], fmt: BlockFormat, profil
             continue
         expected = case.answers[profile.id]
         same = returned == expected
-        if not profile.pins_nan_blocks:
+        if profile.unspecified_nan_block_codes:
             same |= nan[returned] & nan[expected]
         if not same.all():
             return False

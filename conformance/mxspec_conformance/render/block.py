@@ -74,7 +74,7 @@ def _draw_scale(e: BlockExplanation) -> list[RenderableType]:
             (value_text(scale.decoded, scale.format), "bold"),
         )
     )
-    if scale.decoded.nan and not e.profile.pins_nan_blocks:
+    if scale.decoded.nan and e.profile.unspecified_nan_block_codes:
         lines.append(Text("the stack's codes under a NaN scale vary; the ones below are a choice", style="yellow"))
     return [labelled("scale", *lines), Text("")]
 
