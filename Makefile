@@ -16,7 +16,7 @@ test: $(VENV)/test.done lint check-tests ## everything that CI runs
 lint: $(VENV)/test.done
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
+	$(BIN)/lint-imports
 
 check-tests: $(VENV)/test.done
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered --durations=10 -q

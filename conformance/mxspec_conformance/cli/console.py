@@ -20,7 +20,7 @@ def make_console(*, stderr: bool = False) -> Console:
     """A console as wide as the terminal, or 80 columns where there is none."""
     columns = os.environ.get("COLUMNS", "")
     width = None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 80
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False, markup=False)
 
 
 @contextlib.contextmanager

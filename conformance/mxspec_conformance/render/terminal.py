@@ -103,7 +103,7 @@ def failure_text(requirement: Requirement) -> str:
     """The same as plain text of at most 100 columns; what the requirement says, where there is no case to draw."""
     if requirement.first is None:
         return f"{requirement.id}  {requirement.text}\n{requirement.failing} of {requirement.cases} cases fail"
-    console = Console(width=100, file=StringIO(), color_system=None, highlight=False)
+    console = Console(width=100, file=StringIO(), color_system=None, highlight=False, markup=False)
     console.print(failure_panel(requirement))
     assert isinstance(console.file, StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())

@@ -22,6 +22,7 @@ from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, TensorScaleKind
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.texts import clean_name
 
 FUNCTIONS = tuple(OPERATIONS)
 
@@ -103,7 +104,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
         if "layout" in OPERATIONS[function].arguments:
             _check_signature(module, spec, function)
-    name = str(getattr(module, "NAME", Path(spec).stem))
+    name = clean_name(str(getattr(module, "NAME", Path(spec).stem)))
     formats = _listed(module, spec, "FORMATS")
     if not formats and {"quantize", "dequantize"} & set(functions):
         raise TargetError(f"{spec} has no FORMATS; list the block formats it supports: {', '.join(BLOCKS)}")
@@ -127,7 +128,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
     return Capabilities(
         name=name,
-        version=str(getattr(module, "VERSION", "unknown")),
+        version=clean_name(str(getattr(module, "VERSION", "unknown"))),
         formats=formats,
         functions=functions,
         keywords={f: tuple(o for o in OPERATIONS[f].options if o in p) for f, p in signatures.items()},

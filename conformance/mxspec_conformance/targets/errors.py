@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from mxspec_conformance.targets.texts import DETAIL, clean_text
+
 
 class FailureKind(StrEnum):
     """Why a call has no usable answer."""
@@ -24,6 +26,9 @@ class FailureKind(StrEnum):
 class TargetError(Exception):
     """A target cannot be loaded, or what it says of itself is wrong. The message says what to do."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(clean_text(message))
+
 
 class BadReturn(Exception):
     """A target returned something else than the interface asks for."""
@@ -41,8 +46,8 @@ class CallError(Exception):
     """One call did not give a usable answer."""
 
     def __init__(self, kind: FailureKind, message: str, detail: str = "", *, final: bool = False) -> None:
-        super().__init__(message)
+        super().__init__(clean_text(message))
         self.kind = FailureKind(kind)
-        self.detail = detail
+        self.detail = clean_text(detail, DETAIL)
         #: Whether calling the function again is of no use.
         self.final = final

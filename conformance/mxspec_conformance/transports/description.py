@@ -13,6 +13,7 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
 from mxspec_conformance.targets.capabilities import Capabilities, check_claims, check_names
 from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.texts import clean_name
 
 #: The version of protocol and description.
 PROTOCOL = 1
@@ -62,8 +63,8 @@ def read_description(document: Any, spec: str) -> Capabilities:
     codes, scales = given.get("layout", ("unpacked", "row-major"))
     claimed = given.get("profile")
     return Capabilities(
-        name=document["name"],
-        version=document["version"],
+        name=clean_name(document["name"]),
+        version=clean_name(document["version"]),
         formats=formats,
         functions=tuple(functions),
         keywords={f: tuple(options) for f, options in functions.items()},

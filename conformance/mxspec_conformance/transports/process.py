@@ -17,6 +17,7 @@ from typing import Any
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.targets.sessions import FailureBudget, describe_exit, run_call
+from mxspec_conformance.targets.texts import DETAIL, clean_text
 from mxspec_conformance.transports.description import (
     PROTOCOL,
     describe_surroundings,
@@ -238,7 +239,7 @@ class ProcessTarget:
             answer = run_call(self._marshaller, function, args, kwargs)
         except CallError as failure:
             if failure.kind in _ENDS_THE_PROGRAM:
-                failure.detail = "" if self._talk is None else self._talk.stderr_tail()
+                failure.detail = "" if self._talk is None else clean_text(self._talk.stderr_tail(), DETAIL)
                 self._end()
                 self._budget.fail(function, failure)
             else:
