@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,70 +24,48 @@ from mxspec_conformance.targets.dtypes import is_representable
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.verify import load_schema
 
-from tests.rare_bugs import RARE, Target
+from tests.bugs import Entry, planted, rare
 from tests.support import bits_of, seed
 
-PLANTED = Path(__file__).parent / "targets" / "planted"
-
-
-@dataclass(frozen=True)
-class Bug:
-    """A planted target, and what the fuzzer has to say of it."""
-
-    name: str
-    words: str
-    lanes: int
-    pattern: str = "block"
-
-
-BUGS = (
-    Bug("one_threshold", "code 39 instead of 3a", 2),
-    Bug("one_scale_byte", "only under scale byte 1d", 2),
-    Bug("one_position", "only in lane 19", 2),
-    Bug("large_call", "block 512 of a call of 513", 1, "call"),
-    Bug("second_call", "only in call 2 after loading", 1, "history"),
-    Bug("negative_zero", "only under scale byte 00", 2),
-    Bug("one_exponent", "only under scale byte 27", 1),
-    Bug("odd_stride", "'padded'", 1, "arranged"),
-    Bug("last_block", "as the last block of a call", 1),
-    Bug("neighbours", "only in odd lanes, after a lane of code 07", 2),
-    Bug("two_maxima", "wherever the block stands", 2),
-    Bug("smallest_scale", "only under scale byte 01", 2),
-    Bug("one_value", "under scale byte c3, in odd lanes", 1),
-)
+PLANTED = {entry.id: entry for entry in planted.ENTRIES}
 
 
 @cache
 def campaign(name: str) -> Campaign:
     """A short campaign against a planted target, with the run's own seed."""
-    settings = Settings(seed=seed(), batches=4, first=name != "one_scale_byte")
-    return fuzz(str(PLANTED / f"{name}.py"), settings, in_process=True)
+    fuzzed = PLANTED[name].fuzzed
+    assert fuzzed is not None
+    settings = Settings(seed=seed(), batches=fuzzed.batches, first=fuzzed.stop, profile=fuzzed.profile)
+    return fuzz(PLANTED[name].target(), settings, in_process=True)
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda b: b.name)
-def test_planted_bug_is_found_shrunk_and_named(bug: Bug) -> None:
-    found = campaign(bug.name)
-    assert len(found.findings) == 1, [f.words for f in found.findings]
+@pytest.mark.parametrize("entry", planted.ENTRIES, ids=lambda e: e.id)
+def test_planted_bug_is_found_shrunk_and_named(entry: Entry) -> None:
+    found, fuzzed = campaign(entry.id), entry.fuzzed
+    assert fuzzed is not None
+    assert len(found.findings) == fuzzed.findings == 1, [f.words for f in found.findings]
     finding = found.findings[0]
-    assert bug.words in finding.words
-    assert finding.nonzero <= bug.lanes
-    assert finding.pattern.kind == bug.pattern
+    assert fuzzed.text in finding.words
+    assert finding.nonzero <= fuzzed.lanes
+    assert finding.pattern.kind == fuzzed.pattern
     assert found.report.exit_code == 1
 
 
-@pytest.mark.parametrize("name", list(RARE))
-def test_bugs_that_need_more_than_one_block_or_lane_are_named(name: str) -> None:
-    fmt, quantize, words = RARE[name]
-    found = fuzz(Target(name, fmt, quantize), Settings(seed=seed(), batches=6, profile="mx-floor", first=True))
-    assert [f for f in found.findings if words in f.words], [f.words for f in found.findings]
-    assert len(found.findings) <= 2
-    assert all(f.nonzero <= 4 for f in found.findings)
+@pytest.mark.parametrize("entry", rare.ENTRIES, ids=lambda e: e.id)
+def test_bugs_that_need_more_than_one_block_or_lane_are_named(entry: Entry) -> None:
+    fuzzed = entry.fuzzed
+    assert fuzzed is not None
+    settings = Settings(seed=seed(), batches=fuzzed.batches, profile=fuzzed.profile, first=fuzzed.stop)
+    found = fuzz(entry.target(), settings)
+    assert [f for f in found.findings if fuzzed.text in f.words], [f.words for f in found.findings]
+    assert len(found.findings) <= fuzzed.findings
+    assert all(f.nonzero <= fuzzed.lanes for f in found.findings)
 
 
-@pytest.mark.parametrize("bug", [b for b in BUGS if b.name in ("large_call", "second_call", "odd_stride", "one_value", "neighbours")], ids=lambda b: b.name)  # fmt: skip
-def test_saved_finding_differs_when_replayed_and_is_right_for_the_model(bug: Bug, tmp_path: Path) -> None:
-    target = str(PLANTED / f"{bug.name}.py")
-    (path,) = save_findings(tmp_path, campaign(bug.name).findings)
+@pytest.mark.parametrize("name", ["large_call", "second_call", "odd_stride", "one_value", "neighbours"])
+def test_saved_finding_differs_when_replayed_and_is_right_for_the_model(name: str, tmp_path: Path) -> None:
+    target = PLANTED[name].target()
+    (path,) = save_findings(tmp_path, campaign(name).findings)
     session = open_target(target, in_process=True)
     assert {r.verdict for r in replay(path, session, Restart(target, 60.0))} == {"differs"}
     model = open_target("mxspec", in_process=True)

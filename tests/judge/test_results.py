@@ -1,0 +1,91 @@
+"""The result as a document: its schema, the same twice, the same from a child; progress; scripts that call `check`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+
+import mxspec
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.results.report import Report, load_result_schema
+
+from tests.bugs.building import Answer, Array, make, right
+from tests.judge.reading import AWAY, FIVE
+
+
+def stripped(report: Report) -> dict[str, Any]:
+    """A result without time and environment."""
+    result = json.loads(report.to_json())
+    del result["environment"], result["seconds"]
+    return dict(result)
+
+
+def quantize_in_part(x: Array, fmt: str, tensor_scale: float | None = None) -> Answer:
+    """Passes, failures, deviations, errors and unsupported functions, all in one."""
+    if fmt == "mxfp6_e2m3":
+        raise NotImplementedError("no fp6")
+    if np.isnan(x).any():
+        raise ValueError("no NaN")
+    if tensor_scale is not None:
+        raise NotImplementedError("no tensor scale")
+    return right(x, fmt, profile={"mxfp4": "gguf-0.19/mxfp4"}.get(fmt))
+
+
+def test_results_follow_their_schema_and_repeat() -> None:
+    """A target of every verdict: twice the same document."""
+    target = make(
+        ["mxfp4", "mxfp6_e2m3", "nvfp4"],
+        quantize=quantize_in_part,
+        dequantize=lambda codes, scales, fmt: mxspec.dequantize(codes, scales, fmt) + np.float32(0),
+        encode=lambda x, element: mxspec.encode(x, element, rounding="rtz"),
+    )
+    first, second = (check(target) for _ in range(2))
+    assert set(first.counts) == {"pass", "fail", "deviation", "unsupported", "error"}
+    schema = load_result_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for report in (first, second):
+        document = json.loads(report.to_json())
+        assert [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(document)] == []
+        assert document["counts"] == report.counts
+        assert document["exit_code"] == 1
+        assert sum(report.counts.values()) == len(document["requirements"])
+    assert stripped(first) == stripped(second)
+    assert first.to_json().isascii()
+
+
+def test_a_child_and_this_process_agree() -> None:
+    here, there = (check(AWAY, in_process=here, formats=["mxfp4"]) for here in (True, False))
+    assert (here.target.pop("transport"), there.target.pop("transport")) == ("python", "python-child")
+    assert stripped(here) == stripped(there)
+
+
+def test_progress_is_told() -> None:
+    steps: list[str] = []
+    check(FIVE, in_process=True, formats=["mxfp4", "mxint8"], progress=steps.append)
+    assert steps == ["mxfp4", "mxint8", "e2m1", "int8"]
+
+
+def test_a_guarded_script_may_call_check(tmp_path: Path) -> None:
+    """The child process imports the script that started it; a guard keeps it from running twice."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from mxspec_conformance.judge.check import check\n"
+        f"if __name__ == '__main__':\n    print(check({FIVE!r}, formats=['mxint8'], only='scale/*').exit_code)\n",
+        encoding="ascii",
+    )
+    paths = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

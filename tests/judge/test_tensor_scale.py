@@ -1,0 +1,53 @@
+"""Tensor scales: each kind is handed over as it is named, and a wrong name is found and said."""
+
+from __future__ import annotations
+
+import pytest
+
+from mxspec_conformance.judge.check import check
+
+from tests.bugs import find
+from tests.bugs.judging import judge
+from tests.bugs.tensor_scales import MISTAKEN, PROFILES
+from tests.judge.reading import failing, passed
+
+
+@pytest.mark.parametrize("kind", PROFILES)
+def test_kinds_of_tensor_scale(kind: str) -> None:
+    profile, entry = PROFILES[kind], find(f"tensor scales of the kind {kind}")
+    assert {"quantize/nvfp4/tensor-scale", "tensor_scale/nvfp4/tensor-scale"} <= passed(judge(entry))
+    nearest = check(entry.target())
+    assert profile in nearest.formats[0].identical_to
+    if kind == "decode":
+        # The normative profiles store other kinds; the tensor scale itself, amax / 2688, is right all the same.
+        assert nearest.formats[0].judged_against in ("nvfp4-paper", "nvfp4-te")
+        assert set(failing(nearest).values()) == {"deviation"}
+        assert "tensor_scale/nvfp4/tensor-scale" in passed(nearest)
+    else:
+        assert nearest.formats[0].judged_against == profile
+        assert (failing(nearest), nearest.exit_code) == ({}, 0)
+
+
+@pytest.mark.parametrize(("named", "used"), [pair[:2] for pair in MISTAKEN])
+def test_the_wrong_kind_of_tensor_scale_is_named(named: str, used: str) -> None:
+    """What the target does is said; what is fine without a tensor scale, and every scale byte of dequantize, passes."""
+    report = judge(find(f"{used} named {named}"))
+    assert {"dequantize/nvfp4/scale-code", "dequantize/nvfp4/code", "quantize/nvfp4/nan"} <= passed(report)
+    (result,) = report.formats
+    assert result.deviations == [
+        f"{function} uses its tensor scale as {used}; TENSOR_SCALE says {named}"
+        for function in ("quantize", "dequantize")
+    ]
+    assert result.identical_to == []
+
+
+def test_the_wrong_kind_of_tensor_scale_is_named_without_a_one_level_form() -> None:
+    """As real kernels are: there is no table without a tensor scale to compare with."""
+    report = judge(find("amax named decode, without a one-level form"))
+    assert report.formats[0].deviations == ["dequantize uses its tensor scale as amax; TENSOR_SCALE says decode"]
+
+
+def test_a_wrong_scale_byte_under_tensor_scales_is_no_matter_of_the_tensor_scale() -> None:
+    report = judge(find("a wrong scale byte under tensor scales"))
+    assert set(failing(report)) == {"dequantize/nvfp4/scale-code"}
+    assert report.formats[0].deviations == []

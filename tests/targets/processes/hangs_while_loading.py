@@ -1,0 +1,5 @@
+"""The file never ends loading."""
+
+import time
+
+time.sleep(600)
