@@ -29,7 +29,6 @@ import numpy.typing as npt
 
 from mxspec.blocks import quantize_rows
 from mxspec.elements import decode_table
-from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat, ElementFormat, ScalarFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec.rounding import Overflow, Rounding
@@ -181,10 +180,10 @@ def legal_rows(
 
 def _rows_beside_nan(x: npt.NDArray[np.float32], fmt: BlockFormat, profile: Profile) -> Iterator[LegalRow]:
     """The legal answers for what remains of a block without its NaN lanes, these any NaN of the element."""
-    level = choose_level(profile, with_tensor_scale=False)
+    steps = profile.steps(with_tensor_scale=False)
     lanes = np.isnan(x)
     kept = np.where(lanes, np.float32(0), x)
-    scales, codes = quantize_rows(kept[None, :], fmt, profile, level, {})
+    scales, codes = quantize_rows(kept[None, :], fmt, profile, steps, {})
     for row in legal_rows(kept, fmt, profile, int(scales[0, 0]), codes[0]):
         if row.scale != 0xFF:
             yield replace(

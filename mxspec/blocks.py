@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec import elements, exact, fast, reals
+from mxspec import elements, fast, reals, tensorscale
 from mxspec.arrays import ARRAYS, flush_to_zero
 from mxspec.elements import Codes, Float32s, as_float32
 from mxspec.expressions import Op, evaluate
 from mxspec.formats import BlockFormat, ElementFormat, get_block
 from mxspec.profiles import get_profile
-from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, ErrorNorm, ErrorOrder, Profile, ScaleRule
+from mxspec.profiles.schema import AmaxNan, ElementRule, ErrorNorm, ErrorOrder, Profile, QuantizationSteps, ScaleRule
 from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.scales import encode_scale, log2f_floor
-from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale, tensor_scale as derive_for
+from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale
 
 _CHUNK_BLOCKS = 1 << 13
 
@@ -186,16 +186,16 @@ def find_amax(blocks: Float32s, nan: AmaxNan) -> Float32s:
 
 
 def _apply_rule(
-    x: Float32s, amax: Float32s, rule: ScaleRule, level: Arithmetic, fmt: BlockFormat, bindings: dict[str, Any]
+    x: Float32s, amax: Float32s, rule: ScaleRule, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
 ) -> tuple[Codes, Codes]:
     value = np.broadcast_to(evaluate(rule.value, {**bindings, "amax": amax}, ARRAYS), amax.shape)
     scales = encode_scale(value, rule, fmt.scale, fmt.element)
     sf = elements.decode_table(fmt.scale)[scales]
-    scaled = np.broadcast_to(evaluate(level.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, ARRAYS), x.shape)
-    if level.element.error is not None:
+    scaled = np.broadcast_to(evaluate(steps.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, ARRAYS), x.shape)
+    if steps.element.error is not None:
         known = {**bindings, "amax": amax, "sf": sf, "x": x, "scaled": scaled}
-        return scales, _search_codes(known, level.element, fmt.element, x.shape)
-    return scales, encode_elements(np.ascontiguousarray(scaled), x, np.isnan(sf), level.element, fmt.element)
+        return scales, _search_codes(known, steps.element, fmt.element, x.shape)
+    return scales, encode_elements(np.ascontiguousarray(scaled), x, np.isnan(sf), steps.element, fmt.element)
 
 
 def _search_codes(bindings: dict[str, Any], rule: ElementRule, element: ElementFormat, shape: tuple[int, ...]) -> Codes:
@@ -216,13 +216,13 @@ def _search_codes(bindings: dict[str, Any], rule: ElementRule, element: ElementF
 
 
 def _total_error(
-    x: Float32s, scales: Codes, codes: Codes, level: Arithmetic, fmt: BlockFormat, bindings: dict[str, Any]
+    x: Float32s, scales: Codes, codes: Codes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
 ) -> Float32s:
-    assert level.alternative is not None
-    y = _dequantize_blocks(codes, scales, level, fmt, bindings)
+    assert steps.alternative is not None
+    y = _dequantize_blocks(codes, scales, steps, fmt, bindings)
     q, sf = elements.decode_table(fmt.element)[codes], elements.decode_table(fmt.scale)[scales]
-    lanes = evaluate(level.alternative.error, {**bindings, "x": x, "q": q, "sf": sf, "y": y}, ARRAYS)
-    rule = level.alternative
+    lanes = evaluate(steps.alternative.error, {**bindings, "x": x, "q": q, "sf": sf, "y": y}, ARRAYS)
+    rule = steps.alternative
     combine = np.maximum if rule.norm is ErrorNorm.MAXIMUM else np.add
     lanes = np.broadcast_to(lanes, x.shape).astype(np.float32)
     with np.errstate(all="ignore"):
@@ -234,12 +234,12 @@ def _total_error(
     return ARRAYS.apply(Op.ROUND, rule.total, (total,))
 
 
-def prepare_rows(x: Float32s, profile: Profile, level: Arithmetic, bindings: dict[str, Any]) -> Float32s:
+def prepare_rows(x: Float32s, profile: Profile, steps: QuantizationSteps, bindings: dict[str, Any]) -> Float32s:
     """The elements as the profile's stages see them: flushed and normalized where it does so."""
     if profile.flush_inputs:
         x = flush_to_zero(x)
-    if level.normalize is not None:
-        x = np.ascontiguousarray(evaluate(level.normalize, {**bindings, "x": x}, ARRAYS))
+    if steps.normalize is not None:
+        x = np.ascontiguousarray(evaluate(steps.normalize, {**bindings, "x": x}, ARRAYS))
     return x
 
 
@@ -247,7 +247,7 @@ def quantize_rows(
     x: Float32s,
     fmt: BlockFormat,
     profile: Profile,
-    level: Arithmetic,
+    steps: QuantizationSteps,
     bindings: dict[str, Any],
     amax: Float32s | None = None,
 ) -> tuple[Codes, Codes]:
@@ -256,26 +256,26 @@ def quantize_rows(
     amax: largest magnitudes [n, 1] where they are not the blocks' own.
     """
     bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
-    x = prepare_rows(x, profile, level, bindings)
+    x = prepare_rows(x, profile, steps, bindings)
     largest = find_amax(x, profile.amax_nan) if amax is None else amax
-    scales, codes = _apply_rule(x, largest, level.scale, level, fmt, bindings)
-    if level.alternative is None:
+    scales, codes = _apply_rule(x, largest, steps.scale, steps, fmt, bindings)
+    if steps.alternative is None:
         return scales, codes
-    scales_2, codes_2 = _apply_rule(x, largest, level.alternative.scale, level, fmt, bindings)
+    scales_2, codes_2 = _apply_rule(x, largest, steps.alternative.scale, steps, fmt, bindings)
     with np.errstate(invalid="ignore"):
         better = (
-            _total_error(x, scales_2, codes_2, level, fmt, bindings)
-            < _total_error(x, scales, codes, level, fmt, bindings)
+            _total_error(x, scales_2, codes_2, steps, fmt, bindings)
+            < _total_error(x, scales, codes, steps, fmt, bindings)
         )[..., None]
     return np.where(better, scales_2, scales), np.where(better, codes_2, codes)
 
 
 def _dequantize_blocks(
-    codes: Codes, scales: Codes, level: Arithmetic, fmt: BlockFormat, bindings: dict[str, Any]
+    codes: Codes, scales: Codes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
 ) -> npt.NDArray[Any]:
     q = elements.decode_table(fmt.element)[codes]
     sf = elements.decode_table(fmt.scale)[scales]
-    return np.broadcast_to(evaluate(level.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS), codes.shape)
+    return np.broadcast_to(evaluate(steps.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS), codes.shape)
 
 
 def _check_axis(axis: int, ndim: int, name: str) -> int:
@@ -347,52 +347,54 @@ def quantize(
 
     Raises TypeError and ValueError that say what was given, what is allowed and what to do.
     """
-    shape, rules = get_block(fmt), get_profile(profile, fmt)
+    fmt, profile = get_block(fmt), get_profile(profile, fmt)
     values = as_float32(x)
     axis = _check_axis(axis, values.ndim, "x")
-    rows, k = _check_block(block, shape, values.ndim)
+    rows, k = _check_block(block, fmt, values.ndim)
     logical = values.shape
     scale = (
-        derive_for(values, shape, rules) if isinstance(tensor_scale, str) and tensor_scale == "auto" else tensor_scale
+        tensorscale.tensor_scale(values, fmt, profile)
+        if isinstance(tensor_scale, str) and tensor_scale == "auto"
+        else tensor_scale
     )
     if scale is not None:
-        scale = check_tensor_scale(scale, rules, convert=convert)  # type: ignore[arg-type]  # its check is at run time
-    level = exact.choose_level(rules, with_tensor_scale=scale is not None)
-    if rows > 1 and level.alternative is not None:
+        scale = check_tensor_scale(scale, profile, convert=convert)  # type: ignore[arg-type]  # its check is at run time
+    steps = profile.steps(with_tensor_scale=scale is not None)
+    if rows > 1 and steps.alternative is not None:
         raise ValueError(
-            f"profile {rules.id} chooses between two scales, for a tile of {rows} x {k} by the sum of its rows' errors, which is "
+            f"profile {profile.id} chooses between two scales, for a tile of {rows} x {k} by the sum of its rows' errors, which is "
             "not modelled; quantize without block"
         )
-    bindings = {} if scale is None else bind_arrays(rules, scale)
-    values = _pad(values, axis, k, shape, allowed=pad)
+    bindings = {} if scale is None else bind_arrays(profile, scale)
+    values = _pad(values, axis, k, fmt, allowed=pad)
     row_axis = axis - 1 if axis else 1
     if rows > 1:
-        values = _pad(values, row_axis, rows, shape, allowed=pad)
+        values = _pad(values, row_axis, rows, fmt, allowed=pad)
     order = [a for a in range(values.ndim) if a not in ((axis, row_axis) if rows > 1 else (axis,))]
     order += [row_axis, axis] if rows > 1 else [axis]
     moved = np.ascontiguousarray(values.transpose(order))
-    amax = None if rows == 1 else _tile_amax(moved, k, rules.amax_nan).reshape(-1, 1)
+    amax = None if rows == 1 else _tile_amax(moved, k, profile.amax_nan).reshape(-1, 1)
     flat = moved.reshape(-1, k)
     codes = np.empty(flat.shape, np.uint8)
     scales = np.empty((flat.shape[0], 1), np.uint8)
     if random_bits is not None:
         words = _moved_words(random_bits, logical, values.shape, order).reshape(-1, k)
-        _quantize_stochastic(flat, shape, rules, level, bindings, amax, words, sr_bits, scales, codes)
+        _quantize_stochastic(flat, fmt, profile, steps, bindings, amax, words, sr_bits, scales, codes)
     else:
         left: npt.NDArray[np.intp] | None = None
         if amax is None:
-            table = element_table(shape.element, level.element)
-            left = fast.quantize(flat, shape, rules, level, bindings, table, scales, codes)
+            table = element_table(fmt.element, steps.element)
+            left = fast.quantize(flat, fmt, profile, steps, bindings, table, scales, codes)
         for start in range(0, flat.shape[0] if left is None else left.size, _CHUNK_BLOCKS):
             part = slice(start, start + _CHUNK_BLOCKS)
             chosen = part if left is None else left[part]
             scales[chosen], codes[chosen] = quantize_rows(
-                flat[chosen], shape, rules, level, bindings, None if amax is None else amax[chosen]
+                flat[chosen], fmt, profile, steps, bindings, None if amax is None else amax[chosen]
             )
     back = np.argsort(order)
     return BlockTensor(
-        format=shape,
-        profile=rules,
+        format=fmt,
+        profile=profile,
         codes=codes.reshape(moved.shape).transpose(back),
         scales=scales.reshape(*moved.shape[:-1], moved.shape[-1] // k).transpose(back),
         tensor_scale=scale,
@@ -416,7 +418,7 @@ def _quantize_stochastic(
     x: Float32s,
     fmt: BlockFormat,
     profile: Profile,
-    level: Arithmetic,
+    steps: QuantizationSteps,
     bindings: dict[str, Any],
     amax: Float32s | None,
     words: npt.NDArray[Any],
@@ -426,19 +428,19 @@ def _quantize_stochastic(
 ) -> None:
     """Scales by the profile, elements by the integer rule of stochastic rounding on the profile's scaled value."""
     bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
-    x = prepare_rows(x, profile, level, bindings)
+    x = prepare_rows(x, profile, steps, bindings)
     largest = find_amax(x, profile.amax_nan) if amax is None else amax
-    value = np.broadcast_to(evaluate(level.scale.value, {**bindings, "amax": largest}, ARRAYS), largest.shape)
-    scales[...] = encode_scale(value, level.scale, fmt.scale, fmt.element)
+    value = np.broadcast_to(evaluate(steps.scale.value, {**bindings, "amax": largest}, ARRAYS), largest.shape)
+    scales[...] = encode_scale(value, steps.scale, fmt.scale, fmt.element)
     sf = elements.decode_table(fmt.scale)[scales]
-    scaled = evaluate(level.scaled, {**bindings, "amax": largest, "sf": sf, "x": x}, ARRAYS)
+    scaled = evaluate(steps.scaled, {**bindings, "amax": largest, "sf": sf, "x": x}, ARRAYS)
     narrow = _exactly_float32(np.broadcast_to(scaled, x.shape))
-    policy = level.element.nan if fmt.element.nan_code is None else level.element.nan_own
+    policy = steps.element.nan if fmt.element.nan_code is None else steps.element.nan_own
     codes[...] = elements.encode(
         narrow, fmt.element, rounding=Rounding.SR, nan=policy, random_bits=words, sr_bits=sr_bits
     )
-    if level.element.under_nan_scale is not None:
-        codes[np.isnan(sf)[..., 0]] = level.element.under_nan_scale
+    if steps.element.under_nan_scale is not None:
+        codes[np.isnan(sf)[..., 0]] = steps.element.under_nan_scale
 
 
 def _exactly_float32(x: npt.NDArray[Any]) -> Float32s:
@@ -472,28 +474,28 @@ def dequantize(
 
     Raises TypeError and ValueError for other dtypes, codes wider than the format, and shapes that do not match.
     """
-    shape, rules = get_block(fmt), get_profile(profile, fmt)
-    code_array = elements.check_codes(codes, shape.element)
-    scale_array = elements.check_codes(scales, shape.scale, name="scales")
+    fmt, profile = get_block(fmt), get_profile(profile, fmt)
+    code_array = elements.check_codes(codes, fmt.element)
+    scale_array = elements.check_codes(scales, fmt.scale, name="scales")
     axis = _check_axis(axis, code_array.ndim, "codes")
-    expected = tuple(n // shape.k if a == axis else n for a, n in enumerate(code_array.shape))
-    if code_array.shape[axis] % shape.k or scale_array.shape != expected:
+    expected = tuple(n // fmt.k if a == axis else n for a, n in enumerate(code_array.shape))
+    if code_array.shape[axis] % fmt.k or scale_array.shape != expected:
         raise ValueError(
-            f"codes of shape {code_array.shape} and scales of shape {scale_array.shape} do not match for {shape.name}; "
-            f"axis {axis} of codes must be a multiple of {shape.k}, and scales the same shape with it divided by {shape.k}"
+            f"codes of shape {code_array.shape} and scales of shape {scale_array.shape} do not match for {fmt.name}; "
+            f"axis {axis} of codes must be a multiple of {fmt.k}, and scales the same shape with it divided by {fmt.k}"
         )
     if tensor_scale is not None:
-        tensor_scale = check_tensor_scale(tensor_scale, rules, convert=convert)
-    level = exact.choose_level(rules, with_tensor_scale=tensor_scale is not None)
-    bindings: dict[str, Any] = {} if tensor_scale is None else bind_arrays(rules, tensor_scale)
-    bindings["M"] = np.asarray(np.float32(float(shape.element.max_value)))
+        tensor_scale = check_tensor_scale(tensor_scale, profile, convert=convert)
+    steps = profile.steps(with_tensor_scale=tensor_scale is not None)
+    bindings: dict[str, Any] = {} if tensor_scale is None else bind_arrays(profile, tensor_scale)
+    bindings["M"] = np.asarray(np.float32(float(fmt.element.max_value)))
     moved = np.moveaxis(code_array, axis, -1)
-    flat = np.ascontiguousarray(moved).reshape(-1, shape.k)
+    flat = np.ascontiguousarray(moved).reshape(-1, fmt.k)
     flat_scales = np.ascontiguousarray(np.moveaxis(scale_array, axis, -1)).reshape(-1, 1)
     out = np.empty(flat.shape, elements.output_dtype(dtype))
-    if not fast.dequantize(flat, flat_scales, shape, level, bindings, out):
+    if not fast.dequantize(flat, flat_scales, fmt, steps, bindings, out):
         for start in range(0, flat.shape[0], _CHUNK_BLOCKS):
             part = slice(start, start + _CHUNK_BLOCKS)
-            values = _dequantize_blocks(flat[part], flat_scales[part], level, shape, bindings)
+            values = _dequantize_blocks(flat[part], flat_scales[part], steps, fmt, bindings)
             out[part] = elements.round_to(values.astype(np.float64), out.dtype)
     return np.moveaxis(out.reshape(moved.shape), -1, axis)

@@ -18,7 +18,7 @@ from mxspec.blocks import _search_codes, encode_elements, find_amax, prepare_row
 from mxspec.elements import Codes, Float32s
 from mxspec.expressions import evaluate
 from mxspec.formats import BlockFormat, ElementFormat
-from mxspec.profiles.schema import Arithmetic, ElementRule, Profile
+from mxspec.profiles.schema import ElementRule, Profile, QuantizationSteps
 
 
 class LaneClass(IntEnum):
@@ -36,11 +36,11 @@ class LaneClass(IntEnum):
 
 
 def scale_lanes(
-    x: Float32s, scales: Codes, fmt: BlockFormat, profile: Profile, level: Arithmetic, bindings: dict[str, Any]
+    x: Float32s, scales: Codes, fmt: BlockFormat, profile: Profile, steps: QuantizationSteps, bindings: dict[str, Any]
 ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
     """The scaled elements [n, k] of blocks x [n, k] under stored scale bytes [n], and the bindings used."""
     bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
-    x = prepare_rows(x, profile, level, bindings)
+    x = prepare_rows(x, profile, steps, bindings)
     sf = elements.decode_table(fmt.scale)[scales][:, None]
     known = {
         **bindings,
@@ -48,7 +48,7 @@ def scale_lanes(
         "sf": sf,
         "x": x,
     }
-    return np.ascontiguousarray(np.broadcast_to(evaluate(level.scaled, known, ARRAYS), x.shape)), known
+    return np.ascontiguousarray(np.broadcast_to(evaluate(steps.scaled, known, ARRAYS), x.shape)), known
 
 
 def encode_given_scale(
@@ -56,7 +56,7 @@ def encode_given_scale(
     scales: Codes,
     fmt: BlockFormat,
     profile: Profile,
-    level: Arithmetic,
+    steps: QuantizationSteps,
     bindings: dict[str, Any],
     rule: ElementRule | None = None,
 ) -> tuple[Codes, npt.NDArray[Any]]:
@@ -64,8 +64,8 @@ def encode_given_scale(
 
     rule: another element rule than the profile's, to ask what a variant would return.
     """
-    scaled, known = scale_lanes(x, scales, fmt, profile, level, bindings)
-    chosen = level.element if rule is None else rule
+    scaled, known = scale_lanes(x, scales, fmt, profile, steps, bindings)
+    chosen = steps.element if rule is None else rule
     if chosen.error is not None:
         return _search_codes({**known, "scaled": scaled}, chosen, fmt.element, x.shape), scaled
     return encode_elements(scaled, known["x"], np.isnan(known["sf"]), chosen, fmt.element), scaled

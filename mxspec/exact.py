@@ -33,12 +33,12 @@ from mxspec.profiles import get_profile
 from mxspec.profiles.schema import (
     TENSOR_LEAF,
     AmaxNan,
-    Arithmetic,
     ElementRule,
     ErrorNorm,
     ErrorOrder,
-    LowEnd,
+    ExponentUnderflow,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
 )
@@ -196,7 +196,7 @@ def encode_scale(value: Real, rule: ScaleRule, scale: ScaleFormat, element: Elem
     if rule.step is ScaleStep.ENCODE:
         return min(max(encode_real(value, scale, rounding=rule.rounding), low), high)
     code = _scale_exponent(value.magnitude, rule, element) + scale.bias
-    if rule.low is LowEnd.WRAP:
+    if rule.underflow is ExponentUnderflow.WRAP:
         return min(code, high) & 0xFF
     return min(max(code, low), high)
 
@@ -324,37 +324,21 @@ def derive_tensor_scale(amax: Real, profile: Profile) -> Real:
     return evaluate(profile.tensor.from_amax, {"tmax": amax}, EXACT)
 
 
-def choose_level(profile: Profile, *, with_tensor_scale: bool) -> Arithmetic:
-    """The profile's arithmetic with or without a tensor scale.
-
-    Raises ValueError where the profile has no such form.
-    """
-    level = profile.two_level if with_tensor_scale else profile.one_level
-    if level is None:
-        given, fix = (
-            ("a tensor scale was given", "pass tensor_scale=None")
-            if with_tensor_scale
-            else ("no tensor scale was given", "pass tensor_scale='auto' or a TensorScale")
-        )
-        raise ValueError(f"{given}, and profile {profile.id} has no such form; {fix}")
-    return level
-
-
 def _quantize_with_rule(
     block: Sequence[Real],
     amax: Real,
     scale_rule: ScaleRule,
-    level: Arithmetic,
+    steps: QuantizationSteps,
     fmt: BlockFormat,
     bindings: dict[str, Real],
 ) -> ExactBlock:
     value = evaluate(scale_rule.value, {**bindings, "amax": amax}, EXACT)
     scale_code = encode_scale(value, scale_rule, fmt.scale, fmt.element)
     sf = decode_real(scale_code, fmt.scale)
-    rule, known = level.element, {**bindings, "amax": amax, "sf": sf}
+    rule, known = steps.element, {**bindings, "amax": amax, "sf": sf}
 
     def encode_lane(x: Real) -> tuple[Real, int]:
-        scaled = evaluate(level.scaled, {**known, "x": x}, EXACT)
+        scaled = evaluate(steps.scaled, {**known, "x": x}, EXACT)
         if sf.nan and rule.under_nan_scale is not None:
             return scaled, rule.under_nan_scale
         if rule.error is not None:
@@ -383,13 +367,15 @@ def _search_code(bindings: dict[str, Real], error: Expr, element: ElementFormat)
 _COMBINE = {ErrorNorm.SQUARED: Op.ADD, ErrorNorm.ABSOLUTE: Op.ADD, ErrorNorm.MAXIMUM: Op.MAX}
 
 
-def _error(block: Sequence[Real], result: ExactBlock, level: Arithmetic, fmt: BlockFormat, b: dict[str, Real]) -> Real:
-    assert level.alternative is not None
-    rule = level.alternative
+def _error(
+    block: Sequence[Real], result: ExactBlock, steps: QuantizationSteps, fmt: BlockFormat, b: dict[str, Real]
+) -> Real:
+    assert steps.alternative is not None
+    rule = steps.alternative
 
     def find_error(x: Real, code: int) -> Real:
         known = {**b, "x": x, "sf": result.scale, "q": decode_real(code, fmt.element)}
-        y = _dequantize_code(code, result.scale, level, fmt, b)
+        y = _dequantize_code(code, result.scale, steps, fmt, b)
         return evaluate(rule.error, {**known, "y": y}, EXACT)
 
     pairs = list(zip(block, result.codes, strict=True))
@@ -406,13 +392,13 @@ def _error(block: Sequence[Real], result: ExactBlock, level: Arithmetic, fmt: Bl
 
 
 def prepare_block(
-    block: Sequence[Real], profile: Profile, level: Arithmetic, bindings: dict[str, Real]
+    block: Sequence[Real], profile: Profile, steps: QuantizationSteps, bindings: dict[str, Real]
 ) -> Sequence[Real]:
     """The elements as the profile's stages see them: flushed and normalized where it does so."""
     if profile.flush_inputs:
         block = [reals.flush_subnormal(x, FLOAT32) for x in block]
-    if level.normalize is not None:
-        block = [evaluate(level.normalize, {**bindings, "x": x}, EXACT) for x in block]
+    if steps.normalize is not None:
+        block = [evaluate(steps.normalize, {**bindings, "x": x}, EXACT) for x in block]
     return block
 
 
@@ -430,26 +416,28 @@ def quantize_block(
     tensor_scale: the profile's native tensor scale; None for the one-level form.
     amax: the largest magnitude where it is not the block's own (16 x 16 blocks).
     """
-    shape, rules = get_block(fmt), get_profile(profile, fmt)
-    level = choose_level(rules, with_tensor_scale=tensor_scale is not None)
-    bindings = {"M": make_real(shape.element.max_value)}
+    fmt, profile = get_block(fmt), get_profile(profile, fmt)
+    steps = profile.steps(with_tensor_scale=tensor_scale is not None)
+    bindings = {"M": make_real(fmt.element.max_value)}
     if tensor_scale is not None:
-        bindings |= bind_tensor_scale(rules, tensor_scale)
-    block = prepare_block(block, rules, level, bindings)
-    largest = find_amax(block, rules.amax_nan) if amax is None else amax
-    first = _quantize_with_rule(block, largest, level.scale, level, shape, bindings)
-    if level.alternative is None:
+        bindings |= bind_tensor_scale(profile, tensor_scale)
+    block = prepare_block(block, profile, steps, bindings)
+    largest = find_amax(block, profile.amax_nan) if amax is None else amax
+    first = _quantize_with_rule(block, largest, steps.scale, steps, fmt, bindings)
+    if steps.alternative is None:
         return first
     if amax is not None:
-        raise ValueError(f"profile {rules.id} chooses between two scales for a whole tile, which is not modelled")
-    second = _quantize_with_rule(block, largest, level.alternative.scale, level, shape, bindings)
-    better = reals.less(_error(block, second, level, shape, bindings), _error(block, first, level, shape, bindings))
+        raise ValueError(f"profile {profile.id} chooses between two scales for a whole tile, which is not modelled")
+    second = _quantize_with_rule(block, largest, steps.alternative.scale, steps, fmt, bindings)
+    better = reals.less(_error(block, second, steps, fmt, bindings), _error(block, first, steps, fmt, bindings))
     return second if better else first
 
 
-def _dequantize_code(code: int, sf: Real, level: Arithmetic, fmt: BlockFormat, bindings: dict[str, Real]) -> Real:
+def _dequantize_code(
+    code: int, sf: Real, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Real]
+) -> Real:
     q = decode_real(code, fmt.element)
-    return evaluate(level.dequantize, {**bindings, "q": q, "sf": sf}, EXACT)
+    return evaluate(steps.dequantize, {**bindings, "q": q, "sf": sf}, EXACT)
 
 
 def dequantize_element(
@@ -461,12 +449,12 @@ def dequantize_element(
     tensor_scale: Real | None = None,
 ) -> Real:
     """The value of one stored element, before it is rounded to an output dtype."""
-    shape, rules = get_block(fmt), get_profile(profile, fmt)
-    level = choose_level(rules, with_tensor_scale=tensor_scale is not None)
-    bindings = {"M": make_real(shape.element.max_value)}
+    fmt, profile = get_block(fmt), get_profile(profile, fmt)
+    steps = profile.steps(with_tensor_scale=tensor_scale is not None)
+    bindings = {"M": make_real(fmt.element.max_value)}
     if tensor_scale is not None:
-        bindings |= bind_tensor_scale(rules, tensor_scale)
-    return _dequantize_code(code, decode_real(scale_code, shape.scale), level, shape, bindings)
+        bindings |= bind_tensor_scale(profile, tensor_scale)
+    return _dequantize_code(code, decode_real(scale_code, fmt.scale), steps, fmt, bindings)
 
 
 def real_from_bits(bits: int, fmt: FloatFormat = FLOAT32) -> Real:

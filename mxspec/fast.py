@@ -28,7 +28,7 @@ from mxspec.arrays import ARRAYS
 from mxspec.elements import Codes, Float32s
 from mxspec.expressions import AMAX, ONE, SF, Apply, Domain, Expr, M, Op, X, evaluate, exact, f32, leaves
 from mxspec.formats import BlockFormat, ElementFormat, ScaleFormat
-from mxspec.profiles.schema import Arithmetic, Profile, ScaleRule, ScaleStep
+from mxspec.profiles.schema import Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import Rounding
 from mxspec.scales import encode_scale
 
@@ -131,7 +131,7 @@ def quantize(
     x: Float32s,
     fmt: BlockFormat,
     profile: Profile,
-    level: Arithmetic,
+    steps: QuantizationSteps,
     bindings: dict[str, Any],
     element_table: Codes,
     scales: Codes,
@@ -139,10 +139,10 @@ def quantize(
 ) -> npt.NDArray[np.intp] | None:
     """Fill scales [n, 1] and codes [n, k] of blocks x [n, k], all contiguous, but for the rows that are returned.
 
-    element_table: the code of every table index under the level's element rule.
+    element_table: the code of every table index under the steps' element rule.
     Returns None, having written nothing, where no tuned path applies.
     """
-    plan = None if profile.flush_inputs else _make_plan(fmt, level, bindings, element_table)
+    plan = None if profile.flush_inputs else _make_plan(fmt, steps, bindings, element_table)
     if plan is None:
         return None
 
@@ -199,10 +199,12 @@ def _fill_table_index(
     np.copyto(index, scratch, casting="unsafe")
 
 
-def _make_plan(fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], element_table: Codes) -> _Plan | None:
-    if level.alternative is not None or not level.element.has_table:
+def _make_plan(
+    fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], element_table: Codes
+) -> _Plan | None:
+    if steps.alternative is not None or not steps.element.has_table:
         return None
-    split = _split_scaled(level.scaled, fmt, element_table)
+    split = _split_scaled(steps.scaled, fmt, element_table)
     if split is None:
         return None
     combine, factor = split
@@ -218,8 +220,8 @@ def _make_plan(fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], el
         kind = evaluate(factor, {**known, "sf": one, "amax": one}, ARRAYS).dtype
     if kind != np.float32:
         return None
-    argument, table = _find_scale_table(level.scale, fmt, known)
-    return _Plan(fmt, level.scale, known, table, argument, combine, factor, factors, element_table)
+    argument, table = _find_scale_table(steps.scale, fmt, known)
+    return _Plan(fmt, steps.scale, known, table, argument, combine, factor, factors, element_table)
 
 
 def _split_scaled(scaled: Expr, fmt: BlockFormat, element_table: Codes) -> tuple[np.ufunc, Expr] | None:
@@ -291,7 +293,7 @@ def dequantize(
     codes: Codes,
     scales: Codes,
     fmt: BlockFormat,
-    level: Arithmetic,
+    steps: QuantizationSteps,
     bindings: dict[str, Any],
     out: npt.NDArray[Any],
 ) -> bool:
@@ -303,7 +305,7 @@ def dequantize(
     entries = fmt.scale.code_count << (fmt.element.bits * (2 if paired else 1))
     if codes.size < CODES_PER_ENTRY * entries:
         return False
-    values = _tabulate_values(fmt, level, bindings, out.dtype)
+    values = _tabulate_values(fmt, steps, bindings, out.dtype)
     if paired:
         pairs, positions = _tabulate_pairs(values)
 
@@ -320,11 +322,11 @@ def dequantize(
 
 
 def _tabulate_values(
-    fmt: BlockFormat, level: Arithmetic, bindings: dict[str, Any], dtype: np.dtype[Any]
+    fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
     """The value of every scale code (rows) with every element code (columns)."""
     q, sf = elements.decode_table(fmt.element)[np.newaxis, :], elements.decode_table(fmt.scale)[:, np.newaxis]
-    values = evaluate(level.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS)
+    values = evaluate(steps.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS)
     every = np.broadcast_to(values, (sf.size, q.size)).astype(np.float64)
     return elements.round_to(every, dtype)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mxspec.elements import encode_table, exact_table_index, table_index
 from mxspec.formats import ElementFormat, ScaleFormat, floor_log2, power_of_two
-from mxspec.profiles.schema import LowEnd, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ExponentUnderflow, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Overflow
 
 #: Exponents of positive float32 numbers.
@@ -185,7 +185,7 @@ def encode_scale(
         codes = np.clip(_encode_directly(np.where(ordinary, value, 1), rule, scale), low, high)
     else:
         exponents = scale_exponents(np.where(ordinary, value, 1).astype(np.float64), rule, element) + scale.bias
-        if rule.low is LowEnd.WRAP:
+        if rule.underflow is ExponentUnderflow.WRAP:
             codes = (np.minimum(exponents, high) & 0xFF).astype(np.uint8)
         else:
             codes = np.clip(exponents, low, high).astype(np.uint8)

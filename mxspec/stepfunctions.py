@@ -308,7 +308,7 @@ def scale_steps(
     Raises ValueError where the profile has no such form, or where it normalizes each element before it looks for the
     maximum.
     """
-    steps = exact.choose_level(profile, with_tensor_scale=tensor_scale is not None)
+    steps = profile.steps(with_tensor_scale=tensor_scale is not None)
     if steps.normalize is not None:
         raise ValueError(
             f"{profile.id} normalizes each element first; its scale is not a function of the maximum alone"
@@ -351,7 +351,7 @@ def element_steps(
     search in float32 do when elements are millions of times their scale, in a block whose maximum is beyond the tensor's.
     The codes of a profile whose lanes depend on each other are not functions of one element.
     """
-    steps = exact.choose_level(profile, with_tensor_scale=tensor_scale is not None)
+    steps = profile.steps(with_tensor_scale=tensor_scale is not None)
     bindings: dict[str, Any] = {} if tensor_scale is None else dict(bind_arrays(profile, tensor_scale))
     tops = np.array(maxima, np.int64)
     lanes = fmt.k - 1

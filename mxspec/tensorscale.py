@@ -108,17 +108,17 @@ def tensor_scale(
 
     Raises ValueError for formats and profiles without one.
     """
-    block, rules = get_block(fmt), get_profile(profile, fmt)
-    if rules.tensor is None:
+    fmt, profile = get_block(fmt), get_profile(profile, fmt)
+    if profile.tensor is None:
         raise ValueError(
-            f"profile {rules.id} of {block.name} has no tensor scale; "
+            f"profile {profile.id} of {fmt.name} has no tensor scale; "
             + (
                 "pass tensor_scale=None"
-                if block.has_tensor_scale
+                if fmt.has_tensor_scale
                 else f"only {', '.join(f.name for f in BLOCKS.values() if f.has_tensor_scale)} has one"
             )
         )
-    return derive_tensor_scale(find_tensor_amax(x, nan=rules.tensor.amax_nan), rules)
+    return derive_tensor_scale(find_tensor_amax(x, nan=profile.tensor.amax_nan), profile)
 
 
 def convert_tensor_scale(scale: TensorScale, profile: Profile) -> TensorScale:

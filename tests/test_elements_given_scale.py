@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 import mxspec
 from mxspec import exact, reals
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale, scale_lanes
-from mxspec.exact import EXACT, choose_level
+from mxspec.exact import EXACT
 from mxspec.expressions import evaluate
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec.profiles import Profile, get_profile
@@ -62,7 +62,7 @@ def levels(profile: Profile, *names: object) -> list[TensorScale | None]:
 def encode_exactly(x: Float32s, scales: Codes, fmt: str, profile: Profile, scale: TensorScale | None) -> Codes:
     """The codes of blocks [n, k] under scale bytes [n] by the exact model's stages."""
     shape = BLOCKS[fmt]
-    level = choose_level(profile, with_tensor_scale=scale is not None)
+    level = profile.steps(with_tensor_scale=scale is not None)
     bindings: dict[str, Real] = {"M": make_real(shape.element.max_value)}
     if scale is not None:
         bindings |= exact.bind_tensor_scale(profile, scale.real)
@@ -93,7 +93,7 @@ def encode_exactly(x: Float32s, scales: Codes, fmt: str, profile: Profile, scale
 def encode_arrays(
     x: Float32s, scales: Codes, fmt: str, profile: Profile, scale: TensorScale | None, **options: Any
 ) -> tuple[Codes, Array]:
-    level = choose_level(profile, with_tensor_scale=scale is not None)
+    level = profile.steps(with_tensor_scale=scale is not None)
     bindings = {} if scale is None else bind_arrays(profile, scale)
     return encode_given_scale(x, scales, BLOCKS[fmt], profile, level, bindings, **options)
 

@@ -22,7 +22,7 @@ from mxspec import blocks, fast
 from mxspec.elements import round_to
 from mxspec.expressions import AMAX, ONE, SF, M, X, const, exact, f32, if_less, if_nan
 from mxspec.formats import E2M1, E8M0, FLOAT32, INT8, UE4M3, BlockFormat, get_block
-from mxspec.profiles.schema import AmaxNan, Arithmetic, Profile, ScaleStep
+from mxspec.profiles.schema import AmaxNan, Profile, QuantizationSteps, ScaleStep
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale, find_tensor_amax
@@ -92,7 +92,7 @@ def all_rows(fmt: BlockFormat) -> Floats:
     return np.concatenate([directed_rows(fmt), sweep_maxima(fmt), sweep_lanes(fmt), draw_bits(2000, fmt.k, seed=1)])
 
 
-def levels(profile: Profile, fmt: BlockFormat) -> Iterator[tuple[Arithmetic, dict[str, Any], Floats]]:
+def levels(profile: Profile, fmt: BlockFormat) -> Iterator[tuple[QuantizationSteps, dict[str, Any], Floats]]:
     """Every level of a profile with bound leaves, and the blocks to try on it."""
     if profile.one_level is not None:
         yield profile.one_level, {}, all_rows(fmt)
@@ -103,7 +103,7 @@ def levels(profile: Profile, fmt: BlockFormat) -> Iterator[tuple[Arithmetic, dic
 
 
 def assert_expression(
-    x: Floats, fmt: BlockFormat, profile: Profile, level: Arithmetic, bindings: dict[str, Any]
+    x: Floats, fmt: BlockFormat, profile: Profile, level: QuantizationSteps, bindings: dict[str, Any]
 ) -> bool:
     """What the tuned path fills is what the expressions give; whether it applies."""
     codes, scales = np.full(x.shape, 0xEE, np.uint8), np.full((len(x), 1), 0xEE, np.uint8)
@@ -130,15 +130,19 @@ def test_tuned_quantize_is_the_expression(name: str, fmt_name: str) -> None:
 
 
 def vary(
-    level: Arithmetic, *, scale: dict[str, Any] | None = None, element: dict[str, Any] | None = None, **parts: Any
-) -> Arithmetic:
+    level: QuantizationSteps,
+    *,
+    scale: dict[str, Any] | None = None,
+    element: dict[str, Any] | None = None,
+    **parts: Any,
+) -> QuantizationSteps:
     """A level with fields of its rules replaced."""
     return replace(
         level, scale=replace(level.scale, **scale or {}), element=replace(level.element, **element or {}), **parts
     )
 
 
-def one_level_of(fmt: str) -> Arithmetic:
+def one_level_of(fmt: str) -> QuantizationSteps:
     """The one-level arithmetic of a format's default profile."""
     level = mxspec.default_profile(fmt).one_level
     assert level is not None
@@ -149,7 +153,7 @@ MX_LEVEL, NV_LEVEL = one_level_of("mxfp4"), one_level_of("nvfp4")
 CEIL_SCALE: dict[str, Any] = {"value": exact.div(AMAX, M), "step": ScaleStep.ENCODE, "subtract_emax": False}
 
 #: Levels of no profile, each with something that the tuned path must see or refuse; whether it applies.
-MADE_UP: dict[str, tuple[str, Arithmetic, bool]] = {
+MADE_UP: dict[str, tuple[str, QuantizationSteps, bool]] = {
     "underflow-counts": ("mxfp4", vary(MX_LEVEL, element={"rounding": Rounding.RTP}), False),
     "overflow-counts": (
         "mxfp8_e5m2",
@@ -227,7 +231,7 @@ def test_tuned_dequantize_is_the_expression(
     monkeypatch.setattr(fast, "CODES_PER_ENTRY", 1)
     profile, fmt = mxspec.get_profile(name, fmt_name), get_block(fmt_name)
     codes, scales = every_pair(fmt)
-    seen: list[Arithmetic] = []
+    seen: list[QuantizationSteps] = []
     for level, bindings, _ in levels(profile, fmt):
         if level in seen and np.dtype(dtype) != np.float32:
             continue  # one tensor scale is enough here

@@ -21,7 +21,7 @@ import mxspec
 from mxspec import exact as exact_model, profiles
 from mxspec.blocks import _total_error, prepare_rows, quantize_rows
 from mxspec.elements import decode_table
-from mxspec.exact import bind_tensor_scale, choose_level
+from mxspec.exact import bind_tensor_scale
 from mxspec.expressions import AMAX, SF, TMAX, Domain, G, Q, S, X, exact, f32
 from mxspec.formats import BLOCKS, ElementFormat
 from mxspec.profiles import (
@@ -36,7 +36,15 @@ from mxspec.profiles import (
     name_main_profile,
     register_profile,
 )
-from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
+from mxspec.profiles.schema import (
+    AmaxNan,
+    ElementRule,
+    QuantizationSteps,
+    ScaleRule,
+    ScaleStep,
+    TensorRule,
+    TensorScaleKind,
+)
 from mxspec.reals import make_real
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
@@ -91,7 +99,7 @@ def scales_for(profile: Profile, count: int, offset: int) -> list[TensorScale | 
 
 def prove(x: Float32s, fmt: str, profile: Profile, scale: TensorScale | None, *, outputs: Sequence[str]) -> None:
     """Arrays equal exact numbers for rows [n, k] under one tensor scale."""
-    level = choose_level(profile, with_tensor_scale=scale is not None)
+    level = profile.steps(with_tensor_scale=scale is not None)
     if level.element.nan is NanPolicy.RAISE and np.isnan(x).any():
         x = prove_refusal(x, fmt, profile, scale)
     scales, codes = exact_quantize(x, fmt, profile, scale)
@@ -222,7 +230,7 @@ def test_error_totals(profile: Profile) -> None:
     x = draw.standard_normal((5, 16)).astype(np.float32)
     x[0] *= np.float32(2.0**40)
     scale = derive_tensor_scale(int(draw.choice(AMAXES[:6])), profile)
-    level, fmt = choose_level(profile, with_tensor_scale=True), block_format("nvfp4")
+    level, fmt = profile.steps(with_tensor_scale=True), block_format("nvfp4")
     bindings = {**bind_arrays(profile, scale), "M": np.float32(6)}
     scales, codes = quantize_rows(x, fmt, profile, level, bindings)
     got = _total_error(prepare_rows(x, profile, level, bindings), scales, codes, level, fmt, bindings)
@@ -615,7 +623,7 @@ def test_an_unregistered_profile_can_be_used() -> None:
         mxspec.quantize(block_with(6, 32), "mxint8", profile=mine)
 
 
-LEVEL = Arithmetic(
+LEVEL = QuantizationSteps(
     scale=ScaleRule(value=AMAX, step=ScaleStep.FLOOR), scaled=exact.div(X, SF), dequantize=exact.mul(Q, SF)
 )
 TWO = replace(LEVEL, scaled=f32.mul(X, S))
@@ -634,7 +642,7 @@ TWO = replace(LEVEL, scaled=f32.mul(X, S))
         ),
     ],
 )
-def test_leaves_that_a_stage_does_not_know_are_refused(level: Arithmetic, message: str) -> None:
+def test_leaves_that_a_stage_does_not_know_are_refused(level: QuantizationSteps, message: str) -> None:
     floor = get_profile("mx-floor", "mxfp4")
     with pytest.raises(ValueError, match=message):
         replace(floor, one_level=level)

@@ -17,7 +17,7 @@ from mxspec.blocks import _search_codes, element_table, encode_elements, quantiz
 from mxspec.elements import decode_table, table_index
 from mxspec.formats import BLOCKS, BlockFormat, ElementFormat, ScaleFormat
 from mxspec.profiles import Profile, list_profiles
-from mxspec.profiles.schema import Arithmetic, ElementRule, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import DETERMINISTIC, Rounding
 from mxspec.scales import encode_scale, log2f_thresholds
 from mxspec.stepfunctions import GRID, LAST_FINITE, MIN_NORMAL
@@ -26,7 +26,7 @@ from mxspec.tensorscale import bind_arrays, derive_tensor_scale
 from tests.support import Array, Codes, Float32s, float_bits, rng
 
 
-def levels() -> Iterator[tuple[Profile, BlockFormat, Arithmetic]]:
+def levels() -> Iterator[tuple[Profile, BlockFormat, QuantizationSteps]]:
     """Every profile in every format that it covers, without and with a tensor scale."""
     for fmt in BLOCKS.values():
         for profile in list_profiles(fmt):
@@ -41,7 +41,7 @@ def scale_rules() -> tuple[tuple[ScaleRule, ScaleFormat, ElementFormat], ...]:
     return tuple(dict.fromkeys((rule, fmt.scale, fmt.element) for rule, fmt in rules))
 
 
-def scale_rules_of(level: Arithmetic) -> list[ScaleRule]:
+def scale_rules_of(level: QuantizationSteps) -> list[ScaleRule]:
     return [level.scale] if level.alternative is None else [level.scale, level.alternative.scale]
 
 
@@ -188,7 +188,7 @@ def test_only_stochastic_rounding_is_not_deterministic() -> None:
 # Whole blocks.
 
 
-def ordinary_scale(profile: Profile, level: Arithmetic) -> dict[str, Array]:
+def ordinary_scale(profile: Profile, level: QuantizationSteps) -> dict[str, Array]:
     """The leaves of a tensor scale under which numbers of about one are ordinary."""
     if level is profile.one_level:
         return {}

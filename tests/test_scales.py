@@ -19,7 +19,7 @@ from mxspec import exact
 from mxspec.expressions import AMAX
 from mxspec.formats import BFLOAT16, E8M0, ELEMENTS, FLOAT32, UE4M3, ElementFormat, ScaleFormat
 from mxspec.profiles import list_profiles
-from mxspec.profiles.schema import LowEnd, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ExponentUnderflow, ScaleRule, ScaleStep
 from mxspec.reals import Real, decode_real, encode_real, make_real, round_real
 from mxspec.rounding import DETERMINISTIC, Rounding
 from mxspec.scales import (
@@ -80,7 +80,7 @@ def exponent_points(element: ElementFormat, few: bool) -> tuple[int, ...]:
 def test_exponent_rules(step: ScaleStep, element: ElementFormat) -> None:
     for rule in (
         ScaleRule(value=AMAX, step=step, subtract_emax=True),
-        ScaleRule(value=AMAX, step=step, offset=1, low=LowEnd.WRAP),
+        ScaleRule(value=AMAX, step=step, offset=1, underflow=ExponentUnderflow.WRAP),
     ):
         prove_rule(list(exponent_points(element, few=False)), rule, E8M0, element)
 
@@ -100,7 +100,7 @@ def test_rules_with_a_float_log2(step: ScaleStep) -> None:
     bits = [*sorted(b for b in points if b <= INF), NAN]
     for element in (ELEMENTS["e2m1"], ELEMENTS["int8"]):
         prove_rule(bits, ScaleRule(value=AMAX, step=step, subtract_emax=True), E8M0, element)
-    wrapped = ScaleRule(value=AMAX, step=step, subtract_emax=True, low=LowEnd.WRAP)
+    wrapped = ScaleRule(value=AMAX, step=step, subtract_emax=True, underflow=ExponentUnderflow.WRAP)
     prove_rule(bits, wrapped, E8M0, ELEMENTS["e5m2"])
 
 
@@ -112,7 +112,7 @@ def test_any_rule_on_any_float(bits: int, step: ScaleStep, name: str, data: st.D
         rounding=data.draw(st.sampled_from(DETERMINISTIC)),
         subtract_emax=data.draw(st.booleans()),
         offset=data.draw(st.integers(-1, 1)),
-        low=data.draw(st.sampled_from(LowEnd)),
+        underflow=data.draw(st.sampled_from(ExponentUnderflow)),
         byte_range=data.draw(st.sampled_from(((0x00, 0xFE), (0x08, 0x7E), (0x01, 0xFD)))),
     )
     nearby = [b for b in around(bits) if b <= INF]
@@ -207,7 +207,7 @@ def test_clamped_at_both_ends(element: ElementFormat) -> None:
     assert highest == [254 - element.emax]
     above = replace(rule, subtract_emax=False, offset=1)
     assert encode_scale(floats([FLT_MAX]), above, E8M0, element).tolist() == [0xFE]
-    wrapped = replace(rule, low=LowEnd.WRAP)
+    wrapped = replace(rule, underflow=ExponentUnderflow.WRAP)
     subnormal = encode_scale(floats([1]), wrapped, E8M0, element).tolist()
     assert subnormal == [(-149 - element.emax + 127) % 256]
 

@@ -242,7 +242,7 @@ def test_scale_answers_are_exact(fresh: Fresh, fmt: str) -> None:
         for entry in case["expect"]:
             profile = get_profile(document["profiles"][chance.choice(entry["profiles"])], fmt)
             tensor = tensor_real(case, profile)
-            level = exact.choose_level(profile, with_tensor_scale=tensor is not None)
+            level = profile.steps(with_tensor_scale=tensor is not None)
             bindings = {"M": exact.make_real(block.element.max_value)}
             if tensor is not None:
                 bindings |= exact.bind_tensor_scale(profile, tensor)

@@ -113,8 +113,8 @@ def profiles_on_reciprocal() -> list[str]:
     """Profiles whose arithmetic uses the approximate reciprocal."""
     names = []
     for profile in mxspec.list_profiles():
-        levels = [level for level in (profile.one_level, profile.two_level) if level is not None]
-        nodes = [n for level in levels for e in (level.scale.value, level.scaled, level.dequantize) for n in walk(e)]
+        forms = [steps for steps in (profile.one_level, profile.two_level) if steps is not None]
+        nodes = [n for steps in forms for e in (steps.scale.value, steps.scaled, steps.dequantize) for n in walk(e)]
         if any(isinstance(n, ApplyNode) and n.domain is Domain.RCP_APPROX for n in nodes):
             names.append(profile.id)
     return names

@@ -133,12 +133,12 @@ def _part_lanes(a: BlockExplanation, b: BlockExplanation, la: LaneExplanation, l
     if near_a != near_b:
         words = f"{lane_words(a, la)}; against {lane_words(b, lb)}"
         return Divergence(Stage.NEIGHBOUR, la.lane, True, start + words)
-    words = f"{scaled_label(a.level)} = {number_text(la.scaled)} {place_words(la.place, element)}"
+    words = f"{scaled_label(a.quantization)} = {number_text(la.scaled)} {place_words(la.place, element)}"
     return Divergence(Stage.CODE, la.lane, True, f"{start}{words}: {la.rule}; against {lb.rule}")
 
 
 def _scaled_words(e: BlockExplanation, lane: LaneExplanation) -> str:
-    return f"{_brief(plain_text(e.level.scaled), 'scaled x')} = {number_text(lane.scaled)}"
+    return f"{_brief(plain_text(e.quantization.scaled), 'scaled x')} = {number_text(lane.scaled)}"
 
 
 def _brief(text: str, otherwise: str) -> str:
@@ -147,7 +147,7 @@ def _brief(text: str, otherwise: str) -> str:
 
 
 def _value_words(a: BlockExplanation, b: BlockExplanation, la: LaneExplanation, lb: LaneExplanation) -> str:
-    ways = [_brief(plain_text(e.level.dequantize), "longer arithmetic") for e in (a, b)]
+    ways = [_brief(plain_text(e.quantization.dequantize), "longer arithmetic") for e in (a, b)]
     return (
         f"scale and codes are equal; lane {la.lane} comes back as {number_text(la.value)} ({ways[0]}) "
         f"against {number_text(lb.value)} ({ways[1]})"

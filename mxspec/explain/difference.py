@@ -13,13 +13,13 @@ from mxspec import exact, reals
 from mxspec.exact import EXACT
 from mxspec.explain.compare import candidate_words
 from mxspec.explain.records import BlockExplanation, LaneExplanation
-from mxspec.explain.steps import explain_block, with_level, with_scale_code
+from mxspec.explain.steps import explain_block, with_quantization, with_scale_code
 from mxspec.explain.text import code_text
 from mxspec.explain.trace import Where
 from mxspec.explain.words import lane_words
 from mxspec.expressions import AMAX, ONE, Apply, Choose, Domain, Expr, Leaf, Op, children, evaluate
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, BlockFormat
-from mxspec.profiles.schema import AmaxNan, Arithmetic, ElementRule, Profile, ScaleRule, ScaleStep
+from mxspec.profiles.schema import AmaxNan, ElementRule, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.reals import Real, decode_real, make_real, round_real
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.tensorscale import TensorScale
@@ -262,15 +262,15 @@ def _rounding_mistake(e: BlockExplanation, lane: LaneExplanation, magnitude: int
 
 def _early_roundings(e: BlockExplanation, lane: LaneExplanation) -> Iterator[tuple[str, int]]:
     """What the profile's element rule gives when its input is rounded once more, or once less, on the way."""
-    element, rule = e.format.element, e.level.element
+    element, rule = e.format.element, e.quantization.element
     if rule.error is not None or not rule.is_lane_local or not lane.scaled.is_finite:
         return
 
     def code(scaled: Real, changed: ElementRule = rule) -> int:
         return exact.encode_element(scaled, lane.x, e.scale.decoded.nan, changed, element)
 
-    unrounded = without_rounding(e.level.scaled)
-    if unrounded != e.level.scaled:
+    unrounded = without_rounding(e.quantization.scaled)
+    if unrounded != e.quantization.scaled:
         bound = dict(e.leaves) | {"M": make_real(element.max_value), "amax": e.amax}
         scaled = evaluate(unrounded, bound | {"sf": e.scale.decoded, "x": lane.x}, EXACT)
         yield "nothing were rounded on the way to scaled x", code(scaled)
@@ -281,7 +281,7 @@ def _early_roundings(e: BlockExplanation, lane: LaneExplanation) -> Iterator[tup
         narrow = round_real(lane.scaled, fmt)
         if narrow != lane.scaled and narrow.is_finite:
             yield (
-                f"{'x / scale' if unrounded == e.level.scaled else 'scaled x'} were held in {fmt.name}",
+                f"{'x / scale' if unrounded == e.quantization.scaled else 'scaled x'} were held in {fmt.name}",
                 code(narrow),
             )
 
@@ -291,8 +291,8 @@ def _matching_mistakes(e: BlockExplanation, got: tuple[int, ...]) -> list[str]:
     found = []
     given = [decode_real(lane.bits, FLOAT32) for lane in e.lanes]
     native = None if e.tensor_scale is None else e.tensor_scale.real
-    for words, changed in _changed_levels(e.level, e.format):
-        profile = with_level(e.profile, changed, two_level=e.tensor_scale is not None)
+    for words, changed in _changed_quantizations(e.quantization, e.format):
+        profile = with_quantization(e.profile, changed, two_level=e.tensor_scale is not None)
         try:
             result = exact.quantize_block(given, e.format, profile=profile, tensor_scale=native, amax=e.amax)
         except ValueError:
@@ -302,13 +302,15 @@ def _matching_mistakes(e: BlockExplanation, got: tuple[int, ...]) -> list[str]:
     return found
 
 
-def _changed_levels(level: Arithmetic, fmt: BlockFormat) -> Iterator[tuple[str, Arithmetic]]:
+def _changed_quantizations(
+    quantization: QuantizationSteps, fmt: BlockFormat
+) -> Iterator[tuple[str, QuantizationSteps]]:
     """(mistake, arithmetic with it)."""
-    for words, rule in _element_mistakes(level.element, fmt):
-        yield words, replace(level, element=rule)
-    unrounded = without_rounding(level.scaled)
-    if unrounded != level.scaled:
-        yield "nothing were rounded on the way to scaled x", replace(level, scaled=unrounded)
+    for words, rule in _element_mistakes(quantization.element, fmt):
+        yield words, replace(quantization, element=rule)
+    unrounded = without_rounding(quantization.scaled)
+    if unrounded != quantization.scaled:
+        yield "nothing were rounded on the way to scaled x", replace(quantization, scaled=unrounded)
 
 
 _ROUNDING_WORDS = {

@@ -13,8 +13,8 @@ from mxspec.formats import (
     ScaleFormat,
 )
 from mxspec.profiles.schema import (
-    Arithmetic,
     Profile,
+    QuantizationSteps,
     ScaleRule,
 )
 from mxspec.reals import Real
@@ -119,7 +119,7 @@ class BlockExplanation:
     format: BlockFormat
     profile: Profile
     #: The stage's arithmetic: one level, or two with a tensor scale.
-    level: Arithmetic
+    quantization: QuantizationSteps
     tensor_scale: TensorScale | None
     #: From the tensor's maximum or the native tensor scale to the leaves that the block uses.
     tensor_steps: tuple[Step, ...]

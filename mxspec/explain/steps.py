@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec import exact, reals
+from mxspec import exact, reals, tensorscale
 from mxspec.elements import as_float32, default_nan_policy
 from mxspec.exact import EXACT, ExactBlock
 from mxspec.explain.records import (
@@ -38,15 +38,15 @@ from mxspec.formats import (
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import (
     TENSOR_LEAF,
-    Arithmetic,
-    LowEnd,
+    ExponentUnderflow,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
 )
 from mxspec.reals import Real, decode_real, encode_real, make_real, round_real
 from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding
-from mxspec.tensorscale import TensorScale, check_tensor_scale, find_tensor_amax, tensor_scale as derive_for
+from mxspec.tensorscale import TensorScale, check_tensor_scale, find_tensor_amax
 
 
 def explain_block(
@@ -67,18 +67,18 @@ def explain_block(
 
     Raises TypeError and ValueError as `quantize` does, and ValueError for another number of elements than k.
     """
-    block, rules = get_block(fmt), get_profile(profile, fmt)
-    values = _check_block(x, block)
+    fmt, profile = get_block(fmt), get_profile(profile, fmt)
+    values = _check_block(x, fmt)
     tmax = None
     if isinstance(tensor_scale, str):
         if tensor_scale != "auto":
             raise ValueError(f"tensor_scale={tensor_scale!r}; allowed are None, a TensorScale and 'auto'")
-        scale: TensorScale | None = derive_for(values, block, rules)
-        assert rules.tensor is not None
-        tmax = decode_real(find_tensor_amax(values, nan=rules.tensor.amax_nan), FLOAT32)
+        scale: TensorScale | None = tensorscale.tensor_scale(values, fmt, profile)
+        assert profile.tensor is not None
+        tmax = decode_real(find_tensor_amax(values, nan=profile.tensor.amax_nan), FLOAT32)
     else:
-        scale = None if tensor_scale is None else check_tensor_scale(tensor_scale, rules, convert=convert)
-    return _Explainer(values, block, rules, scale, tmax, amax).explain()
+        scale = None if tensor_scale is None else check_tensor_scale(tensor_scale, profile, convert=convert)
+    return _Explainer(values, fmt, profile, scale, tmax, amax).explain()
 
 
 def _check_block(x: npt.ArrayLike, block: BlockFormat) -> npt.NDArray[np.float32]:
@@ -94,15 +94,15 @@ def _bits_of(values: npt.NDArray[np.float32]) -> list[int]:
     return [int(b) for b in values.view(np.uint32)]
 
 
-def with_level(profile: Profile, level: Arithmetic, *, two_level: bool) -> Profile:
-    """The profile with other arithmetic in one of its levels."""
-    return replace(profile, two_level=level) if two_level else replace(profile, one_level=level)
+def with_quantization(profile: Profile, quantization: QuantizationSteps, *, two_level: bool) -> Profile:
+    """The profile with other steps in one of its forms."""
+    return replace(profile, two_level=quantization) if two_level else replace(profile, one_level=quantization)
 
 
 def with_scale_rule(profile: Profile, rule: ScaleRule, *, two_level: bool) -> Profile:
-    """The profile with this scale rule in one of its levels, and no alternative there."""
-    level = exact.choose_level(profile, with_tensor_scale=two_level)
-    return with_level(profile, replace(level, scale=rule, alternative=None), two_level=two_level)
+    """The profile with this scale rule in one of its forms, and no alternative there."""
+    quantization = profile.steps(with_tensor_scale=two_level)
+    return with_quantization(profile, replace(quantization, scale=rule, alternative=None), two_level=two_level)
 
 
 def with_scale_code(profile: Profile, code: int, *, two_level: bool) -> Profile:
@@ -126,7 +126,7 @@ class _Explainer:
         self.given = [decode_real(b, FLOAT32) for b in self.bits]
         self.block, self.profile, self.scale, self.tmax, self.forced_amax = block, profile, scale, tmax, amax
         self.native = None if scale is None else scale.real
-        self.level = exact.choose_level(profile, with_tensor_scale=scale is not None)
+        self.quantization = profile.steps(with_tensor_scale=scale is not None)
         self.bound: dict[str, Node] = {"M": leaf_node("M", make_real(block.element.max_value))}
 
     def explain(self) -> BlockExplanation:
@@ -136,7 +136,9 @@ class _Explainer:
         bound = {**self.bound, "amax": leaf_node("amax", result.amax)}
         scale = _explain_scale(rule, bound, result, self.block, count=_numbered(tensor_steps))
         sf = leaf_node("sf", result.scale)
-        nodes = [evaluate(self.level.scaled, {**bound, "sf": sf, "x": leaf_node("x", x)}, RECORDING) for x in seen]
+        nodes = [
+            evaluate(self.quantization.scaled, {**bound, "sf": sf, "x": leaf_node("x", x)}, RECORDING) for x in seen
+        ]
         shared = StepNamer(count=_numbered(tensor_steps) + _numbered(scale.steps))
         for node in nodes:
             _add_shared(node, shared)
@@ -144,7 +146,7 @@ class _Explainer:
         return BlockExplanation(
             format=self.block,
             profile=self.profile,
-            level=self.level,
+            quantization=self.quantization,
             tensor_scale=self.scale,
             tensor_steps=tensor_steps,
             leaves=tuple((name, node.result) for name, node in self.bound.items() if name != "M"),
@@ -177,7 +179,7 @@ class _Explainer:
     def _seen(self) -> list[Real]:
         """The elements as the profile's stages see them."""
         bindings = {name: node.result for name, node in self.bound.items()}
-        return list(exact.prepare_block(self.given, self.profile, self.level, bindings))
+        return list(exact.prepare_block(self.given, self.profile, self.quantization, bindings))
 
     def _quantize(self, profile: Profile) -> ExactBlock:
         return exact.quantize_block(
@@ -187,14 +189,14 @@ class _Explainer:
     def _results(self) -> tuple[tuple[Candidate, ...], ScaleRule, ExactBlock]:
         """Both candidates (none without an alternative), the scale rule that was chosen, and its result."""
         result = self._quantize(self.profile)
-        other = self.level.alternative
+        other = self.quantization.alternative
         if other is None:
-            return (), self.level.scale, result
+            return (), self.quantization.scale, result
         two_level = self.scale is not None
-        rules = (self.level.scale, other.scale)
+        rules = (self.quantization.scale, other.scale)
         results = [self._quantize(with_scale_rule(self.profile, r, two_level=two_level)) for r in rules]
         bindings = {name: node.result for name, node in self.bound.items()}
-        errors = [exact._error(self._seen(), r, self.level, self.block, bindings) for r in results]
+        errors = [exact._error(self._seen(), r, self.quantization, self.block, bindings) for r in results]
         chosen = int(reals.less(errors[1], errors[0]))
         assert results[chosen] == result
         candidates = tuple(
@@ -236,13 +238,13 @@ class _Explainer:
         bindings: dict[str, Real],
         value: tuple[Real, int],
     ) -> LaneExplanation:
-        element, rule = self.block.element, self.level.element
+        element, rule = self.block.element, self.quantization.element
         scaled, code = result.scaled[i], result.codes[i]
         assert node.result == scaled
         namer = shared.fork()
-        if self.level.normalize is not None:
+        if self.quantization.normalize is not None:
             given = reals.flush_subnormal(self.given[i], FLOAT32) if self.profile.flush_inputs else self.given[i]
-            namer.add(evaluate(self.level.normalize, {**self.bound, "x": leaf_node("x", given)}, RECORDING), "x")
+            namer.add(evaluate(self.quantization.normalize, {**self.bound, "x": leaf_node("x", given)}, RECORDING), "x")
         namer.add(node)
         wide = element.twos_complement and rule.int8_lowest == -128 and scaled.sign
         place = locate(scaled, element, top=element.max_code + 1 if wide else None)
@@ -313,7 +315,7 @@ def _explain_scale(
     floor = log2 = raw = exponent = unclamped = place = None
     if value.is_finite and value.magnitude:
         floor = floor_log2(value.magnitude)
-        open_ended = replace(rule, byte_range=(-(1 << 20), 1 << 20), low=LowEnd.CLAMP)
+        open_ended = replace(rule, byte_range=(-(1 << 20), 1 << 20), underflow=ExponentUnderflow.CLAMP)
         unclamped = exact.encode_scale(value, open_ended, block.scale, block.element)
         if rule.step in _ENCODERS:
             place = locate(value, block.scale)

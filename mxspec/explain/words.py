@@ -16,9 +16,9 @@ from mxspec.formats import (
     power_of_two,
 )
 from mxspec.profiles.schema import (
-    Arithmetic,
     ElementRule,
-    LowEnd,
+    ExponentUnderflow,
+    QuantizationSteps,
     ScaleStep,
 )
 from mxspec.reals import Real
@@ -177,7 +177,7 @@ def _offset_words(e: BlockExplanation) -> str:
 def _clamp_words(scale: ScaleExplanation) -> str:
     if scale.unclamped is None or scale.unclamped == scale.code:
         return ""
-    if scale.rule.low is LowEnd.WRAP and scale.unclamped < scale.rule.byte_range[0]:
+    if scale.rule.underflow is ExponentUnderflow.WRAP and scale.unclamped < scale.rule.byte_range[0]:
         words = f"; byte {scale.unclamped} wraps modulo 256"
     elif scale.unclamped < scale.code:
         words = "; below the lowest code, clamped"
@@ -218,9 +218,9 @@ def place_words(place: Place, fmt: ScalarFormat) -> str:
     return f"lies between {lower} and {upper}, {distance_text(place)} the midpoint"
 
 
-def scaled_label(level: Arithmetic) -> str:
+def scaled_label(quantization: QuantizationSteps) -> str:
     """What the element encoder is given, by name."""
-    text = plain_text(level.scaled)
+    text = plain_text(quantization.scaled)
     return "x / scale" if text == "x / sf" else "scaled x"
 
 
@@ -238,9 +238,9 @@ def lane_words(e: BlockExplanation, lane: LaneExplanation) -> str:
     """How a lane's code follows from its scaled value, in one sentence without an end."""
     element = e.format.element
     code = code_text(lane.code, element)
-    if e.scale.decoded.nan and e.level.element.under_nan_scale is not None:
+    if e.scale.decoded.nan and e.quantization.element.under_nan_scale is not None:
         return f"the scale is NaN; every lane gets code {code}"
-    label = f"{scaled_label(e.level)} = {number_text(lane.scaled, 13)}"
+    label = f"{scaled_label(e.quantization)} = {number_text(lane.scaled, 13)}"
     if lane.place.where in (Where.NAN, Where.INFINITE):
         return f"{label}; {lane.rule} gives {code}"
     if lane.place.where is Where.EXACT:

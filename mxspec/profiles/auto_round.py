@@ -25,11 +25,11 @@ from mxspec.expressions import (
     if_nan,
 )  # fmt: skip
 from mxspec.profiles.schema import (
-    Arithmetic,
     ElementRule,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -94,7 +94,7 @@ def _mx_export(fmt: str, scaled: Expr, dtypes: tuple[str, ...], nan: NanPolicy, 
         "export_to_autoround/qlinear_fp.py QuantLinear.pack",
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=_mx_scale(0x00),
             scaled=scaled,
             dequantize=f32.mul(Q, _CHECKPOINT_SCALE),
@@ -131,7 +131,7 @@ def _nvfp4(
         evidence=Evidence.MEASURED,
         witness=_RAN,
         one_level=None,
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=_NV_SCALE,
             scaled=scaled,
             dequantize=dequantize,
@@ -153,7 +153,7 @@ PROFILES: tuple[Profile, ...] = (
         source="auto-round 0.16.1 wheel: data_type/mxfp.py quant_mx, quant_element",
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=_mx_scale(0xFF),
             scaled=_MX_SCALED,
             dequantize=f32.mul(Q, SF),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, Q, X, exact, f32
-from mxspec.profiles.schema import Arithmetic, Evidence, Kind, Profile, ScaleRule, ScaleStep
+from mxspec.profiles.schema import Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 
 PROFILES: tuple[Profile, ...] = (
     Profile(
@@ -13,7 +13,7 @@ PROFILES: tuple[Profile, ...] = (
         summary="twice the scale of OCP's sample algorithm, so that rounding the largest value does not saturate",
         source="awsdocs-neuron.readthedocs-hosted.com/en/v2.32.0/nki/api/generated/nki.isa.quantize_mx.html",
         evidence=Evidence.SECOND_HAND,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=AMAX, step=ScaleStep.FLOOR, subtract_emax=True, offset=1),
             scaled=exact.div(X, SF),
             dequantize=f32.mul(Q, SF),

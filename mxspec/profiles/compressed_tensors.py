@@ -32,11 +32,11 @@ from mxspec.expressions import (
 )
 from mxspec.formats import get_block
 from mxspec.profiles.schema import (
-    Arithmetic,
     ElementRule,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -126,7 +126,7 @@ def _mx(fmt: str, dtype: str, domain: Domained) -> Profile:
         source=f"{_SOURCE}quantization/utils/mxfp_utils.py generate_mx_scales; compressors/{fmt[:5]}/base.py",
         evidence=Evidence.MEASURED,
         witness=_WITNESS + _COMPARED[fmt],
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(
                 value=half_up,
                 step=ScaleStep.FLOOR,
@@ -172,8 +172,10 @@ def _nvfp4(dtype: str, domain: Domained) -> Profile:
         source=_SOURCE + "generate_gparam; compressors/nvfp4/base.py, helpers.py quantize_and_pack_fp4",
         evidence=Evidence.MEASURED,
         witness=_WITNESS + _COMPARED["nvfp4"],
-        one_level=Arithmetic(scale=scale(sixth), scaled=domain.div(X, SF), dequantize=f32.mul(Q, SF), element=element),
-        two_level=Arithmetic(
+        one_level=QuantizationSteps(
+            scale=scale(sixth), scaled=domain.div(X, SF), dequantize=f32.mul(Q, SF), element=element
+        ),
+        two_level=QuantizationSteps(
             scale=scale(f32.mul(S, sixth)),
             scaled=f32.div(X, divisor),
             dequantize=f32.mul(Q, divisor),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, ZERO, M, Q, X, exact, f32, if_equal
-from mxspec.profiles.schema import Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Rounding
 
 _SOURCE = "docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/BlockScaling.html"
@@ -17,7 +17,7 @@ def _documented(fmt_name: str, formats: tuple[str, ...], largest: int, summary: 
         summary=summary,
         source=_SOURCE,
         evidence=Evidence.SECOND_HAND,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(
                 value=exact.div(AMAX, M),
                 step=ScaleStep.ENCODE,

@@ -33,11 +33,11 @@ from mxspec.expressions import (
 )  # fmt: skip
 from mxspec.profiles.schema import (
     AmaxNan,
-    Arithmetic,
     ElementRule,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -74,7 +74,7 @@ def _nvfp4(path: str, summary: str, value: Expr, multiplier: Expr, *unspecified:
         evidence=Evidence.READ,
         witness=_WITNESS.format(_SOFTWARE, "311,296"),
         one_level=None,
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=ScaleRule(value=value, step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=ftz.mul(X, _if_zero(AMAX, ZERO, multiplier)),
             dequantize=f32.mul(Q, f32.div(SF, S)),
@@ -100,7 +100,7 @@ def _dsl_nvfp4(path: str, summary: str, value: Expr, multiplier: Expr, *unspecif
         source=f"{_DSL_SOURCE} _nvfp4_standard_quant_from_amax",
         evidence=Evidence.READ,
         one_level=None,
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=ScaleRule(value=value, step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, multiplier),
             dequantize=f32.mul(Q, f32.div(SF, S)),
@@ -125,7 +125,7 @@ def _dsl_mx(fmt: str, family: str, value: Expr, scaled: Expr, *unspecified: str)
         "blocks of bytes 00 and FE are multiplied by 0",
         source=f"{_DSL_SOURCE} float_to_ue8m0_fast, ue8m0_to_inv_scale_fast",
         evidence=Evidence.READ,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=value, step=ScaleStep.ENCODE, rounding=Rounding.RTP, on_nan=0xFE),
             scaled=scaled,
             dequantize=f32.mul(Q, SF),
@@ -161,7 +161,7 @@ PROFILES: tuple[Profile, ...] = (
         source=_SOURCE.format("cvt_warp_fp16_to_fp4 with UE8M0_SF, exp2f_rcp"),
         evidence=Evidence.READ,
         witness=_WITNESS.format(_SOFTWARE, "49,152"),
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=_MXFP4_VALUE, step=ScaleStep.ENCODE, rounding=Rounding.RTP),
             scaled=ftz.mul(X, _if_zero(_MXFP4_VALUE, ZERO, _MXFP4_POWER)),
             dequantize=f32.mul(Q, SF),
@@ -177,7 +177,7 @@ PROFILES: tuple[Profile, ...] = (
         source=_SOURCE.format("cvt_warp_fp16_to_mxfp8"),
         evidence=Evidence.READ,
         witness=_WITNESS.format("", "49,152"),
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=ftz.mul(AMAX, rcp_approx(const(448))), step=ScaleStep.ENCODE, rounding=Rounding.RTP),
             scaled=fmax(fmin(ftz.mul(X, _if_zero(SF, ZERO, rcp_approx(SF))), const(448)), const(-448)),
             dequantize=f32.mul(Q, SF),

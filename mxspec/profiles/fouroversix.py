@@ -26,13 +26,13 @@ from mxspec.expressions import (
 )  # fmt: skip
 from mxspec.profiles.schema import (
     Alternative,
-    Arithmetic,
     ElementRule,
     ErrorNorm,
     ErrorOrder,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -100,7 +100,7 @@ def _nvfp4(rule: str, summary: str, divisor: int, norm: ErrorNorm | None) -> Pro
         evidence=Evidence.MEASURED,
         witness=_RAN,
         one_level=None,
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             normalize=bf16.div(X, bf16.round(G)),
             scale=_nv_scale(6),
             scaled=_zero_is_plus(_SCALED, _SCALED if alternative is None else X),
@@ -125,7 +125,7 @@ PROFILES: tuple[Profile, ...] = (
         source=f"{_SOURCE} quantize_to_fp4, dequantize_from_fp4",
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=_e8m0_value(), step=ScaleStep.ENCODE, rounding=Rounding.RNA),
             scaled=_zero_is_plus(_SCALED, _SCALED),
             dequantize=_e8m0_element(),

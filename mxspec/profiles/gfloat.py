@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, Q, X, exact, f32
 from mxspec.profiles.schema import (
-    Arithmetic,
     ElementRule,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
 )
@@ -27,7 +27,7 @@ def _profile(name: str, formats: tuple[str, ...], summary: str, witness: str, el
         source="gfloat 0.5.2 wheel: compute_scale_amax, round_ndarray, encode_ndarray, decode_block",
         evidence=Evidence.MEASURED,
         witness=f"gfloat 0.5.2 with NumPy 2.4.6 on Linux x86-64: {witness}",
-        one_level=Arithmetic(scale=_SCALE, scaled=f32.div(X, SF), dequantize=exact.mul(Q, SF), element=element),
+        one_level=QuantizationSteps(scale=_SCALE, scaled=f32.div(X, SF), dequantize=exact.mul(Q, SF), element=element),
         dtypes=("float32",),
         unspecified=(_LOG2,),
     )

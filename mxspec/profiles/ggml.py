@@ -22,12 +22,12 @@ from mxspec.expressions import (
 )
 from mxspec.profiles.schema import (
     AmaxNan,
-    Arithmetic,
     ElementRule,
     Evidence,
+    ExponentUnderflow,
     Kind,
-    LowEnd,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
 )  # fmt: skip
@@ -60,12 +60,12 @@ PROFILES: tuple[Profile, ...] = (
         source=f"{_SOURCE}: quantize_row_mxfp4_ref, dequantize_row_mxfp4",
         evidence=Evidence.MEASURED,
         witness=_WITNESS.format("256,259"),
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(
                 value=AMAX,
                 step=ScaleStep.LOG2F_FLOOR,
                 subtract_emax=True,
-                low=LowEnd.WRAP,
+                underflow=ExponentUnderflow.WRAP,
                 on_zero=0x00,
                 on_inf=0x00,
             ),
@@ -93,7 +93,7 @@ PROFILES: tuple[Profile, ...] = (
         source=f"{_SOURCE}: quantize_row_nvfp4_ref, dequantize_row_nvfp4",
         evidence=Evidence.MEASURED,
         witness=_WITNESS.format("251,947"),
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(
                 value=f32.div(AMAX, const(6)),
                 step=ScaleStep.GGML_UE4M3,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, ZERO, Const, Q, X, absolute, const, exact, f32, if_nan
 from mxspec.profiles.schema import (
-    Arithmetic,
     ElementRule,
     Evidence,
+    ExponentUnderflow,
     Kind,
-    LowEnd,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
 )
@@ -27,12 +27,12 @@ PROFILES: tuple[Profile, ...] = (
         source="gguf 0.19.0 wheel: gguf.quants.MXFP4.quantize_blocks, dequantize_blocks",
         evidence=Evidence.MEASURED,
         witness="gguf 0.19.0 with NumPy 2.4.6 on Linux x86-64: 385,049 blocks, every scale byte and code",
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(
                 value=AMAX,
                 step=ScaleStep.LOG2F_FLOOR,
                 subtract_emax=True,
-                low=LowEnd.WRAP,
+                underflow=ExponentUnderflow.WRAP,
                 on_zero=0x00,
                 on_inf=0x00,
                 on_nan=0x00,

@@ -24,11 +24,11 @@ from mxspec.expressions import (
 )
 from mxspec.profiles.schema import (
     AmaxNan,
-    Arithmetic,
     ElementRule,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -54,7 +54,7 @@ def _mx(fmt: str, value: Expr, file: str) -> Profile:
         source=_SOURCE + file,
         evidence=Evidence.READ,
         witness=_WITNESS.format("" if fmt == "mxfp8_e4m3" else _SOFTWARE, "49,152"),
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=value, step=ScaleStep.ENCODE, rounding=Rounding.RTP),
             scaled=f32.mul(X, rcp_approx(SF)),
             dequantize=f32.mul(Q, SF),
@@ -76,7 +76,7 @@ PROFILES: tuple[Profile, ...] = (
         evidence=Evidence.READ,
         witness=_WITNESS.format(_SOFTWARE, "311,296"),
         one_level=None,
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=ScaleRule(value=f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, if_equal(SF, ZERO, ZERO, f32.mul(S, rcp_approx(SF)))),
             dequantize=f32.mul(Q, f32.div(SF, S)),

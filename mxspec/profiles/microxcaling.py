@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, Const, Domain, Q, X, bf16, f32, if_less
-from mxspec.profiles.schema import Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import Rounding, ZeroPolicy
 
 _FLOATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
@@ -49,7 +49,7 @@ def _profile(mode: str, *, int8: bool, bfloat16: bool = False) -> Profile:
         source=f'{_SOURCE}, round="{mode}"',
         evidence=Evidence.MEASURED,
         witness=_WITNESS,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(
                 # Above the limit the shared exponent is 128: for int8, whose emax is 0, out of range and NaN.
                 value=if_less(AMAX, limit, AMAX, _INFINITY) if int8 else AMAX,

@@ -33,12 +33,12 @@ from mxspec.expressions import (
     if_nan,
 )
 from mxspec.profiles.schema import (
-    Arithmetic,
     ElementRule,
     Evidence,
+    ExponentUnderflow,
     Kind,
-    LowEnd,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -78,11 +78,11 @@ def _mx(fmt: str, path: str, domain: Domained, dtype: str, special: int, element
         source=_SOURCE,
         evidence=Evidence.MEASURED,
         witness=_WITNESS + count,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(
                 value=ratio,
                 step=ScaleStep.CEIL,
-                low=LowEnd.WRAP,
+                underflow=ExponentUnderflow.WRAP,
                 on_zero=0x7F,
                 on_inf=special,
                 on_nan=special,
@@ -115,8 +115,8 @@ def _nvfp4(path: str, domain: Domained, dtype: str, count: str) -> Profile:
         source=_SOURCE,
         evidence=Evidence.MEASURED,
         witness=_WITNESS + count,
-        one_level=Arithmetic(scale=scale(ratio), scaled=quotient, dequantize=exact.mul(Q, SF), element=element),
-        two_level=Arithmetic(
+        one_level=QuantizationSteps(scale=scale(ratio), scaled=quotient, dequantize=exact.mul(Q, SF), element=element),
+        two_level=QuantizationSteps(
             scale=scale(f32.mul(ratio, S)),
             scaled=f32.mul(quotient, S),
             dequantize=f32.mul(Q, f32.mul(SF, G)),

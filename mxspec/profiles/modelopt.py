@@ -23,11 +23,11 @@ from mxspec.expressions import (
     if_nan,
 )
 from mxspec.profiles.schema import (
-    Arithmetic,
     ElementRule,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -68,7 +68,7 @@ def _nvfp4(path: str, summary: str, source: str, value: Expr, tensor: TensorRule
         evidence=Evidence.MEASURED,
         witness=_WITNESS + "594,035 blocks in each input dtype",
         one_level=None,
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=ScaleRule(value=value, step=ScaleStep.ENCODE, byte_range=(0x01, 0x7E)),
             scaled=f32.div(X, _NVFP4_DIVISOR),
             dequantize=f32.mul(f32.add(Q, ZERO), _NVFP4_DIVISOR),
@@ -96,7 +96,7 @@ PROFILES: tuple[Profile, ...] = (
         source=_SOURCE + "mxfp4_tensor.py MXFP4QTensor",
         evidence=Evidence.MEASURED,
         witness=_WITNESS + "148,807 blocks in each input dtype",
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=_SIXTH, step=ScaleStep.LOG2F_CEIL, on_inf=0x00, on_nan=0x00),
             # The divisor is 2^e before it is stored: Inf or NaN where amax is.
             scaled=f32.div(X, if_less(AMAX, _INF, SF, AMAX)),
@@ -116,7 +116,7 @@ PROFILES: tuple[Profile, ...] = (
         source=_SOURCE + "mxfp8_tensor.py MXFP8QTensor",
         evidence=Evidence.MEASURED,
         witness=_WITNESS + "153,019 blocks in each input dtype",
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=f32.div(AMAX, const(448)), step=ScaleStep.LOG2F_CEIL, on_inf=0xFE, on_nan=0x00),
             scaled=f32.mul(X, f32.div(ONE, SF)),
             dequantize=_E8M0,

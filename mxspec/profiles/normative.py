@@ -29,11 +29,11 @@ from mxspec.expressions import (
 )  # fmt: skip
 from mxspec.formats import BLOCKS
 from mxspec.profiles.schema import (
-    Arithmetic,
     ElementRule,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -85,7 +85,7 @@ def _mx(name: str, summary: str, source: str, scale: ScaleRule) -> Profile:
         summary=summary,
         source=source,
         evidence=Evidence.READ,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=scale,
             scaled=exact.div(X, SF),
             dequantize=exact.mul(Q, SF),
@@ -149,13 +149,13 @@ PROFILES: tuple[Profile, ...] = (
         summary="the published definition: scale (amax / 6) * S, elements times 1 / (sf * g), every operation in float32",
         source="arXiv 2509.25149 appendix B",
         evidence=Evidence.READ,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=f32.div(AMAX, const(6)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, if_equal(SF, ZERO, ZERO, f32.div(ONE, SF))),
             dequantize=exact.mul(Q, SF),
             element=_NV_ELEMENT,
         ),
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=_PAPER_SCALE,
             scaled=_PAPER_SCALED,
             dequantize=f32.mul(f32.mul(Q, SF), G),
@@ -178,7 +178,7 @@ PROFILES: tuple[Profile, ...] = (
         summary="Transformer Engine's order of 2026: scale amax * (S * fl(1/6)), elements * min(1 / (sf * (1 / S)), FLT_MAX)",
         source="NVIDIA/TransformerEngine@d0067d0d core_nvfp4.cuh and custom_recipes/reference_nvfp4.py",
         evidence=Evidence.READ,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(
                 value=substitute(_TE_SCALE.value, {S: ONE}), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
             ),
@@ -186,7 +186,7 @@ PROFILES: tuple[Profile, ...] = (
             dequantize=exact.mul(Q, SF),
             element=_NV_ELEMENT,
         ),
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=_TE_SCALE,
             scaled=_TE_SCALED,
             dequantize=f32.mul(Q, f32.mul(f32.mul(SF, TMAX), _RECIPROCAL_2688)),

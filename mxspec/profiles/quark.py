@@ -22,7 +22,7 @@ from mxspec.expressions import (
     if_nan,
     maximum,
 )  # fmt: skip
-from mxspec.profiles.schema import Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Rounding, ZeroPolicy
 
 _RAN = "amd-quark 0.13, torch 2.13.0 CPU, x86-64: 0 of 2.2 million blocks of all its profiles differ"
@@ -78,7 +78,7 @@ def _downcast(mode: str, family: str, formats: tuple[str, ...]) -> Profile:
         source=f"{_DOWNCAST}, DequantScaleRoundingMode.{mode.replace('-', '_').upper()}",
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=scale,
             scaled=f32.mul(X, _MULTIPLIER),
             dequantize=f32.mul(Q, _SHIFTED),
@@ -120,7 +120,7 @@ def _fake(fmt: str, mantissa_bits: int) -> Profile:
         source=_FAKE,
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=_even_scale(2 - Fraction(1, 2 << mantissa_bits)),
             scaled=scaled,
             dequantize=f32.mul(Q, SF),
@@ -147,7 +147,7 @@ PROFILES: tuple[Profile, ...] = (
         source=f"{_DOWNCAST}, DequantScaleRoundingMode.EVEN",
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=_even_scale(Fraction(7, 4)),
             scaled=f32.mul(X, f32.div(ONE, SF)),
             dequantize=f32.mul(Q, _SHIFTED),

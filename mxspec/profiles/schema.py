@@ -61,7 +61,7 @@ class ScaleStep(StrEnum):
         return self in (ScaleStep.FLOOR, ScaleStep.CEIL, ScaleStep.HALF_UP, ScaleStep.ENCODE)
 
 
-class LowEnd(StrEnum):
+class ExponentUnderflow(StrEnum):
     """What happens to an exponent below the scale format's range."""
 
     CLAMP = "clamp"
@@ -85,7 +85,7 @@ class ScaleRule:
     subtract_emax: bool = False
     #: Added to the exponent.
     offset: int = 0
-    low: LowEnd = LowEnd.CLAMP
+    underflow: ExponentUnderflow = ExponentUnderflow.CLAMP
     #: Smallest and largest byte that a finite value may give.
     byte_range: tuple[int, int] = (0x00, 0xFE)
     #: Bytes for values of zero, infinity and NaN; None: what the step gives (zero: the low end; infinity: the high end;
@@ -101,7 +101,12 @@ class ScaleRule:
         It falls where exponents below the range wrap, and where zero has a byte above the smallest. (The expression may
         fall as the maximum grows; that is another question.)
         """
-        return self.low is LowEnd.CLAMP and self.on_zero in (None, self.byte_range[0])
+        return self.underflow is ExponentUnderflow.CLAMP and self.on_zero in (None, self.byte_range[0])
+
+    @property
+    def low(self) -> ExponentUnderflow:
+        """`underflow`, as the CUDA package calls it; see the end of this module."""
+        return self.underflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,8 +265,8 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arithmetic:
-    """The stages of one level: scale, element, and back."""
+class QuantizationSteps:
+    """The steps of one form of a profile, with or without a tensor scale: to the scale, to the element, and back."""
 
     scale: ScaleRule
     #: What the element encoder is given, from `x` and `sf`.
@@ -329,9 +334,9 @@ class Profile:
     #: What was run to confirm it: library, version and number of comparisons' origin. Empty: nothing was.
     witness: str = ""
     #: Without a tensor scale; None: the profile refuses that.
-    one_level: Arithmetic | None
+    one_level: QuantizationSteps | None
     #: With a tensor scale; None: the format or stack has none.
-    two_level: Arithmetic | None = None
+    two_level: QuantizationSteps | None = None
     tensor: TensorRule | None = None
     amax_nan: AmaxNan = AmaxNan.PROPAGATE
     #: Whether subnormal inputs count as zeros.
@@ -355,8 +360,8 @@ class Profile:
     unspecified_nan_input_scales: bool = False
 
     def __post_init__(self) -> None:
-        for name, level in (("one_level", self.one_level), ("two_level", self.two_level)):
-            if level is None:
+        for name, steps in (("one_level", self.one_level), ("two_level", self.two_level)):
+            if steps is None:
                 continue
             bound = {"amax", "M", "sf", "x", "q"}
             if name == "two_level":
@@ -364,10 +369,10 @@ class Profile:
                     raise ValueError(f"profile {self.id}: two_level needs a tensor rule")
                 bound |= {TENSOR_LEAF[self.tensor.native], *(leaf.name for leaf, _ in self.tensor.derived)}
             for stage, expr, allowed in (
-                ("normalize", level.normalize or ZERO, bound - {"amax", "q", "sf"}),
-                ("scale", level.scale.value, bound - {"x", "q", "sf"}),
-                ("scaled", level.scaled, bound - {"q"}),
-                ("dequantize", level.dequantize, bound - {"x", "amax"}),
+                ("normalize", steps.normalize or ZERO, bound - {"amax", "q", "sf"}),
+                ("scale", steps.scale.value, bound - {"x", "q", "sf"}),
+                ("scaled", steps.scaled, bound - {"q"}),
+                ("dequantize", steps.dequantize, bound - {"x", "amax"}),
             ):
                 unbound = leaves(expr) - allowed
                 if unbound:
@@ -375,13 +380,34 @@ class Profile:
                         f"profile {self.id}, {name}, {stage}: {', '.join(sorted(unbound))} is not known there; "
                         f"known are {', '.join(sorted(allowed))}"
                     )
-            error = level.element.error
+            error = steps.element.error
             if error is not None and (unbound := leaves(error) - bound - {"scaled"}):
                 raise ValueError(
                     f"profile {self.id}, {name}, element error: {', '.join(sorted(unbound))} is not known there"
                 )
 
+    def steps(self, *, with_tensor_scale: bool) -> QuantizationSteps:
+        """The profile's arithmetic with or without a tensor scale.
+
+        Raises ValueError where the profile has no such form.
+        """
+        steps = self.two_level if with_tensor_scale else self.one_level
+        if steps is None:
+            given, fix = (
+                ("a tensor scale was given", "pass tensor_scale=None")
+                if with_tensor_scale
+                else ("no tensor scale was given", "pass tensor_scale='auto' or a TensorScale")
+            )
+            raise ValueError(f"{given}, and profile {self.id} has no such form; {fix}")
+        return steps
+
     @property
     def provisional(self) -> bool:
         """Whether a descriptive profile lacks a measured witness."""
         return self.kind is Kind.DESCRIPTIVE and self.evidence is not Evidence.MEASURED
+
+
+# Names by which the CUDA package knows two of these types: its published evidence is of its code as it stands, so that they
+# go, with `ScaleRule.low`, when the evidence is renewed.
+Arithmetic = QuantizationSteps
+LowEnd = ExponentUnderflow

@@ -25,11 +25,11 @@ from mxspec.expressions import (
     maximum,
 )
 from mxspec.profiles.schema import (
-    Arithmetic,
     ElementRule,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -70,7 +70,7 @@ def _by_exponent_field(mode: str, step: ScaleStep, summary: str) -> Profile:
         source=f"{_TO_MX} with ScaleCalculationMode.{mode.upper()}",
         evidence=Evidence.MEASURED,
         witness=_WITNESS,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=if_inf(AMAX, _TOP, AMAX), step=step, subtract_emax=True),
             scaled=f32.div(X, if_nan(SF, _INFINITY, maximum(SF, _TWO_TO_MINUS_126))),
             dequantize=f32.mul(Q, SF),
@@ -100,7 +100,7 @@ def _rceil(
         source=f"{_TO_MX}, _to_mx_rceil",
         evidence=evidence,
         witness=_WITNESS if evidence is Evidence.MEASURED else "",
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=scale,
             scaled=f32.mul(X, if_equal(SF, _TWO_TO_MINUS_127, ONE, f32.div(ONE, SF))),
             dequantize=f32.mul(Q, SF),
@@ -130,13 +130,13 @@ def _nvfp4(path: str, divided: tuple[Expr, Expr], evidence: Evidence, invalid_si
         source=_NVFP4,
         evidence=evidence,
         witness=_WITNESS if evidence is Evidence.MEASURED else "",
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=clamp(block, low, high), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, f32.div(ONE, SF)),
             dequantize=f32.mul(Q, SF),
             element=ElementRule(nan=NanPolicy.AS_NUMBER, invalid_sign=invalid_sign, under_nan_scale=0x4),
         ),
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=ScaleRule(value=clamp(f32.div(block, G), low, high), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, f32.div(f32.div(ONE, G), SF)),
             dequantize=f32.mul(Q, f32.mul(SF, G)),

@@ -36,12 +36,12 @@ from mxspec.expressions import (
 from mxspec.profiles.schema import (
     Alternative,
     AmaxNan,
-    Arithmetic,
     ElementRule,
     ErrorNorm,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -109,16 +109,16 @@ def _dequantize(largest: int = 448) -> Expr:
     return f32.mul(Q, f32.mul(f32.mul(SF, TMAX), _RECIPROCAL[largest]))
 
 
-def _without_tensor_scale(level: Arithmetic) -> Arithmetic:
+def _without_tensor_scale(steps: QuantizationSteps) -> QuantizationSteps:
     """The kernel called without a maximum: S is 1."""
     one: dict[Leaf, Expr] = {S: ONE}
-    return Arithmetic(
+    return QuantizationSteps(
         scale=ScaleRule(
-            value=substitute(level.scale.value, one), step=level.scale.step, byte_range=level.scale.byte_range
+            value=substitute(steps.scale.value, one), step=steps.scale.step, byte_range=steps.scale.byte_range
         ),
-        scaled=substitute(level.scaled, one),
+        scaled=substitute(steps.scaled, one),
         dequantize=f32.mul(Q, SF),
-        element=level.element,
+        element=steps.element,
     )
 
 
@@ -126,13 +126,13 @@ def _nvfp4(
     name: str,
     summary: str,
     source: str,
-    two_level: Arithmetic,
+    two_level: QuantizationSteps,
     *,
     kernel: bool,
     largest: int = 448,
     witness: str = "",
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16"),
-    one_level: Arithmetic | None = None,
+    one_level: QuantizationSteps | None = None,
     unspecified: tuple[str, ...] = (),
 ) -> Profile:
     return Profile(
@@ -153,8 +153,8 @@ def _nvfp4(
     )
 
 
-def _plain(value: Expr, *, kernel: bool) -> Arithmetic:
-    return Arithmetic(
+def _plain(value: Expr, *, kernel: bool) -> QuantizationSteps:
+    return QuantizationSteps(
         scale=_scale(value, kernel=kernel),
         scaled=_scaled(kernel=kernel),
         dequantize=_dequantize(),
@@ -162,10 +162,10 @@ def _plain(value: Expr, *, kernel: bool) -> Arithmetic:
     )
 
 
-def _fast_math() -> Arithmetic:
+def _fast_math() -> QuantizationSteps:
     """The tuned 1D kernel: bf16(min(S / sf, BF16_MAX)), and fma(x, that, +0), which turns -0 into +0."""
     coefficient = bf16.round(fmin(f32.div(S, SF), _BF16_MAX))
-    return Arithmetic(
+    return QuantizationSteps(
         scale=_scale(_BY_MULTIPLYING, kernel=True),
         scaled=if_equal(X, ZERO, ZERO, f32.mul(X, coefficient)),
         dequantize=_dequantize(),
@@ -173,11 +173,11 @@ def _fast_math() -> Arithmetic:
     )
 
 
-def _after_hadamard(*, fast: bool) -> Arithmetic:
+def _after_hadamard(*, fast: bool) -> QuantizationSteps:
     """The fused kernel on its transformed values; NaN spreads here."""
     product = f32.mul(SF, f32.div(ONE, S))
     reciprocal = rcp_approx(product) if fast else f32.div(ONE, product)
-    return Arithmetic(
+    return QuantizationSteps(
         scale=ScaleRule(value=_BY_MULTIPLYING, step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
         scaled=f32.mul(X, minimum(reciprocal, FLT_MAX)),
         dequantize=_dequantize(),
@@ -239,7 +239,7 @@ def _four_over_six(*, kernel: bool, squared: bool, scaled_domain: bool, largest:
         ]
     )
     who = "kernel" if kernel else "reference"
-    level = Arithmetic(
+    steps = QuantizationSteps(
         scale=rule(base),
         scaled=_scaled(kernel=kernel),
         dequantize=_dequantize(largest),
@@ -252,7 +252,7 @@ def _four_over_six(*, kernel: bool, squared: bool, scaled_domain: bool, largest:
         + ("in the E4M3-scaled domain" if scaled_domain else "in the input's domain")
         + f", tensor scale {6 * largest} / tmax",
         f"{_REPO}/common/cast/nvfp4/quantize_4over6_nvfp4.cuh" if kernel else _REFERENCE,
-        level,
+        steps,
         kernel=kernel,
         largest=largest,
         witness="" if kernel else f"Transformer Engine's reference at d0067d0d {_WITNESS}: 19,308 blocks, every byte",
@@ -269,7 +269,7 @@ def _mxfp8(path: str, summary: str, source: str, dtypes: tuple[str, ...], *, zer
         summary=f"amax * fl(1/M) rounded up to a power of two, elements times 2^(127 - byte); {summary}",
         source=f"{_REPO}/common/cast/mxfp8/{source}",
         evidence=Evidence.READ,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=f32.mul(AMAX, f32.div(ONE, M)), step=ScaleStep.ENCODE, rounding=Rounding.RTP),
             scaled=product if zero is None else if_equal(X, ZERO, zero, product),
             dequantize=f32.mul(SF, Q),
@@ -343,7 +343,7 @@ PROFILES: tuple[Profile, ...] = (
         source=f"{_REFERENCE}, cast_to_e8",
         evidence=Evidence.MEASURED,
         witness=f"Transformer Engine's reference at d0067d0d {_WITNESS}: 768,777 blocks",
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=f32.div(AMAX, _SIX), step=ScaleStep.LOG2F_CEIL),
             scaled=f32.mul(X, f32.div(ONE, SF)),
             dequantize=f32.mul(Q, SF),

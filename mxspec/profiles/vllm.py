@@ -33,11 +33,11 @@ from mxspec.expressions import (
 )  # fmt: skip
 from mxspec.profiles.schema import (
     AmaxNan,
-    Arithmetic,
     ElementRule,
     Evidence,
     Kind,
     Profile,
+    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorRule,
@@ -74,7 +74,7 @@ PROFILES: tuple[Profile, ...] = (
         evidence=Evidence.READ,
         witness=_KERNEL_WITNESS.format("622,592"),
         one_level=None,
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=ScaleRule(
                 value=f32.mul(S, f32.mul(AMAX, rcp_approx(_SIX))),
                 step=ScaleStep.ENCODE,
@@ -97,7 +97,7 @@ PROFILES: tuple[Profile, ...] = (
         + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4 with UE8M0_SF, mxfp4_experts_quant.cu",
         evidence=Evidence.READ,
         witness=_KERNEL_WITNESS.format("49,152"),
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=AMAX, step=ScaleStep.HALF_UP, subtract_emax=True, on_inf=0xFD, on_nan=0x00),
             scaled=f32.mul(X, if_equal(SF, _TWO_TO_MINUS_127, ZERO, f32.div(ONE, SF))),
             dequantize=f32.mul(Q, SF),
@@ -114,7 +114,7 @@ PROFILES: tuple[Profile, ...] = (
         evidence=Evidence.MEASURED,
         witness=f"{_WITNESS}: 518,980 blocks",
         one_level=None,
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=ScaleRule(
                 value=clamp(f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), const(-448), const(448)),
                 step=ScaleStep.ENCODE,
@@ -140,7 +140,7 @@ PROFILES: tuple[Profile, ...] = (
         evidence=Evidence.MEASURED,
         witness=f"{_WITNESS}: every code under every byte, 19 scales",
         one_level=None,
-        two_level=Arithmetic(
+        two_level=QuantizationSteps(
             scale=ScaleRule(
                 value=clamp(f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), const(-448), const(448)),
                 step=ScaleStep.ENCODE,
@@ -168,7 +168,7 @@ PROFILES: tuple[Profile, ...] = (
         source=_SOURCE + "vllm/model_executor/layers/quantization/utils/mxfp8_utils.py _mxfp8_e4m3_quantize_torch",
         evidence=Evidence.MEASURED,
         witness=f"{_WITNESS}: 768,777 blocks, every byte and value",
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=f32.div(maximum(AMAX, _MIN_NORMAL), M), step=ScaleStep.LOG2F_CEIL, on_nan=0x00),
             scaled=f32.div(X, if_nan(AMAX, AMAX, SF)),
             # Byte FF is 2**128, which is Inf; values come back as bfloat16.

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.acceptance import LegalRow, legal_rows
-from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import Profile
 from mxspec.tensorscale import TensorScale
@@ -96,7 +95,7 @@ def _whole_tensor_answer(case: Input, fmt: BlockFormat, profile: Profile, entrie
     two_level = case.tensor_amax is not None
     if not has_level(profile, two_level=two_level):
         return None
-    if case.block is not None and choose_level(profile, with_tensor_scale=two_level).alternative is not None:
+    if case.block is not None and profile.steps(with_tensor_scale=two_level).alternative is not None:
         return None  # the choice between two scales is one for a tile, which is not modelled
     scale = None if case.tensor_amax is None else native_tensor_scale(profile, entries[case.tensor_amax])
     result = mxspec.quantize(

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import mxspec
 from mxspec.arrays import ARRAYS
 from mxspec.blocks import quantize_rows
-from mxspec.exact import choose_level
 from mxspec.expressions import evaluate
 from mxspec.formats import UE4M3, BlockFormat, get_block, power_of_two
 from mxspec.profiles import get_profile
@@ -51,11 +50,11 @@ def _boundaries(fmt: BlockFormat, profile: Profile, entry: dict[str, str] | None
     Of a profile that tries two scales it is the first one's rule. Of a rule whose byte falls at the end of the range
     (compressed-tensors: 7F for what lies beyond it) v1 holds only the boundaries up to that last byte.
     """
-    levels = [level for level in (profile.one_level, profile.two_level) if level is not None]
-    if not has_level(profile, two_level=entry is not None) or not all(level.scale.is_monotone for level in levels):
+    forms = [form for form in (profile.one_level, profile.two_level) if form is not None]
+    if not has_level(profile, two_level=entry is not None) or not all(form.scale.is_monotone for form in forms):
         return set()
-    level = choose_level(profile, with_tensor_scale=entry is not None)
-    steps = rule_steps(level.scale, fmt, _bind(profile, entry)).below(limit + 1)
+    form = profile.steps(with_tensor_scale=entry is not None)
+    steps = rule_steps(form.scale, fmt, _bind(profile, entry)).below(limit + 1)
     changes = steps.rises[steps.at(steps.rises) <= steps.values[-1]]
     return {b for change in changes.tolist() for b in neighbours(change) if 0 < b <= limit}
 
@@ -66,13 +65,13 @@ def _scale_function(
     """Maxima -> the scale bytes of blocks whose other lanes are zero; None where the profile has no such form."""
     if not has_level(profile, two_level=entry is not None):
         return None
-    level, bindings = choose_level(profile, with_tensor_scale=entry is not None), _bind(profile, entry)
+    form, bindings = profile.steps(with_tensor_scale=entry is not None), _bind(profile, entry)
 
     def scale_bytes(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
         rows = np.zeros((len(bits), fmt.k), np.uint32)
         rows[:, 0] = bits
         with np.errstate(all="ignore"):
-            scales, _ = quantize_rows(rows.view(np.float32), fmt, profile, level, bindings)
+            scales, _ = quantize_rows(rows.view(np.float32), fmt, profile, form, bindings)
         return scales[:, 0]
 
     return scale_bytes
@@ -169,14 +168,14 @@ def _nvfp4_scale_details(tensor: int | None) -> set[int]:
 
 def _scale_value(profile: Profile, tensor: int | None) -> Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint32]]:
     """Bits of the number that becomes the scale byte, as a function of the maximum's bits."""
-    level = choose_level(profile, with_tensor_scale=tensor is not None)
+    form = profile.steps(with_tensor_scale=tensor is not None)
     bindings: dict[str, Any] = (
         {} if tensor is None else dict(bind_arrays(profile, derive_tensor_scale(tensor, profile)))
     )
 
     def value(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
         values: npt.NDArray[np.float32] = evaluate(
-            level.scale.value, {**bindings, "amax": bits.view(np.float32)}, ARRAYS
+            form.scale.value, {**bindings, "amax": bits.view(np.float32)}, ARRAYS
         )
         return values.view(np.uint32)
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import mxspec
-from mxspec.exact import choose_level
-from mxspec.profiles.schema import Arithmetic, Profile, TensorScaleKind
+from mxspec.profiles.schema import Profile, QuantizationSteps, TensorScaleKind
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
 from mxspec_vectors.points import QUIET_NAN
 
@@ -78,10 +77,10 @@ def native_scale(profile: Profile, scales: TensorScales | None) -> TensorScale |
     return None if scales is None else scales.native(profile)
 
 
-def bind_profile(profile: Profile, scales: TensorScales | None) -> tuple[Arithmetic, dict[str, Any]]:
+def bind_profile(profile: Profile, scales: TensorScales | None) -> tuple[QuantizationSteps, dict[str, Any]]:
     """The profile's arithmetic with or without a tensor scale, and the leaves of its expressions that the scale binds.
 
     Raises ValueError where the profile has no such form.
     """
-    level = choose_level(profile, with_tensor_scale=scales is not None)
-    return level, {} if scales is None else dict(bind_arrays(profile, scales.native(profile)))
+    steps = profile.steps(with_tensor_scale=scales is not None)
+    return steps, {} if scales is None else dict(bind_arrays(profile, scales.native(profile)))

@@ -110,11 +110,11 @@ def _profile_dict(p: mxspec.Profile) -> dict[str, Any]:
         "unspecified": list(p.unspecified), "variant_of": p.variant_of,
         "transform": None if p.transform is None else asdict(p.transform),
     }  # fmt: skip
-    for title, level in (("one_level", p.one_level), ("two_level", p.two_level)):
-        if level is not None:
+    for title, steps in (("one_level", p.one_level), ("two_level", p.two_level)):
+        if steps is not None:
             described[title] = {
-                "scale": str(level.scale.value), "step": level.scale.step.value, "scaled": str(level.scaled),
-                "dequantize": str(level.dequantize), "rounding": level.element.rounding.value,
+                "scale": str(steps.scale.value), "step": steps.scale.step.value, "scaled": str(steps.scaled),
+                "dequantize": str(steps.dequantize), "rounding": steps.element.rounding.value,
             }  # fmt: skip
     return described
 
@@ -134,10 +134,10 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
     if p.tensor is not None:
         rows.append((f"tensor ({p.tensor.native.value})", str(p.tensor.from_amax)))
         rows += [(f"  {leaf}", str(expr)) for leaf, expr in p.tensor.derived]
-    for title, level in (("one level", p.one_level), ("two levels", p.two_level)):
-        if level is None:
+    for title, steps in (("one level", p.one_level), ("two levels", p.two_level)):
+        if steps is None:
             continue
-        rule = level.scale
+        rule = steps.scale
         minus = " - emax" if rule.subtract_emax else ""
         special = ", ".join(
             f"{n} -> {b:02x}"
@@ -149,12 +149,12 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
             ("  scale value", str(rule.value)),
             (
                 "  scale code",
-                f"{rule.step.value}{minus}, rounding {rule.rounding.value}, {rule.low.value} below"
+                f"{rule.step.value}{minus}, rounding {rule.rounding.value}, {rule.underflow.value} below"
                 + (f"; {special}" if special else ""),
             ),
-            ("  scaled", str(level.scaled)),
-            ("  element", _element_words(level.element)),
-            ("  dequantize", str(level.dequantize)),
+            ("  scaled", str(steps.scaled)),
+            ("  element", _element_words(steps.element)),
+            ("  dequantize", str(steps.dequantize)),
         ]
     rows += [("open", u) for u in p.unspecified]
     for key, value in rows:

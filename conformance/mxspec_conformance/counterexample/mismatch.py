@@ -71,7 +71,7 @@ def find_wrong(space: SampleSpace, x: Float32s, want: tuple[Codes, Codes], got: 
 def _given(space: SampleSpace, x: Float32s, scales: Codes) -> tuple[Codes, npt.NDArray[Any]]:
     usable = np.minimum(scales, space.fmt.scale.code_count - 1).astype(np.uint8)
     with np.errstate(all="ignore"):
-        return encode_given_scale(x, usable, space.fmt, space.profile, space.level, space.bindings)
+        return encode_given_scale(x, usable, space.fmt, space.profile, space.steps, space.bindings)
 
 
 def find_wrong_special(

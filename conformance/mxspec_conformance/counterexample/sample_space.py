@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.elements import decode_table
-from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import get_profile
-from mxspec.profiles.schema import Arithmetic, Profile
+from mxspec.profiles.schema import Profile, QuantizationSteps
 from mxspec.stepfunctions import scale_steps
 from mxspec.tensorscale import TensorScale, bind_arrays
 from mxspec_conformance.targets.dtypes import DTYPES
@@ -38,7 +37,7 @@ class SampleSpace:
     dtype: str
     entry: TensorScales | None = field(init=False)
     native: TensorScale | None = field(init=False)
-    level: Arithmetic = field(init=False)
+    steps: QuantizationSteps = field(init=False)
     bindings: dict[str, Any] = field(init=False)
     #: Quotients at which something is decided: values, midpoints, beyond the largest; ascending.
     points: npt.NDArray[np.float64] = field(init=False)
@@ -55,7 +54,7 @@ class SampleSpace:
         element = self.fmt.element
         self.entry = None if self.tensor is None else TensorScales.from_amax(self.tensor)
         self.native = native_scale(self.profile, self.entry)
-        self.level = choose_level(self.profile, with_tensor_scale=self.native is not None)
+        self.steps = self.profile.steps(with_tensor_scale=self.native is not None)
         self.bindings = {} if self.native is None else dict(bind_arrays(self.profile, self.native))
         grid = [float(element.magnitude(m)) for m in range(element.max_code + 1)]
         self.values = np.array(grid)

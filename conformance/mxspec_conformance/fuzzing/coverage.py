@@ -49,7 +49,7 @@ class Coverage:
         with np.errstate(all="ignore"):
             scaled, _ = scale_lanes(
                 x, np.minimum(scales, space.fmt.scale.code_count - 1).astype(np.uint8), space.fmt, space.profile,
-                space.level, space.bindings,
+                space.steps, space.bindings,
             )  # fmt: skip
             quotient = np.abs(scaled.astype(np.float64))
             sign = np.signbit(scaled).astype(np.intp)

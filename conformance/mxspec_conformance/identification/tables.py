@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.blocks import quantize_rows
-from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Arithmetic, Profile
+from mxspec.profiles.schema import Profile, QuantizationSteps
 from mxspec.stepfunctions import INF_BITS, SIGN, NotMonotoneError, StepFunction, element_steps, scale_steps
 from mxspec.tensorscale import TensorScale, bind_arrays
 from mxspec_vectors.tensor_scales import TensorScales
@@ -73,11 +72,11 @@ def _digest_multiples(steps: StepFunction, step: int, limit: int) -> bytes:
     return StepFunction(up[changed], values[changed], limit + 1).digest.encode("ascii")
 
 
-def why_no_table(level: Arithmetic) -> str | None:
+def why_no_table(steps: QuantizationSteps) -> str | None:
     """Why a profile's form is no pair of step functions, or None."""
-    if level.is_lane_local:
+    if steps.is_lane_local:
         return None
-    if level.element.is_lane_local:
+    if steps.element.is_lane_local:
         return "tries two scales and compares the errors of all lanes"
     return "lets bits of one lane fall into the next"
 
@@ -123,9 +122,9 @@ def tabulate(profile_id: str, fmt_name: str, tensor_amax: int | None) -> Functio
     if ask is None or scale is None:
         return None
     table = FunctionTable(scale, {}, {}, tuple(_ask_special(ask, fmt)))
-    level = choose_level(profile, with_tensor_scale=tensor_amax is not None)
+    steps = profile.steps(with_tensor_scale=tensor_amax is not None)
     tables = [(table.elements, scale.ends)]
-    if level.needs_maximum:
+    if steps.needs_maximum:
         tables.append((table.at_start, scale.starts))
     for functions, maxima in tables:
         for sign in (0, 1):
@@ -140,7 +139,7 @@ def _has_table(profile: Profile, fmt: BlockFormat, tensor_amax: int | None) -> b
     """Whether the profile has this form, and it is a pair of step functions."""
     if ask_profile(profile, fmt, tensor_amax) is None:
         return False
-    return why_no_table(choose_level(profile, with_tensor_scale=tensor_amax is not None)) is None
+    return why_no_table(profile.steps(with_tensor_scale=tensor_amax is not None)) is None
 
 
 def _native_scale(profile: Profile, tensor_amax: int | None) -> TensorScale | None:
@@ -151,7 +150,7 @@ def _native_scale(profile: Profile, tensor_amax: int | None) -> TensorScale | No
 def ask_profile(profile: Profile, fmt: BlockFormat, tensor_amax: int | None) -> Ask | None:
     """float32 bits of blocks [n, k] -> scale bytes [n] and codes [n, k]; None where the profile has no such form."""
     try:
-        level = choose_level(profile, with_tensor_scale=tensor_amax is not None)
+        steps = profile.steps(with_tensor_scale=tensor_amax is not None)
         scale = _native_scale(profile, tensor_amax)
     except ValueError:
         return None
@@ -159,7 +158,7 @@ def ask_profile(profile: Profile, fmt: BlockFormat, tensor_amax: int | None) -> 
 
     def ask(blocks: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
         with np.errstate(all="ignore"):
-            scales, codes = quantize_rows(blocks.view(np.float32), fmt, profile, level, bindings)
+            scales, codes = quantize_rows(blocks.view(np.float32), fmt, profile, steps, bindings)
         return scales.reshape(-1), codes
 
     return ask

@@ -142,9 +142,9 @@ def _name_inexact_log2(
 
 
 def _scale_rule(profile: Profile) -> ScaleRule:
-    level = profile.one_level or profile.two_level
-    assert level is not None
-    return level.scale
+    steps = profile.one_level or profile.two_level
+    assert steps is not None
+    return steps.scale
 
 
 def _rule_text(profile: Profile, fmt: BlockFormat) -> str:
@@ -172,7 +172,7 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
     lanes = 0
     for members in rows.values():
         try:
-            level, bindings = bind_profile(profile, members[0].case.tensor)
+            steps, bindings = bind_profile(profile, members[0].case.tensor)
         except ValueError:
             continue
         x = np.concatenate([m.case.x for m in members])
@@ -186,8 +186,8 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
             continue
         fold = fold_zeros(fmt.element)
         for rounding in ROUNDING_TEXT:
-            rule = level.element.with_rounding(rounding)
-            expected, scaled = encode_given_scale(x, scales, fmt, profile, level, bindings, rule)
+            rule = steps.element.with_rounding(rounding)
+            expected, scaled = encode_given_scale(x, scales, fmt, profile, steps, bindings, rule)
             classes = classify_lanes(scaled, x, fmt.element)
             finite = (classes != LaneClass.SPECIAL) & (classes != LaneClass.OVERFLOW)
             wrong[rounding] += int(((fold[expected] != fold[codes]) & finite).sum())

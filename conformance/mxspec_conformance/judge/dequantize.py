@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from mxspec import dequantize
 from mxspec.elements import decode_table
-from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge.explanation import Explanation, by_profile
@@ -23,7 +22,7 @@ from mxspec_vectors.tensor_scales import TensorScales, native_scale
 def expected_table(fmt: BlockFormat, profile: Profile, tensor: TensorScales | None) -> Values | None:
     """The profile's values for the table, or None where it has no such form."""
     try:
-        choose_level(profile, with_tensor_scale=tensor is not None)
+        profile.steps(with_tensor_scale=tensor is not None)
     except ValueError:
         return None
     codes, scales = rotated_table(fmt)

@@ -152,9 +152,9 @@ def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Prof
         if fmt.scale.nan_code == fmt.scale.code_count - 1
         else scales <= fmt.scale.max_code
     )
-    level, bindings = bind_profile(profile, members[0].case.tensor)
+    steps, bindings = bind_profile(profile, members[0].case.tensor)
     usable = np.minimum(scales, fmt.scale.code_count - 1).astype(np.uint8)
-    expected, scaled = encode_given_scale(x, usable, fmt, profile, level, bindings)
+    expected, scaled = encode_given_scale(x, usable, fmt, profile, steps, bindings)
     classes = classify_lanes(scaled, x, element)
     fold = fold_zeros(element)
     wrong = (fold[codes] != fold[expected]) & finite[:, None]
@@ -163,9 +163,9 @@ def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Prof
     variants = {}
     if naming and wrong.any():
         for rounding in ROUNDING_TEXT:
-            if rounding is not level.element.rounding:
-                rule = replace(level.element, rounding=rounding)
-                other = encode_given_scale(x, usable, fmt, profile, level, bindings, rule)[0]
+            if rounding is not steps.element.rounding:
+                rule = replace(steps.element, rounding=rounding)
+                other = encode_given_scale(x, usable, fmt, profile, steps, bindings, rule)[0]
                 variants[Explanation(Cause.PROFILE_ROUNDED, profile.id, rounding)] = other
     edges = np.cumsum([0, *map(len, blocks)])
     parts = [slice(int(i), int(j)) for i, j in pairwise(edges)]

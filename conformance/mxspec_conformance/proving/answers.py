@@ -12,9 +12,8 @@ import numpy.typing as npt
 import mxspec
 from mxspec.acceptance import fold_zeros, is_lowest_allowed
 from mxspec.elements_given_scale import encode_given_scale
-from mxspec.exact import choose_level
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Arithmetic, Kind, Profile
+from mxspec.profiles.schema import Kind, Profile, QuantizationSteps
 from mxspec.tensorscale import TensorScale, bind_arrays
 from mxspec_conformance.proving.pairs import PairSpace, as_float32
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
@@ -36,16 +35,16 @@ class PairAnswers:
     #: Whether a code follows from scale byte and element alone; else rows are computed for each maximum.
     tabulated: bool = field(init=False)
     _native: TensorScale | None = field(init=False)
-    _level: Arithmetic = field(init=False)
+    _steps: QuantizationSteps = field(init=False)
     _bindings: dict[str, Any] = field(init=False)
     _rows: dict[int, Codes] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         profile = self.profile
         self._native = native_scale(profile, self.tensor)
-        self._level = choose_level(profile, with_tensor_scale=self._native is not None)
+        self._steps = profile.steps(with_tensor_scale=self._native is not None)
         self._bindings = {} if self._native is None else dict(bind_arrays(profile, self._native))
-        self.tabulated = not self._level.needs_maximum
+        self.tabulated = not self._steps.needs_maximum
         blocks = np.zeros((self.space.largest + 1, self.space.k), np.float32)
         blocks[:, 0] = as_float32(np.arange(self.space.largest + 1, dtype=np.uint16), self.space.dtype)
         self.scales = self.quantize(blocks)[0]
@@ -60,7 +59,7 @@ class PairAnswers:
         """Codes [n, k] under stored scale bytes [n], and the quotients."""
         usable = np.minimum(scales, self.fmt.scale.code_count - 1).astype(np.uint8)
         with np.errstate(all="ignore"):
-            return encode_given_scale(x, usable, self.fmt, self.profile, self._level, self._bindings)
+            return encode_given_scale(x, usable, self.fmt, self.profile, self._steps, self._bindings)
 
     def row(self, maximum: int) -> Codes:
         """The code of every pattern, as far as it can stand beside this maximum: 65536 entries."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Arithmetic, Profile
+from mxspec.profiles.schema import Profile, QuantizationSteps
 
 
 def name_obstacle(
@@ -15,22 +15,22 @@ def name_obstacle(
             f"blocks of {block[0]} x {block[1]} take their maximum from {block[0] * block[1]} lanes in {block[0]} rows; "
             "the pairs cover blocks of one row"
         )
-    level = profile.two_level if two_level else profile.one_level
-    if level is None:
+    steps = profile.two_level if two_level else profile.one_level
+    if steps is None:
         form = "a tensor scale" if two_level else "no tensor scale"
         return f"{profile.id} has no form with {form}"
-    return _obstacle_of_level(profile, level, fmt)
+    return _obstacle_of_steps(profile, steps, fmt)
 
 
-def _obstacle_of_level(profile: Profile, level: Arithmetic, fmt: BlockFormat) -> str | None:
-    if level.alternative is not None:
+def _obstacle_of_steps(profile: Profile, steps: QuantizationSteps, fmt: BlockFormat) -> str | None:
+    if steps.alternative is not None:
         return (
             f"{profile.id} tries two scales and keeps the one whose error, summed over the block, is smaller "
             "(Four-over-Six): every lane decides about every other"
         )
-    if not level.element.is_lane_local:
+    if not steps.element.is_lane_local:
         return f"{profile.id} packs codes by OR without masking them: bits of one lane reach the next"
-    if not level.element.is_deterministic:
+    if not steps.element.is_deterministic:
         return f"{profile.id} rounds stochastically: the answer is a function of random bits too"
     if profile.transform is not None:
         return (

@@ -81,10 +81,10 @@ def _draw_scale(e: BlockExplanation) -> list[RenderableType]:
 
 def _draw_scaled(e: BlockExplanation) -> list[RenderableType]:
     """What is the same for every lane on the way to its scaled value."""
-    if scaled_label(e.level) == "x / scale":
+    if scaled_label(e.quantization) == "x / scale":
         return []
     lines: list[RenderableType] = [steps_table(e.shared_steps)] if e.shared_steps else []
-    last = next((lane.steps[-1].operation for lane in e.lanes if lane.steps), plain_text(e.level.scaled))
+    last = next((lane.steps[-1].operation for lane in e.lanes if lane.steps), plain_text(e.quantization.scaled))
     lines.append(Text(f"scaled x = {last}"))
     return [labelled("scaled", *lines), Text("")]
 
@@ -110,7 +110,7 @@ def _lanes_table(e: BlockExplanation) -> Table:
                 number_text(decode_real(lane.value_bits, FLOAT32), 11),
             ),
         ))  # fmt: skip
-    heads = ("lane", "x", scaled_label(e.level), "toward 0", "away", "where", "code", "bits", "back")
+    heads = ("lane", "x", scaled_label(e.quantization), "toward 0", "away", "where", "code", "bits", "back")
     widths = [max(len(row[i]) for row in (heads, *(cells for _, cells in rows))) for i in range(len(heads))]
     kept = len(heads) if sum(widths) + len(heads) - 1 <= WIDTH else len(heads) - 1
     gap = 2 if sum(widths[:kept]) + 2 * (kept - 1) <= WIDTH else 1
@@ -166,7 +166,7 @@ def draw_lane(e: BlockExplanation, index: int) -> Group:
         Text.assemble((number_text(given_value(lane)), "bold"), f" = 0x{lane.bits:08x}"),
         float32_fields(lane.bits),
     ]
-    if scaled_label(e.level) == "x / scale":
+    if scaled_label(e.quantization) == "x / scale":
         sf = value_text(e.scale.decoded, e.format.scale)
         lines.append(Text(f"x / scale = {number_text(lane.x)} / {sf} = {number_text(lane.scaled)}"))
     if any(step.domain is not Domain.EXACT for step in lane.steps):

@@ -166,7 +166,7 @@ def list_descriptive() -> tuple[tuple[str, str], ...]:
                 continue
             e = level.element
             rules = (
-                level.scale.step, level.scale.rounding, level.scale.low, e.rounding, e.overflow, e.zero, e.nan, e.nan_own,
+                level.scale.step, level.scale.rounding, level.scale.underflow, e.rounding, e.overflow, e.zero, e.nan, e.nan_own,
                 e.add_half_floor_f32, e.half_floor_domain, e.int8_lowest, e.error is not None, e.unbounded_fields,
                 e.binade_log2f, p.amax_nan, p.flush_inputs, level.normalize is not None,
                 level.alternative and (level.alternative.norm, level.alternative.order, level.alternative.total),
