@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mxspec.formats import ELEMENTS
+
 
 class Level(StrEnum):
     """How binding a requirement is; the words of OCP MX v1.0 section 4.2."""
@@ -66,7 +68,7 @@ def topic_level(topic: str, operation: str, fmt: str) -> Level:
 
     OCP MX v1.0 section 5.3 has FP8 elements follow OFP8, which turns a NaN into a NaN.
     """
-    if operation in ("encode", "stochastic") and topic == "nan" and fmt in ("e4m3", "e5m2"):
+    if operation in ("encode", "stochastic") and topic == "nan" and fmt in ELEMENTS and ELEMENTS[fmt].nan_code is not None:
         return Level.MUST
     if topic in _SHOULD:
         return Level.SHOULD
