@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from mxspec_vectors.build import build_document, list_files
+from mxspec_vectors.compact import expand
 from mxspec_vectors.files import file_name, render, total_digest
+from mxspec_vectors.generate import build_document, list_files
 
 #: Seconds to wait for another process that builds a file.
 PATIENCE = 180
@@ -62,8 +63,7 @@ class Fresh:
         return path.read_bytes()
 
     def _document(self, operation: str, fmt: str) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self.data(operation, fmt))
-        return document
+        return expand(json.loads(self.data(operation, fmt)))
 
 
 def open_fresh(factory: pytest.TempPathFactory) -> Fresh:
@@ -77,7 +77,7 @@ def write_index(root: Path, names: Iterable[str]) -> None:
     entries = {}
     for name in names:
         data = (root / name).read_bytes()
-        cases = len(json.loads(data)["cases"])
+        cases = len(expand(json.loads(data))["cases"])
         entries[name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "cases": cases}
     index = {
         "schema": "mxspec-vectors/v1/index",

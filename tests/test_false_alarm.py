@@ -62,7 +62,7 @@ def forget_vectors() -> None:
     load_table_cases.cache_clear()
 
 
-def sample_cases(cases: list[dict[str, Any]], k: int, profile: int, name: str, *, slow: bool) -> list[dict[str, Any]]:
+def sample_cases(cases: list[dict[str, Any]], k: int, profile: str, name: str, *, slow: bool) -> list[dict[str, Any]]:
     """Cases of each topic that a profile answers: one block each, drawn by the seed."""
     chance = rng("false-alarm", name)
     topics: dict[str, list[dict[str, Any]]] = {}
@@ -77,7 +77,7 @@ def sample_cases(cases: list[dict[str, Any]], k: int, profile: int, name: str, *
     return kept
 
 
-def sample_scales(cases: list[dict[str, Any]], profile: int, name: str, *, slow: bool) -> list[dict[str, Any]]:
+def sample_scales(cases: list[dict[str, Any]], profile: str, name: str, *, slow: bool) -> list[dict[str, Any]]:
     """Some maxima of one case of each tensor scale."""
     chance = rng("false-alarm", "scale", name)
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -88,6 +88,7 @@ def sample_scales(cases: list[dict[str, Any]], profile: int, name: str, *, slow:
     for members in chance.sample(sorted(groups.values(), key=lambda m: m[0]["id"]), min(len(groups), 2)):
         case = json.loads(json.dumps(chance.choice(members)))
         chosen = chance.sample(range(len(case["amax"]) // 8), min(2 if slow else 8, len(case["amax"]) // 8))
+        case.pop("recipe", None)
         case["amax"] = "".join(case["amax"][8 * i : 8 * i + 8] for i in chosen)
         for entry in case["expect"]:
             entry["scale"] = "".join(entry["scale"][2 * i : 2 * i + 2] for i in chosen)
@@ -107,11 +108,10 @@ def sampled(
         slow, name = is_slow(profile), f"{fmt}/{profile.id}"
         quantize, scale = fresh.document("quantize", fmt), fresh.document("scale", fmt)
         dequantize = fresh.document("dequantize", fmt)
-        index = quantize["profiles"].index(profile.id)
-        tables = [c for c in dequantize["cases"] if any(index in e["profiles"] for e in c["expect"])]
+        tables = [c for c in dequantize["cases"] if any(profile.id in e["profiles"] for e in c["expect"])]
         cases = {
-            "quantize": sample_cases(quantize["cases"], get_block(fmt).k, index, name, slow=slow),
-            "scale": sample_scales(scale["cases"], index, name, slow=slow),
+            "quantize": sample_cases(quantize["cases"], get_block(fmt).k, profile.id, name, slow=slow),
+            "scale": sample_scales(scale["cases"], profile.id, name, slow=slow),
             "dequantize": [rng("false-alarm", "table", name).choice(tables)],
         }
         for document in (quantize, scale, dequantize):

@@ -22,6 +22,7 @@ from mxspec_conformance.fuzzing.save import make_documents, read_findings, save_
 from mxspec_conformance.results.report import Verdict, load_result_schema
 from mxspec_conformance.targets.dtypes import is_representable
 from mxspec_conformance.transports.opening import open_target
+from mxspec_vectors.compact import pack
 from mxspec_vectors.verify import load_schema
 
 from tests.bugs import Entry, planted, rare
@@ -75,10 +76,10 @@ def test_saved_finding_differs_when_replayed_and_is_right_for_the_model(name: st
 def test_findings_are_written_in_the_vectors_own_schema(tmp_path: Path) -> None:
     for name in ("one_threshold", "large_call", "one_value"):
         for document in make_documents(campaign(name).findings).values():
-            jsonschema.validate(document, load_schema(document["operation"]))
+            jsonschema.validate(pack(document), load_schema(document["operation"]))
     (path,) = save_findings(tmp_path, campaign("one_threshold").findings)
     document = json.loads(path.read_text())
-    document["cases"][0]["x"] = "zz"
+    document["groups"][0]["cases"][0]["x"] = "zz"
     path.write_text(json.dumps(document))
     with pytest.raises(ValueError, match="is no vector file"):
         read_findings(path)
@@ -87,7 +88,7 @@ def test_findings_are_written_in_the_vectors_own_schema(tmp_path: Path) -> None:
 def test_a_file_that_expects_something_else_is_called_outdated(tmp_path: Path) -> None:
     (path,) = save_findings(tmp_path, campaign("one_threshold").findings)
     document = json.loads(path.read_text())
-    document["cases"][0]["expect"][0]["any"][0]["scale"] = "00"
+    document["groups"][0]["cases"][0]["expect"][0][0]["scale"] = "00"
     path.write_text(json.dumps(document))
     (result,) = replay(path, open_target("mxspec", in_process=True), None)
     assert result.verdict == "outdated"

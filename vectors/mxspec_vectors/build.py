@@ -9,14 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES
-from mxspec_vectors.build_dequantize import build_dequantize
-from mxspec_vectors.build_layouts import build_layout, list_layout_names
-from mxspec_vectors.build_quantize import build_quantize
-from mxspec_vectors.build_scalars import build_decode, build_encode
-from mxspec_vectors.build_scale import build_scale
-from mxspec_vectors.build_stochastic import build_stochastic
-from mxspec_vectors.entries import tensor_scale_entry
+import mxspec
 from mxspec_vectors.files import (
     OPERATIONS,
     VERSION,
@@ -27,31 +20,13 @@ from mxspec_vectors.files import (
     render,
     total_digest,
     vectors_root,
+    write_file,
     write_tree,
 )
+from mxspec_vectors.generate import build_document, list_files
+from mxspec_vectors.profile_order import extend_order, order_path, read_order, render_order
 
 Progress = Callable[[str], None]
-
-
-_BUILDERS: dict[str, tuple[Callable[[str], Document], tuple[str, ...]]] = {
-    "encode": (build_encode, (*ELEMENTS, *SCALES)),
-    "decode": (build_decode, (*ELEMENTS, *SCALES)),
-    "scale": (build_scale, tuple(BLOCKS)),
-    "quantize": (build_quantize, tuple(BLOCKS)),
-    "dequantize": (build_dequantize, tuple(BLOCKS)),
-    "stochastic": (build_stochastic, tuple(ELEMENTS)),
-    "layout": (build_layout, list_layout_names()),
-}
-
-
-def list_files() -> list[tuple[str, str]]:
-    """(operation, format) of every file."""
-    return [(operation, fmt) for operation in OPERATIONS for fmt in _BUILDERS[operation][1]]
-
-
-def build_document(operation: str, fmt: str) -> Document:
-    """One vector file's content, computed from the model."""
-    return _BUILDERS[operation][0](fmt)
 
 
 def build_all(progress: Progress = lambda _: None) -> dict[str, bytes]:
@@ -62,12 +37,16 @@ def build_all(progress: Progress = lambda _: None) -> dict[str, bytes]:
         name = file_name(operation, fmt)
         progress(name)
         document = build_document(operation, fmt)
-        ids = [c["id"] for c in document["cases"]]
+        exhaustive = document.get("exhaustive", [])
+        ids = [c["id"] for c in (*document["cases"], *exhaustive)]
         if len(set(ids)) != len(ids):
             raise VectorError(f"{name}: two cases have one id: {sorted({i for i in ids if ids.count(i) > 1})[:3]}")
         data = render(document)
         contents[name] = data
-        entries[name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "cases": len(ids)}
+        entries[name] = {
+            "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "cases": len(document["cases"]),
+            **({"exhaustive": len(exhaustive)} if exhaustive else {}),
+        }  # fmt: skip
     index: Document = {
         "schema": f"mxspec-vectors/{VERSION}/index",
         "licence": "CC0-1.0",
@@ -85,7 +64,7 @@ def collect_ids(contents: dict[str, bytes]) -> set[str]:
         f"{name} {found.decode('ascii')}"
         for name, data in contents.items()
         if "/" in name
-        for found in re.findall(rb'^\{"id":"([!#-~]+)"', data, re.MULTILINE)
+        for found in re.findall(rb'^,?\{"id":"([!#-~]+)"', data, re.MULTILINE)
     }
 
 
@@ -105,6 +84,7 @@ def read_tombstones(root: Path) -> set[str]:
 def build(root: Path | None = None, progress: Progress = lambda _: None) -> Document:
     """Build all vectors into a folder (by default the package's own), replacing it as a whole; returns the index.
 
+    Profiles that are new join `profile_order.json`, where the package's own vectors are built.
     Raises VectorError when an id that exists would disappear without standing in tombstones.json: v1 only grows.
     """
     target = root or vectors_root()
@@ -118,8 +98,12 @@ def build(root: Path | None = None, progress: Progress = lambda _: None) -> Docu
             "keep the cases, or list each removed id with its reason in tombstones.json"
         )
     write_tree(target, contents.items())
+    order = extend_order([p.id for p in mxspec.list_profiles()])
+    if target == vectors_root() and order != read_order():
+        write_file(order_path(), render_order(order))
+        read_order.cache_clear()
     index: Document = json.loads(contents["index.json"])
     return index
 
 
-__all__ = ["build", "build_all", "build_document", "list_files", "tensor_scale_entry"]
+__all__ = ["build", "build_all", "build_document", "list_files"]

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.elements import output_dtype
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BlockFormat, ScaleFormat, get_block
 from mxspec.profiles.schema import Profile
+from mxspec_vectors.document import Document, case_id
 from mxspec_vectors.entries import (
     code_digits,
     cut_chunks,
@@ -25,12 +26,22 @@ from mxspec_vectors.entries import (
     native_tensor_scale,
     tensor_scale_entry,
 )
-from mxspec_vectors.files import Document, case_id
 from mxspec_vectors.points import QUIET_NAN, TENSOR_AMAXES
+from mxspec_vectors.profile_order import list_joined
 
 #: Scale bytes under which every element code is decoded; the others are covered with chosen codes and by digest.
-_E8M0_SCALES = (0x00, 0x01, 0x02, 0x67, 0x70, 0x7E, 0x7F, 0x80, 0xB0, 0xFD, 0xFE, 0xFF)
-_UE4M3_SCALES = (0x00, 0x01, 0x07, 0x08, 0x09, 0x37, 0x38, 0x39, 0x78, 0x7D, 0x7E, 0x7F)
+_SCALES = {
+    "e8m0": (0x00, 0x01, 0x02, 0x67, 0x70, 0x7E, 0x7F, 0x80, 0xB0, 0xFD, 0xFE, 0xFF),
+    "ue4m3": (0x00, 0x01, 0x07, 0x08, 0x09, 0x37, 0x38, 0x39, 0x78, 0x7D, 0x7E, 0x7F),
+}
+
+
+def _choose_scales(scale: ScaleFormat) -> tuple[int, ...]:
+    """The scale bytes under which every element code is decoded; of a format not listed both ends and what lies at one."""
+    one = scale.bias << scale.mantissa_bits
+    ends = (0, 1, 2, one - 1, one, one + 1, scale.max_code - 1, scale.max_code, scale.code_count - 1)
+    return _SCALES.get(scale.name, tuple(dict.fromkeys(ends)))
+
 
 
 #: Tensor maxima under which every scale byte is decoded, and those under which a few are.
@@ -43,7 +54,7 @@ def _dequantize_questions(fmt: BlockFormat) -> list[tuple[str, str, npt.NDArray[
     all_codes = np.arange(fmt.element.code_count, dtype=np.uint8)
     rows = np.resize(all_codes, -(-len(all_codes) // fmt.k) * fmt.k).reshape(-1, fmt.k)
     questions = []
-    for byte in _UE4M3_SCALES if fmt.has_tensor_scale else _E8M0_SCALES:
+    for byte in _choose_scales(fmt.scale):
         questions.append((f"codes-scale-{byte:02x}", "code", np.full(len(rows), byte, np.uint8), rows))
     magnitudes = [0, 1, fmt.element.max_code // 2, fmt.element.max_code - 1, fmt.element.max_code]
     chosen = np.resize(np.array([fmt.element.join(s, m) for m in magnitudes for s in (0, 1)], np.uint8), fmt.k)
@@ -56,7 +67,7 @@ def _dequantize_questions(fmt: BlockFormat) -> list[tuple[str, str, npt.NDArray[
 def build_dequantize(fmt_name: str) -> Document:
     """The dequantize file: all codes under chosen scales, chosen codes under all scales, digests of everything."""
     fmt = get_block(fmt_name)
-    profiles = mxspec.list_profiles(fmt)
+    profiles = list_joined(fmt)
     document = make_header(
         "dequantize", fmt_name, [p.id for p in profiles], ("decode-table", "e8m0-edges", "int8", "order")
     )
@@ -82,10 +93,10 @@ def build_dequantize(fmt_name: str) -> Document:
                                            (fmt.element.bits > 4 and scales[0] not in (0x00, 0x70, 0x7F, 0x80, 0xFE))):  # fmt: skip
                     continue
                 answers = []
-                for i, profile in enumerate(profiles):
+                for profile in profiles:
                     values = _dequantize(codes, scales, fmt, profile, entry, dtype)
                     if values is not None:
-                        answers.append((i, hex_floats(values)))
+                        answers.append((profile.id, hex_floats(values)))
                 question: dict[str, Any] = {"shape": [len(codes), fmt.k], "dtype": dtype}
                 if entry is not None:
                     question["tensor_scale"] = entry
@@ -133,9 +144,9 @@ def _dequantize_digests(fmt: BlockFormat, profiles: Sequence[Profile]) -> list[d
     """SHA-256 of the little-endian float32 of `full_table`, one level, with every NaN written 7fc00000."""
     codes, scales = full_table(fmt)
     answers = []
-    for i, profile in enumerate(profiles):
+    for profile in profiles:
         values = _dequantize(codes, scales, fmt, profile, None, "float32")
         if values is not None:
             bits = np.where(np.isnan(values), np.uint32(QUIET_NAN), values.view(np.uint32)).astype("<u4")
-            answers.append((i, hashlib.sha256(bits.tobytes()).hexdigest()))
+            answers.append((profile.id, hashlib.sha256(bits.tobytes()).hexdigest()))
     return group_answers(answers, "sha256")

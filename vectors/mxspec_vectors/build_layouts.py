@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.layouts import Field, Layout, Padding, Part, get_layout, list_layouts
-from mxspec_vectors.files import VERSION, Document, case_id
+from mxspec_vectors.document import VERSION, Document, case_id
+from mxspec_vectors.recipes import number_items
 from mxspec_vectors.topics import FLAGS
 
 #: Columns below which a row of codes shows little.
@@ -23,8 +24,6 @@ _WIDE = 8
 _LARGE = 512
 #: Bytes beyond which one case of a shape must do.
 _LARGEST = 2000
-#: 2^32 over the golden ratio: its multiples are spread evenly.
-_GOLDEN = 2654435761
 
 
 def list_layout_names() -> tuple[str, ...]:
@@ -54,23 +53,14 @@ def choose_shapes(layout: Layout) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(shapes))
 
 
-def choose_planes(layout: Layout, shape: tuple[int, ...]) -> list[str]:
-    """The digits that number every item of this shape. Of a batch the lowest must do; large matrices get a scrambled one."""
+def choose_planes(layout: Layout, shape: tuple[int, ...]) -> list[int | None]:
+    """The digits that number every item of this shape. Of a batch the lowest must do; large matrices get a scrambled one
+    (None).
+    """
     if layout.size(shape) > _LARGEST:
-        return ["scrambled"]
+        return [None]
     count = 1 if len(shape) > 2 else max(_digits(prod(_part_shape(f, shape)), _allowed(f)) for f in layout.fields)
-    return [f"digit-{plane}" for plane in range(count)]
-
-
-def number_items(field: Field, shape: tuple[int, ...], plane: str) -> npt.NDArray[np.uint8]:
-    """The digit of each item's row-major number that `choose_planes` names."""
-    own = _part_shape(field, shape)
-    number = np.arange(prod(own), dtype=np.int64)
-    if plane == "scrambled":
-        number = (number * _GOLDEN % (1 << 32)) >> 16
-    else:
-        number //= _allowed(field) ** int(plane.removeprefix("digit-"))
-    return (number % _allowed(field)).astype(np.uint8).reshape(own)
+    return list(range(count))
 
 
 def mask_items(layout: Layout, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
@@ -103,6 +93,7 @@ def build_layout(name: str) -> Document:
             for f in layout.fields
         ],
         "padding": describe_padding(layout),
+        "recipes": {"digits": {f.part.value: _allowed(f) for f in layout.fields}},
         "masks": _list_masks(layout),
         "flags": {
             f: {"note": FLAGS[f].note, "source": FLAGS[f].source, "kind": FLAGS[f].kind, "evidence": FLAGS[f].evidence}
@@ -116,14 +107,17 @@ def build_layout(name: str) -> Document:
 def _make_cases(layout: Layout, flags: list[str]) -> Iterator[dict[str, Any]]:
     for shape in choose_shapes(layout):
         for plane in choose_planes(layout, shape):
-            items = {f.part.value: number_items(f, shape, plane) for f in layout.fields}
-            given = {f.part.value: _hex_items(f, items[f.part.value]) for f in layout.fields}
+            items = {
+                f: number_items(prod(_part_shape(f, shape)), _allowed(f), plane).reshape(_part_shape(f, shape))
+                for f in layout.fields
+            }
+            given = {f.part.value: _hex_items(f, numbers) for f, numbers in items.items()}
             identity = {"operation": "layout", "format": layout.name, "shape": list(shape), **given}
-            expect = {"data": layout.pack(*items.values()).tobytes().hex()}
-            topic = "batch" if len(shape) > 2 else "place"
+            name = "scrambled" if plane is None else plane
             yield {
-                "id": case_id(f"{name_shape(shape)}-{plane}", identity), "topic": topic, "flags": flags,
-                "shape": list(shape), **given, "expect": [expect],
+                "id": case_id(f"{name_shape(shape)}-{'' if plane is None else 'digit-'}{name}", identity),
+                "topic": "batch" if len(shape) > 2 else "place", "flags": flags, "shape": list(shape), **given,
+                "expect": [{"data": layout.pack(*items.values()).tobytes().hex()}], "recipe": ["digits", name],
             }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from mxspec.acceptance import LegalRow, legal_rows
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import Profile
 from mxspec.tensorscale import TensorScale
+from mxspec_vectors.document import Document, case_id
 from mxspec_vectors.entries import (
     code_digits,
     group_answers,
@@ -23,9 +24,9 @@ from mxspec_vectors.entries import (
     native_tensor_scale,
     tensor_scale_entry,
 )
-from mxspec_vectors.files import Document, case_id
 from mxspec_vectors.input_case import Input
-from mxspec_vectors.inputs import quantize_inputs
+from mxspec_vectors.inputs import quantize_inputs, quantize_recipes
+from mxspec_vectors.profile_order import list_joined
 
 
 def _row_entry(row: LegalRow, fmt: BlockFormat) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def build_quantize(fmt_name: str) -> Document:
     """The quantize file of one block format."""
     fmt = get_block(fmt_name)
     cases = quantize_inputs(fmt_name)
-    profiles = mxspec.list_profiles(fmt)
+    profiles = list_joined(fmt)
     entries = {a: tensor_scale_entry(a) for a in {c.tensor_amax for c in cases if c.tensor_amax is not None}}
     columns = [_quantize_answers(cases, fmt, p, entries) for p in profiles]
     document = make_header("quantize", fmt_name, [p.id for p in profiles], (f for c in cases for f in c.flags))
@@ -129,7 +130,7 @@ def build_quantize(fmt_name: str) -> Document:
         if case.tensor_amax is not None:
             question["tensor_scale"] = entries[case.tensor_amax]
         question["x"] = hex_words((b for row in case.bits for b in row), 8)
-        answers = [(p, columns[p][i]) for p in range(len(profiles)) if columns[p][i] is not None]
+        answers = [(p.id, column[i]) for p, column in zip(profiles, columns, strict=True) if column[i] is not None]
         identity = {"operation": "quantize", "format": fmt_name, **question}
         rows.append(
             {
@@ -138,7 +139,9 @@ def build_quantize(fmt_name: str) -> Document:
                 "flags": list(case.flags),
                 **question,
                 "expect": group_answers(answers, "any"),
+                **({"recipe": list(case.recipe)} if case.recipe is not None else {}),
             }
         )
+    document["recipes"] = quantize_recipes(fmt)
     document["cases"] = rows
     return document

@@ -14,8 +14,8 @@ from mxspec.elements import default_nan_policy
 from mxspec.formats import ElementFormat, ScalarFormat, ScaleFormat, floor_log2, get_scalar
 from mxspec.rounding import DETERMINISTIC, Overflow
 from mxspec.stepfunctions import find_float32_steps
+from mxspec_vectors.document import Document, case_id
 from mxspec_vectors.entries import cut_chunks, group_answers, hex_floats, hex_words, list_binades, make_header
-from mxspec_vectors.files import Document, case_id
 from mxspec_vectors.points import (
     FLT_MAX,
     INF,
@@ -106,8 +106,7 @@ def build_encode(name: str) -> Document:
                     for r in DETERMINISTIC
                 ]
                 question = {"overflow": overflow.value, "x": hex_words(chunk, 8)}
-                grouped = group_answers([(i, a) for i, (_, a) in enumerate(answers)], "codes")
-                expect = [{"roundings": [answers[i][0] for i in g["profiles"]], "codes": g["codes"]} for g in grouped]
+                expect = group_answers(answers, "codes", by="roundings")
                 identity = {"operation": "encode", "format": name, "nan": document["nan"], **question}
                 rows.append(
                     {

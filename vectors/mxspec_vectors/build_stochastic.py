@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 
 import mxspec
-from mxspec.formats import ELEMENTS, ScalarFormat, floor_log2
+from mxspec.formats import E2M1, ELEMENTS, ScalarFormat, floor_log2
 from mxspec.rounding import Rounding
 from mxspec.stochastic import encode_te_stochastic
+from mxspec_vectors.document import Document, case_id
 from mxspec_vectors.entries import cut_chunks, hex_words, list_binades, make_header
-from mxspec_vectors.files import Document, case_id
 from mxspec_vectors.points import INF, QUIET_NAN, SIGN, Stream, bits_value, float_bits
 
 
@@ -21,7 +21,7 @@ def build_stochastic(name: str) -> Document:
     fmt = ELEMENTS[name]
     document = make_header("stochastic", name, None, ("stochastic",))
     rows = []
-    for rule, sr_bits in (("integer", 8), ("integer", 32), *((("te-software", 8),) if name == "e2m1" else ())):
+    for rule, sr_bits in (("integer", 8), ("integer", 32), *((("te-software", 8),) if fmt == E2M1 else ())):
         chunks = list(cut_chunks(list(_stochastic_points(fmt, sr_bits)), 96))
         if rule == "integer" and sr_bits == 32:
             chunks += [list(_low_bit_points(fmt, sr_bits)), list(_fraction_points(fmt, sr_bits))]

@@ -1,6 +1,7 @@
 """Vector files as typed cases: the one place where their hex is read.
 
-`load_*` reads the files that this package ships, once; `read_*` reads any document of the same schema.
+`load_*` reads the files that this package ships, once; `read_*` reads any document of the same schema. Of a format that a
+caller registered, and that has no file, `load_*` gives the cases that the model builds.
 """
 
 from __future__ import annotations
@@ -17,13 +18,29 @@ import numpy.typing as npt
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts import Layout, get_layout
 from mxspec.rounding import Overflow, Rounding
+from mxspec_vectors.compact.groups import check_recipe
+from mxspec_vectors.compact.scales import read_scale_tables
 from mxspec_vectors.entries import code_digits
-from mxspec_vectors.files import Document, read_document
+from mxspec_vectors.files import Document, VectorError, file_name, read_document, read_index
+from mxspec_vectors.generate import build_document, list_formats
+from mxspec_vectors.recipes import bfloat16_magnitudes
+from mxspec_vectors.scale_table import REFUSED
 from mxspec_vectors.tensor_scales import TensorScales
 
 Codes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
+
+
+@lru_cache(maxsize=64)
+def open_document(operation: str, fmt: str) -> Document:
+    """A shipped file's content; of a registered format or layout that has no file, what the model gives.
+
+    Raises VectorError where there is neither, or the file is damaged.
+    """
+    if file_name(operation, fmt) not in read_index()["files"] and fmt in list_formats(operation):
+        return build_document(operation, fmt)
+    return read_document(operation, fmt)
 
 
 def read_words(text: str) -> Words:
@@ -95,15 +112,15 @@ class QuantizeCase:
 
 def read_quantize_cases(document: Document) -> tuple[QuantizeCase, ...]:
     """The cases of a quantize document."""
-    digits, profiles = code_digits(get_block(document["format"])), document["profiles"]
-    return tuple(_read_quantize(entry, digits, profiles) for entry in document["cases"])
+    digits = code_digits(get_block(document["format"]))
+    return tuple(_read_quantize(entry, digits) for entry in document["cases"])
 
 
-def _read_quantize(entry: Mapping[str, Any], digits: int, profiles: Sequence[str]) -> QuantizeCase:
+def _read_quantize(entry: Mapping[str, Any], digits: int) -> QuantizeCase:
     answers: dict[str, tuple[Answer, ...]] = {}
     for expected in entry["expect"]:
         rows = tuple(_read_answer(row, digits) for row in expected["any"])
-        answers |= {profiles[index]: rows for index in expected["profiles"]}
+        answers |= dict.fromkeys(expected["profiles"], rows)
     return QuantizeCase(
         id=entry["id"],
         topic=entry["topic"],
@@ -131,7 +148,7 @@ def _read_answer(row: Mapping[str, Any], digits: int) -> Answer:
 @lru_cache(maxsize=16)
 def load_quantize_cases(fmt: str) -> tuple[QuantizeCase, ...]:
     """The quantize cases of a block format."""
-    return read_quantize_cases(read_document("quantize", fmt))
+    return read_quantize_cases(open_document("quantize", fmt))
 
 
 # scale
@@ -170,14 +187,13 @@ class ScaleCase:
 
 def read_scale_cases(document: Document) -> tuple[ScaleCase, ...]:
     """The cases of a scale document."""
-    names = document["profiles"]
     return tuple(
         ScaleCase(
             id=entry["id"],
             topic=entry["topic"],
             amax=read_words(entry["amax"]),
             tensor=_read_tensor(entry),
-            answers={names[i]: read_bytes(e["scale"]) for e in entry["expect"] for i in e["profiles"]},
+            answers={name: read_bytes(e["scale"]) for e in entry["expect"] for name in e["profiles"]},
             flags=tuple(entry["flags"]),
         )
         for entry in document["cases"]
@@ -187,7 +203,39 @@ def read_scale_cases(document: Document) -> tuple[ScaleCase, ...]:
 @lru_cache(maxsize=16)
 def load_scale_cases(fmt: str) -> tuple[ScaleCase, ...]:
     """The scale cases of a block format."""
-    return read_scale_cases(read_document("scale", fmt))
+    return read_scale_cases(open_document("scale", fmt))
+
+
+@lru_cache(maxsize=16)
+def load_scale_recipes(fmt: str) -> tuple[ScaleCase, ...]:
+    """All bfloat16 magnitudes as block maxima, under each tensor scale of the scale cases: none of the 2**15 is left out.
+
+    Four cases for each tensor scale: the finite magnitudes, zero, infinity and NaN, so that each kind has its own topic.
+    A profile that refuses such blocks is missing from their answers.
+    Raises VectorError where a case's maxima, or a table's answers, have another digest than the file says.
+    """
+    document = open_document("scale", fmt)
+    tables, cases = read_scale_tables(document), []
+    for entry in document["exhaustive"]:
+        tensor, (recipe, kind) = document["tensor_scales"][entry["tensor"]], entry["recipe"]
+        if recipe != "bfloat16":
+            raise VectorError(f"scale/{fmt}.json: case {entry['id']}: unknown recipe {recipe!r}; known is bfloat16")
+        amax = bfloat16_magnitudes(kind)
+        asked = {"tensor_scale": tensor} if tensor is not None else {}
+        check_recipe(document, {**entry, **asked, "amax": amax.astype(">u4").tobytes().hex()})
+        answers = {}
+        for name in document["profiles"]:
+            number = document["tables_of"][name][entry["tensor"]]
+            if number is not None and not ((found := tables[number].at(amax)) == REFUSED).any():
+                answers[name] = found.astype(np.uint8)
+        cases.append(
+            ScaleCase(
+                id=entry["id"], topic=entry["topic"], amax=amax,
+                tensor=None if tensor is None else TensorScales.from_dict(tensor), answers=answers,
+                flags=tuple(entry["flags"]),
+            )
+        )  # fmt: skip
+    return tuple(cases)
 
 
 # dequantize
@@ -228,7 +276,7 @@ def _cut(text: str, digits: int) -> Iterator[str]:
 @lru_cache(maxsize=16)
 def load_dequantize_tensors(fmt: str) -> tuple[TensorScales | None, ...]:
     """The tensor scales under which a block format's dequantize cases stand; None: without one."""
-    return tuple(dict.fromkeys(_read_tensor(entry) for entry in read_document("dequantize", fmt)["cases"]))
+    return tuple(dict.fromkeys(_read_tensor(entry) for entry in open_document("dequantize", fmt)["cases"]))
 
 
 # encode, stochastic
@@ -258,7 +306,7 @@ def load_encode_cases(element: str) -> tuple[EncodeCase, ...]:
             codes={Rounding(r): read_bytes(e["codes"]) for e in entry["expect"] for r in e["roundings"]},
             flags=tuple(entry["flags"]),
         )
-        for entry in read_document("encode", element)["cases"]
+        for entry in open_document("encode", element)["cases"]
     )
 
 
@@ -288,7 +336,7 @@ class StochasticCase:
 @lru_cache(maxsize=16)
 def load_stochastic_cases(element: str) -> tuple[StochasticCase, ...]:
     """The stochastic cases of an element format."""
-    return tuple(_read_stochastic(entry) for entry in read_document("stochastic", element)["cases"])
+    return tuple(_read_stochastic(entry) for entry in open_document("stochastic", element)["cases"])
 
 
 def _read_stochastic(entry: Mapping[str, Any]) -> StochasticCase:
@@ -320,7 +368,7 @@ def load_decode_cases(element: str) -> tuple[DecodeCase, ...]:
     """The decode cases of a scalar format."""
     return tuple(
         DecodeCase(entry["id"], entry["topic"], read_bytes(entry["codes"]), tuple(entry["flags"]))
-        for entry in read_document("decode", element)["cases"]
+        for entry in open_document("decode", element)["cases"]
     )
 
 
@@ -354,7 +402,7 @@ class LayoutFile:
 @lru_cache(maxsize=128)
 def load_layout_file(name: str) -> LayoutFile:
     """The layout cases of a layout."""
-    document, layout = read_document("layout", name), get_layout(name)
+    document, layout = open_document("layout", name), get_layout(name)
     cases = tuple(_read_layout(entry, layout, document["masks"]) for entry in document["cases"])
     return LayoutFile(cases, document["padding"] == "specified")
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-import mxspec
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Profile, TensorScaleKind
-from mxspec.tensorscale import TensorScale, derive_tensor_scale
-from mxspec_vectors.files import VERSION, Document, canonical_json
-from mxspec_vectors.points import QUIET_NAN, binade_bits
+from mxspec.profiles.schema import Profile
+from mxspec.tensorscale import TensorScale
+from mxspec_vectors.document import VERSION, Document, canonical_json
+from mxspec_vectors.recipes import binade_bits
+from mxspec_vectors.tensor_scales import TensorScales
 from mxspec_vectors.topics import FLAGS
 
 T = TypeVar("T")
@@ -34,37 +34,24 @@ def hex_floats(values: npt.NDArray[Any]) -> str:
 
 
 def tensor_scale_entry(amax: int) -> dict[str, str]:
-    """The tensor scale of a tensor maximum in its three kinds, as float32 bits in hex.
-
-    decode is the rounded amax / 2688; encode is the rounded 2688 / amax, at most FLT_MAX, and 1 for a maximum of zero.
-    """
-    scale = TensorScale(TensorScaleKind.AMAX, amax)
-    paper = mxspec.get_profile("nvfp4-paper", "nvfp4")
-    encode = derive_tensor_scale(amax, paper)
-    value = np.float32(scale.value)
-    with np.errstate(all="ignore"):
-        decode = np.float32(value / np.float32(2688))
-    bits = int(decode.view(np.uint32)) if not np.isnan(decode) else QUIET_NAN
-    return {"amax": f"{amax:08x}", "decode": f"{bits:08x}", "encode": f"{encode.bits:08x}"}
+    """The tensor scale of a tensor maximum (float32 bits) in its three kinds, as it stands in files."""
+    return TensorScales.from_amax(amax).as_dict()
 
 
-def native_tensor_scale(profile: Profile, entry: dict[str, str]) -> TensorScale:
+def native_tensor_scale(profile: Profile, entry: Mapping[str, str]) -> TensorScale:
     """The tensor scale of a case as the profile takes it: the entry's bits of the profile's native kind.
 
     Raises ValueError for a profile without a tensor scale.
     """
-    if profile.tensor is None:
-        raise ValueError(f"profile {profile.id} has no tensor scale")
-    kind = profile.tensor.native
-    return TensorScale(kind, int(entry[kind.value], 16))
+    return TensorScales.from_dict(entry).native(profile)
 
 
-def group_answers(answers: Sequence[tuple[int, Any]], key: str) -> list[dict[str, Any]]:
-    """[(profile index, answer)] -> one entry for each distinct answer, with the profiles that give it."""
-    grouped: dict[str, tuple[list[int], Any]] = {}
-    for index, answer in answers:
-        grouped.setdefault(canonical_json(answer), ([], answer))[0].append(index)
-    return [{"profiles": indices, key: answer} for indices, answer in grouped.values()]
+def group_answers(answers: Sequence[tuple[str, Any]], key: str, by: str = "profiles") -> list[dict[str, Any]]:
+    """[(name, answer)] -> one entry for each distinct answer, with the names that give it under the key `by`."""
+    grouped: dict[str, tuple[list[str], Any]] = {}
+    for name, answer in answers:
+        grouped.setdefault(canonical_json(answer), ([], answer))[0].append(name)
+    return [{by: names, key: answer} for names, answer in grouped.values()]
 
 
 def code_digits(fmt: BlockFormat) -> int:

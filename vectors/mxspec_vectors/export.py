@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mxspec.formats import BLOCKS
-from mxspec_vectors.entries import code_digits
-from mxspec_vectors.files import Document, read_document, vector_digest, write_files
+from mxspec.formats import get_block
+from mxspec_vectors.cases import load_quantize_cases
+from mxspec_vectors.files import vector_digest, write_files
 
 KINDS = ("npz", "c", "readmemh")
-
-
-def _words(text: str, digits: int) -> list[int]:
-    return [
-        0x7FC00000 >> (0 if digits == 8 else 16) if text[i] == "n" else int(text[i : i + digits], 16)
-        for i in range(0, len(text), digits)
-    ]
 
 
 def quantize_tables(fmt: str, profile: str) -> dict[str, Any]:
@@ -28,34 +20,19 @@ def quantize_tables(fmt: str, profile: str) -> dict[str, Any]:
     Returns ids (list), x (uint32 [n, k]), tensor_amax (uint32 [n], all ones where there is none), scale (uint8 [n]),
     codes (uint8 [n, k]). Raises ValueError for a profile that the file does not know.
     """
-    document = read_document("quantize", fmt)
-    if profile not in document["profiles"]:
-        raise ValueError(f"{fmt} has no profile {profile!r}; known are {', '.join(document['profiles'])}")
-    block, digits = BLOCKS[fmt], code_digits(BLOCKS[fmt])
-    table: dict[str, list[Any]] = {key: [] for key in ("ids", "x", "tensor_amax", "scale", "codes")}
-    for case, row in _answers(document, profile):
-        if case["shape"] != [1, block.k] or case.get("axis", -1) != -1 or "pad" in case:
-            continue
-        table["ids"].append(case["id"])
-        table["x"].append(_words(case["x"], 8))
-        table["tensor_amax"].append(int(case.get("tensor_scale", {"amax": "ffffffff"})["amax"], 16))
-        table["scale"].append(int(row["scale"], 16))
-        table["codes"].append(_words(row["codes"], digits))
+    cases, k = load_quantize_cases(fmt), get_block(fmt).k
+    known = dict.fromkeys(name for case in cases for name in case.answers)
+    if profile not in known:
+        raise ValueError(f"{fmt} has no profile {profile!r}; known are {', '.join(known)}")
+    rows = [c for c in cases if c.is_row and c.x.shape == (1, k) and profile in c.answers]
+    answers = [c.answers[profile][0] for c in rows]
     return {
-        "ids": table["ids"],
-        "x": np.array(table["x"], np.uint32),
-        "tensor_amax": np.array(table["tensor_amax"], np.uint32),
-        "scale": np.array(table["scale"], np.uint8),
-        "codes": np.array(table["codes"], np.uint8),
+        "ids": [c.id for c in rows],
+        "x": np.concatenate([c.x for c in rows]).view(np.uint32),
+        "tensor_amax": np.array([0xFFFFFFFF if c.tensor is None else c.tensor.amax for c in rows], np.uint32),
+        "scale": np.concatenate([a.scale for a in answers]),
+        "codes": np.stack([a.codes for a in answers]),
     }
-
-
-def _answers(document: Document, profile: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    index = document["profiles"].index(profile)
-    for case in document["cases"]:
-        for entry in case["expect"]:
-            if index in entry["profiles"]:
-                yield case, entry["any"][0]
 
 
 def _c_array(name: str, values: Any, c_type: str, digits: int) -> str:

@@ -15,18 +15,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-#: The version of the vectors. v1 only grows.
-VERSION = "v1"
+from mxspec_vectors.compact import Stored, expand, pack
+from mxspec_vectors.document import VERSION, Document, VectorError, canonical_json, case_id
+
 #: Operations on numbers, and on places.
 NUMERIC_OPERATIONS = ("encode", "decode", "scale", "quantize", "dequantize", "stochastic")
 OPERATIONS = (*NUMERIC_OPERATIONS, "layout")
-
-Document = dict[str, Any]
-
-
-class VectorError(ValueError):
-    """A vector file is missing, damaged or not what its schema says."""
-
 
 def vectors_root() -> Path:
     """The folder of the vectors that this package ships."""
@@ -38,47 +32,51 @@ def file_name(operation: str, fmt: str) -> str:
     return f"{operation}/{fmt}.json"
 
 
-def canonical_json(value: Any) -> str:
-    """One line of JSON with no spaces: what ids and digests are taken of."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, sort_keys=True)
-
-
-def case_id(slug: str, identity: Mapping[str, Any]) -> str:
-    """A permanent id: the slug and the first 10 hex digits of the SHA-256 of what the case asks.
-
-    The identity holds operation, format, parameters and inputs, not the answer: a corrected answer keeps its id.
-    """
-    digest = hashlib.sha256(canonical_json(identity).encode("ascii")).hexdigest()
-    return f"{slug}-{digest[:10]}"
-
-
 def render(document: Document) -> bytes:
-    """The canonical bytes of a vector file: one case to a line, keys in a fixed order, LF, ASCII."""
+    """The canonical bytes of a document's file: one case to a line, keys in a fixed order, LF, ASCII.
+
+    A line begins with the comma that parts it from the one before: what is appended changes no other line.
+    Raises VectorError where recipes or tables do not give what the cases hold.
+    """
+    return render_stored(pack(document))
+
+
+def render_stored(stored: Stored) -> bytes:
+    """The canonical bytes of a file's JSON object."""
     lines = ["{"]
-    keys = list(document)
-    for key in keys:
-        comma = "," if key != keys[-1] else ""
-        value = document[key]
-        if key in ("cases", "flags") and value:
-            opening, closing = ("[", "]") if isinstance(value, list) else ("{", "}")
-            rows = (
-                [json.dumps(v, separators=(",", ":")) for v in value]
-                if isinstance(value, list)
-                else [f"{json.dumps(k)}:{json.dumps(v, separators=(',', ':'))}" for k, v in value.items()]
-            )
-            lines.append(f'"{key}":{opening}')
-            lines += [row + ("," if i < len(rows) - 1 else "") for i, row in enumerate(rows)]
-            lines.append(closing + comma)
-        else:
-            lines.append(f'"{key}":{json.dumps(value, separators=(",", ":"))}{comma}')
-    lines.append("}\n")
-    return "\n".join(lines).encode("ascii")
+    for key, value in stored.items():
+        comma = "" if len(lines) == 1 else ","
+        rows = list(_list_rows(key, value))
+        if not rows:
+            lines.append(f"{comma}{json.dumps(key)}:{_one_line(value)}")
+            continue
+        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        lines += [f"{comma}{json.dumps(key)}:{opening}", *rows, closing]
+    return "\n".join([*lines, "}\n"]).encode("ascii")
 
 
-def parse(data: bytes, name: str) -> Document:
-    """A vector file's content.
+def _one_line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
-    Raises VectorError for something that is not a JSON object.
+
+def _list_rows(key: str, value: Any) -> Iterator[str]:
+    """The lines of a value that takes one for each of its members; none for others."""
+    if key == "groups":
+        for i, group in enumerate(value):
+            head = _one_line({k: v for k, v in group.items() if k != "cases"})
+            yield f'{"," if i else ""}{head[:-1]},"cases":['
+            yield from ("," * bool(j) + _one_line(case) for j, case in enumerate(group["cases"]))
+            yield "]}"
+    elif isinstance(value, dict):
+        yield from ("," * bool(i) + f"{json.dumps(k)}:{_one_line(v)}" for i, (k, v) in enumerate(value.items()))
+    elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
+        yield from ("," * bool(i) + _one_line(v) for i, v in enumerate(value))
+
+
+def parse(data: bytes, name: str) -> Stored:
+    """The JSON object of a vector file or of the index.
+
+    Raises VectorError for something else.
     """
     try:
         document = json.loads(data)
@@ -108,9 +106,9 @@ def read_index(root: Path | None = None) -> Document:
 
 
 def read_document(operation: str, fmt: str, root: Path | None = None) -> Document:
-    """One vector file, checked against the digest in the index.
+    """One vector file with every case written out, checked against the digest in the index.
 
-    Raises VectorError, saying what to do, where the file is missing or differs.
+    Raises VectorError, saying what to do, where the file is missing or differs, or a recipe does not give what it should.
     """
     return _read_checked(operation, fmt, root or vectors_root())
 
@@ -132,7 +130,7 @@ def _read_checked(operation: str, fmt: str, root: Path) -> Document:
             f"{root / name} has SHA-256 {found[:16]}..., the index says {entry['sha256'][:16]}...; "
             "the file is truncated or edited: restore it, or rebuild with `mxspec vectors build`"
         )
-    return parse(data, str(root / name))
+    return expand(parse(data, str(root / name)))
 
 
 def vector_digest(root: Path | None = None, *, operations: Iterable[str] = OPERATIONS) -> str:
@@ -234,3 +232,29 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
     finally:
         for written in temporary.values():
             written.unlink(missing_ok=True)
+
+
+__all__ = [
+    "NUMERIC_OPERATIONS",
+    "OPERATIONS",
+    "VERSION",
+    "Document",
+    "Stored",
+    "VectorError",
+    "canonical_json",
+    "case_id",
+    "check_replaceable",
+    "file_name",
+    "naming",
+    "parse",
+    "read_document",
+    "read_index",
+    "render",
+    "render_stored",
+    "total_digest",
+    "vector_digest",
+    "vectors_root",
+    "write_file",
+    "write_files",
+    "write_tree",
+]

@@ -8,12 +8,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_vectors.points import (
-    SIGN,
-    Stream,
-    bits_value,
-    float_bits,
-)
+from mxspec_vectors.points import SIGN, Stream, bits_value, float_bits
+from mxspec_vectors.recipes import place_largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +26,8 @@ class Input:
     axis: int = -1
     pad: bool = False
     block: tuple[int, int] | None = None
+    #: The recipe that gives `bits`, and the block's number in it.
+    recipe: tuple[str, int] | None = None
 
     @property
     def x(self) -> npt.NDArray[np.float32]:
@@ -39,8 +37,7 @@ class Input:
 
 def single_block(lanes: list[int], largest: int, k: int, position: int) -> tuple[tuple[int, ...], ...]:
     """One row of k lanes: `largest` at `position`, the lanes around it, zeros after them."""
-    rest = (lanes + [0] * k)[: k - 1]
-    return ((*rest[:position], largest, *rest[position:]),)
+    return (place_largest(lanes, largest, k, position),)
 
 
 def full_block(

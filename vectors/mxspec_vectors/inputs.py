@@ -6,11 +6,14 @@ A case is a tensor of float32 bits. Everything here is a pure function of the fo
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
-from mxspec.formats import get_block
+from mxspec.formats import BlockFormat, get_block
 from mxspec_vectors.input_case import Input
 from mxspec_vectors.inputs_common import (
+    POSITIONS,
     binade_blocks,
+    binades_of,
     extreme_blocks,
     high_blocks,
     ladder_blocks,
@@ -51,7 +54,7 @@ def quantize_inputs(fmt_name: str) -> tuple[Input, ...]:
     wide = fmt.element.bits == 8
     exponents = _EXPONENTS
     cases: list[Input] = []
-    if fmt.has_tensor_scale:
+    if fmt == get_block("nvfp4"):
         cases += nvfp4_scale_blocks()
         cases += nvfp4_byte_blocks()
         cases += nvfp4_element_blocks()
@@ -64,6 +67,7 @@ def quantize_inputs(fmt_name: str) -> tuple[Input, ...]:
         cases += nvfp4_tiny_tensor_blocks()
         cases += nvfp4_error_blocks()
         cases += nvfp4_tile_cases()
+    if fmt.has_tensor_scale:
         exponents = [0, -3, 5]
     cases += rounding_blocks(fmt, exponents, thin=4 if wide else 1)
     if not fmt.has_tensor_scale:
@@ -86,3 +90,10 @@ def quantize_inputs(fmt_name: str) -> tuple[Input, ...]:
     for case in cases:
         unique.setdefault((case.bits, case.tensor_amax, case.axis, case.pad, case.block), case)
     return tuple(unique.values())
+
+
+def quantize_recipes(fmt: BlockFormat) -> dict[str, Any]:
+    """The recipes that quantize cases of a format name, with what they are given."""
+    used = {c.recipe[0] for c in quantize_inputs(fmt.name) if c.recipe is not None}
+    recipes = {"positions": POSITIONS.as_dict(), "binades": binades_of(fmt).as_dict()}
+    return {name: recipe for name, recipe in recipes.items() if name in used}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 
 from mxspec.formats import (
     BFLOAT16,
@@ -25,14 +23,13 @@ from mxspec_vectors.points import (
     QUIET_NAN,
     SIGN,
     Stream,
-    binade_bits,
     element_points,
     float_bits,
     neighbours,
-    scale_bits,
     scale_points,
     walking_ones,
 )
+from mxspec_vectors.recipes import Binades, Positions, binade_bits, scale_bits
 
 
 def rounding_blocks(fmt: BlockFormat, exponents: list[int], *, thin: int = 1) -> Iterator[Input]:
@@ -82,6 +79,18 @@ def scale_blocks(fmt: BlockFormat, exponents: list[int]) -> Iterator[Input]:
                 )
 
 
+def binades_of(fmt: BlockFormat) -> Binades:
+    """The recipe of `binade_blocks` for a format."""
+    element = fmt.element
+    top = float_bits(element.max_value) & 0x7FFFFF
+    return Binades(
+        points=tuple(b for _, b in element_points(element)),
+        significands=(top, 0, top - 1, top & 0x2AAAAA | 1, 1),
+        emax=element.emax,
+        smallest=float_bits(element.min_subnormal),
+    )
+
+
 def binade_blocks(fmt: BlockFormat) -> Iterator[Input]:
     """One block for each exponent that a maximum can have: its lanes lie at, below and above the element's boundaries.
 
@@ -89,32 +98,16 @@ def binade_blocks(fmt: BlockFormat) -> Iterator[Input]:
     element's largest, a power of two, some with low bits; every 16th exponent once more with all ones), its sign and
     that of the others. A third of the blocks hold the maximum twice, a third its half, a third a lane that becomes zero.
     """
-    element, k = fmt.element, fmt.k
-    points = [b for _, b in element_points(element)]
-    top = float_bits(element.max_value) & 0x7FFFFF
-    significands = [top, 0, top - 1, top & 0x2AAAAA | 1, 1]
-    maxima = [(e, significands[(e + 149) % 5]) for e in range(-149, 128)]
-    maxima += [(e, 0x7FFFFF) for e in range(-140, 128, 16)]
-    for number, (exponent, significand) in enumerate(maxima):
-        largest = binade_bits(significand | 1 << 23, exponent)
-        scale = max(exponent - element.emax, -127)
-        # The points ascend, and so do their scaled bits.
-        reached = points[: bisect_right(points, largest, key=partial(scale_bits, exponent=scale))]
-        lanes = [scale_bits(reached[(37 * number + i) % len(reached)], scale) if reached else 0 for i in range(k - 1)]
-        underflow = 0 if number % 2 else scale_bits(float_bits(element.min_subnormal), scale - 3)
-        lanes[5 * number % (k - 1)] = (underflow, largest, scale_bits(largest, -1))[number % 3]
-        kind = (number + number // k) % 4
-        sign = SIGN if kind > 1 else 0
-        alternate = kind in (0, 3)
+    maker = binades_of(fmt)
+    for number in range(Binades.COUNT):
+        exponent, significand = maker.maximum(number)
         yield Input(
             slug=f"binade-e{exponent}-{significand:x}",
             topic="mixture",
             flags=("ties-away", "double-rounding", "scale-clamp", "position"),
-            bits=single_block(
-                [b | (sign ^ SIGN if alternate and (i + number // 4) % 2 == 0 else sign) for i, b in enumerate(lanes)],
-                largest | sign, k, 11 * number % k,
-            ),
-        )  # fmt: skip
+            bits=(maker.block(number, fmt.k),),
+            recipe=("binades", number),
+        )
 
 
 def ladder_blocks(fmt: BlockFormat) -> Iterator[Input]:
@@ -317,7 +310,7 @@ def special_blocks(fmt: BlockFormat) -> Iterator[Input]:
     nans = (("quiet", QUIET_NAN), ("negative", QUIET_NAN | SIGN), ("payload", 0x7F800001), ("full", 0x7FFFFFFF),
             ("negative-payload", 0xFF800001), ("negative-full", 0xFFFFFFFF))  # fmt: skip
     for number in range(16):  # all residues of 8, in each quarter of the block
-        position = number if k == 16 else 2 * number + number // 4 % 2
+        position = number % k if k < 32 else 2 * number + number // 4 % 2
         name, bits = nans[number % len(nans)]
         yield special(f"nan-{name}-{position}", "nan", "nan-lost", ordinary, bits, position)
     yield special("nan-two", "nan", "nan-lost", [QUIET_NAN, *ordinary], 0x7F800001, k - 3)
@@ -333,19 +326,25 @@ def special_blocks(fmt: BlockFormat) -> Iterator[Input]:
     yield special("inf-both", "inf", "inf-block", [INF | SIGN, *ordinary], INF, 4)
 
 
+#: The recipe of `position_blocks`.
+POSITIONS = Positions(
+    lanes=tuple(float_bits(Fraction(3 + 2 * i, 16)) for i in range(5)), largest=(float_bits(5), float_bits(6))
+)
+
+
 def position_blocks(fmt: BlockFormat) -> Iterator[Input]:
-    k = fmt.k
-    for position in range(k):
-        for sign in (0, SIGN):
-            lanes = [
-                float_bits(Fraction(3 + 2 * (i % 5), 16)) | (SIGN if (i + position) % 3 == 0 else 0) for i in range(k)
-            ]
-            yield Input(
-                slug=f"position-{position}-{'n' if sign else 'p'}",
-                topic="position",
-                flags=("position",),
-                bits=single_block(lanes, float_bits(5 + position % 2) | sign, k, position),
-            )
+    """Blocks whose maximum visits every lane, with either sign.
+
+    The first four have no recipe, so that a reader who computes none has some of this topic too.
+    """
+    for number in range(2 * fmt.k):
+        yield Input(
+            slug=f"position-{number // 2}-{'pn'[number % 2]}",
+            topic="position",
+            flags=("position",),
+            bits=(POSITIONS.block(number, fmt.k),),
+            recipe=("positions", number) if number > 3 else None,
+        )
 
 
 def mixture_blocks(fmt: BlockFormat, count: int) -> Iterator[Input]:

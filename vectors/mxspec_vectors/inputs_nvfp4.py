@@ -19,13 +19,12 @@ from mxspec_vectors.points import (
     QUIET_NAN,
     SIGN,
     TENSOR_AMAXES,
-    binade_bits,
     bits_value,
     element_points,
     float_bits,
     neighbours,
-    scale_bits,
 )
+from mxspec_vectors.recipes import binade_bits, scale_bits
 
 
 def nvfp4_scale_steps(profile: str, tensor_amax: int | None) -> tuple[int, ...]:

@@ -53,11 +53,6 @@ def neighbours(bits: int) -> tuple[int, int, int]:
     return max(bits - 1, 0), bits, min(bits + 1, FLT_MAX)
 
 
-def binade_bits(significand: int, exponent: int) -> int:
-    """float32 bits of the 24-bit significand * 2**(exponent - 23); below 2**-126 bits that do not fit are dropped."""
-    return significand >> -126 - exponent if exponent < -126 else significand + (exponent + 126 << 23)
-
-
 class Stream:
     """A small portable generator (xorshift64*), so that vectors do not depend on a library's random numbers."""
 
@@ -96,11 +91,6 @@ def walking_ones(fmt: ScalarFormat) -> list[int]:
         bits = float_bits(tie)
         found.setdefault(place, [bits + (1 << j) for j in range(23) if bits_value(bits + (1 << j)) < high])
     return [b for points in found.values() for b in points]
-
-
-def scale_bits(bits: int, exponent: int) -> int:
-    """float32 bits of value * 2**exponent, rounded to nearest even, not beyond the largest finite float."""
-    return min(float_bits(bits_value(bits) * power_of_two(exponent)), FLT_MAX)
 
 
 def scale_points(fmt: BlockFormat) -> list[int]:

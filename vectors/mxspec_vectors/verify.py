@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mxspec_vectors.build import build_document, list_files
-from mxspec_vectors.files import file_name, parse, read_index, render, total_digest, vectors_root
+from mxspec_vectors.compact import expand
+from mxspec_vectors.files import VectorError, file_name, parse, read_index, render, total_digest, vectors_root
+from mxspec_vectors.generate import build_document, list_files
 
 
 def load_schema(name: str) -> dict[str, Any]:
@@ -30,12 +31,10 @@ def verify(
     model: also rebuild every file and compare.
     Raises VectorError where the index itself cannot be read.
     """
-    import jsonschema
-
     folder = root or vectors_root()
     index = read_index(folder)
     problems: list[str] = []
-    problems += [f"index.json: {e.message}" for e in _validator("index", jsonschema).iter_errors(index)]
+    problems += [f"index.json: {message}" for message in validate("index", index)]
     if problems:
         return problems
     expected = {file_name(operation, fmt): (operation, fmt) for operation, fmt in list_files()}
@@ -55,15 +54,16 @@ def verify(
         if hashlib.sha256(data).hexdigest() != index["files"][name]["sha256"]:
             problems.append(f"{name}: SHA-256 differs from the index; the file is truncated or edited")
             continue
-        document = parse(data, name)
-        errors = [
-            f"{name}: {'/'.join(map(str, e.absolute_path))}: {e.message[:120]}"
-            for e in islice(_validator(operation, jsonschema).iter_errors(document), 5)
-        ]
+        stored = parse(data, name)
+        errors = [f"{name}: {message}" for message in islice(validate(operation, stored), 5)]
         if errors:
             problems += errors
             continue
-        unknown = {f for case in document["cases"] for f in case["flags"]} - set(document["flags"])
+        try:
+            expand(stored)
+        except VectorError as error:
+            problems.append(str(error))
+        unknown = {f for group in stored["groups"] for f in group["flags"]} - set(stored["flags"])
         if unknown:
             problems.append(f"{name}: flags without a note: {', '.join(sorted(unknown))}")
         if model and render(build_document(operation, fmt)) != data:
@@ -71,8 +71,12 @@ def verify(
     return problems
 
 
-def _validator(name: str, jsonschema: Any) -> Any:
-    return jsonschema.Draft202012Validator(load_schema(name))
+def validate(name: str, stored: Any) -> Iterator[str]:
+    """What is wrong with the JSON object of an operation's file, or of the index, by its schema."""
+    import jsonschema
+
+    for error in jsonschema.Draft202012Validator(load_schema(name)).iter_errors(stored):
+        yield f"{'/'.join(map(str, error.absolute_path))}: {error.message[:120]}".removeprefix(": ")
 
 
-__all__ = ["load_schema", "verify"]
+__all__ = ["load_schema", "validate", "verify"]

@@ -16,6 +16,7 @@ from mxspec_conformance.counterexample.kinds import PatternKind
 from mxspec_conformance.counterexample.sample_space import SampleSpace
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.findings import Finding
+from mxspec_vectors.compact import expand, pack
 from mxspec_vectors.entries import code_digits, hex_floats, hex_words
 from mxspec_vectors.files import VERSION, Document, case_id, parse, render, write_file
 from mxspec_vectors.verify import load_schema
@@ -67,7 +68,7 @@ def _make_document(operation: str, fmt: str, profile: str, members: Sequence[Fin
     if operation == "dequantize":
         document["digests"] = []
     document["cases"] = cases
-    jsonschema.validate(document, load_schema(operation))
+    jsonschema.validate(pack(document), load_schema(operation))
     return document
 
 
@@ -106,7 +107,7 @@ def _quantize_case(finding: Finding) -> dict[str, Any]:
     identity = {"operation": "quantize", "format": space.fmt.name, **question, "flags": finding.pattern.flags}
     return {
         "id": case_id(f"fuzz-{finding.pattern.kind}", identity), "topic": topic, "flags": ["fuzz", *finding.pattern.flags],
-        **question, "expect": [{"profiles": [0], "any": answers}],
+        **question, "expect": [{"profiles": [finding.job.profile], "any": answers}],
     }  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def _dequantize_case(finding: Finding) -> dict[str, Any]:
     identity = {"operation": "dequantize", "format": space.fmt.name, **question}
     return {
         "id": case_id(f"fuzz-{finding.pattern.kind}", identity), "topic": "code", "flags": ["fuzz"], **question,
-        "expect": [{"profiles": [0], "values": want}],
+        "expect": [{"profiles": [finding.job.profile], "values": want}],
     }  # fmt: skip
 
 
@@ -146,22 +147,22 @@ def read_findings(path: Path) -> Document:
 
     Raises ValueError where it is none.
     """
-    document = parse(path.read_bytes(), str(path))
-    operation = document.get("operation")
+    stored = parse(path.read_bytes(), str(path))
+    operation = stored.get("operation")
     if operation not in ("quantize", "dequantize"):
         raise ValueError(f"{path} holds operation {operation!r}; quantize and dequantize replay")
     error = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(load_schema(operation)).iter_errors(document)
+        jsonschema.Draft202012Validator(load_schema(operation)).iter_errors(stored)
     )
     if error is not None:
         raise ValueError(f"{path} is no vector file: {error.json_path}: {error.message[:200]}")
-    return document
+    return expand(stored)
 
 
 def space_of_case(document: Document, case: dict[str, Any]) -> tuple[str, int | None]:
     """The profile and the tensor's largest magnitude of a case."""
     tensor = case.get("tensor_scale")
-    profile: str = document["profiles"][case["expect"][0]["profiles"][0]]
+    profile: str = case["expect"][0]["profiles"][0]
     return profile, None if tensor is None else int(tensor["amax"], 16)
 
 

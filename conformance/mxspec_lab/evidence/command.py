@@ -1,0 +1,56 @@
+"""`mxspec evidence`: each committed result, current or stale, why, and what renews it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from mxspec_conformance.cli.console import fail, make_console
+from mxspec_lab.evidence.status import State, judge_all, stamp
+
+_STYLES = {State.CURRENT: "green", State.OLDER_CODE: "yellow", State.STALE: "bold red", State.UNSTAMPED: "red"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--all", "show_all", is_flag=True, help="List current results as well.")
+@click.option(
+    "--stamp", "stamped", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Record in this result, made just now, the digests of what it used; repeatable.",
+)  # fmt: skip
+def evidence(as_json: bool, show_all: bool, stamped: tuple[Path, ...]) -> None:
+    """Say of each committed result whether it is current, and what renews it.
+
+    A result is stale when a case, an answer or code that it used has changed since; what was added since does not matter.
+    Exit code: 0, or 1 if a result is stale or does not say what it used.
+    """
+    for path in stamped:
+        try:
+            stamp(path)
+        except ValueError as error:
+            fail(str(error))
+    standings = judge_all()
+    if as_json:
+        rows = [
+            {"result": s.name, "state": s.state, "why": s.why, "command": s.command, "time": s.kind.time}
+            for s in standings
+        ]
+        click.echo(json.dumps(rows, indent=1))
+    else:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("result", "state", "why", "renewed by", "time"):
+            table.add_column(column, overflow="fold")
+        for s in standings:
+            if show_all or s.state is not State.CURRENT:
+                table.add_row(s.name, s.state.value, s.why, s.command, s.kind.time, style=_STYLES[s.state])
+        console = make_console()
+        if table.row_count:
+            console.print(table)
+        counts = Counter(s.state for s in standings)
+        console.print(", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]))
+    if any(s.state in (State.STALE, State.UNSTAMPED) for s in standings):
+        raise click.exceptions.Exit(1)

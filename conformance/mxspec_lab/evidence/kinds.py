@@ -1,0 +1,195 @@
+"""The kinds of committed results: what each used, as its own document says, and what renews it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import mxspec
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES
+from mxspec.layouts import list_layouts
+
+Document = Mapping[str, Any]
+#: (operation, format, profiles).
+Wanted = tuple[str, str, Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Results that are made by one command."""
+
+    #: Below reports/.
+    pattern: str
+    #: Names that the pattern matches and that are of another kind.
+    without: tuple[str, ...] = ()
+    what: str
+    #: `{name}` is the file's stem.
+    command: str
+    time: str
+    #: What a document says that it used of the vectors.
+    list_vectors: Callable[[Document], Iterable[Wanted]] = lambda _: ()
+    #: Files or folders without which the result would be another.
+    code: tuple[str, ...] = ()
+    #: Code that a result was made by, and that may change without changing what it says: noted, not stale.
+    made_by: tuple[str, ...] = ()
+
+
+def of_check(document: Document) -> Iterator[Wanted]:
+    """A result of `check`, or of a proof: the cases of each format, and the answers of the profiles that it names."""
+    for entry in document["formats"]:
+        profiles = {entry["judged_against"], *entry["identical_to"]}
+        yield from ((operation, entry["format"], profiles) for operation in entry["operations"])
+    functions = {"pack", "unpack", "swizzle", "unswizzle", "pack_blocks", "unpack_blocks"}
+    for requirement in document["requirements"]:
+        operation, fmt, _ = requirement["id"].split("/")
+        if requirement["verdict"] == "unsupported":
+            continue
+        if operation in ("encode", "decode", "stochastic"):
+            yield operation, fmt, ()
+        elif operation in functions:
+            yield "layout", fmt, ()
+
+
+def of_library(document: Document) -> Iterator[Wanted]:
+    """A library's comparisons with its profiles, and its verdicts."""
+    for record in document["witness"]:
+        for comparison in record["comparisons"]:
+            profiles = (comparison["profile"],)
+            yield comparison["operation"], comparison["format"], profiles
+            if comparison["operation"] == "quantize":
+                yield "scale", comparison["format"], profiles
+    for result in document["checks"]:
+        yield from of_check(result)
+
+
+def of_identities(document: Document) -> Iterator[Wanted]:
+    """Identified targets: the profiles that were named."""
+    for target in document["targets"].values():
+        for entry in target["formats"]:
+            named = {entry["nearest"], *entry["identical"], *(n["profile"] for n in entry["neighbours"])}
+            yield from ((operation, entry["format"], named - {""}) for operation in ("quantize", "scale"))
+
+
+def of_pairs(document: Document) -> Iterator[Wanted]:
+    """All pairs of profiles of a format."""
+    for fmt, entry in document["formats"].items():
+        yield from ((operation, fmt, entry["profiles"]) for operation in ("quantize", "scale"))
+
+
+_FILES = {
+    "quantize": ("quantize", "scale"),
+    "dequantize": ("dequantize",),
+    "encode": ("encode",),
+    "decode": ("decode",),
+    "encode_stochastic": ("stochastic",),
+    "tensor_scale": (),
+}
+
+
+def of_instances(instances: Iterable[Document]) -> Iterator[Wanted]:
+    """Implementations that were judged in an operation and format by a profile."""
+    for entry in instances:
+        for operation in _FILES.get(entry["operation"], ("layout",)):
+            yield operation, entry["format"], (entry["profile"],)
+
+
+def of_matrix(document: Document) -> Iterator[Wanted]:
+    """The kill matrix."""
+    for mutant in document["mutants"]:
+        yield from of_instances(mutant["instances"])
+
+
+def of_bugs(document: Document) -> Iterator[Wanted]:
+    """The independent bugs."""
+    yield from of_instances(document["bugs"])
+
+
+def of_everything(document: Document) -> Iterator[Wanted]:
+    """All numeric vectors, of the profiles that the document lists."""
+    for fmt in BLOCKS:
+        known = {p.id for p in mxspec.list_profiles(fmt)}
+        for operation in ("quantize", "scale", "dequantize"):
+            yield operation, fmt, known & set(document["profiles"])
+    for element in (*ELEMENTS, *SCALES):
+        yield "encode", element, ()
+        yield "decode", element, ()
+
+
+def of_layouts(_: Document) -> Iterator[Wanted]:
+    """All layouts."""
+    yield from (("layout", layout.name, ()) for layout in list_layouts())
+
+
+KINDS = (
+    Kind(
+        pattern="peers/*.json", without=("layouts",), what="a library against its profiles, and its verdicts",
+        command="python tests/peers/run_peers.py {name}", time="2 to 15 min and an environment of its own",
+        list_vectors=of_library,
+    ),
+    Kind(
+        pattern="peers/layouts.json", what="layouts against the libraries", time="20 min and their environments",
+        command="python tests/peers/layouts/run_layouts.py", list_vectors=of_layouts,
+    ),
+    Kind(
+        pattern="html/*.json", what="the example report", time="5 s", list_vectors=of_check,
+        command="mxspec check {name} --json reports/html/{name}.json --html reports/html/{name}.html",
+    ),
+    Kind(
+        pattern="gpu/mxspec_gpu*.json", what="the GPU kernels' verdicts", time="10 s on an NVIDIA GPU",
+        command="mxspec check {name} --json reports/gpu/{name}.json", list_vectors=of_check,
+    ),
+    Kind(
+        pattern="gpu/differential-*.json", what="the GPU kernels against the model", time="5 min on an NVIDIA GPU",
+        command="python -m tests.gpu.differential", made_by=("gpu/mxspec_gpu",),
+    ),
+    Kind(
+        pattern="gpu/bench-*.json", what="the GPU kernels' speed", time="10 min on an NVIDIA GPU",
+        command="python -m mxspec_gpu.bench", made_by=("gpu/mxspec_gpu",),
+    ),
+    Kind(
+        pattern="proofs/*.json", what="exhaustive proofs", time="2 min on 8 cores", list_vectors=of_check,
+        command="mxspec prove TARGET --json reports/proofs/{name}.json",
+    ),
+    Kind(
+        pattern="identify/peers.json", what="libraries identified", time="2 min and their environments",
+        command="python tests/peers/identify_peers.py", list_vectors=of_identities,
+    ),
+    Kind(
+        pattern="identify/pairs.json", what="a block that distinguishes each pair of profiles", time="10 min",
+        command="python tests/identify_pairs.py", list_vectors=of_pairs,
+    ),
+    Kind(
+        pattern="mutants/matrix.json", what="the kill matrix", time="3 min on 2 cores", list_vectors=of_matrix,
+        command="mxspec mutants publish", code=("conformance/mxspec_lab/mutants",),
+    ),
+    Kind(
+        pattern="mutants/automatic.json", what="every one-place change of the model's arithmetic", time="2 core-hours",
+        command="mxspec mutants automatic", list_vectors=of_everything, made_by=("mxspec",),
+    ),
+    Kind(
+        pattern="mutants/independent.json", what="an independent implementation's bugs", time="12 min on 2 cores",
+        command="python -m tests.independent.run_independent", list_vectors=of_bugs, code=("tests/independent",),
+    ),
+    Kind(
+        pattern="sweeps/index.json", what="every function on all 2^32 inputs", time="hours on 16 cores",
+        command="make sweep",
+        made_by=tuple(f"mxspec/{n}.py" for n in ("arrays", "elements", "exact", "expressions", "formats", "reals", "rounding", "scales")),
+    ),
+    Kind(
+        pattern="bench/cpu.json", what="the model's speed", time="5 min on an idle machine", command="make bench",
+        made_by=("mxspec",),
+    ),
+    Kind(
+        pattern="containers/convert.json", what="conversion of a checkpoint of 2 GB", time="5 min",
+        command="python tests/containers/measure_convert.py", made_by=("mxspec/containers",),
+    ),
+    Kind(
+        pattern="fuzz/planted.json", what="planted bugs found by fuzzing", time="2 min",
+        command="python tests/targets/run_planted.py", made_by=("conformance/mxspec_conformance/fuzzing",),
+    ),
+    Kind(
+        pattern="clusters/dask.json", what="a campaign on a cluster, one worker killed", time="1 min",
+        command="python tests/clusters/run_dask.py", made_by=("conformance/mxspec_conformance/campaign",),
+    ),
+)  # fmt: skip

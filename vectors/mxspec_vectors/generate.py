@@ -1,0 +1,49 @@
+"""Vector files computed from the model: which there are, and the content of each."""
+
+from __future__ import annotations
+
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES
+from mxspec_vectors.build_dequantize import build_dequantize
+from mxspec_vectors.build_layouts import build_layout, list_layout_names
+from mxspec_vectors.build_quantize import build_quantize
+from mxspec_vectors.build_scalars import build_decode, build_encode
+from mxspec_vectors.build_scale import build_scale
+from mxspec_vectors.build_stochastic import build_stochastic
+from mxspec_vectors.document import Document, VectorError
+
+_BUILDERS = {
+    "encode": build_encode,
+    "decode": build_decode,
+    "scale": build_scale,
+    "quantize": build_quantize,
+    "dequantize": build_dequantize,
+    "stochastic": build_stochastic,
+    "layout": build_layout,
+}
+
+
+def list_formats(operation: str) -> tuple[str, ...]:
+    """The formats, or layouts, that an operation has vectors of: those that are registered now."""
+    if operation in ("encode", "decode"):
+        return (*ELEMENTS, *SCALES)
+    if operation == "stochastic":
+        return tuple(ELEMENTS)
+    return list_layout_names() if operation == "layout" else tuple(BLOCKS)
+
+
+def list_files() -> list[tuple[str, str]]:
+    """(operation, format) of every file."""
+    return [(operation, fmt) for operation in _BUILDERS for fmt in list_formats(operation)]
+
+
+def build_document(operation: str, fmt: str) -> Document:
+    """One vector file's content, computed from the model.
+
+    Raises VectorError for an operation that has no vectors.
+    """
+    if operation not in _BUILDERS:
+        raise VectorError(f"no vectors of {operation!r}; there are {', '.join(_BUILDERS)}")
+    return _BUILDERS[operation](fmt)
+
+
+__all__ = ["build_document", "list_files", "list_formats"]
