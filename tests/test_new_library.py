@@ -23,7 +23,7 @@ PROFILE = '''
 """Descriptive profiles of Imaginary."""
 
 from mxspec.expressions import AMAX, SF, Q, X, exact
-from mxspec.profiles.schema import Arithmetic, ElementRule, Evidence, Kind, Profile, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 
 PROFILES: tuple[Profile, ...] = (
     Profile(
@@ -33,7 +33,7 @@ PROFILES: tuple[Profile, ...] = (
         summary="one exponent more than floor(log2 amax): no element saturates",
         source="tests/test_new_library.py",
         evidence=Evidence.READ,
-        one_level=Arithmetic(
+        one_level=QuantizationSteps(
             scale=ScaleRule(value=AMAX, step=ScaleStep.FLOOR, subtract_emax=True, offset=1),
             scaled=exact.div(X, SF),
             dequantize=exact.mul(Q, SF),

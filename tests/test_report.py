@@ -26,7 +26,6 @@ from mxspec_conformance.render.bits import describe_code, draw_code, draw_float
 from mxspec_conformance.render.html import render_html
 from mxspec_conformance.render.view import MARKS, view_result
 from mxspec_conformance.results.report import Failure, Report, Requirement, Verdict, read_report
-from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "reports" / "html" / "gguf.json"
@@ -185,6 +184,7 @@ def test_a_result_reads_back() -> None:
     again = read_report(document).as_dict()
     for d in (document, again):
         d.pop("suite")
+        d.pop("uses", None)
     assert again == document
 
 
@@ -294,7 +294,6 @@ def test_the_command_refuses_and_writes_nothing(content: str, words: str, tmp_pa
 def test_the_example_is_current() -> None:
     command = "run: mxspec check gguf --json reports/html/gguf.json --html reports/html/gguf.html"
     document = load_example()
-    assert document["suite"]["vectors"] == vector_digest(operations=NUMERIC_OPERATIONS), command
     assert EXAMPLE.with_suffix(".html").read_bytes() == render_html([document]), command
     assert SCREENSHOT.stat().st_size < 300_000
 

@@ -169,7 +169,8 @@ KINDS = (
     ),
     Kind(
         pattern="mutants/independent.json", what="an independent implementation's bugs", time="12 min on 2 cores",
-        command="python -m tests.independent.run_independent", list_vectors=of_bugs, code=("tests/independent",),
+        command="python -m tests.independent.run_independent", list_vectors=of_bugs,
+        code=tuple(f"tests/independent/{n}.py" for n in ("catalogue", "implementation", *(f"bugs_{b}" for b in ("calls", "output", "paths", "rounding", "scale", "two_levels")))),
     ),
     Kind(
         pattern="sweeps/index.json", what="every function on all 2^32 inputs", time="hours on 16 cores",

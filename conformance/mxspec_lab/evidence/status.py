@@ -86,16 +86,20 @@ def describe_uses(document: dict[str, Any], kind: Kind) -> dict[str, Any]:
     return uses
 
 
-def stamp(path: Path) -> None:
+#: How a stamp begins: it is the last member of a document, on a line of its own.
+_STAMP = ',\n "uses": '
+
+
+def stamp(path: Path, uses: dict[str, Any] | None = None) -> None:
     """Write into a result that was made just now what it used.
 
+    uses: what it used, where that is known otherwise.
     Raises ValueError for a file that is no committed result.
     """
     kind = next((k for p, k in list_results() if p == path.resolve()), None)
     if kind is None:
         raise ValueError(f"{path} is none of the committed results; `mxspec evidence` lists them")
-    text = path.read_text("utf-8")
-    document = json.loads(text)
-    document["uses"] = describe_uses(document, kind)
-    indent = 1 if text.startswith("{\n") else None
-    write_file(path, (json.dumps(document, indent=indent, ensure_ascii=True) + "\n").encode("ascii"))
+    body = path.read_text("utf-8").partition(_STAMP)[0].rstrip().removesuffix("}").rstrip()
+    document = json.loads(body + "}")
+    line = json.dumps(describe_uses(document, kind) if uses is None else uses, ensure_ascii=True)
+    write_file(path, f"{body}{_STAMP}{line}\n}}\n".encode("ascii"))

@@ -1,4 +1,4 @@
-"""The blind check: the model's own source, changed mechanically, judged by the vectors that the unchanged model made.
+"""The model's own source, changed mechanically, judged by the vectors that the unchanged model made.
 
 Each change is made in a copy of the model that a child process imports beside the model of the judge. What no case finds out is
 either equivalent, or lies beyond what targets are asked, or is a gap: `REASONS` says which, by the place in the source.
@@ -44,7 +44,7 @@ from mxspec_lab.mutants.source import MODULES, Change, change_source, list_chang
 from mxspec_vectors.cases import StochasticRule, load_stochastic_cases
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
-SCHEMA = "mxspec-blind/1"
+SCHEMA = "mxspec-automatic/1"
 #: Seconds after which a change counts as found out: the model no longer answers.
 PATIENCE = 300.0
 QUESTIONS_SEED = 1

@@ -86,10 +86,10 @@ def publish(folder: Path) -> None:
 @click.argument("folder", type=_FOLDER, default="reports/mutants")
 @click.argument("page", type=_FILE, default="docs/mutants.md")
 def document(folder: Path, page: Path) -> None:
-    """Fill the tables of PAGE from FOLDER's matrix.json, blind.json and independent.json."""
+    """Fill the tables of PAGE from FOLDER's matrix.json, automatic.json and independent.json."""
     from mxspec_lab.mutants.document import fill, make_tables
 
-    names = ("matrix.json", "blind.json", "independent.json")
+    names = ("matrix.json", "automatic.json", "independent.json")
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         fail(f"{folder} has no {', '.join(missing)}; docs/mutants.md says which command makes each")
@@ -101,14 +101,14 @@ def document(folder: Path, page: Path) -> None:
 @click.option("--count", default=400, show_default=True, help="Changes to try.")
 @click.option("--seed", default=1, show_default=True, help="Which ones.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="all cores", help="Changes judged at a time.")
-@click.option("--state", type=_FILE, default=Path("reports/mutants/blind.jsonl"), show_default=True, help="Where a run can be taken up again.")  # fmt: skip
-@click.option("--out", type=_FILE, default=Path("reports/mutants/blind.json"), show_default=True, help="The table.")
-def blind(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
+@click.option("--state", type=_FILE, default=Path("reports/mutants/automatic.jsonl"), show_default=True, help="Where a run can be taken up again.")  # fmt: skip
+@click.option("--out", type=_FILE, default=Path("reports/mutants/automatic.json"), show_default=True, help="The table.")
+def automatic(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
     """Change the model's own source mechanically, and judge each change by the vectors."""
     from mxspec_lab.mutants.automatic import automatic_document, render_automatic, run_automatic
 
     state.parent.mkdir(parents=True, exist_ok=True)
-    with show_progress("blind") as progress:
+    with show_progress("changing the model") as progress:
         rows = run_automatic(state, count, seed, jobs=jobs, progress=progress)
     document = automatic_document(rows, count, seed)
     write_file(out, render_automatic(document).encode("ascii"))

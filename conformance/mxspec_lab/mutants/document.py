@@ -18,11 +18,11 @@ def fill(text: str, tables: Mapping[str, str]) -> str:
     return text
 
 
-def make_tables(matrix: Mapping[str, Any], blind: Mapping[str, Any], independent: Mapping[str, Any]) -> dict[str, str]:
+def make_tables(matrix: Mapping[str, Any], automatic: Mapping[str, Any], independent: Mapping[str, Any]) -> dict[str, str]:
     """All tables, by the name of their place in the page."""
     return {
         "numbers": _numbers(matrix),
-        "blind": _blind(blind),
+        "automatic": _automatic(automatic),
         "independent": _independent(independent),
         "flags": _flags(matrix),
     }
@@ -51,20 +51,20 @@ def _numbers(matrix: Mapping[str, Any]) -> str:
     return "\n\n".join((words, _table(head, level_rows), _table(("family", "mutants", "distinct", "places"), rows)))
 
 
-def _blind(blind: Mapping[str, Any]) -> str:
+def _automatic(automatic: Mapping[str, Any]) -> str:
     words = (
-        f"Vectors `{blind['vectors'][:12]}`, seed {blind['seed']}: {blind['tried']} of {blind['possible']} possible changes tried, "
-        f"{blind['killed']} found out ("
-        + ", ".join(f"{n} at {level}" for level, n in blind["killed_by"].items())
+        f"Vectors `{automatic['vectors'][:12]}`, seed {automatic['seed']}: {automatic['tried']} of {automatic['possible']} possible changes tried, "
+        f"{automatic['killed']} found out ("
+        + ", ".join(f"{n} at {level}" for level, n in automatic["killed_by"].items())
         + "), "
-        + (", ".join(f"{n} {kind}" for kind, n in blind["survivors"].items()) or "none survive")
+        + (", ".join(f"{n} {kind}" for kind, n in automatic["survivors"].items()) or "none survive")
         + "."
     )
     modules = [
         (m, c.get("killed", 0) + c.get("survives", 0), c.get("killed", 0), c.get("survives", 0))
-        for m, c in blind["by_module"].items()
+        for m, c in automatic["by_module"].items()
     ]
-    reasons = Counter((row["kind"], row["reason"]) for row in blind["alive"])
+    reasons = Counter((row["kind"], row["reason"]) for row in automatic["alive"])
     rows = [(n, kind, reason) for (kind, reason), n in sorted(reasons.items(), key=lambda p: (p[0][0], -p[1]))]
     head = ("module", "tried", "found out", "survive")
     return "\n\n".join((words, _table(head, modules), _table(("survivors", "kind", "reason"), rows)))

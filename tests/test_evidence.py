@@ -1,0 +1,105 @@
+"""Committed results: each says what it used, and is stale when that has changed, and not before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mxspec_conformance.cli.main import main
+from mxspec_lab.evidence import status, uses
+from mxspec_lab.evidence.kinds import KINDS
+from mxspec_lab.evidence.status import REPORTS, State, judge_result, list_results, stamp
+
+#: Results without digests: pictures' sources, a probe's answers, recordings that a test computes again.
+WITHOUT = {
+    "gpu/attest-h200.json", "gpu/ncu-h200.json", "gpu/probe-h200.json", "gpu/sm90-instructions.json",
+    "vectors/content-1b7a1c2.json",
+}  # fmt: skip
+RESULTS = {path.relative_to(REPORTS).as_posix(): (path, kind) for path, kind in list_results()}
+
+
+def test_every_committed_result_is_of_a_kind() -> None:
+    committed = {p.relative_to(REPORTS).as_posix() for p in REPORTS.rglob("*.json")}
+    swept = {name for name in committed if name.startswith("sweeps/") and name != "sweeps/index.json"}
+    assert committed - swept - WITHOUT == set(RESULTS)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_result_is_not_stale(name: str) -> None:
+    standing = judge_result(*RESULTS[name])
+    assert standing.state in (State.CURRENT, State.OLDER_CODE), f"{standing.why}; run: {standing.command}"
+
+
+def test_the_command_lists_them() -> None:
+    done = CliRunner().invoke(main, ["evidence", "--json"])
+    rows = json.loads(done.output)
+    assert [row["result"] for row in rows] == list(RESULTS)
+    assert done.exit_code == 0
+    assert all(row["command"] and row["time"] and "{name}" not in row["command"] for row in rows)
+
+
+@pytest.fixture
+def result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A committed verdict in a folder of its own."""
+    monkeypatch.setattr(status, "REPORTS", tmp_path)
+    path = tmp_path / "html" / "gguf.json"
+    path.parent.mkdir()
+    path.write_bytes((REPORTS / "html" / "gguf.json").read_bytes())
+    return path
+
+
+def change_use(path: Path, change: dict[str, Any]) -> None:
+    document = json.loads(path.read_text("ascii"))
+    first, *others = document["uses"]["vectors"]
+    stamp(path, {"vectors": [first | change, *others]})
+
+
+def judge(path: Path) -> status.Standing:
+    return judge_result(*next((p, k) for p, k in status.list_results() if p == path))
+
+
+def test_a_changed_answer_makes_a_result_stale(result: Path) -> None:
+    assert judge(result).state is State.CURRENT
+    change_use(result, {"digest": "0" * 64})
+    assert judge(result).state is State.STALE
+    assert "have changed" in judge(result).why
+
+
+def test_a_profile_that_is_gone_makes_a_result_stale(result: Path) -> None:
+    change_use(result, {"profiles": ["nobody-1.0/mxfp4"]})
+    assert judge(result).state is State.STALE
+    assert "nobody-1.0/mxfp4" in judge(result).why
+
+
+def test_a_stamp_changes_nothing_else(result: Path) -> None:
+    before = result.read_bytes()
+    stamp(result)
+    assert result.read_bytes() == before
+    result.write_bytes(before.partition(b',\n "uses": ')[0] + b"\n}\n")
+    assert judge(result).state is State.UNSTAMPED
+    stamp(result)
+    assert result.read_bytes() == before
+
+
+def test_what_is_no_committed_result_is_not_stamped(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="none of the committed results"):
+        stamp(path)
+
+
+def test_comments_and_docstrings_change_no_digest() -> None:
+    code = 'x = 1\n\n\ndef f():\n    return x\n'
+    talkative = '"""What it is."""\n# Why.\nx = 1\n\n\ndef f():\n    """What it gives."""\n    return x\n'
+    assert uses.strip_python(code) == uses.strip_python(talkative)
+    assert uses.strip_python(code) != uses.strip_python(code.replace("return x", "return  x + 1"))
+    assert uses.strip_python("if a:\n    b\nc\n") != uses.strip_python("if a:\n    b\n    c\n")
+    assert uses.strip_c("a = b; // why\n") == uses.strip_c("a = b;\n")
+
+
+def test_every_kind_has_its_command_and_time() -> None:
+    assert all(kind.command and kind.time and kind.what for kind in KINDS)
