@@ -407,15 +407,15 @@ def format_bench(result: dict[str, Any]) -> str:
 
 @click.command("bench")
 @click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result; '-' prints it."
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result as JSON; '-' prints it."
 )
 @click.option("--size", default=4096, show_default=True, help="Rows and columns of the tensor, a multiple of 32.")
-@click.option("--pairs", default=15, show_default=True, help="Interleaved measurements of which the median counts.")
-@click.option("--no-commands", is_flag=True, help="Leave out the rows that run whole commands.")
+@click.option("--pairs", default=15, show_default=True, help="Number of interleaved measurements; the median is reported.")
+@click.option("--no-commands", is_flag=True, help="Skip the measurements of whole commands.")
 @click.option("--gpu", is_flag=True, help="Measure the GPU kernels instead; needs --json FILE.")
-@click.option("--peers", is_flag=True, help="With --gpu: the other libraries' kernels, too.")
+@click.option("--peers", is_flag=True, help="With --gpu: also measure the kernels of other libraries.")
 def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, gpu: bool, peers: bool) -> None:
-    """Measure the model's speed as ratios to a plain copy."""
+    """Benchmark the model against a plain memory copy."""
     from rich.table import Table
 
     from mxspec_conformance.cli.console import make_console, show_progress
