@@ -344,8 +344,8 @@ def format_met(met: bool | None) -> str:
     return {True: "yes", False: "no", None: ""}[met]
 
 
-HEADERS = ("what", "to np.copyto", "quartiles", "bar", "met", "extra")
-SECOND_HEADERS = ("what", "seconds", "bar", "met")
+HEADERS = ("operation", "relative to np.copyto", "quartiles", "required", "met", "extra memory")
+SECOND_HEADERS = ("operation", "seconds", "required", "met")
 
 
 def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -385,8 +385,8 @@ def describe_run(result: dict[str, Any]) -> list[str]:
         f"{machine['cpu']}, {machine['cores']} cores{load}; {machine['os']}; Python {machine['python']}",
         ", ".join(packages),
         f"{result['input']}; baseline: {result['baseline']}; median of {result['pairs']} interleaved pairs",
-        "layouts: bytes per second of items, against those of a copy of a byte for each element",
-        f"extra: memory beyond input and output, share of the float32 tensor; bar {result['memory_bar']:.0%}",
+        "layouts: bytes of items per second, relative to a copy of one byte per element",
+        f"extra memory: peak beyond input and output, as a share of the float32 tensor; required: at most {result['memory_bar']:.0%}",
     ]
 
 
@@ -441,7 +441,7 @@ def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, gpu:
     for headers, rows in ((HEADERS, table_rows(result)), (SECOND_HEADERS, second_rows(result))):
         table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
         for header in headers:
-            table.add_column(header, no_wrap=header != "what")
+            table.add_column(header, no_wrap=header != "operation")
         for cells in rows:
             met = cells[headers.index("met")]
             table.add_row(*cells, style={"yes": "green", "no": "bold red"}.get(met, ""))
