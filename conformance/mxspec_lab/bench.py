@@ -412,15 +412,24 @@ def format_bench(result: dict[str, Any]) -> str:
 @click.option("--size", default=4096, show_default=True, help="Rows and columns of the tensor, a multiple of 32.")
 @click.option("--pairs", default=15, show_default=True, help="Number of interleaved measurements; the median is reported.")
 @click.option("--no-commands", is_flag=True, help="Skip the measurements of whole commands.")
+@click.option(
+    "--markdown", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Print the tables of docs/speed.md from this result and exit.",
+)  # fmt: skip
 @click.option("--gpu", is_flag=True, help="Measure the GPU kernels instead; needs --json FILE.")
 @click.option("--peers", is_flag=True, help="With --gpu: also measure the kernels of other libraries.")
-def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, gpu: bool, peers: bool) -> None:
+def bench(
+    json_file: Path | None, size: int, pairs: int, no_commands: bool, markdown: Path | None, gpu: bool, peers: bool
+) -> None:
     """Benchmark the model against a plain memory copy."""
     from rich.table import Table
 
     from mxspec_conformance.cli.console import make_console, show_progress
     from mxspec_vectors.files import write_file
 
+    if markdown is not None:
+        click.echo(format_bench(json.loads(markdown.read_text("ascii"))), nl=False)
+        return
     if gpu:
         _bench_gpu(json_file, peers=peers)
         return

@@ -22,7 +22,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--profile", help="Judge against this profile instead of the nearest normative one.")
+@click.option("--profile", help="Judge against this profile; default: the claimed one, or the nearest normative one.")
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )

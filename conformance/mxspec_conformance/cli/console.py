@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 #: Exit code for a command that could not do its work (bad input, missing files, a full disk).
 EXIT_ERROR = 2
 #: How the profile of a result was chosen -> text.
-CHOSEN_BY = {"asked": "requested", "nearest": "nearest"}
+CHOSEN_BY = {"asked": "requested", "claimed": "claimed", "nearest": "nearest"}
 
 
 def make_console(*, stderr: bool = False) -> Console:

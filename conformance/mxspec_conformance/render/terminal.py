@@ -157,6 +157,6 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
     )  # fmt: skip
     if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest"}):
         console.print(
-            f"Judged against the nearest profile: a change of rule changes the profile, not the verdict. To pin it, write "
+            f"Judged against the nearest profile: if the kernel's rule changes, so does the profile. To fix the profile, write "
             f"PROFILE = {nearest[0]!r} in the target, or pass --profile {nearest[0]}."
         )
