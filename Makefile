@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: judge test lint check-tests sweep bench peers wheel clean
+.PHONY: judge test lint check-tests docs sweep bench peers wheel clean
 
 judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor torch
 	@$(BIN)/mxspec check gguf gfloat mlx ml_dtypes mxspec; test $$? -le 1
@@ -20,6 +20,10 @@ lint: $(VENV)/test.done
 
 check-tests: $(VENV)/test.done
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered --durations=10 -q
+
+docs: $(VENV)/test.done ## API pages from docstrings, in build/docs
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs/api build/docs
 
 sweep: $(VENV)/test.done ## all 2^32 float32 inputs of every function; resumable, takes hours
 	$(BIN)/mxspec sweep --out reports/sweeps --jobs $(JOBS)

@@ -25,14 +25,20 @@ _CHUNK_BLOCKS = 1 << 13
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockTensor:
-    """A quantized tensor. Equal to another one with the same format, profile, shape and bits."""
+    """A quantized tensor, as `quantize` returns it.
 
+    Two are equal if format, profile, tensor scale, shape, axis and all bits are equal. They cannot be hashed.
+    """
+
+    #: The block format.
     format: BlockFormat
+    #: The profile by which the codes were made, and by which `dequantize` computes.
     profile: Profile
-    #: uint8, one code in the low bits of each, x's axis order, `axis` padded to whole blocks.
+    #: uint8, one code in the low bits of each byte, axes in the order of x, `axis` padded to whole blocks.
     codes: Codes
-    #: uint8, the shape of `codes` with `axis` divided by k; 16 x 16 blocks repeat their byte over 16 rows.
+    #: uint8 scale bytes, the shape of `codes` with `axis` divided by k; 16 x 16 blocks repeat their byte over 16 rows.
     scales: Codes
+    #: The scale of the whole tensor, in the profile's native kind; None without one.
     tensor_scale: TensorScale | None
     #: The logical shape, before padding.
     shape: tuple[int, ...]
@@ -50,7 +56,14 @@ class BlockTensor:
     __hash__ = None  # type: ignore[assignment]  # arrays have none
 
     def dequantize(self, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
-        """The values in float32, float16 or bfloat16, in the logical shape, by the profile's own arithmetic."""
+        """The values, by the profile's own arithmetic.
+
+        Args:
+            dtype: float32, float16 or bfloat16 (`ml_dtypes.bfloat16`).
+
+        Returns:
+            An array of this dtype in the logical shape, without the padding.
+        """
         values = dequantize(
             self.codes,
             self.scales,
@@ -333,19 +346,31 @@ def quantize(
     random_bits: npt.ArrayLike | None = None,
     sr_bits: int = 32,
 ) -> BlockTensor:
-    """Quantize along one axis.
+    """Quantize a tensor by a profile, bit for bit.
 
-    x: float32, float16, bfloat16 (or float64 that is exactly float32), at least one dimension, any strides.
-    profile: a profile or its name; by default `mx-floor`, for nvfp4 `nvfp4-te`.
-    axis: the axis along which blocks lie.
-    block: (1, k), or (16, 16) for nvfp4, whose rows run along the axis before `axis` (after it, if `axis` is first).
-    tensor_scale: None for the one-level form, a `TensorScale`, or "auto" for the one that the profile computes from x.
-    convert: allow a tensor scale of another kind than the profile's.
-    pad: fill a ragged tail with zeros; otherwise it raises.
-    random_bits: unsigned words, x's shape, of which `sr_bits` count: elements are rounded stochastically by the integer
-        rule instead of the profile's rounding.
+    Args:
+        x: float32, float16 or bfloat16, or float64 whose values are exactly float32; at least one dimension, any strides.
+        fmt: A block format or its name, such as "mxfp4".
+        profile: A profile or its name; default: `default_profile`, that is `mx-floor`, for nvfp4 `nvfp4-te`.
+        axis: The axis along which blocks lie.
+        block: The shape of a block: (1, k), or (16, 16) for nvfp4. The rows of a 16 x 16 block run along the axis before
+            `axis`, or after it if `axis` is the first.
+        tensor_scale: None to quantize without one, a `TensorScale`, or "auto" for the one that the profile computes from x.
+        convert: Allow a tensor scale of another kind than the profile's native one; it is converted and the result records it.
+        pad: Fill a ragged tail with zeros instead of raising ValueError.
+        random_bits: Unsigned integers in the shape of x. Elements are then rounded stochastically (`Rounding.SR`) instead of
+            by the profile's rounding mode.
+        sr_bits: How many low bits of each of these integers are used: 32 or 8.
 
-    Raises TypeError and ValueError that say what was given, what is allowed and what to do.
+    Returns:
+        Codes and scales, with what is needed to interpret them.
+
+    Raises:
+        TypeError: x has another dtype, or an argument another type.
+        ValueError: x, axis, block, profile and tensor scale do not fit together; a ragged tail without `pad`. The message
+            says what was given, what is allowed and what to do.
+
+    Source: the profile's `source`; for the normative MX profiles OCP MX v1.0 section 6.3.
     """
     fmt, profile = get_block(fmt), get_profile(profile, fmt)
     values = as_float32(x)
@@ -467,12 +492,29 @@ def dequantize(
     convert: bool = False,
     dtype: npt.DTypeLike = np.float32,
 ) -> npt.NDArray[Any]:
-    """The values (dtype float32, float16 or bfloat16, the shape of `codes`) of a quantized tensor.
+    """The values of a quantized tensor, by a profile's arithmetic.
 
-    codes: uint8, one code per element; scales: uint8, the same shape with `axis` divided by k.
-    Products that the profile leaves exact are rounded once, to nearest even. NaN is the canonical quiet one.
+    Products that the profile leaves exact are rounded once to the output dtype, to nearest even. A NaN is the canonical
+    quiet one: 7fc00000 in float32.
 
-    Raises TypeError and ValueError for other dtypes, codes wider than the format, and shapes that do not match.
+    Args:
+        codes: uint8, one code in the low bits of each byte.
+        scales: uint8 scale bytes, the shape of `codes` with `axis` divided by k.
+        fmt: A block format or its name.
+        profile: A profile or its name; default: `default_profile` of the format.
+        axis: The axis along which blocks lie.
+        tensor_scale: The tensor scale with which the codes were made; None if there was none.
+        convert: Allow a tensor scale of another kind than the profile's native one.
+        dtype: float32, float16 or bfloat16.
+
+    Returns:
+        An array of `dtype` in the shape of `codes`.
+
+    Raises:
+        TypeError: Codes or scales are not uint8, or the output dtype is another one.
+        ValueError: A code has bits beyond the width of the format, or shapes do not match.
+
+    Source: the profile's `source`; by OCP MX v1.0 a value is its element times its scale.
     """
     fmt, profile = get_block(fmt), get_profile(profile, fmt)
     code_array = elements.check_codes(codes, fmt.element)

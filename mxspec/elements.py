@@ -95,9 +95,18 @@ def decode_table(fmt: ScalarFormat) -> npt.NDArray[np.float32]:
 
 
 def decode(codes: npt.ArrayLike, element: str | ElementFormat | ScaleFormat) -> Float32s:
-    """The float32 values of codes (uint8, any shape); NaN codes give the NaN 7fc00000.
+    """The values of codes of an element or scale format.
 
-    Raises TypeError and ValueError as `check_codes` does.
+    Args:
+        codes: uint8 of any shape, one code in the low bits of each byte.
+        element: An element or scale format or its name: "e2m1", ..., "e8m0", "ue4m3".
+
+    Returns:
+        float32 in the shape of `codes`; every value is exact. NaN codes give the NaN 7fc00000.
+
+    Raises:
+        TypeError: `codes` is not uint8.
+        ValueError: A code has bits beyond the width of the format.
     """
     fmt = get_scalar(element)
     result: Float32s = np.asarray(decode_table(fmt)[check_codes(codes, fmt)])
@@ -202,17 +211,29 @@ def encode(
     random_bits: npt.ArrayLike | None = None,
     sr_bits: int = 32,
 ) -> Codes:
-    """The codes (uint8, x's shape) of real numbers.
+    """The codes of numbers in an element or scale format.
 
-    x: float32, float16, bfloat16, or float64 that is exactly float32.
-    rounding: one of the eight modes of `Rounding`; `sr` takes `random_bits` (unsigned, x's shape) of which the low
-        `sr_bits` (32 or 8) count.
-    overflow: `saturate`, `own` (the format's Inf or NaN) or `saturate-finite`.
-    nan: a `NanPolicy`; by default the format's NaN, else PTX's largest finite value.
-    sign: what a negative input to an unsigned format does: `raise`, or `ignore` to encode |x|. Zeros never raise.
+    A zero keeps its sign if the format has one; e8m0, which has no zero, encodes it as 00.
 
-    Zero keeps its sign where the format has one; e8m0, which has no zero, gives 00 for it.
-    Raises TypeError and ValueError, naming what was given and what is allowed.
+    Args:
+        x: float32, float16 or bfloat16, or float64 whose values are exactly float32; any shape.
+        element: An element or scale format or its name: "e2m1", ..., "e8m0", "ue4m3".
+        rounding: A mode of `Rounding`.
+        overflow: A mode of `Overflow`.
+        nan: A `NanPolicy`; default: the NaN of the format, or its largest finite value if it has none (as PTX does).
+        sign: What a negative number does in an unsigned format: "raise", or "ignore" to encode |x|. Zeros never raise.
+        random_bits: For `rounding="sr"`: unsigned integers in the shape of x.
+        sr_bits: How many low bits of each of these integers are used: 32 or 8.
+
+    Returns:
+        uint8 codes in the shape of x.
+
+    Raises:
+        TypeError: x has another dtype.
+        ValueError: An unknown mode, a mode that the format does not allow, a negative number in an unsigned format, or random
+            bits that do not fit. The message says what was given and what is allowed.
+
+    Source: OCP MX v1.0 section 5.3; for FP8 elements OFP8.
     """
     fmt = get_scalar(element)
     mode, policy = Rounding(rounding), default_nan_policy(fmt) if nan is None else NanPolicy(nan)

@@ -19,34 +19,43 @@ class Choice(StrEnum):
 
 
 class Rounding(Choice):
-    """How a real number becomes one of its two neighbours in a format."""
+    """How a real number x becomes a value v of a format.
 
-    #: To the nearest; a tie goes to the neighbour whose code is even (OCP's roundTiesToEven).
+    The values are those of the format, continued beyond the largest one with its step; what is rounded to such a value
+    has overflowed, and `Overflow` decides. Source of `rne`: OCP MX v1.0, which requires roundTiesToEven of IEEE 754, clause 4.3.
+    """
+
+    #: The v nearest to x; of two equally near ones, that with the even code.
     RNE = "rne"
-    #: To the nearest; a tie goes away from zero.
+    #: The v nearest to x; of two equally near ones, that with the larger magnitude.
     RNA = "rna"
-    #: To the nearest; a tie goes toward zero.
+    #: The v nearest to x; of two equally near ones, that with the smaller magnitude.
     RNZ = "rnz"
-    #: To the nearest; a tie goes up, toward +infinity.
+    #: The v nearest to x; of two equally near ones, the larger.
     RNU = "rnu"
-    #: Toward zero.
+    #: The v of the largest magnitude with |v| <= |x|, with the sign of x.
     RTZ = "rtz"
-    #: Toward -infinity.
+    #: The largest v with v <= x.
     RTN = "rtn"
-    #: Toward +infinity.
+    #: The smallest v with v >= x.
     RTP = "rtp"
-    #: Stochastic, with n explicit random bits r: away from zero if and only if floor(frac * 2**n) + r >= 2**n, where frac
-    #: is the exact distance to the neighbour nearer zero in units of their gap.
+    #: Stochastic, with n random bits r, 0 <= r < 2**n. Let a and b be the neighbouring values with |a| <= |x| <= |b|, and
+    #: f = (|x| - |a|) / (|b| - |a|). Then v is b if floor(f * 2**n) + r >= 2**n, else a.
     SR = "sr"
 
 
 class MagnitudeRule(StrEnum):
-    """What a deterministic rounding does to the magnitude."""
+    """What a deterministic rounding does to the magnitude |x|."""
 
+    #: The nearest; of two equally near ones, that with the even code.
     EVEN = "even"
+    #: The nearest; of two equally near ones, the larger.
     TIES_AWAY = "ties-away"
+    #: The nearest; of two equally near ones, the smaller.
     TIES_TO_ZERO = "ties-to-zero"
+    #: The largest that is not above |x|.
     DOWN = "down"
+    #: The smallest that is not below |x|.
     UP = "up"
 
 
@@ -66,9 +75,9 @@ DETERMINISTIC: tuple[Rounding, ...] = tuple(MAGNITUDE_RULES)
 
 
 class Overflow(Choice):
-    """What an encoder writes when the rounded value lies beyond the largest finite one."""
+    """What an encoder writes for a rounded value v with |v| > max, the largest finite value, and for infinities."""
 
-    #: The largest finite value, sign kept; infinities too.
+    #: max with the sign of v, for infinities too.
     SATURATE = "saturate"
     #: The format's own infinity, or its NaN where it has none (OFP8's non-saturating mode). A directed rounding that points
     #: toward zero still stops at the largest finite value, as in IEEE 754 section 7.4.

@@ -28,9 +28,14 @@ TWO_LEVEL_MAX = 2688
 
 @dataclass(frozen=True, slots=True)
 class TensorScale:
-    """A tensor scale by kind and float32 bits."""
+    """The float32 scale of a whole NVFP4 tensor, by its bits.
 
+    Raises ValueError for an unknown kind, or bits that are not those of a float32.
+    """
+
+    #: What the number means; the three kinds are not interchangeable.
     kind: TensorScaleKind
+    #: The bits of the float32, 0 to 0xffffffff.
     bits: int
     #: The kind and bits that this was converted from, if it was.
     converted_from: tuple[TensorScaleKind, int] | None = None
@@ -43,9 +48,14 @@ class TensorScale:
 
     @classmethod
     def from_float(cls, kind: str | TensorScaleKind, value: float) -> TensorScale:
-        """A tensor scale whose value float32 holds exactly.
+        """A tensor scale from a number.
 
-        Raises ValueError otherwise.
+        Args:
+            kind: "decode", "encode" or "amax".
+            value: A number that is exactly a float32.
+
+        Raises:
+            ValueError: The kind is unknown, or the value is not exactly a float32.
         """
         number = float(value)
         if number != value and not np.isnan(number):
@@ -104,9 +114,21 @@ def derive_tensor_scale(amax_bits: int, profile: Profile) -> TensorScale:
 def tensor_scale(
     x: npt.ArrayLike, fmt: str | BlockFormat = "nvfp4", profile: str | Profile | None = None
 ) -> TensorScale:
-    """The tensor scale that a profile computes for x, in the profile's native kind.
+    """The tensor scale that a profile computes for a tensor.
 
-    Raises ValueError for formats and profiles without one.
+    Args:
+        x: float32, float16 or bfloat16, or float64 whose values are exactly float32; any shape.
+        fmt: A block format with a tensor scale, or its name.
+        profile: A profile or its name; default: `default_profile` of the format.
+
+    Returns:
+        The scale in the profile's native kind (`Profile.tensor.native`), computed from the largest magnitude of x.
+
+    Raises:
+        TypeError: x has another dtype.
+        ValueError: The format or the profile has no tensor scale.
+
+    Source: the profile's `source`.
     """
     fmt, profile = get_block(fmt), get_profile(profile, fmt)
     if profile.tensor is None:

@@ -35,9 +35,9 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return run_command
 
 
-def test_a_part_of_a_proof_is_told_as_that_and_its_state_is_removed(run: Run, tmp_path: Path) -> None:
+def test_a_shard_of_a_proof_is_reported_as_one_and_its_state_is_removed(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(
-        "prove", "mxspec", "--format", "mxfp4", "--dtype", "float16", "--part", "2/200", "--jobs", 1, "-o", "proof.json"
+        "prove", "mxspec", "--format", "mxfp4", "--dtype", "float16", "--shard", "2/200", "--jobs", 1, "-o", "proof.json"
     )  # fmt: skip
     assert code == 0
     assert "a part, not a proof" in " ".join(out.split())
@@ -51,13 +51,13 @@ def test_a_proof_that_ran_out_of_time_keeps_its_state_and_says_so(run: Run, tmp_
         "--profile", "mx-floor", "-o", "proof.json",
     )  # fmt: skip
     assert code == 0
-    assert "stopped (time) before the end; the same command goes on from proof.state" in " ".join(out.split())
+    assert "stopped before the end (time); the same command resumes from proof.state" in " ".join(out.split())
     assert (tmp_path / "proof.state").exists()
 
 
 def test_a_counterexample_ends_with_one_and_is_drawn(run: Run) -> None:
     code, out, _ = run(
-        "prove", PLANTED / "one_threshold.py", "--format", "mxfp8_e4m3", "--dtype", "bfloat16", "--part", "60/127",
+        "prove", PLANTED / "one_threshold.py", "--format", "mxfp8_e4m3", "--dtype", "bfloat16", "--shard", "60/127",
         "--jobs", 1, "--profile", "mx-floor",
     )  # fmt: skip
     assert code == 1
@@ -72,9 +72,9 @@ def test_a_counterexample_ends_with_one_and_is_drawn(run: Run) -> None:
             "there is no proof by pairs: blocks of 16 x 16 take their maximum from",
         ),
         (("--format", "nvfp4", "--block", "wide"), "--block 'wide' is not ROWSxCOLUMNS"),
-        (("--format", "mxfp4", "--part", "3"), "--part '3' is not I/N"),
+        (("--format", "mxfp4", "--shard", "3"), "--shard '3' is not I/N"),
         (("--format", "mxfp4", "--profile", "mx-flor"), "has no profile 'mx-flor'; among its"),
-        (("--format", "mxfp4", "--tensor-amax", "1"), "mxfp4 has no tensor scale; leave --tensor-amax out"),
+        (("--format", "mxfp4", "--tensor-amax", "1"), "mxfp4 has no tensor scale; omit --tensor-amax"),
         (("--format", "nvfp4", "--profile", "te-2.14/nvfp4/kernel-rht"), "Hadamard"),
     ],
 )
@@ -96,7 +96,7 @@ def test_fuzzing_saves_what_it_finds_and_replays_it(run: Run, tmp_path: Path) ->
     code, out, _ = run("fuzz", target, "--replay", "found/quantize-mxint8.json")
     assert (code, out.splitlines()[-1]) == (1, "1 of 1 cases differ")
     code, out, _ = run("fuzz", "mxspec", "--replay", "found/quantize-mxint8.json")
-    assert (code, out.splitlines()[-1]) == (0, "all 1 cases are right")
+    assert (code, out.splitlines()[-1]) == (0, "1 of 1 cases pass")
 
 
 def test_the_same_seed_and_batches_give_the_same_result(run: Run, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_environments_seed_is_taken_and_must_be_a_number(run: Run, monkeypat
     monkeypatch.setenv("MXSPEC_SEED", "many")
     code, _, err = run("fuzz", "mxspec", "--format", "mxfp4", "--batches", 1, "--jobs", 1)
     assert code == 2
-    assert "MXSPEC_SEED='many' is no seed" in err
+    assert "MXSPEC_SEED='many' is not a seed" in err
 
 
 def test_a_state_of_another_campaign_is_refused(run: Run) -> None:

@@ -107,6 +107,12 @@ def test_help_fits_80_columns(run: Run, path: tuple[str, ...]) -> None:
         narrow(result.out)
 
 
+def test_every_command_has_a_summary_that_fits_its_line(run: Run) -> None:
+    listed = run("--help").out.partition("Commands:")[2].splitlines()
+    assert len([line for line in listed if line.strip()]) == len(main.list_commands(click.Context(main)))
+    assert not [line for line in listed if line.endswith("...")]
+
+
 def test_the_architecture_s_commands_are_there() -> None:
     known = {"check", "explain", "sweep", "profiles", "formats", "vectors", "bench", "targets"}
     assert known <= {p[0] for p in COMMANDS}
@@ -329,7 +335,7 @@ BAD_USAGE: dict[str, tuple[list[str], str]] = {
     "negative count": (["check", "good.py", "--failures", "-1"], "-1 is not in the range x>=0."),
     "unknown kind": (["vectors", "export", "out", "--kind", "csv", "--format", "mxfp4"], "'csv' is not one of 'npz', 'c', 'readmemh'."),
     "a file as folder": (["vectors", "build", "--out", "good.py"], "Directory 'good.py' is a file."),
-    "no values": (["explain", "mxfp4"], "give VALUES or --file, one of them"),
+    "no values": (["explain", "mxfp4"], "pass either VALUES or --file"),
     "unknown format to explain": (["explain", "mxfp5", "1"], "unknown format 'mxfp5'; known are mxfp4,"),
     "no number": (["explain", "mxfp4", "1,5"], "'1,5' is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"),
     "size of a bench": (["bench", "--size", "33"], "size = 33; it must be a positive multiple of 32, the largest block"),

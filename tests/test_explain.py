@@ -657,7 +657,7 @@ class TestCommand:
         kind = "amax" if scale == "auto" else scale.split("=")[0]
         assert ("converted from" in output) == (kind != "amax")
         assert "tensor  amax" in output
-        assert ("the tensor scale is that of these values" in output) == (scale == "auto")
+        assert ("the tensor scale is computed from these values" in output) == (scale == "auto")
 
     def test_single_numbers(self) -> None:
         output = run("e4m3", "0.0009765625", "-464", "nan", "--rounding", "rna").output
@@ -679,7 +679,7 @@ class TestCommand:
         path.write_bytes(b"nothing")
         assert run("mxfp4", "--file", str(path)).exit_code == 2
         np.savez(tmp_path / "many.npz", a=np.zeros(3))
-        assert "holds several arrays" in run("mxfp4", "--file", str(tmp_path / "many.npz")).output
+        assert "contains several arrays" in run("mxfp4", "--file", str(tmp_path / "many.npz")).output
 
     @pytest.mark.parametrize(
         ("args", "message"),
@@ -688,18 +688,18 @@ class TestCommand:
             (["mxfp4", "one"], "'one' is not a number"),
             (["mxfp4", "1_0"], "'1_0' is not a number"),
             (["mxfp4", "0x3f80"], "'0x3f80' is not the bits of a float32"),
-            (["mxfp4", "1e39"], "1e39 is beyond the largest float32"),
-            (["mxfp4", "0x7fc00001"], "0x7fc00001 are the bits of a NaN"),
-            (["mxfp4", *["1"] * 33], "33 values were given; a block of mxfp4 holds 32"),
-            (["mxfp4"], "give VALUES or --file"),
+            (["mxfp4", "1e39"], "1e39 is larger than the largest float32"),
+            (["mxfp4", "0x7fc00001"], "0x7fc00001 is a NaN"),
+            (["mxfp4", *["1"] * 33], "33 values are too many; a block of mxfp4 holds 32"),
+            (["mxfp4"], "pass either VALUES or --file"),
             (["mxfp4", "1", "--profil", "x"], "no such option: --profil"),
             (["mxfp4", "1", "--profile", "x"], "unknown profile 'x'"),
             (["mxfp4", "1", "--profile", "nvfp4-te"], "does not cover mxfp4"),
             (["mxfp4", "1", "--lane", "32"], "lanes 0 to 31"),
-            (["mxfp4", "1", "--lane", "0", "--against", "mx-even"], "leave one out"),
-            (["mxfp4", "1", "--tensor-scale", "auto"], "has no tensor scale; leave --tensor-scale out"),
+            (["mxfp4", "1", "--lane", "0", "--against", "mx-even"], "--lane and --against exclude each other"),
+            (["mxfp4", "1", "--tensor-scale", "auto"], "takes no tensor scale; omit --tensor-scale"),
             (["nvfp4", "1", "--tensor-scale", "g=1"], "neither auto nor KIND=HEX"),
-            (["mxfp4", "nan", "--profile", "gfloat-0.5/mx"], "profile gfloat-0.5/mx refuses this block"),
+            (["mxfp4", "nan", "--profile", "gfloat-0.5/mx"], "profile gfloat-0.5/mx rejects this block"),
             (["e2m1", "1", "--profile", "mx-floor"], "is a scalar format"),
             (["mxfp4", "--file", "no-such-file.npy"], "does not exist"),
         ],

@@ -180,7 +180,7 @@ def test_a_broken_kernel_is_described_leaf_by_leaf() -> None:
     assert "rceil" in found.nearest or "rceil" in str(found.arithmetic)
 
 
-def test_command_separate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_distinguish(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     run = CliRunner().invoke(main, ["distinguish", "mx-floor", "mx-rceil", "--format", "mxfp4"])
     assert run.exit_code == 0

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
-from mxspec_conformance.observations import selection
 from mxspec_conformance.observations.selection import Selection, quick_selection, read_quick, use_selection
+from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import Verdict
 from mxspec_lab.mutants import Family, Instance, list_instances, list_mutants, reference
 from mxspec_lab.mutants.cover import cover_greedily
@@ -27,7 +27,7 @@ from mxspec_lab.mutants.matrix import catalogue_digest, find_clones, judge_level
 from mxspec_lab.mutants.reference import Reference
 from mxspec_lab.mutants.schema import Mutant
 from mxspec_lab.mutants.source import MODULES, change_source, list_changes, source_of
-from mxspec_vectors.files import file_name, read_index
+from mxspec_vectors.cases import open_document
 from mxspec_vectors.topics import FLAGS
 
 REPORTS = Path(__file__).parents[1] / "reports" / "mutants"
@@ -194,24 +194,15 @@ def test_the_page_shows_what_is_published() -> None:
 
 
 def test_the_quick_level_names_cases_that_exist() -> None:
-    known = read_index()["files"]
     for entry in read_quick()["files"]:
-        if entry["operation"] == "layout" and entry["sha256"] != known.get(
-            file_name("layout", entry["format"]), {}
-        ).get("sha256"):
-            continue  # judged in full until the level is computed again
-        assert entry["sha256"] == known[file_name(entry["operation"], entry["format"])]["sha256"]
+        operation, fmt = entry["operation"], entry["format"]
         assert entry["cases"] == sorted(set(entry["cases"]))
-
-
-def test_a_changed_file_is_judged_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    index = {"files": {name: {**e, "sha256": "0"} for name, e in read_index()["files"].items()}}
-    monkeypatch.setattr(selection, "read_index", lambda: index)
-    quick_selection.cache_clear()
-    try:
-        assert {operation for operation, _ in quick_selection().labels} == {"calls"}
-    finally:
-        quick_selection.cache_clear()
+        if operation == "dequantize":  # whole tables
+            known = {case.id for case in load_table_cases(fmt)}
+        else:
+            known = {case["id"] for case in open_document(operation, fmt)["cases"]}
+        asked = {label.partition("[")[0] for label in entry["cases"]}
+        assert {a for a in asked if not a.startswith("bfloat16 numbers from")} <= known
 
 
 def test_only_selected_cases_are_judged() -> None:

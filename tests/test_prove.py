@@ -13,7 +13,7 @@ import pytest
 import mxspec
 from mxspec import exact
 from mxspec.formats import BLOCKS
-from mxspec_conformance.cli.prove import parse_part, parse_tensor_maximum
+from mxspec_conformance.cli.prove import parse_shard, parse_tensor_maximum
 from mxspec_conformance.proving import values, work
 from mxspec_conformance.proving.answers import PairAnswers
 from mxspec_conformance.proving.compare import compare_chunk, digest_answers
@@ -237,9 +237,9 @@ def test_zero_blocks_and_int8s_lowest_code_are_not_held_against_anyone() -> None
 
 
 def test_options_that_make_no_sense_are_refused_in_words() -> None:
-    assert parse_part("2/8") == (2, 8)
+    assert parse_shard("2/8") == (2, 8)
     with pytest.raises(ValueError, match="I/N"):
-        parse_part("9/8")
+        parse_shard("9/8")
     assert parse_tensor_maximum("1") == 0x3F800000
     assert parse_tensor_maximum("none") is None
     with pytest.raises(ValueError, match="positive and finite"):

@@ -1,6 +1,6 @@
-"""`mxspec attest FILE`: what a probe saw a chip do (gpu/probe/mxprobe.cu), against the model.
+"""`mxspec attest FILE`: compares the output of a GPU probe (gpu/probe/mxprobe.cu) with the model.
 
-The probe writes complete answers, so a conversion that agrees here agrees on every input.
+The probe records complete functions, so a conversion that agrees here agrees on every input.
 """
 
 from __future__ import annotations
@@ -122,11 +122,16 @@ def profiles_on_reciprocal() -> list[str]:
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the verdicts.")
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the comparison as JSON."
+)
 def attest(file: Path, json_file: Path | None) -> None:
-    """Compare what gpu/probe/mxprobe.cu saw a chip do with the model.
+    """Compare the output of a GPU probe with the model.
 
-    Exit code 0: everything that the chip has agrees on every input; 1: something differs; 2: FILE is no probe's.
+    FILE is the output of gpu/probe/mxprobe.cu; see docs/gpu.md.
+
+    Exit code: 0 if everything that the chip implements agrees on every input, 1 if something differs, 2 if FILE is not the
+    output of the probe.
     """
     try:
         probe = json.loads(file.read_text("utf-8"))

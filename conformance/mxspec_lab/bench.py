@@ -344,8 +344,8 @@ def format_met(met: bool | None) -> str:
     return {True: "yes", False: "no", None: ""}[met]
 
 
-HEADERS = ("what", "to np.copyto", "quartiles", "bar", "met", "extra")
-SECOND_HEADERS = ("what", "seconds", "bar", "met")
+HEADERS = ("operation", "relative to np.copyto", "quartiles", "required", "met", "extra memory")
+SECOND_HEADERS = ("operation", "seconds", "required", "met")
 
 
 def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -385,8 +385,8 @@ def describe_run(result: dict[str, Any]) -> list[str]:
         f"{machine['cpu']}, {machine['cores']} cores{load}; {machine['os']}; Python {machine['python']}",
         ", ".join(packages),
         f"{result['input']}; baseline: {result['baseline']}; median of {result['pairs']} interleaved pairs",
-        "layouts: bytes per second of items, against those of a copy of a byte for each element",
-        f"extra: memory beyond input and output, share of the float32 tensor; bar {result['memory_bar']:.0%}",
+        "layouts: bytes of items per second, relative to a copy of one byte per element",
+        f"extra memory: peak beyond input and output, as a share of the float32 tensor; required: at most {result['memory_bar']:.0%}",
     ]
 
 
@@ -407,20 +407,29 @@ def format_bench(result: dict[str, Any]) -> str:
 
 @click.command("bench")
 @click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result; '-' prints it."
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result as JSON; '-' prints it."
 )
 @click.option("--size", default=4096, show_default=True, help="Rows and columns of the tensor, a multiple of 32.")
-@click.option("--pairs", default=15, show_default=True, help="Interleaved measurements of which the median counts.")
-@click.option("--no-commands", is_flag=True, help="Leave out the rows that run whole commands.")
+@click.option("--pairs", default=15, show_default=True, help="Number of interleaved measurements; the median is reported.")
+@click.option("--no-commands", is_flag=True, help="Skip the measurements of whole commands.")
+@click.option(
+    "--markdown", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Print the tables of docs/speed.md from this result and exit.",
+)  # fmt: skip
 @click.option("--gpu", is_flag=True, help="Measure the GPU kernels instead; needs --json FILE.")
-@click.option("--peers", is_flag=True, help="With --gpu: the other libraries' kernels, too.")
-def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, gpu: bool, peers: bool) -> None:
-    """Measure the model's speed as ratios to a plain copy."""
+@click.option("--peers", is_flag=True, help="With --gpu: also measure the kernels of other libraries.")
+def bench(
+    json_file: Path | None, size: int, pairs: int, no_commands: bool, markdown: Path | None, gpu: bool, peers: bool
+) -> None:
+    """Benchmark the model against a plain memory copy."""
     from rich.table import Table
 
     from mxspec_conformance.cli.console import make_console, show_progress
     from mxspec_vectors.files import write_file
 
+    if markdown is not None:
+        click.echo(format_bench(json.loads(markdown.read_text("ascii"))), nl=False)
+        return
     if gpu:
         _bench_gpu(json_file, peers=peers)
         return
@@ -441,7 +450,7 @@ def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, gpu:
     for headers, rows in ((HEADERS, table_rows(result)), (SECOND_HEADERS, second_rows(result))):
         table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
         for header in headers:
-            table.add_column(header, no_wrap=header != "what")
+            table.add_column(header, no_wrap=header != "operation")
         for cells in rows:
             met = cells[headers.index("met")]
             table.add_row(*cells, style={"yes": "green", "no": "bold red"}.get(met, ""))

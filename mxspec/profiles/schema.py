@@ -13,7 +13,9 @@ from mxspec.rounding import Choice, NanPolicy, Overflow, Rounding, ZeroPolicy
 class Kind(StrEnum):
     """Whether a profile says what should be, or what is."""
 
+    #: What a specification says, with every choice that it leaves open pinned.
     NORMATIVE = "normative"
+    #: What a library computes in one version and code path, its bugs included.
     DESCRIPTIVE = "descriptive"
 
 
@@ -29,21 +31,27 @@ class Evidence(StrEnum):
 
 
 class ScaleStep(StrEnum):
-    """How the value of the scale expression becomes a scale code."""
+    """How the value v > 0 of the scale expression becomes a scale code.
 
-    #: e8m0: exponent floor(log2 value) - emax. Bit-exact.
+    For e8m0 a step gives an exponent e, from which emax is subtracted if the rule says so. fl32 is rounding to float32,
+    to nearest even.
+    """
+
+    #: e8m0: the largest integer e with 2**e <= v; exact.
     FLOOR = "floor"
-    #: e8m0: exponent ceil(log2 value) - emax. Bit-exact.
+    #: e8m0: the smallest integer e with 2**e >= v; exact.
     CEIL = "ceil"
-    #: e8m0: value's significand rounded half up to the element's precision, then floor; "EVEN" in the field.
+    #: e8m0: the largest integer e with 2**e <= v + 2**floor(log2 v) * u / 2, where u is the step between the element's
+    #: values in its largest binade, divided by 2**emax; exact. The significand is rounded half up to the element's
+    #: precision; "EVEN" in the field.
     HALF_UP = "half-up"
-    #: e8m0: floor of log2 rounded to float32, as log2f computes it: one too high just below some powers of two.
+    #: e8m0: floor(fl32(log2 v)), as log2f computes it: one too high just below some powers of two.
     LOG2F_FLOOR = "log2f-floor"
-    #: e8m0: floor of log2 rounded to float32 and then to bfloat16, as torch.log2 of a bfloat16 tensor gives it.
+    #: e8m0: floor of fl32(log2 v) rounded to bfloat16, as torch.log2 of a bfloat16 tensor gives it.
     LOG2BF16_FLOOR = "log2bf16-floor"
-    #: e8m0: ceil of log2 rounded to float32: one too low just above some powers of two.
+    #: e8m0: ceil(fl32(log2 v)): one too low just above some powers of two.
     LOG2F_CEIL = "log2f-ceil"
-    #: e8m0: log2 rounded to float32, then to the nearest integer, ties to even.
+    #: e8m0: the integer nearest to fl32(log2 v), of two equally near ones the even one.
     LOG2F_ROUND = "log2f-round"
     #: The scale format's own encoder, saturating, in the rounding that the rule names.
     ENCODE = "encode"
@@ -187,11 +195,11 @@ class AmaxNan(StrEnum):
 
     #: The result is NaN.
     PROPAGATE = "propagate"
-    #: NaN lanes are passed over; a block of nothing but NaN has the maximum 0.
+    #: NaN lanes are ignored; a block of only NaN has the maximum 0.
     SKIP = "skip"
-    #: NaN lanes are passed over; a block of nothing but NaN has the maximum NaN (a fold that starts at a lane, not 0).
+    #: NaN lanes are ignored; a block of only NaN has the maximum NaN (a fold that starts at a lane, not 0).
     SKIP_UNLESS_ALL = "skip-unless-all"
-    #: NaN lanes are passed over; the result is NaN if all of lanes 1, 3, 5, ... are NaN (pairs are folded lane by
+    #: NaN lanes are ignored; the result is NaN if all of lanes 1, 3, 5, ... are NaN (pairs are folded lane by
     #: lane, then the two results are compared by >, which takes the second if either is NaN).
     SKIP_UNLESS_ODD = "skip-unless-odd"
 
@@ -199,11 +207,11 @@ class AmaxNan(StrEnum):
 class TensorScaleKind(Choice):
     """What the float32 tensor scale of NVFP4 means."""
 
-    #: g: values are code * block scale * g.
+    #: g, about amax / 2688: the value of an element is code value * block scale * g.
     DECODE = "decode"
-    #: S, about 1 / g: elements are multiplied by it.
+    #: S, about 2688 / amax: elements are multiplied by S before they are encoded.
     ENCODE = "encode"
-    #: The tensor's largest magnitude; the profile derives what it needs.
+    #: The largest magnitude of the tensor; the profile derives g or S.
     AMAX = "amax"
 
 
@@ -232,7 +240,9 @@ class TensorRule:
 class ErrorNorm(StrEnum):
     """The error that a search minimises."""
 
+    #: The sum of the lanes' squared errors.
     SQUARED = "squared"
+    #: The sum of the lanes' absolute errors.
     ABSOLUTE = "absolute"
     #: The largest error of a lane instead of a sum; NaN if one is NaN.
     MAXIMUM = "maximum"

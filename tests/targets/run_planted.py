@@ -28,7 +28,7 @@ def run(target: Path, seed: int, folder: Path) -> dict[str, Any]:
     """One campaign that ends with its first find."""
     result = folder / f"{target.stem}-{seed}.json"
     command = [
-        sys.executable, "-m", "mxspec_conformance", "fuzz", str(target), "--minutes", "1", "--first", "--jobs", "2",
+        sys.executable, "-m", "mxspec_conformance", "fuzz", str(target), "--minutes", "1", "--stop-on-first", "--jobs", "2",
         "--seed", str(seed), "--json", str(result),
     ]  # fmt: skip
     started = time.monotonic()
@@ -57,7 +57,7 @@ def main() -> int:
                     )
     good = all(r["causes"] and r["seconds"] <= LIMIT for row in rows.values() for r in row)
     document = {
-        "command": "mxspec fuzz TARGET --minutes 1 --first --jobs 2 --seed SEED",
+        "command": "mxspec fuzz TARGET --minutes 1 --stop-on-first --jobs 2 --seed SEED",
         "limit_seconds": LIMIT,
         "all_found": good,
         "planted": rows,

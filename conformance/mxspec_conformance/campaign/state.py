@@ -81,14 +81,14 @@ def _read(path: Path, identity: Mapping[str, Any]) -> tuple[dict[str, Result], b
             raise ValueError
     except (IndexError, ValueError, KeyError, TypeError):
         raise StateError(
-            f"{path} is not the state of a campaign; name another file, or start anew with --fresh"
+            f"{path} is not the state file of a campaign; name another file, or start over with --restart"
         ) from None
     if head["campaign"] != digest_identity(identity):
         now = json.loads(canonical_json(identity))
         other = sorted(k for k in {*head["identity"], *now} if head["identity"].get(k) != now.get(k))
         raise StateError(
             f"{path} belongs to a campaign that differs in {', '.join(other)}; "
-            "name another file, or start anew with --fresh"
+            "name another file, or start over with --restart"
         )
     finished: dict[str, Result] = {}
     whole = lines[0]

@@ -1,4 +1,4 @@
-"""`mxspec targets`, `formats` and `profiles`: what is known."""
+"""`mxspec targets`, `formats` and `profiles`: the registries."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def targets(as_json: bool) -> None:
-    """List the libraries that the judge knows, and whether they are installed."""
+    """List the libraries that have an adapter."""
     rows = [(a.name, a.library.is_here(), a.about) for a in known_adapters().values()]
     if as_json:
         click.echo(json.dumps([{"name": n, "installed": i, "about": a} for n, i, a in rows], indent=1))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("target", no_wrap=True)
-    for column in ("here", "what"):
+    for column in ("installed", "description"):
         table.add_column(column)
     for name, installed, about in rows:
         table.add_row(name, "yes" if installed else "no", about, style="" if installed else "dim")
@@ -78,7 +78,7 @@ def formats(as_json: bool) -> None:
 @click.option("--format", "fmt", type=BLOCK_FORMAT, help="Only profiles of this format.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def profiles(name: str | None, fmt: str | None, as_json: bool) -> None:
-    """List profiles, or show the arithmetic of one."""
+    """List the profiles, or print the arithmetic of one."""
     known = mxspec.list_profiles(fmt)
     if name is not None:
         matching = [p for p in known if p.id == name]
@@ -123,8 +123,8 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    status = "provisional: no witness was run" if p.provisional else p.witness or p.evidence.value
-    rows = [("profile", p.id), ("kind", p.kind.value), ("formats", ", ".join(p.formats)), ("what", p.summary),
+    status = "provisional: not confirmed by a run" if p.provisional else p.witness or p.evidence.value
+    rows = [("profile", p.id), ("kind", p.kind.value), ("formats", ", ".join(p.formats)), ("summary", p.summary),
             ("source", p.source), ("evidence", f"{p.evidence.value}; {status}"), ("dtypes", ", ".join(p.dtypes))]  # fmt: skip
     if p.variant_of is not None:
         rows.append(("variant of", p.variant_of))
@@ -134,7 +134,7 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
     if p.tensor is not None:
         rows.append((f"tensor ({p.tensor.native.value})", str(p.tensor.from_amax)))
         rows += [(f"  {leaf}", str(expr)) for leaf, expr in p.tensor.derived]
-    for title, steps in (("one level", p.one_level), ("two levels", p.two_level)):
+    for title, steps in (("no tensor scale", p.one_level), ("with tensor scale", p.two_level)):
         if steps is None:
             continue
         rule = steps.scale
@@ -149,14 +149,14 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
             ("  scale value", str(rule.value)),
             (
                 "  scale code",
-                f"{rule.step.value}{minus}, rounding {rule.rounding.value}, {rule.underflow.value} below"
+                f"{rule.step.value}{minus}, rounding {rule.rounding.value}, {rule.underflow.value} on underflow"
                 + (f"; {special}" if special else ""),
             ),
             ("  scaled", str(steps.scaled)),
             ("  element", _element_words(steps.element)),
             ("  dequantize", str(steps.dequantize)),
         ]
-    rows += [("open", u) for u in p.unspecified]
+    rows += [("unspecified", u) for u in p.unspecified]
     for key, value in rows:
         table.add_row(key, value)
     console.print(table)
@@ -164,8 +164,8 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
 
 def _element_words(rule: Any) -> str:
     if rule.error is not None:
-        return f"code of least {rule.error}, first wins"
+        return f"the code with the smallest {rule.error}; the first of equals"
     return (
-        f"{rule.rounding.value}, overflow {rule.overflow.value}, NaN {rule.nan.value} (own: {rule.nan_own.value}), "
+        f"{rule.rounding.value}, overflow {rule.overflow.value}, NaN {rule.nan.value} ({rule.nan_own.value} if the format has NaN), "
         f"zero {rule.zero.value}"
     )

@@ -22,28 +22,30 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--profile", help="Judge against this profile instead of the nearest normative one.")
+@click.option("--profile", help="Judge against this profile; default: the claimed one, or the nearest normative one.")
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
-@click.option("--only", metavar="GLOB", help="Only requirement ids that match, such as 'quantize/mxfp4/*'.")
-@click.option("--quick", is_flag=True, help="Few cases, which find the same mutants: seconds instead of minutes.")
-@click.option("--waivers", "waiver_file", type=_FILE, help="TOML file of known failures; docs/judge.md.")
-@click.option("--write-waivers", "new_waivers", type=_FILE, help="Write a waiver file from today's failures.")
-@click.option("--json", "json_file", type=_FILE, help="Write the result; '-' prints it.")
-@click.option("--html", type=_FILE, help="Write one HTML file that needs no network.")
-@click.option("--junit", type=_FILE, help="Write JUnit XML.")
-@click.option("--markdown", type=_FILE, help="Write Markdown.")
+@click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
+@click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
+@click.option("--waivers", "waiver_file", type=_FILE, help="TOML file of known failures; see docs/reports.md.")
+@click.option("--write-waivers", "new_waivers", type=_FILE, help="Write a waiver file for the current failures.")
+@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--html", type=_FILE, help="Write a self-contained HTML report.")
+@click.option("--junit", type=_FILE, help="Write a JUnit XML report.")
+@click.option("--markdown", type=_FILE, help="Write a Markdown report.")
 @click.option("--badge", type=_FILE, help="Write JSON for a shields.io endpoint badge.")
-@click.option("--ask", type=_FILE, help="Of a results file: write the calls that it does not answer as a bundle.")
 @click.option(
-    "--failures", type=click.IntRange(min=0), default=2, show_default=True, help="Failing cases drawn for each format."
+    "--missing-calls", type=_FILE, help="For a results file: write the calls that it does not answer, as a bundle."
+)
+@click.option(
+    "--failures", type=click.IntRange(min=0), default=2, show_default=True, help="Failing cases shown per format."
 )
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
-    help="Seconds that one call may take.",
+    help="Timeout of one call, in seconds.",
 )  # fmt: skip
-@click.option("--in-process", is_flag=True, help="Run the target in this process (its crash is then ours).")
+@click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
 def check(
     targets: tuple[str, ...],
     profile: str | None,
@@ -57,15 +59,15 @@ def check(
     junit: Path | None,
     markdown: Path | None,
     badge: Path | None,
-    ask: Path | None,
+    missing_calls: Path | None,
     failures: int,
     timeout: float,
     in_process: bool,
 ) -> None:
-    """Judge TARGETs.
+    """Judge TARGETs bit for bit by the golden vectors.
 
     A target is a known library, a Python file or module, a shared library, a program ('cmd:PROGRAM ARGUMENTS') or a results
-    file (.json, .jsonl); docs/targets.md.
+    file (.json, .jsonl); see docs/targets.md. A target is code that is run; see SECURITY.md.
 
     Exit code: 0 if all supported requirements pass or are waived, 1 if not, 2 if nothing could be judged.
     """
@@ -75,15 +77,15 @@ def check(
     from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 
     today = datetime.now(UTC).date()
-    if ask is not None and (len(targets) != 1 or not targets[0].endswith(RESULTS_SUFFIXES)):
-        fail("--ask goes with one results file; other targets are asked as the need arises")
+    if missing_calls is not None and (len(targets) != 1 or not targets[0].endswith(RESULTS_SUFFIXES)):
+        fail("--missing-calls takes exactly one results file; other targets are called directly")
     try:
         waivers = [] if waiver_file is None else read_waivers(waiver_file)
     except WaiverError as error:
         fail(str(error))
     reports = []
     for spec in targets:
-        target: Any = ResultsFile(spec) if ask is not None else spec
+        target: Any = ResultsFile(spec) if missing_calls is not None else spec
         try:
             with show_progress(f"judging {spec}") as progress:
                 report = run_check(
@@ -95,9 +97,12 @@ def check(
                 raise
             fail(str(error))
         reports.append(report)
-        if ask is not None:
-            count = write_bundle(ask, target.missing)
-            click.echo(f"{count} calls are missing: {ask}" if count else "no call is missing", err=True)
+        if missing_calls is not None:
+            count = write_bundle(missing_calls, target.missing)
+            noun = "call" if count == 1 else "calls"
+            click.echo(
+                f"{count} missing {noun} written to {missing_calls}" if count else "no calls are missing", err=True
+            )
     new_text = None if new_waivers is None else render_waivers(reports, today=today)
     if waiver_file is not None:
         for report in reports:
@@ -118,7 +123,7 @@ def check(
 
 
 def _write_documents(results: Sequence[dict[str, Any]], **paths: Path | None) -> None:
-    """The results in the forms asked for: all files, or none."""
+    """Write the reports that were requested: all files, or none."""
     from mxspec_conformance.render import RENDERERS
 
     chosen = {kind: path for kind, path in paths.items() if path is not None}
@@ -132,7 +137,7 @@ def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
         print_report(reports[0], console, failures=failures)
     else:
         console.print(summary_table(list(reports)))
-        console.print(Text("\nSmallest inputs, and the step where each parts from the profile", style="bold"))
+        console.print(Text("\nSmallest failing inputs, and the first step that differs from the profile", style="bold"))
         for report in reports:
             print_divergences(report, console)
         console.print()

@@ -1,4 +1,4 @@
-"""What every command needs: a console of the right width, progress on stderr, and one way to fail."""
+"""Shared by all commands: a console of the right width, progress on stderr, and one way to fail."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 #: Exit code for a command that could not do its work (bad input, missing files, a full disk).
 EXIT_ERROR = 2
+#: How the profile of a result was chosen -> text.
+CHOSEN_BY = {"asked": "requested", "claimed": "claimed", "nearest": "nearest"}
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -25,7 +27,7 @@ def make_console(*, stderr: bool = False) -> Console:
 
 @contextlib.contextmanager
 def show_progress(what: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on stderr that names the step at hand; silent where stderr is no terminal."""
+    """A spinner on stderr that names the current step; silent if stderr is not a terminal."""
     console = make_console(stderr=True)
     with Progress(
         SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
@@ -51,6 +53,6 @@ def show_count(what: str, total: int) -> Iterator[Callable[[str], None]]:
 
 
 def fail(message: str, *, code: int = EXIT_ERROR) -> NoReturn:
-    """Print one message on stderr and leave."""
+    """Print one message on stderr and exit."""
     click.echo(f"mxspec: {message}", err=True)
     raise click.exceptions.Exit(code)

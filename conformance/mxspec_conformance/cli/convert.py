@@ -1,4 +1,4 @@
-"""`mxspec convert`: a checkpoint moved from one convention to another, and what changes on the way."""
+"""`mxspec convert`: rewrites a checkpoint in another convention and reports which values change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mxspec.containers.converting import Progress as Report
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 
-#: Tensors that are listed one by one; `--json` has all.
+#: Tensors listed individually; `--json` lists all.
 _LISTED = 12
 
 
@@ -35,14 +35,14 @@ _LISTED = 12
     metavar="NAME",
     help=f"The convention to write: {', '.join(CONVENTIONS)}.",
 )
-@click.option("--exact", is_flag=True, help="Refuse if the value of any element would change.")
-@click.option("--force", is_flag=True, help="Replace OUT if it is a file that exists.")
-@click.option("--ignore-origin", is_flag=True, help="Do not use what an earlier conversion kept.")
+@click.option("--exact", is_flag=True, help="Refuse if any element would change its value.")
+@click.option("--force", is_flag=True, help="Overwrite OUT if it is an existing file.")
+@click.option("--ignore-origin", is_flag=True, help="Ignore the tensor scales saved by an earlier conversion.")
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT,
-    help="A format that IN holds, where its names and shapes leave that open; repeatable.",
+    help="A format that IN contains, if names and shapes do not determine it; repeatable.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print what changed as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON.")
 def convert(
     source: Path,
     out: Path,
@@ -53,13 +53,14 @@ def convert(
     formats: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write the checkpoint IN as OUT in another convention.
+    """Convert a checkpoint to another storage convention.
 
-    IN is a .safetensors or .gguf file, an index of shards, or a folder that holds one of these. Codes and block scales move
-    unchanged. Where the direction of the tensor scale differs it becomes the correctly rounded reciprocal; the bits it had
-    are kept, so that the way back is exact. Nothing is left of a conversion that fails.
+    IN is a .safetensors or .gguf file, a shard index, or a folder that contains one of these. Codes and block scales are
+    copied unchanged. A tensor scale that the new convention stores as its reciprocal is converted with correct rounding; its
+    original bits are saved in the metadata, so that converting back restores the original file. A failed conversion leaves
+    no files behind.
 
-    Exit code: 0 if it was written, 2 if it was refused.
+    Exit code: 0 if OUT was written, 2 if the conversion was refused.
     """
     from mxspec_conformance.cli.console import fail, make_console
 
@@ -116,7 +117,7 @@ def _scale_dict(scale: TensorScale | None) -> dict[str, str] | None:
 
 
 def print_conversion(done: Conversion, convention: str, console: Console) -> None:
-    """What changed, on 80 columns."""
+    """Print what changed, in 80 columns."""
     sources = ", ".join(sorted({t.source for t in done.tensors}))
     kinds = Counter(t.format_name for t in done.tensors)
     what = ", ".join(f"{n} {name}" for name, n in kinds.items())
@@ -131,7 +132,7 @@ def print_conversion(done: Conversion, convention: str, console: Console) -> Non
     share = (
         f" ({100 * done.changed / done.elements:.3g} %), by {done.ulps} ulp of float32 at most" if done.changed else ""
     )
-    table.add_row("values that change", f"{done.changed:,} of {done.elements:,}{share}")
+    table.add_row("changed values", f"{done.changed:,} of {done.elements:,}{share}")
     for note in done.notes:
         table.add_row("note", note)
     console.print(table)
@@ -159,7 +160,7 @@ def _describe_scales(tensors: tuple[TensorChange, ...]) -> str:
         elif t.before is None:
             ways["written as 1"] += 1
         elif t.restored:
-            ways["restored from what was kept"] += 1
+            ways["restored from saved bits"] += 1
         elif t.before.kind is t.after.kind:
             ways[f"{t.before.kind.value}, same bits"] += 1
         else:

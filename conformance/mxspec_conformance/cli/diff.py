@@ -29,12 +29,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
-@click.option("--json", "json_file", type=_FILE, help="Write the result; '-' prints it.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
+@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--timeout", default=60.0, show_default=True, help="Timeout of one call, in seconds.")
 def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | None, timeout: float) -> None:
-    """Compare two targets, or two versions of one, bit for bit; draw the first block where they part.
+    """Compare two targets bit for bit.
 
-    Exit code: 0 where they agree everywhere, 1 where they part, 2 where nothing could be compared.
+    Show the first block on which they differ, step by step. The targets may be two versions of one implementation.
+
+    Exit code: 0 if they agree everywhere, 1 if they differ, 2 if nothing could be compared.
     """
     try:
         with show_progress(f"comparing {first} with {second}") as progress:
@@ -74,10 +76,10 @@ def _count_text(count: tuple[int, int] | None) -> Text:
 
 
 def _draw(r: FormatDiff, d: Difference, names: list[str], console: Console) -> None:
-    """Both profiles side by side where each answer is some profile's; else the answers."""
+    """Both profiles side by side if each answer matches a profile; otherwise the two answers."""
     for name, profiles in zip(names, d.profiles, strict=True):
         followed = f"{', '.join(profiles[:3])}{' ...' if len(profiles) > 3 else ''}" if profiles else "no known profile"
-        console.print(Text.assemble((f"{r.format}: {name}", "bold"), f" answers as {followed}"))
+        console.print(Text.assemble((f"{r.format}: {name}", "bold"), f" matches {followed} on this block"))
     lanes = [
         i
         for i, v in enumerate(d.case.x.reshape(-1).view("u4").tolist())
@@ -92,7 +94,7 @@ def _draw(r: FormatDiff, d: Difference, names: list[str], console: Console) -> N
     shown = ", ".join(
         f"{i}: 0x{int(d.case.x.reshape(-1).view('u4')[i]):08x} = {float(d.case.x.reshape(-1)[i])!r}" for i in lanes[:12]
     )
-    console.print(Text(f"  x {shown}; the rest +0"))
+    console.print(Text(f"  x {shown}; all other lanes +0"))
 
 
 def _explain(r: FormatDiff, d: Difference, side: int) -> Any:

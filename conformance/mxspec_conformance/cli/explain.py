@@ -1,4 +1,4 @@
-"""`mxspec explain`: one block drawn step by step, alone or against a second profile."""
+"""`mxspec explain`: the quantization of one block step by step, by one profile or by two side by side."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def explain_text(
     lane: int | None = None,
     width: int = WIDTH,
 ) -> str:
-    """The drawing of one block, or of one block through two profiles, as plain text.
+    """The explanation of one block by one profile, or by two, as plain text.
 
     Raises TypeError and ValueError as `mxspec.explain.explain_block` does.
     """
@@ -67,23 +67,23 @@ def _explain_checked(
 ) -> BlockExplanation:
     """An explanation; "auto" takes the tensor scale of the whole array.
 
-    Raises ValueError in the command's own words where the profile and the tensor scale do not fit.
+    Raises ValueError, worded for the command line, if profile and tensor scale do not fit.
     """
     rules = get_profile(profile, fmt)
     if scale is None and rules.one_level is None:
-        raise ValueError(f"profile {rules.id} has no form without a tensor scale; pass --tensor-scale auto or KIND=HEX")
+        raise ValueError(f"profile {rules.id} requires a tensor scale; pass --tensor-scale auto or KIND=HEX")
     if scale is not None and rules.two_level is None:
-        raise ValueError(f"profile {rules.id} has no tensor scale; leave --tensor-scale out")
+        raise ValueError(f"profile {rules.id} takes no tensor scale; omit --tensor-scale")
     if scale == "auto" and whole.size > fmt.k:
         scale = derive_tensor_scale(whole, fmt, rules)
     try:
         return explain_block(x, fmt, profile=rules, tensor_scale=scale, convert=True)
     except ValueError as error:
-        raise ValueError(f"profile {rules.id} refuses this block: {error}") from error
+        raise ValueError(f"profile {rules.id} rejects this block: {error}") from error
 
 
 def _show(drawing: RenderableType) -> None:
-    """Print a drawing, with colours on a terminal, in characters that the output can hold."""
+    """Print a drawing; in colour on a terminal, in ASCII where the output encoding requires it."""
     out = Console()
     text = render_text(drawing, color=out.is_terminal and not out.no_color)
     try:
@@ -106,21 +106,25 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("format_name", metavar="FORMAT")
 @click.argument("values", nargs=-1, metavar="VALUES...")
-@click.option("--profile", help="The profile; by default mx-floor, for nvfp4 nvfp4-te.")
-@click.option("--against", help="A second profile, drawn beside the first.")
-@click.option("--tensor-scale", metavar="KIND=HEX|auto", help="NVFP4's tensor scale: decode, encode or amax and bits.")
-@click.option("--lane", type=int, help="Draw this lane closely.")
-@click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A .npy file to take from.")
-@click.option("--row", type=int, default=0, show_default=True, help="The row of the file.")
-@click.option("--block", type=int, default=0, show_default=True, help="The block within the row.")
+@click.option("--profile", help="The profile; default: mx-floor, nvfp4-te for nvfp4.")
+@click.option("--against", help="A second profile, shown beside the first.")
+@click.option(
+    "--tensor-scale", metavar="KIND=HEX|auto", help="NVFP4: the tensor scale; KIND is decode, encode or amax."
+)
+@click.option("--lane", type=int, help="Show this lane in detail.")
+@click.option(
+    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read the block from this .npy file."
+)
+@click.option("--row", type=int, default=0, show_default=True, help="Row of the file.")
+@click.option("--block", type=int, default=0, show_default=True, help="Block within the row.")
 @click.option(
     "--rounding",
     type=click.Choice([r.value for r in DETERMINISTIC]),
     default="rne",
     show_default=True,
-    help="Of a scalar format.",
+    help="Rounding mode (scalar formats only).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: bits and codes in hex, numbers as exact decimals.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: bits and codes in hex, values as exact decimals.")
 def explain(
     format_name: str,
     values: tuple[str, ...],
@@ -134,14 +138,15 @@ def explain(
     rounding: str,
     as_json: bool,
 ) -> None:
-    """Draw one block step by step: largest magnitude, scale, quotients, neighbours, codes.
+    """Show step by step how one block is quantized.
 
-    VALUES are decimals, the bits of a float32 (0x and eight hex digits), nan, inf. Fewer than a block are
-    padded with zeros. FORMAT is a block format; with an element or scale format each value is encoded alone.
+    The steps are: largest magnitude, scale, quotients, neighbouring values, codes. VALUES are decimals, the bits of a float32
+    (0x and eight hex digits), nan or inf; a block that is not full is padded with zeros. FORMAT is a block format. With an
+    element or scale format each value is encoded on its own.
     """
     try:
         if bool(values) == (file is not None):
-            raise ValueError("give VALUES or --file, one of them")
+            raise ValueError("pass either VALUES or --file")
         if format_name in ELEMENTS or format_name in SCALES:
             if file is not None or profile or against or tensor_scale or lane is not None:
                 raise ValueError(f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only")
@@ -150,13 +155,13 @@ def explain(
         if format_name not in BLOCKS:
             raise ValueError(
                 f"unknown format {format_name!r}; known are {', '.join(BLOCKS)}, "
-                f"and for single numbers {', '.join([*ELEMENTS, *SCALES])}"
+                f"and for scalars {', '.join([*ELEMENTS, *SCALES])}"
             )
         fmt = get_block(format_name)
         if lane is not None and not 0 <= lane < fmt.k:
-            raise ValueError(f"--lane {lane} is not in a block of {fmt.name}; it has lanes 0 to {fmt.k - 1}")
+            raise ValueError(f"--lane {lane} is out of range; a block of {fmt.name} has lanes 0 to {fmt.k - 1}")
         if lane is not None and against is not None:
-            raise ValueError("--lane and --against draw different things; leave one out")
+            raise ValueError("--lane and --against exclude each other")
         if file is None:
             x, notes = block_from_values(values, fmt)
             whole = x
@@ -165,7 +170,7 @@ def explain(
             x, notes = block_from_rows(whole, row, block, fmt, file.name)
         scale = None if tensor_scale is None else parse_tensor_scale(tensor_scale)
         if scale == "auto":
-            notes.append(f"the tensor scale is that of {'these values' if file is None else file.name}")
+            notes.append(f"the tensor scale is computed from {'these values' if file is None else file.name}")
         explained = [_explain_checked(x, whole, fmt, profile, scale)]
         if against is not None:
             explained.append(_explain_checked(x, whole, fmt, against, scale))

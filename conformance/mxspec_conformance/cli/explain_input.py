@@ -1,4 +1,4 @@
-"""Blocks and tensor scales as they are typed, or taken from a file."""
+"""Parses blocks and tensor scales from the command line, and reads blocks from files."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WORDS = {"nan": FLOAT32.nan_code, "inf": FLOAT32.inf_code, "infinity": FLOAT32.
 
 
 def parse_value(text: str) -> int:
-    """float32 bits of a value as it is typed: a decimal, 0x and eight hex digits, nan or inf.
+    """The float32 bits of a value: a decimal, 0x and eight hex digits, nan or inf.
 
     A decimal is rounded once, to nearest even.
 
-    Raises ValueError for anything else, for decimals beyond float32, and for bits of a NaN.
+    Raises ValueError for anything else, for decimals outside the range of float32, and for the bits of a NaN.
     """
     sign = FLOAT32.sign_bit if text.startswith("-") else 0
     word = _WORDS.get(text.lstrip("+-").lower())
@@ -48,7 +48,7 @@ def parse_value(text: str) -> int:
         bits = encode_real(make_real(Fraction(decimal), negative_zero=bool(sign)), FLOAT32, overflow=Overflow.OWN)
         if bits & ~FLOAT32.sign_bit != FLOAT32.inf_code:
             return bits
-    raise ValueError(f"{text} is beyond the largest float32, 3.4028235e38; write inf if that is meant")
+    raise ValueError(f"{text} is larger than the largest float32, 3.4028235e38; write inf for infinity")
 
 
 def _parse_bits(text: str) -> int:
@@ -56,12 +56,12 @@ def _parse_bits(text: str) -> int:
         raise ValueError(f"{text!r} is not the bits of a float32; write 0x and eight hex digits, such as 0x3f800000")
     bits = int(text, 16)
     if FLOAT32.is_nan(bits):
-        raise ValueError(f"{text} are the bits of a NaN; write nan or -nan, payloads are not told apart")
+        raise ValueError(f"{text} is a NaN; write nan or -nan, payloads are not distinguished")
     return bits
 
 
 def parse_tensor_scale(text: str) -> TensorScale | str:
-    """A tensor scale as it is typed: `auto`, or KIND=HEX.
+    """A tensor scale: `auto`, or KIND=HEX.
 
     Raises ValueError for anything else.
     """
@@ -79,7 +79,7 @@ def parse_tensor_scale(text: str) -> TensorScale | str:
 
 def block_from_values(values: Sequence[str], fmt: BlockFormat) -> tuple[npt.NDArray[np.float32], list[str]]:
     if len(values) > fmt.k:
-        raise ValueError(f"{len(values)} values were given; a block of {fmt.name} holds {fmt.k}")
+        raise ValueError(f"{len(values)} values are too many; a block of {fmt.name} holds {fmt.k}")
     return _pad_block([parse_value(v) for v in values], fmt)
 
 
@@ -99,12 +99,12 @@ def read_rows(path: Path) -> npt.NDArray[np.float32]:
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error
+        raise ValueError(f"{path} is not a readable .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
         array.close()
-        raise ValueError(f"{path} holds several arrays; save one of them with numpy.save")
+        raise ValueError(f"{path} contains several arrays; save one of them with numpy.save")
     if array.ndim == 0 or array.size == 0:
-        raise ValueError(f"{path} has shape {array.shape}; at least one row of values is needed")
+        raise ValueError(f"{path} has shape {array.shape}; at least one row of values is required")
     try:
         values = as_float32(array, name=path.name)
     except TypeError as error:
@@ -118,7 +118,7 @@ def block_from_rows(
     blocks = -(-rows.shape[1] // fmt.k)
     for what, index, count in (("row", row, rows.shape[0]), ("block", block, blocks)):
         if not 0 <= index < count:
-            raise ValueError(f"--{what} {index} is not in {name}; it has {what}s 0 to {count - 1}")
+            raise ValueError(f"--{what} {index} is out of range; {name} has {what}s 0 to {count - 1}")
     part = rows[row, block * fmt.k : (block + 1) * fmt.k]
     padded, notes = _pad_block([int(b) for b in part.view(np.uint32)], fmt)
     where = f"{name}, row {row} of {rows.shape[0]}, block {block} of {blocks}"

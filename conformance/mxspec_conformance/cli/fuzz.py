@@ -13,43 +13,49 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz as run_fuzz
 from mxspec_vectors.files import write_file
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-#: The environment's seed, where no --seed is given; the test suite's too.
+#: Environment variable that sets the seed if --seed is not given; the test suite uses it too.
 SEED_VARIABLE = "MXSPEC_SEED"
 
 
 @click.command()
 @click.argument("target")
 @click.option(
-    "--minutes", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="How long."
+    "--minutes", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="Time limit."
 )
-@click.option("--batches", type=click.IntRange(1), help="So many batches instead: the same result on every machine.")
-@click.option("--seed", type=click.IntRange(0), help="Of everything drawn; default: MXSPEC_SEED, or one that is drawn.")
+@click.option(
+    "--batches", type=click.IntRange(1), help="Stop after this many batches instead of a time limit (reproducible)."
+)
+@click.option("--seed", type=click.IntRange(0), help="Random seed; default: MXSPEC_SEED, or a random one.")
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
-@click.option("--profile", help="Compare with this profile; by default with the one that explains most of the vectors.")
-@click.option("--first", is_flag=True, help="End with the first batch in which something differs.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write findings as vector files here.")
-@click.option("--replay", "replay_file", type=_FILE, help="Ask TARGET the cases of this file again, and nothing else.")
-@click.option("--state", type=_FILE, help="Keep finished batches here, and go on from them.")
-@click.option("--fresh", is_flag=True, help="Do not go on from what the state file holds.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes; default: one for each core.")
+@click.option("--profile", help="Compare with this profile; default: the profile nearest to the target.")
+@click.option("--stop-on-first", is_flag=True, help="Stop after the first batch that contains a failure.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write minimized failures as vector files to this folder.",
+)
+@click.option("--replay", "replay_file", type=_FILE, help="Only run the cases of this file again.")
+@click.option("--state", type=_FILE, help="Save finished batches to this file and resume from it.")
+@click.option("--restart", is_flag=True, help="Ignore the state file and start over.")
+@click.option("--jobs", type=click.IntRange(1), help="Worker processes; default: one per core.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
-@click.option("--json", "json_file", type=_FILE, help="Write the result.")
+@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
-    help="Seconds that one call may take.",
+    help="Timeout of one call, in seconds.",
 )
-@click.option("--in-process", is_flag=True, help="Run the target in the workers (its crash is then ours).")
+@click.option("--in-process", is_flag=True, help="Run the target inside the workers; a crash ends the worker.")
 def fuzz(
     target: str,
     minutes: float,
@@ -57,35 +63,37 @@ def fuzz(
     seed: int | None,
     formats: tuple[str, ...],
     profile: str | None,
-    first: bool,
+    stop_on_first: bool,
     out: Path | None,
     replay_file: Path | None,
     state: Path | None,
-    fresh: bool,
+    restart: bool,
     jobs: int | None,
     dask: str | None,
     json_file: Path | None,
     timeout: float,
     in_process: bool,
 ) -> None:
-    """Look for inputs and calls on which TARGET parts from a profile.
+    """Search for inputs on which TARGET differs from a profile.
 
-    Blocks are drawn where rules change their answers and asked in calls of every kind. What differs is shrunk to a block
-    with few lanes, its cause is named, and each cause is told once. docs/fuzzing.md.
+    Blocks are sampled where the rules change their results, and passed in calls of many sizes and memory layouts. Each
+    failure is minimized to a block with few non-zero lanes. Failures are grouped by cause, and each cause is reported once.
+    See docs/fuzzing.md.
 
-    Ctrl-C ends the drawing; what was found until then is reduced and told.
-    Exit code: 0 nothing differs, 1 something does, 2 nothing could be asked.
+    Ctrl-C stops sampling; failures found so far are still minimized and reported.
+
+    Exit code: 0 if nothing differs, 1 if something does, 2 if nothing could be judged.
     """
     try:
         if replay_file is not None:
             raise click.exceptions.Exit(_replay(target, replay_file, timeout, in_process))
         chosen = _choose_seed(seed)
         settings = Settings(
-            seed=chosen, minutes=minutes, batches=batches, formats=formats, profile=profile, first=first
+            seed=chosen, minutes=minutes, batches=batches, formats=formats, profile=profile, first=stop_on_first
         )
         with show_progress("fuzzing") as progress:
             campaign = run_fuzz(
-                target, settings, state_file=state, fresh=fresh, jobs=jobs or os.cpu_count() or 1, dask=dask,
+                target, settings, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
                 timeout=timeout, in_process=in_process, progress=progress,
             )  # fmt: skip
     except (ValueError, ImportError) as error:
@@ -96,22 +104,22 @@ def fuzz(
         from mxspec_conformance.fuzzing.save import save_findings
 
         for path in save_findings(out, campaign.findings):
-            console.print(Text(f"saved {path}; again: mxspec fuzz {target} --replay {path}"))
-    console.print(Text(f"replay all of it: --seed {chosen}", style="dim"))
+            console.print(Text(f"saved {path}; replay: mxspec fuzz {target} --replay {path}"))
+    console.print(Text(f"to repeat this run: --seed {chosen}", style="dim"))
     if json_file is not None:
         write_file(json_file, (json.dumps(campaign.report.as_dict(), indent=1) + "\n").encode("ascii"))
     raise click.exceptions.Exit(campaign.report.exit_code)
 
 
 def _choose_seed(seed: int | None) -> int:
-    """Raises ValueError where the environment's seed is no number."""
+    """Raises ValueError if the seed in the environment is not a number."""
     if seed is not None:
         return seed
     text = os.environ.get(SEED_VARIABLE)
     if text is None:
         return secrets.randbelow(1 << 31)
     if not text.isdecimal():
-        raise ValueError(f"{SEED_VARIABLE}={text!r} is no seed; set it to a number from 0 on")
+        raise ValueError(f"{SEED_VARIABLE}={text!r} is not a seed; set it to a non-negative integer")
     return int(text)
 
 
@@ -126,19 +134,21 @@ def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
     finally:
         session.close()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("case", "now", "how"):
+    for column in ("case", "result", "difference"):
         table.add_column(column, overflow="fold")
     for r in results:
         table.add_row(r.id, Text(r.verdict, style="green" if r.verdict == "right" else "bold red"), r.words)
     console = make_console()
     console.print(table)
     wrong = sum(r.verdict != "right" for r in results)
-    console.print(f"{wrong} of {len(results)} cases differ" if wrong else f"all {len(results)} cases are right")
+    console.print(
+        f"{wrong} of {len(results)} cases differ" if wrong else f"{len(results)} of {len(results)} cases pass"
+    )
     return 1 if wrong else 0
 
 
 def show_campaign(campaign: Campaign, console: Console) -> None:
-    """What was asked, what was reached, and each cause with its smallest block."""
+    """The amount of input, its coverage, and each cause with its smallest failing block."""
     from mxspec_conformance.render.terminal import failure_panel
 
     report = campaign.report
@@ -148,7 +158,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
             continue
         console.print(
             Text(f"{report.target['name']} {report.target['version']}: {result.format} against {result.judged_against} "
-                 f"({result.chosen})", style="bold")
+                 f"({CHOSEN_BY[result.chosen]})", style="bold")
         )  # fmt: skip
         console.print(
             f"{total['batches']} batches, {total['blocks']:,} blocks, {total['elements']:,} elements; "
@@ -165,7 +175,9 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
     for number, finding in enumerate(campaign.findings, 1):
         console.print()
         console.print(Text(f"cause {number}, {finding.job.fmt}: {finding.words}", style="bold red"))
-        console.print(Padding(Text(f"seen {finding.mismatches} times; {finding.pattern.words}", style="dim"), (0, 0, 0, 2)))
+        console.print(
+            Padding(Text(f"seen {finding.mismatches} times; {finding.pattern.words}", style="dim"), (0, 0, 0, 2))
+        )
         if shown < 4:
             shown += 1
             requirement = next(r for r in report.requirements if r.id == f"fuzz/{finding.job.fmt}/{finding.topic}")
@@ -175,9 +187,9 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
             requirement.first = kept
     rest = report.details["not_reduced"]
     if rest:
-        console.print(Text(f"{rest} more mismatches were not reduced", style="yellow"))
+        console.print(Text(f"{rest} more mismatches were not minimized", style="yellow"))
     for words in report.details["not_seen_again"]:
-        console.print(Text(f"seen once, and not again: {words}", style="yellow"))
+        console.print(Text(f"seen once, did not reproduce: {words}", style="yellow"))
     causes = len(campaign.findings)
     verdict = (
         f"{causes} cause{'s' * (causes != 1)}"
@@ -190,7 +202,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
     console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.details['workers']}", style="bold"))
 
 
-#: Short names of the classes of coverage, for a table of 80 columns.
+#: Short names of the coverage classes, for a table of 80 columns.
 _SHORT = {
     "ties": "ties", "below ties": "below", "above ties": "above", "values": "values", "codes in lanes": "codes",
     "scale bytes": "scales", "binades of maxima": "binade", "lanes of maxima": "lane", "pairs of codes": "pairs",
@@ -199,9 +211,9 @@ _SHORT = {
 
 
 def _show_coverage(coverage: dict[str, dict[str, list[int]]], console: Console) -> None:
-    """What was reached of each class, in percent: 100 means all of it."""
+    """The coverage of each class in percent."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("reached, %", no_wrap=True)
+    table.add_column("coverage, %", no_wrap=True)
     formats = list(dict.fromkeys(name.partition(" ")[0] for name in coverage))
     classes = list(dict.fromkeys(c for counts in coverage.values() for c in counts))
     for c in classes:
@@ -216,7 +228,7 @@ def _show_relations(totals: dict[str, dict[str, dict[str, dict[str, int]]]], con
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("relation", ratio=1)
     table.add_column("blocks", justify="right")
-    table.add_column("broken", justify="right")
+    table.add_column("violated", justify="right")
     summed: dict[str, list[int]] = {}
     for total in totals.values():
         for name, numbers in total["relations"].items():

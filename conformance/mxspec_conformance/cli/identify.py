@@ -1,4 +1,4 @@
-"""`mxspec identify` and `mxspec separate`: which profile is it, and what tells two of them apart."""
+"""`mxspec identify` and `mxspec distinguish`: which profile a target follows, and an input on which two profiles differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mxspec_conformance.identification import distinguish as separating
 from mxspec_conformance.identification.distinguish import STEPS, DistinguishingInput, explain_sameness
 from mxspec_vectors.files import write_file
 
-#: Lanes of a block that are written out.
+#: Lanes of a block that are printed.
 _SHOWN = 4
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -31,22 +31,23 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
-@click.option("--json", "json_file", type=_FILE, help="Write the result; '-' prints it.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
-@click.option("--in-process", is_flag=True, help="Run the target in this process.")
+@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--timeout", default=60.0, show_default=True, help="Timeout of one call, in seconds.")
+@click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
 def identify(target: str, formats: tuple[str, ...], json_file: Path | None, timeout: float, in_process: bool) -> None:
-    """Name what TARGET does, format by format, and the inputs that tell it from neighbouring profiles.
+    """Identify the profile that TARGET follows.
 
-    Exit code: 0, or 2 where the target quantizes none of the formats.
+    Print, for each format, the scale rule, rounding, overflow, special values and storage layout, and the inputs that
+    distinguish TARGET from the nearest other profiles.
+
+    Exit code: 0, or 2 if the target quantizes none of the formats.
     """
     from mxspec_conformance.identification.target import identify as identify_target
 
     started = time.monotonic()
     try:
         with show_progress(f"identifying {target}") as progress:
-            found = identify_target(
-                target, formats=formats, in_process=in_process, timeout=timeout, progress=progress
-            )
+            found = identify_target(target, formats=formats, in_process=in_process, timeout=timeout, progress=progress)
     except ValueError as error:
         fail(str(error))
     if str(json_file) != "-":
@@ -62,13 +63,17 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
 @click.command()
 @click.argument("first")
 @click.argument("second")
-@click.option("--format", "fmt", type=BLOCK_FORMAT, help="By default every format that both have.")
-@click.option("--dtype", type=click.Choice(list(STEPS)), default="float32", show_default=True, help="Of the input.")
+@click.option(
+    "--format", "fmt", type=BLOCK_FORMAT, help="Default: every format that both profiles cover."
+)
+@click.option("--dtype", type=click.Choice(list(STEPS)), default="float32", show_default=True, help="Input dtype.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: bool) -> None:
-    """Print the plainest block to which profiles FIRST and SECOND give different answers, or why there is none.
+    """Print the simplest block on which two profiles differ.
 
-    Exit code: 0 where they differ, 1 where nothing tells them apart, 2 for unknown profiles.
+    If no such block is known, print whether the profiles are proven equal.
+
+    Exit code: 0 if the profiles differ, 1 if no input distinguishes them, 2 if a profile is unknown.
     """
     known = {p.id: p for p in mxspec.list_profiles()}
     for name in (first, second):
@@ -138,20 +143,20 @@ def _print_identity(identity: Any, console: Console) -> None:
     for key, value in identity.traits.items():
         table.add_row(Text(key), Text(value))
     for part, layout in identity.layouts.items():
-        table.add_row(Text(f"{part} lie as"), Text(layout))
+        table.add_row(Text(f"layout of {part}"), Text(layout))
     for key, value in identity.arithmetic.items():
         table.add_row(Text(key, style="dim"), Text(value, style="dim"))
     console.print(table)
     for n in identity.neighbours:
         console.print(
             Text(
-                f"  not {n.profile} ({n.distance} cases off)"
+                f"  not {n.profile} (differs in {n.distance} cases)"
                 if n.agrees_with != "neighbour"
-                else f"  here as {n.profile} ({n.distance} cases off in all)"
+                else f"  like {n.profile} on this block (differs in {n.distance} cases)"
             )
         )
         if n.separation is None:
-            console.print(Text("    no input is known that tells them apart", style="dim"))
+            console.print(Text("    no distinguishing input is known", style="dim"))
             continue
         for line in describe_separation(n.separation, identity.nearest, n.profile):
             console.print(Text(f"    {line}", style="dim"))

@@ -1,4 +1,4 @@
-"""`mxspec layouts`: the table of layouts, and a picture of one."""
+"""`mxspec layouts`: lists the storage layouts, or draws one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mxspec_conformance.cli.console import fail, make_console
 
 #: Colours of neighbouring rows of the matrix.
 _STYLES = ("cyan", "green", "yellow", "magenta")
-#: Lines of a picture before it is cut in the middle.
+#: Lines of a drawing beyond which its middle is left out.
 _LINES = 20
-#: Bytes of a picture in the documentation.
+#: Bytes of a drawing in the documentation.
 _SKETCHED = 16
 
 
@@ -57,10 +57,10 @@ def layouts(ctx: click.Context, as_json: bool, markdown: bool) -> None:
 
 @layouts.command()
 @click.argument("name")
-@click.option("--shape", metavar="ROWSxCOLUMNS", help="Draw a matrix of this shape; by default one tile.")
+@click.option("--shape", metavar="ROWSxCOLUMNS", help="Matrix shape to draw; default: one tile.")
 @click.option("--all", "everything", is_flag=True, help="Draw every line.")
 def show(name: str, shape: str | None, everything: bool) -> None:
-    """Draw which item sits in which byte and bits."""
+    """Draw which item is stored in which bits of which byte."""
     try:
         layout = get_layout(name)
         size = _parse_shape(shape) if shape else default_shape(layout)
@@ -130,7 +130,7 @@ def _print_facts(layout: Layout, console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    rows = [("layout", layout.name), ("what", layout.summary)]
+    rows = [("layout", layout.name), ("summary", layout.summary)]
     if layout.aliases:
         rows.append(("also", ", ".join(layout.aliases)))
     for field in layout.fields:
@@ -161,10 +161,10 @@ def _draw(layout: Layout, shape: tuple[int, int], console: Console, *, everythin
     per_line = 3 if layout.main.packing.size % 3 == 0 else 1
     while per_line < 32 and per_line * 2 * width + 7 <= console.width:
         per_line *= 2
-    words = "row,column" if rows else "column"
+    label = "row,column" if rows else "column"
     console.print(
         Text(
-            f"{len(found)} bytes of a {shape[0]} x {shape[1]} matrix; {words} of the item in each byte, high bits left",
+            f"{len(found)} bytes of a {shape[0]} x {shape[1]} matrix; {label} of the item in each byte, high bits left",
             style="dim",
         )
     )

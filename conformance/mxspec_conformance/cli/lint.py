@@ -1,4 +1,4 @@
-"""`mxspec lint`: findings as a table on 80 columns, or as JSON."""
+"""`mxspec lint`: findings as a table of 80 columns, or as JSON."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.lint import RULES, SCHEMA, LintResult, Severity, exit_code, lint as run_lint
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-#: Findings of one rule that are shown one by one; `--json` and `--all` have all.
+#: Findings of one rule that are shown individually; `--json` and `--all` show all.
 _LISTED = 4
 
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema mxspec-lint/1).")
-@click.option("--all", "show_all", is_flag=True, help=f"Show every finding, not {_LISTED} of a rule.")
-@click.option("--rules", is_flag=True, help="List the rules, with what to do.")
+@click.option("--all", "show_all", is_flag=True, help=f"Show every finding, not only {_LISTED} per rule.")
+@click.option("--rules", is_flag=True, help="List the rules and how to fix each finding.")
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT,
-    help="A format that FILE holds, where its names and shapes leave that open; repeatable.",
+    help="A format that FILE contains, if names and shapes do not determine it; repeatable.",
 )  # fmt: skip
 def lint(files: tuple[Path, ...], as_json: bool, show_all: bool, rules: bool, formats: tuple[str, ...]) -> None:
-    """Check FILEs: GGUF or safetensors files, indices of shards, or folders.
+    """Check quantized checkpoints for inconsistencies.
 
-    Container, names, dtypes and shapes, block scales, tensor scales and their direction, codes, configuration. Damaged and
-    hostile files give findings.
+    FILE is a GGUF or safetensors file, a shard index or a folder. Checked are the container, names, dtypes, shapes, block
+    scales, tensor scales and their direction, codes and configuration. Damaged or malicious files are reported as findings.
 
-    Exit code: 0: nothing but notes; 1: errors or warnings; 2: a file could not be looked into.
+    Exit code: 0 if there are only notes, 1 for errors or warnings, 2 if a file could not be read.
     """
     from mxspec_conformance.cli.console import make_console, show_progress
 
@@ -43,10 +43,10 @@ def lint(files: tuple[Path, ...], as_json: bool, show_all: bool, rules: bool, fo
         print_rules(console)
         return
     if not files:
-        raise click.UsageError("name a FILE, or pass --rules")
+        raise click.UsageError("pass at least one FILE, or --rules")
     results = []
     for file in files:
-        with show_progress(f"looking at {file.name}") as progress:
+        with show_progress(f"checking {file.name}") as progress:
             results.append(run_lint(file, formats=formats, progress=progress))
     if as_json:
         click.echo(json.dumps(as_document(results), indent=1))
@@ -92,7 +92,9 @@ def print_result(result: LintResult, console: Console, *, show_all: bool) -> Non
             console.print(f"{rule_id}: {number - _LISTED} more; --all shows them")
     counts = [f"{n} {s.value}{'s' if n > 1 else ''}" for s in Severity
               if (n := sum(f.rule.severity is s for f in result.findings))]  # fmt: skip
-    console.print((", ".join(counts) or "nothing found") + ("" if result.complete else "; not looked into further"))
+    console.print(
+        (", ".join(counts) or "nothing found") + ("" if result.complete else "; the file was not checked further")
+    )
 
 
 def print_rules(console: Console) -> None:
@@ -100,7 +102,7 @@ def print_rules(console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("rule", no_wrap=True)
     table.add_column("severity", no_wrap=True)
-    table.add_column("means, and what to do", overflow="fold")
+    table.add_column("meaning and remedy", overflow="fold")
     for rule in RULES.values():
         text = Text.assemble(rule.means, "\n", (f"-> {rule.advice}", "dim"))
         table.add_row(rule.id, Text(rule.severity.value, style=_STYLES[rule.severity]), text)

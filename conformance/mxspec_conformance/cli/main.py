@@ -47,20 +47,20 @@ LAB_COMMANDS = {
 
 
 class Command(click.Group):
-    """The group; turns the errors that users can mend into one message and exit code 2."""
+    """The command group; reports errors that users can fix as one message with exit code 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands by name; those of the laboratory where it is at hand."""
+        """All commands by name; those of the laboratory only where it is installed."""
         return sorted([*COMMANDS, *(LAB_COMMANDS if find_spec("mxspec_lab") else ())])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One command, whose module is imported now."""
+        """One command; its module is imported on demand."""
         if cmd_name in COMMANDS:
             module = f"mxspec_conformance.cli.{COMMANDS[cmd_name]}"
         elif cmd_name in LAB_COMMANDS:
             module = LAB_COMMANDS[cmd_name]
             if not find_spec("mxspec_lab"):
-                fail(f"`mxspec {cmd_name}` is a maintainers' command, which the wheel leaves out; run it in a checkout")
+                fail(f"`mxspec {cmd_name}` is a maintainers' command and not part of the wheel; run it from a checkout")
         else:
             return None
         command: click.Command = getattr(import_module(module), cmd_name)
@@ -75,7 +75,7 @@ class Command(click.Group):
         except KeyboardInterrupt:
             fail("stopped", code=130)
         except BrokenPipeError:
-            raise  # the reader of our output has left (`| head`); click ends quietly
+            raise  # whoever reads our output has stopped (`| head`); click exits quietly
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             fail(f"{place}{error.strerror or error}; nothing was changed")
@@ -84,4 +84,4 @@ class Command(click.Group):
 @click.group(cls=Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(mxspec.__version__, prog_name="mxspec")
 def main() -> None:
-    """Judge kernels for OCP MX and NVFP4, explain blocks bit by bit, read the golden vectors."""
+    """Check OCP MX and NVFP4 implementations bit for bit against a reference model."""

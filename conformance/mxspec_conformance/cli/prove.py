@@ -16,7 +16,7 @@ from rich.text import Text
 
 from mxspec.formats import get_block
 from mxspec_conformance.campaign import StateError
-from mxspec_conformance.cli.console import fail, make_console
+from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
 from mxspec_conformance.results.report import Report, Verdict
@@ -24,18 +24,18 @@ from mxspec_vectors.files import write_file
 from mxspec_vectors.points import TENSOR_AMAXES
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-#: Tensor maxima of nvfp4 that are tried where none is named: scale 1, and two whose quotients round.
+#: Default tensor maxima for nvfp4: tensor scale 1, and two whose quotients are rounded.
 _DEFAULT_TENSORS = ("unit", "odd", "thousandth")
 
 
-def parse_part(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
     """I/N as two numbers.
 
     Raises ValueError for anything else.
     """
     share, slash, shares = text.partition("/")
     if not (slash and share.isdecimal() and shares.isdecimal() and 1 <= int(share) <= int(shares)):
-        raise ValueError(f"--part {text!r} is not I/N with I from 1 to N, such as 2/8")
+        raise ValueError(f"--shard {text!r} is not I/N with 1 <= I <= N, such as 2/8")
     return int(share), int(shares)
 
 
@@ -52,36 +52,38 @@ def parse_tensor_maximum(text: str) -> int | None:
         )  # fmt: skip
     except (ValueError, OverflowError):
         raise ValueError(
-            f"--tensor-amax {text!r} is no tensor maximum; give a number, 0x and float32 bits, 'none', or one of "
+            f"--tensor-amax {text!r} is not a tensor maximum; pass a number, 0x and float32 bits, 'none', or one of "
             f"{', '.join(TENSOR_AMAXES)}"
         ) from None
     if not 0 < bits < 0x7F800000:
-        raise ValueError(f"--tensor-amax {text!r} is {bits:#010x}; a tensor maximum here is positive and finite")
+        raise ValueError(f"--tensor-amax {text!r} is {bits:#010x}; it must be positive and finite")
     return bits
 
 
 @click.command()
 @click.argument("target")
 @click.option("--format", "fmt", type=BLOCK_FORMAT, required=True, help="The block format.")
-@click.option("--profile", help="Hold it to this profile; by default to the one that explains most of the vectors.")
+@click.option("--profile", help="Check against this profile; default: the profile nearest to the target.")
 @click.option(
-    "--dtype", "dtypes", multiple=True, type=click.Choice(PAIR_DTYPES), help="Only these numbers; repeatable."
+    "--dtype", "dtypes", multiple=True, type=click.Choice(PAIR_DTYPES), help="Only this input dtype; repeatable."
 )
 @click.option(
     "--tensor-amax", "tensors", multiple=True, metavar="NUMBER",
-    help="nvfp4: the largest magnitude of the tensor (a number, 0x and bits, a name, 'none'); repeatable.",
+    help="NVFP4: largest magnitude of the tensor (a number, 0x and bits, a name, or 'none'); repeatable.",
 )  # fmt: skip
-@click.option("--all-maxima", is_flag=True, help="Ask all 2^31 float32 maxima, not only those where the scale changes.")
-@click.option("--block", metavar="ROWSxCOLUMNS", help="The block's shape; only rows come apart into pairs.")
-@click.option("--part", default="1/1", metavar="I/N", help="Only this share of the work.")
-@click.option("--minutes", type=float, help="Begin no further chunk after this time.")
-@click.option("--state", type=_FILE, help="Keep finished chunks here and go on from them; default: beside -o.")
-@click.option("--fresh", is_flag=True, help="Do not go on from what the state file holds.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes; default: one for each core.")
+@click.option(
+    "--all-maxima", is_flag=True, help="Test all 2^31 float32 block maxima, not only those where the scale changes."
+)
+@click.option("--block", metavar="ROWSxCOLUMNS", help="Block shape; only 1 x k blocks can be decomposed into pairs.")
+@click.option("--shard", default="1/1", metavar="I/N", help="Only process shard I of N.")
+@click.option("--minutes", type=float, help="Start no new chunk after this time.")
+@click.option("--state", type=_FILE, help="Save finished chunks to this file and resume from it; default: next to -o.")
+@click.option("--restart", is_flag=True, help="Ignore the state file and start over.")
+@click.option("--jobs", type=click.IntRange(1), help="Worker processes; default: one per core.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
-@click.option("--json", "-o", "json_file", type=_FILE, help="Write the result.")
-@click.option("--timeout", default=600.0, show_default=True, help="Seconds that one call may take.")
-@click.option("--in-process", is_flag=True, help="Run the target in the workers (its crash is then ours).")
+@click.option("--json", "-o", "json_file", type=_FILE, help="Write the result as JSON.")
+@click.option("--timeout", default=600.0, show_default=True, help="Timeout of one call, in seconds.")
+@click.option("--in-process", is_flag=True, help="Run the target inside the workers; a crash ends the worker.")
 def prove(
     target: str,
     fmt: str,
@@ -90,24 +92,25 @@ def prove(
     tensors: tuple[str, ...],
     all_maxima: bool,
     block: str | None,
-    part: str,
+    shard: str,
     minutes: float | None,
     state: Path | None,
-    fresh: bool,
+    restart: bool,
     jobs: int | None,
     dask: str | None,
     json_file: Path | None,
     timeout: float,
     in_process: bool,
 ) -> None:
-    """Prove that TARGET is a profile, by every pair of a block's maximum and an element.
+    """Verify TARGET exhaustively against a profile.
 
-    A quantizer whose lanes depend only on themselves and on the block's maximum is determined by pairs: for bfloat16 and
-    float16 all of them are asked, about 2^31 elements each. That lanes are independent is tested first. Also: the scale of
-    float32 maxima, and dequantize on every code under every scale byte. docs/proofs.md.
+    If a lane depends only on its own element and on the block maximum, a quantizer is determined by all (maximum, element)
+    pairs. For bfloat16 and float16 every pair is tested: about 2^31 elements each. Lane independence is tested first. Also
+    tested: the scales of float32 maxima, and dequantize for every code under every scale byte. See docs/proofs.md.
 
-    Ctrl-C keeps finished chunks in the state file; the same command goes on from there.
-    Exit code: 0 no difference, 1 a counterexample, 2 nothing could be asked, 130 interrupted.
+    Ctrl-C saves finished chunks in the state file; the same command resumes from there.
+
+    Exit code: 0 if nothing differs, 1 for a counterexample, 2 if nothing could be tested, 130 if interrupted.
     """
     try:
         shape = None
@@ -118,17 +121,17 @@ def prove(
             shape = (int(rows), int(columns))
         two_level = get_block(fmt).has_tensor_scale
         if tensors and not two_level:
-            raise ValueError(f"{fmt} has no tensor scale; leave --tensor-amax out")
+            raise ValueError(f"{fmt} has no tensor scale; omit --tensor-amax")
         chosen = tensors or (("none", *_DEFAULT_TENSORS) if two_level else ("none",))
         plan = Plan(
             fmt=fmt, profile=profile, dtypes=dtypes or PAIR_DTYPES, block=shape, all_maxima=all_maxima, minutes=minutes,
-            tensors=tuple(dict.fromkeys(parse_tensor_maximum(t) for t in chosen)), part=parse_part(part),
+            tensors=tuple(dict.fromkeys(parse_tensor_maximum(t) for t in chosen)), part=parse_shard(shard),
         )  # fmt: skip
         if state is None and json_file is not None:
             state = json_file.with_suffix(".state")
         with _bar() as tell:
             report = run_proof(
-                target, plan, state_file=state, fresh=fresh, jobs=jobs or os.cpu_count() or 1, dask=dask,
+                target, plan, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
                 timeout=timeout, in_process=in_process, progress=tell,
             )  # fmt: skip
     except (ValueError, StateError, ImportError) as error:
@@ -139,15 +142,15 @@ def prove(
     show_proof(report, console)
     stopped = report.details["stopped"]
     if stopped:
-        hint = f"; the same command goes on from {state}" if state else "; with --state FILE it could go on"
-        console.print(Text(f"stopped ({stopped}) before the end{hint}", style="yellow"))
+        hint = f"; the same command resumes from {state}" if state else "; pass --state FILE to make a run resumable"
+        console.print(Text(f"stopped before the end ({stopped}){hint}", style="yellow"))
     elif state is not None and json_file is not None and not report.details["pieces"]["lost"]:
         state.unlink(missing_ok=True)
     raise click.exceptions.Exit(130 if stopped == "interrupt" else report.exit_code)
 
 
 class _bar:  # noqa: N801  # used like a function
-    """A progress bar on stderr; silent where that is no terminal."""
+    """A progress bar on stderr; silent if stderr is not a terminal."""
 
     def __enter__(self) -> _bar:
         console = make_console(stderr=True)
@@ -167,16 +170,16 @@ class _bar:  # noqa: N801  # used like a function
 
 
 def show_proof(report: Report, console: Console) -> None:
-    """The requirements, what was proven in words, and the first counterexample."""
+    """The requirements, the statements that were verified, and the first counterexample."""
     from mxspec_conformance.render.terminal import failure_panel
 
     result = report.formats[0]
-    against = f"{result.judged_against} ({result.chosen})"
+    against = f"{result.judged_against} ({CHOSEN_BY[result.chosen]})"
     console.print(
         Text(f"{report.target['name']} {report.target['version']}: {result.format} against {against}", style="bold")
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, justify in (("requirement", "left"), ("verdict", "left"), ("asked", "right"), ("differ", "right")):
+    for column, justify in (("requirement", "left"), ("verdict", "left"), ("tested", "right"), ("failing", "right")):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]  # literals that mypy sees as str
     for r in report.requirements:
         style = "green" if r.verdict is Verdict.PASS else "bold red" if r.verdict is Verdict.FAIL else "yellow"

@@ -21,13 +21,12 @@ from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest, 
     metavar="RESULTS...",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
-@click.option(
-    "-o", "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
-)
+@click.option("-o", "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Output folder.")
 def report(results: tuple[Path, ...], out: Path) -> None:
-    """Draw RESULTS, the JSON that `mxspec check --json` writes: HTML, Markdown, JUnit XML and a badge for each.
+    """Render results as HTML, Markdown, JUnit XML and badges.
 
-    Several results also get an index.html; they have to be of the same vectors.
+    RESULTS are files that `mxspec check --json` wrote. For several results an index.html is added; they must come from the
+    same version of the vectors.
     """
     from mxspec_conformance.render import RENDERERS, SUFFIXES
     from mxspec_conformance.render.html import render_index
@@ -37,14 +36,14 @@ def report(results: tuple[Path, ...], out: Path) -> None:
         for document in _read(path):
             stem = path.stem if path.stem not in documents else f"{path.stem}-{_slug(document)}"
             if stem in documents:
-                fail(f"two results would be written as {stem}.html; rename {path}")
+                fail(f"two results would be written to {stem}.html; rename {path}")
             documents[stem] = document
     digests = {d["suite"]["vectors"] for d in documents.values() if isinstance(d.get("suite"), dict)}
-    # Results without layouts name the vectors of numbers alone; both sets are of one build of the vectors.
+    # Results without layouts carry the digest of the numeric vectors alone; both digests belong to one build.
     current = {vector_digest(operations=operations) for operations in (OPERATIONS, NUMERIC_OPERATIONS)}
     if len(digests) > 1 and not digests <= current:
         fail(
-            f"the results are of {len(digests)} sets of vectors ({', '.join(sorted(x[:12] for x in digests))}); judge again"
+            f"the results come from {len(digests)} versions of the vectors ({', '.join(sorted(x[:12] for x in digests))}); run `mxspec check` again"
         )
     contents: dict[Path, bytes] = {}
     for stem, document in documents.items():
@@ -67,7 +66,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
         fail(f"{path} is not JSON ({error})")
     found = content if isinstance(content, list) else [content]
     if not found or not all(isinstance(d, dict) for d in found):
-        fail(f"{path} holds no result; pass what `mxspec check --json` wrote")
+        fail(f"{path} contains no result; pass a file that `mxspec check --json` wrote")
     return found
 
 

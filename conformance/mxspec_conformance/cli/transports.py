@@ -1,4 +1,4 @@
-"""Commands about targets that are no Python files: `smoke`, `header`, `protocol`, `bundle`."""
+"""Commands for targets that are not Python files: `smoke`, `header`, `protocol`, `bundle`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 
 @click.command()
 @click.argument("target")
-@click.option("--timeout", default=10.0, show_default=True, help="Seconds that one call may take.")
+@click.option("--timeout", default=10.0, show_default=True, help="Timeout of one call, in seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def smoke(target: str, timeout: float, as_json: bool) -> None:
-    """Try TARGET with small calls before it is judged: does it start, answer in the right shapes, and stop?
+    """Test whether TARGET starts, answers and stops.
 
-    Nothing is said about right or wrong bits. Exit code: 0 if all steps worked, 1 if not.
+    A few small calls check shapes and dtypes. The values are not checked.
+
+    Exit code: 0 if all steps succeed, 1 if not.
     """
     from mxspec_conformance.transports.smoke import try_target
 
@@ -36,10 +38,13 @@ def smoke(target: str, timeout: float, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--folder", is_flag=True, help="Print the folder: what -I takes.")
-@click.option("--text", is_flag=True, help="Print the header itself.")
+@click.option("--folder", is_flag=True, help="Print the include folder, for -I.")
+@click.option("--text", is_flag=True, help="Print the text of the header.")
 def header(folder: bool, text: bool) -> None:
-    """Print where mxspec_target.h lies, the C header of shared libraries that are targets."""
+    """Print the path of mxspec_target.h.
+
+    This is the C header for targets that are shared libraries; see docs/targets.md.
+    """
     from mxspec_conformance.transports.library import header_path
 
     path = header_path()
@@ -48,7 +53,7 @@ def header(folder: bool, text: bool) -> None:
 
 @click.command()
 def protocol() -> None:
-    """Print the JSON Schema of what the judge and a target say to each other."""
+    """Print the JSON Schema of the process protocol."""
     from mxspec_conformance.transports.description import load_protocol_schema
 
     click.echo(json.dumps(load_protocol_schema(), indent=1))
@@ -58,15 +63,21 @@ def protocol() -> None:
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--description", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="JSON that says what the target can do, as `start` is answered.",
+    help="JSON description of the target: its reply to `start`.",
 )  # fmt: skip
-@click.option("--like", metavar="TARGET", help="Take the description of this target, which can be run here.")
-@click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this; repeatable.")
-@click.option("--encoding", type=click.Choice(["base64", "hex"]), default="base64", show_default=True)
+@click.option("--like", metavar="TARGET", help="Use the description of this target, which must run here.")
+@click.option(
+    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
+)
+@click.option(
+    "--encoding", type=click.Choice(["base64", "hex"]), default="base64", show_default=True,
+    help="Encoding of arrays.",
+)  # fmt: skip
 def bundle(out: Path, description: Path | None, like: str | None, formats: tuple[str, ...], encoding: str) -> None:
-    """Write the judge's calls into OUT, to be run where the judge is not.
+    """Write all requests to OUT for offline execution.
 
-    One JSON request to a line; one JSON reply to each, in a file, is what `mxspec check RESULTS.jsonl` judges.
+    OUT has one JSON request per line. Run them anywhere, write one JSON reply per line to a file, and judge that file with
+    `mxspec check RESULTS.jsonl`.
     """
     from mxspec_conformance.judge.planning import plan_requests
     from mxspec_conformance.transports.description import read_description
@@ -74,7 +85,7 @@ def bundle(out: Path, description: Path | None, like: str | None, formats: tuple
     from mxspec_conformance.transports.recorded import write_bundle
 
     if (description is None) == (like is None):
-        fail("pass either --description FILE or --like TARGET: what is asked depends on what the target can do")
+        fail("pass either --description FILE or --like TARGET; the requests depend on the target's capabilities")
     if description is not None:
         try:
             document = json.loads(description.read_bytes())

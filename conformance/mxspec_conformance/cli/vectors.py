@@ -1,4 +1,4 @@
-"""`mxspec vectors`: the golden vectors built, verified, listed and exported."""
+"""`mxspec vectors`: builds, verifies, lists and exports the golden vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def vectors() -> None:
 
 @vectors.command("build")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to replace; by default the package's own."
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to replace; default: that of the installed package.",
 )
 def vectors_build(out: Path | None) -> None:
     """Compute all vectors from the model."""
@@ -35,9 +37,12 @@ def vectors_build(out: Path | None) -> None:
 
 @vectors.command("verify")
 @click.argument("root", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--no-model", is_flag=True, help="Only schema and digests; do not recompute answers.")
+@click.option("--no-model", is_flag=True, help="Only check schemas and digests; do not recompute expectations.")
 def vectors_verify(root: Path | None, no_model: bool) -> None:
-    """Check files against digests, schemas and the model. Exit code 1 if anything is wrong."""
+    """Check vector files against digests, schemas and the model.
+
+    Exit code: 0 if everything matches, 1 if not.
+    """
     from mxspec_vectors.build import list_files
     from mxspec_vectors.verify import verify
 
@@ -53,7 +58,7 @@ def vectors_verify(root: Path | None, no_model: bool) -> None:
 @vectors.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print the index.")
 def vectors_list(as_json: bool) -> None:
-    """List the files with their number of cases and size."""
+    """List the vector files with case counts and sizes."""
     from mxspec_vectors.files import read_index, vectors_root
 
     index = read_index()
@@ -72,11 +77,14 @@ def vectors_list(as_json: bool) -> None:
 
 @vectors.command("export")
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--kind", type=click.Choice(["npz", "c", "readmemh"]), required=True)
-@click.option("--format", "fmt", type=BLOCK_FORMAT, required=True)
-@click.option("--profile", help="By default the format's default profile.")
+@click.option("--kind", type=click.Choice(["npz", "c", "readmemh"]), required=True, help="Output type.")
+@click.option("--format", "fmt", type=BLOCK_FORMAT, required=True, help="The block format.")
+@click.option("--profile", help="Default: the default profile of the format.")
 def vectors_export(out: Path, kind: str, fmt: str, profile: str | None) -> None:
-    """Write one format's quantize vectors flat: .npz, a C header, or $readmemh files."""
+    """Export quantize vectors of one format as flat arrays.
+
+    The output is a .npz file, a C header, or $readmemh files for Verilog.
+    """
     from mxspec_vectors.export import export
 
     try:

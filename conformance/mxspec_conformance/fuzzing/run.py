@@ -92,11 +92,27 @@ def fuzz(
     in_process: bool = False,
     progress: Progress = lambda _: None,
 ) -> Campaign:
-    """Look for inputs and calls on which a target parts from a profile.
+    """Search for inputs, and ways of calling, on which a target differs from a profile. This is `mxspec fuzz`.
 
-    pool: any `concurrent.futures.Executor`, `jobs` of whose workers are kept busy; else `jobs` processes, or Dask.
-    Raises ValueError for formats and profiles that do not fit, StateError for another campaign's file, TargetError where
-    the target does not load.
+    Args:
+        target: As for `check`.
+        settings: Seed, time or number of batches, formats, profile.
+        state_file: Save finished batches to this file and resume from it.
+        fresh: Ignore what the state file holds.
+        jobs: Number of worker processes; targets that are objects run here, one after the other.
+        dask: The address of a Dask scheduler, to be used instead of processes.
+        pool: Any `concurrent.futures.Executor`, `jobs` of whose workers are kept busy, to be used instead of processes.
+        timeout: Seconds that one call may take; not for targets in this process.
+        in_process: Run the target inside the workers.
+        progress: Called with a word about each step.
+
+    Returns:
+        The report, the minimized failures by cause, and the coverage.
+
+    Raises:
+        TargetError: The target does not load.
+        StateError: The state file is of another campaign.
+        ValueError: Format and profile do not fit the target.
     """
     started = time.monotonic()
     session = open_target(target, in_process=in_process, timeout=timeout)

@@ -81,11 +81,22 @@ def diff(
     timeout: float = 60.0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> TargetDiff:
-    """Two targets against each other in every block format that both offer, or each of `formats` among them.
+    """Compare two targets bit for bit on the golden vectors. This is `mxspec diff`.
 
-    first, second: as for `check`.
+    Args:
+        first: As for `check`.
+        second: As for `check`.
+        formats: Block formats; default: those that both list.
+        timeout: Seconds that one call may take; not for targets in this process.
+        progress: Called with the name of each format.
 
-    Raises TargetError where a target does not load, ValueError where they have no such format in common.
+    Returns:
+        For each format and operation how many cases were compared and how many differ, and the simplest block on which
+        the two differ.
+
+    Raises:
+        TargetError: A target does not load.
+        ValueError: They have no format in common.
     """
     sessions: list[TargetSession] = []
     try:

@@ -47,18 +47,23 @@ class Neighbour:
 class Identity:
     """What a target does in one format."""
 
+    #: The block format.
     format: str
+    #: Id of the nearest profile (`judge.nearest`), and whether that profile is provisional.
     nearest: str = ""
     provisional: bool = False
-    #: Cases that are not the nearest profile's, of all.
+    #: Cases that differ from the nearest profile, and the number of all cases.
     distance: int = 0
     cases: int = 0
     #: Profiles that agree in every bit.
     identical: list[str] = field(default_factory=list)
+    #: Name of a trait (scale rule, rounding, NaN ...) -> what the target does, as text.
     traits: dict[str, str] = field(default_factory=dict)
     #: The nearest profile's arithmetic, stage by stage.
     arithmetic: dict[str, str] = field(default_factory=dict)
+    #: "codes" and "scales" -> the layout of the returned bytes.
     layouts: dict[str, str] = field(default_factory=dict)
+    #: The closest other profiles, each with an input that distinguishes it.
     neighbours: list[Neighbour] = field(default_factory=list)
 
 
@@ -70,11 +75,22 @@ def identify(
     timeout: float = 60.0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Identity]:
-    """What a target does, for each block format that it quantizes, or each of `formats` among them.
+    """Find out which profile a target follows. This is `mxspec identify`.
 
-    target: as for `check`.
+    Args:
+        target: As for `check`.
+        formats: Block formats; default: those that the target lists.
+        in_process: Run a path or name in this process.
+        timeout: Seconds that one call may take; not for targets in this process.
+        progress: Called with the name of each format.
 
-    Raises TargetError where the target does not load, ValueError where it quantizes none of the formats.
+    Returns:
+        For each format the profiles that agree in every bit, or the nearest one; the traits of the target; the layout of
+        what it returns; and inputs that distinguish it from the nearest other profiles.
+
+    Raises:
+        TargetError: The target does not load.
+        ValueError: It quantizes none of the formats.
     """
     session = open_target(target, in_process=in_process, timeout=timeout)
     try:

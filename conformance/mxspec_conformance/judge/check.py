@@ -43,15 +43,26 @@ def check(
     quick: bool = False,
     progress: Progress = lambda _: None,
 ) -> Report:
-    """Judge a target: a file, a module, a known library's name (each run in a child process), or an object (run here).
+    """Judge a target bit for bit by the golden vectors. This is `mxspec check`.
 
-    profile: judge against this one; by default against the one that the target claims, or the nearest normative one.
-    formats: block formats to judge; by default those that the target lists.
-    only: a glob that requirement ids must match.
-    timeout: seconds that one call may take in a child process.
-    quick: only the cases of the quick level, which find the same mutants.
+    Args:
+        target: A path or name as on the command line (Python file, module, known library, shared library, "cmd:PROGRAM",
+            results file), run in a process of its own; or a Python object with functions of the interface, run in this
+            process; or an open session.
+        profile: Judge against this profile; default: the one that the target claims, else the nearest normative one.
+        formats: Block formats to judge; default: those that the target lists.
+        only: A glob that requirement ids must match.
+        in_process: Run a path or name in this process, too.
+        timeout: Seconds that one call may take; not for targets in this process.
+        quick: Use only the cases of the quick set, which kill the same mutants.
+        progress: Called with a word about each step.
 
-    Raises TargetError where the target does not load, ValueError for unknown profiles and formats.
+    Returns:
+        Every requirement with its verdict, and for each format the profile, the behaviour and the deviations found.
+
+    Raises:
+        TargetError: The target does not load, or declares what the interface does not have.
+        ValueError: An unknown profile or format, or a profile that covers no format of the target.
     """
     session = open_target(target, in_process=in_process, timeout=timeout)
     with use_selection(quick_selection() if quick else EVERYTHING):

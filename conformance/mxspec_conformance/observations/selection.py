@@ -1,7 +1,7 @@
 """Levels: all cases, or the few that find the same mutants.
 
-The quick level is data: for each vector file the cases that a greedy cover of the kill matrix needs, with the file's digest. A file
-whose digest is another one is judged in full.
+The quick level is data: for each vector file the cases that a greedy cover of the kill matrix needs. Ids of cases are permanent,
+so it stays valid when vectors grow.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, TypeVar
-
-from mxspec_vectors.files import file_name, read_index
 
 T = TypeVar("T")
 
@@ -70,13 +68,10 @@ def read_quick() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def quick_selection() -> Selection:
-    """The quick level, without files that have changed since it was computed."""
-    known = read_index()["files"]
+    """The quick level."""
     labels: dict[tuple[str, str], frozenset[str]] = {}
     for entry in read_quick()["files"]:
-        operation, fmt = entry["operation"], entry["format"]
-        if known.get(file_name(operation, fmt), {}).get("sha256") == entry["sha256"]:
-            labels[operation, fmt] = frozenset(entry["cases"])
+        labels[entry["operation"], entry["format"]] = frozenset(entry["cases"])
     for entry in read_quick()["calls"]:
         labels[CALLS, f"{entry['function']}/{entry['format']}"] = frozenset(entry["calls"])
     return Selection(labels)

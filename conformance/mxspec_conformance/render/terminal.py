@@ -1,4 +1,4 @@
-"""The terminal's view of a report: one table, then the failures, in 80 columns."""
+"""A report as terminal output in 80 columns: one table, then the failures."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _STYLES = {
 
 
 def summary_table(reports: list[Report]) -> Table:
-    """One row for each target and format: nearest profile, identical profile, deviations."""
+    """One row per target and format: nearest profile, identical profile, deviations."""
     table = Table(box=None, pad_edge=False, expand=True, header_style="bold")
     table.add_column("target", no_wrap=True)
     table.add_column("format", no_wrap=True)
     table.add_column("verdict and deviations", ratio=1, overflow="fold")
-    table.add_column("off", justify="right", no_wrap=True)
+    table.add_column("failing", justify="right", no_wrap=True)
     for report in reports:
         name = f"{report.target['name']} {report.target['version']}"
         if not report.formats:
@@ -51,7 +51,7 @@ def summary_table(reports: list[Report]) -> Table:
 
 
 def requirement_table(report: Report) -> Table:
-    """Every requirement that is not passed or unsupported; the passed are counted below."""
+    """Every requirement that is neither passed nor unsupported."""
     table = Table(box=None, pad_edge=False, expand=True, header_style="bold")
     table.add_column("requirement", no_wrap=True)
     table.add_column("level", no_wrap=True)
@@ -68,7 +68,7 @@ def requirement_table(report: Report) -> Table:
 
 
 def failure_panel(requirement: Requirement) -> RenderableType:
-    """One failing case: what was asked, what came back, where it parts."""
+    """One failing case: input, expected and returned values, the first step that differs."""
     failure = requirement.first
     assert failure is not None
     lines: list[RenderableType] = [
@@ -93,14 +93,14 @@ def failure_panel(requirement: Requirement) -> RenderableType:
             lines.append(Text(f"  tensor scale: {kinds}"))
     lines += [Text(f"  {step}") for step in failure.steps]
     if failure.also:
-        lines.append(Text(f"  so would return: {', '.join(failure.also[:4])}", style="yellow"))
+        lines.append(Text(f"  profiles returning the same bits: {', '.join(failure.also[:4])}", style="yellow"))
     if failure.snippet:
         lines.append(Padding(Text(failure.snippet, style="dim"), (0, 0, 0, 4)))
     return Group(*lines, Text(""))
 
 
 def failure_text(requirement: Requirement) -> str:
-    """The same as plain text of at most 100 columns; what the requirement says, where there is no case to draw."""
+    """The same as plain text of at most 100 columns; the requirement's text if no case can be shown."""
     if requirement.first is None:
         return f"{requirement.id}  {requirement.text}\n{requirement.failing} of {requirement.cases} cases fail"
     console = Console(width=100, file=StringIO(), color_system=None, highlight=False, markup=False)
@@ -110,7 +110,7 @@ def failure_text(requirement: Requirement) -> str:
 
 
 def print_divergences(report: Report, console: Console, *, most: int = 3) -> None:
-    """For each format the first few requirements that are not passed: the smallest input, and the step where it parts."""
+    """For each format the first few failing requirements: the smallest input, and the first step that differs."""
     shown: dict[str, int] = {}
     for requirement in report.requirements:
         failure, fmt = requirement.first, requirement.format
@@ -128,7 +128,7 @@ def _marked(got: str, want: str) -> Text:
 
 
 def print_report(report: Report, console: Console, *, failures: int = 3) -> None:
-    """The summary, what is not passed, the first failures of each format, and the verdict."""
+    """The summary, the requirements that do not pass, the first failures of each format, and the verdict."""
     console.print(summary_table([report]))
     console.print()
     open_requirements = [r for r in report.requirements if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)]
@@ -157,6 +157,6 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
     )  # fmt: skip
     if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest"}):
         console.print(
-            f"Judged against the nearest profile: a change of rule changes the profile, not the verdict. To pin it, write "
+            f"Judged against the nearest profile: if the kernel's rule changes, so does the profile. To fix the profile, write "
             f"PROFILE = {nearest[0]!r} in the target, or pass --profile {nearest[0]}."
         )

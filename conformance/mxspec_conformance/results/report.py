@@ -13,16 +13,23 @@ SCHEMA = "mxspec-result/1"
 
 
 class Verdict(StrEnum):
-    """What became of a requirement."""
+    """The result of a requirement."""
 
+    #: Every case is right.
     PASS = "pass"
+    #: At least one case is wrong.
     FAIL = "fail"
-    #: Every failing case equals one other profile, the same for the whole format.
+    #: Every failing case has the bits of one other profile, the same for the whole format.
     DEVIATION = "deviation"
+    #: The target does not offer it.
     UNSUPPORTED = "unsupported"
+    #: The target raised, crashed, or returned something malformed.
     ERROR = "error"
+    #: The target did not answer in time.
     TIMEOUT = "timeout"
+    #: It fails, and a waiver lists it.
     WAIVED = "waived"
+    #: It passes although a waiver lists it, which counts as a failure.
     STALE_WAIVER = "stale waiver"
 
 
@@ -123,14 +130,21 @@ class FormatResult:
 
 @dataclass(slots=True)
 class Report:
-    """The result of a run."""
+    """The result of `check`, `prove` or `fuzz`; `as_dict` gives its JSON form."""
 
+    #: Name, version, transport and capabilities of the target.
     target: dict[str, Any]
+    #: SHA-256 digest of the vectors, in hex.
     vectors: str
+    #: One entry for each block format that was judged.
     formats: list[FormatResult] = field(default_factory=list)
+    #: All requirements, in the order in which they were judged.
     requirements: list[Requirement] = field(default_factory=list)
+    #: Machine, operating system, versions of packages, commit.
     environment: dict[str, Any] = field(default_factory=dict)
+    #: Duration of the run.
     seconds: float = 0.0
+    #: What made it: `check`, `proof` or `fuzz`.
     kind: str = "check"
     #: What became of each waiver: id, reason, link, expires, state, requirements.
     waivers: list[dict[str, Any]] = field(default_factory=list)

@@ -20,7 +20,7 @@ from mxspec_conformance.results.report import Report, Requirement, Verdict, Waiv
 #: Verdicts that a waiver can excuse.
 EXCUSABLE = (Verdict.FAIL, Verdict.DEVIATION, Verdict.ERROR, Verdict.TIMEOUT)
 
-#: Days until a waiver ends that `write_waivers` makes.
+#: Days until a waiver ends that `render_waivers` makes.
 DEFAULT_DAYS = 90
 
 _KEYS = ("id", "reason", "link", "expires", "version", "device", "failing")

@@ -19,13 +19,21 @@ RESULTS_SUFFIXES = (".json", ".jsonl")
 
 
 def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0) -> TargetSession:
-    """An session for a target: a spec string or a path (run in a child unless `in_process`), or an object (run here).
+    """Open a session with a target; close it with `close()`.
 
-    An session is taken as it is.
-    A spec that starts with `cmd:` is a program, one that ends in `.json` or `.jsonl` a results file; these run nothing in
-    this process.
+    Args:
+        target: A path or name as on the command line; a Python object with functions of the interface, which runs in this
+            process; or a session, which is returned as it is. A name that starts with "cmd:" is a program, one that ends in
+            .json or .jsonl a results file.
+        in_process: Run a Python file, module, known library or shared library in this process instead of a child process.
+        timeout: Seconds that one call may take; not for targets in this process.
 
-    Raises TargetError where it does not load.
+    Returns:
+        A session with `capabilities` and `call(function, *arguments, **options)`, which returns checked NumPy arrays or
+        raises CallError.
+
+    Raises:
+        TargetError: The target does not load, or declares what the interface does not have.
     """
     if isinstance(target, TargetSession):
         return target

@@ -54,7 +54,7 @@ class ResultsFile:
             after = f"; of a larger call: {self._failed[function]}" if function in self._failed else ""
             raise CallError(
                 FailureKind.ERROR,
-                f"the results hold no answer to this call (--ask FILE writes what is missing){after}",
+                f"the results hold no answer to this call (--missing-calls FILE writes such calls){after}",
                 final=True,
             )
         if "error" in reply:

@@ -24,15 +24,17 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.group(invoke_without_command=True)
-@click.option("--only", metavar="GLOB", help="Only instances that match, such as 'ties-*' or '*/quantize/mxfp4'.")
-@click.option("--quick", is_flag=True, help="Only the quick level's cases.")
-@click.option("--list", "as_list", is_flag=True, help="List the catalogue; judge nothing.")
+@click.option("--only", metavar="GLOB", help="Only instances whose name matches, such as 'ties-*' or '*/quantize/mxfp4'.")
+@click.option("--quick", is_flag=True, help="Only the cases of the quick set.")
+@click.option("--list", "as_list", is_flag=True, help="List the catalogue and exit.")
 @click.option("--json", "json_file", type=_FILE, help="Write the kill matrix; '-' prints it.")
 @click.pass_context
 def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool, json_file: Path | None) -> None:
-    """Judge right implementations with one mistake each: which cases find it out?
+    """Mutation-test the golden vectors.
 
-    Exit code: 0 if every mutant is found out, 1 if one survives.
+    Each mutant is a correct implementation with one seeded bug. The result shows which cases kill it.
+
+    Exit code: 0 if every mutant is killed, 1 if one survives.
     """
     if context.invoked_subcommand is not None:
         return
@@ -69,7 +71,10 @@ def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool
 @mutants.command()
 @click.argument("folder", type=_FOLDER, default="reports/mutants")
 def publish(folder: Path) -> None:
-    """Compute the matrix and the quick level anew, and write FOLDER/matrix.json and the package's quick.json."""
+    """Recompute the kill matrix and the quick set.
+
+    Writes FOLDER/matrix.json and quick.json of the package.
+    """
     from mxspec_lab.mutants.matrix import render_matrix, render_quick, run_matrix
 
     with show_progress("kill matrix") as progress:
@@ -86,7 +91,10 @@ def publish(folder: Path) -> None:
 @click.argument("folder", type=_FOLDER, default="reports/mutants")
 @click.argument("page", type=_FILE, default="docs/mutants.md")
 def document(folder: Path, page: Path) -> None:
-    """Fill the tables of PAGE from FOLDER's matrix.json, automatic.json and independent.json."""
+    """Fill the tables of docs/mutants.md.
+
+    The numbers come from matrix.json, automatic.json and independent.json in FOLDER.
+    """
     from mxspec_lab.mutants.document import fill, make_tables
 
     names = ("matrix.json", "automatic.json", "independent.json")
@@ -98,13 +106,16 @@ def document(folder: Path, page: Path) -> None:
 
 
 @mutants.command()
-@click.option("--count", default=400, show_default=True, help="Changes to try.")
-@click.option("--seed", default=1, show_default=True, help="Which ones.")
-@click.option("--jobs", default=os.cpu_count() or 1, show_default="all cores", help="Changes judged at a time.")
-@click.option("--state", type=_FILE, default=Path("reports/mutants/automatic.jsonl"), show_default=True, help="Where a run can be taken up again.")  # fmt: skip
-@click.option("--out", type=_FILE, default=Path("reports/mutants/automatic.json"), show_default=True, help="The table.")
+@click.option("--count", default=400, show_default=True, help="Number of changes to try.")
+@click.option("--seed", default=1, show_default=True, help="Random seed for choosing the changes.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default="all cores", help="Worker processes.")
+@click.option("--state", type=_FILE, default=Path("reports/mutants/automatic.jsonl"), show_default=True, help="File to save progress to and resume from.")  # fmt: skip
+@click.option("--out", type=_FILE, default=Path("reports/mutants/automatic.json"), show_default=True, help="Output file.")
 def automatic(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
-    """Change the model's own source mechanically, and judge each change by the vectors."""
+    """Mutate the model's source automatically.
+
+    Each change of the source is judged by the vectors, in a child process.
+    """
     from mxspec_lab.mutants.automatic import automatic_document, render_automatic, run_automatic
 
     state.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,8 @@ from mxspec_lab.mutants.judging import Found, Label, flags_of, judge_instance, s
 from mxspec_lab.mutants.layout_mutants import PACKERS
 from mxspec_lab.mutants.schema import Mutant
 from mxspec_vectors.cases import load_quantize_cases
-from mxspec_vectors.files import NUMERIC_OPERATIONS, file_name, read_index, vector_digest
+from mxspec_vectors.digests import content_digest
+from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 SCHEMA = "mxspec-mutants/1"
 QUICK_SCHEMA = "mxspec-quick/1"
@@ -146,19 +147,16 @@ def _select(chosen: Iterable[Label], layouts: Mapping[tuple[str, str], Sequence[
 
 
 def quick_document(selection: Selection) -> dict[str, Any]:
-    """The quick level as JSON: its cases by vector file with the file's digest, and its calls."""
-    known = read_index()["files"]
+    """The quick level as JSON: its cases by vector file, and its calls."""
     files, calls = [], []
     for (operation, fmt), labels in sorted(selection.labels.items()):
         if operation == CALLS:
             function, _, name = fmt.partition("/")
             calls.append({"function": function, "format": name, "calls": sorted(labels)})
         else:
-            sha256 = known[file_name(operation, fmt)]["sha256"]
-            files.append({"operation": operation, "format": fmt, "sha256": sha256, "cases": sorted(labels)})
+            files.append({"operation": operation, "format": fmt, "cases": sorted(labels)})
     return {
         "schema": QUICK_SCHEMA,
-        "vectors": vector_digest(operations=NUMERIC_OPERATIONS),
         "files": files,
         "calls": calls,
     }
@@ -166,7 +164,7 @@ def quick_document(selection: Selection) -> dict[str, Any]:
 
 def render_quick(document: Mapping[str, Any]) -> str:
     """Canonical text: one file of vectors to a line."""
-    lines = [f' "{key}": {json.dumps(document[key])},' for key in ("schema", "vectors")]
+    lines = [f' "{key}": {json.dumps(document[key])},' for key in ("schema",)]
     for key in ("files", "calls"):
         rows = [json.dumps(row, separators=(",", ":")) for row in document[key]]
         lines += [f' "{key}": [', ",\n".join(rows), " ]" + ("," if key == "files" else "")]
@@ -190,9 +188,8 @@ def find_clones(mutants: Sequence[Mutant], full: Level) -> dict[str, str]:
 
 
 def place_digests() -> dict[str, str]:
-    """The digests of the layout files that mutants are judged by."""
-    known = read_index()["files"]
-    return {name: known[file_name("layout", name)]["sha256"] for name in PACKERS}
+    """The digests of the layouts' cases that mutants are judged by."""
+    return {name: content_digest("layout", name) for name in PACKERS}
 
 
 @lru_cache(maxsize=1)

@@ -81,21 +81,35 @@ def _prepare_library(folder: Path, console: Console) -> str | None:
 
 
 @click.command("sweep")
-@click.option("--function", "pattern", default="*", metavar="GLOB", help="Functions by name, such as 'encode/e2m1/*'.")
-@click.option("--chunks", default="all", metavar="LIST", help="Chunks of 2^24 inputs: 'all', or such as 0,62-64.")
-@click.option("--jobs", type=click.IntRange(1), default=None, help="Processes; default: one for each core.")
+@click.option(
+    "--function",
+    "pattern",
+    default="*",
+    metavar="GLOB",
+    help="Only functions whose name matches, such as 'encode/e2m1/*'.",
+)
+@click.option(
+    "--chunks", default="all", metavar="LIST", help="Chunks of 2^24 inputs: 'all', or numbers such as 0,62-64."
+)
+@click.option("--jobs", type=click.IntRange(1), default=None, help="Worker processes; default: one per core.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("reports/sweeps"),
     show_default=True,
+    help="Folder of the results.",
 )
-@click.option("--resume/--fresh", default=True, help="Keep finished chunks whose thresholds are unchanged (default).")
+@click.option("--resume/--restart", default=True, help="Keep finished chunks whose thresholds are unchanged (default).")
 @click.option(
-    "--witness", "witnesses", multiple=True, default=("*",), metavar="GLOB", help="Only these witnesses; repeatable."
+    "--witness",
+    "witnesses",
+    multiple=True,
+    default=("*",),
+    metavar="GLOB",
+    help="Only these independent references; repeatable.",
 )
-@click.option("--list", "only_list", is_flag=True, help="Print the functions and end.")
-@click.option("--prune", is_flag=True, help="Delete results of functions that are gone.")
+@click.option("--list", "only_list", is_flag=True, help="List the functions and exit.")
+@click.option("--prune", is_flag=True, help="Delete results of functions that no longer exist.")
 def sweep(
     pattern: str,
     chunks: str,
@@ -106,10 +120,12 @@ def sweep(
     only_list: bool,
     prune: bool,
 ) -> None:
-    """Compare the models, and every witness that is installed, on all 2^32 float32 inputs.
+    """Compare the models on all 2^32 float32 inputs.
 
-    Results go to one file for each function, and to index.json. Ctrl-C keeps finished chunks; the same
-    command goes on from there. Exit status: 0 no difference, 1 differences, 2 nothing to sweep, 130 interrupted.
+    Every installed independent reference is compared, too. Each function has one result file; index.json sums them up.
+    Ctrl-C keeps finished chunks; the same command resumes from there.
+
+    Exit code: 0 if nothing differs, 1 if something does, 2 if there is nothing to sweep, 130 if interrupted.
     """
     console = Console(stderr=True)
     functions = list_functions(pattern)

@@ -104,7 +104,7 @@ typedef struct mxspec_tensor_scale_call {
 } mxspec_tensor_scale_call;
 
 /* pack (codes), swizzle (scales) and pack_blocks (both): -> data in a named layout; unpack, unswizzle and unpack_blocks: back.
- * Codes and scales are one to a byte. data_size is what the layout takes (`mxspec layouts NAME`). */
+ * Codes and scales are one to a byte. data_size is what the layout takes (`mxspec layouts show NAME`). */
 typedef struct mxspec_layout_call {
     const char *layout;
     int32_t rank;
