@@ -61,4 +61,3 @@ def test_entries_name_what_there_is() -> None:
         assert set(entry.formats) <= {*BLOCKS, *mxspec.ELEMENTS}, entry.id
         assert {i.split("/")[2] for i in entry.musts | entry.mays} <= set(TOPICS), entry.id
         assert not entry.mutant or entry.mutant in mutants, entry.id
-
