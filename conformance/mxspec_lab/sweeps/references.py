@@ -67,7 +67,7 @@ def _cuda_encode(function: EncodeFunction, library: str) -> Witness | None:
     def codes(x: Float32s) -> Codes:
         return headers.encode(x, key[0], rounding=key[1], overflow=key[2])
 
-    one_nan = function.fmt.name in ("e4m3", "e5m2")
+    one_nan = function.fmt.signed and function.fmt.nan_code is not None
     exclusions = _nans("the header gives every NaN a positive sign", positive=False) if one_nan else ()
     return Witness("cuda-headers", _headers_version(), codes, exclusions)
 
