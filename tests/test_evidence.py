@@ -85,6 +85,16 @@ def test_a_stamp_changes_nothing_else(result: Path) -> None:
     assert result.read_bytes() == before
 
 
+@pytest.mark.parametrize("last", [{"a": {"b": 1}}, {}, [{}], 1])
+def test_a_stamp_leaves_the_member_before_it_whole(result: Path, last: object) -> None:
+    document = json.loads(result.read_bytes())
+    uses = document.pop("uses")
+    result.write_text(json.dumps(document | {"last": last}, indent=1))
+    for _ in range(2):
+        stamp(result)
+        assert json.loads(result.read_bytes()) == document | {"last": last, "uses": uses}
+
+
 def test_what_is_no_committed_result_is_not_stamped(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text("{}")

@@ -99,7 +99,9 @@ def stamp(path: Path, uses: dict[str, Any] | None = None) -> None:
     kind = next((k for p, k in list_results() if p == path.resolve()), None)
     if kind is None:
         raise ValueError(f"{path} is none of the committed results; `mxspec evidence` lists them")
-    body = path.read_text("utf-8").partition(_STAMP)[0].rstrip().removesuffix("}").rstrip()
+    text, earlier, _ = path.read_text("utf-8").partition(_STAMP)
+    # The brace that closes the document is behind a stamp, or else the last character.
+    body = text if earlier else text.rstrip().removesuffix("}").rstrip()
     document = json.loads(body + "}")
     line = json.dumps(describe_uses(document, kind) if uses is None else uses, ensure_ascii=True)
     write_file(path, f"{body}{_STAMP}{line}\n}}\n".encode("ascii"))
