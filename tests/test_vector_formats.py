@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mxspec
-from mxspec import formats, profiles
+from mxspec import formats
 from mxspec.formats import E2M1, E8M0, ELEMENTS, BlockFormat, get_block
-from mxspec_vectors import verify
+from mxspec_vectors import files, verify
 from mxspec_vectors.build import build_document, list_files
 from mxspec_vectors.cases import (
+    forget_cases,
     load_dequantize_tensors,
     load_quantize_cases,
     load_scale_cases,
     load_scale_recipes,
+    open_document,
     read_dequantize_cases,
 )
 from mxspec_vectors.compact import expand
 from mxspec_vectors.digests import content_digest, digest_document
 from mxspec_vectors.export import export
-from mxspec_vectors.files import VectorError, read_document, render
+from mxspec_vectors.files import VectorError, read_document, read_index, render
 from mxspec_vectors.topics import Level, topic_level
 
 #: Sixteen e2m1 elements under an e8m0 scale.
@@ -32,17 +34,13 @@ MINE = BlockFormat(name="mine-e2m1-16", element=E2M1, scale=E8M0, k=16, shapes=(
 
 
 @pytest.fixture
-def mine(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Registers the format for one test, and the normative profiles for it where they do not come by themselves."""
-    mxspec.list_profiles()
-    monkeypatch.setitem(getattr(formats, "_blocks", formats.BLOCKS), MINE.name, MINE)
-    if not mxspec.list_profiles(MINE):
-        known = {
-            p.id: replace(p, formats=(*p.formats, MINE.name)) if p.id in ("mx-floor", "mx-rceil", "mx-even") else p
-            for p in profiles._profiles.values()
-        }
-        monkeypatch.setattr(profiles, "_profiles", known)
-    return MINE.name
+def mine() -> Iterator[str]:
+    """Registers the format for one test."""
+    forget_cases()
+    mxspec.register_block(MINE)
+    yield MINE.name
+    del formats._blocks[MINE.name]
+    forget_cases()
 
 
 def test_a_registered_format_has_vectors(mine: str) -> None:
@@ -56,6 +54,17 @@ def test_a_registered_format_has_vectors(mine: str) -> None:
         assert digest_document(document, ["mx-floor"]) == content_digest(operation, mine, ["mx-floor"])
         with pytest.raises(VectorError, match="there is no vector file"):
             read_document(operation, mine)
+
+
+def test_a_shipped_format_is_never_built_in_place_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = read_index()
+    del index["files"]["quantize/mxint8.json"]
+    (tmp_path / "index.json").write_text(json.dumps(index), encoding="ascii")
+    monkeypatch.setattr(files, "vectors_root", lambda: tmp_path)
+    with pytest.raises(VectorError, match=r"there is no vector file quantize/mxint8\.json"):
+        open_document("quantize", "mxint8")
+    with pytest.raises(VectorError, match=r"mxfp4\.json does not exist"):
+        open_document("quantize", "mxfp4")
 
 
 def test_a_registered_format_is_read_as_typed_cases(mine: str) -> None:

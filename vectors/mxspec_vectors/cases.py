@@ -21,7 +21,7 @@ from mxspec.rounding import Overflow, Rounding
 from mxspec_vectors.compact.groups import check_recipe
 from mxspec_vectors.compact.scales import read_scale_tables
 from mxspec_vectors.entries import code_digits
-from mxspec_vectors.files import Document, VectorError, file_name, read_document, read_index
+from mxspec_vectors.files import Document, VectorError, read_document, read_index
 from mxspec_vectors.generate import build_document, list_formats
 from mxspec_vectors.recipes import bfloat16_magnitudes
 from mxspec_vectors.scale_table import REFUSED
@@ -32,15 +32,20 @@ Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
 
 
-@lru_cache(maxsize=64)
 def open_document(operation: str, fmt: str) -> Document:
-    """A shipped file's content; of a registered format or layout that has no file, what the model gives.
+    """A shipped file's content; of a registered format of which no file is shipped, what the model gives.
 
-    Raises VectorError where there is neither, or the file is damaged.
+    Raises VectorError where there is neither, or the file is missing or damaged.
     """
-    if file_name(operation, fmt) not in read_index()["files"] and fmt in list_formats(operation):
-        return build_document(operation, fmt)
+    shipped = {name.rpartition("/")[2] for name in read_index()["files"]}
+    if f"{fmt}.json" not in shipped and fmt in list_formats(operation):
+        return _build_document(operation, fmt)
     return read_document(operation, fmt)
+
+
+@lru_cache(maxsize=16)
+def _build_document(operation: str, fmt: str) -> Document:
+    return build_document(operation, fmt)
 
 
 def read_words(text: str) -> Words:
@@ -435,8 +440,10 @@ def list_blocks(case: QuantizeCase, fmt: BlockFormat, array: npt.NDArray[Any]) -
 def forget_cases() -> None:
     """Read the files again when they are next asked for: they have changed, or others have taken their place."""
     for loader in (
+        _build_document,
         load_quantize_cases,
         load_scale_cases,
+        load_scale_recipes,
         load_dequantize_tensors,
         load_encode_cases,
         load_stochastic_cases,
