@@ -435,6 +435,7 @@ def list_blocks(case: QuantizeCase, fmt: BlockFormat, array: npt.NDArray[Any]) -
 def forget_cases() -> None:
     """Read the files again when they are next asked for: they have changed, or others have taken their place."""
     for loader in (
+        open_document,
         load_quantize_cases,
         load_scale_cases,
         load_dequantize_tensors,
