@@ -17,15 +17,17 @@ _STYLES = {State.CURRENT: "green", State.OLDER_CODE: "yellow", State.STALE: "bol
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--all", "show_all", is_flag=True, help="List current results as well.")
+@click.option("--all", "show_all", is_flag=True, help="List current results, too.")
 @click.option(
     "--stamp", "stamped", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Record in this result, made just now, the digests of what it used; repeatable.",
+    help="Add the digests of what it used to this result, which was just made; repeatable.",
 )  # fmt: skip
 def evidence(as_json: bool, show_all: bool, stamped: tuple[Path, ...]) -> None:
-    """Say of each committed result whether it is current, and what renews it.
+    """Show which committed results are current.
 
-    A result is stale when a case, an answer or code that it used has changed since; what was added since does not matter.
+    For each result that is not, show why, the command that renews it, and how long that takes. A result is stale if a case,
+    an answer or code that it used has changed since; additions do not matter.
+
     Exit code: 0, or 1 if a result is stale or does not say what it used.
     """
     for path in stamped:

@@ -1,0 +1,269 @@
+"""What the documentation says is so: links, paths, command lines, the example of the README, and the lists it repeats."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from mxspec_conformance.cli.main import main
+from mxspec_vectors.topics import TOPICS
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "vectors" / "README.md"])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def prose(text: str) -> str:
+    """A page without its code blocks."""
+    return FENCE.sub("", text)
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+# Links and paths
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as they are made where the repository is hosted."""
+    headings = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    text = page.read_text("utf-8")
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+        if re.match(r"[a-z]+://", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text("utf-8"))):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_linked() -> None:
+    linked = {
+        (page.parent / link.partition("#")[0]).resolve()
+        for page in PAGES
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
+        if "://" not in link
+    }
+    assert [name_of(p) for p in (ROOT / "docs").glob("*.md") if p.resolve() not in linked] == []
+
+
+#: What stands for a name that a reader chooses.
+PLACEHOLDER = re.compile(r"\b(NEW|NAME|FILE)\b")
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", "docs/architecture.md"])
+def test_every_path_that_is_named_exists(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    roots = (ROOT, ROOT / "conformance" / "mxspec_conformance")
+    named = {
+        word.rstrip(":,;")
+        for code in re.findall(r"`([^`\n]+)`", prose(text))
+        for word in code.split()
+        if re.fullmatch(r"[\w./*{},-]*/[\w./*{},-]*", word.rstrip(":,;"))
+    } | set(re.findall(r"\btests/[\w/]+\.py", text))
+    missing = [
+        path
+        for path in sorted(named)
+        if not PLACEHOLDER.search(path)
+        and not any(any(root.glob(path)) if "*" in path else (root / path).exists() for root in roots)
+        and path.split("/")[0] not in ("build", "dist", "library-version", "operation")
+    ]
+    assert named
+    assert missing == []
+
+
+# Command lines
+
+
+def command_lines(text: str) -> Iterator[str]:
+    """Every call of mxspec in a page: in code blocks, and in backquotes."""
+    blocks = [body for language, body in FENCE.findall(text) if language in ("", "console", "sh", "bash")]
+    lines = [line for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`(mxspec [^`]+)`", prose(text).replace("\n", " "))
+    for line in lines:
+        yield from re.findall(r"(?:^|[$(] ?|&& |run: |\.venv/bin/)(mxspec [^)&|<>]*)", line.strip())
+
+
+def root_context() -> click.Context:
+    return click.Context(main, info_name="mxspec", **main.context_settings)
+
+
+def find_mistake(arguments: list[str]) -> str | None:
+    """What the command's own parser says of arguments; nothing is executed, and no file has to exist."""
+    command: click.Command = main
+    context = root_context()
+    path = ["mxspec"]
+    rest = arguments
+    while True:
+        try:
+            given, rest, _ = command.make_parser(context).parse_args(args=list(rest))
+        except click.ClickException as error:
+            return error.format_message()
+        if not isinstance(command, click.Group) or not rest:
+            break
+        path.append(rest[0])
+        following = command.get_command(context, rest[0])
+        if following is None:
+            return f"no command {' '.join(path)}"
+        command, rest = following, rest[1:]
+        context = click.Context(command, parent=context, info_name=path[-1])
+    if rest:
+        return f"{rest} is left over"
+    if len(path) == len(arguments) + 1:
+        return None  # a command's name alone
+    for parameter in command.params:
+        value = given.get(parameter.name or "")
+        given_one = isinstance(value, (str, list, tuple)) and bool(value)
+        if isinstance(parameter, click.Argument) and parameter.required and not given_one:
+            return f"{parameter.human_readable_name} is missing"
+        values = value if isinstance(value, (list, tuple)) else [value]
+        if isinstance(parameter.type, click.Choice):
+            wrong = [v for v in values if isinstance(v, str) and not v.isupper() and v not in parameter.type.choices]
+            if wrong:
+                return f"{parameter.name}: {wrong[0]} is not a choice"
+    return None
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "docs" / "github-actions.yml"], ids=name_of)
+def test_every_command_line_parses(page: Path) -> None:
+    text = page.read_text("utf-8")
+    calls = list(command_lines(text)) if page.suffix == ".md" else re.findall(r"(mxspec [a-z]+ .*)", text)
+    wrong = {call: mistake for call in calls if (mistake := find_mistake(shlex.split(call, comments=True)[1:]))}
+    assert wrong == {}
+
+
+def test_the_parser_of_command_lines_notices_mistakes() -> None:
+    assert find_mistake(["check", "x.py", "--format", "mxfp4"]) is None
+    for line in (
+        ["chek"],
+        ["diff", "a"],
+        ["check", "x.py", "--ask", "y"],
+        ["header", "x"],
+        ["prove", "x", "--format", "fp4"],
+    ):
+        assert find_mistake(line) is not None, line
+
+
+def test_the_readme_names_every_command() -> None:
+    table = README[README.index("## Commands") : README.index("In Python:")]
+    calls = [shlex.split(c) for c in re.findall(r"`([^`]+)`", table)]
+    named = {c[0] for c in calls if c[0].isalpha()}
+    assert named == set(main.list_commands(root_context()))
+    assert {" ".join(c): find_mistake(c) for c in calls if len(c) > 1 and find_mistake(c)} == {}
+
+
+# The README's first screen
+
+
+def readme_target() -> str:
+    (source,) = (body for language, body in FENCE.findall(README) if body.startswith("# my_kernel.py"))
+    return str(source)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 120
+
+
+def test_the_target_of_the_readme_gets_the_verdict_that_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "my_kernel.py").write_text(readme_target(), encoding="utf-8")
+    shown = next(body for _, body in FENCE.findall(README) if body.startswith("target  "))
+    done = subprocess.run(
+        [sys.executable, "-m", "mxspec_conformance", "check", "my_kernel.py", "--failures", "0"],
+        cwd=tmp_path, env={**os.environ, "COLUMNS": "80"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    printed = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+    assert printed.startswith(shown), printed
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = (body for language, body in FENCE.findall(README) if "from mxspec_conformance import check" in body)
+    (tmp_path / "my_kernel.py").write_text(readme_target(), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(source, "README.md", "exec"), names)
+    assert (names["t"].codes.shape, names["y"].dtype.name, names["report"].exit_code) == ((64,), "float32", 1)
+
+
+# Lists that are repeated
+
+
+def test_every_topic_is_explained() -> None:
+    text = (ROOT / "docs" / "judge.md").read_text("utf-8")
+    assert [t for t in TOPICS if f"`{t}`" not in text] == []
+
+
+def test_the_rooms_are_those_of_the_contract() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    contracts = pyproject()["tool"]["importlinter"]["contracts"]
+    layers = next(c["layers"] for c in contracts if c["name"] == "rooms of the judge")
+    table = text[text.index("| room | purpose |") : text.index("These rules are the contract")]
+    rows = re.findall(r"^\| (`[a-z`, ]+`) \|", table, re.MULTILINE)
+    assert rows == [", ".join(f"`{room}`" for room in layer.split(" | ")) for layer in layers]
+
+
+def test_ci_covers_what_the_classifiers_promise() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
+    classifiers = pyproject()["project"]["classifiers"]
+    versions = [c.rpartition(" ")[2] for c in classifiers if re.search(r":: 3\.\d+$", c)]
+    (matrix,) = re.findall(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)
+    assert re.findall(r'"([\d.]+)"', matrix) == versions
+    assert "os: [ubuntu-latest, macos-latest, windows-latest]" in workflow
+
+
+def test_the_speed_page_is_the_published_measurement() -> None:
+    import json
+
+    from mxspec_lab.bench import format_bench
+
+    result = json.loads((ROOT / "reports" / "bench" / "cpu.json").read_text("ascii"))
+    assert (ROOT / "docs" / "speed.md").read_text("utf-8").endswith(format_bench(result)), (
+        "replace the tables of docs/speed.md by the output of: mxspec bench --markdown reports/bench/cpu.json"
+    )
+
+
+# Words that were replaced by the field's terms
+
+HOMELY = re.compile(r"\b(told|plainest|found out|roads?|parts from|so would return)\b", re.IGNORECASE)
+
+
+def help_texts(context: click.Context) -> Iterator[tuple[str, str]]:
+    group = context.command
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, parent=context, info_name=name)
+        yield inner.command_path, command.get_help(inner)
+        if isinstance(command, click.Group):
+            yield from help_texts(inner)
+
+
+def test_help_and_pages_use_the_terms_of_the_field() -> None:
+    texts = {**dict(help_texts(root_context())), **{name_of(p): prose(p.read_text("utf-8")) for p in PAGES}}
+    # Generated from the laboratory's and the layouts' own texts.
+    texts = {name: text for name, text in texts.items() if name not in ("docs/mutants.md", "docs/layouts.md")}
+    assert {name: found for name, text in texts.items() if (found := HOMELY.findall(text))} == {}
