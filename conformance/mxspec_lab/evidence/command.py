@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import click
-from rich.table import Table
+from rich.padding import Padding
+from rich.text import Text
 
 from mxspec_conformance.cli.console import fail, make_console
 from mxspec_lab.evidence.status import State, judge_all, stamp
@@ -43,15 +44,15 @@ def evidence(as_json: bool, show_all: bool, stamped: tuple[Path, ...]) -> None:
         ]
         click.echo(json.dumps(rows, indent=1))
     else:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in ("result", "state", "why", "renewed by", "time"):
-            table.add_column(column, overflow="fold")
-        for s in standings:
-            if show_all or s.state is not State.CURRENT:
-                table.add_row(s.name, s.state.value, s.why, s.command, s.kind.time, style=_STYLES[s.state])
         console = make_console()
-        if table.row_count:
-            console.print(table)
+        width = max(len(s.name) for s in standings)
+        for s in standings:
+            if s.state is State.CURRENT and not show_all:
+                continue
+            console.print(Text(f"{s.name:{width}}  {s.state.value}", style=_STYLES[s.state]))
+            if s.state is not State.CURRENT:
+                console.print(Padding(Text(s.why), (0, 0, 0, 4)))
+                console.print(Padding(Text(f"renewed by: {s.command} ({s.kind.time})"), (0, 0, 0, 4)))
         counts = Counter(s.state for s in standings)
         console.print(", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]))
     if any(s.state in (State.STALE, State.UNSTAMPED) for s in standings):
