@@ -275,9 +275,9 @@ def test_the_command_writes_all_forms(tmp_path: Path) -> None:
     ("content", "words"),
     [
         ("{", "is not JSON"),
-        ("[]", "holds no result"),
+        ("[]", "contains no result"),
         ('{"schema": 1}', "this is no result of mxspec-result/1"),
-        (json.dumps({**load_example(), "suite": {"version": "1", "vectors": "f" * 64}}), "2 sets of vectors"),
+        (json.dumps({**load_example(), "suite": {"version": "1", "vectors": "f" * 64}}), "2 versions of the vectors"),
     ],
 )
 def test_the_command_refuses_and_writes_nothing(content: str, words: str, tmp_path: Path) -> None:

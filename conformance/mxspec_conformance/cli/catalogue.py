@@ -130,7 +130,7 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
         rows.append(("variant of", p.variant_of))
     if p.transform is not None:
         side = "columns" if p.transform.columnwise else "rows"
-        rows.append(("transform", f"{p.transform.kind.value}, {p.transform.size} elements along {side}, before this"))
+        rows.append(("transform", f"{p.transform.kind.value}, {p.transform.size} elements along {side}, applied before the steps below"))
     if p.tensor is not None:
         rows.append((f"tensor ({p.tensor.native.value})", str(p.tensor.from_amax)))
         rows += [(f"  {leaf}", str(expr)) for leaf, expr in p.tensor.derived]

@@ -23,6 +23,8 @@ from mxspec_vectors.files import write_file
 
 #: Lanes of a block that are printed.
 _SHOWN = 4
+#: Which of two profiles an answer agrees with -> text.
+_AGREES = {"nearest": "as the nearest profile", "neighbour": "as the other profile", "neither": "as neither", "": "no answer"}
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -161,7 +163,7 @@ def _print_identity(identity: Any, console: Console) -> None:
         for line in describe_separation(n.separation, identity.nearest, n.profile):
             console.print(Text(f"    {line}", style="dim"))
         if n.returned is not None:
-            console.print(Text(f"    returned {_answer_text(n.returned, n.separation)}: as {n.agrees_with}"))
+            console.print(Text(f"    returned {_answer_text(n.returned, n.separation)}: {_AGREES[n.agrees_with]}"))
     console.print()
 
 
