@@ -175,6 +175,10 @@ class ScaleFunction:
         }
 
 
+#: Fields of a scale rule whose name in published results, and so in the digests of functions, is another one.
+_PUBLISHED = {"underflow": "low"}
+
+
 def describe_rule(rule: ScaleRule) -> dict[str, Any]:
     """A scale rule as plain data: what differs from the defaults, constants by their bits."""
     plain: dict[str, Any] = {}
@@ -183,7 +187,7 @@ def describe_rule(rule: ScaleRule) -> dict[str, Any]:
         if f.name == "value":
             plain["value"] = _describe_expr(value)
         elif f.name == "step" or value != f.default:
-            plain[f.name] = list(value) if isinstance(value, tuple) else value
+            plain[_PUBLISHED.get(f.name, f.name)] = list(value) if isinstance(value, tuple) else value
     return plain
 
 
