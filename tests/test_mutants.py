@@ -1,4 +1,4 @@
-"""Mutants: each is found out, at both levels; what is published is what the vectors and the catalogue give today."""
+"""Mutants: each is killed, at both levels; what is published is what the vectors and the catalogue give today."""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mxspec_lab.evidence.status import REPORTS, judge_result, list_results
+
 from tests.fresh import write_index
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -147,6 +149,18 @@ def test_it_is_judged_and_found_identical_to_its_profile(tree: Path) -> None:
 
 def test_it_is_compared_with_its_profile(tree: Path) -> None:
     assert "0 different" in run(tree, "-m", "mxspec_lab.crosscheck", "imaginary").splitlines()[-1]
+
+
+def test_every_committed_result_stays_as_it_was(tree: Path) -> None:
+    """Additions make no result stale, and none seem made by older code that was not before."""
+    for folder in ("reports", "gpu", "tests"):
+        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    states = {
+        row["result"]: row["state"] for row in json.loads(run(tree, "-m", "mxspec_conformance", "evidence", "--json"))
+    }
+    assert states == {
+        path.relative_to(REPORTS).as_posix(): judge_result(path, kind).state for path, kind in list_results()
+    }
 
 
 def test_no_other_source_was_touched(tree: Path) -> None:

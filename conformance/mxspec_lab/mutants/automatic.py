@@ -45,7 +45,7 @@ from mxspec_vectors.cases import StochasticRule, load_stochastic_cases
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 SCHEMA = "mxspec-automatic/1"
-#: Seconds after which a change counts as found out: the model no longer answers.
+#: Seconds after which a change counts as killed: the model no longer answers.
 PATIENCE = 300.0
 QUESTIONS_SEED = 1
 

@@ -124,7 +124,7 @@ def automatic(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
     document = automatic_document(rows, count, seed)
     write_file(out, render_automatic(document).encode("ascii"))
     console = make_console()
-    console.print(f"seed {seed}: {count} changes of {document['possible']} tried, {document['killed']} found out")
+    console.print(f"seed {seed}: {count} changes of {document['possible']} tried, {document['killed']} killed")
     for kind, number in document["survivors"].items():
         console.print(f"  {number:4d} survive: {kind}")
     for row in document["alive"]:
@@ -174,7 +174,7 @@ def _show(chosen: Sequence[Any], level: Any, console: Console) -> None:
         console.print(table)
     else:
         table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-        table.add_column("found out of", no_wrap=True)
+        table.add_column("killed of", no_wrap=True)
         short = {"quantize": "quant", "dequantize": "dequant", "encode_stochastic": "sr", "tensor_scale": "tensor"}
         short |= dict.fromkeys(LAYOUT_OPERATIONS, "layout")
         columns = list(dict.fromkeys(short.get(o, o) for o in operations))
@@ -194,7 +194,7 @@ def _show(chosen: Sequence[Any], level: Any, console: Console) -> None:
         console.print(Text(f"survives: {name}", style="bold red"))
     count = len({i.mutant.id for i in chosen})
     console.print(
-        f"{count} mutants in {len(chosen)} places, {len(chosen) - len(level.survivors)} found out, "
+        f"{count} mutants in {len(chosen)} places, {len(chosen) - len(level.survivors)} killed, "
         f"{len(level.survivors)} survive ({level.seconds:.0f} s)"
     )
 
@@ -203,4 +203,4 @@ def _print_levels(matrix: Mapping[str, Any], console: Console) -> None:
     counts = matrix["counts"]
     console.print(f"{counts['mutants']} mutants, {counts['distinct']} distinct, in {counts['instances']} places")
     for name, level in matrix["levels"].items():
-        console.print(f"{name:5s}  {level['killed']} found out, {level['cases']} cases, {level['seconds']} s")
+        console.print(f"{name:5s}  {level['killed']} killed, {level['cases']} cases, {level['seconds']} s")

@@ -1,4 +1,4 @@
-"""The fewest cases, nearly: a greedy cover of everything that has to be found out."""
+"""The fewest cases, nearly: a greedy cover of everything that has to be killed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cover_greedily(wanted: Iterable[Iterable[T]], cost: Callable[[T], float] = l
 def split_levels(kills: Iterable[Label]) -> list[frozenset[Label]]:
     """Kills by what a target may lack: cases with and without a tensor scale, random words of 32 and of 8 bits.
 
-    A mutant has to be found out by a target's own kind of cases.
+    A mutant has to be killed by a target's own kind of cases.
     """
     groups: dict[str, set[Label]] = {}
     for label in kills:

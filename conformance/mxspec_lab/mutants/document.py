@@ -42,7 +42,7 @@ def _numbers(matrix: Mapping[str, Any]) -> str:
         f"Vectors `{matrix['suite']['vectors'][:12]}`: {counts['mutants']} mutants, {counts['distinct']} of them distinct "
         f"({counts['known_bugs']} rows of the list of known bugs, {counts['own']} others), in {counts['instances']} operations and formats."
     )
-    head = ("level", "found out", "survive", "cases", "seconds of one core")
+    head = ("level", "killed", "survive", "cases", "seconds of one core")
     level_rows = [
         (name, level["killed"], len(level["survivors"]), f"{level['cases']:,}", level["seconds"])
         for name, level in levels.items()
@@ -54,7 +54,7 @@ def _numbers(matrix: Mapping[str, Any]) -> str:
 def _automatic(automatic: Mapping[str, Any]) -> str:
     words = (
         f"Vectors `{automatic['vectors'][:12]}`, seed {automatic['seed']}: {automatic['tried']} of {automatic['possible']} possible changes tried, "
-        f"{automatic['killed']} found out ("
+        f"{automatic['killed']} killed ("
         + ", ".join(f"{n} at {level}" for level, n in automatic["killed_by"].items())
         + "), "
         + (", ".join(f"{n} {kind}" for kind, n in automatic["survivors"].items()) or "none survive")
@@ -66,7 +66,7 @@ def _automatic(automatic: Mapping[str, Any]) -> str:
     ]
     reasons = Counter((row["kind"], row["reason"]) for row in automatic["alive"])
     rows = [(n, kind, reason) for (kind, reason), n in sorted(reasons.items(), key=lambda p: (p[0][0], -p[1]))]
-    head = ("module", "tried", "found out", "survive")
+    head = ("module", "tried", "killed", "survive")
     return "\n\n".join((words, _table(head, modules), _table(("survivors", "kind", "reason"), rows)))
 
 
@@ -75,7 +75,7 @@ def _independent(document: Mapping[str, Any]) -> str:
     alive = [bug for bug in bugs if bug["verdict"] == "survives"]
     words = (
         f"Vectors `{document['vectors'][:12]}`: {len(bugs)} bugs in operations, formats and profiles, "
-        f"{len(bugs) - len(alive)} found out, "
+        f"{len(bugs) - len(alive)} killed, "
         + ", ".join(f"{n} {kind}" for kind, n in sorted(Counter(bug["kind"] for bug in alive).items()))
         + "."
     )

@@ -53,7 +53,7 @@ def judge_level(
     instances: Sequence[Instance], selection: Selection = EVERYTHING, *, progress: Progress = lambda _: None,
     stop: bool = False, jobs: int | None = 1,
 ) -> Level:  # fmt: skip
-    """Judge instances within a selection; stop: each only until it is found out; jobs: processes, None one for each core."""
+    """Judge instances within a selection; stop: each only until it is killed; jobs: processes, None one for each core."""
     level = Level()
     with ExitStack() as stack:
         results: Iterable[tuple[Found, float]]
@@ -265,7 +265,7 @@ def _count_flags(asked: frozenset[Label]) -> Counter[str]:
 def _flag_table(mutants: Sequence[Mutant], full: Level) -> list[dict[str, Any]]:
     """Flag -> the mutants that it is closest to, and those that no case without it finds out.
 
-    Close: over the cases asked, carrying the flag and finding the mutant out go together more than for any other flag.
+    Close: over the cases asked, carrying the flag and killing the mutant go together more than for any other flag.
     """
     closest: dict[str, list[str]] = {}
     alone: dict[str, list[str]] = {}
