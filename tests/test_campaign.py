@@ -75,7 +75,7 @@ def test_another_campaigns_file_is_refused_by_what_differs(tmp_path: Path) -> No
 def test_a_file_that_is_no_state_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("notes")
-    with pytest.raises(StateError, match="not the state of a campaign"), open_state(path, IDENTITY):
+    with pytest.raises(StateError, match="not the state file of a campaign"), open_state(path, IDENTITY):
         pass
     assert path.read_text() == "notes"
 
