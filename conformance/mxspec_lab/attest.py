@@ -84,7 +84,7 @@ def attest_probe(probe: dict[str, Any]) -> list[Verdict]:
             verdicts.append(Verdict(name, inputs, int(seen["different_from_nearest_even"]), "a cast, any NaN"))
         elif name not in CONVERSIONS or "runs" not in seen:
             verdicts.append(
-                Verdict(name, inputs, None, "not comparable: the answer changes too often or is unknown here")
+                Verdict(name, inputs, None, "not comparable: the result changes too often, or the model does not cover it")
             )
         else:
             verdicts.append(
@@ -162,13 +162,13 @@ def attest(file: Path, json_file: Path | None) -> None:
     reciprocal = verdicts[-1].different == 0
     if reciprocal:
         console.print(
-            f"the reciprocal's table holds on this chip; profiles that rest on it: {', '.join(profiles_on_reciprocal())}",
+            f"the table of the reciprocal is right on this chip; profiles that use it: {', '.join(profiles_on_reciprocal())}",
             soft_wrap=True,
         )
     missing = [name for name in CONVERSIONS if name not in probe["conversions"]]
     if missing:
         console.print(
-            f"not on this chip, so still only read or measured through headers: {', '.join(missing)}", soft_wrap=True
+            f"not on this chip; the evidence stays read, or measured through headers: {', '.join(missing)}", soft_wrap=True
         )
     for name, kept in probe.get("bits_kept", {}).items():
         console.print(

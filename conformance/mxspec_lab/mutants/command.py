@@ -83,7 +83,7 @@ def publish(folder: Path) -> None:
     write_file(folder / "matrix.json", render_matrix(matrix).encode("ascii"))
     _print_levels(matrix, make_console())
     if matrix["levels"]["full"]["survivors"]:
-        fail("there are survivors; the quick level was not written", code=1)
+        fail("mutants survive; the quick set was not written", code=1)
     write_file(Path(str(files("mxspec_conformance"))) / "observations" / "quick.json", render_quick(quick).encode("ascii"))
 
 
@@ -194,13 +194,13 @@ def _show(chosen: Sequence[Any], level: Any, console: Console) -> None:
         console.print(Text(f"survives: {name}", style="bold red"))
     count = len({i.mutant.id for i in chosen})
     console.print(
-        f"{count} mutants in {len(chosen)} places, {len(chosen) - len(level.survivors)} killed, "
+        f"{count} mutants in {len(chosen)} instances, {len(chosen) - len(level.survivors)} killed, "
         f"{len(level.survivors)} survive ({level.seconds:.0f} s)"
     )
 
 
 def _print_levels(matrix: Mapping[str, Any], console: Console) -> None:
     counts = matrix["counts"]
-    console.print(f"{counts['mutants']} mutants, {counts['distinct']} distinct, in {counts['instances']} places")
+    console.print(f"{counts['mutants']} mutants, {counts['distinct']} distinct, {counts['instances']} instances")
     for name, level in matrix["levels"].items():
         console.print(f"{name:5s}  {level['killed']} killed, {level['cases']} cases, {level['seconds']} s")
