@@ -123,9 +123,9 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    status = "provisional: not confirmed by a run" if p.provisional else p.witness or p.evidence.value
+    status = "provisional: not confirmed by a run" if p.provisional else p.witness
     rows = [("profile", p.id), ("kind", p.kind.value), ("formats", ", ".join(p.formats)), ("summary", p.summary),
-            ("source", p.source), ("evidence", f"{p.evidence.value}; {status}"), ("dtypes", ", ".join(p.dtypes))]  # fmt: skip
+            ("source", p.source), ("evidence", f"{p.evidence.value}; {status}" if status else p.evidence.value), ("dtypes", ", ".join(p.dtypes))]  # fmt: skip
     if p.variant_of is not None:
         rows.append(("variant of", p.variant_of))
     if p.transform is not None:

@@ -161,7 +161,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
                  f"({CHOSEN_BY[result.chosen]})", style="bold")
         )  # fmt: skip
         console.print(
-            f"{total['batches']} batches, {total['blocks']:,} blocks, {total['elements']:,} elements; "
+            f"{total['batches']} batch{'es' * (total['batches'] != 1)}, {total['blocks']:,} blocks, {total['elements']:,} elements; "
             f"{total['failing']:,} blocks differ"
         )
     _show_coverage(report.details["coverage"], console)
