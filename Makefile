@@ -1,17 +1,24 @@
-# Two commands do all set-up: `make` judges real libraries, `make test` passes the tests.
+# Each command does all set-up: `make` judges real libraries; `make test` passes the tests in minutes, `make test-long` the rest.
 # Needs only Python 3.11+ with pip, make, git and g++.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+# Percent of the lines and branches that `make test` runs at least, and both test commands together.
+COVERAGE := 85
+COVERAGE_OF_ALL := 90
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --durations=10 --cov --cov-report=
 
-.PHONY: judge test lint check-tests docs sweep bench peers wheel clean
+.PHONY: judge test test-long lint check-tests coverage docs sweep bench peers wheel clean
 
 judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor torch
 	@$(BIN)/mxspec check gguf gfloat mlx ml_dtypes mxspec; test $$? -le 1
 
-test: $(VENV)/test.done lint check-tests ## everything that CI runs
+test: $(VENV)/test.done lint check-tests ## style, types, imports and the quick tests: at most five minutes on two cores
+
+test-long: $(VENV)/test.done ## the tests that tests/long.py lists; the coverage that it prints is of both commands
+	$(PYTEST) -m long --cov-append --cov-fail-under=$(if $(wildcard .coverage),$(COVERAGE_OF_ALL),1)
 
 lint: $(VENV)/test.done
 	$(BIN)/ruff check .
@@ -19,7 +26,10 @@ lint: $(VENV)/test.done
 	$(BIN)/lint-imports
 
 check-tests: $(VENV)/test.done
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered --durations=10 -q
+	$(PYTEST) -m "not long" --cov-fail-under=$(COVERAGE)
+
+coverage: ## what the tests that ran last did not reach
+	$(BIN)/coverage report --skip-covered --sort=cover
 
 docs: $(VENV)/test.done ## API pages from docstrings, in build/docs
 	$(BIN)/python -m pip install --quiet --group docs

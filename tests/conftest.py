@@ -3,15 +3,21 @@
 MXSPEC_HYPOTHESIS chooses the profile: `dev` (new examples on each run), `ci` (the same examples on each run) or
 `deep` (many). MXSPEC_SEED replays the directed samples; without it `ci` takes 0 and the others draw one.
 The first lines of every run print both.
+
+`make test` runs what is not marked `long`, `make test-long` the rest: tests/long.py says which.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from tests import long, once
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
 
@@ -37,6 +43,16 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"MXSPEC_HYPOTHESIS={PROFILE!r}; allowed are dev, ci and deep")
     settings.load_profile(PROFILE)
     os.environ.setdefault("MXSPEC_SEED", "0" if PROFILE == "ci" else str(secrets.randbelow(1 << 32)))
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        os.environ[once.FOLDER] = tempfile.mkdtemp(prefix="mxspec-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(once.FOLDER), ignore_errors=True))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what is long, before tests are chosen by their marks."""
+    long.mark(items)
+    config.stash[long.STALE_ROWS] = long.list_stale(items)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

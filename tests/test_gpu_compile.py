@@ -17,6 +17,8 @@ import pytest
 
 from mxspec_gpu import build, kernels
 
+from tests.once import once
+
 ARCHITECTURES = ("sm_90", "sm_100a", "sm_103a", "sm_120a")
 BLACKWELL = ARCHITECTURES[1:]
 TEMPLATES = tuple(kernels.list_templates())
@@ -48,7 +50,7 @@ def find_tool(name: str) -> str:
 @lru_cache(maxsize=128)
 def cubin(template: str, arch: str) -> bytes:
     """The compiled template."""
-    return build.compile_cubin(kernels.list_templates()[template], arch)
+    return once(f"{template} for {arch}", lambda: build.compile_cubin(kernels.list_templates()[template], arch))
 
 
 def run_tool(tool: str, arguments: list[str], content: bytes, folder: Path) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mxspec.formats import get_block
-from mxspec.profiles.normative import MX_FORMATS
+from mxspec.profiles.normative import MxFormats
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK
 from mxspec_conformance.observations.selection import CALLS, Selection, use_selection
 from mxspec_lab.mutants import reference
@@ -69,7 +69,7 @@ def choices(fmt: str) -> Iterator[tuple[str, Steps]]:
 
 
 @pytest.mark.parametrize("profile", RULES)
-@pytest.mark.parametrize("fmt", MX_FORMATS)
+@pytest.mark.parametrize("fmt", MxFormats())
 def test_every_combination_of_open_choices_passes(fmt: str, profile: str) -> None:
     open_cases = frozenset(c.id for c in load_quantize_cases(fmt) if c.topic in WHOLE_BLOCK or c.topic == "overflow")
     only_those = Selection(
@@ -85,7 +85,7 @@ def test_every_combination_of_open_choices_passes(fmt: str, profile: str) -> Non
     assert not accused
 
 
-@pytest.mark.parametrize("fmt", MX_FORMATS)
+@pytest.mark.parametrize("fmt", MxFormats())
 def test_no_choice_is_open_for_ordinary_blocks(fmt: str) -> None:
     """The most unusual combination passes the full level: what is open does not leak into what is not."""
     *_, (_, steps) = choices(fmt)

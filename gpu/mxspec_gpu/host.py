@@ -48,7 +48,7 @@ class HostLibrary:
     """The compiled arithmetic. Arrays in, arrays out; rules are named by their place in the list it was built with."""
 
     def __init__(self, path: Path, rules: Sequence[KernelRules]) -> None:
-        self.rules = list(rules)
+        self.path, self.rules = path, list(rules)
         self._library = ctypes.CDLL(str(path))
         self._library.mx_quantize.restype = ctypes.c_int64
         self._library.mx_amax.restype = ctypes.c_uint32

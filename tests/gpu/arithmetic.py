@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +15,8 @@ from mxspec.formats import get_block
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec_gpu.host import HostLibrary, build_host_library
 from mxspec_gpu.rules import KernelRules, generate_rules
+
+from tests.once import once
 
 Level = tuple[str, str, bool]
 
@@ -47,7 +50,8 @@ def level_id(level: Level) -> str:
 @lru_cache(maxsize=1)
 def library() -> HostLibrary:
     """The compiled arithmetic with the rules of all `LEVELS`."""
-    return build_host_library(tuple(rules_of(level) for level in LEVELS))
+    rules = tuple(rules_of(level) for level in LEVELS)
+    return HostLibrary(Path(once("host library", lambda: str(build_host_library(rules).path).encode()).decode()), rules)
 
 
 @lru_cache(maxsize=128)

@@ -27,12 +27,12 @@ LIBRARIES = ("cupy", "torch")
 FULL = os.environ.get("MXSPEC_GPU_VOLUME") == "full"
 
 
-def require_gpu(module: str) -> None:
-    """Skips a module, in one line, where its tests cannot run."""
+def require_gpu() -> None:
+    """Skips a module where its tests cannot run: all of them in one line of pytest's summary."""
     try:
         mxspec_gpu.check_gpu()
     except mxspec_gpu.GpuMissingError as error:
-        pytest.skip(f"{module}: {error}", allow_module_level=True)
+        pytest.skip(f"tests/gpu is not run: {error}", allow_module_level=True)
 
 
 def require_memory(needed: int) -> None:

@@ -17,7 +17,7 @@ from tests.gpu.compare import compare, message_of, normal
 from tests.gpu.device import Tally, cp, import_torch, require_gpu, to_gpu
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 
 def x(*shape: int) -> Any:

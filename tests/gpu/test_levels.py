@@ -14,7 +14,7 @@ from tests.gpu.compare import LAYOUTS, compare, compare_both, gpu_tensor, lay_ou
 from tests.gpu.device import FULL, SEED, Array, Guarded, Tally, bits_of, require_gpu, to_gpu, to_host
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 
 def inputs(level: Level, dtype: str, native: float) -> dict[str, Array]:

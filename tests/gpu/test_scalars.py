@@ -16,7 +16,7 @@ from tests.gpu import arithmetic
 from tests.gpu.device import LIBRARIES, SEED, Tally, require_gpu, to_gpu, to_host
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 
 @pytest.mark.parametrize("name", SCALARS)

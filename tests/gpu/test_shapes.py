@@ -12,7 +12,7 @@ from tests.gpu.compare import LAYOUTS, compare, compare_both, gpu_tensor, normal
 from tests.gpu.device import Tally, cp, require_gpu, to_gpu
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 NORMATIVE = tuple(level for level in LEVELS if level[0] in ("mx-floor", "nvfp4-te", "mx-rceil"))
 SHAPES: tuple[tuple[int, ...], ...] = (

@@ -13,7 +13,7 @@ from tests.gpu.device import SEED, Tally, require_gpu, to_gpu
 from tests.test_gpu_arithmetic import counter_bytes
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=level_id)

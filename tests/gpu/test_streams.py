@@ -19,7 +19,7 @@ from tests.gpu.compare import compare_arrays, expect, lay_out, normal
 from tests.gpu.device import POISON, Array, Tally, cp, import_torch, require_gpu, to_gpu, to_host
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 NVFP4 = ("nvfp4-te", "nvfp4", True)
 SCALE = TensorScale.from_float("amax", 3.5)

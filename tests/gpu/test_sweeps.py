@@ -19,7 +19,7 @@ from tests.gpu.device import FULL, POISON, ROOT, Tally, cp, require_gpu
 from tests.gpu.sweeps import JOBS, SweepJob
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 #: Chunks that are written out at a time.
 GROUP = 16

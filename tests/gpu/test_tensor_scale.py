@@ -14,7 +14,7 @@ from tests.gpu.compare import LAYOUTS, compare_arrays, compare_both, expect, nor
 from tests.gpu.device import FULL, LIBRARIES, SEED, Array, Tally, bits_of, import_torch, require_gpu, to_gpu, to_host
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 TWO_LEVELS = tuple(level for level in LEVELS if level[2])
 #: NaN of either sign, of any payload, signalling ones too.

@@ -30,7 +30,7 @@ from tests.gpu.device import LIBRARIES, SEED, Array, Tally, bits_of, cp, import_
 from tests.gpu.views import VIEWS, View, apply
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 #: 4-bit codes with both kinds of scales, 6-bit and 8-bit codes.
 LEVELS = tuple(level for level in FORMAT_LEVELS if level[1] in ("mxfp4", "mxfp6_e3m2", "mxfp8_e4m3", "nvfp4"))

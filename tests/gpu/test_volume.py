@@ -21,7 +21,7 @@ from tests.gpu.compare import compare_arrays, expect, gpu_tensor, model_tensor
 from tests.gpu.device import FULL, POISON, SEED, Tally, cp, require_gpu, require_memory, to_gpu, to_host
 
 pytestmark = pytest.mark.gpu
-require_gpu(__name__)
+require_gpu()
 
 ELEMENTS = 1 << (26 if FULL else 20)
 

@@ -1,0 +1,84 @@
+"""Which tests `make test-long` runs: a split by time. What `make test` runs covers every test function that is quick.
+
+A row names a test function, or one of its parameter sets; of a function with many sets, every so many stay in `make test`.
+The seconds are CPU time of all sets without coverage, on the machine on which they were last looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import pytest
+
+#: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
+LONG: dict[str, tuple[int, int]] = {
+    # The exact model on thousands of blocks.
+    "tests/test_false_alarm.py::test_the_exact_model_passes_every_profile[nvfp4]": (0, 27),
+    "tests/test_false_alarm.py::test_the_exact_model_passes_every_profile[mxfp6_e2m3]": (0, 3),
+    "tests/test_false_alarm.py::test_the_exact_model_passes_every_profile[mxfp6_e3m2]": (0, 2),
+    "tests/test_false_alarm.py::test_the_exact_model_passes_every_profile[mxfp8_e4m3]": (0, 5),
+    "tests/test_false_alarm.py::test_the_exact_model_passes_every_profile[mxfp8_e5m2]": (0, 3),
+    "tests/test_false_alarm.py::test_exact_values_pass[nvfp4]": (0, 5),
+    "tests/test_false_alarm.py::test_exact_scalars_pass": (0, 2),
+    "tests/test_profiles.py::test_special_blocks": (4, 12),
+    "tests/test_profiles.py::test_drawn_blocks": (4, 8),
+    "tests/test_profiles.py::test_sampled_blocks": (4, 8),
+    "tests/test_profiles.py::test_dequantize_every_code": (4, 8),
+    "tests/test_fast.py::test_tuned_quantize_is_the_expression": (4, 4),
+    "tests/test_fast.py::test_tuned_dequantize_is_the_expression": (4, 3),
+    "tests/test_exhaustive.py::test_every_sixteen_bit_number": (4, 3),
+    # Hundreds of wrong targets, and many right ones.
+    "tests/test_mutants.py::test_a_mutant_is_found_out": (4, 26),
+    "tests/test_mutants.py::test_the_unchanged_implementation_passes": (3, 11),
+    "tests/test_mutants.py::test_the_unchanged_implementation_rounds_stochastically": (0, 6),
+    "tests/test_independent.py::test_table_says_what_the_judge_says": (31, 390),
+    "tests/test_independent.py::test_right_implementation_passes": (3, 6),
+    "tests/test_open_choices.py::test_every_combination_of_open_choices_passes": (5, 13),
+    # What is committed, again.
+    "tests/test_sweep.py::test_committed_results_are_those_of_the_models_now": (0, 16),
+    # Many files, many processes, real libraries.
+    "tests/test_lint.py::test_mutated_files_do_no_harm[1000]": (0, 15),
+    "tests/test_sweep.py::test_interrupted_command_with_workers_keeps_finished_functions": (0, 8),
+    "tests/test_identify.py::test_real_libraries_are_named[mlx-expected1]": (0, 4),
+    "tests/test_gpu_compile.py::test_compiles_without_spills": (4, 7),
+    "tests/test_gpu_compile.py::test_holds_the_instructions": (4, 7),
+    "tests/test_gpu_compile.py::test_keeps_subnormals": (4, 5),
+    "tests/judge/test_rewording.py::test_no_verdict_hangs_on_a_word[others]": (0, 10),
+}
+
+#: Of a test function with many parameter sets the coverage of every so many is measured: the others run through the same
+#: lines, and measuring them would double their time.
+MEASURED = 8
+MANY = 2 * MEASURED
+
+
+#: Rows that name no test of the files that were collected.
+STALE_ROWS = pytest.StashKey[list[str]]()
+
+
+def family_of(nodeid: str) -> str:
+    """The test function of a test."""
+    return nodeid.partition("[")[0]
+
+
+def mark(items: Sequence[pytest.Item]) -> None:
+    """Mark what is long, and what is not measured."""
+    sizes = Counter(family_of(item.nodeid) for item in items)
+    places: defaultdict[str, int] = defaultdict(int)
+    for item in items:
+        family = family_of(item.nodeid)
+        place = places[family]
+        places[family] += 1
+        keep, _ = LONG.get(item.nodeid) or LONG.get(family) or (1, 0)
+        if not keep or place % keep:
+            item.add_marker("long")
+        if sizes[family] > MANY and place % MEASURED:
+            item.add_marker("no_cover")
+
+
+def list_stale(items: Sequence[pytest.Item]) -> list[str]:
+    """Rows that name no test, of the files that were collected."""
+    known = {name for item in items for name in (item.nodeid, family_of(item.nodeid))}
+    files = {item.nodeid.partition("::")[0] for item in items}
+    return [name for name in LONG if name not in known and name.partition("::")[0] in files]

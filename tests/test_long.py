@@ -1,0 +1,33 @@
+"""The split into `make test` and `make test-long` names what there is, and loses nothing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import long
+
+
+def test_every_row_names_a_test(request: pytest.FixtureRequest) -> None:
+    """Of a file that was collected; of the others the file."""
+    missing = [name for name in long.LONG if not (request.config.rootpath / name.partition("::")[0]).is_file()]
+    assert missing == []
+    assert request.config.stash[long.STALE_ROWS] == []
+
+
+def test_every_so_many_parameter_sets_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long, "LONG", {"a.py::f": (4, 1), "a.py::g[1]": (0, 1), "a.py::h": (0, 1)})
+    marks: dict[str, list[str]] = {}
+
+    def item(name: str) -> Any:
+        return SimpleNamespace(nodeid=name, add_marker=marks.setdefault(name, []).append)
+
+    names = [*(f"a.py::f[{n}]" for n in range(40)), "a.py::g[0]", "a.py::g[1]", "a.py::h", "a.py::other"]
+    long.mark([item(name) for name in names])
+    stay = [name for name in names if "long" not in marks[name]]
+    assert stay == [*(f"a.py::f[{n}]" for n in range(0, 40, 4)), "a.py::g[0]", "a.py::other"]
+    measured = [name for name in names if "no_cover" not in marks[name]]
+    assert measured == [*(f"a.py::f[{n}]" for n in range(0, 40, 8)), *names[40:]]
+    assert long.list_stale([item("a.py::f[0]"), item("a.py::h")]) == ["a.py::g[1]"]
