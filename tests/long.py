@@ -1,7 +1,7 @@
 """Which tests `make test-long` runs: a split by time. What `make test` runs covers every test function that is quick.
 
 A row names a test function, or one of its parameter sets; of a function with many sets, every so many stay in `make test`.
-The seconds are CPU time of all sets without coverage, on the machine on which they were last looked at.
+The seconds are CPU time of all sets together, roughly: some were taken with coverage, which up to doubles it.
 """
 
 from __future__ import annotations

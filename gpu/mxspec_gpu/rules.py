@@ -44,10 +44,10 @@ from mxspec.profiles import get_profile
 from mxspec.profiles.schema import (
     TENSOR_LEAF,
     AmaxNan,
+    Arithmetic,
     ElementRule,
-    ExponentUnderflow,
+    LowEnd,
     Profile,
-    QuantizationSteps,
     ScaleRule,
     ScaleStep,
     TensorScaleKind,
@@ -153,7 +153,7 @@ def _is_power(values: npt.NDArray[Any]) -> bool:
     return bool(((fraction == 0.5) & (exponent >= -126) & (exponent <= 128)).all())
 
 
-def _split_scaled(profile: Profile, fmt: BlockFormat, level: QuantizationSteps) -> tuple[Expr, Expr, bool]:
+def _split_scaled(profile: Profile, fmt: BlockFormat, level: Arithmetic) -> tuple[Expr, Expr, bool]:
     """`scaled` as the kernels evaluate it, the factor of x that gives the same bits where all is finite, and whether
     every factor is a power of two."""
     powers = fmt.scale.mantissa_bits == 0
@@ -193,7 +193,7 @@ def _scale_value(profile: Profile, fmt: BlockFormat, rule: ScaleRule) -> tuple[s
         number = np.atleast_1d(np.asarray(evaluate(value.then, {}, ARRAYS), np.float64))
         special["kOnInf"] = int(encode_scale(number, rule, fmt.scale, fmt.element)[0])
         value = AMAX
-    if rule.underflow is not ExponentUnderflow.CLAMP:
+    if rule.low is not LowEnd.CLAMP:
         raise _refuse(profile, "lets scale bytes wrap")
     steps = {ScaleStep.FLOOR: "STEP_FLOOR", ScaleStep.CEIL: "STEP_CEIL", ScaleStep.HALF_UP: "STEP_HALF_UP"}
     if rule.step in steps:
@@ -207,7 +207,7 @@ def _scale_value(profile: Profile, fmt: BlockFormat, rule: ScaleRule) -> tuple[s
     raise _refuse(profile, f"finds scales by {rule.step.value} rounded {rule.rounding.value}")
 
 
-def _dequantize(level: QuantizationSteps) -> Expr:
+def _dequantize(level: Arithmetic) -> Expr:
     """`dequantize` as the kernels evaluate it, in float32."""
     if level.dequantize == exact.mul(Q, SF):
         return f32.mul(Q, SF)  # exact, but for what float32 has no room for (Inf)
@@ -225,7 +225,7 @@ def _check_element(profile: Profile, rule: ElementRule) -> None:
         raise _refuse(profile, "writes the int8 code 80")
 
 
-def choose_level(profile: Profile, *, two_level: bool) -> QuantizationSteps:
+def choose_level(profile: Profile, *, two_level: bool) -> Arithmetic:
     """The level's arithmetic.
 
     Raises ValueError where the profile has none.

@@ -111,6 +111,11 @@ class ScaleRule:
         """
         return self.underflow is ExponentUnderflow.CLAMP and self.on_zero in (None, self.byte_range[0])
 
+    @property
+    def low(self) -> ExponentUnderflow:
+        """`underflow`, as the CUDA package calls it; see the end of this module."""
+        return self.underflow
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementRule:
@@ -410,3 +415,9 @@ class Profile:
     def provisional(self) -> bool:
         """Whether a descriptive profile lacks a measured witness."""
         return self.kind is Kind.DESCRIPTIVE and self.evidence is not Evidence.MEASURED
+
+
+# Names by which the CUDA package knows two of these types: its published evidence is of its code as it stands, so that they
+# go, with `ScaleRule.low`, when the evidence is renewed.
+Arithmetic = QuantizationSteps
+LowEnd = ExponentUnderflow
