@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.transports.loading import load_target
 
 QUANTIZE = "\ndef quantize(x, fmt): pass"
 #: A file's text, which for the most part is no Python that could stand in a file of ours; what the message contains.
@@ -83,3 +85,13 @@ def test_what_does_not_load_has_the_same_message_from_a_process(write: Callable[
 def test_what_is_no_target(spec: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         check(spec, in_process=True)
+
+
+def test_nothing_is_written_beside_a_target(write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = Path(write("import helper_beside\nNAME, VERSION, FORMATS = 't', '1', ['mxfp4']\ndecode = helper_beside.decode\n"))
+    path.with_name("helper_beside.py").write_text("def decode(codes, element): ...\n", encoding="utf-8")
+    before = sorted(path.parent.rglob("*"))
+    load_target(str(path))
+    assert sorted(path.parent.rglob("*")) == before
+    assert not sys.dont_write_bytecode

@@ -65,6 +65,8 @@ def _load_file(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))
+    # Judging writes nothing beside the target: neither its bytecode nor that of the files it imports.
+    write_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
@@ -72,5 +74,6 @@ def _load_file(path: Path) -> Any:
     except (Exception, SystemExit) as error:
         raise TargetError(f"{path} does not import: {type(error).__name__}: {error}") from error
     finally:
+        sys.dont_write_bytecode = write_none
         sys.path.pop(0)
     return module
