@@ -67,11 +67,14 @@ class Reduced:
 
 
 def order_mismatches(mismatches: Sequence[tuple[Job, Mismatch]]) -> Iterator[tuple[Job, Mismatch]]:
-    """First one of each kind, part and pair of codes; then of each kind and part another; and so on."""
+    """First one of each kind and part, then of each another, and so on.
+
+    Lost signs of zero come last in each round: what loses a code loses signs, too, and is then explained by the code.
+    """
     groups: dict[tuple[Any, ...], list[tuple[Job, Mismatch]]] = {}
     for job, s in mismatches:
         groups.setdefault((job.fmt, job.dtype == "codes", s.part, s.kind), []).append((job, s))
-    queues = [iter(g) for g in groups.values()]
+    queues = [iter(group) for _, group in sorted(groups.items(), key=lambda item: item[0][2] is Part.ZERO_SIGN)]
     while queues:
         for queue in list(queues):
             item = next(queue, None)
