@@ -9,6 +9,9 @@ JOBS ?= 2
 SHOW_COVERAGE = @echo "coverage, lines and branches, at least: $$($(BIN)/coverage report --format=total) %"
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --durations=10 --cov --cov-report=
 
+# Tests start hundreds of processes: with modules compiled once each starts in half the time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: judge test test-long lint check-tests coverage docs sweep bench peers wheel clean
 
 judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor torch

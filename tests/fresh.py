@@ -1,4 +1,5 @@
-"""Vector files computed from the model once a run: the first test process that wants one builds it, the others wait."""
+"""Vector files, committed, or computed from the model once a run: the first test process that wants one builds it, the others
+wait."""
 
 from __future__ import annotations
 
@@ -14,15 +15,29 @@ from typing import Any
 import pytest
 
 from mxspec_vectors.compact import expand
-from mxspec_vectors.files import file_name, render, total_digest
+from mxspec_vectors.files import file_name, render, total_digest, vectors_root
 from mxspec_vectors.generate import build_document, list_files
 
 #: Seconds to wait for another process that builds a file.
 PATIENCE = 180
 
 
+class Stored:
+    """The committed vector files by operation and format."""
+
+    def __init__(self) -> None:
+        self.document = lru_cache(maxsize=8)(self._document)
+
+    def data(self, operation: str, fmt: str) -> bytes:
+        """A file's bytes."""
+        return (vectors_root() / file_name(operation, fmt)).read_bytes()
+
+    def _document(self, operation: str, fmt: str) -> dict[str, Any]:
+        return expand(json.loads(self.data(operation, fmt)))
+
+
 class Fresh:
-    """Vector files by operation and format."""
+    """Vector files computed from the model, by operation and format."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -89,4 +104,4 @@ def write_index(root: Path, names: Iterable[str]) -> None:
     (root / "index.json").write_text(json.dumps(index, indent=1) + "\n", encoding="ascii")
 
 
-__all__ = ["Fresh", "file_name", "open_fresh", "write_index"]
+__all__ = ["Fresh", "Stored", "file_name", "open_fresh", "write_index"]

@@ -634,19 +634,18 @@ def write_big_files(folder: Path) -> None:
     (folder / "big-strings.gguf").write_bytes(gguf_bytes([], b"", keys=strings, count=1))
 
 
-@pytest.mark.parametrize("count", [40, 1000])
-def test_mutated_files_do_no_harm(count: int, tmp_path: Path) -> None:
-    """Fixed seed; in a process that may allocate 256 MB more than it has after import, ten seconds a file."""
+def test_mutated_files_do_no_harm(tmp_path: Path) -> None:
+    """A thousand files, fixed seed; in a process that may allocate 256 MB more than it has after import, ten seconds a file."""
     modelopt_file(tmp_path / "0.safetensors")
     mxfp4_gpt_oss(tmp_path / "1.safetensors")
     shutil.copy(FILES / "compressed-tensors-nvfp4-pack-quantized/model.safetensors", tmp_path / "2.safetensors")
     convert(tmp_path / "2.safetensors", tmp_path / "3.gguf", "gguf")
     write_gguf(tmp_path / "4.gguf", alignment=64, experts=True)
     write_big_files(tmp_path)
-    command = [sys.executable, "-m", "tests.containers.hostile", str(tmp_path), str(count)]
+    command = [sys.executable, "-m", "tests.containers.hostile", str(tmp_path), "1000"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     counts = json.loads(done.stdout)
-    assert counts["files"] == count
-    assert counts["damaged"] > count // 2
+    assert counts["files"] == 1000
+    assert counts["damaged"] > 500
     assert counts["crashes"] == []

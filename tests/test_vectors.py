@@ -34,7 +34,7 @@ from mxspec_vectors.files import VectorError, case_id, file_name, parse, read_in
 from mxspec_vectors.profile_order import list_joined
 from mxspec_vectors.topics import FLAGS, TOPICS
 
-from tests.fresh import Fresh, open_fresh
+from tests.fresh import Fresh, Stored, open_fresh
 from tests.support import SIGN, ExactValues, assert_same, bits_of, floats, real, reals_of, rng, seed
 
 FILES = list_files()
@@ -52,6 +52,12 @@ NOT_ASKED = ("id", "topic", "flags", "of", "expect", "recipe")
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     return open_fresh(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def stored() -> Stored:
+    """What is committed; `test_committed_file_is_what_the_model_gives` holds it to the model."""
+    return Stored()
 
 
 # Files
@@ -87,27 +93,27 @@ def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 @each_file
-def test_bytes_are_canonical(fresh: Fresh, operation: str, fmt: str) -> None:
-    data = fresh.data(operation, fmt)
+def test_bytes_are_canonical(stored: Stored, operation: str, fmt: str) -> None:
+    data = stored.data(operation, fmt)
     assert data.isascii()
     assert b"\r" not in data
     assert b"\t" not in data
     assert data.endswith(b"}\n")
-    stored = json.loads(data, parse_constant=refuse, object_pairs_hook=without_twins)
-    assert render_stored(stored) == data
-    assert render(expand(stored)) == data
+    kept = json.loads(data, parse_constant=refuse, object_pairs_hook=without_twins)
+    assert render_stored(kept) == data
+    assert render(expand(kept)) == data
     lines = data.decode().splitlines()
-    ids = [c["id"] for c in (*stored.get("exhaustive", ()), *(c for g in stored["groups"] for c in g["cases"]))]
+    ids = [c["id"] for c in (*kept.get("exhaustive", ()), *(c for g in kept["groups"] for c in g["cases"]))]
     assert [found[1] for line in lines if (found := re.match(r',?\{"id":"([^"]+)"', line))] == ids
-    assert list(stored)[:4] == ["schema", "operation", "format", "licence"]
-    assert list(stored)[-1] == "groups"
+    assert list(kept)[:4] == ["schema", "operation", "format", "licence"]
+    assert list(kept)[-1] == "groups"
 
 
 @each_file
-def test_schema(fresh: Fresh, operation: str, fmt: str) -> None:
+def test_schema(stored: Stored, operation: str, fmt: str) -> None:
     schema = verify.load_schema(operation)
     jsonschema.Draft202012Validator.check_schema(schema)
-    document = json.loads(fresh.data(operation, fmt))
+    document = json.loads(stored.data(operation, fmt))
     assert [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(document)] == []
     assert (document["operation"], document["format"], document["licence"]) == (operation, fmt, "CC0-1.0")
 
@@ -120,8 +126,8 @@ def identity_of(case: dict[str, Any], document: dict[str, Any]) -> dict[str, Any
 
 
 @each_file
-def test_ids_are_unique_and_depend_on_what_is_asked_alone(fresh: Fresh, operation: str, fmt: str) -> None:
-    document = fresh.document(operation, fmt)
+def test_ids_are_unique_and_depend_on_what_is_asked_alone(stored: Stored, operation: str, fmt: str) -> None:
+    document = stored.document(operation, fmt)
     ids = [case["id"] for case in document["cases"]]
     assert len(set(ids)) == len(ids)
     for case in document["cases"]:
@@ -131,8 +137,8 @@ def test_ids_are_unique_and_depend_on_what_is_asked_alone(fresh: Fresh, operatio
 
 
 @each_file
-def test_topics_and_flags(fresh: Fresh, operation: str, fmt: str) -> None:
-    document = fresh.document(operation, fmt)
+def test_topics_and_flags(stored: Stored, operation: str, fmt: str) -> None:
+    document = stored.document(operation, fmt)
     used = {flag for case in document["cases"] for flag in case["flags"]}
     assert used == set(document["flags"]) or operation in ("encode", "decode", "scale", "dequantize")
     assert used <= set(document["flags"])
@@ -146,11 +152,11 @@ def test_topics_and_flags(fresh: Fresh, operation: str, fmt: str) -> None:
 
 
 @pytest.mark.parametrize("fmt", BLOCKS)
-def test_all_profiles_answer(fresh: Fresh, fmt: str) -> None:
+def test_all_profiles_answer(stored: Stored, fmt: str) -> None:
     """A file of a block format holds every registered profile of it, and each answers some case."""
     registered = [p.id for p in list_profiles(fmt)]
     for operation in ("quantize", "scale", "dequantize"):
-        document = fresh.document(operation, fmt)
+        document = stored.document(operation, fmt)
         assert document["profiles"] == [p.id for p in list_joined(fmt)]
         answering = {name for case in document["cases"] for e in case["expect"] for name in e["profiles"]}
         assert answering == set(registered)
@@ -159,14 +165,14 @@ def test_all_profiles_answer(fresh: Fresh, fmt: str) -> None:
             assert len(set(named)) == len(named), f"{case['id']}: a profile has two answers"
 
 
-def test_every_quantize_topic_is_there(fresh: Fresh) -> None:
+def test_every_quantize_topic_is_there(stored: Stored) -> None:
     """What the formats have in common: each topic has a case in every MX format."""
     wanted = {"tie-even", "below-tie", "above-tie", "exact", "subnormal", "overflow", "nan", "inf", "zero-block",
               "zero-sign", "scale-boundary", "scale-clamp", "position", "mixture", "axis", "tail"}  # fmt: skip
     for fmt in BLOCKS:
-        topics = {case["topic"] for case in fresh.document("quantize", fmt)["cases"]}
+        topics = {case["topic"] for case in stored.document("quantize", fmt)["cases"]}
         assert wanted - topics == ({"scale-boundary"} if fmt == "nvfp4" else set())
-    assert {"scale-tie", "tensor-scale"} <= {c["topic"] for c in fresh.document("quantize", "nvfp4")["cases"]}
+    assert {"scale-tie", "tensor-scale"} <= {c["topic"] for c in stored.document("quantize", "nvfp4")["cases"]}
 
 
 # Answers
@@ -219,9 +225,9 @@ def is_slow(profile: Profile) -> bool:
 
 
 @pytest.mark.parametrize("fmt", BLOCKS)
-def test_quantize_answers_are_exact(fresh: Fresh, fmt: str) -> None:
+def test_quantize_answers_are_exact(stored: Stored, fmt: str) -> None:
     """Of each distinct answer one profile, drawn by the seed; of what only slow profiles answer, one answer in eight."""
-    document, block = fresh.document("quantize", fmt), get_block(fmt)
+    document, block = stored.document("quantize", fmt), get_block(fmt)
     chance = rng("vectors", "profiles", fmt)
     compared = 0
     for case in draw(document["cases"], 12, "quantize", fmt):
@@ -239,9 +245,9 @@ def test_quantize_answers_are_exact(fresh: Fresh, fmt: str) -> None:
 
 
 @pytest.mark.parametrize("fmt", BLOCKS)
-def test_scale_answers_are_exact(fresh: Fresh, fmt: str) -> None:
+def test_scale_answers_are_exact(stored: Stored, fmt: str) -> None:
     """Of a block whose other lanes are zero."""
-    document, block = fresh.document("scale", fmt), get_block(fmt)
+    document, block = stored.document("scale", fmt), get_block(fmt)
     chance = rng("vectors", "scale", fmt)
     for case in chance.sample(document["cases"], 12):
         for entry in case["expect"]:
@@ -266,8 +272,8 @@ WIDTHS = {"float32": 8, "float16": 4, "bfloat16": 4}
 
 
 @pytest.mark.parametrize("fmt", BLOCKS)
-def test_dequantize_answers_are_exact(fresh: Fresh, fmt: str) -> None:
-    document, block = fresh.document("dequantize", fmt), get_block(fmt)
+def test_dequantize_answers_are_exact(stored: Stored, fmt: str) -> None:
+    document, block = stored.document("dequantize", fmt), get_block(fmt)
     chance, digits = rng("vectors", "dequantize", fmt), code_digits(block)
     for case in chance.sample(document["cases"], 12):
         codes = np.array([int(c, 16) for c in re.findall("." * digits, case["codes"])], np.uint8)
@@ -291,8 +297,8 @@ SCALARS = [*ELEMENTS, *SCALES]
 
 
 @pytest.mark.parametrize("name", SCALARS)
-def test_encode_answers_are_exact(fresh: Fresh, name: str) -> None:
-    document, fmt = fresh.document("encode", name), get_scalar(name)
+def test_encode_answers_are_exact(stored: Stored, name: str) -> None:
+    document, fmt = stored.document("encode", name), get_scalar(name)
     policy = NanPolicy(document["nan"])
     for case in draw(document["cases"], 6, "encode", name):
         x = [int(case["x"][i : i + 8], 16) for i in range(0, len(case["x"]), 8)]
@@ -310,9 +316,9 @@ def test_encode_answers_are_exact(fresh: Fresh, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCALARS)
-def test_decode_answers_are_exact(fresh: Fresh, name: str) -> None:
+def test_decode_answers_are_exact(stored: Stored, name: str) -> None:
     fmt, seen = get_scalar(name), 0
-    for case in fresh.document("decode", name)["cases"]:
+    for case in stored.document("decode", name)["cases"]:
         codes, values = bytes.fromhex(case["codes"]), case["expect"][0]["values"]
         for i, code in enumerate(codes):
             value = exact.decode_real(code, fmt)
@@ -335,10 +341,10 @@ def stochastic_code(bits: int, word: int, sr_bits: int, name: str) -> int | None
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
-def test_stochastic_answers_are_exact(fresh: Fresh, name: str) -> None:
+def test_stochastic_answers_are_exact(stored: Stored, name: str) -> None:
     seen = {8: 0, 32: 0}
     odd = set()
-    for case in fresh.document("stochastic", name)["cases"]:
+    for case in stored.document("stochastic", name)["cases"]:
         if case["rule"] != "integer":
             continue
         x = [int(w, 16) for w in re.findall("." * 8, case["x"])]
@@ -367,9 +373,9 @@ def step_codes(document: dict[str, Any], bits: np.ndarray[Any, Any], rounding: s
 
 
 @pytest.mark.parametrize("name", SCALARS)
-def test_steps_are_the_whole_encoder(fresh: Fresh, name: str) -> None:
+def test_steps_are_the_whole_encoder(stored: Stored, name: str) -> None:
     """The steps give what `encode` gives on floats of every exponent and around every step."""
-    document, fmt = fresh.document("encode", name), get_scalar(name)
+    document, fmt = stored.document("encode", name), get_scalar(name)
     chance = np.random.default_rng(rng("steps", name).randrange(1 << 32))
     near = {int(w, 16) + d for s in document["steps"] for w in re.findall("." * 8, s["first"]) for d in (-1, 0, 1)}
     bits = np.concatenate([np.array(sorted(near), np.uint32), chance.integers(0, 0x7F800000, 3000, np.uint32)])
@@ -383,9 +389,9 @@ def test_steps_are_the_whole_encoder(fresh: Fresh, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["e2m1", "int8", "ue4m3"])
-def test_digests_follow_from_the_steps(fresh: Fresh, name: str) -> None:
+def test_digests_follow_from_the_steps(stored: Stored, name: str) -> None:
     """The digest of all finite and infinite 16-bit inputs cannot be checked without NaN; so all are, by `encode`."""
-    document = fresh.document("encode", name)
+    document = stored.document("encode", name)
     patterns = np.arange(1 << 16, dtype=np.uint16)
     for digest in document["digests"]:
         dtype: Any = np.float16 if digest["dtype"] == "float16" else ml_dtypes.bfloat16
