@@ -5,6 +5,7 @@ For tests on machines without a GPU; nothing here is fast.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import shutil
@@ -160,6 +161,8 @@ def build_host_library(rules: tuple[KernelRules, ...]) -> HostLibrary:
     text = combine_rules(rules)
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     folder = Path(tempfile.mkdtemp(prefix=f"mxspec-gpu-host-{digest}-"))
+    # Loaded until the process ends, so it is only then that the file may go.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "all_rules.generated.cuh").write_text(text, "utf-8")
     library = folder / "arithmetic.so"
     with as_file(files("mxspec_gpu").joinpath("kernels")) as kernels:
