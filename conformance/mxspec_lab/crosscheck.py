@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -22,12 +21,11 @@ from mxspec.formats import get_block
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_conformance.adapters.registry import Adapter, known_adapters
+from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_vectors.files import write_file
 from mxspec_vectors.input_case import Input
 from mxspec_vectors.inputs import quantize_inputs
 from mxspec_vectors.points import TENSOR_AMAXES
-
-_DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
 @dataclass(slots=True)
@@ -112,7 +110,7 @@ def as_target_array(target: Any, x: npt.NDArray[Any]) -> Any:
         return x
     import torch
 
-    if x.dtype == _DTYPES["bfloat16"]:
+    if x.dtype == DTYPES["bfloat16"]:
         return torch.from_numpy(x.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(x)
 
@@ -124,7 +122,7 @@ def as_numpy(a: Any) -> npt.NDArray[Any]:
 
         a = a.detach().cpu()
         if a.dtype == torch.bfloat16:
-            bits: npt.NDArray[Any] = a.view(torch.uint16).numpy().view(_DTYPES["bfloat16"])
+            bits: npt.NDArray[Any] = a.view(torch.uint16).numpy().view(DTYPES["bfloat16"])
             return bits
         return np.asarray(a.numpy())
     return np.asarray(a)
@@ -167,7 +165,7 @@ def compare_quantize(target: Any, fmt: str, profile: Profile, dtype: str, *, two
     out = Comparison(target.NAME, fmt, profile.id, "quantize", dtype)
     for rows, amax in batches(fmt, profile, two_level=two_level):
         with np.errstate(all="ignore"):
-            narrow = rows.astype(_DTYPES[dtype])
+            narrow = rows.astype(DTYPES[dtype])
         given, native = (None, None) if amax is None else target_tensor_scale(target, profile, amax)
         for part, scales, codes in _quantize_guarded(target, fmt, given, narrow, out):
             with np.errstate(all="ignore"):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.acceptance import LegalRow, legal_rows
+from mxspec.acceptance import legal_rows
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import Profile
 from mxspec.tensorscale import TensorScale
@@ -22,24 +22,12 @@ from mxspec_vectors.entries import (
     hex_words,
     make_header,
     native_tensor_scale,
+    row_entry,
     tensor_scale_entry,
 )
 from mxspec_vectors.input_case import Input
 from mxspec_vectors.inputs import quantize_inputs, quantize_recipes
 from mxspec_vectors.profile_order import list_joined
-
-
-def _row_entry(row: LegalRow, fmt: BlockFormat) -> dict[str, Any]:
-    entry: dict[str, Any] = {"scale": f"{row.scale:02x}"}
-    if row.scale_max != row.scale:
-        entry["scale_max"] = f"{row.scale_max:02x}"
-    entry["codes"] = hex_words(row.codes, code_digits(fmt))
-    if any(m != 0xFF for m in row.mask):
-        used = fmt.element.code_count - 1
-        entry["mask"] = hex_words((m & used for m in row.mask), code_digits(fmt))
-    if row.nan_lanes:
-        entry["nan_lanes"] = list(row.nan_lanes)
-    return entry
 
 
 def _quantize_answers(
@@ -64,7 +52,7 @@ def _quantize_answers(
         for i, row in zip(members, _quantize_rows([cases[i] for i in members], fmt, profile, scale), strict=True):
             if row is not None:
                 legal = legal_rows(cases[i].x[0], fmt, profile, *row)
-                answers[i] = [_row_entry(r, fmt) for r in legal]
+                answers[i] = [row_entry(r, fmt) for r in legal]
     return answers
 
 

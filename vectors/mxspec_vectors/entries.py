@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.acceptance import LegalRow
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec.tensorscale import TensorScale
@@ -57,6 +58,20 @@ def group_answers(answers: Sequence[tuple[str, Any]], key: str, by: str = "profi
 def code_digits(fmt: BlockFormat) -> int:
     """Hex digits of one element code in quantize and dequantize files: one for four bits, else two."""
     return 1 if fmt.element.bits <= 4 else 2
+
+
+def row_entry(row: LegalRow, fmt: BlockFormat) -> dict[str, Any]:
+    """A legal answer for a block, as it stands in a case."""
+    entry: dict[str, Any] = {"scale": f"{row.scale:02x}"}
+    if row.scale_max != row.scale:
+        entry["scale_max"] = f"{row.scale_max:02x}"
+    entry["codes"] = hex_words(row.codes, code_digits(fmt))
+    if any(m != 0xFF for m in row.mask):
+        used = fmt.element.code_count - 1
+        entry["mask"] = hex_words((m & used for m in row.mask), code_digits(fmt))
+    if row.nan_lanes:
+        entry["nan_lanes"] = list(row.nan_lanes)
+    return entry
 
 
 def make_header(operation: str, fmt: str, profiles: Sequence[str] | None, flags: Iterable[str]) -> Document:

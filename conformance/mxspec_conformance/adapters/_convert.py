@@ -9,15 +9,9 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-Bytes = npt.NDArray[np.uint8]
+from mxspec_conformance.targets.dtypes import SCALAR_TYPES
 
-_TYPES: dict[str, Any] = {
-    "e2m1": ml_dtypes.float4_e2m1fn,
-    "e2m3": ml_dtypes.float6_e2m3fn,
-    "e3m2": ml_dtypes.float6_e3m2fn,
-    "e4m3": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-}
+Bytes = npt.NDArray[np.uint8]
 
 
 def to_torch(x: Any) -> Any:
@@ -68,7 +62,7 @@ def find_codes(values: npt.NDArray[np.float32], element: str) -> Bytes:
         codes: npt.NDArray[Any] = (values * np.float32(64)).astype(np.int8)
         back = codes.astype(np.float32) / np.float32(64)
     else:
-        codes = values.astype(_TYPES[element])
+        codes = values.astype(SCALAR_TYPES[element])
         back = codes.astype(np.float32)
     if not np.array_equal(back, values):
         nan = " (NaN)" if np.isnan(values).any() else ""

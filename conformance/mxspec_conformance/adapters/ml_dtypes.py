@@ -5,19 +5,13 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.targets.dtypes import SCALAR_TYPES
 
-_TYPES: dict[str, Any] = {
-    "e2m1": ml_dtypes.float4_e2m1fn,
-    "e2m3": ml_dtypes.float6_e2m3fn,
-    "e3m2": ml_dtypes.float6_e3m2fn,
-    "e4m3": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-    "e8m0": ml_dtypes.float8_e8m0fnu,
-}
+#: ue4m3 is no type of its own there: its codes are those of e4m3 without a sign.
+_TYPES = {name: kind for name, kind in SCALAR_TYPES.items() if name != "ue4m3"}
 
 
 class _MlDtypes:

@@ -13,11 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from mxspec_conformance.cli.console import fail, make_console, show_progress
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, FILE
 from mxspec_conformance.results.report import STALE_STATES, Report
 from mxspec_vectors.files import VectorError, write_file, write_files
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -28,15 +26,15 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
 @click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
-@click.option("--waivers", "waiver_file", type=_FILE, help="TOML file of known failures; see docs/reports.md.")
-@click.option("--write-waivers", "new_waivers", type=_FILE, help="Write a waiver file for the current failures.")
-@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON; '-' prints it.")
-@click.option("--html", type=_FILE, help="Write a self-contained HTML report.")
-@click.option("--junit", type=_FILE, help="Write a JUnit XML report.")
-@click.option("--markdown", type=_FILE, help="Write a Markdown report.")
-@click.option("--badge", type=_FILE, help="Write JSON for a shields.io endpoint badge.")
+@click.option("--waivers", "waiver_file", type=FILE, help="TOML file of known failures; see docs/reports.md.")
+@click.option("--write-waivers", "new_waivers", type=FILE, help="Write a waiver file for the current failures.")
+@click.option("--json", "json_file", type=FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--html", type=FILE, help="Write a self-contained HTML report.")
+@click.option("--junit", type=FILE, help="Write a JUnit XML report.")
+@click.option("--markdown", type=FILE, help="Write a Markdown report.")
+@click.option("--badge", type=FILE, help="Write JSON for a shields.io endpoint badge.")
 @click.option(
-    "--missing-calls", type=_FILE, help="For a results file: write the calls that it does not answer, as a bundle."
+    "--missing-calls", type=FILE, help="For a results file: write the calls that it does not answer, as a bundle."
 )
 @click.option(
     "--failures", type=click.IntRange(min=0), default=2, show_default=True, help="Failing cases shown per format."

@@ -14,13 +14,11 @@ from rich.text import Text
 import mxspec
 from mxspec.explain import explain_block
 from mxspec_conformance.cli.console import fail, make_console, show_progress
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, FILE
 from mxspec_conformance.identification.diff import Difference, FormatDiff, diff as diff_targets
 from mxspec_conformance.render.pair import draw_pair
 from mxspec_vectors.files import write_file
 from mxspec_vectors.tensor_scales import native_scale
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -29,7 +27,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
-@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--json", "json_file", type=FILE, help="Write the result as JSON; '-' prints it.")
 @click.option("--timeout", default=60.0, show_default=True, help="Timeout of one call, in seconds.")
 def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | None, timeout: float) -> None:
     """Compare two targets bit for bit.

@@ -14,11 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console, show_progress
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, FILE, campaign_options
 from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz as run_fuzz
 from mxspec_vectors.files import write_file
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 #: Environment variable that sets the seed if --seed is not given; the test suite uses it too.
 SEED_VARIABLE = "MXSPEC_SEED"
 
@@ -42,20 +41,8 @@ SEED_VARIABLE = "MXSPEC_SEED"
     type=click.Path(file_okay=False, path_type=Path),
     help="Write minimized failures as vector files to this folder.",
 )
-@click.option("--replay", "replay_file", type=_FILE, help="Only run the cases of this file again.")
-@click.option("--state", type=_FILE, help="Save finished batches to this file and resume from it.")
-@click.option("--restart", is_flag=True, help="Ignore the state file and start over.")
-@click.option("--jobs", type=click.IntRange(1), help="Worker processes; default: one per core.")
-@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
-@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Timeout of one call, in seconds.",
-)
-@click.option("--in-process", is_flag=True, help="Run the target inside the workers; a crash ends the worker.")
+@click.option("--replay", "replay_file", type=FILE, help="Only run the cases of this file again.")
+@campaign_options(60.0, "Save finished batches to this file and resume from it.")
 def fuzz(
     target: str,
     minutes: float,

@@ -17,13 +17,12 @@ from rich.text import Text
 from mxspec.formats import get_block
 from mxspec_conformance.campaign import StateError
 from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, campaign_options
 from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
 from mxspec_conformance.results.report import Report, Verdict
 from mxspec_vectors.files import write_file
 from mxspec_vectors.points import TENSOR_AMAXES
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 #: Default tensor maxima for nvfp4: tensor scale 1, and two whose quotients are rounded.
 _DEFAULT_TENSORS = ("unit", "odd", "thousandth")
 
@@ -77,13 +76,7 @@ def parse_tensor_maximum(text: str) -> int | None:
 @click.option("--block", metavar="ROWSxCOLUMNS", help="Block shape; only 1 x k blocks can be decomposed into pairs.")
 @click.option("--shard", default="1/1", metavar="I/N", help="Only process shard I of N.")
 @click.option("--minutes", type=float, help="Start no new chunk after this time.")
-@click.option("--state", type=_FILE, help="Save finished chunks to this file and resume from it; default: next to -o.")
-@click.option("--restart", is_flag=True, help="Ignore the state file and start over.")
-@click.option("--jobs", type=click.IntRange(1), help="Worker processes; default: one per core.")
-@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
-@click.option("--json", "-o", "json_file", type=_FILE, help="Write the result as JSON.")
-@click.option("--timeout", default=600.0, show_default=True, help="Timeout of one call, in seconds.")
-@click.option("--in-process", is_flag=True, help="Run the target inside the workers; a crash ends the worker.")
+@campaign_options(600.0, "Save finished chunks to this file and resume from it; default: next to -o.")
 def prove(
     target: str,
     fmt: str,

@@ -10,14 +10,13 @@ from typing import Any
 import jsonschema
 import numpy as np
 
-from mxspec.acceptance import LegalRow, legal_rows
-from mxspec.formats import BlockFormat
+from mxspec.acceptance import legal_rows
 from mxspec_conformance.counterexample.kinds import PatternKind
 from mxspec_conformance.counterexample.sample_space import SampleSpace
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.findings import Finding
 from mxspec_vectors.compact import expand, pack
-from mxspec_vectors.entries import code_digits, hex_floats, hex_words
+from mxspec_vectors.entries import code_digits, hex_floats, hex_words, row_entry
 from mxspec_vectors.files import VERSION, Document, case_id, parse, render, write_file
 from mxspec_vectors.verify import load_schema
 
@@ -72,25 +71,13 @@ def _make_document(operation: str, fmt: str, profile: str, members: Sequence[Fin
     return document
 
 
-def _row_entry(row: LegalRow, fmt: BlockFormat) -> dict[str, Any]:
-    entry: dict[str, Any] = {"scale": f"{row.scale:02x}"}
-    if row.scale_max != row.scale:
-        entry["scale_max"] = f"{row.scale_max:02x}"
-    entry["codes"] = hex_words(row.codes, code_digits(fmt))
-    if any(m != 0xFF for m in row.mask):
-        entry["mask"] = hex_words((m & (fmt.element.code_count - 1) for m in row.mask), code_digits(fmt))
-    if row.nan_lanes:
-        entry["nan_lanes"] = list(row.nan_lanes)
-    return entry
-
-
 def _quantize_case(finding: Finding) -> dict[str, Any]:
     space, x = finding.job.space, finding.blocks
     assert x is not None
     scales, codes = space.expect(x)
     if len(x) == 1:
         rows = legal_rows(x[0], space.fmt, space.profile, int(scales[0, 0]), codes[0])
-        answers = [_row_entry(r, space.fmt) for r in rows]
+        answers = [row_entry(r, space.fmt) for r in rows]
     else:
         answers = [
             {"scale": hex_words(scales.reshape(-1), 2), "codes": hex_words(codes.reshape(-1), code_digits(space.fmt))}

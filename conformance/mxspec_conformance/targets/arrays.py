@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.layouts import get_layout
-from mxspec_conformance.targets.capabilities import DTYPES
+from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn
 
 _NIBBLES, _TILES = get_layout("nibble-low"), get_layout("128x4")

@@ -13,13 +13,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
-import numpy as np
-
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, TensorScaleKind
+from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.targets.texts import clean_name
@@ -31,9 +29,6 @@ LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
 
 CODE_LAYOUTS = ("unpacked", "nibble-low")
 SCALE_LAYOUTS = ("row-major", "128x4")
-
-#: What the names of input dtypes mean.
-DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
 #: How an input lies in memory: as a whole, in every second row or column of a larger array, one element into one, or

@@ -1,4 +1,4 @@
-"""Input dtypes by name: casting to them, and what survives."""
+"""Input dtypes by name, and ml_dtypes' types of scalar formats: casting to them, and what survives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 
+#: What the names of input dtypes mean.
 DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+
+#: ml_dtypes' type of each scalar format that it has; of ue4m3 it has the codes without a sign.
+SCALAR_TYPES: dict[str, Any] = {
+    "e2m1": ml_dtypes.float4_e2m1fn,
+    "e2m3": ml_dtypes.float6_e2m3fn,
+    "e3m2": ml_dtypes.float6_e3m2fn,
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "e8m0": ml_dtypes.float8_e8m0fnu,
+    "ue4m3": ml_dtypes.float8_e4m3fn,
+}
 
 
 def is_representable(x: Floats, dtype: str) -> npt.NDArray[np.bool_]:

@@ -19,7 +19,8 @@ from mxspec_conformance.targets.arrays import (
     unpack_nibbles,
     unswizzle_128x4,
 )
-from mxspec_conformance.targets.capabilities import DTYPES, Capabilities, parameters_of
+from mxspec_conformance.targets.capabilities import Capabilities, parameters_of
+from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 
 #: What an output buffer holds before the target writes into it.

@@ -23,7 +23,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -45,6 +44,7 @@ from mxspec.formats import (
     power_of_two,
 )
 from mxspec.scales import log2f_thresholds, significand_bits
+from mxspec_conformance.targets.dtypes import DTYPES
 
 __all__ = ["adversarial", "blocks", "codes", "near_powers_of_two", "scales", "tensors", "ties"]
 
@@ -55,7 +55,6 @@ _INF = 0x7F800000
 _FLT_MAX = 0x7F7FFFFF
 _ONE = 0x3F800000
 _NANS = (0x7FC00000, 0xFFC00000, 0x7FFFFFFF)
-_DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 #: Exponents of the largest number of a block, the simplest first, and the ends of what each dtype holds.
 _EXPONENTS = (
     0,
@@ -109,7 +108,7 @@ def _scalar_format(name: str | ElementFormat | ScaleFormat) -> ElementFormat | S
 
 def _check_dtype(dtype: str) -> str:
     name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-    _check(name in _DTYPES, f"dtype={dtype!r} is not an input of quantizers; allowed are {', '.join(_DTYPES)}")
+    _check(name in DTYPES, f"dtype={dtype!r} is not an input of quantizers; allowed are {', '.join(DTYPES)}")
     return name
 
 
@@ -178,11 +177,11 @@ def _beside(bits: int, steps: int) -> int:
 def _as_dtype(bits: Sequence[int], dtype: str) -> Array:
     x = np.array(bits, np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
-        cast = x.astype(_DTYPES[dtype])
+        cast = x.astype(DTYPES[dtype])
         # Rounding into a narrower dtype may leave its range.
         lost = np.isinf(cast.astype(np.float32)) & np.isfinite(x)
     if lost.any():
-        cast = np.where(lost, _DTYPES[dtype](0), cast).astype(_DTYPES[dtype])
+        cast = np.where(lost, DTYPES[dtype](0), cast).astype(DTYPES[dtype])
     return np.asarray(cast)
 
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import mxspec
@@ -19,6 +17,7 @@ from mxspec.formats import BLOCKS, BlockFormat
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
 from mxspec.rounding import Overflow, Rounding
+from mxspec_conformance.targets.dtypes import SCALAR_TYPES
 from mxspec_lab import cuda_headers
 from mxspec_lab.sweeps.functions import Codes, EncodeFunction, Float32s, Function, ScaleFunction
 
@@ -97,15 +96,6 @@ def _cuda_scale(function: ScaleFunction, library: str) -> Witness | None:
     return Witness("cuda-headers", _headers_version(), codes, exclusions)
 
 
-_ML_DTYPES: dict[str, Any] = {
-    "e2m1": ml_dtypes.float4_e2m1fn,
-    "e2m3": ml_dtypes.float6_e2m3fn,
-    "e3m2": ml_dtypes.float6_e3m2fn,
-    "e4m3": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-    "e8m0": ml_dtypes.float8_e8m0fnu,
-    "ue4m3": ml_dtypes.float8_e4m3fn,
-}
 _E8M0_EXCLUSIONS = (
     Exclusion(0x00000000, 0x00000000, "ml_dtypes makes zero a NaN"),
     Exclusion(0x00400001, 0x005FFFFF, "ml_dtypes rounds subnormals between 2**-127 and 1.5 * 2**-127 up"),
@@ -115,7 +105,7 @@ _E8M0_EXCLUSIONS = (
 
 def _ml_dtypes_encode(function: EncodeFunction) -> Witness | None:
     fmt, rounding, overflow = function.fmt, function.rounding, function.overflow
-    dtype = _ML_DTYPES.get(fmt.name)
+    dtype = SCALAR_TYPES.get(fmt.name)
     if dtype is None:
         return None
     name, limit = "ml_dtypes", np.float32(float(fmt.max_value))
