@@ -9,9 +9,11 @@ from enum import StrEnum
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge import dequantize, quantize, scalars, scale
+from mxspec_conformance.judge.invariance.all_calls import judge_calls
 from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
 from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
 from mxspec_conformance.judge.invariance.placement import judge_placement
+from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, list_quantize_pools
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
@@ -121,6 +123,17 @@ def _shape_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     return {} if answered is None else judge_batch_shapes(run.session, answered, scorecard)
 
 
+def _matrix_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
+    capabilities = run.session.capabilities
+    pools = list(list_quantize_pools(run.fmt, run.observations.answered, capabilities))
+    return judge_calls(run.session, run.fmt, pools, scorecard)
+
+
+def _matrix_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
+    pools = list(list_dequantize_pools(run.fmt, run.observations.tables, run.session.capabilities))
+    return judge_calls(run.session, run.fmt, pools, scorecard)
+
+
 #: Function of the target -> its stages in order.
 BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
     "quantize": (
@@ -129,11 +142,13 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("quantize", Source.CALLS, _repeat_quantize),
         BlockStage("quantize", Source.CALLS, _place_quantize),
         BlockStage("quantize", Source.CALLS, _shape_quantize),
+        BlockStage("quantize", Source.CALLS, _matrix_quantize),
     ),
     "dequantize": (
         BlockStage("dequantize", Source.DEQUANTIZE, _judge_dequantize),
         BlockStage("dequantize", Source.CALLS, _repeat_dequantize),
         BlockStage("dequantize", Source.CALLS, _shape_dequantize),
+        BlockStage("dequantize", Source.CALLS, _matrix_dequantize),
     ),
     "tensor_scale": (BlockStage("tensor_scale", Source.CALLS, _judge_tensor_scale),),
 }

@@ -52,6 +52,11 @@ def keeps(operation: str, fmt: str, label: str) -> bool:
     return chosen is None or label in chosen
 
 
+def keeps_call(operation: str, target: str, label: str, *, quick: bool) -> bool:
+    """Whether a call is made that follows from earlier answers; quick: whether the quick level makes it unlisted."""
+    return quick or keeps(operation, target, label)
+
+
 def kept_lanes(operation: str, fmt: str, case: str, count: int) -> Sequence[int]:
     """The lanes of a case that are judged; their labels are `case[lane]`."""
     chosen = _active.get().chosen(operation, fmt)

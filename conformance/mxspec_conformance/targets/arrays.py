@@ -62,7 +62,30 @@ def arrange_array(x: npt.NDArray[Any], arrays: str, arrangement: str, device: st
     if arrangement == "padded":
         wide = np.concatenate([x, x[..., :1]], axis=-1)
         return to_target_array(wide, arrays, device)[..., :-1]
+    if arrangement == "fortran" and x.ndim == 2:
+        return to_target_array(np.ascontiguousarray(x.T), arrays, device).T
+    if arrangement == "reversed" and arrays != "torch":  # torch has no negative strides
+        everywhere = (slice(None, None, -1),) * x.ndim
+        return to_target_array(np.ascontiguousarray(x[everywhere]), arrays, device)[everywhere]
+    if arrangement == "broadcast" and x.ndim == 2 and len(x) and _has_equal_rows(x):
+        return _repeat_row(to_target_array(x[:1], arrays, device), x.shape, arrays)
     return to_target_array(x, arrays, device)
+
+
+def _has_equal_rows(x: npt.NDArray[Any]) -> bool:
+    rows = np.ascontiguousarray(x).view(np.uint8)
+    return bool((rows == rows[:1]).all())
+
+
+def _repeat_row(row: Any, shape: tuple[int, ...], arrays: str) -> Any:
+    """One row [1, n] as a matrix whose rows all lie in its memory."""
+    if arrays == "torch":
+        return row.expand(shape)
+    if arrays == "cupy":
+        import cupy
+
+        return cupy.broadcast_to(row, shape)
+    return np.lib.stride_tricks.as_strided(row, shape, (0, *row.strides[1:]), writeable=True)
 
 
 def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:

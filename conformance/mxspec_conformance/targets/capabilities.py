@@ -31,9 +31,9 @@ CODE_LAYOUTS = ("unpacked", "nibble-low")
 SCALE_LAYOUTS = ("row-major", "128x4")
 
 
-#: How an input lies in memory: as a whole, in every second row or column of a larger array, one element into one, or
-#: with rows one element farther apart than they are long.
-ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded")
+#: How an input lies in memory: as a whole, in every second row or column of a larger array, one element into one, with
+#: rows one element farther apart than they are long, column by column, backwards, or as one row that is all rows.
+ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded", "fortran", "reversed", "broadcast")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +95,48 @@ class Marshaller:
             return self.call(function, *second, **kwargs)
         finally:
             self._kept = []
+
+    def _call_repeated(
+        self, times: int, seconds: float, function: str, *args: Any, **kwargs: Any
+    ) -> tuple[int, int]:
+        """The same call up to so many times, or seconds: the number of the first that returned other bits, or -1; and how
+        many were made."""
+        deadline = time.monotonic() + seconds
+        self.call(function, *args, **kwargs)
+        first = _copied_bytes(self._returned)
+        for number in range(1, times):
+            self.call(function, *args, **kwargs)
+            if _copied_bytes(self._returned) != first:
+                return number, number + 1
+            if time.monotonic() > deadline:
+                return -1, number + 1
+        return -1, times
+
+    def _call_threads(
+        self, rounds: int, function: str, calls: Sequence[tuple[Any, ...]], **kwargs: Any
+    ) -> tuple[int, int]:
+        """Each of the calls in a thread of its own, again and again: how many returned other bits than alone, of how many."""
+        alone = [_outcome(self, function, args, kwargs) for args in calls]
+        start = threading.Barrier(len(calls))
+        wrong = [0] * len(calls)
+
+        def work(number: int) -> None:
+            mine = Marshaller(self.module, self.capabilities)
+            start.wait()
+            for _ in range(rounds):
+                wrong[number] += _outcome(mine, function, calls[number], kwargs) != alone[number]
+
+        threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(calls))]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            sys.setswitchinterval(interval)
+        return sum(wrong), rounds * len(calls)
 
     def _call_quantize(
         self, x: npt.NDArray[Any], fmt: str, **kwargs: Any
@@ -210,6 +256,15 @@ class Marshaller:
                 raise BadReturn(f"tensor_scale returned {array.size} numbers; return one")
             value = array.reshape(-1)[0]
         return float(value)
+
+
+def _outcome(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The bytes that a call returns, or the type of what it raises."""
+    try:
+        marshaller.call(function, *args, **kwargs)
+        return _copied_bytes(marshaller._returned)
+    except Exception as error:  # the target's own
+        return type(error).__name__
 
 
 def _copied_bytes(arrays: Any) -> list[bytes]:

@@ -1,0 +1,142 @@
+"""The call matrix as data: sizes at which kernels change their path, places in memory, axes, ragged ends.
+
+Sizes are rows and columns of elements. Each has a reason; those that are drawn stand in for the ones nobody thought of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mxspec.formats import BlockFormat
+from mxspec_vectors.points import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The shape of a call, in rows and columns of elements."""
+
+    rows: int
+    columns: int
+    why: str
+    #: Whether every dtype and tensor scale is asked in it, not the first alone.
+    common: bool = False
+    #: Whether the quick level asks it.
+    quick: bool = False
+
+    @property
+    def elements(self) -> int:
+        """How many numbers a call holds."""
+        return self.rows * self.columns
+
+
+#: Matrices.
+SIZES: tuple[Size, ...] = (
+    Size(3, 96, "fewer rows than blocks"),
+    Size(16, 512, "a row of 512, small", quick=True),
+    Size(64, 64, "square", common=True, quick=True),
+    Size(31, 1056, "odd rows, odd blocks", common=True, quick=True),
+    Size(33, 992, "odd rows, odd blocks, just below 1024 columns"),
+    Size(32, 1024, "as many rows as blocks of 32, or half as many as blocks of 16", common=True, quick=True),
+    Size(64, 1024, "as many rows as blocks of 16"),
+    Size(1, 2048, "one row of a power of two"),
+    Size(1, 4096, "one row of a power of two"),
+    Size(2, 8224, "more than 256 blocks a row, odd"),
+    Size(7, 8160, "odd rows, 8192 columns less a block"),
+    Size(5, 9600, "odd rows, 300 blocks"),
+    Size(4, 8192, "8192 columns", common=True, quick=True),
+    Size(128, 128, "one aligned tile of 128 x 128", quick=True),
+    Size(128, 256, "two aligned tiles side by side", common=True, quick=True),
+    Size(256, 128, "two aligned tiles below each other"),
+    Size(129, 128, "one row more than a tile"),
+    Size(127, 160, "one row less than a tile, a column of tiles broken"),
+    Size(130, 288, "three columns of scale tiles, the last one broken"),
+    Size(384, 384, "aligned by 128 and by nothing larger", quick=True),
+    Size(256, 512, "2^17 elements", common=True, quick=True),
+    Size(1, 12288, "384 blocks of 32"),
+    Size(3, 16384, "16,384 columns", quick=True),
+    Size(1, 32768, "1024 blocks of 32"),
+    Size(300, 2048, "more rows than a tile, many columns"),
+    Size(512, 512, "square, 2^18 elements"),
+    Size(1000, 992, "no power of two"),
+    Size(1, 131072, "2^17 elements in one row"),
+    Size(2048, 64, "2^17 elements"),
+    Size(128, 8192, "2^20 elements, 8192 columns"),
+    Size(1024, 1024, "2^20 elements, square", common=True, quick=True),
+    Size(16384, 64, "2^20 elements"),
+    Size(1, 1048576, "2^20 elements in one row"),
+)
+
+#: Rows of one block each.
+TALL: tuple[Size, ...] = tuple(
+    Size(rows, 0, why, common, quick)
+    for rows, why, common, quick in (
+        (383, "one row less than 384", False, False),
+        (384, "384 blocks", False, True),
+        (512, "512 blocks", False, False),
+        (1023, "one row less than 1024", False, False),
+        (1024, "1024 blocks", False, True),
+        (1025, "one row more than 1024", False, False),
+        (4096, "4096 rows", False, True),
+        (16384, "16,384 blocks", True, False),
+        (16385, "16,384 blocks and one", False, False),
+        (32768, "32,768 rows", False, False),
+        (65535, "the largest grid in y and z", False, False),
+        (65536, "one more than the largest grid in y and z", True, True),
+        (70001, "beyond 65,536 rows", False, False),
+    )
+)
+
+#: How many sizes are drawn.
+DRAWN = 8
+
+
+def list_sizes(fmt: BlockFormat) -> list[Size]:
+    """The sizes of calls in a format, small ones first."""
+    tall = [Size(s.rows, fmt.k, s.why, s.common, s.quick) for s in TALL]
+    stream = Stream(40)
+    drawn = [Size(1 + stream.below(600), 32 * (1 + stream.below(70)), "drawn") for _ in range(DRAWN)]
+    return sorted((*SIZES, *tall, *drawn), key=lambda s: s.elements)
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A call along an axis, or with a ragged end: `count` blocks, one behind the other, in each of `lines` lines."""
+
+    lines: int
+    count: int
+    #: Elements of the last block that are given; 0: all.
+    end: int = 0
+    quick: bool = False
+
+
+#: Blocks along the first axis: columns that are few, many, odd, aligned and not.
+LAID = (
+    Laid(1, 3), Laid(2, 1), Laid(3, 2, quick=True), Laid(7, 40), Laid(8, 8), Laid(16, 32), Laid(31, 5), Laid(32, 4),
+    Laid(33, 3), Laid(64, 64, quick=True), Laid(65, 2), Laid(100, 9), Laid(128, 4, quick=True), Laid(129, 4), Laid(256, 8),
+    Laid(300, 1), Laid(384, 3), Laid(1000, 2), Laid(1024, 4), Laid(4096, 1), Laid(2, 300), Laid(1, 512), Laid(8192, 1),
+)  # fmt: skip
+
+
+def list_ragged(k: int) -> list[Laid]:
+    """Lines with a ragged end: short and long, few and many, at every size of end that matters."""
+    return [
+        Laid(1, 1, 1), Laid(1, 1, k - 1), Laid(2, 2, k // 2, quick=True), Laid(3, 3, 1), Laid(5, 4, k - 1), Laid(1, 64, 2),
+        Laid(128, 4, k // 2, quick=True), Laid(128, 5, 1), Laid(129, 5, k - 1), Laid(64, 64, 3), Laid(2, 300, 7),
+        Laid(300, 3, k // 2 + 1), Laid(1000, 1, k // 4), Laid(16, 33, k - 2), Laid(1, 513, 1), Laid(4097, 1, 5),
+        Laid(256, 32, k // 2),
+    ]  # fmt: skip
+
+
+#: Grids of square tiles: (tiles below each other, tiles side by side, rows cut off, columns cut off).
+GRIDS = (
+    (1, 1, 0, 0), (1, 2, 0, 0), (1, 3, 0, 0), (3, 1, 0, 0), (2, 5, 0, 0), (5, 2, 0, 0), (3, 3, 0, 0), (4, 4, 0, 0), (8, 8, 0, 0),
+    (1, 17, 0, 0), (2, 33, 0, 0), (17, 1, 0, 0), (33, 2, 0, 0), (7, 9, 0, 0), (3, 64, 0, 0), (16, 24, 0, 0),
+    (1, 1, 5, 3), (2, 3, 1, 0), (2, 3, 0, 1), (3, 2, 15, 15), (1, 5, 8, 4), (5, 1, 3, 9), (4, 19, 7, 0), (9, 9, 0, 11),
+)  # fmt: skip
+
+#: Sizes of calls whose inputs lie in memory in another way.
+STRIDED = (Size(5, 96, "odd"), Size(128, 128, "aligned", quick=True), Size(67, 2080, "wide"))
+
+#: Single numbers in a call.
+NUMBERS = (65535, 65536, 65537, 131072, 1048576)
+

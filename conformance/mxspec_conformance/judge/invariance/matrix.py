@@ -1,0 +1,334 @@
+"""The call matrix: the blocks that were judged alone, asked in calls of other shapes, in other memory, along other axes.
+
+What a block has to return is what the target returned for it in the calls that were judged against the vectors; where OCP MX
+leaves a block open, any legal answer will do. So this needs no profile, and says nothing about arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec_conformance.judge.invariance.calls import GRIDS, LAID, STRIDED, Laid, list_ragged, list_sizes
+from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
+from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
+from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places, flag_open
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
+
+Array = npt.NDArray[Any]
+#: Square tiles that are answered alone, and blocks that are cut short.
+TILES, CUT = 12, 256
+#: Numbers of a call from which on not every format is asked in every size.
+LARGE = 1 << 16
+
+
+@dataclass(slots=True)
+class Matrix:
+    """One function of a target, asked in call after call."""
+
+    session: TargetSession
+    scorecard: Scorecard
+    speed: Speed
+    #: The largest call that is made, in numbers.
+    largest: int
+    #: The first call that failed each requirement.
+    first: dict[str, Failure] = field(default_factory=dict)
+    #: Calls so far, so that each draws other blocks.
+    calls: int = 0
+
+    @classmethod
+    def start(cls, session: TargetSession, scorecard: Scorecard, pool: Pool) -> Matrix:
+        """A matrix without a call yet; measures the target's speed on the pool's blocks."""
+
+        def call(count: int) -> Any:
+            place = draw_places(count // pool.fmt.k, len(pool), 0)
+            return run_once(partial(_call, session, pool, place, 8))
+
+        speed = Speed.FAST if session.transport in LARGEST_OF else measure_speed(call)
+        largest = min(speed.largest, LARGEST_OF.get(session.transport, speed.largest))
+        return cls(session, scorecard, speed, largest)
+
+    @property
+    def is_first_format(self) -> bool:
+        """Whether this is the first format that the target lists: what hangs on no format is asked in it alone."""
+        return self.session.capabilities.formats[:1] == (self.scorecard.format,)
+
+    def draw(self, pool: Pool, count: int) -> Places:
+        """Blocks for the next call."""
+        self.calls += 1
+        return draw_places(count, len(pool), self.calls)
+
+    def enter(
+        self,
+        topic: str,
+        label: str,
+        pool: Pool,
+        place: Places,
+        call: Callable[[], Array],
+        *,
+        lines: int = 1,
+        quick: bool = False,
+        may_refuse: bool = False,
+    ) -> bool:
+        """Make one call and count it; whether every block was right. `call` returns rows like the pool's."""
+        elements = len(place) * pool.answered.inputs[0].shape[1]
+        if not keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=quick):
+            return True
+        if elements > self.largest:
+            return True
+        got = run_once(call)
+        if isinstance(got, NoAnswer):
+            if not may_refuse:
+                self.scorecard.count_no_answer(topic, label, got)
+            return may_refuse
+        wrong = pool.find_wrong(place, got)
+        ok = not wrong.any()
+        self.scorecard.count(topic, label, ok=ok)
+        requirement = self.scorecard.tally(topic).id
+        if not ok and requirement not in self.first:
+            self.first[requirement] = draw_call(label, pool, place, got, wrong, lines)
+        return ok
+
+
+def draw_call(label: str, pool: Pool, place: Places, got: Array, wrong: npt.NDArray[np.bool_], lines: int) -> Failure:
+    """A failure in which the first wrong block is shown, and what became of all of them."""
+    want = pool.answered.before[place]
+    first = int(np.flatnonzero(wrong)[0])
+    kind, distance = classify(got, want, wrong, lines)
+    steps = [describe_places(wrong, lines)]
+    if kind is Displacement.MOVED:
+        away = "one place" if abs(distance) == 1 else f"{abs(distance)} places"
+        steps.append(f"each holds the answer of the block {away} {'on' if distance > 0 else 'back'}")
+    elif kind is not Displacement.OTHER:
+        steps.append(kind.value)
+    inputs = [a[place[first]] for a in pool.answered.inputs]
+    return Failure(
+        case=label,
+        given={"call": label, **_show_inputs(inputs)},
+        expected=_show_answer(want[first]),
+        returned=_show_answer(got[first]),
+        steps=steps,
+    )
+
+
+def _show_inputs(inputs: Sequence[Array]) -> dict[str, str]:
+    if len(inputs) == 2:
+        return {"codes": inputs[0].tobytes().hex(), "scale": inputs[1].tobytes().hex()}
+    bits = inputs[0].view(f"u{inputs[0].dtype.itemsize}")
+    return {"x": " ".join(f"{int(b):0{2 * bits.dtype.itemsize}x}" for b in bits)}
+
+
+def _show_answer(row: Array) -> dict[str, str]:
+    if row.dtype == np.uint8:
+        return {"scale": f"{int(row[0]):02x}", "codes": row[1:].tobytes().hex()}
+    return {"values": " ".join(f"{int(b):08x}" for b in row.view(np.uint32))}
+
+
+def judge_sizes(matrix: Matrix, pools: Sequence[Pool]) -> None:
+    """Calls of all sizes: every one in the first dtype and tensor scale, some in the others."""
+    for number, pool in enumerate(pools):
+        k = pool.fmt.k
+        for size in list_sizes(pool.fmt):
+            everywhere = not number and (matrix.is_first_format or size.elements <= LARGE)
+            if not everywhere and not size.common:
+                continue
+            place = matrix.draw(pool, size.elements // k)
+            matrix.enter(
+                "call-size",
+                f"{pool.name}: {size.rows} x {size.columns}",
+                pool,
+                place,
+                partial(_call, matrix.session, pool, place, size.rows),
+                lines=size.rows,
+                quick=size.quick and not number,
+            )
+
+
+def _call(session: TargetSession, pool: Pool, place: Places, rows: int, *before: str, **options: Any) -> Array:
+    answered = pool.answered
+    arguments = answered.arguments(place, rows=rows)
+    return answered.rows(session.call(*before, answered.function, *arguments, **answered.kwargs, **options))
+
+
+def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
+    """The same matrices, lying in memory in every way; a target may refuse what is not contiguous."""
+    for pool in pools:
+        k = pool.fmt.k
+        for size in STRIDED:
+            for arrangement in ARRANGEMENTS[1:]:
+                rows = size.rows
+                place = matrix.draw(pool, size.elements // k)
+                if arrangement == "broadcast":  # its rows are one row
+                    place = np.tile(place[: size.columns // k], rows)
+                matrix.enter(
+                    "memory",
+                    f"{pool.name}: {rows} x {size.columns}, {arrangement}",
+                    pool,
+                    place,
+                    partial(_call, matrix.session, pool, place, rows, "arranged", arrangement),
+                    lines=rows,
+                    quick=size.quick,
+                    may_refuse=arrangement != "offset",
+                )
+
+
+def _along(session: TargetSession, pool: Pool, x: Array, axis: int, *before: str, **options: Any) -> Array:
+    """The answer for lines [lines, n] that lie along an axis, as rows of blocks."""
+    answered = pool.answered
+    given = x if axis in (-1, 1) else np.ascontiguousarray(x.T)
+    if axis != -1:
+        options["axis"] = axis
+    codes, scales = session.call(*before, "quantize", given, pool.fmt.name, **answered.kwargs, **options)
+    if axis not in (-1, 1):
+        codes, scales = np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)
+    return answered.rows((codes, scales))
+
+
+def judge_axes(matrix: Matrix, pools: Sequence[Pool]) -> None:
+    """Blocks along the first axis, by either of its names, and along the last one by its other name."""
+    for number, pool in enumerate(pools):
+        for i, laid in enumerate(LAID[:: 1 if not number else 4]):
+            axis = (0, -2)[i % 3 == 1]
+            _lay(matrix, pool, laid, axis)
+        for laid in LAID[2:12:3]:
+            _lay(matrix, pool, laid, 1)
+        for arrangement in ("fortran", "rows", "columns", "padded"):
+            _lay(matrix, pool, Laid(67, 5), 0, arrangement)
+
+
+def _lay(matrix: Matrix, pool: Pool, laid: Laid, axis: int, arrangement: str | None = None) -> None:
+    place = matrix.draw(pool, laid.lines * laid.count)
+    x = pool.answered.inputs[0][place].reshape(laid.lines, -1)
+    before = () if arrangement is None else ("arranged", arrangement)
+    told = "" if arrangement is None else f", {arrangement}"
+    shape = f"{x.shape[0]} x {x.shape[1]}" if axis == 1 else f"{x.shape[1]} x {x.shape[0]}"
+    matrix.enter(
+        "axis",
+        f"{pool.name}: {shape}, axis {axis}{told}",
+        pool,
+        place,
+        partial(_along, matrix.session, pool, x, axis, *before),
+        lines=laid.lines,
+        quick=laid.quick and arrangement is None,
+        may_refuse=arrangement is not None,
+    )
+
+
+def judge_ragged(matrix: Matrix, pools: Sequence[Pool], *, axis: int) -> None:
+    """Lines that end within a block: as if zeros followed."""
+    for number, pool in enumerate(pools):
+        for laid in list_ragged(pool.fmt.k)[:: 1 if not number else 5]:
+            short = _cut_pool(matrix, pool, laid.end)
+            if short is None:
+                continue
+            place = matrix.draw(pool, laid.lines * laid.count)
+            last = np.arange(len(place)) % laid.count == laid.count - 1
+            place[last] = len(pool) + place[last] % CUT  # in the joined pool the cut blocks come second
+            cut = -(pool.fmt.k - laid.end)
+            x = short.answered.inputs[0][place].reshape(laid.lines, -1)[:, :cut]
+            shape = f"{x.shape[0]} x {x.shape[1]}" if axis == -1 else f"{x.shape[1]} x {x.shape[0]}, axis {axis}"
+            matrix.enter(
+                "tail",
+                f"{pool.name}: {shape}, padded",
+                short,
+                place,
+                partial(_along, matrix.session, pool, np.ascontiguousarray(x), axis, pad=True),
+                lines=laid.lines,
+                quick=laid.quick,
+            )
+
+
+def _cut_pool(matrix: Matrix, pool: Pool, end: int) -> Pool | None:
+    """The pool, and behind it the same blocks with zeros from lane `end` on, answered alone; None where they are not."""
+    x = pool.answered.inputs[0][draw_places(CUT, len(pool), end)]
+    x[:, end:] = 0
+    try:
+        answer = matrix.session.call("quantize", x, pool.fmt.name, **pool.answered.kwargs)
+    except CallError:  # judged elsewhere
+        return None
+    return extend_pool(pool, x, pool.answered.rows(answer))
+
+
+def extend_pool(pool: Pool, x: Array, answers: Array) -> Pool:
+    """The pool with further blocks behind its own."""
+    joined = np.concatenate([pool.answered.inputs[0], x])
+    answered = replace(
+        pool.answered, inputs=(joined,), before=np.concatenate([pool.answered.before, answers])
+    )
+    return replace(
+        pool, answered=answered, accept=lambda place, got: flag_open(joined[place], got, pool.fmt)
+    )
+
+
+def judge_grids(matrix: Matrix, pools: Sequence[Pool], *, pad: bool) -> None:
+    """Square tiles in grids of every shape, each tile as it was answered alone."""
+    for pool in pools:
+        k = pool.fmt.k
+        side = pool.fmt.shapes[1][0]
+        alone = _answer_tiles(matrix, pool, side)
+        if alone is None:
+            continue
+        tiles, pool_of_rows = alone
+        for down, across, rows_cut, columns_cut in GRIDS:
+            ragged = bool(rows_cut or columns_cut)
+            if ragged and not pad:
+                continue
+            chosen = matrix.draw(pool, down * across) % len(tiles)
+            x = tiles[chosen].reshape(down, across, side, k).transpose(0, 2, 1, 3).reshape(down * side, across * k)
+            label = f"{pool.name}: {down} x {across} tiles" + (f" less {rows_cut} rows and {columns_cut} columns" if ragged else "")
+            if ragged:
+                x = x[: x.shape[0] - rows_cut, : x.shape[1] - columns_cut]
+                padded = np.zeros((down * side, across * k), x.dtype)
+                padded[: x.shape[0], : x.shape[1]] = x
+                _grid_of_cut_tiles(matrix, pool, label, x, padded)
+                continue
+            place = (chosen.reshape(down, 1, across) * side + np.arange(side)[:, None]).reshape(-1)
+            call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x))
+            matrix.enter("position", label, pool_of_rows, place, call, lines=down * side, quick=down * across == 9)
+
+
+def _call_tiles(session: TargetSession, pool: Pool, x: Array, **options: Any) -> Array:
+    side = pool.fmt.shapes[1]
+    answer = session.call("quantize", x, pool.fmt.name, block=side, **pool.answered.kwargs, **options)
+    return pool.answered.rows(answer)
+
+
+def _answer_tiles(matrix: Matrix, pool: Pool, side: int) -> tuple[Array, Pool] | None:
+    """Some tiles [n, side, k], and a pool of their rows as each tile was answered alone."""
+    finite = np.flatnonzero(np.isfinite(pool.answered.inputs[0].astype(np.float32)).all(axis=1))
+    if len(finite) < side:
+        return None
+    place = finite[draw_places(TILES * side, len(finite), 7)]
+    tiles = pool.answered.inputs[0][place].reshape(TILES, side, -1)
+    try:
+        answers = [_call_tiles(matrix.session, pool, tile) for tile in tiles]
+    except CallError:  # judged elsewhere
+        return None
+    rows = tiles.reshape(TILES * side, -1)
+    answered = replace(pool.answered, inputs=(rows,), before=np.concatenate(answers))
+    return tiles, replace(pool, answered=answered, accept=lambda place, got: flag_open(rows[place], got, pool.fmt))
+
+
+def _grid_of_cut_tiles(matrix: Matrix, pool: Pool, label: str, x: Array, padded: Array) -> None:
+    """A grid with a ragged edge has to return what the same grid does with its zeros written out."""
+    try:
+        whole = _call_tiles(matrix.session, pool, padded)
+    except CallError:  # judged elsewhere
+        return
+    rows = padded.reshape(-1, pool.fmt.k)
+    answered = replace(pool.answered, inputs=(rows,), before=whole)
+    grid = replace(pool, answered=answered, accept=lambda place, got: flag_open(rows[place], got, pool.fmt))
+    place = np.arange(len(rows))
+    call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x), pad=True)
+    matrix.enter("tail", label, grid, place, call, lines=len(padded))

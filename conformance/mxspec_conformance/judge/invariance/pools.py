@@ -1,0 +1,125 @@
+"""Blocks that a target has answered, to be asked again in other calls: drawn by place, so that no two places are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.acceptance import flag_nan_bytes, is_open
+from mxspec.formats import BlockFormat
+from mxspec_conformance.judge.invariance.answered import Answered
+from mxspec_conformance.observations.bisection import NoAnswer
+from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
+from mxspec_conformance.observations.tables import ObservedTable, rotated_table, same_values
+from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.dtypes import cast_input
+
+#: Tensor scales, for each dtype, under which blocks are moved: those of the most cases.
+TENSORS = 2
+
+Places = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Blocks of one dtype and tensor scale with their answers."""
+
+    name: str
+    fmt: BlockFormat
+    answered: Answered
+    #: (places in the pool, answers) -> which answers are legal although they are others.
+    accept: Callable[[Places, npt.NDArray[Any]], Flags] | None = None
+
+    def __len__(self) -> int:
+        return len(self.answered.before)
+
+    def find_wrong(self, place: Places, got: npt.NDArray[Any]) -> Flags:
+        """Which of the answers [n, m] differ from those that these blocks were given alone."""
+        wrong: Flags = np.asarray(self.answered.differ(got, self.answered.before[place]).any(axis=1))
+        if self.accept is not None and wrong.any():
+            wrong[wrong] = ~self.accept(place[wrong], got[wrong])
+        return wrong
+
+
+def draw_places(count: int, size: int, salt: int) -> Places:
+    """`count` places in a pool of `size`: a hash of each position, so that no displacement maps one call onto itself."""
+    z = np.arange(count, dtype=np.uint64) + np.uint64((salt + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ z >> np.uint64(shift)) * np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    return (z % np.uint64(size)).astype(np.intp)
+
+
+def list_quantize_pools(fmt: BlockFormat, seen: Sequence[Observed], capabilities: Capabilities) -> Iterator[Pool]:
+    """The answered blocks by dtype and tensor scale, in the order in which the target lists its dtypes."""
+    for dtype in capabilities.dtypes:
+        groups = group_rows(seen, dtype)
+        tensors = sorted((t for t in groups if t is not None), key=lambda t: (-len(groups[t]), t.amax))[:TENSORS]
+        for tensor in ([None] if None in groups else []) + tensors:
+            members = groups[tensor]
+            x = cast_input(np.concatenate([m.case.x for m in members]), dtype)
+            yield Pool(
+                name=f"{dtype}, " + ("one-level" if tensor is None else f"tensor {tensor.amax:08x}"),
+                fmt=fmt,
+                answered=Answered(
+                    function="quantize",
+                    inputs=(x,),
+                    name=fmt.name,
+                    kwargs=dict(tensor_argument(tensor, capabilities)),
+                    before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
+                    rows=partial(join_answer, k=fmt.k),
+                    differ=np.not_equal,
+                ),
+                accept=partial(_flag_open_at, x, fmt),
+            )
+
+
+def list_dequantize_pools(fmt: BlockFormat, tables: Sequence[ObservedTable], capabilities: Capabilities) -> Iterator[Pool]:
+    """Every code under every scale byte, by tensor scale."""
+    for item in tables:
+        if isinstance(item.returned, NoAnswer):
+            continue
+        codes, scales = rotated_table(fmt)
+        tensor = item.case.tensor
+        yield Pool(
+            name="one-level" if tensor is None else f"tensor {tensor.amax:08x}",
+            fmt=fmt,
+            answered=Answered(
+                function="dequantize",
+                inputs=(codes, scales[:, None]),
+                name=fmt.name,
+                kwargs=dict(tensor_argument(tensor, capabilities)),
+                before=item.returned,
+                rows=lambda answer: answer.reshape(-1, fmt.k),
+                differ=lambda a, b: ~same_values(a, b),
+            ),
+        )
+
+
+def join_answer(answer: Any, k: int) -> npt.NDArray[np.uint8]:
+    """(codes, scales) -> rows [n, 1 + k] of a scale byte and its codes."""
+    codes, scales = answer
+    return np.concatenate([scales.reshape(-1, 1), codes.reshape(-1, k)], axis=1)
+
+
+def _flag_open_at(x: npt.NDArray[Any], fmt: BlockFormat, place: Places, got: npt.NDArray[Any]) -> Flags:
+    return flag_open(x[place], got, fmt)
+
+
+def flag_open(x: npt.NDArray[Any], got: npt.NDArray[np.uint8], fmt: BlockFormat) -> Flags:
+    """Answers [n, 1 + k] to blocks [n, k] that are legal, whatever the same block was answered elsewhere.
+
+    Codes under a scale that is NaN are open; so is what OCP MX leaves open, for its own formats.
+    """
+    lost: Flags = flag_nan_bytes(fmt.scale)[got[:, 0]]
+    lost = lost & ~np.isfinite(x.astype(np.float32)).all(axis=1)
+    if not fmt.has_tensor_scale:
+        with np.errstate(invalid="ignore"):  # signalling NaN
+            lost = lost | is_open(x.astype(np.float32), got[:, 0], got[:, 1:], fmt)
+    return lost

@@ -1,0 +1,205 @@
+"""Judging that an answer does not depend on what was called before, on who calls at the same time, or on whose memory it is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import get_block
+from mxspec_conformance.judge.invariance.answered import call_failure
+from mxspec_conformance.judge.invariance.matrix import Matrix
+from mxspec_conformance.judge.invariance.pace import Speed
+from mxspec_conformance.judge.invariance.pools import Places, Pool
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
+
+Array = npt.NDArray[Any]
+
+#: Rows and blocks of the calls that are looked at for what they do to memory.
+PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64))
+#: The same call so many times, and the seconds that it may take.
+REPEATS, REPEAT_SECONDS = 3200, 1.0
+#: Threads, calls of each, and blocks of a call.
+THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8))
+#: Transports with the target's memory and threads within reach.
+LOCAL = ("python", "python-child", "library", "library-child")
+
+
+def judge_memory(matrix: Matrix, pools: Sequence[Pool]) -> None:
+    """Calls that write into their input, and answers that a later call changes: in every dtype, small and large, special
+    values among them."""
+    for number, pool in enumerate(pools):
+        for rows, blocks in PROBED[:: 1 if not number else 2]:
+            label = f"{pool.name}: {rows} rows of {blocks} blocks"
+            for axis in (-1, 0) if matrix.session.capabilities.has(pool.answered.function, "axis") else (-1,):
+                told = label if axis == -1 else f"{label}, axis 0"
+                pair = [_arguments(pool, matrix.draw(pool, rows * blocks), rows, axis) for _ in range(2)]
+                _probe(matrix, pool, told, pair, {} if axis == -1 else {"axis": axis}, quick=rows == 128 and not number)
+
+
+def _arguments(pool: Pool, place: Places, rows: int, axis: int) -> tuple[Any, ...]:
+    arguments = pool.answered.arguments(place, rows=rows)
+    return arguments if axis == -1 else (np.ascontiguousarray(arguments[0].T), *arguments[1:])
+
+
+def _probe(
+    matrix: Matrix, pool: Pool, label: str, pair: Sequence[tuple[Any, ...]], options: dict[str, Any], *, quick: bool
+) -> None:
+    card = matrix.scorecard
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", f"{label}: memory", quick=quick):
+        return
+    if int(pair[0][0].size) > matrix.largest:
+        return
+    kwargs = {**pool.answered.kwargs, **options}
+    call = partial(matrix.session.call, "probe", pool.answered.function, *pair, **kwargs)
+    answer = run_once(call)
+    if isinstance(answer, NoAnswer):
+        card.count_no_answer("memory", f"{label}: memory", answer)
+        return
+    wrote, changed, _ = answer
+    for told, bad, text in (
+        ("input afterwards", wrote, "the call wrote into its input"),
+        ("earlier answer", changed, "a later call changed what an earlier one had returned"),
+    ):
+        card.count("memory", f"{label}: {told}", ok=not bad)
+        if bad:
+            matrix.first.setdefault(card.tally("memory").id, call_failure(f"{label}: {told}", text))
+
+
+def judge_states(matrix: Matrix, pools: Sequence[Pool]) -> None:
+    """The same call after others: in other formats, of other functions, refused ones, ones that lay where this one lies."""
+    session = matrix.session
+    for number, pool in enumerate(pools):
+        for name, before in _list_earlier(session, pool) if not number else ():
+            place = matrix.draw(pool, 40)
+            call = partial(_after, session, pool, place, 8, before)
+            matrix.enter("state", f"{pool.name}: after {name}", pool, place, call, lines=8, quick=name.startswith("format"))
+        for rows, blocks in ((4, 3), (128, 8)):
+            count = rows * blocks
+            zeros, place = np.zeros(count, np.intp) + _find_zero(pool), matrix.draw(pool, count)
+            mixed = np.where(np.arange(count) % 3 == 1, zeros, place)
+            swapped = place.reshape(rows, blocks)[:, ::-1].reshape(-1)
+            for name, first, second in (
+                ("zeros where numbers lay", place, mixed),
+                ("numbers where zeros lay", mixed, place),
+                ("other numbers where some lay", matrix.draw(pool, count), place),
+                ("the same blocks in another order", place, swapped),
+            ):
+                call = partial(_reused, session, pool, first, second, rows)
+                matrix.enter("state", f"{pool.name}: {rows} x {blocks} blocks, {name}", pool, second, call, lines=rows)
+
+
+def _find_zero(pool: Pool) -> int:
+    """The place of a block of zeros, or of the one with the fewest other numbers."""
+    magnitudes = pool.answered.inputs[0].astype(np.float32).view(np.uint32) << 1
+    return int((magnitudes != 0).sum(axis=1).argmin())
+
+
+def _reused(session: TargetSession, pool: Pool, first: Places, second: Places, rows: int) -> Array:
+    answered = pool.answered
+    pair = answered.arguments(first, rows=rows), answered.arguments(second, rows=rows)
+    return answered.rows(session.call("reused", answered.function, *pair, **answered.kwargs))
+
+
+def _after(session: TargetSession, pool: Pool, place: Places, rows: int, before: Callable[[], Any]) -> Array:
+    with contextlib.suppress(CallError):  # judged elsewhere
+        before()
+    answered = pool.answered
+    return answered.rows(session.call(answered.function, *answered.arguments(place, rows=rows), **answered.kwargs))
+
+
+def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that may leave something behind."""
+    capabilities, function = session.capabilities, pool.answered.function
+    x = (np.arange(8 * 96, dtype=np.float32).reshape(8, 96) - 300) / 7
+    for name in capabilities.formats:
+        fmt = get_block(name)
+        if name != pool.fmt.name:
+            extra = {} if capabilities.one_level or not fmt.has_tensor_scale else {"tensor_scale": 0.5}
+            if function == "quantize":
+                yield f"format {name}", partial(session.call, "quantize", x, name, **extra)
+            else:
+                codes = (np.arange(8 * 96).reshape(8, 96) % fmt.element.code_count).astype(np.uint8)
+                scales = np.full((8, 96 // fmt.k), fmt.scale.max_code // 2, np.uint8)
+                yield f"format {name}", partial(session.call, "dequantize", codes, scales, name, **extra)
+    element = pool.fmt.element.name
+    if capabilities.has("encode") and element in capabilities.elements:
+        options = [{"rounding": r} for r in ("rtz", "rtp", "rtn")] if capabilities.has("encode", "rounding") else [{}]
+        for option in options:
+            told = " ".join(["encode", *option.values()])
+            yield told, partial(session.call, "encode", x.reshape(-1), element, **option)
+    if capabilities.has("decode") and element in capabilities.elements:
+        yield "decode", partial(session.call, "decode", np.arange(8, dtype=np.uint8), element)
+    if capabilities.has("encode_stochastic") and element in capabilities.elements:
+        words = (np.arange(x.size, dtype=np.uint64) * np.uint64(2654435761) & np.uint64(0xFF)).astype(np.uint32)
+        yield "encode_stochastic", partial(session.call, "encode_stochastic", x.reshape(-1), element, words)
+    if capabilities.has("tensor_scale") and pool.fmt.has_tensor_scale:
+        yield "tensor_scale", partial(session.call, "tensor_scale", x, pool.fmt.name)
+    if function == "quantize":
+        yield "infinities and NaN", partial(
+            session.call, "quantize", np.full((3, 96), [np.inf, np.nan, -np.inf] * 32, np.float32), pool.fmt.name,
+            **pool.answered.kwargs,
+        )  # fmt: skip
+        if session.transport in LOCAL:
+            yield "a ragged row", partial(
+                session.call, "quantize", np.ones((3, pool.fmt.k + 1), np.float32), pool.fmt.name, **pool.answered.kwargs
+            )
+        if capabilities.has("quantize", "axis"):
+            yield "another axis", partial(
+                session.call, "quantize", np.ones((96, 8), np.float32), pool.fmt.name, axis=0, **pool.answered.kwargs
+            )
+
+
+def judge_repetition(matrix: Matrix, pool: Pool) -> None:
+    """The same small call thousands of times: something that counts, or fills, ends somewhere."""
+    session, card = matrix.session, matrix.scorecard
+    label = f"{pool.name}: the same call {REPEATS} times"
+    # What counts calls rarely counts them by format.
+    if not matrix.is_first_format or matrix.speed is Speed.CRAWLING or session.transport not in LOCAL or not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+        return
+    answered = pool.answered
+    arguments = answered.arguments(matrix.draw(pool, 3))
+    call = partial(
+        session.call, "repeated", REPEATS, REPEAT_SECONDS, answered.function, *arguments, **answered.kwargs
+    )
+    answer = run_once(call)
+    if isinstance(answer, NoAnswer):
+        card.count_no_answer("state", label, answer)
+        return
+    differs, made = answer
+    card.count("state", label, ok=differs < 0)
+    if differs >= 0:
+        text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
+        matrix.first.setdefault(card.tally("state").id, call_failure(label, text))
+
+
+def judge_threads(matrix: Matrix, pool: Pool) -> None:
+    """Several threads calling at once: each gets its own answers."""
+    session, card = matrix.session, matrix.scorecard
+    if session.transport not in LOCAL:
+        return
+    for rows, blocks in THREAD_SHAPES:
+        label = f"{pool.name}: {THREADS} threads, {rows} x {blocks} blocks"
+        if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+            continue
+        if rows * blocks * pool.fmt.k * THREADS > matrix.largest:
+            continue
+        answered = pool.answered
+        calls = [answered.arguments(matrix.draw(pool, rows * blocks), rows=rows) for _ in range(THREADS)]
+        call = partial(session.call, "threads", ROUNDS, answered.function, calls, **answered.kwargs)
+        answer = run_once(call)
+        if isinstance(answer, NoAnswer):
+            card.count_no_answer("state", label, answer)
+            continue
+        wrong, made = answer
+        card.count("state", label, ok=not wrong)
+        if wrong:
+            text = f"{wrong} of {made} calls returned other bits when {THREADS} threads called at once"
+            matrix.first.setdefault(card.tally("state").id, call_failure(label, text))
