@@ -60,7 +60,15 @@ def list_deviations(traits: Sequence[Trait], judged: Profile) -> list[str]:
     """Where the traits depart from a normative profile, elements first; nothing for a descriptive one."""
     if judged.kind is not Kind.NORMATIVE:
         return []
-    order = (TraitName.ELEMENTS, TraitName.SCALE, TraitName.ZERO_SIGN, TraitName.NAN)
+    order = (TraitName.ELEMENTS, TraitName.SCALE)
+    return [t.deviation for name in order for t in traits if t.name is name and t.deviation]
+
+
+def list_open_choices(traits: Sequence[Trait], judged: Profile) -> list[str]:
+    """Where the traits depart from a normative profile and OCP leaves it open."""
+    if judged.kind is not Kind.NORMATIVE:
+        return []
+    order = (TraitName.ZERO_SIGN, TraitName.NAN)
     return [t.deviation for name in order for t in traits if t.name is name and t.deviation]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import fold_zeros, is_lowest_allowed
+from mxspec.acceptance import flag_nan_bytes, fold_zeros, is_lowest_allowed
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
@@ -19,6 +19,7 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.answers import answer_matches, equal_profiles, matching_profiles
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed
 from mxspec_vectors.cases import Answer, Codes, QuantizeCase
+from mxspec_vectors.points import INF
 from mxspec_vectors.tensor_scales import bind_profile
 
 #: Topics that keep wrong scales to themselves; others report them under the format's scale topic.
@@ -98,9 +99,12 @@ def judge_observed(
         scorecard.count(case.topic, seen.label, origin=case.id, ok=True)
         return
     strict = case.topic in ("zero-sign", "zero-block")
+    if case.topic == "zero-block" and _is_open_zero(seen, fmt, profile):
+        scorecard.count(case.topic, seen.label, origin=case.id, ok=True)
+        return
     matched = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=strict) for a in legal)
     if _is_whole(case):
-        topic = case.topic if case.topic in WHOLE_BLOCK else "tensor-scale"
+        topic = case.topic if case.topic in WHOLE_BLOCK else _special_topic(case)
         unsigned = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=False) for a in legal)
         if unsigned and not matched:
             scorecard.count(
@@ -122,8 +126,52 @@ def judge_observed(
         else by_profiles(equal_profiles(seen, fmt, signs=strict))
     )
     scale_topic = case.topic if case.topic in OWN_SCALE else default_scale_topic(fmt)
+    if profile.kind is Kind.NORMATIVE and fmt.is_mx and (canonical.scale == 0).all():
+        scale_topic = _judge_low_end(seen, fmt, scale_topic, scorecard)
+        if scale_topic == LOW_END and not fold_zeros(fmt.element)[seen.codes].any():
+            return
+        scale_ok = scale_ok | (scale_topic == LOW_END)
     scorecard.count(scale_topic, seen.label, origin=case.id, ok=bool(scale_ok.all()), equals=equals)
     _enter_lanes(seen, fmt, scorecard, equals, lanes or _judge_together([seen], fmt, profile, naming)[0])
+
+
+def _special_topic(case: QuantizeCase) -> str:
+    """The topic of an ordinary block under the tensor scale of a tensor with NaN or Inf."""
+    assert case.tensor is not None
+    return "nan" if case.tensor.amax > INF else "inf"
+
+
+def _is_open_zero(seen: Observed, fmt: BlockFormat, profile: Profile) -> bool:
+    """A block of zeros may have any scale that is a number; for MX blocks the vectors list it, for NVFP4 no text does."""
+    if profile.kind is not Kind.NORMATIVE or not fmt.has_tensor_scale:
+        return False
+    zeros = not fold_zeros(fmt.element)[seen.codes].any()
+    return bool(zeros and not flag_nan_bytes(fmt.scale)[seen.scales].any())
+
+
+#: The topic of blocks whose scale lies at the lower end of the range, or below.
+LOW_END = "low-end"
+
+
+def _judge_low_end(seen: Observed, fmt: BlockFormat, topic: str, scorecard: Scorecard) -> str:
+    """The topic of the scale of a block that the rule puts at 2^-127, or below: OCP says nothing of what becomes of it.
+
+    Implementations take the next scale, which is a normal float32, or give zeros.
+    """
+    case, scales = seen.case, seen.scales.reshape(-1)
+    flushed = not fold_zeros(fmt.element)[seen.codes].any() and bool((scales < 0xFF).all())
+    moved = bool((scales == 1).all())
+    lost = flushed and bool(case.x.any()) and not _underflows(seen, fmt)
+    if not (moved or lost):
+        return topic
+    scorecard.count(LOW_END, seen.label, origin=case.id, ok=False)
+    return LOW_END
+
+
+def _underflows(seen: Observed, fmt: BlockFormat) -> bool:
+    """Whether zeros are the right codes under the smallest scale."""
+    smallest = float(fmt.element.magnitude(1)) * 2.0**-127
+    return bool(np.abs(seen.case.x.astype(np.float64)).max() <= smallest / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +253,8 @@ def _enter_lanes(
     zeros = (fold[expected] == 0) & finite
     if element.sign_bit and not element.twos_complement and zeros.any():
         signs = (codes != expected) & ~wrong & zeros
+        if (signs & (expected == 0)).any():  # a sign may be dropped, never made
+            scorecard.count("choice", seen.label, origin=case.id, ok=False)
         scorecard.count(
             "zero-sign",
             seen.label,

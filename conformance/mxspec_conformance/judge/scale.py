@@ -9,19 +9,20 @@ import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan_bytes
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Profile
+from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge.explanation import by_profile
+from mxspec_conformance.judge.quantize import LOW_END
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.scale import ObservedScales
-from mxspec_vectors.cases import ScaleCase
+from mxspec_vectors.cases import Codes, ScaleCase
 from mxspec_vectors.tensor_scales import TensorScales
 
 
 def judge_scales(
     results: Sequence[ObservedScales],
     fmt: BlockFormat,
-    profile: str,
+    profile: Profile,
     scorecard: Scorecard,
     *,
     naming: bool = True,
@@ -29,15 +30,27 @@ def judge_scales(
     """Enter every maximum into the scorecard of a profile; naming: look for other profiles that give a wrong byte."""
     for item in results:
         case, returned = item.case, item.returned
-        expected = case.answers.get(profile)
+        expected = case.answers.get(profile.id)
         if expected is None:
             continue
         if isinstance(returned, NoAnswer):
             scorecard.count_no_answer(case.topic, case.id, returned)
             continue
+        low = _flag_low_end(returned, expected, fmt, profile)
         for i, ok in enumerate(returned == expected):
+            if low[i]:
+                scorecard.count(LOW_END, case.label(i), ok=False)
+                continue
             names = () if ok or not naming else (n for n, a in case.answers.items() if a[i] == returned[i])
             scorecard.count(case.topic, case.label(i), ok=bool(ok), equals=map(by_profile, names))
+
+
+def _flag_low_end(returned: Codes, expected: Codes, fmt: BlockFormat, profile: Profile) -> npt.NDArray[np.bool_]:
+    """Where the smallest scale is wanted and the next one was returned, which OCP leaves open."""
+    if profile.kind is not Kind.NORMATIVE or not fmt.is_mx:
+        return np.zeros(len(returned), bool)
+    low: npt.NDArray[np.bool_] = (expected == 0) & (returned == 1)
+    return low
 
 
 def count_wrong_scales(results: Sequence[ObservedScales], profile: str) -> int:

@@ -13,6 +13,7 @@ from mxspec_conformance.judge.invariance.answered import answered_blocks, answer
 from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
 from mxspec_conformance.judge.invariance.placement import judge_placement
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
+from mxspec_conformance.judge.open_choice import judge_choices
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.results.report import Failure
@@ -72,11 +73,12 @@ def _judge_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
         if run.profile.id in item.case.answers:
             scorecard.count_no_answer(item.case.topic, item.label, item.reason, origin=item.case.id)
     quantize.judge_all(run.observations.answered, run.fmt, run.profile, scorecard, naming=run.naming)
+    judge_choices(run.observations.answered, run.fmt, run.profile, scorecard)
     return {}
 
 
 def _judge_scales(run: BlockRun, scorecard: Scorecard) -> Failures:
-    scale.judge_scales(run.observations.scales, run.fmt, run.profile.id, scorecard, naming=run.naming)
+    scale.judge_scales(run.observations.scales, run.fmt, run.profile, scorecard, naming=run.naming)
     return {}
 
 

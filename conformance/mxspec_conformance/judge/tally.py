@@ -9,7 +9,7 @@ from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
-from mxspec_vectors.topics import TOPICS, topic_level, topic_text
+from mxspec_vectors.topics import TOPICS, Level, topic_level, topic_text
 
 
 @dataclass(slots=True)
@@ -97,17 +97,27 @@ def common_explanation(
     return min(explained, key=lambda e: (best - explained[e], *order(e), e.text))
 
 
+#: Topics about inputs that a target may refuse, whatever its element format could hold.
+REFUSABLE = ("nan", "inf")
+
+
 def judge_tally(
-    tally: Tally, explanation: Explanation | None, first: Callable[[Tally], Failure | None]
+    tally: Tally,
+    explanation: Explanation | None,
+    first: Callable[[Tally], Failure | None],
+    *,
+    described: bool = False,
 ) -> Requirement:
     """The requirement's verdict.
 
     explanation: what explains this format's failures, if anything does.
     first: describes the smallest failing case.
+    described: whether the judged profile describes a stack, so that nothing of it is open.
     """
+    level = topic_level(tally.topic, tally.operation, tally.format, described=described)
     requirement = Requirement(
         id=tally.id,
-        level=topic_level(tally.topic, tally.operation, tally.format).value,
+        level=level.value,
         text=topic_text(tally.topic, tally.operation),
         verdict=Verdict.PASS,
         cases=len(tally.cases),
@@ -122,7 +132,8 @@ def judge_tally(
         requirement.verdict = Verdict.UNSUPPORTED
         requirement.note = next(iter(tally.no_answers.values())).message if tally.no_answers else "no case applies"
         return requirement
-    if no_answers:
+    refuses = tally.topic in REFUSABLE and not described
+    if no_answers and not (refuses and all(n.kind is FailureKind.ERROR for n in no_answers.values())):
         timed_out = any(n.kind is FailureKind.TIMEOUT for n in no_answers.values())
         requirement.verdict = Verdict.TIMEOUT if timed_out else Verdict.ERROR
         message = next(iter(no_answers.values())).message
@@ -136,4 +147,9 @@ def judge_tally(
         requirement.note = f"as {explanation.text}" if equal and explanation is not None else ""
         requirement.explained_by = explanation.name if named and explanation is not None else ""
         requirement.first = first(tally)
+        if level is Level.OPEN:
+            requirement.verdict = Verdict.OPEN
+    elif no_answers:
+        requirement.verdict = Verdict.OPEN
+        requirement.note = f"refused in {len(no_answers)} of {requirement.cases} cases: {next(iter(no_answers.values())).message}"
     return requirement

@@ -16,6 +16,7 @@ _STYLES = {
     Verdict.PASS: "green",
     Verdict.FAIL: "bold red",
     Verdict.DEVIATION: "yellow",
+    Verdict.OPEN: "cyan",
     Verdict.UNSUPPORTED: "dim",
     Verdict.ERROR: "bold red",
     Verdict.TIMEOUT: "bold red",
@@ -45,7 +46,8 @@ def summary_table(reports: list[Report]) -> Table:
                     Text(f"bit-identical to {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}")
                 )
             lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
-            table.add_row(name, result.format, Group(*lines), f"{result.distance}/{result.cases}")
+            lines += [Text(f"- open: {c}", style="cyan") for c in result.open_choices]
+            table.add_row(name, result.format, Group(*lines), f"{result.failing}/{result.cases}")
             name = ""
     return table
 
