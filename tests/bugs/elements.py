@@ -75,6 +75,11 @@ def positive_zeros_made_negative(x: Array, fmt: str) -> Answer:
     return codes, scales
 
 
+def sign_extended(x: Array, fmt: str) -> Answer:
+    codes, scales = model(np.nan_to_num(x, nan=-1, posinf=1, neginf=-1), fmt)
+    return np.where(codes & 8, codes | 0xF0, codes), scales
+
+
 def bits_beyond_the_code(x: Array, fmt: str) -> Answer:
     codes, scales = model(x, fmt)
     return codes | 0xF0, scales
@@ -114,7 +119,8 @@ ENTRIES: tuple[Entry, ...] = (
     _blocks("NaN of the upper lanes lost", "NaN in lanes 16 to 31 counts as zero, where NaN may be lost, but not here and there", "mxfp4", nan_of_upper_lanes_lost, "quantize/nan,choice,position"),
     _blocks("negative NaN lost", "a NaN whose sign bit is set counts as zero", "mxfp6_e3m2", negative_nan_lost, "quantize/nan,choice"),
     _blocks("positive zeros made negative", "zeros are negative, whatever the input's sign", "mxfp4", positive_zeros_made_negative, "quantize/choice,zero-sign"),
-    _blocks("codes with bits beyond their width", "the upper half of each byte is set", "mxfp4", bits_beyond_the_code, "quantize/inf,mixture"),
+    _blocks("sign-extended codes", "the upper half of the byte of a negative code is set, in NaN blocks under a finite scale too", "mxfp4", sign_extended, "quantize/mixture"),
+    _blocks("codes with bits beyond their width", "the upper half of each byte is set", "mxfp4", bits_beyond_the_code, "quantize/mixture"),
     Entry(
         id="bfloat16 goes another way", what="in bfloat16 the largest code is never written", formats=("mxfp4",),
         target=lambda: make(["mxfp4"], DTYPES=["float32", "bfloat16"], quantize=otherwise_in_bfloat16),

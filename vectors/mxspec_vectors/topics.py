@@ -99,6 +99,13 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
     return Level.SHOULD if topic in _SHOULD else Level.MUST
 
 
+def bind_level(level: Level, fmt: str, *, described: bool) -> Level:
+    """The level of a requirement that is stated for MX blocks, in a format; described: as for `topic_level`."""
+    if described:
+        return Level.CONTRACT
+    return level if _is_ocp(fmt) or level is Level.OPEN else Level.CONTRACT
+
+
 def _is_ocp(fmt: str) -> bool:
     """Whether OCP MX v1.0 defines a block or scalar format."""
     if fmt in BLOCKS:

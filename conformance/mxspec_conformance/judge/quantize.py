@@ -95,6 +95,9 @@ def judge_observed(
     legal = case.answers.get(profile.id)
     if legal is None:
         return
+    if (seen.codes >= fmt.element.code_count).any():  # bits beyond the format's width: no answer, whatever the block
+        scorecard.count("mixture", seen.label, origin=case.id, ok=False)
+        return
     if not naming and _is_canonical(seen, legal[0], fmt):
         scorecard.count(case.topic, seen.label, origin=case.id, ok=True)
         return
@@ -236,9 +239,6 @@ def _enter_lanes(
     case, element = seen.case, fmt.element
     codes, expected, classes, wrong = lanes.codes, lanes.expected, lanes.classes, lanes.wrong
     finite = lanes.finite[:, None]
-    if (codes >= element.code_count).any():
-        scorecard.count("mixture", seen.label, origin=case.id, ok=False, equals=())
-        return
     fold = fold_zeros(element)
     own = case.topic if case.topic in OWN_LANES else "mixture"
 
