@@ -58,6 +58,6 @@ def test_entries_name_what_there_is() -> None:
     mutants = {mutant.id for mutant in list_mutants()}
     for entry in list_entries():
         assert entry.what, entry.id
-        assert set(entry.formats) <= {*BLOCKS, *mxspec.ELEMENTS}, entry.id
+        assert set(entry.formats) <= {*BLOCKS, *mxspec.ELEMENTS, *mxspec.SCALES}, entry.id
         assert {i.split("/")[2] for i in entry.musts | entry.mays} <= set(TOPICS), entry.id
         assert not entry.mutant or entry.mutant in mutants, entry.id

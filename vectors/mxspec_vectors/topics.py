@@ -75,8 +75,18 @@ _OF_NUMBERS = {
 }
 
 
+_OF_TENSORS = {
+    "nan": "the scale of a tensor with NaN is the profile's",
+    "inf": "the scale of a tensor with infinities is the profile's",
+    "zero-block": "the scale of a tensor of zeros is the profile's",
+    "tensor-scale": "the scale of a tensor follows from its largest magnitude as the profile says",
+}
+
+
 def topic_text(topic: str, operation: str) -> str:
     """A topic's requirement in words, for an operation."""
+    if operation == "tensor_scale":
+        return _OF_TENSORS.get(topic, TOPICS[topic])
     return _OF_NUMBERS.get(topic, TOPICS[topic]) if operation in ("encode", "stochastic") else TOPICS[topic]
 
 
@@ -92,6 +102,8 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
         return Level.CONTRACT
     if topic == "nan" and _keeps_nan(operation, fmt):
         return Level.MUST
+    if operation == "tensor_scale" and topic == "zero-block":
+        return Level.OPEN
     if topic in _OPEN or (fmt == E8M0.name and operation == "encode" and topic in _ROUNDED):
         return Level.OPEN
     if not _is_ocp(fmt):

@@ -202,7 +202,7 @@ def _count_open(
 ) -> int:
     """Of so many cases that differ from the profile, those that fail nothing but what is open."""
     is_open = {r.id for r in requirements if r.verdict is Verdict.OPEN}
-    if not is_open and not observations.fmt.has_tensor_scale:
+    if not observations.answered and not observations.unanswered:
         return 0
     accused: set[str] = set()
     for tally in tallies:

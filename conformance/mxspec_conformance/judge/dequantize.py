@@ -16,11 +16,14 @@ from mxspec_conformance.judge.explanation import Explanation, by_profile
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.tables import ObservedTable, TableCase, Values, rotated_table, same_values
+from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 
-def expected_table(fmt: BlockFormat, profile: Profile, tensor: TensorScales | None) -> Values | None:
-    """The profile's values for the table, or None where it has no such form."""
+def expected_table(
+    fmt: BlockFormat, profile: Profile, tensor: TensorScales | None, dtype: str = "float32"
+) -> Values | None:
+    """The profile's values for the table, rounded once to an output dtype; None where it has no such form."""
     try:
         profile.steps(with_tensor_scale=tensor is not None)
     except ValueError:
@@ -28,7 +31,7 @@ def expected_table(fmt: BlockFormat, profile: Profile, tensor: TensorScales | No
     codes, scales = rotated_table(fmt)
     with np.errstate(all="ignore"):
         values: Values = dequantize(codes, scales[:, None], fmt, profile=profile, tensor_scale=native_scale(profile, tensor))
-    return values
+        return values if dtype == "float32" else values.astype(DTYPES[dtype]).astype(np.float32)
 
 
 def judge_tables(
@@ -62,11 +65,12 @@ class _Judged:
     whole: frozenset[int]
     #: Scale bytes that have nonzero, finite values.
     ordinary: frozenset[int]
+    dtype: str = "float32"
 
 
 def _judge_table(item: ObservedTable, fmt: BlockFormat, profile: Profile) -> _Judged | None:
     case, returned = item.case, item.returned
-    expected = expected_table(fmt, profile, case.tensor)
+    expected = expected_table(fmt, profile, case.tensor, item.dtype)
     if expected is None or isinstance(returned, NoAnswer):
         return None
     codes, scales = rotated_table(fmt)
@@ -84,6 +88,7 @@ def _judge_table(item: ObservedTable, fmt: BlockFormat, profile: Profile) -> _Ju
         signs=~same & same_but_signs & judged,
         whole=frozenset(s for s in present if 2 * wrong[scales == s].sum() > judged[scales == s].sum()),
         ordinary=frozenset(s for s in present if np.isfinite(values[s]) and values[s] != 0),
+        dtype=item.dtype,
     )
 
 
@@ -117,7 +122,7 @@ def _enter_table(
     special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
     equal: dict[str, Values] = {}
     if table.wrong.any() or table.signs.any():
-        equal = {p.id: t for p in others if (t := expected_table(fmt, p, tensor)) is not None}
+        equal = {p.id: t for p in others if (t := expected_table(fmt, p, tensor, table.dtype)) is not None}
     for scale in (int(s) for s in np.unique(scales)):
         bad = table.wrong & (scales == scale)[:, None]
         label = f"{case.id}-scale-{scale:02x}"
@@ -151,7 +156,7 @@ def count_wrong_values(results: Sequence[ObservedTable], fmt: BlockFormat, profi
     """Entries of the tables that differ from the profile's."""
     total = 0
     for item in results:
-        expected = expected_table(fmt, profile, item.case.tensor)
+        expected = expected_table(fmt, profile, item.case.tensor, item.dtype)
         if expected is None:
             continue
         if not isinstance(item.returned, NoAnswer):
@@ -164,7 +169,7 @@ def count_wrong_values(results: Sequence[ObservedTable], fmt: BlockFormat, profi
 def tables_identical(results: Sequence[ObservedTable], fmt: BlockFormat, profile: Profile) -> bool:
     """Whether every value returned is the profile's."""
     for item in results:
-        expected = expected_table(fmt, profile, item.case.tensor)
+        expected = expected_table(fmt, profile, item.case.tensor, item.dtype)
         if expected is None or (isinstance(item.returned, NoAnswer) and item.returned.is_unsupported):
             continue
         if isinstance(item.returned, NoAnswer) or not same_values(item.returned, expected).all():

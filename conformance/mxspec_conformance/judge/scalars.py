@@ -27,6 +27,10 @@ from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import StochasticRule, load_encode_cases, load_stochastic_cases
 from mxspec_vectors.points import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
 from mxspec_vectors.tensor_scales import TensorScales
+from mxspec_vectors.topics import Level, topic_level
+
+#: The significand bits of sqrt(2), above which log2 is nearer to the next integer.
+SQRT2 = 0x3504F3
 
 
 def _legal_nan_codes(fmt: ScalarFormat) -> list[tuple[frozenset[int], frozenset[int]]]:
@@ -135,7 +139,27 @@ def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> 
         own = _overflows_to_own(encoded, fmt)
     for item in encoded:
         _judge_encode_case(item, fmt, scorecard, own=(item.topic, item.rounding) in own)
+    if topic_level("tie-even", "encode", element) is Level.OPEN:
+        _judge_one_rounding(encoded, fmt, scorecard, named=capabilities.has("encode", "rounding"))
     return {}
+
+
+def _judge_one_rounding(cases: Sequence[_Encoded], fmt: ScalarFormat, scorecard: Scorecard, *, named: bool) -> None:
+    """Where the rounding is open, one explains all ordinary numbers: the one that was asked for, or else any."""
+    for wanted in dict.fromkeys(c.rounding for c in cases):
+        members = [(c, i) for c in cases if c.rounding is wanted for i in range(len(c.x)) if 2.0**-126 <= c.x[i] <= 2.0**127]
+        x = np.array([c.x[i] for c, i in members], np.float32)
+        policy = mxspec.elements.default_nan_policy(fmt)
+        tables = {r: encode_table(fmt, r, Overflow.SATURATE, policy)[table_index(x)] for r in ROUNDING_TEXT}
+        answered = [not isinstance(c.returned[i], NoAnswer) for c, i in members]
+        got = np.array([int(c.returned[i]) if a else -1 for (c, i), a in zip(members, answered, strict=True)])
+        nearest_log2 = tables[Rounding.RTZ] + ((x.view(np.uint32) & 0x7FFFFF) >= SQRT2).astype(np.uint8)
+        candidates = [tables[wanted]] if named else [*tables.values(), nearest_log2]
+        best = max(candidates, key=lambda codes: int((codes == got).sum()))
+        for (case, i), ok in zip(members, (best == got) | (got < 0), strict=True):
+            if not ok:
+                origin = f"{case.case}[{case.places[i]}]"
+                scorecard.count("choice", f"{case.label}[{case.places[i]}]", origin=origin, ok=False)
 
 
 def _observe_bfloat16(session: TargetSession, element: str) -> Iterator[_Encoded]:
@@ -270,19 +294,29 @@ def judge_tensor_scale(session: TargetSession, fmt: str, profile: mxspec.Profile
     profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
     for name, x in _list_tensors():
         amax = find_tensor_amax(x)
+        topic = _tensor_topic(x)
         if not keeps(CALLS, f"tensor_scale/{fmt}", name):
             continue
 
         value = run_once(partial(session.call, "tensor_scale", x, fmt))
         if isinstance(value, NoAnswer):
-            scorecard.count_no_answer("tensor-scale", name, value)
+            scorecard.count_no_answer(topic, name, value)
             continue
         with np.errstate(over="ignore"):
             got = int(np.float32(value).view(np.uint32))
         wanted = {p.id: mxspec.tensor_scale(x, fmt, p).bits for p in profiles}
         expected = wanted.get(profile.id, TensorScales.from_amax(amax).bits(kind))
         equals = [by_profile(p) for p, bits in wanted.items() if _same_bits(got, bits)]
-        scorecard.count("tensor-scale", name, ok=_same_bits(got, expected), equals=equals)
+        scorecard.count(topic, name, ok=_same_bits(got, expected), equals=equals)
+
+
+def _tensor_topic(x: npt.NDArray[np.float32]) -> str:
+    """Of tensors of zeros, with NaN or with infinities no text says what their scale is."""
+    if np.isnan(x).any():
+        return "nan"
+    if np.isinf(x).any():
+        return "inf"
+    return "tensor-scale" if x.any() else "zero-block"
 
 
 @lru_cache(maxsize=1)
