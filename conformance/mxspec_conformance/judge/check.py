@@ -17,6 +17,7 @@ from mxspec_conformance.judge import layouts as judge_layouts
 from mxspec_conformance.judge.behaviour import describe, list_deviations, list_open_choices
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.nearest import count_asked, find_identical, rank_profiles
+from mxspec_conformance.judge.quantize import fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
@@ -155,8 +156,11 @@ def _check_format(session: TargetSession, fmt: str, asked: str | None, report: R
 
     def first(tally: Tally) -> Failure | None:
         is_block = tally.operation == "quantize"
-        case = first_failure(session, observations.answered, block, judged, tally.failing) if is_block else None
-        return case or drawn.get(tally.id)
+        case = None
+        if is_block and tally.failing:
+            fails = partial(fails_topic, topic=tally.topic, fmt=block, profile=judged)
+            case = first_failure(session, observations.answered, block, judged, tally.failing, fails)
+        return case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
 
     described = judged.kind is not Kind.NORMATIVE
     requirements = [judge_tally(t, explanation, first, described=described) for t in tallies]
@@ -279,7 +283,4 @@ def _check_layouts(session: TargetSession, report: Report, progress: Progress, o
 def _no_block(drawn: dict[str, Failure], tally: Tally) -> Failure | None:
     if tally.id in drawn:
         return drawn[tally.id]
-    return Failure(
-        case=next(iter(tally.failing)), given={}, expected={}, returned={},
-        steps=[f"see case {next(iter(tally.failing)).split('[')[0]} in the vectors of {tally.operation}/{tally.format}"],
-    )  # fmt: skip
+    return None if tally.show is None else tally.show()

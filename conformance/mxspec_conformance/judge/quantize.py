@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import flag_nan_bytes, fold_zeros, is_lowest_allowed
+import mxspec
+from mxspec.acceptance import flag_nan_bytes, fold_zeros, is_lowest_allowed, legal_rows
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
@@ -20,7 +21,7 @@ from mxspec_conformance.observations.answers import answer_matches, equal_profil
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed
 from mxspec_vectors.cases import Answer, Codes, QuantizeCase
 from mxspec_vectors.points import INF
-from mxspec_vectors.tensor_scales import bind_profile
+from mxspec_vectors.tensor_scales import bind_profile, native_scale
 
 #: Topics that keep wrong scales to themselves; others report them under the format's scale topic.
 OWN_SCALE = ("scale-boundary", "scale-clamp", "scale-tie", "tensor-scale", "position", "axis", "tail")
@@ -175,6 +176,28 @@ def _underflows(seen: Observed, fmt: BlockFormat) -> bool:
     """Whether zeros are the right codes under the smallest scale."""
     smallest = float(fmt.element.magnitude(1)) * 2.0**-127
     return bool(np.abs(seen.case.x.astype(np.float64)).max() <= smallest / 2)
+
+
+def fails_topic(seen: Observed, topic: str, fmt: BlockFormat, profile: Profile) -> bool:
+    """Whether a block that is no case of the vectors fails a topic: what is legal for it is computed."""
+    case = seen.case
+    special = {"nan": np.isnan(case.x).any(), "inf": np.isinf(case.x).any(), "zero-block": not case.x.any()}
+    if case.topic in special and not special[case.topic]:
+        return False
+    with np.errstate(all="ignore"):
+        t = mxspec.quantize(case.x, fmt, profile=profile, tensor_scale=native_scale(profile, case.tensor))
+    rows = legal_rows(case.x.reshape(-1), fmt, profile, int(t.scales.reshape(-1)[0]), t.codes.reshape(-1))
+    answers = tuple(
+        Answer(
+            scale=np.array([r.scale], np.uint8), scale_max=np.array([r.scale_max], np.uint8), codes=np.array(r.codes, np.uint8),
+            mask=np.array(r.mask, np.uint8), nan_lanes=r.nan_lanes,
+        )
+        for r in rows
+    )  # fmt: skip
+    scorecard = Scorecard("quantize", fmt.name)
+    judge_observed(replace(seen, case=replace(case, answers={profile.id: answers})), fmt, profile, scorecard, naming=False)
+    found = scorecard.tallies.get(topic)
+    return found is not None and bool(found.failing)
 
 
 @dataclass(frozen=True, slots=True)
