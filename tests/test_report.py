@@ -44,7 +44,7 @@ def hostile_result() -> dict[str, Any]:
     """A result with every verdict, and with a target's own words where they can come."""
     requirements = [
         Requirement(f"quantize/mxfp4/{topic}", "must", "text", verdict, 10, 3, HOSTILE, [HOSTILE])
-        for topic, verdict in zip(("exact", "nan", "inf", "axis", "tail", "position", "mixture", "overflow"), Verdict, strict=True)
+        for topic, verdict in zip(("exact", "nan", "inf", "axis", "tail", "position", "mixture", "overflow", "zero-sign"), Verdict, strict=True)
     ]  # fmt: skip
     given = {"x": {"lane 0": "0x40c00000 = 6.0"}, "other lanes": HOSTILE}
     requirements[1].first = Failure(
@@ -219,7 +219,7 @@ def test_junit_counts_and_words() -> None:
 def test_junit_of_hostile_words_is_xml() -> None:
     suite = Xml.fromstring(RENDERERS["junit"]([hostile_result()]))[0]
     assert suite.get("errors") == "2"
-    assert suite.get("skipped") == "2"
+    assert suite.get("skipped") == "3"
     assert suite.get("failures") == "4", "fail, deviation, stale waiver, and the waiver itself"
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 import mxspec
+from mxspec.formats import BLOCKS
 
 from tests.bugs.building import Answer, Array, BlockFunction, is_ordinary, make, model, on_blocks, right, scaled
 from tests.bugs.entry import Entry
@@ -58,6 +59,27 @@ def nan_in_the_first_half(x: Array, fmt: str) -> Answer:
     return model(seen, fmt)
 
 
+def nan_of_upper_lanes_lost(x: Array, fmt: str) -> Answer:
+    seen = x.copy()
+    seen[:, 16:][np.isnan(x[:, 16:])] = 0
+    return model(seen, fmt)
+
+
+def negative_nan_lost(x: Array, fmt: str) -> Answer:
+    return model(np.where(np.isnan(x) & np.signbit(x), np.float32(0), x), fmt)
+
+
+def positive_zeros_made_negative(x: Array, fmt: str) -> Answer:
+    codes, scales = model(x, fmt)
+    codes[codes == 0] = BLOCKS[fmt].element.sign_bit
+    return codes, scales
+
+
+def sign_extended(x: Array, fmt: str) -> Answer:
+    codes, scales = model(np.nan_to_num(x, nan=-1, posinf=1, neginf=-1), fmt)
+    return np.where(codes & 8, codes | 0xF0, codes), scales
+
+
 def bits_beyond_the_code(x: Array, fmt: str) -> Answer:
     codes, scales = model(x, fmt)
     return codes | 0xF0, scales
@@ -93,8 +115,12 @@ ENTRIES: tuple[Entry, ...] = (
     _blocks("underflow loses its sign", "negative numbers that round to zero give +0", "mxfp6_e3m2", underflow_without_sign, "quantize/zero-sign"),
     _blocks("int8 goes to 80 too early", "all below -127/64 becomes -2", "mxint8", int8_lowest_too_early, "quantize/overflow"),
     _blocks("int8 half up in float32", "floor(steps + 0.5) in float32", "mxint8", int8_half_up_in_float32, "quantize/below-tie,tie-even"),
-    _blocks("NaN found in the first half only", "NaN in lanes 16 to 31 counts as zero", "mxfp8_e4m3", nan_in_the_first_half, "quantize/nan,position"),
-    _blocks("codes with bits beyond their width", "the upper half of each byte is set", "mxfp4", bits_beyond_the_code, "quantize/inf,mixture"),
+    _blocks("NaN found in the first half only", "NaN in lanes 16 to 31 counts as zero", "mxfp8_e4m3", nan_in_the_first_half, "quantize/choice,nan,position"),
+    _blocks("NaN of the upper lanes lost", "NaN in lanes 16 to 31 counts as zero, where NaN may be lost, but not here and there", "mxfp4", nan_of_upper_lanes_lost, "quantize/nan,choice,position"),
+    _blocks("negative NaN lost", "a NaN whose sign bit is set counts as zero", "mxfp6_e3m2", negative_nan_lost, "quantize/nan,choice"),
+    _blocks("positive zeros made negative", "zeros are negative, whatever the input's sign", "mxfp4", positive_zeros_made_negative, "quantize/choice,zero-sign"),
+    _blocks("sign-extended codes", "the upper half of the byte of a negative code is set, in NaN blocks under a finite scale too", "mxfp4", sign_extended, "quantize/mixture"),
+    _blocks("codes with bits beyond their width", "the upper half of each byte is set", "mxfp4", bits_beyond_the_code, "quantize/mixture"),
     Entry(
         id="bfloat16 goes another way", what="in bfloat16 the largest code is never written", formats=("mxfp4",),
         target=lambda: make(["mxfp4"], DTYPES=["float32", "bfloat16"], quantize=otherwise_in_bfloat16),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import mxspec
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.tally import REFUSABLE
 from mxspec_conformance.results.conclusion import Stand, conclude
 from mxspec_conformance.results.report import Report, Requirement, Verdict
+from mxspec_vectors.topics import Level
 
 from tests.bugs.entry import Entry, Kind
 
 #: Verdicts that accuse nobody.
-GOOD = (Verdict.PASS, Verdict.UNSUPPORTED)
+GOOD = (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED)
 
 
 def judge(entry: Entry) -> Report:
@@ -19,17 +21,21 @@ def judge(entry: Entry) -> Report:
 
 
 def list_failing(report: Report) -> dict[str, Requirement]:
-    """Requirements that are neither passed nor unsupported, by id."""
+    """Requirements that are neither passed, nor open, nor unsupported, by id."""
     return {r.id: r for r in report.requirements if r.verdict not in GOOD}
 
 
 def list_departures(entry: Entry, report: Report) -> list[str]:
     """In which ways a report is not what the entry says; none if it is."""
     failing = list_failing(report)
-    found = [f"{i} must fail" for i in sorted(entry.musts - set(failing))]
+    departing = failing | {r.id: r for r in report.requirements if r.verdict is Verdict.OPEN}
+    found = [f"{i} must fail" for i in sorted(entry.musts - set(departing))]
     found += [f"{i} must not fail" for i in sorted(set(failing) - entry.musts - entry.mays)]
-    for requirement in failing.values():
-        if requirement.verdict not in entry.verdicts:
+    for requirement in departing.values():
+        if requirement.verdict is Verdict.OPEN:
+            if requirement.level != Level.OPEN and requirement.topic not in REFUSABLE:
+                found.append(f"{requirement.id} is open")
+        elif requirement.verdict not in entry.verdicts:
             found.append(f"{requirement.id} is {requirement.verdict.value}")
         if entry.note not in requirement.note:
             found.append(f"{requirement.id} says {requirement.note!r}")
@@ -44,6 +50,6 @@ def list_departures(entry: Entry, report: Report) -> list[str]:
             found.append(f"{result.format}: {conclusion.text}")
         if entry.kind is not Kind.BUG:
             nearest = entry.profile or entry.nearest or mxspec.default_profile(result.format).id
-            if (result.judged_against, result.distance) != (nearest, 0):
-                found.append(f"{result.format}: {result.distance} off {result.judged_against}")
+            if (result.judged_against, result.failing) != (nearest, 0):
+                found.append(f"{result.format}: {result.failing} off {result.judged_against}")
     return found

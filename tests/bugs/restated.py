@@ -84,7 +84,7 @@ ENTRIES: tuple[Entry, ...] = (
     _restate("P34 zero block gives the largest code", "zero-block-nan", ("mxfp4",), ("quantize/zero-block",), ("quantize/zero-sign",)),
     _restate("the block of zeros is NaN", "zero-block-scale-ff", ("mxfp4",), ("quantize/zero-block",)),
     _restate("P35 NaN ignored", "nan-ignored", MX, ("quantize/nan",), ("quantize/position",)),
-    _restate("P36 inputs flushed", "input-ftz", ("mxfp8_e4m3",), ("quantize/above-tie,below-tie,exact,mixture,subnormal,tie-even",), ("quantize/scale-clamp",)),
+    _restate("P36 inputs flushed", "input-ftz", ("mxfp8_e4m3",), ("quantize/above-tie,exact,mixture,subnormal,tie-even",), ("quantize/below-tie,scale-clamp",)),
     # Two levels.
     _restate(
         "P40 tensor scale ignored", "nv-global-ignored", ("nvfp4",),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,6 +105,81 @@ def shuffled(x: Array, fmt: str) -> Answer:
     return codes[back], scales[back]
 
 
+class Stored(NamedTuple):
+    """An answer with names."""
+
+    codes: Array
+    scales: Array
+
+
+class Bytes(np.ndarray):
+    """An array of another class, which no other process knows."""
+
+
+def named(x: Array, fmt: str) -> Stored:
+    return Stored(*right(x, fmt))
+
+
+def of_another_class(x: Array, fmt: str) -> Answer:
+    codes, scales = right(x, fmt)
+    return codes.view(Bytes), scales.view(Bytes)
+
+
+def masked(x: Array, fmt: str) -> Answer:
+    codes, scales = right(x, fmt)
+    return np.ma.masked_array(codes), np.ma.masked_array(scales)
+
+
+class Float8Tensor:
+    """What a torch tensor of float8 offers of its interface."""
+
+    def __init__(self, bits: Array, dtype: str) -> None:
+        self.bits, self.dtype = bits, dtype
+
+    def detach(self) -> Float8Tensor:
+        return self
+
+    def cpu(self) -> Float8Tensor:
+        return self
+
+    def view(self, dtype: object) -> Float8Tensor:
+        return Float8Tensor(self.bits, "torch.uint8")
+
+    def numpy(self) -> Array:
+        if "float8" in self.dtype:
+            raise TypeError("Got unsupported ScalarType")
+        return self.bits
+
+
+def packed_along_the_axis(x: Array, fmt: str, axis: int = -1) -> Answer:
+    t = mxspec.quantize(x, fmt, axis=axis)
+    codes = np.moveaxis(t.codes, axis, -1)
+    return np.moveaxis(codes[..., ::2] | codes[..., 1::2] << 4, -1, axis), t.scales
+
+
+def packed_in_rows(x: Array, fmt: str, axis: int = -1) -> Answer:
+    t = mxspec.quantize(x, fmt, axis=axis)
+    codes = np.pad(t.codes, [(0, 0)] * (t.codes.ndim - 1) + [(0, t.codes.shape[-1] % 2)])
+    return codes[..., ::2] | codes[..., 1::2] << 4, t.scales
+
+
+def values_in(dtype: str) -> Any:
+    """`dequantize` whose values are rounded once to a shorter dtype."""
+
+    def dequantize(codes: Array, scales: Array, fmt: str, tensor_scale: float | None = None) -> Array:
+        scale = None if tensor_scale is None else mxspec.TensorScale.from_float("amax", tensor_scale)
+        with np.errstate(all="ignore"):
+            return mxspec.dequantize(codes, scales, fmt, tensor_scale=scale).astype(dtype)
+
+    return dequantize
+
+
+def e8m0_by(rounding: str) -> Any:
+    """`encode` to E8M0 in one rounding."""
+    return lambda x, element: mxspec.encode(np.abs(x), element, rounding=rounding)
+
+
+
 def by_rule(profile: str) -> Entry:
     """The scale rule is only recommended: each of the others is right too."""
     return Entry(
@@ -130,6 +206,22 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     _entry("signed bytes", "codes and scales are int8", "mxfp4", quantize=signed_bytes),
     _entry("read-only and strided answers", "codes are read-only, scales strided", "mxfp4", quantize=read_only_and_strided),
+    _entry("a named tuple", "codes and scales in a named tuple", "mxfp4", quantize=named),
+    _entry("a subclass of array", "arrays of a class that the target defines", "mxfp4", quantize=of_another_class),
+    _entry("masked arrays", "arrays with a mask that hides nothing", "mxfp4", quantize=masked),
+    _entry("packed along the axis", "two codes to a byte, paired along the axis that is quantized", "mxfp4", LAYOUT="nibble-low", quantize=packed_along_the_axis),
+    _entry("packed in rows", "two codes to a byte, paired along the last axis, which may end in half a byte", "mxfp4", LAYOUT="nibble-low", quantize=packed_in_rows),
+    *(
+        _entry(f"values in {dtype}", f"dequantize returns {dtype}, rounded once", "nvfp4", "mxfp8_e4m3", TENSOR_SCALE="amax", dequantize=values_in(dtype))
+        for dtype in ("bfloat16", "float16")
+    ),
+    *(
+        Entry(
+            id=f"E8M0 by {rounding}", what="numbers are converted to E8M0 in another rounding than nearest even", formats=("e8m0",), kind=Kind.UNUSUAL,
+            target=partial(make, ["mxfp4"], ELEMENTS=["e8m0"], encode=e8m0_by(rounding)),
+        )
+        for rounding in ("rtp", "rtz", "rna")
+    ),
     *(by_rule(profile) for profile in ("mx-rceil", "mx-even", "mx-ceil")),
     _entry("blocks shuffled and put back", "the order of blocks is random inside", "mxfp6_e2m3", quantize=on_blocks(shuffled)),
 )  # fmt: skip

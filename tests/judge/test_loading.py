@@ -38,7 +38,7 @@ UNLOADABLE: dict[str, tuple[str, str]] = {
     "unknown kind": (
         "FORMATS, TENSOR_SCALE = ['nvfp4'], 'g'" + QUANTIZE, "TENSOR_SCALE names 'g'; allowed are decode, encode, amax"
     ),
-    "unknown bits": ("FORMATS, SR_BITS = ['mxfp4'], 16" + QUANTIZE, "SR_BITS = 16; allowed are 32 and 8"),
+    "unknown bits": ("FORMATS, SR_BITS = ['mxfp4'], 12" + QUANTIZE, "SR_BITS = 12; allowed are 32, 16 and 8"),
 }  # fmt: skip
 
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mxspec.formats import ELEMENTS
+from mxspec.formats import BLOCKS, E8M0, ELEMENTS
 
 
 class Level(StrEnum):
-    """How binding a requirement is; the words of OCP MX v1.0 section 4.2."""
+    """How binding a requirement is, the most binding first; `must` and `should` are the words of OCP MX v1.0 section 4.2."""
 
     MUST = "must"
     SHOULD = "should"
+    #: What OCP does not speak of: what a profile, the definition of NVFP4, or the call itself promises.
+    CONTRACT = "contract"
+    #: What OCP leaves to the implementation: reported, never a failure.
     OPEN = "open"
+
+    @property
+    def rank(self) -> int:
+        """0 for the most binding level."""
+        return list(Level).index(self)
 
 
 #: Topic -> the requirement in words.
@@ -26,7 +34,7 @@ TOPICS: dict[str, str] = {
     "overflow": "magnitudes beyond the largest normal are clamped to it, sign kept",
     "nan": "a block that holds a NaN is stored as the profile says",
     "inf": "a block that holds an infinity is stored as the profile says",
-    "zero-block": "a block of zeros is stored as the profile says",
+    "zero-block": "a block of zeros is stored as zeros under a scale that is a number",
     "zero-sign": "the sign of zero is kept, underflow included",
     "scale-boundary": "the scale changes exactly where the rule says",
     "scale-clamp": "scales beyond the scale format's range are clamped to its ends",
@@ -34,6 +42,8 @@ TOPICS: dict[str, str] = {
     "scale-code": "every scale code means its value",
     "code": "every element code means its value",
     "tensor-scale": "the tensor scale enters in the profile's order of operations",
+    "low-end": "a block whose scale lies below the smallest one: that scale, the next one, or zeros",
+    "choice": "what is left open is decided alike in every block",
     "position": "every position of a block counts, with either sign",
     "mixture": "ordinary blocks",
     "axis": "blocks lie along the axis asked for",
@@ -48,9 +58,16 @@ TOPICS: dict[str, str] = {
     "batch": "matrices of a batch lie one after the other",
 }
 
-#: Topics whose subject OCP MX v1.0 section 6.3 only recommends, or leaves open; all others are must.
-_SHOULD = {"scale-boundary", "scale-clamp", "scale-tie", "tensor-scale"}
-_OPEN = {"nan", "inf", "zero-block", "zero-sign"}
+#: Topics whose subject OCP MX v1.0 section 6.3 only recommends ("SHOULD"), of an MX block.
+_SHOULD = {"scale-boundary", "scale-clamp", "scale-tie"}
+#: Topics that OCP MX v1.0 leaves to the implementation, of any format.
+_OPEN = {"nan", "inf", "zero-sign", "low-end"}
+#: Topics about a call, its layout or its random bits: of these OCP says nothing, whatever the format.
+_CONTRACT = {
+    "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "place", "padding", "batch",
+}
+#: What a conversion decides by its rounding. For E8M0 no text says which.
+_ROUNDED = {"tie-even", "below-tie", "above-tie", "exact", "subnormal", "mixture", "overflow"}
 
 
 #: What a topic means for an operation on single numbers, where its own words speak of blocks.
@@ -61,25 +78,61 @@ _OF_NUMBERS = {
 }
 
 
+_OF_TENSORS = {
+    "nan": "the scale of a tensor with NaN is the profile's",
+    "inf": "the scale of a tensor with infinities is the profile's",
+    "zero-block": "the scale of a tensor of zeros is the profile's",
+    "tensor-scale": "the scale of a tensor follows from its largest magnitude as the profile says",
+}
+
+
 def topic_text(topic: str, operation: str) -> str:
     """A topic's requirement in words, for an operation."""
+    if operation == "tensor_scale":
+        return _OF_TENSORS.get(topic, TOPICS[topic])
     return _OF_NUMBERS.get(topic, TOPICS[topic]) if operation in ("encode", "stochastic") else TOPICS[topic]
 
 
-def topic_level(topic: str, operation: str, fmt: str) -> Level:
-    """How binding a topic's requirement is for an operation and format.
+def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False) -> Level:
+    """How binding a topic's requirement is for an operation and a format.
 
-    OCP MX v1.0 section 5.3 has FP8 elements follow OFP8, which turns a NaN into a NaN.
+    OCP MX v1.0 binds MX blocks and their elements. Section 5.3 has FP8 elements follow OFP8, which turns a NaN into a NaN.
+    Of NVFP4, of calls and of memory it says nothing: these are contracts.
+
+    described: whether the judged profile describes a stack; whatever it says is then what it promises.
     """
-    if operation in ("encode", "stochastic") and topic == "nan" and _has_nan(fmt):
+    if described or topic in _CONTRACT:
+        return Level.CONTRACT
+    if topic == "nan" and _keeps_nan(operation, fmt):
         return Level.MUST
-    if topic in _SHOULD:
-        return Level.SHOULD
-    return Level.OPEN if topic in _OPEN else Level.MUST
+    if operation == "tensor_scale" and topic == "zero-block":
+        return Level.OPEN
+    if topic in _OPEN or (fmt == E8M0.name and operation == "encode" and topic in _ROUNDED):
+        return Level.OPEN
+    if not _is_ocp(fmt):
+        return Level.CONTRACT
+    return Level.SHOULD if topic in _SHOULD else Level.MUST
 
 
-def _has_nan(fmt: str) -> bool:
-    return fmt in ELEMENTS and ELEMENTS[fmt].nan_code is not None
+def bind_level(level: Level, fmt: str, *, described: bool) -> Level:
+    """The level of a requirement that is stated for MX blocks, in a format; described: as for `topic_level`."""
+    if described:
+        return Level.CONTRACT
+    return level if _is_ocp(fmt) or level is Level.OPEN else Level.CONTRACT
+
+
+def _is_ocp(fmt: str) -> bool:
+    """Whether OCP MX v1.0 defines a block or scalar format."""
+    if fmt in BLOCKS:
+        return BLOCKS[fmt].is_mx
+    return fmt in ELEMENTS or fmt == E8M0.name
+
+
+def _keeps_nan(operation: str, fmt: str) -> bool:
+    """Whether a conversion of a NaN has to give a NaN: to an FP8 element, alone or in an MX block."""
+    if operation in ("encode", "stochastic"):
+        return fmt in ELEMENTS and ELEMENTS[fmt].nan_code is not None
+    return operation == "quantize" and fmt in BLOCKS and BLOCKS[fmt].is_mx and BLOCKS[fmt].element.nan_code is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ def describe(module):
         "tensor_scale": getattr(module, "TENSOR_SCALE", "decode"),
         "one_level": one_level,
         "sr_bits": getattr(module, "SR_BITS", 32),
+        "sr_rule": getattr(module, "SR_RULE", "carry"),
         "profile": getattr(module, "PROFILE", None),
     }
     layout = listed(getattr(module, "LAYOUT", []))

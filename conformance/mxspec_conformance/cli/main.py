@@ -31,6 +31,7 @@ COMMANDS = {
     "protocol": "transports",
     "prove": "prove",
     "report": "report",
+    "show": "show",
     "smoke": "transports",
     "targets": "catalogue",
     "vectors": "vectors",

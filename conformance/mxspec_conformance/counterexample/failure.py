@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.elements_given_scale import encode_given_scale
 from mxspec.explain import explain_difference
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.observations.answers import equal_profiles
 from mxspec_conformance.observations.quantize import Observed, tensor_argument
 from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_vectors.cases import QuantizeCase
+from mxspec_vectors.cases import QuantizeCase, list_blocks
 from mxspec_vectors.tensor_scales import bind_profile, native_scale
 
 
@@ -31,6 +33,21 @@ def describe_bits(x: float) -> str:
     """A float32 by its bits and its value."""
     value = np.float32(x)
     return f"0x{int(value.view(np.uint32)):08x} = {float(value)!r}"
+
+
+def describe_case(case: QuantizeCase, dtype: str) -> dict[str, Any]:
+    """What was given in a case, for one that has no answer."""
+    x = case.x.reshape(case.x.shape[0], -1)
+    places = np.argwhere(x.view(np.uint32) != 0)[:64].tolist()
+    lanes = {f"lane {j}" if len(x) == 1 else f"row {i}, column {j}": describe_bits(x[i, j]) for i, j in places}
+    return {
+        "x": lanes,
+        "other lanes": "+0",
+        "shape": "x".join(map(str, case.x.shape)),
+        "dtype": dtype,
+        **({} if case.axis == -1 else {"axis": str(case.axis)}),
+        **({} if case.tensor is None else {"tensor scale": case.tensor.as_dict()}),
+    }
 
 
 def _size(seen: Observed) -> tuple[int, int]:
@@ -46,10 +63,19 @@ def pick_smallest(seen: Sequence[Observed], labels: Collection[str]) -> Observed
     return min(members, key=_size) if members else None
 
 
-def shrink_block(session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile) -> Observed:
-    """The same failure with fewer lanes: all but the maximum and one lane that differs become zero, if it still shows."""
+#: Whether an answer still fails what is being shown.
+Fails = Callable[[Observed], bool]
+
+
+def shrink_block(
+    session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile, fails: Fails = lambda _: True
+) -> Observed:
+    """The same failure with fewer lanes: all but the maximum and one lane that differs become zero, if it still shows.
+
+    fails: whether an answer still fails the requirement; one that does not is no smaller case of it.
+    """
     case = seen.case
-    if not case.is_row or seen.dtype != "float32":
+    if not case.is_row:
         return seen
     expected = _expected(case.x, case, fmt, profile)
     wrong = np.flatnonzero(expected[1].reshape(-1) != seen.codes.reshape(-1))
@@ -59,23 +85,26 @@ def shrink_block(session: TargetSession, seen: Observed, fmt: BlockFormat, profi
     keeps = [{largest}] if expected[0] != int(seen.scales.reshape(-1)[0]) else []
     keeps += [{largest, int(w)} for w in wrong[:4]]
     special = set(np.flatnonzero(~np.isfinite(x)).tolist())
-    for keep in [*keeps, *({largest, s} for s in special), *({s} for s in special)]:
+    # What makes the block special stays: without it the case is another one.
+    for keep in [*({s} for s in special), *({largest, s} for s in special), *([] if special else keeps)]:
         kept = np.zeros_like(x)
         kept[list(keep)] = x[list(keep)]
         shrunk = replace(case, x=kept.reshape(1, -1), answers={})
-        answer = _ask(session, shrunk, fmt)
+        answer = _ask(session, shrunk, fmt, seen.dtype)
         if answer is None:
             continue
         want = _expected(shrunk.x, shrunk, fmt, profile)
-        if want[0] != int(answer[0].reshape(-1)[0]) or (want[1].reshape(-1) != answer[1].reshape(-1)).any():
-            return Observed(shrunk, "float32", answer[0], answer[1])
+        differs = want[0] != int(answer[0].reshape(-1)[0]) or (want[1].reshape(-1) != answer[1].reshape(-1)).any()
+        small = Observed(shrunk, seen.dtype, answer[0], answer[1])
+        if differs and fails(small):
+            return small
     return seen
 
 
-def _ask(session: TargetSession, case: QuantizeCase, fmt: BlockFormat) -> tuple[Any, Any] | None:
+def _ask(session: TargetSession, case: QuantizeCase, fmt: BlockFormat, dtype: str) -> tuple[Any, Any] | None:
     extra = tensor_argument(case.tensor, session.capabilities)
     try:
-        codes, scales = session.call("quantize", case.x, fmt.name, **extra)
+        codes, scales = session.call("quantize", cast_input(case.x, dtype), fmt.name, **extra)
     except CallError:
         return None
     return scales, codes
@@ -90,24 +119,15 @@ def _expected(
     return int(t.scales.reshape(-1)[0]), t.codes
 
 
-def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
+def draw_failure(
+    session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile, fails: Fails = lambda _: True
+) -> Failure:
     """A failing quantize case with its steps, its neighbours among profiles and a snippet."""
-    small = shrink_block(session, seen, fmt, profile)
+    small = shrink_block(session, seen, fmt, profile, fails)
     case = small.case
     also = sorted(equal_profiles(seen, fmt, signs=True) - {profile.id})
     if not case.is_row:
-        scale = native_scale(profile, case.tensor)
-        t = mxspec.quantize(
-            case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale
-        )
-        return Failure(
-            case=seen.label,
-            given={"shape": list(case.x.shape), "axis": case.axis, "pad": case.pad},
-            expected={"scales": t.scales.reshape(-1)[:16].tolist(), "codes": t.codes.reshape(-1)[:32].tolist()},
-            returned={"scales": small.scales.reshape(-1)[:16].tolist(), "codes": small.codes.reshape(-1)[:32].tolist()},
-            steps=["the tensor's blocks along the axis asked for differ"],
-            also=also,
-        )
+        return replace(_draw_tensor(small, fmt, profile), also=also)
     want_scale, want_codes = _expected(case.x, case, fmt, profile)
     got_scale, got_codes = int(small.scales.reshape(-1)[0]), small.codes.reshape(-1)
     lanes = [i for i in range(fmt.k) if case.x[0, i] != 0 or want_codes[0, i] != got_codes[i]]
@@ -116,6 +136,7 @@ def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profi
         given={
             "x": {f"lane {i}": describe_bits(case.x[0, i]) for i in lanes},
             "other lanes": "+0",
+            **({} if small.dtype == "float32" else {"dtype": small.dtype}),
             **({} if case.tensor is None else {"tensor scale": case.tensor.as_dict()}),
         },
         expected={"scale": f"{want_scale:02x}", "codes": {f"lane {i}": f"{int(want_codes[0, i]):02x}" for i in lanes}},
@@ -126,12 +147,81 @@ def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profi
     )
 
 
+def _draw_tensor(seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
+    """A failing case of several blocks: the first block that differs, with its place, and what the others have in common."""
+    case = seen.case
+    scale = native_scale(profile, case.tensor)
+    with np.errstate(all="ignore"):
+        t = mxspec.quantize(
+            case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale
+        )
+    axis = case.axis % case.x.ndim
+    padded = np.pad(case.x, [(0, n - m) for n, m in zip(seen.codes.shape, case.x.shape, strict=True)])
+    x, want, got = (list_blocks(case, fmt, a) for a in (padded, t.codes, seen.codes))
+    want_scales, got_scales = (np.moveaxis(a, axis, -1).reshape(-1) for a in (t.scales, seen.scales))
+    wrong = np.flatnonzero((want != got).any(axis=1) | (want_scales != got_scales))
+    if not wrong.size:  # only what is open differs
+        wrong = np.zeros(1, np.intp)
+    scales_alone = wrong[want_scales[wrong] != got_scales[wrong]]
+    first = int(scales_alone[0]) if scales_alone.size else int(wrong[0])
+    lanes = [i for i in range(fmt.k) if x[first, i] != 0 or want[first, i] != got[first, i]]
+    steps = [f"{len(wrong)} of {len(want)} blocks along axis {case.axis} differ; the first is number {first}"]
+    steps += [*filter(None, [name_order(want_scales, got_scales, t.scales.shape, axis)])]
+    one = replace(case, x=np.ascontiguousarray(x[first : first + 1], np.float32), axis=-1, pad=False, block=None)
+    if case.block is None:
+        try:
+            steps += explain_steps(one, fmt, profile, int(got_scales[first]), got[first])
+        except ValueError as error:
+            steps.append(str(error))
+    return Failure(
+        case=seen.label,
+        given={
+            "x": {f"lane {i}": describe_bits(x[first, i]) for i in lanes}, "other lanes": "+0",
+            "shape": "x".join(map(str, case.x.shape)), "axis": str(case.axis), "pad": str(case.pad),
+            "block": str(first), **({} if seen.dtype == "float32" else {"dtype": seen.dtype}),
+            **({} if case.block is None else {"tile": "x".join(map(str, case.block))}),
+            **({} if case.tensor is None else {"tensor scale": case.tensor.as_dict()}),
+        },
+        expected={"scale": f"{int(want_scales[first]):02x}", "codes": {f"lane {i}": f"{int(want[first, i]):02x}" for i in lanes}},
+        returned={"scale": f"{int(got_scales[first]):02x}", "codes": {f"lane {i}": f"{int(got[first, i]):02x}" for i in lanes}},
+        steps=steps,
+    )  # fmt: skip
+
+
+def name_order(
+    want: npt.NDArray[np.uint8], got: npt.NDArray[np.uint8], shape: tuple[int, ...], axis: int
+) -> str:
+    """In words, that scale bytes are the right ones in another order; empty where they are not."""
+    if (want == got).all() or sorted(want.tolist()) != sorted(got.tolist()):
+        return ""
+    moved = (*(n for a, n in enumerate(shape) if a != axis), shape[axis])
+    rows = int(np.prod(moved[:-1]))
+    grid = want.reshape(rows, moved[-1])
+    # The same bytes, written column by column and read row by row, or read the other way.
+    for order in (grid.T.reshape(-1), want.reshape(moved[-1], rows).T.reshape(-1)):
+        if (order == got).all():
+            return "the scales come transposed: each byte is right for the block in the mirrored place"
+    return "the scales are the right ones in another order"
+
+
 def explain_steps(
     case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_scale: int, got_codes: npt.NDArray[np.uint8]
 ) -> list[str]:
     """The step of arithmetic at which the answer parts from the profile."""
     scale = native_scale(profile, case.tensor)
     return list(explain_difference(case.x.reshape(-1), fmt, profile, scale, got_scale, np.asarray(got_codes, np.uint8)))
+
+
+def explain_scale(case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_scale: int) -> list[str]:
+    """What is wrong with a scale, where the codes are not known: they are taken to be right under it."""
+    steps, bindings = bind_profile(profile, case.tensor)
+    usable = np.array([min(got_scale, fmt.scale.code_count - 1)], np.uint8)
+    with np.errstate(all="ignore"):
+        codes = encode_given_scale(case.x, usable, fmt, profile, steps, bindings)[0]
+    try:
+        return explain_steps(case, fmt, profile, got_scale, codes.reshape(-1))[:1]
+    except ValueError:
+        return []
 
 
 def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_scale: int) -> str:
@@ -154,9 +244,13 @@ def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_sc
 
 
 def first_failure(
-    session: TargetSession, seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, labels: Collection[str]
-) -> Failure | None:
-    """The smallest of the failing cases with these labels; None where there is none that is a block."""
+    session: TargetSession, seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, labels: Collection[str],
+    fails: Fails = lambda _: True,
+) -> Failure | None:  # fmt: skip
+    """The smallest of the failing cases with these labels; None where there is none that is a block.
+
+    fails: whether a smaller case still fails the requirement that is shown.
+    """
     smallest = pick_smallest(seen, labels)
     if smallest is None:
         return None
@@ -164,4 +258,4 @@ def first_failure(
         bind_profile(profile, smallest.case.tensor)
     except ValueError:
         return None
-    return draw_failure(session, smallest, fmt, profile)
+    return draw_failure(session, smallest, fmt, profile, fails)

@@ -35,7 +35,12 @@ class CallPattern:
         if self.kind is PatternKind.CALL:
             return f"as block {self.place} of a call of {self.blocks} (the others zero)"
         if self.kind is PatternKind.AMONG:
-            return f"as block {self.place} of a call of {self.blocks}, beside the others"
+            lies = "" if self.arrangement == "contiguous" else f", from an input that lies in memory as {self.arrangement!r}"
+            if self.width > 1:
+                line, column = divmod(self.place, self.width)
+                rows = self.blocks // self.width
+                return f"as block {column} of row {line} of a call of {rows} rows of {self.width}, beside the others{lies}"
+            return f"as block {self.place} of a call of {self.blocks}, beside the others{lies}"
         if self.kind is PatternKind.ARRANGED:
             return f"from an input that lies in memory as {self.arrangement!r}"
         if self.kind is PatternKind.REUSED:
@@ -53,6 +58,8 @@ class CallPattern:
             PatternKind.ARRANGED: [f"call-arranged-{self.arrangement}"],
             PatternKind.REUSED: ["call-reused"],
             PatternKind.WIDE: [f"call-wide-{self.width}"],
+            PatternKind.AMONG: [f"call-wide-{self.width}"] * (self.width > 1)
+            + [f"call-arranged-{self.arrangement}"] * (self.arrangement != "contiguous"),
             PatternKind.HISTORY: [f"call-repeated-{self.nth}"],
         }.get(self.kind, [])
 

@@ -33,7 +33,7 @@ def find_pattern(prober: Prober, call: Call, blocks: Float32s, row: int) -> tupl
     pattern = CallPattern(PatternKind.CALL, blocks=len(blocks), place=row)
     if prober.twice(block, pattern) is not None:
         return _shrink_call(prober, block, pattern), block
-    window = _find_window(prober, blocks, row)
+    window = _find_window(prober, blocks, row, call)
     if window is not None:
         return window, block
     for nth in range(1, MAX_HISTORY + 1):
@@ -43,12 +43,20 @@ def find_pattern(prober: Prober, call: Call, blocks: Float32s, row: int) -> tupl
     return None
 
 
-def _find_window(prober: Prober, blocks: Float32s, row: int) -> CallPattern | None:
-    """A call of the block with those beside it, as few as will do; the prober keeps them."""
-    for before, after in ((1, 0), (0, 1), (1, 1), (2, 0), (3, 3), (7, 8), (31, 32), (row, len(blocks) - row - 1)):
-        first, end = max(0, row - before), min(len(blocks), row + after + 1)
+def _find_window(prober: Prober, blocks: Float32s, row: int, call: Call) -> CallPattern | None:
+    """A call of the block with those beside it, in rows as they were, as few as will do; the prober keeps them.
+
+    The last one is the whole call as it was: what is right in it has not been seen again.
+    """
+    width = call.width
+    line, lines = row // width, len(blocks) // width
+    windows = [(1, 0), (0, 1), (1, 1), (2, 0), (3, 3), (7, 8), (31, 32)]
+    for before, after in [*windows, (line, lines - line - 1)]:
+        first, end = max(0, line - before) * width, min(lines, line + after + 1) * width
         prober.others = blocks[first:end].copy()
-        pattern = CallPattern(PatternKind.AMONG, blocks=end - first, place=row - first)
+        pattern = CallPattern(
+            PatternKind.AMONG, blocks=end - first, place=row - first, width=width, arrangement=call.arrangement
+        )
         if prober.twice(blocks[row], pattern) is not None:
             return pattern
     prober.others = None

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BLOCKS, BlockFormat, get_block
-from mxspec.profiles import find_variant
-from mxspec.profiles.schema import Profile
+from mxspec.profiles import find_variant, get_profile
+from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.campaign import Outcome, WorkItem, open_state, open_workers, run_work_items
 from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.state import Result, State
@@ -35,6 +35,7 @@ from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.entries import has_level
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 from mxspec_vectors.points import TENSOR_AMAXES
+from mxspec_vectors.topics import Level, bind_level
 
 #: Tensor maxima under which nvfp4 is fuzzed.
 TENSORS = ("unit", "odd", "thousandth", "large")
@@ -44,15 +45,15 @@ MAX_SIGHTINGS = 4000
 Progress = Callable[[str], None]
 
 _TEXTS = {
-    "scale": ("should", "scales are the profile's"),
-    "element": ("must", "elements are the profile's under the scale returned"),
-    "zero-sign": ("open", "the sign of zero is the profile's"),
-    "special": ("open", "blocks with NaN, infinities or zeros are stored as the profile says, or as OCP leaves open"),
-    "calls": ("must", "an answer does not depend on the call: its size, place, memory and number"),
-    "value": ("must", "dequantized values are the profile's"),
-    "value-zero-sign": ("open", "the sign of a dequantized zero is the profile's"),
-    "memory": ("must", "a call leaves its inputs and earlier answers alone"),
-    "answers": ("must", "the target answers"),
+    "scale": (Level.SHOULD, "scales are the profile's"),
+    "element": (Level.MUST, "elements are the profile's under the scale returned"),
+    "zero-sign": (Level.OPEN, "the sign of zero is the profile's"),
+    "special": (Level.OPEN, "blocks with NaN, infinities or zeros are stored as the profile says, or as OCP leaves open"),
+    "calls": (Level.CONTRACT, "an answer does not depend on the call: its size, place, memory and number"),
+    "value": (Level.MUST, "dequantized values are the profile's"),
+    "value-zero-sign": (Level.OPEN, "the sign of a dequantized zero is the profile's"),
+    "memory": (Level.CONTRACT, "a call leaves its inputs and earlier answers alone"),
+    "answers": (Level.CONTRACT, "the target answers"),
 }
 
 
@@ -347,13 +348,15 @@ def _requirements(
         *(("value", "value-zero-sign") if dequantizes else ()), "answers",
     ]  # fmt: skip
     requirements = []
+    described = get_profile(result.judged_against, result.format).kind is not Kind.NORMATIVE
     for topic in dict.fromkeys(topics):
-        level, text = _TEXTS[topic]
+        text = _TEXTS[topic][1]
+        level = bind_level(_TEXTS[topic][0], result.format, described=described)
         own = [f for f in reduced.findings if f.job.fmt == result.format and f.topic == topic]
         failing = sum(f.mismatches for f in own)
         notes = [f.words for f in own]
         first: Failure | None = own[0].failure if own else None
-        verdict = Verdict.FAIL if own else Verdict.PASS
+        verdict = Verdict.PASS if not own else Verdict.OPEN if level is Level.OPEN else Verdict.FAIL
         if topic == "memory" and total["memory"]:
             verdict, notes, failing = Verdict.FAIL, list(total["memory"].values()), len(total["memory"])
         if topic == "answers" and total["no_answers"]:
@@ -364,10 +367,10 @@ def _requirements(
             first = no_answer
         if topic == "calls" and not own and reduced.lost:
             verdict, failing = Verdict.FAIL, reduced.lost
-            notes = [f"{reduced.lost} wrong answers did not come again: the same call gives different answers"]
+            notes = [f"{reduced.lost} wrong answers did not come again when the same call was repeated: they depend on chance, or on earlier calls"]
         requirements.append(
             Requirement(
-                id=f"fuzz/{result.format}/{topic}", level=level, text=text, verdict=verdict, cases=total["blocks"],
+                id=f"fuzz/{result.format}/{topic}", level=level.value, text=text, verdict=verdict, cases=total["blocks"],
                 failing=failing, note="; ".join(notes)[:400], failing_cases=[f.words[:120] for f in own][:20], first=first,
             )
         )  # fmt: skip

@@ -11,7 +11,6 @@ import jsonschema
 import numpy as np
 
 from mxspec.acceptance import legal_rows
-from mxspec_conformance.counterexample.kinds import PatternKind
 from mxspec_conformance.counterexample.sample_space import SampleSpace
 from mxspec_conformance.fuzzing import values
 from mxspec_conformance.fuzzing.findings import Finding
@@ -82,7 +81,7 @@ def _quantize_case(finding: Finding) -> dict[str, Any]:
         answers = [
             {"scale": hex_words(scales.reshape(-1), 2), "codes": hex_words(codes.reshape(-1), code_digits(space.fmt))}
         ]
-    width = finding.pattern.width if finding.pattern.kind is PatternKind.WIDE else 1
+    width = finding.pattern.width
     question: dict[str, Any] = {"shape": [len(x) // width, width * space.fmt.k]}
     if space.entry is not None:
         question["tensor_scale"] = space.entry.as_dict()

@@ -9,8 +9,7 @@ from enum import Enum, StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import fold_zeros
-from mxspec.elements import decode_table
+from mxspec.acceptance import flag_nan, fold_zeros
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import BlockFormat
 from mxspec.profiles import list_profiles
@@ -60,7 +59,15 @@ def list_deviations(traits: Sequence[Trait], judged: Profile) -> list[str]:
     """Where the traits depart from a normative profile, elements first; nothing for a descriptive one."""
     if judged.kind is not Kind.NORMATIVE:
         return []
-    order = (TraitName.ELEMENTS, TraitName.SCALE, TraitName.ZERO_SIGN, TraitName.NAN)
+    order = (TraitName.ELEMENTS, TraitName.SCALE)
+    return [t.deviation for name in order for t in traits if t.name is name and t.deviation]
+
+
+def list_open_choices(traits: Sequence[Trait], judged: Profile) -> list[str]:
+    """Where the traits depart from a normative profile and OCP leaves it open."""
+    if judged.kind is not Kind.NORMATIVE:
+        return []
+    order = (TraitName.ZERO_SIGN, TraitName.NAN)
     return [t.deviation for name in order for t in traits if t.name is name and t.deviation]
 
 
@@ -275,8 +282,8 @@ def _describe_fate(topic: str, rows: Sequence[Observed], fmt: BlockFormat) -> tu
     if all(b == fmt.scale.nan_code for b in scales):
         return _Fate.BLOCK_IS_NAN, f"scale {listed}: the block is NaN"
     if topic == "nan":
-        values = decode_table(fmt.element)
-        kept = all(np.isnan(values[s.codes.reshape(-1)]).any() for s in rows if np.isnan(s.case.x).any())
+        is_nan = flag_nan(fmt.element)  # of codes beyond the format's width too
+        kept = all(is_nan[s.codes].any() for s in rows if np.isnan(s.case.x).any())
         fate = _Fate.LANE_IS_NAN if kept else _Fate.NAN_LOST
         return fate, f"scale {listed}, {fate.value}"
     return _Fate.OTHER, f"scale {listed}" + ("" if topic == "inf" or empty else ", codes not zero")

@@ -14,9 +14,10 @@ from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.counterexample.failure import first_failure
 from mxspec_conformance.judge import layouts as judge_layouts
-from mxspec_conformance.judge.behaviour import describe, list_deviations
+from mxspec_conformance.judge.behaviour import describe, list_deviations, list_open_choices
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.nearest import count_asked, find_identical, rank_profiles
+from mxspec_conformance.judge.quantize import fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
@@ -24,7 +25,7 @@ from mxspec_conformance.judge.tensor_kind import find_other_kind
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING, quick_selection, use_selection
 from mxspec_conformance.results.environment import describe_environment, describe_git
-from mxspec_conformance.results.report import Failure, FormatResult, Report
+from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest
@@ -155,10 +156,15 @@ def _check_format(session: TargetSession, fmt: str, asked: str | None, report: R
 
     def first(tally: Tally) -> Failure | None:
         is_block = tally.operation == "quantize"
-        case = first_failure(session, observations.answered, block, judged, tally.failing) if is_block else None
-        return case or drawn.get(tally.id)
+        case = None
+        if is_block and tally.failing:
+            fails = partial(fails_topic, topic=tally.topic, fmt=block, profile=judged)
+            case = first_failure(session, observations.answered, block, judged, tally.failing, fails)
+        return case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
 
-    report.requirements += [judge_tally(t, explanation, first) for t in tallies]
+    described = judged.kind is not Kind.NORMATIVE
+    requirements = [judge_tally(t, explanation, first, described=described) for t in tallies]
+    report.requirements += requirements
     distances = {s.profile.id: s.failing for s in standings}
     result = FormatResult(
         format=fmt,
@@ -178,11 +184,13 @@ def _check_format(session: TargetSession, fmt: str, asked: str | None, report: R
             if found
         ],
         identical_to=identical,
+        open_cases=_count_open(observations, standing.failing, tallies, requirements),
     )
     if observations.answered:
         traits = describe(observations.answered, observations.unanswered, observations.scales, block, judged)
         result.behaviour = {trait.name.value: trait.text for trait in traits}
         result.deviations = list_deviations(traits, judged)
+        result.open_choices = list_open_choices(traits, judged)
     if any(t.topic == "tensor-scale" and t.failing for t in tallies):
         other = find_other_kind(session, block, profiles)
         result.behaviour |= {f"tensor scale of {function}": kind for function, kind in other.items()}
@@ -191,6 +199,22 @@ def _check_format(session: TargetSession, fmt: str, asked: str | None, report: R
         # What else departs from the profile follows from that.
         result.deviations = mixed_up + ([] if "quantize" in other else result.deviations)
     report.formats.append(result)
+
+
+def _count_open(
+    observations: Observations, failing: int, tallies: Sequence[Tally], requirements: Sequence[Requirement]
+) -> int:
+    """Of so many cases that differ from the profile, those that fail nothing but what is open."""
+    is_open = {r.id for r in requirements if r.verdict is Verdict.OPEN}
+    if not observations.answered and not observations.unanswered:
+        return 0
+    accused: set[str] = set()
+    for tally in tallies:
+        if tally.operation in ("quantize", "scale") and tally.id not in is_open:
+            accused.update(tally.failing, (c for c, n in tally.no_answers.items() if not n.is_unsupported))
+    asked = {s.label for s in observations.answered} | {s.label for s in observations.unanswered}
+    calls = sum(case not in asked and "[" not in case for case in accused)
+    return max(0, failing - len(accused) + calls)
 
 
 def _run_stages(run: BlockRun) -> tuple[list[Scorecard], Failures]:
@@ -259,7 +283,4 @@ def _check_layouts(session: TargetSession, report: Report, progress: Progress, o
 def _no_block(drawn: dict[str, Failure], tally: Tally) -> Failure | None:
     if tally.id in drawn:
         return drawn[tally.id]
-    return Failure(
-        case=next(iter(tally.failing)), given={}, expected={}, returned={},
-        steps=[f"see case {next(iter(tally.failing)).split('[')[0]} in the vectors of {tally.operation}/{tally.format}"],
-    )  # fmt: skip
+    return None if tally.show is None else tally.show()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +14,20 @@ from mxspec import dequantize
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
+from mxspec_conformance.counterexample.evidence import show_code, show_value
 from mxspec_conformance.judge.explanation import Explanation, by_profile
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.tables import ObservedTable, TableCase, Values, rotated_table, same_values
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 
-def expected_table(fmt: BlockFormat, profile: Profile, tensor: TensorScales | None) -> Values | None:
-    """The profile's values for the table, or None where it has no such form."""
+def expected_table(
+    fmt: BlockFormat, profile: Profile, tensor: TensorScales | None, dtype: str = "float32"
+) -> Values | None:
+    """The profile's values for the table, rounded once to an output dtype; None where it has no such form."""
     try:
         profile.steps(with_tensor_scale=tensor is not None)
     except ValueError:
@@ -28,7 +35,7 @@ def expected_table(fmt: BlockFormat, profile: Profile, tensor: TensorScales | No
     codes, scales = rotated_table(fmt)
     with np.errstate(all="ignore"):
         values: Values = dequantize(codes, scales[:, None], fmt, profile=profile, tensor_scale=native_scale(profile, tensor))
-    return values
+        return values if dtype == "float32" else values.astype(DTYPES[dtype]).astype(np.float32)
 
 
 def judge_tables(
@@ -44,7 +51,10 @@ def judge_tables(
     culprits = _find_culprits(tables)
     for item in results:
         if isinstance(item.returned, NoAnswer) and expected_table(fmt, profile, item.case.tensor) is not None:
-            scorecard.count_no_answer("code", item.case.id, item.returned)
+            given = {"table": "every code under every scale byte"}
+            if item.case.tensor is not None:
+                given |= {f"tensor scale, {k}": v for k, v in item.case.tensor.as_dict().items()}
+            scorecard.count_no_answer("code", item.case.id, item.returned, given=partial(dict, given))
     for table in tables:
         _enter_table(table, fmt, culprits, scorecard, others)
 
@@ -62,11 +72,16 @@ class _Judged:
     whole: frozenset[int]
     #: Scale bytes that have nonzero, finite values.
     ordinary: frozenset[int]
+    #: The profile's values, its id, and the tensor scale in its own kind.
+    expected: Values
+    profile: str
+    native: tuple[str, int]
+    dtype: str = "float32"
 
 
 def _judge_table(item: ObservedTable, fmt: BlockFormat, profile: Profile) -> _Judged | None:
     case, returned = item.case, item.returned
-    expected = expected_table(fmt, profile, case.tensor)
+    expected = expected_table(fmt, profile, case.tensor, item.dtype)
     if expected is None or isinstance(returned, NoAnswer):
         return None
     codes, scales = rotated_table(fmt)
@@ -84,6 +99,10 @@ def _judge_table(item: ObservedTable, fmt: BlockFormat, profile: Profile) -> _Ju
         signs=~same & same_but_signs & judged,
         whole=frozenset(s for s in present if 2 * wrong[scales == s].sum() > judged[scales == s].sum()),
         ordinary=frozenset(s for s in present if np.isfinite(values[s]) and values[s] != 0),
+        expected=expected,
+        profile=profile.id,
+        native=("", 0) if (own := native_scale(profile, case.tensor)) is None else (own.kind.value, own.bits),
+        dtype=item.dtype,
     )
 
 
@@ -117,22 +136,55 @@ def _enter_table(
     special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
     equal: dict[str, Values] = {}
     if table.wrong.any() or table.signs.any():
-        equal = {p.id: t for p in others if (t := expected_table(fmt, p, tensor)) is not None}
-    for scale in (int(s) for s in np.unique(scales)):
+        equal = {p.id: t for p in others if (t := expected_table(fmt, p, tensor, table.dtype)) is not None}
+    every = [int(s) for s in np.unique(scales)]
+    for scale in every:
         bad = table.wrong & (scales == scale)[:, None]
         label = f"{case.id}-scale-{scale:02x}"
         matches = _matching(bad, table.returned, equal)
+        about_scale = scale in special or scale in culprits.scales
+        alike = [s for s in every if (s in special or s in culprits.scales) == about_scale]
+        show = partial(_show_value, table, fmt, table.wrong & np.isin(scales, alike)[:, None])
         about_tensor = tensor is not None and culprits.tensor and scale not in culprits.scales
         if tensor is not None:
-            scorecard.count("tensor-scale", label, origin=case.id, ok=not (about_tensor and bad.any()), equals=matches)
+            scorecard.count("tensor-scale", label, origin=case.id, ok=not (about_tensor and bad.any()), equals=matches, show=show)
         if about_tensor:
             continue
-        about_scale = scale in special or scale in culprits.scales
-        scorecard.count("scale-code", label, origin=case.id, ok=not (about_scale and bad.any()), equals=matches)
+        scorecard.count("scale-code", label, origin=case.id, ok=not (about_scale and bad.any()), equals=matches, show=show)
         if not about_scale:
-            scorecard.count("code", label, origin=case.id, ok=not bad.any(), equals=matches)
+            scorecard.count("code", label, origin=case.id, ok=not bad.any(), equals=matches, show=show)
     signs = table.signs
-    scorecard.count("zero-sign", case.id, ok=not signs.any(), equals=_matching(signs, table.returned, equal))
+    scorecard.count(
+        "zero-sign", case.id, ok=not signs.any(), equals=_matching(signs, table.returned, equal),
+        show=partial(_show_value, table, fmt, signs),
+    )  # fmt: skip
+
+
+def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) -> Failure:
+    """The wrong value that is easiest to read: under the scale byte nearest to one, the smallest code."""
+    codes, scales = rotated_table(fmt)
+    one = int(np.argmin(np.abs(np.nan_to_num(decode_table(fmt.scale).astype(np.float64), nan=np.inf) - 1)))
+    row, lane = min(np.argwhere(bad).tolist(), key=lambda at: (abs(int(scales[at[0]]) - one), int(codes[at[0], at[1]])))
+    code, scale = int(codes[row, lane]), int(scales[row])
+    values = codes[bad]
+    beside = sorted({f"{int(c):02x}" for c in values})
+    under = len(set(scales[np.where(bad)[0]].tolist()))
+    told = f"wrong here and under {under - 1} other scale bytes: codes {', '.join(beside[:6])}{' ...' if len(beside) > 6 else ''}"
+    tensor = {} if table.case.tensor is None else table.case.tensor.as_dict()
+    given: dict[str, Any] = {
+        "code": show_code(code, fmt.element), "scale": show_code(scale, fmt.scale), "lane": str(lane),
+        **({"tensor scale": tensor} if tensor else {}),
+        **({"output": table.dtype} if table.dtype != "float32" else {}),
+    }  # fmt: skip
+    kind = "None" if not tensor else f'mxspec.TensorScale("{table.native[0]}", 0x{table.native[1]:08x})'
+    snippet = (
+        "import numpy as np, mxspec\n"
+        f"codes, scale = np.full((1, {fmt.k}), 0x{code:02x}, np.uint8), np.full((1, 1), 0x{scale:02x}, np.uint8)\n"
+        f'print(mxspec.dequantize(codes, scale, "{fmt.name}", profile="{table.profile}", tensor_scale={kind})[0, 0])'
+    )
+    return show_value(
+        f"{table.case.id}-scale-{scale:02x}", given, float(table.expected[row, lane]), float(table.returned[row, lane]), steps=[told], snippet=snippet
+    )  # fmt: skip
 
 
 def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Values]) -> frozenset[Explanation]:
@@ -151,7 +203,7 @@ def count_wrong_values(results: Sequence[ObservedTable], fmt: BlockFormat, profi
     """Entries of the tables that differ from the profile's."""
     total = 0
     for item in results:
-        expected = expected_table(fmt, profile, item.case.tensor)
+        expected = expected_table(fmt, profile, item.case.tensor, item.dtype)
         if expected is None:
             continue
         if not isinstance(item.returned, NoAnswer):
@@ -164,7 +216,7 @@ def count_wrong_values(results: Sequence[ObservedTable], fmt: BlockFormat, profi
 def tables_identical(results: Sequence[ObservedTable], fmt: BlockFormat, profile: Profile) -> bool:
     """Whether every value returned is the profile's."""
     for item in results:
-        expected = expected_table(fmt, profile, item.case.tensor)
+        expected = expected_table(fmt, profile, item.case.tensor, item.dtype)
         if expected is None or (isinstance(item.returned, NoAnswer) and item.returned.is_unsupported):
             continue
         if isinstance(item.returned, NoAnswer) or not same_values(item.returned, expected).all():

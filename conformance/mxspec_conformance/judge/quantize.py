@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import fold_zeros, is_lowest_allowed
+import mxspec
+from mxspec.acceptance import flag_nan_bytes, fold_zeros, is_lowest_allowed, legal_rows
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
@@ -19,7 +20,8 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.answers import answer_matches, equal_profiles, matching_profiles
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed
 from mxspec_vectors.cases import Answer, Codes, QuantizeCase
-from mxspec_vectors.tensor_scales import bind_profile
+from mxspec_vectors.points import INF
+from mxspec_vectors.tensor_scales import bind_profile, native_scale
 
 #: Topics that keep wrong scales to themselves; others report them under the format's scale topic.
 OWN_SCALE = ("scale-boundary", "scale-clamp", "scale-tie", "tensor-scale", "position", "axis", "tail")
@@ -94,13 +96,19 @@ def judge_observed(
     legal = case.answers.get(profile.id)
     if legal is None:
         return
+    if (seen.codes >= fmt.element.code_count).any():  # bits beyond the format's width: no answer, whatever the block
+        scorecard.count("mixture", seen.label, origin=case.id, ok=False)
+        return
     if not naming and _is_canonical(seen, legal[0], fmt):
         scorecard.count(case.topic, seen.label, origin=case.id, ok=True)
         return
     strict = case.topic in ("zero-sign", "zero-block")
+    if case.topic == "zero-block" and _is_open_zero(seen, fmt, profile):
+        scorecard.count(case.topic, seen.label, origin=case.id, ok=True)
+        return
     matched = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=strict) for a in legal)
     if _is_whole(case):
-        topic = case.topic if case.topic in WHOLE_BLOCK else "tensor-scale"
+        topic = case.topic if case.topic in WHOLE_BLOCK else _special_topic(case)
         unsigned = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=False) for a in legal)
         if unsigned and not matched:
             scorecard.count(
@@ -122,8 +130,74 @@ def judge_observed(
         else by_profiles(equal_profiles(seen, fmt, signs=strict))
     )
     scale_topic = case.topic if case.topic in OWN_SCALE else default_scale_topic(fmt)
+    if profile.kind is Kind.NORMATIVE and fmt.is_mx and (canonical.scale == 0).all():
+        scale_topic = _judge_low_end(seen, fmt, scale_topic, scorecard)
+        if scale_topic == LOW_END and not fold_zeros(fmt.element)[seen.codes].any():
+            return
+        scale_ok = scale_ok | (scale_topic == LOW_END)
     scorecard.count(scale_topic, seen.label, origin=case.id, ok=bool(scale_ok.all()), equals=equals)
     _enter_lanes(seen, fmt, scorecard, equals, lanes or _judge_together([seen], fmt, profile, naming)[0])
+
+
+def _special_topic(case: QuantizeCase) -> str:
+    """The topic of an ordinary block under the tensor scale of a tensor with NaN or Inf."""
+    assert case.tensor is not None
+    return "nan" if case.tensor.amax > INF else "inf"
+
+
+def _is_open_zero(seen: Observed, fmt: BlockFormat, profile: Profile) -> bool:
+    """A block of zeros may have any scale that is a number; for MX blocks the vectors list it, for NVFP4 no text does."""
+    if profile.kind is not Kind.NORMATIVE or not fmt.has_tensor_scale:
+        return False
+    zeros = not fold_zeros(fmt.element)[seen.codes].any()
+    return bool(zeros and not flag_nan_bytes(fmt.scale)[seen.scales].any())
+
+
+#: The topic of blocks whose scale lies at the lower end of the range, or below.
+LOW_END = "low-end"
+
+
+def _judge_low_end(seen: Observed, fmt: BlockFormat, topic: str, scorecard: Scorecard) -> str:
+    """The topic of the scale of a block that the rule puts at 2^-127, or below: OCP says nothing of what becomes of it.
+
+    Implementations take the next scale, which is a normal float32, or give zeros.
+    """
+    case, scales = seen.case, seen.scales.reshape(-1)
+    flushed = not fold_zeros(fmt.element)[seen.codes].any() and bool((scales < 0xFF).all())
+    moved = bool((scales == 1).all())
+    lost = flushed and bool(case.x.any()) and not _underflows(seen, fmt)
+    if not (moved or lost):
+        return topic
+    scorecard.count(LOW_END, seen.label, origin=case.id, ok=False)
+    return LOW_END
+
+
+def _underflows(seen: Observed, fmt: BlockFormat) -> bool:
+    """Whether zeros are the right codes under the smallest scale."""
+    smallest = float(fmt.element.magnitude(1)) * 2.0**-127
+    return bool(np.abs(seen.case.x.astype(np.float64)).max() <= smallest / 2)
+
+
+def fails_topic(seen: Observed, topic: str, fmt: BlockFormat, profile: Profile) -> bool:
+    """Whether a block that is no case of the vectors fails a topic: what is legal for it is computed."""
+    case = seen.case
+    special = {"nan": np.isnan(case.x).any(), "inf": np.isinf(case.x).any(), "zero-block": not case.x.any()}
+    if case.topic in special and not special[case.topic]:
+        return False
+    with np.errstate(all="ignore"):
+        t = mxspec.quantize(case.x, fmt, profile=profile, tensor_scale=native_scale(profile, case.tensor))
+    rows = legal_rows(case.x.reshape(-1), fmt, profile, int(t.scales.reshape(-1)[0]), t.codes.reshape(-1))
+    answers = tuple(
+        Answer(
+            scale=np.array([r.scale], np.uint8), scale_max=np.array([r.scale_max], np.uint8), codes=np.array(r.codes, np.uint8),
+            mask=np.array(r.mask, np.uint8), nan_lanes=r.nan_lanes,
+        )
+        for r in rows
+    )  # fmt: skip
+    scorecard = Scorecard("quantize", fmt.name)
+    judge_observed(replace(seen, case=replace(case, answers={profile.id: answers})), fmt, profile, scorecard, naming=False)
+    found = scorecard.tallies.get(topic)
+    return found is not None and bool(found.failing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +262,6 @@ def _enter_lanes(
     case, element = seen.case, fmt.element
     codes, expected, classes, wrong = lanes.codes, lanes.expected, lanes.classes, lanes.wrong
     finite = lanes.finite[:, None]
-    if (codes >= element.code_count).any():
-        scorecard.count("mixture", seen.label, origin=case.id, ok=False, equals=())
-        return
     fold = fold_zeros(element)
     own = case.topic if case.topic in OWN_LANES else "mixture"
 
@@ -205,6 +276,8 @@ def _enter_lanes(
     zeros = (fold[expected] == 0) & finite
     if element.sign_bit and not element.twos_complement and zeros.any():
         signs = (codes != expected) & ~wrong & zeros
+        if (signs & (expected == 0)).any():  # a sign may be dropped, never made
+            scorecard.count("choice", seen.label, origin=case.id, ok=False)
         scorecard.count(
             "zero-sign",
             seen.label,

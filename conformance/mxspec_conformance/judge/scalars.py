@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,15 +19,22 @@ from mxspec.formats import ElementFormat, ScalarFormat, get_scalar
 from mxspec.reals import nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import find_tensor_amax
+from mxspec_conformance.counterexample.evidence import show_conversion, show_value
+from mxspec_conformance.counterexample.failure import describe_bits
 from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, Explanation, by_profile
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps, kept_lanes
 from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.capabilities import SrRule
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import StochasticRule, load_encode_cases, load_stochastic_cases
 from mxspec_vectors.points import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
 from mxspec_vectors.tensor_scales import TensorScales
+from mxspec_vectors.topics import Level, topic_level
+
+#: The significand bits of sqrt(2), above which log2 is nearer to the next integer.
+SQRT2 = 0x3504F3
 
 
 def _legal_nan_codes(fmt: ScalarFormat) -> list[tuple[frozenset[int], frozenset[int]]]:
@@ -135,7 +143,27 @@ def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> 
         own = _overflows_to_own(encoded, fmt)
     for item in encoded:
         _judge_encode_case(item, fmt, scorecard, own=(item.topic, item.rounding) in own)
+    if topic_level("tie-even", "encode", element) is Level.OPEN:
+        _judge_one_rounding(encoded, fmt, scorecard, named=capabilities.has("encode", "rounding"))
     return {}
+
+
+def _judge_one_rounding(cases: Sequence[_Encoded], fmt: ScalarFormat, scorecard: Scorecard, *, named: bool) -> None:
+    """Where the rounding is open, one explains all ordinary numbers: the one that was asked for, or else any."""
+    for wanted in dict.fromkeys(c.rounding for c in cases):
+        members = [(c, i) for c in cases if c.rounding is wanted for i in range(len(c.x)) if 2.0**-126 <= c.x[i] <= 2.0**127]
+        x = np.array([c.x[i] for c, i in members], np.float32)
+        policy = mxspec.elements.default_nan_policy(fmt)
+        tables = {r: encode_table(fmt, r, Overflow.SATURATE, policy)[table_index(x)] for r in ROUNDING_TEXT}
+        answered = [not isinstance(c.returned[i], NoAnswer) for c, i in members]
+        got = np.array([int(c.returned[i]) if a else -1 for (c, i), a in zip(members, answered, strict=True)])
+        nearest_log2 = tables[Rounding.RTZ] + ((x.view(np.uint32) & 0x7FFFFF) >= SQRT2).astype(np.uint8)
+        candidates = [tables[wanted]] if named else [*tables.values(), nearest_log2]
+        best = max(candidates, key=lambda codes: int((codes == got).sum()))
+        for (case, i), ok in zip(members, (best == got) | (got < 0), strict=True):
+            if not ok:
+                origin = f"{case.case}[{case.places[i]}]"
+                scorecard.count("choice", f"{case.label}[{case.places[i]}]", origin=origin, ok=False)
 
 
 def _observe_bfloat16(session: TargetSession, element: str) -> Iterator[_Encoded]:
@@ -188,19 +216,36 @@ def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, 
     for i, code in enumerate(item.returned):
         lane, origin = f"{item.label}[{item.places[i]}]", f"{item.case}[{item.places[i]}]"
         if isinstance(code, NoAnswer):
-            scorecard.count_no_answer(topic, lane, code, origin=origin)
+            given = partial(_describe_number, float(x[i]), fmt.name, {"rounding": rounding.value})
+            scorecard.count_no_answer(topic, lane, code, origin=origin, given=given)
             continue
         code = int(code)
         ok = code == int(expected[i])
+        show = partial(_show_encoded, lane, x[i], int(expected[i]), code, fmt, rounding)
         if np.isnan(x[i]):
             ok = i in legal_nan
         elif topic != "zero-sign" and not ok and code in zero and int(expected[i]) in zero:
-            scorecard.count("zero-sign", lane, origin=origin, ok=False)
+            scorecard.count("zero-sign", lane, origin=origin, ok=False, show=show)
             ok = True
         elif fmt.twos_complement and code == fmt.sign_bit and expected[i] == fmt.sign_bit + 1:
             ok = bool(is_lowest_allowed(fmt, x[i : i + 1], rounding)[0])
         equals = () if ok else (Explanation(Cause.ROUNDING, rounding=r) for r, a in others.items() if a[i] == code)
-        scorecard.count(topic, lane, origin=origin, ok=ok, equals=equals)
+        scorecard.count(topic, lane, origin=origin, ok=ok, equals=equals, show=show)
+
+
+def _describe_number(x: float, element: str, how: dict[str, str]) -> dict[str, Any]:
+    return {"number": describe_bits(x), "element": element, **how}
+
+
+def _show_encoded(lane: str, x: np.float32, expected: int, code: int, fmt: ScalarFormat, rounding: Rounding) -> Failure:
+    bits = int(np.float32(x).view(np.uint32))
+    snippet = (
+        "import numpy as np, mxspec\n"
+        f"x = np.array([0x{bits:08x}], np.uint32).view(np.float32)\n"
+        f'print(mxspec.encode(x, "{fmt.name}", rounding="{rounding.value}"))  # {expected:#04x}'
+    )
+    how = {"element": fmt.name, "rounding": rounding.value}
+    return show_conversion(lane, float(x), expected, code, fmt, how=how, snippet=snippet)
 
 
 def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, Failure]:
@@ -215,26 +260,38 @@ def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> 
     for code, value, want in zip(codes, run_bisected([int(c) for c in codes], call), expected, strict=True):
         label = f"code-{int(code):02x}"
         if isinstance(value, NoAnswer):
-            scorecard.count_no_answer("code", label, value)
+            scorecard.count_no_answer("code", label, value, given=partial(dict, code=f"{int(code):02x}", element=element))
             continue
         got = np.float32(value)
+        snippet = f'import numpy as np, mxspec\nprint(mxspec.decode(np.array([0x{int(code):02x}], np.uint8), "{element}"))'
+        given = {"code": f"{int(code):02x}", "element": element}
+        show = partial(show_value, label, given, float(want), float(got), steps=[], snippet=snippet)
         same = got.view(np.uint32) == want.view(np.uint32) or (np.isnan(got) and np.isnan(want))
         if not same and got == 0 and want == 0:
-            scorecard.count("zero-sign", label, ok=False)
+            scorecard.count("zero-sign", label, ok=False, show=show)
             same = True
         elif want == 0 and fmt.signed and not fmt.twos_complement:
             scorecard.count("zero-sign", label, ok=bool(same))
-        scorecard.count("code", label, ok=bool(same))
+        scorecard.count("code", label, ok=bool(same), show=show)
     return {}
 
 
 def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, Failure]:
-    """Enter the cases of the integer rule with as many random bits as the target says that it uses."""
-    fmt = get_scalar(element)
+    """Enter the cases of the integer rule with as many random bits as the target says that it uses, by the rule that it names.
+
+    The vectors hold words of 32 and 8 bits and the carry rule. Words of 16 bits are the upper halves of those of 32: then
+    the rule is the same with the lower half zero. By the other rule, up where the word is less than the fraction, a word
+    stands for its complement.
+    """
+    fmt, bits, rule = get_scalar(element), session.capabilities.sr_bits, session.capabilities.sr_rule
+    stored = 8 if bits == 8 else 32
     for case in load_stochastic_cases(element):
-        if case.rule is not StochasticRule.INTEGER or case.sr_bits != session.capabilities.sr_bits:
+        if case.rule is not StochasticRule.INTEGER or case.sr_bits != stored:
             continue
-        x, words, expected = case.x, case.random_bits, case.codes
+        x, words = case.x, case.random_bits >> np.uint32(stored - bits)
+        if rule is SrRule.BELOW:
+            words = ~words & np.uint32((1 << bits) - 1)
+        expected = case.codes if bits == stored else _round_stochastically(x, words, element, bits, rule)
         places = kept_lanes("stochastic", element, case.id, len(x))
 
         def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
@@ -242,17 +299,49 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
 
         for i, code in zip(places, run_bisected(places, call), strict=True):
             label = f"{case.id}[{i}]"
+            how = {"element": element, "word": f"0x{int(words[i]):0{bits // 4}x}", "rule": f"{rule.value}, {bits} bits"}
             if np.isnan(x[i]):  # it may be refused; FP8 elements have a NaN to give
                 if fmt.nan_code is not None and not isinstance(code, NoAnswer):
-                    scorecard.count("nan", label, ok=fmt.is_nan(int(code)))
+                    show = partial(show_conversion, label, float(x[i]), fmt.nan_code, int(code), fmt, how=how, snippet="")
+                    scorecard.count("nan", label, ok=fmt.is_nan(int(code)), show=show)
                 continue
             if isinstance(code, NoAnswer):
-                scorecard.count_no_answer("random-bits", label, code)
-            else:
-                lowest = fmt.twos_complement and int(code) == fmt.sign_bit and int(expected[i]) == fmt.sign_bit + 1
-                ok = _may_be_lowest(float(x[i]), int(words[i]), case.sr_bits) if lowest else code == expected[i]
-                scorecard.count("random-bits", label, ok=bool(ok))
+                given = partial(_describe_number, float(x[i]), element, how)
+                scorecard.count_no_answer("random-bits", label, code, given=given)
+                continue
+            carried = int(words[i]) ^ ((1 << bits) - 1) if rule is SrRule.BELOW else int(words[i])
+            lowest = fmt.twos_complement and int(code) == fmt.sign_bit and int(expected[i]) == fmt.sign_bit + 1
+            ok = _may_be_lowest(float(x[i]), carried, bits) if lowest else code == expected[i]
+            if not ok and rule is SrRule.BELOW:
+                ok = int(code) == _round_below_exactly(float(x[i]), int(words[i]), bits, fmt)
+            snippet = (
+                "import numpy as np, mxspec\n"
+                f"x = np.array([0x{int(x.view(np.uint32)[i]):08x}], np.uint32).view(np.float32)\n"
+                f"word = np.array([0x{carried << (32 - bits):08x}], np.uint32)  # in the upper bits, by the carry rule\n"
+                f'print(mxspec.encode(x, "{element}", rounding="sr", random_bits=word))'
+            )
+            show = partial(show_conversion, label, float(x[i]), int(expected[i]), int(code), fmt, how=how, snippet=snippet)
+            scorecard.count("random-bits", label, ok=bool(ok), show=show)
     return {}
+
+
+def _round_stochastically(
+    x: npt.NDArray[np.float32], words: npt.NDArray[np.uint32], element: str, bits: int, rule: SrRule
+) -> npt.NDArray[np.uint8]:
+    """The codes under words of so many bits: n bits of a word are the upper n of one of 32."""
+    carried = words ^ np.uint32((1 << bits) - 1) if rule is SrRule.BELOW else words
+    codes: npt.NDArray[np.uint8] = mxspec.encode(x, element, rounding="sr", random_bits=carried << np.uint32(32 - bits))
+    return codes
+
+
+def _round_below_exactly(x: float, word: int, bits: int, fmt: ScalarFormat) -> int:
+    """The code where a word is compared with the exact fraction, not with its first bits; int8 ends at -127 steps."""
+    magnitude = min(Fraction(abs(x)), fmt.max_value) if math.isfinite(x) else fmt.max_value
+    low = max(m for m in range(fmt.max_code + 1) if fmt.magnitude(m) <= magnitude)
+    if low < fmt.max_code:
+        step = fmt.magnitude(low + 1) - fmt.magnitude(low)
+        low += word < (magnitude - fmt.magnitude(low)) / step * 2**bits
+    return fmt.join(int(math.copysign(1, x) < 0), low)
 
 
 def _may_be_lowest(x: float, word: int, sr_bits: int) -> bool:
@@ -270,19 +359,48 @@ def judge_tensor_scale(session: TargetSession, fmt: str, profile: mxspec.Profile
     profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
     for name, x in _list_tensors():
         amax = find_tensor_amax(x)
+        topic = _tensor_topic(x)
         if not keeps(CALLS, f"tensor_scale/{fmt}", name):
             continue
 
         value = run_once(partial(session.call, "tensor_scale", x, fmt))
         if isinstance(value, NoAnswer):
-            scorecard.count_no_answer("tensor-scale", name, value)
+            scorecard.count_no_answer(topic, name, value, given=partial(_describe_tensor, x, amax))
             continue
         with np.errstate(over="ignore"):
             got = int(np.float32(value).view(np.uint32))
         wanted = {p.id: mxspec.tensor_scale(x, fmt, p).bits for p in profiles}
         expected = wanted.get(profile.id, TensorScales.from_amax(amax).bits(kind))
         equals = [by_profile(p) for p, bits in wanted.items() if _same_bits(got, bits)]
-        scorecard.count("tensor-scale", name, ok=_same_bits(got, expected), equals=equals)
+        show = partial(_show_tensor_scale, name, x, amax, expected, got, kind)
+        scorecard.count(topic, name, ok=_same_bits(got, expected), equals=equals, show=show)
+
+
+def _describe_tensor(x: npt.NDArray[np.float32], amax: int) -> dict[str, Any]:
+    return {"shape": "x".join(map(str, x.shape)), "largest magnitude": _bits_text(amax)}
+
+
+def _show_tensor_scale(name: str, x: npt.NDArray[np.float32], amax: int, expected: int, got: int, kind: str) -> Failure:
+    scales = TensorScales.from_amax(amax)
+    others = [k for k in ("amax", "decode", "encode") if k != kind and _same_bits(scales.bits(k), got)]
+    steps = [f"{_bits_text(got)} is the {k} scale of this tensor; TENSOR_SCALE says {kind}" for k in others]
+    return Failure(
+        case=name, given={**_describe_tensor(x, amax), "kind": kind},
+        expected={"scale": _bits_text(expected)}, returned={"scale": _bits_text(got)}, steps=steps,
+    )  # fmt: skip
+
+
+def _bits_text(bits: int) -> str:
+    return describe_bits(float(np.uint32(bits).view(np.float32)))
+
+
+def _tensor_topic(x: npt.NDArray[np.float32]) -> str:
+    """Of tensors of zeros, with NaN or with infinities no text says what their scale is."""
+    if np.isnan(x).any():
+        return "nan"
+    if np.isinf(x).any():
+        return "inf"
+    return "tensor-scale" if x.any() else "zero-block"
 
 
 @lru_cache(maxsize=1)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan_bytes
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Profile
+from mxspec.profiles.schema import Kind, Profile
+from mxspec_conformance.counterexample.failure import describe_bits, describe_case, explain_scale, make_snippet
 from mxspec_conformance.judge.explanation import by_profile
+from mxspec_conformance.judge.quantize import LOW_END
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer
-from mxspec_conformance.observations.scale import ObservedScales
-from mxspec_vectors.cases import ScaleCase
+from mxspec_conformance.observations.scale import ObservedScales, scale_blocks
+from mxspec_conformance.results.report import Failure
+from mxspec_vectors.cases import Codes, QuantizeCase, ScaleCase
 from mxspec_vectors.tensor_scales import TensorScales
 
 
 def judge_scales(
     results: Sequence[ObservedScales],
     fmt: BlockFormat,
-    profile: str,
+    profile: Profile,
     scorecard: Scorecard,
     *,
     naming: bool = True,
@@ -29,15 +34,50 @@ def judge_scales(
     """Enter every maximum into the scorecard of a profile; naming: look for other profiles that give a wrong byte."""
     for item in results:
         case, returned = item.case, item.returned
-        expected = case.answers.get(profile)
+        expected = case.answers.get(profile.id)
         if expected is None:
             continue
         if isinstance(returned, NoAnswer):
-            scorecard.count_no_answer(case.topic, case.id, returned)
+            scorecard.count_no_answer(case.topic, case.id, returned, given=partial(_describe, case, fmt))
             continue
+        low = _flag_low_end(returned, expected, fmt, profile)
         for i, ok in enumerate(returned == expected):
+            show = None if ok else partial(_show, case, i, int(expected[i]), int(returned[i]), fmt, profile)
+            if low[i]:
+                scorecard.count(LOW_END, case.label(i), ok=False, show=show)
+                continue
             names = () if ok or not naming else (n for n, a in case.answers.items() if a[i] == returned[i])
-            scorecard.count(case.topic, case.label(i), ok=bool(ok), equals=map(by_profile, names))
+            scorecard.count(case.topic, case.label(i), ok=bool(ok), equals=map(by_profile, names), show=show)
+
+
+def _describe(case: ScaleCase, fmt: BlockFormat) -> dict[str, Any]:
+    """The first block of a run of maxima."""
+    return describe_case(QuantizeCase(id=case.id, topic=case.topic, x=scale_blocks(case, fmt.k)[:1], tensor=case.tensor), "float32")
+
+
+def _show(case: ScaleCase, i: int, expected: int, returned: int, fmt: BlockFormat, profile: Profile) -> Failure:
+    """One maximum whose scale byte is another."""
+    x = scale_blocks(case.keep([i]), fmt.k)
+    lane = int(np.flatnonzero(x[0])[0]) if x.any() else 0
+    one = QuantizeCase(id=case.label(i), topic=case.topic, x=x, tensor=case.tensor)
+    steps = explain_scale(one, fmt, profile, returned)
+    return Failure(
+        case=case.label(i),
+        given={
+            "x": {f"lane {lane}": describe_bits(float(x[0, lane]))}, "other lanes": "+0",
+            **({} if case.tensor is None else {"tensor scale": case.tensor.as_dict()}),
+        },
+        expected={"scale": f"{expected:02x}", "codes": {}}, returned={"scale": f"{returned:02x}", "codes": {}},
+        steps=steps, snippet=make_snippet(one, fmt, profile, expected),
+    )  # fmt: skip
+
+
+def _flag_low_end(returned: Codes, expected: Codes, fmt: BlockFormat, profile: Profile) -> npt.NDArray[np.bool_]:
+    """Where the smallest scale is wanted and the next one was returned, which OCP leaves open."""
+    if profile.kind is not Kind.NORMATIVE or not fmt.is_mx:
+        return np.zeros(len(returned), bool)
+    low: npt.NDArray[np.bool_] = (expected == 0) & (returned == 1)
+    return low
 
 
 def count_wrong_scales(results: Sequence[ObservedScales], profile: str) -> int:

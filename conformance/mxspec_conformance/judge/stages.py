@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
+from mxspec_conformance.counterexample.failure import describe_case
 from mxspec_conformance.judge import dequantize, quantize, scalars, scale
 from mxspec_conformance.judge.invariance.all_calls import judge_calls
 from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
@@ -15,6 +17,7 @@ from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
 from mxspec_conformance.judge.invariance.placement import judge_placement
 from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, list_quantize_pools
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
+from mxspec_conformance.judge.open_choice import judge_choices
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.results.report import Failure
@@ -72,13 +75,15 @@ class BlockStage:
 def _judge_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     for item in run.observations.unanswered:
         if run.profile.id in item.case.answers:
-            scorecard.count_no_answer(item.case.topic, item.label, item.reason, origin=item.case.id)
+            given = partial(describe_case, item.case, item.dtype)
+            scorecard.count_no_answer(item.case.topic, item.label, item.reason, origin=item.case.id, given=given)
     quantize.judge_all(run.observations.answered, run.fmt, run.profile, scorecard, naming=run.naming)
+    judge_choices(run.observations.answered, run.fmt, run.profile, scorecard)
     return {}
 
 
 def _judge_scales(run: BlockRun, scorecard: Scorecard) -> Failures:
-    scale.judge_scales(run.observations.scales, run.fmt, run.profile.id, scorecard, naming=run.naming)
+    scale.judge_scales(run.observations.scales, run.fmt, run.profile, scorecard, naming=run.naming)
     return {}
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
+from mxspec_conformance.counterexample.evidence import show_no_answer
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
-from mxspec_vectors.topics import TOPICS, topic_level, topic_text
+from mxspec_vectors.topics import TOPICS, Level, topic_level, topic_text
+
+#: Makes the description of a failing case; only of the one that is shown.
+Show = Callable[[], Failure]
 
 
 @dataclass(slots=True)
@@ -26,6 +31,9 @@ class Tally:
     equals: dict[str, frozenset[Explanation]] = field(default_factory=dict)
     #: Case -> the vector file's name of it, where the label says more: a dtype, a rounding, a scale byte.
     origins: dict[str, str] = field(default_factory=dict)
+    #: Describes the first failing case, and the first that has no answer.
+    show: Show | None = None
+    show_silence: Show | None = None
 
     @property
     def id(self) -> str:
@@ -49,12 +57,14 @@ class Scorecard:
         return self.tallies[topic]
 
     def count(
-        self, topic: str, case: str, *, ok: bool, equals: Iterable[Explanation] = (), origin: str | None = None
-    ) -> None:
+        self, topic: str, case: str, *, ok: bool, equals: Iterable[Explanation] = (), origin: str | None = None,
+        show: Show | None = None,
+    ) -> None:  # fmt: skip
         """Enter one case of one topic.
 
         equals: what would have returned the same, where it is not ok.
         origin: the vector file's name of the case, where the label says more.
+        show: describes it, where it is not ok.
         """
         tally = self.tally(topic)
         tally.cases.add(case)
@@ -62,16 +72,22 @@ class Scorecard:
             tally.origins[case] = origin
         if not ok:
             named = frozenset(equals)
+            tally.show = tally.show or show
             tally.failing[case] = None
             tally.equals[case] = tally.equals.get(case, named) & named
 
-    def count_no_answer(self, topic: str, case: str, no_answer: NoAnswer, *, origin: str | None = None) -> None:
-        """Enter a case that has no answer."""
+    def count_no_answer(
+        self, topic: str, case: str, no_answer: NoAnswer, *, origin: str | None = None,
+        given: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:  # fmt: skip
+        """Enter a case that has no answer; given: describes its input."""
         tally = self.tally(topic)
         tally.cases.add(case)
         if origin is not None:
             tally.origins[case] = origin
         tally.no_answers[case] = no_answer
+        if tally.show_silence is None and not no_answer.given_up and not no_answer.is_unsupported:
+            tally.show_silence = lambda: show_no_answer(case, no_answer, {} if given is None else given())
 
 
 def common_explanation(
@@ -97,17 +113,27 @@ def common_explanation(
     return min(explained, key=lambda e: (best - explained[e], *order(e), e.text))
 
 
+#: Topics about inputs that a target may refuse, whatever its element format could hold.
+REFUSABLE = ("nan", "inf")
+
+
 def judge_tally(
-    tally: Tally, explanation: Explanation | None, first: Callable[[Tally], Failure | None]
+    tally: Tally,
+    explanation: Explanation | None,
+    first: Callable[[Tally], Failure | None],
+    *,
+    described: bool = False,
 ) -> Requirement:
     """The requirement's verdict.
 
     explanation: what explains this format's failures, if anything does.
     first: describes the smallest failing case.
+    described: whether the judged profile describes a stack, so that nothing of it is open.
     """
+    level = topic_level(tally.topic, tally.operation, tally.format, described=described)
     requirement = Requirement(
         id=tally.id,
-        level=topic_level(tally.topic, tally.operation, tally.format).value,
+        level=level.value,
         text=topic_text(tally.topic, tally.operation),
         verdict=Verdict.PASS,
         cases=len(tally.cases),
@@ -122,11 +148,14 @@ def judge_tally(
         requirement.verdict = Verdict.UNSUPPORTED
         requirement.note = next(iter(tally.no_answers.values())).message if tally.no_answers else "no case applies"
         return requirement
-    if no_answers:
+    refuses = tally.topic in REFUSABLE and not described
+    if no_answers and not (refuses and all(n.kind is FailureKind.ERROR for n in no_answers.values())):
         timed_out = any(n.kind is FailureKind.TIMEOUT for n in no_answers.values())
         requirement.verdict = Verdict.TIMEOUT if timed_out else Verdict.ERROR
-        message = next(iter(no_answers.values())).message
+        told = [n for n in no_answers.values() if not n.given_up] or list(no_answers.values())
+        message = told[0].message
         requirement.note = f"{len(no_answers)} of {requirement.cases} cases: {message}"
+        requirement.first = tally.show_silence() if tally.show_silence is not None else None
         return requirement
     if tally.failing:
         equal = explanation is not None and all(explanation in e for e in tally.equals.values())
@@ -136,4 +165,10 @@ def judge_tally(
         requirement.note = f"as {explanation.text}" if equal and explanation is not None else ""
         requirement.explained_by = explanation.name if named and explanation is not None else ""
         requirement.first = first(tally)
+        if level is Level.OPEN:
+            requirement.verdict = Verdict.OPEN
+    elif no_answers:
+        requirement.verdict = Verdict.OPEN
+        requirement.first = tally.show_silence() if tally.show_silence is not None else None
+        requirement.note = f"refused in {len(no_answers)} of {requirement.cases} cases: {next(iter(no_answers.values())).message}"
     return requirement

@@ -24,6 +24,10 @@ class NoAnswer:
     kind: FailureKind
     message: str
     detail: str = ""
+    #: Cases of the smallest call that failed, where none stood alone; 0: this case alone.
+    among: int = 0
+    #: Whether the case was not asked, as too many before it had failed.
+    given_up: bool = False
 
     @property
     def is_unsupported(self) -> bool:
@@ -45,16 +49,21 @@ def run_bisected(
         return []
     for kind, limit in MAX_IN_BATCH.items():
         if counter[kind] >= limit:
-            return [NoAnswer(kind, f"given up after {limit} {FAILURE_WORDS[kind]}")] * len(items)
+            return [NoAnswer(kind, f"given up after {limit} {FAILURE_WORDS[kind]}", given_up=True)] * len(items)
     try:
         answers = list(call(items))
     except CallError as failure:
         counter[failure.kind] += 1
         if len(items) == 1 or failure.final or failure.kind is FailureKind.UNSUPPORTED:
-            return [NoAnswer(failure.kind, str(failure), failure.detail)] * len(items)
+            among = 0 if len(items) == 1 else len(items)
+            return [NoAnswer(failure.kind, str(failure), failure.detail, among)] * len(items)
         half = len(items) // 2
-        left = run_bisected(items[:half], call, failures=counter)
-        return left + run_bisected(items[half:], call, failures=counter)
+        found = run_bisected(items[:half], call, failures=counter)
+        found += run_bisected(items[half:], call, failures=counter)
+        if isinstance(found[0], NoAnswer) and all(isinstance(a, NoAnswer) and a.given_up for a in found):
+            # Given up before any stood alone: this call is the smallest one that is known to fail.
+            found[0] = NoAnswer(failure.kind, str(failure), failure.detail, len(items))
+        return found
     counter[FailureKind.CRASH] = counter[FailureKind.GARBAGE] = 0
     return answers
 

@@ -14,6 +14,7 @@ from mxspec.formats import BlockFormat, get_block
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.quantize import refuse_tensor, tensor_argument
 from mxspec_conformance.observations.selection import keeps
+from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.build_dequantize import full_table
 from mxspec_vectors.cases import Codes, load_dequantize_tensors
@@ -40,6 +41,8 @@ class ObservedTable:
 
     case: TableCase
     returned: Values | NoAnswer
+    #: The dtype of the target's values, in which they were rounded.
+    dtype: str = "float32"
 
 
 @lru_cache(maxsize=16)
@@ -61,6 +64,7 @@ def observe_tables(session: TargetSession, fmt: str) -> list[ObservedTable]:
     """The target's values for each table [n, k]."""
     codes, scales = rotated_table(get_block(fmt))
     results: list[ObservedTable] = []
+    dtype = ""
     for case in load_table_cases(fmt):
         if not keeps("dequantize", fmt, case.id):
             continue
@@ -76,8 +80,20 @@ def observe_tables(session: TargetSession, fmt: str) -> list[ObservedTable]:
 
         answers = run_bisected(range(len(codes)), call)
         no_answer = next((a for a in answers if isinstance(a, NoAnswer)), None)
-        results.append(ObservedTable(case, no_answer if no_answer is not None else np.stack(answers)))
+        if no_answer is not None:
+            results.append(ObservedTable(case, no_answer))
+            continue
+        dtype = dtype or _ask_dtype(session, codes[:1], scales[:1, None], fmt, extra)
+        results.append(ObservedTable(case, np.stack(answers), dtype))
     return results
+
+
+def _ask_dtype(session: TargetSession, codes: Codes, scales: Codes, fmt: str, extra: dict[str, Any]) -> str:
+    """The dtype that `dequantize` returns, where the transport can say it."""
+    try:
+        return str(session.call("output_dtype", "dequantize", codes, scales, fmt, **extra))
+    except CallError:
+        return "float32"
 
 
 def same_values(a: Values, b: Values, *, signs: bool = True) -> npt.NDArray[np.bool_]:

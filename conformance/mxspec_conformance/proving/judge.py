@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Profile
+from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.campaign.chunks import format_chunks
 from mxspec_conformance.campaign.draw import draw_block
 from mxspec_conformance.counterexample.probe import CallPattern, Prober
@@ -22,17 +22,18 @@ from mxspec_conformance.proving.pairs import as_float32
 from mxspec_conformance.proving.work import Job, pair_answers, pair_space, tensor_scales
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.topics import Level, bind_level
 
 Result = dict[str, Any]
 
 _TEXTS = {
-    "lane-independence": ("must", "a lane's code and the block's scale are the same whatever else the call holds"),
-    "scale": ("should", "every 16-bit maximum gets the profile's scale"),
-    "scale-float32": ("should", "every float32 maximum gets the profile's scale"),
-    "element": ("must", "every 16-bit element beside every maximum gets the profile's code under the scale returned"),
-    "zero-sign": ("open", "the sign of zero is the profile's"),
-    "value": ("must", "every code under every scale byte means the profile's value"),
-    "value-zero-sign": ("open", "the sign of a dequantized zero is the profile's"),
+    "lane-independence": (Level.CONTRACT, "a lane's code and the block's scale are the same whatever else the call holds"),
+    "scale": (Level.SHOULD, "every 16-bit maximum gets the profile's scale"),
+    "scale-float32": (Level.SHOULD, "every float32 maximum gets the profile's scale"),
+    "element": (Level.MUST, "every 16-bit element beside every maximum gets the profile's code under the scale returned"),
+    "zero-sign": (Level.OPEN, "the sign of zero is the profile's"),
+    "value": (Level.MUST, "every code under every scale byte means the profile's value"),
+    "value-zero-sign": (Level.OPEN, "the sign of a dequantized zero is the profile's"),
 }
 
 
@@ -76,7 +77,7 @@ def judge_proof(
     _judge_maxima(session, fmt, profile, finished, tallies, judged)
     _judge_values(fmt, finished, tallies, judged)
     for topic, tally in tallies.items():
-        judged.requirements.append(_requirement(fmt, topic, tally))
+        judged.requirements.append(_requirement(fmt, profile, topic, tally))
     judged.statements += [f"not covered: {reason}" for reason in left_out]
     judged.statements.append("not covered: NaN and infinities, which `mxspec check` judges")
     if part[1] > 1:
@@ -306,10 +307,11 @@ def _judge_values(fmt: BlockFormat, finished: Mapping[str, Result], tallies: dic
         )
 
 
-def _requirement(fmt: BlockFormat, topic: str, tally: _Tally) -> Requirement:
-    level, text = _TEXTS[topic]
+def _requirement(fmt: BlockFormat, profile: Profile, topic: str, tally: _Tally) -> Requirement:
+    text = _TEXTS[topic][1]
+    level = bind_level(_TEXTS[topic][0], fmt.name, described=profile.kind is not Kind.NORMATIVE)
     if tally.failing:
-        verdict, note = Verdict.FAIL, tally.note
+        verdict, note = Verdict.OPEN if level is Level.OPEN else Verdict.FAIL, tally.note
     elif tally.no_answer is not None:
         kind = tally.no_answer["kind"]
         verdict = {"timeout": Verdict.TIMEOUT, "unsupported": Verdict.UNSUPPORTED}.get(kind, Verdict.ERROR)
@@ -318,6 +320,6 @@ def _requirement(fmt: BlockFormat, topic: str, tally: _Tally) -> Requirement:
         verdict = Verdict.PASS
         note = "" if tally.complete else "no counterexample in the part that was asked; not a proof"
     return Requirement(
-        id=f"prove/{fmt.name}/{topic}", level=level, text=text, verdict=verdict, cases=tally.cases, failing=tally.failing,
+        id=f"prove/{fmt.name}/{topic}", level=level.value, text=text, verdict=verdict, cases=tally.cases, failing=tally.failing,
         note=note, failing_cases=tally.labels[:20], first=tally.first,
     )  # fmt: skip

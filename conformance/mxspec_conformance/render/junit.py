@@ -12,7 +12,7 @@ from mxspec_conformance.results.report import STALE_STATES, Requirement, Verdict
 
 _FAILURES = (Verdict.FAIL, Verdict.DEVIATION, Verdict.STALE_WAIVER)
 _ERRORS = (Verdict.ERROR, Verdict.TIMEOUT)
-_SKIPPED = (Verdict.UNSUPPORTED, Verdict.WAIVED)
+_SKIPPED = (Verdict.UNSUPPORTED, Verdict.WAIVED, Verdict.OPEN)
 
 
 def render_junit(documents: Sequence[Mapping[str, Any]]) -> bytes:

@@ -24,8 +24,9 @@ def _render(v: ResultView) -> str:
             others = (
                 f"`{f.others[0]}`" + (f" and {len(f.others) - 1} more" if len(f.others) > 1 else "") if f.others else ""
             )
-            deviations = "; ".join(map(_escape, f.result.deviations))
-            lines.append(f"| {f.result.format} | {f.conclusion.text} | {f.result.distance}/{f.result.cases} | {others} | {deviations} |")  # fmt: skip
+            said = [*f.result.deviations, *(f"open: {c}" for c in f.result.open_choices)]
+            deviations = "; ".join(map(_escape, said))
+            lines.append(f"| {f.result.format} | {f.conclusion.text} | {f.result.failing}/{f.result.cases} | {others} | {deviations} |")  # fmt: skip
         lines.append("")
     if v.deviations:
         lines += ["| | requirement | level | failing | note |", "| --- | --- | --- | ---: | --- |"]

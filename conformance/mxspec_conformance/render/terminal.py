@@ -16,6 +16,7 @@ _STYLES = {
     Verdict.PASS: "green",
     Verdict.FAIL: "bold red",
     Verdict.DEVIATION: "yellow",
+    Verdict.OPEN: "cyan",
     Verdict.UNSUPPORTED: "dim",
     Verdict.ERROR: "bold red",
     Verdict.TIMEOUT: "bold red",
@@ -45,7 +46,8 @@ def summary_table(reports: list[Report]) -> Table:
                     Text(f"bit-identical to {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}")
                 )
             lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
-            table.add_row(name, result.format, Group(*lines), f"{result.distance}/{result.cases}")
+            lines += [Text(f"- open: {c}", style="cyan") for c in result.open_choices]
+            table.add_row(name, result.format, Group(*lines), f"{result.failing}/{result.cases}")
             name = ""
     return table
 
@@ -80,23 +82,41 @@ def failure_panel(requirement: Requirement) -> RenderableType:
         grid.add_column(column, no_wrap=True)
     given = failure.given.get("x")
     if isinstance(given, dict):
-        expected, returned = failure.expected, failure.returned
-        grid.add_row("scale", "", expected["scale"], _marked(returned["scale"], expected["scale"]))
+        wanted, returned = failure.expected.get("codes", {}), failure.returned.get("codes", {})
+        if "scale" in failure.expected:
+            grid.add_row("scale", "", failure.expected["scale"], _marked(failure.returned["scale"], failure.expected["scale"]))
         for lane in list(given)[:12]:
-            want, got = expected["codes"].get(lane, ""), returned["codes"].get(lane, "")
+            want, got = wanted.get(lane, ""), returned.get(lane, "")
             grid.add_row(lane.removeprefix("lane "), given[lane], want, _marked(got, want))
         lines.append(Padding(grid, (0, 0, 0, 2)))
         if len(given) > 12:
             lines.append(Text(f"  ... and {len(given) - 12} more lanes (see --json)"))
-        if "tensor scale" in failure.given:
-            kinds = ", ".join(f"{k} 0x{v}" for k, v in failure.given["tensor scale"].items())
-            lines.append(Text(f"  tensor scale: {kinds}"))
+        for key, value in failure.given.items():
+            if key not in ("x", "other lanes"):
+                lines.append(Text(f"  {key}: {_plain(value)}"))
+        if "answer" in failure.returned:
+            lines.append(Text(f"  returned: {failure.returned['answer']}", style="bold red"))
+    else:
+        facts = Table(box=None, pad_edge=False, show_header=False)
+        for key, value in failure.given.items():
+            facts.add_row("given", key, _plain(value))
+        for name, values in (("expected", failure.expected), ("returned", failure.returned)):
+            for key, value in values.items():
+                facts.add_row(name, key, Text(_plain(value), style="bold red" if name == "returned" else ""))
+        lines.append(Padding(facts, (0, 0, 0, 2)))
     lines += [Text(f"  {step}") for step in failure.steps]
     if failure.also:
         lines.append(Text(f"  profiles returning the same bits: {', '.join(failure.also[:4])}", style="yellow"))
     if failure.snippet:
         lines.append(Padding(Text(failure.snippet, style="dim"), (0, 0, 0, 4)))
     return Group(*lines, Text(""))
+
+
+def _plain(value: object) -> str:
+    """A value of a failure as text; of a tensor scale each kind by its bits."""
+    if isinstance(value, dict):
+        return ", ".join(f"{k} 0x{v}" for k, v in value.items())
+    return str(value)
 
 
 def failure_text(requirement: Requirement) -> str:

@@ -11,13 +11,14 @@ from mxspec_conformance.render.bits import Word, draw_code, draw_float, formats_
 from mxspec_conformance.render.clean import clean
 from mxspec_conformance.results.conclusion import Conclusion, conclude, is_provisional
 from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict, read_report
-from mxspec_vectors.topics import TOPICS
+from mxspec_vectors.topics import TOPICS, Level
 
 #: Verdict -> (mark, word); the mark alone has to tell verdicts apart, colour only helps.
 MARKS: dict[str, str] = {
     "pass": "✓",
     "deviation": "≠",
     "fail": "✗",
+    "open": "○",
     "error": "!",
     "timeout": "⏱",
     "waived": "w",
@@ -145,9 +146,9 @@ def view_result(document: Mapping[str, Any], number: int = 0) -> ResultView:
 
 def _severity(requirement: Requirement) -> tuple[int, int]:
     """What the reader wants to see first: what has no excuse, then what binds most."""
-    verdicts = ("error", "timeout", "fail", "stale waiver", "deviation", "waived")
+    verdicts = ("error", "timeout", "fail", "stale waiver", "deviation", "waived", "open")
     place = verdicts.index(requirement.verdict) if requirement.verdict in verdicts else len(verdicts)
-    return place, ("must", "should", "open").index(requirement.level)
+    return place, Level(requirement.level).rank
 
 
 def _view_format(result: FormatResult, requirements: Sequence[Requirement]) -> FormatView:
@@ -162,7 +163,7 @@ def _view_format(result: FormatResult, requirements: Sequence[Requirement]) -> F
     return FormatView(
         result=result,
         conclusion=conclude(result, list(requirements)),
-        good=result.distance == 0,
+        good=result.failing == 0,
         distances=tuple((name, count, 100 * count / worst) for name, count in distances),
         others=tuple(sorted((i for i in result.identical_to if i != result.judged_against), key=rank)),
     )

@@ -38,7 +38,7 @@ def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Concl
     """The conclusion on a format from all requirements of a report."""
     own = [r for r in requirements if r.format == result.format and r.verdict is not Verdict.UNSUPPORTED]
     stand = Stand.NEAREST
-    if own and all(r.verdict is Verdict.PASS for r in own):
+    if own and all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in own):
         stand = Stand.MATCHES if result.provisional else Stand.CONFORMS
     return Conclusion(stand, result.judged_against, result.operations == ["dequantize"])
 

@@ -21,6 +21,8 @@ class Verdict(StrEnum):
     FAIL = "fail"
     #: Every failing case has the bits of one other profile, the same for the whole format.
     DEVIATION = "deviation"
+    #: The answers are not the profile's, and no text says that they have to be.
+    OPEN = "open"
     #: The target does not offer it.
     UNSUPPORTED = "unsupported"
     #: The target raised, crashed, or returned something malformed.
@@ -34,7 +36,7 @@ class Verdict(StrEnum):
 
 
 #: Verdicts that do not spoil a run.
-GOOD = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.WAIVED)
+GOOD = (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED, Verdict.WAIVED)
 
 
 class WaiverState(StrEnum):
@@ -126,6 +128,15 @@ class FormatResult:
     behaviour: dict[str, str] = field(default_factory=dict)
     #: Ways in which it parts from the profile, in words.
     deviations: list[str] = field(default_factory=list)
+    #: The same where OCP leaves it open.
+    open_choices: list[str] = field(default_factory=list)
+    #: Of the failing cases under the profile, those that fail requirements whose verdict is `open` alone.
+    open_cases: int = 0
+
+    @property
+    def failing(self) -> int:
+        """Failing cases under the profile, without what is open."""
+        return self.distance - self.open_cases
 
 
 @dataclass(slots=True)
@@ -176,7 +187,7 @@ class Report:
             "seconds": round(self.seconds, 3),
             "exit_code": self.exit_code,
             "counts": self.counts,
-            "formats": [asdict(f) for f in self.formats],
+            "formats": [_format_dict(f) for f in self.formats],
             "requirements": [asdict(r) for r in self.requirements],
             **({"waivers": self.waivers} if self.waivers else {}),
             **({"details": self.details} if self.details else {}),
@@ -185,6 +196,12 @@ class Report:
     def to_json(self) -> str:
         """Canonical text apart from time and environment."""
         return json.dumps(self.as_dict(), indent=1, ensure_ascii=True) + "\n"
+
+
+def _format_dict(result: FormatResult) -> dict[str, Any]:
+    """What came later is left out where it says nothing."""
+    document = asdict(result)
+    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases")}
 
 
 def _own_version() -> str:

@@ -118,7 +118,7 @@ def _apply(report: Report, waiver: Waiver, today: date) -> tuple[WaiverState, li
         for r in matched:
             r.note = _join(r.note, f"the waiver ended on {waiver.expires}")
         return WaiverState.EXPIRED, matched
-    excused = [r for r in matched if r.verdict in (*EXCUSABLE, Verdict.WAIVED)]
+    excused = [r for r in matched if r.verdict in (*EXCUSABLE, Verdict.WAIVED, Verdict.OPEN)]
     failing = sum(r.failing for r in excused)
     if waiver.failing is not None and excused and failing != waiver.failing:
         for r in excused:

@@ -99,6 +99,8 @@ def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
         a = a.detach().cpu()
         if a.dtype == torch.bfloat16:
             a = a.to(torch.float32)
+        elif str(a.dtype).startswith("torch.float8") or str(a.dtype).startswith("torch.float4"):
+            a = a.view(torch.uint8)  # NumPy has no such types; what counts are their bits
         a = a.numpy()
     elif hasattr(a, "get") and type(a).__module__.startswith("cupy"):
         a = a.get()
@@ -112,7 +114,7 @@ def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
         a = np.asarray(a)
     if not isinstance(a, np.ndarray):
         raise BadReturn(f"{what} is a {type(a).__name__}, not an array")
-    return a
+    return np.asarray(a)  # a subclass, as the target's file may define one, is nothing that another process knows
 
 
 def _from_dlpack(a: Any) -> Any:
@@ -130,14 +132,25 @@ def pack_nibbles(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return _NIBBLES.pack(codes[None]).reshape(*codes.shape[:-1], -1)
 
 
-def unpack_nibbles(packed: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """Inverts `pack_nibbles`.
+def unpack_nibbles(packed: npt.NDArray[np.uint8], shape: tuple[int, ...], axis: int = -1) -> npt.NDArray[np.uint8]:
+    """Inverts `pack_nibbles`; the pairs lie along the last axis, or along the axis that was quantized.
 
+    A row of an odd number of codes ends in half a byte, whatever its other half holds.
     Raises BadReturn for another shape than that of packed codes.
     """
-    if packed.shape != (*shape[:-1], shape[-1] // 2):
-        raise BadReturn(f"packed codes have shape {packed.shape}; {(*shape[:-1], shape[-1] // 2)} was expected")
-    return _NIBBLES.unpack(packed, (1, *shape))[0].reshape(shape)
+    along_last = (*shape[:-1], -(-shape[-1] // 2))
+    place = axis % len(shape)
+    along_axis = tuple(n // 2 if a == place else n for a, n in enumerate(shape))
+    if packed.shape == along_last:
+        wide = (*shape[:-1], 2 * along_last[-1])
+        unpacked: npt.NDArray[np.uint8] = _NIBBLES.unpack(packed, (1, *wide))[0].reshape(wide)[..., : shape[-1]]
+        return unpacked
+    if packed.shape == along_axis:
+        moved = np.ascontiguousarray(np.moveaxis(packed, place, -1))
+        turned = (*(n for a, n in enumerate(shape) if a != place), shape[place])
+        return np.moveaxis(_NIBBLES.unpack(moved, (1, *turned))[0].reshape(turned), -1, place)
+    others = "" if along_axis == along_last else f" (or {along_axis}, with pairs along the axis quantized)"
+    raise BadReturn(f"packed codes have shape {packed.shape}; {along_last} was expected{others}")
 
 
 def swizzled_size(shape: tuple[int, ...]) -> int:

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,19 @@ SCALE_LAYOUTS = ("row-major", "128x4")
 ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded", "fortran", "reversed", "broadcast")
 
 
+class SrRule(StrEnum):
+    """When stochastic rounding goes up, of a fraction and n random bits."""
+
+    #: Where floor(fraction * 2**n) + word carries into bit n.
+    CARRY = "carry"
+    #: Where the word is less than fraction * 2**n.
+    BELOW = "below"
+
+
+#: Random bits that a word may hold.
+SR_BITS = (32, 16, 8)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """What a target says of itself; one shape for every transport."""
@@ -54,6 +68,7 @@ class Capabilities:
     tensor_scale: str = "decode"
     #: Random bits that `encode_stochastic` uses.
     sr_bits: int = 32
+    sr_rule: SrRule = SrRule.CARRY
     #: Profiles that the target says it follows, at most one for each format; what is claimed is checked.
     claimed_profiles: tuple[str, ...] = ()
     #: Whether quantize and dequantize can be called without a tensor scale.
@@ -80,6 +95,7 @@ class Capabilities:
             "tensor_scale": self.tensor_scale,
             "one_level": self.one_level,
             "sr_bits": self.sr_bits,
+            **({} if self.sr_rule is SrRule.CARRY else {"sr_rule": self.sr_rule.value}),
             "profile": list(self.claimed_profiles),
         }
 
@@ -115,8 +131,10 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     kind = getattr(module, "TENSOR_SCALE", "decode")
     check_names(spec, "TENSOR_SCALE", (kind,), dict.fromkeys(k.value for k in TensorScaleKind))
     sr_bits = getattr(module, "SR_BITS", 32)
-    if sr_bits not in (8, 32):
-        raise TargetError(f"{spec}: SR_BITS = {sr_bits!r}; allowed are 32 and 8")
+    if sr_bits not in SR_BITS:
+        raise TargetError(f"{spec}: SR_BITS = {sr_bits!r}; allowed are 32, 16 and 8")
+    sr_rule = getattr(module, "SR_RULE", SrRule.CARRY.value)
+    check_names(spec, "SR_RULE", (sr_rule,), [r.value for r in SrRule])
     known_layouts = _listed(module, spec, "LAYOUTS")
     check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
     signatures = {f: parameters_of(getattr(module, f)) for f in functions}
@@ -134,6 +152,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         scale_layout=next((x for x in layouts if x in SCALE_LAYOUTS), "row-major"),
         tensor_scale=kind,
         sr_bits=sr_bits,
+        sr_rule=SrRule(sr_rule),
         claimed_profiles=check_claims(spec, formats, _listed(module, spec, "PROFILE")),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,

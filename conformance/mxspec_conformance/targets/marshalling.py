@@ -151,7 +151,7 @@ class Marshaller:
         )
         codes = _bytes(codes, "codes")
         if self.capabilities.code_layout == "nibble-low" and block.element.bits == 4:
-            codes = unpack_nibbles(codes, shape)
+            codes = unpack_nibbles(codes, shape, kwargs.get("axis", -1))
         if codes.shape != shape:
             raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}")
         scales = _bytes(scales, "scales")
@@ -182,6 +182,12 @@ class Marshaller:
             self._ask("dequantize", self._array(given), self._array(rows), fmt, **kwargs), "dequantize's result"
         )
         return _floats(values, codes.shape, "dequantize")
+
+    def _call_output_dtype(self, function: str, /, *args: Any, **kwargs: Any) -> str:
+        """The dtype of the values that a function returns; `float32` where it is none that the interface has."""
+        self.call(function, *args, **kwargs)
+        name = str(getattr(self._returned, "dtype", "float32")).rpartition(".")[2]
+        return name if name in DTYPES else "float32"
 
     def _call_encode(self, x: npt.NDArray[Any], element: str, **kwargs: Any) -> npt.NDArray[np.uint8]:
         codes = _bytes(from_target_array(self._ask("encode", self._array(x), element, **kwargs), "codes"), "codes")
@@ -275,7 +281,8 @@ def _copied_bytes(arrays: Any) -> list[bytes]:
 def _bytes(a: npt.NDArray[Any], what: str) -> npt.NDArray[np.uint8]:
     if a.dtype.itemsize == 1 and a.dtype.kind != "b":
         return np.ascontiguousarray(a).view(np.uint8)
-    raise BadReturn(f"{what} have dtype {a.dtype}; return uint8")
+    hint = f", as in {what}.astype(np.uint8)" if a.dtype.kind in "iu" else ""
+    raise BadReturn(f"{what} have dtype {a.dtype}; return uint8{hint}")
 
 
 def _flat_bytes(returned: Any, function: str) -> npt.NDArray[np.uint8]:

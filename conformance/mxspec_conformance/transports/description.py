@@ -11,7 +11,7 @@ import jsonschema
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
-from mxspec_conformance.targets.capabilities import Capabilities, check_claims, check_names
+from mxspec_conformance.targets.capabilities import Capabilities, SrRule, check_claims, check_names
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.texts import clean_name
 
@@ -76,6 +76,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
         tensor_scale=given.get("tensor_scale", "decode"),
         one_level=given.get("one_level", True),
         sr_bits=given.get("sr_bits", 32),
+        sr_rule=SrRule(given.get("sr_rule", SrRule.CARRY.value)),
         claimed_profiles=check_claims(spec, formats, [claimed] if isinstance(claimed, str) else claimed or ()),
     )
 

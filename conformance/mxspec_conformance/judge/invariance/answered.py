@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.rounding import Overflow
+from mxspec_conformance.counterexample.failure import describe_bits
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
 from mxspec_conformance.observations.tables import ObservedTable, rotated_table, same_values
@@ -122,7 +123,9 @@ def _list_numbers(function: str, element: str, sr_bits: int) -> Iterator[tuple[n
         given = [(c.x,) for c in load_encode_cases(element) if c.overflow is Overflow.SATURATE]
     else:
         cases = load_stochastic_cases(element)
-        given = [(c.x, c.random_bits) for c in cases if c.rule is StochasticRule.INTEGER and c.sr_bits == sr_bits]
+        stored = 8 if sr_bits == 8 else 32
+        chosen = [c for c in cases if c.rule is StochasticRule.INTEGER and c.sr_bits == stored]
+        given = [(c.x, c.random_bits >> np.uint32(stored - sr_bits)) for c in chosen]
     for arrays in given:
         kept = ~np.isnan(arrays[0])
         if kept.any():
@@ -131,4 +134,44 @@ def _list_numbers(function: str, element: str, sr_bits: int) -> Iterator[tuple[n
 
 def call_failure(label: str, text: str) -> Failure:
     """A failure that is about a call, not about a block."""
-    return Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[text])
+    return Failure(
+        case=label, given={"call": label}, expected={"call": "as in every other call"}, returned={"call": text}, steps=[text]
+    )  # fmt: skip
+
+
+def block_failure(
+    label: str, text: str, x: npt.NDArray[Any], want: npt.NDArray[Any], got: npt.NDArray[Any]
+) -> Failure:  # fmt: skip
+    """A block [k] whose answer, scale byte and codes, is another one in this call."""
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        values = np.asarray(x).reshape(-1).astype(np.float32)
+    lanes = [i for i in range(len(values)) if values.view(np.uint32)[i] or want[1 + i] != got[1 + i]]
+    return Failure(
+        case=label,
+        given={"x": {f"lane {i}": describe_bits(float(values[i])) for i in lanes}, "other lanes": "+0", "call": label},
+        expected={"scale": f"{int(want[0]):02x}", "codes": {f"lane {i}": f"{int(want[1 + i]):02x}" for i in lanes}},
+        returned={"scale": f"{int(got[0]):02x}", "codes": {f"lane {i}": f"{int(got[1 + i]):02x}" for i in lanes}},
+        steps=[text, "expected is what the target itself returned for the block in another call"],
+    )  # fmt: skip
+
+
+def item_failure(label: str, text: str, answered: Answered, item: int, got: npt.NDArray[Any]) -> Failure:
+    """An item that was answered before, and gets another answer in this call."""
+    want, inputs = answered.before[item], [a[item] for a in answered.inputs]
+    if answered.function == "quantize":
+        return block_failure(label, text, inputs[0], want, got)
+    lane = int(np.argmax(answered.differ(got[None], want[None])[0]))
+    if answered.function == "dequantize":
+        given = {"code": f"{int(inputs[0][lane]):02x}", "scale": f"{int(inputs[1][0]):02x}", "call": label}
+    elif answered.function == "decode":
+        given = {"code": f"{int(inputs[0]):02x}", "element": answered.name, "call": label}
+    else:
+        words = {"word": f"0x{int(inputs[1]):08x}"} if len(inputs) > 1 else {}
+        given = {"number": describe_bits(float(inputs[0])), "element": answered.name, **words, "call": label}
+    values = answered.function in ("dequantize", "decode")
+    texts = [describe_bits(float(a[lane])) if values else f"{int(a[lane]):02x}" for a in (want, got)]
+    what = "value" if values else "code"
+    return Failure(
+        case=label, given=given, expected={what: texts[0]}, returned={what: texts[1]},
+        steps=[text, "expected is what the target itself returned in another call"],
+    )  # fmt: skip

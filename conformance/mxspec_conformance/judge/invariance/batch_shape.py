@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.judge.invariance.answered import Answered, call_failure
+from mxspec_conformance.judge.invariance.answered import Answered, item_failure
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps
@@ -38,7 +38,9 @@ def judge_batch_shapes(session: TargetSession, answered: Answered, scorecard: Sc
         if wrong.any():
             row, block = divmod(int(np.flatnonzero(wrong)[0]), blocks)
             text = f"{int(wrong.sum())} blocks got other bits than in another call; the first is block {block} of row {row}"
-            first.setdefault(scorecard.tally("call-size").id, call_failure(label, text))
+            at = int(np.flatnonzero(wrong)[0])
+            drawn = item_failure(label, text, answered, int(place[at]), answer[at])
+            first.setdefault(scorecard.tally("call-size").id, drawn)
     return first
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan_bytes, is_open
 from mxspec.formats import BlockFormat
+from mxspec_conformance.judge.invariance.answered import block_failure
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
@@ -70,7 +71,8 @@ def judge_placement(
             words = (
                 f"{int(wrong.sum())} of {len(wrong)} blocks got other bits; the first is number {int(np.argmax(wrong))}"
             )
-            failure = Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[words])
+            at = int(np.argmax(wrong))
+            failure = block_failure(label, words, x[at], want[at], got[at])
             first.setdefault(scorecard.tally(topic).id, failure)
 
     for group in _list_groups(session, fmt, seen):

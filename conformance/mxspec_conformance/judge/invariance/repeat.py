@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan
 from mxspec.formats import BlockFormat
-from mxspec_conformance.judge.invariance.answered import Answered, call_failure
+from mxspec_conformance.judge.invariance.answered import Answered, block_failure, call_failure, item_failure
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps
@@ -42,9 +42,14 @@ def judge_repeats(session: TargetSession, repeat: Answered, scorecard: Scorecard
             if not may_refuse:
                 scorecard.count_no_answer("call-size", label, answer)
             return
-        wrong = repeat.differ(repeat.rows(answer), repeat.before[place]).any(axis=1)
-        item = f"item {int(np.argmax(wrong))} of {len(place)}"
-        settle(label, not wrong.any(), f"{item} got other bits than in another call")
+        rows = repeat.rows(answer)
+        wrong = repeat.differ(rows, repeat.before[place]).any(axis=1)
+        scorecard.count("call-size", label, ok=not wrong.any())
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            text = f"item {at} of {len(place)} got other bits than in another call"
+            drawn = item_failure(label, text, repeat, int(place[at]), rows[at])
+            first.setdefault(scorecard.tally("call-size").id, drawn)
 
     def settle(label: str, ok: bool, text: str) -> None:
         scorecard.count("call-size", label, ok=ok)
@@ -97,5 +102,9 @@ def judge_nan_lanes(session: TargetSession, fmt: BlockFormat, repeat: Answered, 
     scorecard.count("position", NAN_LANES, ok=not wrong.any())
     if not wrong.any():
         return {}
-    text = f"a NaN in lane {int(np.argmax(wrong))} is treated otherwise than in lane 0"
-    return {scorecard.tally("position").id: call_failure(NAN_LANES, text)}
+    at = int(np.argmax(wrong))
+    text = f"a NaN in lane {at} is treated otherwise than in lane 0"
+    answers = np.concatenate([scales.reshape(-1, 1), codes], axis=1)
+    # The block with its NaN in lane 0, turned so that the lanes correspond.
+    want = np.concatenate([answers[0, :1], np.roll(answers[0, 1:], at)])
+    return {scorecard.tally("position").id: block_failure(NAN_LANES, text, x[at], want, answers[at])}

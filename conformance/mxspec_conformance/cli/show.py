@@ -1,0 +1,84 @@
+"""`mxspec show`: one case of the vectors: what is asked, what every profile answers, what a target returns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from mxspec_conformance.cli.console import fail, make_console
+from mxspec_vectors.files import write_file
+
+
+@click.command()
+@click.argument("case")
+@click.option("--against", metavar="TARGET", help="Ask this target, and show what it returns.")
+@click.option("--profile", help="Show the answer of this profile; default: the format's default.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the case's input as .npy, in the dtype in which it is given.",
+)
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, help="Timeout of one call, in seconds.")
+@click.option("--in-process", is_flag=True, help="Run the target in-process.")
+def show(case: str, against: str | None, profile: str | None, out: Path | None, timeout: float, in_process: bool) -> None:
+    """Open the CASE of any id that a report names, replay it, write it to a file.
+
+    An id is written as in a report, with the lane or dtype that follows it: `tie-even-e0-1-ab12cd34ef`,
+    `ID[3]`, `ID@bfloat16`, `ID@rtz[3]`, `table-one-level-scale-7f`, `code-0d`. Where several formats hold it, all are shown.
+
+    Exit code: 0; 1 if the target's answer differs from the profile's.
+    """
+    from mxspec_conformance.counterexample.replay import find_cases, replay_case
+    from mxspec_conformance.transports.opening import open_target
+
+    found = find_cases(case)
+    if not found:
+        fail(
+            f"no case is named {case!r}; ids are those under failing_cases in a report's JSON. Calls of the judge's own, such as "
+            "'call 6, of 16', are no cases: their failures show what was given"
+        )
+    session = None if against is None else open_target(against, in_process=in_process, timeout=timeout)
+    try:
+        if session is not None:
+            found = [f for f in found if f.is_asked_of(session.capabilities)] or found[:1]
+        replayed = [replay_case(one, profile, session) for one in found]
+    except ValueError as error:
+        fail(str(error))
+    finally:
+        if session is not None:
+            session.close()
+    console = make_console()
+    for one in replayed:
+        console.print(Text(f"{one.operation}/{one.format}/{one.topic}  {one.id}", style="bold"))
+        for key, value in one.facts.items():
+            console.print(Text(f"  {key}: {value}"))
+        if one.rows:
+            table = Table(box=None, pad_edge=False, header_style="bold")
+            for column in ("", "input", f"{one.profile}", *(["returned"] if session is not None else [])):
+                table.add_column(column, no_wrap=True)
+            for row in one.rows:
+                style = "bold red" if session is not None and row[-1] and row[-1] != row[2] else ""
+                table.add_row(*row[:3], *([Text(row[3], style=style)] if session is not None else []))
+            console.print(table)
+        for line in one.notes:
+            console.print(Text(f"  {line}"))
+        console.print()
+    if out is not None:
+        write_file(out, npy_bytes(replayed[0].input))
+        console.print(f"{out}: {replayed[0].input.dtype} {list(replayed[0].input.shape)}")
+    if any(one.differs for one in replayed):
+        raise click.exceptions.Exit(1)
+
+
+def npy_bytes(array: np.ndarray[Any, Any]) -> bytes:
+    """The array as a .npy file; of dtypes that NumPy does not know the raw bits."""
+    from io import BytesIO
+
+    buffer = BytesIO()
+    plain = array if array.dtype.kind in "fiu" and array.dtype.name != "bfloat16" else array.view(f"u{array.dtype.itemsize}")
+    np.save(buffer, plain)
+    return buffer.getvalue()

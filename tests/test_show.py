@@ -1,0 +1,49 @@
+"""`mxspec show` opens, replays and writes any case that a report names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.counterexample.replay import find_cases
+from mxspec_conformance.judge.check import check
+
+FIVE = str(Path(__file__).parent / "targets" / "five_lines.py")
+AWAY = str(Path(__file__).parent / "targets" / "five_lines_away.py")
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["show", *arguments], catch_exceptions=False)
+    return done.exit_code, done.output
+
+
+def test_every_failing_case_of_a_report_opens_and_differs_again() -> None:
+    report = check(AWAY, in_process=True, formats=["mxfp4"])
+    ids = [case for r in report.requirements if r.topic == "tie-even" for case in r.failing_cases[:3]]
+    assert len(ids) == 6
+    for name in ids:
+        assert find_cases(name), name
+        code, text = run(name, "--against", AWAY, "--in-process")
+        assert code == 1, text
+        assert run(name, "--against", FIVE, "--in-process")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["nan-zeros-ab30bf7fef", "nan-zeros-ab30bf7fef@bfloat16", "table-one-level-scale-7f", "code-0d", "axis-1-wide-d4c007c0e5"]
+)
+def test_cases_of_each_kind_open(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "input.npy"
+    code, text = run(name, "--out", str(out))
+    assert code == 0, text
+    assert name in text
+    assert np.load(out).size
+
+
+def test_an_unknown_case_is_one_message() -> None:
+    code, text = run("no-such-case")
+    assert code == 2
+    assert "no case is named 'no-such-case'" in text
