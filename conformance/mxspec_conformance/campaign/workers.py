@@ -90,16 +90,12 @@ _ALL: list[TargetSession] = []
 
 
 def call_target(target: Any, timeout: float, *, in_process: bool = False) -> TargetSession:
-    """The session of a target in this thread of this worker, opened once and kept.
-
-    A worker that may have no children of its own (Dask's are daemons) loads the target into itself.
-    """
+    """The session of a target in this thread of this worker, opened once and kept."""
     if not isinstance(target, str):
         return open_target(target)
     key, opened = (target, timeout), _OPENED.sessions
     if key not in opened:
-        alone = in_process or bool(multiprocessing.current_process().daemon)
-        opened[key] = open_target(target, in_process=alone, timeout=timeout)
+        opened[key] = open_target(target, in_process=in_process, timeout=timeout)
         _ALL.append(opened[key])
     return opened[key]
 
