@@ -14,19 +14,27 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console, show_progress
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import (
+    BLOCK_FORMAT,
+    INPUT_FILE,
+    MINUTES,
+    OUTPUT_FILE,
+    OUTPUT_FOLDER,
+    SECONDS,
+    TARGET,
+    FileCommand,
+)
 from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz as run_fuzz
 from mxspec_vectors.files import write_file
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 #: Environment variable that sets the seed if --seed is not given; the test suite uses it too.
 SEED_VARIABLE = "MXSPEC_SEED"
 
 
-@click.command()
-@click.argument("target")
+@click.command(cls=FileCommand)
+@click.argument("target", type=TARGET)
 @click.option(
-    "--minutes", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="Time limit."
+    "--minutes", type=MINUTES, default=1.0, show_default=True, help="Time limit."
 )
 @click.option(
     "--batches", type=click.IntRange(1), help="Stop after this many batches instead of a time limit (reproducible)."
@@ -39,18 +47,18 @@ SEED_VARIABLE = "MXSPEC_SEED"
 @click.option("--stop-on-first", is_flag=True, help="Stop after the first batch that contains a failure.")
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OUTPUT_FOLDER,
     help="Write minimized failures as vector files to this folder.",
 )
-@click.option("--replay", "replay_file", type=_FILE, help="Only run the cases of this file again.")
-@click.option("--state", type=_FILE, help="Save finished batches to this file and resume from it.")
+@click.option("--replay", "replay_file", type=INPUT_FILE, help="Only run the cases of this file again.")
+@click.option("--state", type=OUTPUT_FILE, help="Save finished batches to this file and resume from it.")
 @click.option("--restart", is_flag=True, help="Ignore the state file and start over.")
 @click.option("--jobs", type=click.IntRange(1), help="Worker processes; default: one per core.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
-@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON.")
+@click.option("--json", "json_file", type=OUTPUT_FILE, help="Write the result as JSON.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=60.0,
     show_default=True,
     help="Timeout of one call, in seconds.",

@@ -16,7 +16,7 @@ from rich.text import Text
 
 import mxspec
 from mxspec_conformance.cli.console import fail, make_console, show_progress
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, PRINTED_FILE, SECONDS, TARGET, FileCommand
 from mxspec_conformance.identification import distinguish as separating
 from mxspec_conformance.identification.distinguish import STEPS, DistinguishingInput, explain_sameness
 from mxspec_vectors.files import write_file
@@ -25,16 +25,15 @@ from mxspec_vectors.files import write_file
 _SHOWN = 4
 #: Which of two profiles an answer agrees with -> text.
 _AGREES = {"nearest": "as the nearest profile", "neighbour": "as the other profile", "neither": "as neither", "": "no answer"}
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command()
-@click.argument("target")
+@click.command(cls=FileCommand)
+@click.argument("target", type=TARGET)
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
-@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON; '-' prints it.")
-@click.option("--timeout", default=60.0, show_default=True, help="Timeout of one call, in seconds.")
+@click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--timeout", type=SECONDS, default=60.0, show_default=True, help="Timeout of one call, in seconds.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
 def identify(target: str, formats: tuple[str, ...], json_file: Path | None, timeout: float, in_process: bool) -> None:
     """Identify the profile that TARGET follows.

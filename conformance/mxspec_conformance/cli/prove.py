@@ -17,13 +17,19 @@ from rich.text import Text
 from mxspec.formats import get_block
 from mxspec_conformance.campaign import StateError
 from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import (
+    BLOCK_FORMAT,
+    MINUTES,
+    OUTPUT_FILE,
+    SECONDS,
+    TARGET,
+    FileCommand,
+)
 from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
 from mxspec_conformance.results.report import Report, Verdict
 from mxspec_vectors.files import write_file
 from mxspec_vectors.points import TENSOR_AMAXES
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 #: Default tensor maxima for nvfp4: tensor scale 1, and two whose quotients are rounded.
 _DEFAULT_TENSORS = ("unit", "odd", "thousandth")
 
@@ -60,8 +66,8 @@ def parse_tensor_maximum(text: str) -> int | None:
     return bits
 
 
-@click.command()
-@click.argument("target")
+@click.command(cls=FileCommand)
+@click.argument("target", type=TARGET)
 @click.option("--format", "fmt", type=BLOCK_FORMAT, required=True, help="The block format.")
 @click.option("--profile", help="Check against this profile; default: the profile nearest to the target.")
 @click.option(
@@ -76,13 +82,13 @@ def parse_tensor_maximum(text: str) -> int | None:
 )
 @click.option("--block", metavar="ROWSxCOLUMNS", help="Block shape; only 1 x k blocks can be decomposed into pairs.")
 @click.option("--shard", default="1/1", metavar="I/N", help="Only process shard I of N.")
-@click.option("--minutes", type=float, help="Start no new chunk after this time.")
-@click.option("--state", type=_FILE, help="Save finished chunks to this file and resume from it; default: next to -o.")
+@click.option("--minutes", type=MINUTES, help="Start no new chunk after this time.")
+@click.option("--state", type=OUTPUT_FILE, help="Save finished chunks to this file and resume from it; default: next to -o.")
 @click.option("--restart", is_flag=True, help="Ignore the state file and start over.")
 @click.option("--jobs", type=click.IntRange(1), help="Worker processes; default: one per core.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
-@click.option("--json", "-o", "json_file", type=_FILE, help="Write the result as JSON.")
-@click.option("--timeout", default=600.0, show_default=True, help="Timeout of one call, in seconds.")
+@click.option("--json", "-o", "json_file", type=OUTPUT_FILE, help="Write the result as JSON.")
+@click.option("--timeout", type=SECONDS, default=600.0, show_default=True, help="Timeout of one call, in seconds.")
 @click.option("--in-process", is_flag=True, help="Run the target inside the workers; a crash ends the worker.")
 def prove(
     target: str,
@@ -129,6 +135,8 @@ def prove(
         )  # fmt: skip
         if state is None and json_file is not None:
             state = json_file.with_suffix(".state")
+            if state == json_file:  # not the result's own name
+                state = json_file.with_name(f"{json_file.name}.state")
         with _bar() as tell:
             report = run_proof(
                 target, plan, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
@@ -155,7 +163,7 @@ class _bar:  # noqa: N801  # used like a function
     def __enter__(self) -> _bar:
         console = make_console(stderr=True)
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
             TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
         )  # fmt: skip
         self._task = self._progress.add_task("", total=None)

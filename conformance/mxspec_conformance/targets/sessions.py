@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.errors import BadReturn, CallError, FailureKind, RemoteError
 from mxspec_conformance.targets.marshalling import Marshaller
-from mxspec_conformance.targets.texts import clean_name, clean_text
+from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
 
 #: What a function may cost before it is given up, each a wait of up to `timeout` seconds or a new process: a function that
 #: has never answered, and any function over the whole run.
@@ -114,12 +114,12 @@ def run_call(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwarg
 
 def message_of(error: BaseException, limit: int = 200) -> str:
     """An exception in words, its type first, cut and clean. The target's exceptions are its own code, which may raise again."""
-    return f"{clean_name(type(error).__name__)}: {clean_text(_text_of(error), limit)}"
+    return f"{clean_name(type(error).__name__)}: {_text_of(error, limit)}"
 
 
-def _text_of(error: BaseException) -> str:
+def _text_of(error: BaseException, limit: int = MESSAGE) -> str:
     try:
-        return clean_text(str(error))
+        return clean_text(str(error), limit)
     except (Exception, SystemExit):
         return "its message cannot be read"
 

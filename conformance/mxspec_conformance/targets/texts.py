@@ -15,13 +15,20 @@ _FORBIDDEN = re.compile(
 _RETURNS = re.compile("\r\n?")
 #: Characters of a message, of its details, of a name, and of what is printed at once.
 MESSAGE, DETAIL, NAME, PRINTED = 2000, 8000, 120, 100_000
+#: Characters that a remark about a cut may have.
+_REMARK = 40
 #: Members of an object or an array, and depth: of what a target says of its surroundings.
 _MEMBERS, _DEPTH = 1000, 8
 
 
 def clean_text(text: str, limit: int = MESSAGE) -> str:
-    """A text of at most `limit` characters, without what documents and terminals cannot hold."""
+    """A text without what documents and terminals cannot hold, cut to `limit` characters and a remark where it is longer.
+
+    What was cut once is not cut again by the same limit.
+    """
     length = str.__len__(text)
+    if length <= limit + _REMARK:
+        limit = length
     cut = str.__getitem__(text, slice(limit))  # a subclass of str is the target's code
     shown = _FORBIDDEN.sub("\ufffd", _RETURNS.sub("\n", cut))
     return shown if length <= limit else f"{shown} ... ({length} characters)"

@@ -7,6 +7,7 @@ import socket
 import time
 from typing import Any
 
+from mxspec_conformance.targets.answers import is_answer
 from mxspec_conformance.targets.capabilities import Capabilities, read_capabilities
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, FailureBudget, describe_exit, start_limit
@@ -102,6 +103,8 @@ class SubprocessSession:
             kind, value = self._exchange((function, args, kwargs), seconds)
             if kind != OK and not (kind in _FAILED and _is_failure(value)):
                 raise FrameError(f"its kind is {kind[:20]!r}")
+            if kind == OK and not is_answer(function, args, kwargs, value):
+                raise FrameError(f"it is no answer to {function}")
         except WireTimeout as late:
             half = f"; {late.begun} bytes of a reply without its end had come" if late.begun else ""
             raise self._fail(function, FailureKind.TIMEOUT, f"no answer within {seconds:g} s{half}") from None

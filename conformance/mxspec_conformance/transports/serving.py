@@ -23,8 +23,6 @@ OK, TARGET_ERROR = "ok", "target-error"
 
 def serve_wire(fd: int) -> None:
     """Serve on a descriptor that this process was given."""
-    for name in ("SIGTERM", "SIGHUP"):
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     moved = _move_up(fd)
     serve_socket(socket.socket(fileno=moved))
