@@ -207,7 +207,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
         else "see above"
     )
     stopped = " (interrupted)" if report.details["stopped"] == "interrupt" else ""
-    console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.details['workers']}", style="bold"))
+    console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.environment['campaign']['workers']}", style="bold"))
 
 
 #: Short names of the coverage classes, for a table of 80 columns.

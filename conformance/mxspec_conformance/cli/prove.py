@@ -205,6 +205,6 @@ def show_proof(report: Report, console: Console) -> None:
         console.print(failure_panel(first))
     console.print(
         Text(
-            f"{report.seconds:.1f} s on {report.details['workers']}, load {report.environment['load'][0]}", style="dim"
+            f"{report.seconds:.1f} s on {report.environment['campaign']['workers']}, load {report.environment['load'][0]}", style="dim"
         )
     )
