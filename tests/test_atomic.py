@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mxspec_vectors import build as builder, files
+from mxspec_vectors import build as builder, files, writing
 from mxspec_vectors.files import vectors_root
 
 from tests.support import HEED_SIGINT
@@ -34,16 +34,15 @@ main(sys.argv[1:])
 #: Runs the command on two small files, interrupted when it writes the second.
 INTERRUPTED = """
 import sys
-from pathlib import Path
-from mxspec_vectors import build
+from mxspec_vectors import build, writing
 build.list_files = lambda: [("decode", "e2m1"), ("decode", "e4m3")]
-write, written = Path.write_bytes, []
-def interrupt(self, data):
-    written.append(self)
+write, written = writing._write_new, []
+def interrupt(path, data, like):
+    written.append(path)
     if len(written) == 2:
         raise KeyboardInterrupt
-    return write(self, data)
-Path.write_bytes = interrupt
+    return write(path, data, like=like)
+writing._write_new = interrupt
 from mxspec_conformance.cli.main import main
 main(sys.argv[1:])
 """
@@ -125,18 +124,18 @@ def test_failed_build_of_a_new_folder_leaves_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "new" / "v1").exists()
 
 
-def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int, error: BaseException) -> list[Any]:
-    """The n-th call of a method of Path raises before it does anything; later ones work again."""
-    original: Callable[..., Any] = getattr(Path, name)
+def fail_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int, error: BaseException) -> list[Any]:
+    """The n-th call of a function raises before it does anything; later ones work again."""
+    original: Callable[..., Any] = getattr(owner, name)
     calls: list[Any] = []
 
-    def method(self: Path, *args: Any, **kwargs: Any) -> Any:
-        calls.append(self)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
         if len(calls) == call:
             raise error
-        return original(self, *args, **kwargs)
+        return original(*args, **kwargs)
 
-    monkeypatch.setattr(Path, name, method)
+    monkeypatch.setattr(owner, name, function)
     return calls
 
 
@@ -145,13 +144,19 @@ each_error = pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__na
 
 
 @each_error
-@pytest.mark.parametrize(("name", "call"), [("write_bytes", 1), ("write_bytes", 2), ("rename", 1), ("rename", 2)])
+@pytest.mark.parametrize(
+    ("owner", "name", "call"),
+    [(writing, "_write_new", 1), (writing, "_write_new", 2), (writing, "_exchange", 1), (Path, "rename", 1), (Path, "rename", 2)],
+    ids=lambda v: v if isinstance(v, str) else None,
+)
 def test_every_step_of_a_replacement(
-    old_tree: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: int, error: BaseException
+    old_tree: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int, error: BaseException
 ) -> None:
-    """Also between the two renames, when the old folder has been moved away and the new one is not yet there."""
+    """Also between two renames, where the system has no exchange: the old folder has been moved away, the new one is not yet there."""
     before = snapshot(old_tree.parent)
-    calls = fail_at(monkeypatch, name, call, error)
+    if owner is Path:
+        monkeypatch.setattr(writing, "_exchange", lambda one, other: False)
+    calls = fail_at(monkeypatch, owner, name, call, error)
     with pytest.raises(type(error)):
         files.write_tree(old_tree, [("decode/e2m1.json", b"new"), ("index.json", b"{}")])
     assert len(calls) >= call
@@ -241,12 +246,12 @@ def test_full_disk_in_export(place: Path, kind: str) -> None:
 
 
 @each_error
-@pytest.mark.parametrize(("name", "call"), [("chmod", 1), ("replace", 1)])
+@pytest.mark.parametrize(("owner", "name"), [(os, "fsync"), (Path, "replace")])
 def test_a_failed_file_leaves_no_temporary(
-    place: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: int, error: BaseException
+    place: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseException
 ) -> None:
     before = snapshot(place)
-    fail_at(monkeypatch, name, call, error)
+    fail_at(monkeypatch, owner, name, 1, error)
     with pytest.raises(type(error)):
         files.write_file(place / "result.json", b"new")
     monkeypatch.undo()
@@ -267,7 +272,7 @@ def test_files_are_written_together(place: Path, monkeypatch: pytest.MonkeyPatch
             raise error
         return fdopen(handle, *args, **kwargs)
 
-    monkeypatch.setattr(files.os, "fdopen", full)
+    monkeypatch.setattr(os, "fdopen", full)
     with pytest.raises(type(error)):
         files.write_files({place / n: b"new" for n in ("a.mem", "result.json", "z.mem")})
     assert len(opened) == 3
@@ -280,6 +285,55 @@ def test_files_are_written_together(place: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_folder_in_the_way_changes_nothing(place: Path) -> None:
     (place / "b.mem").mkdir()
     before = snapshot(place)
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(writing.NothingWritten, match="Is a directory"):
         files.write_files({place / "a.mem": b"new", place / "b.mem": b"new"})
     assert snapshot(place) == before
+
+
+@unix
+def test_modes_are_the_users(tmp_path: Path) -> None:
+    """A new file has the mode of the umask, an old one keeps its own; a link is followed."""
+    old = tmp_path / "old"
+    old.write_bytes(b"")
+    old.chmod(0o640)
+    (tmp_path / "link").symlink_to("old")
+    mask = os.umask(0o077)
+    try:
+        files.write_files({tmp_path / "new": b"new", tmp_path / "link": b"through"})
+        builder_tree = tmp_path / "v1"
+        files.write_tree(builder_tree, [("index.json", b"{}")])
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "link").is_symlink()
+    assert old.read_bytes() == b"through"
+    assert [p.stat().st_mode & 0o777 for p in (old, tmp_path / "new", builder_tree)] == [0o640, 0o600, 0o700]
+
+
+@unix
+def test_what_is_no_file_is_written_into(tmp_path: Path) -> None:
+    files.write_files({Path("/dev/null"): b"x"})
+    assert Path("/dev/null").is_char_device()
+    done = run_code("from pathlib import Path; from mxspec_vectors.files import write_file; write_file(Path('/dev/stdout'), b'told')")
+    assert done.stdout == "told"
+
+
+@unix
+def test_a_failed_write_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_at(monkeypatch, os, "fsync", 1, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    with pytest.raises(writing.NothingWritten, match="No space"):
+        files.write_file(tmp_path / "a" / "b" / "c.json", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_everything_is_synced_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    for owner, name in ((os, "fsync"), (Path, "replace")):
+        original = getattr(owner, name)
+
+        def told(*args: Any, name: str = name, original: Any = original) -> Any:
+            steps.append(name)
+            return original(*args)
+
+        monkeypatch.setattr(owner, name, told)
+    files.write_files({tmp_path / "a": b"1", tmp_path / "b": b"2"})
+    assert steps[:4] == ["fsync", "fsync", "replace", "replace"]

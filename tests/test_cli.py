@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -331,7 +330,7 @@ BAD_USAGE: dict[str, tuple[list[str], str]] = {
     "no such command": (["chek"], "No such command 'chek'."),
     "no target": (["check"], "Missing argument 'TARGET...'."),
     "unknown format": (["check", "good.py", "--format", "mxfp5"], "'mxfp5' is not one of 'mxfp4', 'mxfp6_e2m3',"),
-    "no time": (["check", "good.py", "--timeout", "0"], "0.0 is not in the range x>0."),
+    "no time": (["check", "good.py", "--timeout", "0"], "0.0 is not in the range 0<x<="),
     "negative count": (["check", "good.py", "--failures", "-1"], "-1 is not in the range x>=0."),
     "unknown kind": (["vectors", "export", "out", "--kind", "csv", "--format", "mxfp4"], "'csv' is not one of 'npz', 'c', 'readmemh'."),
     "a file as folder": (["vectors", "build", "--out", "good.py"], "Directory 'good.py' is a file."),
@@ -466,12 +465,19 @@ def test_build_below_a_file(run: Run, place: Path) -> None:
 
 @pytest.mark.usefixtures("small_build")
 def test_build_on_a_read_only_disk(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: Any, dir: Path, **kwargs: Any) -> str:  # noqa: A002  # its name in tempfile
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir))
+    system_open = os.open
 
-    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    def refuse(path: Any, *_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    def refuse_new(path: Any, flags: int, *args: Any, **given: Any) -> int:
+        if flags & os.O_CREAT:
+            refuse(path)
+        return system_open(path, flags, *args, **given)
+
     before = snapshot(place)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    monkeypatch.setattr(os, "open", refuse_new)
     for args in (
         ["vectors", "build", "--out", "new"],
         ["vectors", "export", "empty", "--kind", "c", "--format", "mxint8"],

@@ -210,7 +210,7 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     first = fuzz("mxspec", settings, state_file=state, in_process=True).report
     longer = Settings(seed=seed(), batches=3, formats=("mxfp4",), profile="mx-floor")
     again = fuzz("mxspec", longer, state_file=state, in_process=True).report
-    assert again.details["pieces"]["kept"] == first.details["pieces"]["done"]
+    assert again.environment["campaign"]["kept"] == first.environment["campaign"]["done"]
     whole = fuzz("mxspec", longer, in_process=True).report
     assert again.details["totals"] == whole.details["totals"]
     assert again.details["coverage"] == whole.details["coverage"]
@@ -224,7 +224,7 @@ def test_any_executor_runs_a_campaign_and_gives_the_same() -> None:
     alone = fuzz("mxspec", settings, in_process=True).report
     assert together.details["totals"] == alone.details["totals"]
     assert together.details["coverage"] == alone.details["coverage"]
-    assert together.details["workers"] == "the workers of a ThreadPoolExecutor"
+    assert together.environment["campaign"]["workers"] == "the workers of a ThreadPoolExecutor"
 
 
 def test_the_profile_that_explains_most_is_chosen() -> None:

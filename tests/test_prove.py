@@ -217,8 +217,8 @@ def test_a_proof_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     plan = Plan(fmt="mxfp4", dtypes=("bfloat16",), part=(1, 100), profile="mx-floor")
     first = prove("mxspec", plan, state_file=state, in_process=True)
     again = prove("mxspec", plan, state_file=state, in_process=True)
-    assert again.details["pieces"]["done"] == 0
-    assert again.details["pieces"]["kept"] == first.details["pieces"]["done"]
+    assert again.environment["campaign"]["done"] == 0
+    assert again.environment["campaign"]["kept"] == first.environment["campaign"]["done"]
     assert again.details["claims"] == first.details["claims"]
 
 

@@ -24,6 +24,8 @@ from mxspec.formats import FLOAT32, get_scalar
 from mxspec.rcp_table import load_rcp_table
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
+from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, FileCommand
+from mxspec_vectors.reading import read_json
 
 SCHEMA = "mxprobe/1"
 
@@ -120,10 +122,10 @@ def profiles_on_reciprocal() -> list[str]:
     return names
 
 
-@click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.command(cls=FileCommand)
+@click.argument("file", type=INPUT_FILE)
 @click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the comparison as JSON."
+    "--json", "json_file", type=OUTPUT_FILE, help="Write the comparison as JSON."
 )
 def attest(file: Path, json_file: Path | None) -> None:
     """Compare the output of a GPU probe with the model.
@@ -134,11 +136,11 @@ def attest(file: Path, json_file: Path | None) -> None:
     output of the probe.
     """
     try:
-        probe = json.loads(file.read_text("utf-8"))
+        probe = read_json(file)
         if probe.get("schema") != SCHEMA:
             raise ValueError(f"schema {probe.get('schema')!r} is not {SCHEMA!r}")
         verdicts = attest_probe(probe)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ProbeError(
             f"{file} is not what mxprobe writes ({error}); compile gpu/probe/mxprobe.cu and run it"
         ) from error

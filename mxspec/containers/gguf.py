@@ -24,9 +24,11 @@ MAX_NAME: Final = 64
 #: What is followed; real files stay far below.
 _MAX_TENSORS: Final = 1 << 17
 _MAX_KEYS: Final = 1 << 16
-_MAX_STRINGS: Final = 1 << 21
+_MAX_STRINGS: Final = 1 << 21  # of all arrays together
 _MAX_TEXT: Final = 1 << 16
 _MAX_KEY_BYTES: Final = 64 << 20
+#: Bytes of all texts that are kept: names of keys and tensors, own values.
+_MAX_KEPT: Final = 32 << 20
 
 _STRING: Final = 8
 _ARRAY: Final = 9
@@ -41,6 +43,7 @@ class _Cursor:
 
     def __init__(self, file: BinaryIO, size: int, place: Collector) -> None:
         self.file, self.size, self.place, self.at = file, size, place, 0
+        self.kept = self.strings = 0
 
     def take(self, count: int, what: str) -> bytes:
         """The next bytes."""
@@ -70,6 +73,11 @@ class _Cursor:
         if length > limit:
             raise self.place.stop(
                 Fault.HEADER_SIZE, f"{what} claims {length} bytes; at most {limit} are read", offset=place
+            )
+        self.kept += length
+        if self.kept > _MAX_KEPT:
+            raise self.place.stop(
+                Fault.HEADER_SIZE, f"with {what} its texts have more than {_MAX_KEPT} bytes, which is all that is read", offset=place
             )
         data = self.take(length, what)
         try:
@@ -158,9 +166,10 @@ def _skip_value(cursor: _Cursor, kind: int, what: str) -> None:
         if inner in _WIDTHS:
             cursor.skip(_WIDTHS[inner] * count, what)
         elif inner == _STRING:
-            if count > _MAX_STRINGS:
+            cursor.strings += count
+            if cursor.strings > _MAX_STRINGS:
                 raise cursor.place.stop(
-                    Fault.COUNT, f"{what} claims {count} strings; at most {_MAX_STRINGS} are read", offset=at + 4
+                    Fault.COUNT, f"{what} claims {count} strings; at most {_MAX_STRINGS} in all are read", offset=at + 4
                 )
             for _ in range(count):
                 cursor.skip(cursor.number(8, what), what)

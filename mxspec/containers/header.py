@@ -63,6 +63,8 @@ def open_file(path: Path) -> tuple[BinaryIO, int]:
         file = path.open("rb")
     except OSError as error:
         raise place.stop(Fault.UNREADABLE, f"cannot be opened: {error.strerror or error}") from error
+    except ValueError as error:  # NUL, or half a character
+        raise place.stop(Fault.UNREADABLE, f"is no file name ({error})") from error
     return file, os.fstat(file.fileno()).st_size
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ class OutputFile:
 
     def close(self) -> None:
         """Hand everything to the operating system."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
         self._file.close()
 
 
@@ -61,8 +64,8 @@ def staged(out: Path) -> Iterator[Path]:
     try:
         yield folder
         made = folder / out.name
-        if made.is_file():
-            made.chmod(0o644)
+        if made.is_file() and out.exists():
+            made.chmod(stat.S_IMODE(out.stat().st_mode))
         os.replace(made, out)  # noqa: PTH105  # Path.replace follows no other rule; os.replace names both in its errors
     finally:
         shutil.rmtree(folder, ignore_errors=True)

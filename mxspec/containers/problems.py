@@ -49,9 +49,14 @@ class ContainerError(ValueError):
     @classmethod
     def of(cls, path: object, problem: Problem) -> ContainerError:
         """The error that a reader raises for a problem of a file."""
-        where = "" if problem.tensor is None else f", tensor {problem.tensor}"
+        where = "" if problem.tensor is None else f", tensor {clip(problem.tensor)}"
         place = "" if problem.offset is None else f" (byte {problem.offset})"
-        return cls(f"{path}{where}: {problem.text}{place}", problem)
+        return cls(f"{clip(str(path), 1000)}{where}: {problem.text}{place}", problem)
+
+
+def clip(text: str, width: int = 80) -> str:
+    """A name of unknown origin, cut to what a message can hold."""
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 class Collector:

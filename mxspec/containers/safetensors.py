@@ -18,6 +18,8 @@ from mxspec.containers.text import MAX_ASCII, clip, parse_object
 
 _METADATA = "__metadata__"
 _MAX_RANK = 64
+#: Characters of a tensor's name.
+MAX_NAME = 4096
 
 
 def looks_like(start: bytes) -> bool:
@@ -75,6 +77,9 @@ def _is_size(value: Any) -> bool:
 
 def _read_entry(name: str, entry: Any, path: Path, data_start: int, file_size: int, place: Collector) -> Tensor | None:
     shown = clip(name)
+    if len(name) > MAX_NAME:
+        place.note(Fault.NAME, f"the name has {len(name)} characters; at most {MAX_NAME} are read", tensor=shown)
+        return None
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         place.note(Fault.HEADER_TEXT, "an entry has dtype, shape and data_offsets, and nothing else", tensor=shown)
         return None

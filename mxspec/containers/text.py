@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mxspec.containers.problems import Collector, Fault
+from mxspec.containers.problems import Collector, Fault, clip
 
 #: Bytes of JSON that are read: all ASCII, or not (a string of Python may then take four bytes a character).
 MAX_ASCII = 40 << 20
@@ -54,6 +54,4 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def clip(text: str, width: int = 80) -> str:
-    """A name of unknown origin, cut to what a message can hold."""
-    return text if len(text) <= width else f"{text[: width - 3]}..."
+__all__ = ["MAX_ASCII", "MAX_VALUES", "MAX_WIDE", "clip", "parse_object"]

@@ -81,7 +81,7 @@ def main() -> int:
             after = client.run(os.getpid)
         keys = read_keys(state)
     together = result.report
-    wanted = together.details["pieces"]["done"]
+    wanted = together.environment["campaign"]["done"]
     facts = {
         "campaign": {"command": "fuzz mxspec", "seed": SEED, "batches": BATCHES, "formats": list(FORMATS)},
         "workers": 2,
@@ -90,8 +90,8 @@ def main() -> int:
         "pieces": wanted,
         "lost": sorted(together.details["pieces"]["lost"]),
         "entered_twice": len(keys) - len(set(keys)),
-        "retried": together.details["pieces"]["retried"],
-        "same_pieces": len(keys) == alone.details["pieces"]["done"],
+        "retried": together.environment["campaign"]["retried"],
+        "same_pieces": len(keys) == alone.environment["campaign"]["done"],
         "same_sums": sums(alone) == sums(together),
         "sums": sums(together),
         "seconds": round(time.monotonic() - started, 1),

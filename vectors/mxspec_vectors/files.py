@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
@@ -17,6 +12,8 @@ from typing import Any
 
 from mxspec_vectors.compact import Stored, expand, pack
 from mxspec_vectors.document import VERSION, Document, VectorError, canonical_json, case_id
+from mxspec_vectors.reading import NotJson, UnreadableFile, parse_json, read_regular
+from mxspec_vectors.writing import naming, replace_tree, write_file, write_files
 
 #: Operations on numbers, and on places.
 NUMERIC_OPERATIONS = ("encode", "decode", "scale", "quantize", "dequantize", "stochastic")
@@ -79,8 +76,8 @@ def parse(data: bytes, name: str) -> Stored:
     Raises VectorError for something else.
     """
     try:
-        document = json.loads(data)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        document = parse_json(data)
+    except NotJson as error:
         raise VectorError(
             f"{name} is not JSON ({error}); it may be truncated: restore it, or rebuild with `mxspec vectors build`"
         ) from error
@@ -96,9 +93,11 @@ def read_index(root: Path | None = None) -> Document:
     """
     path = (root or vectors_root()) / "index.json"
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+        data = read_regular(path)
+    except (FileNotFoundError, NotADirectoryError):
         raise VectorError(f"{path} does not exist; build the vectors with `mxspec vectors build`") from None
+    except UnreadableFile as error:
+        raise VectorError(str(error)) from None
     index = parse(data, str(path))
     if not isinstance(index.get("files"), dict):
         raise VectorError(f"{path} has no table of files; rebuild with `mxspec vectors build`")
@@ -121,9 +120,11 @@ def _read_checked(operation: str, fmt: str, root: Path) -> Document:
         known = ", ".join(sorted(read_index(root)["files"]))
         raise VectorError(f"there is no vector file {name}; known are {known}")
     try:
-        data = (root / name).read_bytes()
+        data = read_regular(root / name)
     except FileNotFoundError:
         raise VectorError(f"{root / name} does not exist; rebuild with `mxspec vectors build`") from None
+    except UnreadableFile as error:
+        raise VectorError(str(error)) from None
     found = hashlib.sha256(data).hexdigest()
     if found != entry["sha256"]:
         raise VectorError(
@@ -156,11 +157,9 @@ def check_replaceable(root: Path) -> None:
         raise VectorError(f"{root} is a file; name a new folder, an empty one, or one that holds vectors")
     if not root.exists() or not any(root.iterdir()):
         return
-    strangers = sorted(
-        p.relative_to(root).as_posix()
-        for p in root.rglob("*")
-        if not p.is_dir() and not _is_vector_name(p.relative_to(root).as_posix())
-    )
+    known = _list_known(root)
+    names = (p.relative_to(root).as_posix() for p in root.rglob("*") if not p.is_dir() or p.is_symlink())
+    strangers = sorted(name for name in names if not (_is_vector_name(name) and (known is None or name in known)))
     if strangers or not (root / "index.json").exists():
         what = f"files that are no vectors, {strangers[0]} among them" if strangers else "no index.json"
         raise VectorError(
@@ -168,18 +167,17 @@ def check_replaceable(root: Path) -> None:
         )
 
 
+def _list_known(root: Path) -> set[str] | None:
+    """The files that the folder's index lists, with the index itself; None where it cannot be read."""
+    try:
+        return {"index.json", *read_index(root)["files"]}
+    except (VectorError, OSError):
+        return None
+
+
 def _is_vector_name(name: str) -> bool:
     folder, _, file = name.rpartition("/")
     return name == "index.json" or (folder in OPERATIONS and file.endswith(".json"))
-
-
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Errors of the operating system name the file that was to be written."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
@@ -189,49 +187,7 @@ def write_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
     Raises VectorError where the folder holds anything but vectors.
     """
     check_replaceable(root)
-    root.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{root.name}-", dir=root.parent))
-    old, new = staging / "old", staging / "new"
-    try:
-        for name, data in contents:
-            path = new / name
-            with naming(root / name):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
-        if root.exists():
-            root.rename(old)
-        new.rename(root)
-    except BaseException:
-        if old.exists() and not root.exists():
-            old.rename(root)
-        raise
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file as a whole: to a temporary name beside it, then renamed."""
-    write_files({path: data})
-
-
-def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write files as a whole: all to temporary names beside them, and only when all are written are they renamed."""
-    temporary: dict[Path, Path] = {}
-    try:
-        for path, data in contents.items():
-            if path.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-            temporary[path] = Path(name)
-            with naming(path), os.fdopen(handle, "wb") as file:
-                file.write(data)
-        for path, written in temporary.items():
-            written.chmod(0o644)
-            written.replace(path)
-    finally:
-        for written in temporary.values():
-            written.unlink(missing_ok=True)
+    replace_tree(root, contents)
 
 
 __all__ = [

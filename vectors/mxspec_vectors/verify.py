@@ -13,6 +13,7 @@ from typing import Any
 from mxspec_vectors.compact import expand
 from mxspec_vectors.files import VectorError, file_name, parse, read_index, render, total_digest, vectors_root
 from mxspec_vectors.generate import build_document, list_files
+from mxspec_vectors.reading import UnreadableFile, read_regular
 
 
 def load_schema(name: str) -> dict[str, Any]:
@@ -50,11 +51,19 @@ def verify(
         if not path.exists():
             problems.append(f"{name}: does not exist")
             continue
-        data = path.read_bytes()
+        try:
+            data = read_regular(path)
+        except UnreadableFile as error:
+            problems.append(str(error))
+            continue
         if hashlib.sha256(data).hexdigest() != index["files"][name]["sha256"]:
             problems.append(f"{name}: SHA-256 differs from the index; the file is truncated or edited")
             continue
-        stored = parse(data, name)
+        try:
+            stored = parse(data, name)
+        except VectorError as error:
+            problems.append(str(error))
+            continue
         errors = [f"{name}: {message}" for message in islice(validate(operation, stored), 5)]
         if errors:
             problems += errors

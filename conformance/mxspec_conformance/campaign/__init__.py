@@ -1,6 +1,6 @@
 """Long work in keyed pieces: on any `concurrent.futures.Executor`, resumable, each piece counted once."""
 
-from mxspec_conformance.campaign.run import Outcome, WorkItem, run_work_items
+from mxspec_conformance.campaign.run import Outcome, WorkItem, describe_work, run_work_items
 from mxspec_conformance.campaign.state import State, StateError, open_state
 from mxspec_conformance.campaign.workers import Workers, call_target, open_workers
 
@@ -11,6 +11,7 @@ __all__ = [
     "WorkItem",
     "Workers",
     "call_target",
+    "describe_work",
     "open_state",
     "open_workers",
     "run_work_items",

@@ -40,6 +40,12 @@ class Outcome:
     retried: int = 0
 
 
+def describe_work(outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    """Which pieces runs have done and found done: a part of a report's environment, as an interrupted run does others."""
+    given = list(outcomes)
+    return {"done": sum(o.done for o in given), "kept": sum(o.kept for o in given), "retried": sum(o.retried for o in given)}
+
+
 def run_work_items(
     pieces: Iterable[WorkItem],
     work: Callable[..., Result],

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from mxspec_vectors.files import canonical_json
+from mxspec_vectors.files import canonical_json, write_file
+from mxspec_vectors.reading import NotJson, UnreadableFile, open_regular, parse_json
 
-SCHEMA = "mxspec-campaign/1"
+SCHEMA = "mxspec-campaign/2"
+#: Bytes of a state file and of a line, and lines that may be broken before the file is taken for none.
+MAX_STATE, MAX_LINE, MAX_BROKEN = 1 << 30, 64 << 20, 100
 
 Result = dict[str, Any]
 
@@ -29,22 +31,30 @@ def digest_identity(identity: Mapping[str, Any]) -> str:
 class State:
     """Finished pieces by key. A key that is entered twice counts once."""
 
-    def __init__(self, finished: dict[str, Result], file: IO[bytes] | None = None) -> None:
+    def __init__(self, finished: dict[str, Result], file: IO[bytes] | None = None, path: Path | None = None) -> None:
         self.finished = finished
         #: Results that arrived although their key had one.
         self.repeated = 0
-        self._file = file
+        self._file, self._path = file, path
 
     def enter(self, key: str, result: Result) -> bool:
-        """Keep a piece's result; False where there is one already, which stays."""
+        """Keep a piece's result; False where there is one already, which stays.
+
+        Raises StateError where the file takes no more.
+        """
         if key in self.finished:
             self.repeated += 1
             return False
         self.finished[key] = result
         # A call that had no answer is asked again by the next run: the reason may have been this machine's.
         if self._file is not None and not result.get("no_answer"):
-            self._file.write(json.dumps({"key": key, "result": result}, separators=(",", ":")).encode("ascii") + b"\n")
-            self._file.flush()
+            try:
+                self._file.write(_write_line(key, result))
+                self._file.flush()
+            except OSError as error:
+                raise StateError(
+                    f"{self._path}: {error.strerror}; what was finished before is kept, and the same command resumes from there"
+                ) from None
         return True
 
 
@@ -52,53 +62,79 @@ class State:
 def open_state(path: Path | None, identity: Mapping[str, Any], *, fresh: bool = False) -> Iterator[State]:
     """The state of the campaign with this identity, kept in a file if one is named.
 
-    A last line that was cut short (the process was killed while it wrote) is dropped. fresh: begin anew.
-    Raises StateError where the file is of another campaign.
+    A line that is not whole as it was written (the process was killed, somebody edited it) is dropped, and its piece is
+    computed again. fresh: begin anew. Raises StateError where the file is of another campaign, or none.
     """
     if path is None:
         yield State({})
         return
-    finished: dict[str, Result] = {}
-    kept = b""
-    if path.exists() and not fresh:
-        finished, kept = _read(path, identity)
     head = {"schema": SCHEMA, "campaign": digest_identity(identity), "identity": dict(identity)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(kept or json.dumps(head, separators=(",", ":")).encode("ascii") + b"\n")
-    temporary.replace(path)
-    with path.open("ab") as file:
-        yield State(finished, file)
+    finished: dict[str, Result] = {}
+    kept = [_dump(head)]
+    if not fresh and (path.exists() or path.is_symlink()):
+        try:
+            with open_regular(path, MAX_STATE) as file:
+                finished, kept = _read(file, path, identity)
+        except UnreadableFile as error:
+            raise StateError(str(error)) from None
+        except FileNotFoundError:
+            pass
+    write_file(path, b"".join(kept))
+    with path.open("ab") as out:
+        state = State(finished, out, path)
+        try:
+            yield state
+        finally:
+            with suppress(OSError):  # what could not be written has been told
+                out.close()
 
 
-def _read(path: Path, identity: Mapping[str, Any]) -> tuple[dict[str, Result], bytes]:
-    """Finished pieces, and the bytes of the lines that are whole."""
-    data = path.read_bytes()
-    lines = data.splitlines(keepends=True)
-    try:
-        head = json.loads(lines[0])
-        if head["schema"] != SCHEMA:
-            raise ValueError
-    except (IndexError, ValueError, KeyError, TypeError):
+def _dump(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _write_line(key: str, result: Result) -> bytes:
+    return _dump({"key": key, "result": result, "sum": _sum(key, result)})
+
+
+def _sum(key: str, result: Any) -> str:
+    """What tells a line that was written here from any other."""
+    return hashlib.sha256(canonical_json([key, result]).encode("ascii")).hexdigest()[:16]
+
+
+def _read(file: IO[bytes], path: Path, identity: Mapping[str, Any]) -> tuple[dict[str, Result], list[bytes]]:
+    """Finished pieces, and the lines that are whole, the head among them."""
+    first = file.readline(MAX_LINE)
+    head = _parse(first)
+    if not (isinstance(head, dict) and head.get("schema") == SCHEMA and isinstance(head.get("identity"), dict)):
         raise StateError(
             f"{path} is not the state file of a campaign; name another file, or start over with --restart"
-        ) from None
-    if head["campaign"] != digest_identity(identity):
+        )
+    if head.get("campaign") != digest_identity(identity):
         now = json.loads(canonical_json(identity))
         other = sorted(k for k in {*head["identity"], *now} if head["identity"].get(k) != now.get(k))
         raise StateError(
-            f"{path} belongs to a campaign that differs in {', '.join(other)}; "
+            f"{path} belongs to a campaign that differs in {', '.join(other) or 'its name'}; "
             "name another file, or start over with --restart"
         )
     finished: dict[str, Result] = {}
-    whole = lines[0]
-    for line in lines[1:]:
-        try:
-            entry = json.loads(line)
-            finished.setdefault(entry["key"], entry["result"])
-        except (ValueError, KeyError, TypeError):
-            break  # the line that was being written when the process ended
-        if not line.endswith(b"\n"):
-            break
-        whole += line
-    return finished, whole
+    kept, broken = [first], 0
+    while line := file.readline(MAX_LINE):
+        entry = _parse(line) if line.endswith(b"\n") else None
+        if not (isinstance(entry, dict) and set(entry) == {"key", "result", "sum"} and isinstance(entry["key"], str)) or not isinstance(entry["result"], dict) or entry["sum"] != _sum(entry["key"], entry["result"]):
+            broken += 1
+        elif entry["key"] not in finished:
+            finished[entry["key"]] = entry["result"]
+            kept.append(line)
+        if broken > MAX_BROKEN:
+            raise StateError(
+                f"{path} has more than {MAX_BROKEN} lines that this command did not write; start over with --restart"
+            )
+    return finished, kept
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        return parse_json(line)
+    except NotJson:
+        return None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor as Pool, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import Any
 
 from mxspec_conformance.targets.sessions import TargetSession
@@ -25,9 +27,18 @@ class Workers:
     name: str
 
 
-def _ignore_interrupt() -> None:
-    """Workers leave Ctrl-C to their parent, which keeps what is finished."""
+def _begin_work() -> None:
+    """Workers leave Ctrl-C to their parent, which keeps what is finished, and end when it is gone, however it went."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _follow(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
 
 
 @contextmanager
@@ -54,7 +65,7 @@ def open_workers(jobs: int = 1, dask: str | None = None, pool: Pool | None = Non
         if workers.pool is not None:
             workers.pool.shutdown(wait=False, cancel_futures=True)
         context = multiprocessing.get_context("spawn")
-        workers.pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt)
+        workers.pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_work)
         return workers.pool
 
     workers.renew = renew
@@ -90,16 +101,12 @@ _ALL: list[TargetSession] = []
 
 
 def call_target(target: Any, timeout: float, *, in_process: bool = False) -> TargetSession:
-    """The session of a target in this thread of this worker, opened once and kept.
-
-    A worker that may have no children of its own (Dask's are daemons) loads the target into itself.
-    """
+    """The session of a target in this thread of this worker, opened once and kept."""
     if not isinstance(target, str):
         return open_target(target)
     key, opened = (target, timeout), _OPENED.sessions
     if key not in opened:
-        alone = in_process or bool(multiprocessing.current_process().daemon)
-        opened[key] = open_target(target, in_process=alone, timeout=timeout)
+        opened[key] = open_target(target, in_process=in_process, timeout=timeout)
         _ALL.append(opened[key])
     return opened[key]
 

@@ -12,36 +12,47 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from mxspec_conformance.cli.console import fail, make_console, show_progress
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, FILE
+from mxspec_conformance.cli.console import EXIT_ERROR, fail, make_console, show_progress
+from mxspec_conformance.cli.parameters import (
+    BLOCK_FORMAT,
+    INPUT_FILE,
+    OUTPUT_FILE,
+    PRINTED_FILE,
+    SECONDS,
+    TARGET,
+    FileCommand,
+)
+from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.results.report import STALE_STATES, Report
-from mxspec_vectors.files import VectorError, write_file, write_files
+from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.texts import clean_text
+from mxspec_vectors.files import VectorError, write_files
 
 
-@click.command()
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.command(cls=FileCommand)
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=TARGET)
 @click.option("--profile", help="Judge against this profile; default: the claimed one, or the nearest normative one.")
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
 @click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
 @click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
-@click.option("--waivers", "waiver_file", type=FILE, help="TOML file of known failures; see docs/reports.md.")
-@click.option("--write-waivers", "new_waivers", type=FILE, help="Write a waiver file for the current failures.")
-@click.option("--json", "json_file", type=FILE, help="Write the result as JSON; '-' prints it.")
-@click.option("--html", type=FILE, help="Write a self-contained HTML report.")
-@click.option("--junit", type=FILE, help="Write a JUnit XML report.")
-@click.option("--markdown", type=FILE, help="Write a Markdown report.")
-@click.option("--badge", type=FILE, help="Write JSON for a shields.io endpoint badge.")
+@click.option("--waivers", "waiver_file", type=INPUT_FILE, help="TOML file of known failures; see docs/reports.md.")
+@click.option("--write-waivers", "new_waivers", type=OUTPUT_FILE, help="Write a new waiver file for the current failures.")
+@click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--html", type=OUTPUT_FILE, help="Write a self-contained HTML report.")
+@click.option("--junit", type=OUTPUT_FILE, help="Write a JUnit XML report.")
+@click.option("--markdown", type=OUTPUT_FILE, help="Write a Markdown report.")
+@click.option("--badge", type=OUTPUT_FILE, help="Write JSON for a shields.io endpoint badge.")
 @click.option(
-    "--missing-calls", type=FILE, help="For a results file: write the calls that it does not answer, as a bundle."
+    "--missing-calls", type=OUTPUT_FILE, help="For a results file: write the calls that it does not answer, as a bundle."
 )
 @click.option(
     "--failures", type=click.IntRange(min=0), default=2, show_default=True, help="Failing cases shown per format."
 )
 @click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
-    help="Timeout of one call, in seconds.",
+    "--timeout", type=SECONDS, default=60.0, show_default=True,
+    help="Timeout of one call, in seconds; a start may take ten times as long, at least 30 s.",
 )  # fmt: skip
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
 def check(
@@ -67,7 +78,7 @@ def check(
     A target is a known library, a Python file or module, a shared library, a program ('cmd:PROGRAM ARGUMENTS') or a results
     file (.json, .jsonl); see docs/targets.md. A target is code that is run; see SECURITY.md.
 
-    Exit code: 0 if all supported requirements pass or are waived, 1 if not, 2 if nothing could be judged.
+    Exit code: 0 if all supported requirements pass or are waived, 1 if not, 2 if a target could not be judged.
     """
     from mxspec_conformance.judge.check import check as run_check
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
@@ -81,15 +92,23 @@ def check(
         waivers = [] if waiver_file is None else read_waivers(waiver_file)
     except WaiverError as error:
         fail(str(error))
-    reports = []
+    if new_waivers is not None and new_waivers.exists() and new_waivers.stat().st_size:
+        fail(f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file")
+    reports: list[Report] = []
+    lost: list[str] = []
     for spec in targets:
-        target: Any = ResultsFile(spec) if missing_calls is not None else spec
         try:
+            target: Any = ResultsFile(spec) if missing_calls is not None else spec
             with show_progress(f"judging {spec}") as progress:
                 report = run_check(
                     target, profile=profile, formats=formats or None, only=only,
                     in_process=in_process, timeout=timeout, quick=quick, progress=progress,
                 )  # fmt: skip
+        except TargetError as error:
+            if len(targets) == 1:
+                raise
+            lost.append(str(error))  # the others have verdicts
+            continue
         except ValueError as error:
             if isinstance(error, VectorError):
                 raise
@@ -105,27 +124,37 @@ def check(
     if waiver_file is not None:
         for report in reports:
             apply_waivers(report, waivers, today=today)
-    if str(json_file) != "-":
-        _show(reports, make_console(), failures)
-    if new_waivers is not None and new_text is not None:
-        write_file(new_waivers, new_text.encode("utf-8"))
+    if not reports:
+        fail("\n".join(lost))
     results = [r.as_dict() for r in reports]
-    _write_documents(results, html=html, junit=junit, markdown=markdown, badge=badge)
-    if json_file is not None:
-        text = json.dumps(results[0] if len(results) == 1 else results, indent=1) + "\n"
+    text = json.dumps(results[0] if len(targets) == 1 else results, indent=1) + "\n"
+    contents = _render(results, html=html, junit=junit, markdown=markdown, badge=badge)
+    if new_waivers is not None and new_text is not None:
+        contents[new_waivers] = new_text.encode("utf-8")
+    if json_file is not None and str(json_file) != "-":
+        contents[json_file] = text.encode("ascii")
+    problem: OSError | None = None
+    try:  # before anything is printed: whoever reads it may stop
+        write_files(contents)
+    except OSError as error:
+        problem = error
+    with until_closed():
         if str(json_file) == "-":
             click.echo(text, nl=False)
         else:
-            write_file(json_file, text.encode("ascii"))
-    raise click.exceptions.Exit(max(r.exit_code for r in reports))
+            _show(reports, make_console(), failures)
+    if problem is not None:
+        raise problem
+    for message in lost:
+        click.echo(f"mxspec: {clean_text(message)}", err=True)
+    raise click.exceptions.Exit(EXIT_ERROR if lost else max(r.exit_code for r in reports))
 
 
-def _write_documents(results: Sequence[dict[str, Any]], **paths: Path | None) -> None:
-    """Write the reports that were requested: all files, or none."""
+def _render(results: Sequence[dict[str, Any]], **paths: Path | None) -> dict[Path, bytes]:
+    """The reports that were requested, to be written all or none."""
     from mxspec_conformance.render import RENDERERS
 
-    chosen = {kind: path for kind, path in paths.items() if path is not None}
-    write_files({path: RENDERERS[kind](results) for kind, path in chosen.items()})
+    return {path: RENDERERS[kind](results) for kind, path in paths.items() if path is not None}
 
 
 def _show(reports: Sequence[Report], console: Console, failures: int) -> None:

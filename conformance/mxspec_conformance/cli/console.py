@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+
+from mxspec_conformance.targets.texts import MESSAGE, clean_text
 
 #: Exit code for a command that could not do its work (bad input, missing files, a full disk).
 EXIT_ERROR = 2
@@ -21,8 +24,19 @@ CHOSEN_BY = {"asked": "requested", "claimed": "claimed", "nearest": "nearest"}
 def make_console(*, stderr: bool = False) -> Console:
     """A console as wide as the terminal, or 80 columns where there is none."""
     columns = os.environ.get("COLUMNS", "")
-    width = None if sys.stdout.isatty() else int(columns) if columns.isdecimal() and int(columns) else 80
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False, markup=False)
+    asked = int(columns) if columns.isdecimal() and len(columns) < 6 else 0
+    width = None if sys.stdout.isatty() and not asked else min(max(asked, 40), 1000) if asked else 80
+    return CleanConsole(stderr=stderr, width=width, highlight=False, soft_wrap=False, markup=False)
+
+
+class CleanConsole(Console):
+    """A console that obeys nobody's texts but its own styles: names of files and tensors, too, may hold escape sequences."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Segments without control characters."""
+        for segment in super().render(renderable, options):
+            cleaned = segment.text if segment.control else clean_text(segment.text, len(segment.text))
+            yield segment if cleaned == segment.text else Segment(cleaned, segment.style)
 
 
 @contextlib.contextmanager
@@ -30,7 +44,7 @@ def show_progress(what: str) -> Iterator[Callable[[str], None]]:
     """A spinner on stderr that names the current step; silent if stderr is not a terminal."""
     console = make_console(stderr=True)
     with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console,
         transient=True, disable=not console.is_terminal,
     ) as progress:  # fmt: skip
         task = progress.add_task(what, total=None)
@@ -41,7 +55,7 @@ def show_progress(what: str) -> Iterator[Callable[[str], None]]:
 def show_count(what: str, total: int) -> Iterator[Callable[[str], None]]:
     console = make_console(stderr=True)
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console,
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console,
         transient=True, disable=not console.is_terminal,
     ) as progress:  # fmt: skip
         task = progress.add_task(what, total=total)
@@ -54,5 +68,5 @@ def show_count(what: str, total: int) -> Iterator[Callable[[str], None]]:
 
 def fail(message: str, *, code: int = EXIT_ERROR) -> NoReturn:
     """Print one message on stderr and exit."""
-    click.echo(f"mxspec: {message}", err=True)
+    click.echo(f"mxspec: {clean_text(message, MESSAGE)}", err=True)
     raise click.exceptions.Exit(code)

@@ -17,8 +17,10 @@ from rich.text import Text
 
 from mxspec.containers import CONVENTIONS, ContainerError, Conversion, TensorChange, convert as run_conversion
 from mxspec.containers.converting import Progress as Report
+from mxspec.containers.text import clip
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_vectors.writing import NothingWritten
 
 #: Tensors listed individually; `--json` lists all.
 _LISTED = 12
@@ -71,7 +73,9 @@ def convert(
                 progress=progress,
             )  # fmt: skip
     except ContainerError as error:
-        fail(f"{error}; nothing was written")
+        fail(f"{clip(str(error), 1500)}; nothing was written")
+    except OSError as error:  # whatever it was, the conversion took its temporary files with it
+        raise NothingWritten(error.errno, error.strerror, str(error.filename or out)) from error
     if as_json:
         click.echo(json.dumps(describe(done), indent=1))
     else:
@@ -81,7 +85,7 @@ def convert(
 @contextmanager
 def _progress(console: Console) -> Iterator[Report]:
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console,
+        TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console,
         transient=True, disable=not console.is_terminal,
     ) as bar:  # fmt: skip
         task = bar.add_task("converting", total=None)

@@ -14,21 +14,21 @@ from rich.text import Text
 import mxspec
 from mxspec.explain import explain_block
 from mxspec_conformance.cli.console import fail, make_console, show_progress
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, FILE
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, PRINTED_FILE, SECONDS, TARGET, FileCommand
 from mxspec_conformance.identification.diff import Difference, FormatDiff, diff as diff_targets
 from mxspec_conformance.render.pair import draw_pair
 from mxspec_vectors.files import write_file
 from mxspec_vectors.tensor_scales import native_scale
 
 
-@click.command()
-@click.argument("first")
-@click.argument("second")
+@click.command(cls=FileCommand)
+@click.argument("first", type=TARGET)
+@click.argument("second", type=TARGET)
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
-@click.option("--json", "json_file", type=FILE, help="Write the result as JSON; '-' prints it.")
-@click.option("--timeout", default=60.0, show_default=True, help="Timeout of one call, in seconds.")
+@click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--timeout", type=SECONDS, default=60.0, show_default=True, help="Timeout of one call, in seconds.")
 def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | None, timeout: float) -> None:
     """Compare two targets bit for bit.
 

@@ -14,7 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console, show_progress
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, FILE, campaign_options
+from mxspec_conformance.cli.parameters import (
+    BLOCK_FORMAT,
+    INPUT_FILE,
+    MINUTES,
+    OUTPUT_FOLDER,
+    TARGET,
+    FileCommand,
+    campaign_options,
+)
 from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz as run_fuzz
 from mxspec_vectors.files import write_file
 
@@ -22,10 +30,10 @@ from mxspec_vectors.files import write_file
 SEED_VARIABLE = "MXSPEC_SEED"
 
 
-@click.command()
-@click.argument("target")
+@click.command(cls=FileCommand)
+@click.argument("target", type=TARGET)
 @click.option(
-    "--minutes", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="Time limit."
+    "--minutes", type=MINUTES, default=1.0, show_default=True, help="Time limit."
 )
 @click.option(
     "--batches", type=click.IntRange(1), help="Stop after this many batches instead of a time limit (reproducible)."
@@ -38,10 +46,10 @@ SEED_VARIABLE = "MXSPEC_SEED"
 @click.option("--stop-on-first", is_flag=True, help="Stop after the first batch that contains a failure.")
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OUTPUT_FOLDER,
     help="Write minimized failures as vector files to this folder.",
 )
-@click.option("--replay", "replay_file", type=FILE, help="Only run the cases of this file again.")
+@click.option("--replay", "replay_file", type=INPUT_FILE, help="Only run the cases of this file again.")
 @campaign_options(60.0, "Save finished batches to this file and resume from it.")
 def fuzz(
     target: str,
@@ -186,7 +194,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
         else "see above"
     )
     stopped = " (interrupted)" if report.details["stopped"] == "interrupt" else ""
-    console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.details['workers']}", style="bold"))
+    console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.environment['campaign']['workers']}", style="bold"))
 
 
 #: Short names of the coverage classes, for a table of 80 columns.

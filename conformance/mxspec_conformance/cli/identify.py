@@ -16,7 +16,7 @@ from rich.text import Text
 
 import mxspec
 from mxspec_conformance.cli.console import fail, make_console, show_progress
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, FILE
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, PRINTED_FILE, SECONDS, TARGET, FileCommand
 from mxspec_conformance.identification import distinguish as separating
 from mxspec_conformance.identification.distinguish import STEPS, DistinguishingInput, explain_sameness
 from mxspec_vectors.files import write_file
@@ -27,13 +27,13 @@ _SHOWN = 4
 _AGREES = {"nearest": "as the nearest profile", "neighbour": "as the other profile", "neither": "as neither", "": "no answer"}
 
 
-@click.command()
-@click.argument("target")
+@click.command(cls=FileCommand)
+@click.argument("target", type=TARGET)
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
-@click.option("--json", "json_file", type=FILE, help="Write the result as JSON; '-' prints it.")
-@click.option("--timeout", default=60.0, show_default=True, help="Timeout of one call, in seconds.")
+@click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--timeout", type=SECONDS, default=60.0, show_default=True, help="Timeout of one call, in seconds.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
 def identify(target: str, formats: tuple[str, ...], json_file: Path | None, timeout: float, in_process: bool) -> None:
     """Identify the profile that TARGET follows.

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 import mxspec
+from mxspec.containers.text import clip
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.lint import RULES, SCHEMA, LintResult, Severity, exit_code, lint as run_lint
 
@@ -68,7 +69,7 @@ def as_document(results: list[LintResult]) -> dict[str, object]:
 def print_result(result: LintResult, console: Console, *, show_all: bool) -> None:
     """One file's findings."""
     kinds = ", ".join(f"{n} {name}" for name, n in result.quantized.items()) or "none block-quantized"
-    console.print(Text(str(result.path), style="bold"), soft_wrap=True)
+    console.print(Text(clip(str(result.path), 1000), style="bold"), soft_wrap=True)
     if result.container is not None:
         console.print(Text(f"{result.container}, {result.stored} tensors: {kinds}", style="dim"))
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -80,7 +81,7 @@ def print_result(result: LintResult, console: Console, *, show_all: bool) -> Non
         shown[rule.id] = shown.get(rule.id, 0) + 1
         if shown[rule.id] > _LISTED and not show_all:
             continue
-        where = finding.tensor or finding.file or ""
+        where = clip(finding.tensor or finding.file or "", 400)
         if finding.offset is not None:
             where += f"  byte {finding.offset}"
         name = Text.assemble((rule.severity.value, _STYLES[rule.severity]), f"\n{rule.id}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -9,9 +11,12 @@ from typing import Any
 import click
 
 import mxspec
-from mxspec_conformance.cli.console import fail
+from mxspec_conformance.cli.console import EXIT_ERROR, fail
+from mxspec_conformance.cli.streams import Stopped, heed_signals, open_missing_streams, settle_stdout
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_vectors.files import VectorError
+from mxspec_vectors.reading import UnreadableFile
+from mxspec_vectors.writing import NothingWritten
 
 #: Command -> the module of this package that holds it, under its own name.
 COMMANDS = {
@@ -67,19 +72,34 @@ class Command(click.Group):
         command: click.Command = getattr(import_module(module), cmd_name)
         return command
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command as a process does, from its arguments to its exit code."""
+        open_missing_streams()
+        with heed_signals():
+            try:
+                return super().main(*args, **extra)
+            finally:
+                lost = settle_stdout()
+                if lost:
+                    with contextlib.suppress(OSError):
+                        click.echo(f"mxspec: {lost}", err=True)
+                    sys.exit(EXIT_ERROR)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
             return super().invoke(ctx)
-        except (TargetError, VectorError) as error:
+        except (TargetError, VectorError, UnreadableFile) as error:
             fail(str(error))
+        except Stopped as stopped:
+            fail("stopped", code=stopped.code)
         except KeyboardInterrupt:
             fail("stopped", code=130)
         except BrokenPipeError:
             raise  # whoever reads our output has stopped (`| head`); click exits quietly
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
-            fail(f"{place}{error.strerror or error}; nothing was changed")
+            fail(f"{place}{error.strerror or error}{'; nothing was changed' if isinstance(error, NothingWritten) else ''}")
 
 
 @click.group(cls=Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -1,8 +1,12 @@
-"""Options, and types of options, that several commands share."""
+"""Options, and types of options, that several commands share, and the commands that read and write files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +16,12 @@ from mxspec.formats import BLOCKS
 
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
+    _Path = click.Path[Any]
+    _Type = click.ParamType[Any]
 else:  # click before 8.4 has no type parameter here
     _Choice = click.Choice
+    _Path = click.Path
+    _Type = click.ParamType
 
 
 class BlockFormatType(_Choice):
@@ -33,8 +41,111 @@ class BlockFormatType(_Choice):
 
 
 BLOCK_FORMAT = BlockFormatType()
-#: A file that is read or written.
-FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class DurationType(click.FloatRange):
+    """A time that is positive and has an end: no clock knows how to wait for NaN, infinity or 1e300."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__(min=0, max=most, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a time; allowed is more than 0 and at most {self.max:g}", param, ctx)
+        return number
+
+
+SECONDS, MINUTES = DurationType(1e7), DurationType(1e6)
+
+
+class TargetType(_Type):
+    """A target as on the command line; where it is a file, the command reads it."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The text."""
+        return value
+
+
+class InputPath(_Path):
+    """A file or folder that the command reads."""
+
+
+class OutputPath(_Path):
+    """A file or folder that the command writes. prints: '-' stands for stdout."""
+
+    def __init__(self, *, prints: bool = False, **given: Any) -> None:
+        super().__init__(**given)
+        self.prints = prints
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if str(value) == "-" and not self.prints:
+            self.fail("'-' is not a file; name one ('-' prints where the help says so)", param, ctx)
+        if "\0" in str(value):
+            self.fail("a file name holds no NUL", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+TARGET = TargetType()
+INPUT_FILE = InputPath(dir_okay=False, path_type=Path)
+OUTPUT_FILE = OutputPath(dir_okay=False, path_type=Path)
+PRINTED_FILE = OutputPath(dir_okay=False, path_type=Path, prints=True)
+OUTPUT_FOLDER = OutputPath(file_okay=False, path_type=Path)
+
+
+class FileCommand(click.Command):
+    """A command that refuses, before it does anything, to write over what it reads, or two results into one file."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        inputs = [p for kind, name, p in _list_paths(self, ctx) if kind is not OutputPath and p.exists()]
+        outputs = [(name, p) for kind, name, p in _list_paths(self, ctx) if kind is OutputPath and str(p) != "-"]
+        for number, (name, path) in enumerate(outputs):
+            for read in inputs:
+                if is_same_file(path, read):
+                    raise click.UsageError(f"{name} {path} is what this command reads, and would be replaced; name another file")
+            for other, earlier in outputs[:number]:
+                if is_same_file(path, earlier):
+                    raise click.UsageError(f"{other} and {name} both name {path}; name a file for each")
+        return super().invoke(ctx)
+
+
+def _list_paths(command: click.Command, ctx: click.Context) -> Iterator[tuple[type, str, Path]]:
+    for parameter in command.params:
+        given = ctx.params.get(parameter.name or "")
+        if given is None or not isinstance(parameter.type, (InputPath, OutputPath, TargetType)):
+            continue
+        name = parameter.opts[0] if isinstance(parameter, click.Option) else (parameter.metavar or parameter.human_readable_name)
+        for value in given if isinstance(given, tuple) else (given,):
+            words = [str(value)]
+            if isinstance(parameter.type, TargetType) and words[0].startswith("cmd:"):
+                words = _split(words[0].removeprefix("cmd:"))
+            for word in words:
+                if word and "\0" not in word:
+                    yield type(parameter.type), name, Path(word)
+
+
+def _split(command: str) -> list[str]:
+    try:
+        return shlex.split(command, posix=os.name != "nt")
+    except ValueError:  # it will be refused when it is started
+        return []
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether two names stand for one file, through links and however they are written; devices are shared by anybody."""
+    try:
+        if not one.exists() or not other.exists():
+            return one.resolve() == other.resolve()
+        found = one.stat()
+        return os.path.samestat(found, other.stat()) and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
+    except (OSError, ValueError, RuntimeError):  # a loop of links, a name that cannot be
+        return False
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,14 +157,14 @@ def campaign_options(timeout: float, about_state: str) -> Callable[[F], F]:
     about_state: what --state does beside resuming, for its help.
     """
     options = (
-        click.option("--state", type=FILE, help=about_state),
+        click.option("--state", type=OUTPUT_FILE, help=about_state),
         click.option("--restart", is_flag=True, help="Ignore the state file and start over."),
         click.option("--jobs", type=click.IntRange(1), help="Worker processes; default: one per core."),
         click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler."),
-        click.option("--json", "-o", "json_file", type=FILE, help="Write the result as JSON."),
+        click.option("--json", "-o", "json_file", type=OUTPUT_FILE, help="Write the result as JSON."),
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
+            type=SECONDS,
             default=timeout,
             show_default=True,
             help="Timeout of one call, in seconds.",

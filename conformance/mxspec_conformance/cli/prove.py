@@ -17,7 +17,13 @@ from rich.text import Text
 from mxspec.formats import get_block
 from mxspec_conformance.campaign import StateError
 from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, campaign_options
+from mxspec_conformance.cli.parameters import (
+    BLOCK_FORMAT,
+    MINUTES,
+    TARGET,
+    FileCommand,
+    campaign_options,
+)
 from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
 from mxspec_conformance.results.report import Report, Verdict
 from mxspec_vectors.files import write_file
@@ -59,8 +65,8 @@ def parse_tensor_maximum(text: str) -> int | None:
     return bits
 
 
-@click.command()
-@click.argument("target")
+@click.command(cls=FileCommand)
+@click.argument("target", type=TARGET)
 @click.option("--format", "fmt", type=BLOCK_FORMAT, required=True, help="The block format.")
 @click.option("--profile", help="Check against this profile; default: the profile nearest to the target.")
 @click.option(
@@ -75,7 +81,7 @@ def parse_tensor_maximum(text: str) -> int | None:
 )
 @click.option("--block", metavar="ROWSxCOLUMNS", help="Block shape; only 1 x k blocks can be decomposed into pairs.")
 @click.option("--shard", default="1/1", metavar="I/N", help="Only process shard I of N.")
-@click.option("--minutes", type=float, help="Start no new chunk after this time.")
+@click.option("--minutes", type=MINUTES, help="Start no new chunk after this time.")
 @campaign_options(600.0, "Save finished chunks to this file and resume from it; default: next to -o.")
 def prove(
     target: str,
@@ -122,6 +128,8 @@ def prove(
         )  # fmt: skip
         if state is None and json_file is not None:
             state = json_file.with_suffix(".state")
+            if state == json_file:  # not the result's own name
+                state = json_file.with_name(f"{json_file.name}.state")
         with _bar() as tell:
             report = run_proof(
                 target, plan, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
@@ -148,7 +156,7 @@ class _bar:  # noqa: N801  # used like a function
     def __enter__(self) -> _bar:
         console = make_console(stderr=True)
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
             TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
         )  # fmt: skip
         self._task = self._progress.add_task("", total=None)
@@ -190,6 +198,6 @@ def show_proof(report: Report, console: Console) -> None:
         console.print(failure_panel(first))
     console.print(
         Text(
-            f"{report.seconds:.1f} s on {report.details['workers']}, load {report.environment['load'][0]}", style="dim"
+            f"{report.seconds:.1f} s on {report.environment['campaign']['workers']}, load {report.environment['load'][0]}", style="dim"
         )
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,20 @@ from typing import Any
 import click
 
 from mxspec_conformance.cli.console import fail
+from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FOLDER, FileCommand
 from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest, write_files
+from mxspec_vectors.reading import read_json
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument(
     "results",
     nargs=-1,
     required=True,
     metavar="RESULTS...",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=INPUT_FILE,
 )
-@click.option("-o", "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Output folder.")
+@click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, help="Output folder.")
 def report(results: tuple[Path, ...], out: Path) -> None:
     """Render results as HTML, Markdown, JUnit XML and badges.
 
@@ -61,9 +62,9 @@ def report(results: tuple[Path, ...], out: Path) -> None:
 
 def _read(path: Path) -> list[dict[str, Any]]:
     try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        fail(f"{path} is not JSON ({error})")
+        content = read_json(path)
+    except FileNotFoundError:
+        fail(f"{path} does not exist")
     found = content if isinstance(content, list) else [content]
     if not found or not all(isinstance(d, dict) for d in found):
         fail(f"{path} contains no result; pass a file that `mxspec check --json` wrote")

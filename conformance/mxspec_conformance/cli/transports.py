@@ -9,12 +9,13 @@ import click
 from rich.text import Text
 
 from mxspec_conformance.cli.console import fail, make_console
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT_FILE, OUTPUT_FILE, SECONDS, TARGET, FileCommand
+from mxspec_vectors.reading import read_json
 
 
 @click.command()
 @click.argument("target")
-@click.option("--timeout", default=10.0, show_default=True, help="Timeout of one call, in seconds.")
+@click.option("--timeout", type=SECONDS, default=10.0, show_default=True, help="Timeout of one call, in seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def smoke(target: str, timeout: float, as_json: bool) -> None:
     """Test whether TARGET starts, answers and stops.
@@ -59,13 +60,13 @@ def protocol() -> None:
     click.echo(json.dumps(load_protocol_schema(), indent=1))
 
 
-@click.command()
-@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+@click.command(cls=FileCommand)
+@click.argument("out", type=OUTPUT_FILE)
 @click.option(
-    "--description", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--description", type=INPUT_FILE,
     help="JSON description of the target: its reply to `start`.",
 )  # fmt: skip
-@click.option("--like", metavar="TARGET", help="Use the description of this target, which must run here.")
+@click.option("--like", metavar="TARGET", type=TARGET, help="Use the description of this target, which must run here.")
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
@@ -88,9 +89,9 @@ def bundle(out: Path, description: Path | None, like: str | None, formats: tuple
         fail("pass either --description FILE or --like TARGET; the requests depend on the target's capabilities")
     if description is not None:
         try:
-            document = json.loads(description.read_bytes())
-        except ValueError as error:
-            fail(f"{description} is not JSON ({error})")
+            document = read_json(description)
+        except FileNotFoundError:
+            fail(f"{description} does not exist")
         capabilities = read_description(document, str(description))
     else:
         session = open_target(like)

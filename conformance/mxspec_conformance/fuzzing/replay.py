@@ -20,6 +20,9 @@ from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.entries import code_digits, hex_floats, hex_words
 
+#: Calls that a case may ask for before the one that is looked at.
+MAX_REPEATED = 100_000
+
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
@@ -40,7 +43,11 @@ def replay(path: Path, session: TargetSession, restart: Callable[[], TargetSessi
     ask = _quantize if document["operation"] == "quantize" else _dequantize
     results = []
     for case in document["cases"]:
-        if not _is_current(document, case):
+        try:
+            current = _is_current(document, case)
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise ValueError(f"{path}: case {case.get('id')} is none that can be asked: {error}") from None
+        if not current:
             results.append(
                 Replayed(case["id"], "outdated", "the file expects something else than the profile gives now")
             )
@@ -96,6 +103,8 @@ def _quantize(
     width = case["shape"][1] // k
     x = _blocks(document, case)
     nth, arrangement = _flag_of(case, "call-repeated-"), _flag_of(case, "call-arranged-")
+    if nth is not None and not (nth.isdecimal() and 1 <= int(nth[:9]) <= MAX_REPEATED):
+        raise ValueError(f"case {case['id']} asks for {nth[:40]} calls; allowed are 1 to {MAX_REPEATED}")
     if nth is not None and restart is not None:
         fresh = restart()
         try:

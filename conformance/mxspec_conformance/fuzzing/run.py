@@ -17,7 +17,7 @@ import numpy as np
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.profiles import find_variant, get_profile
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.campaign import Outcome, WorkItem, open_state, open_workers, run_work_items
+from mxspec_conformance.campaign import Outcome, WorkItem, describe_work, open_state, open_workers, run_work_items
 from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
@@ -127,7 +127,7 @@ def fuzz(
             outcome = _run(planned, settings, state, workers, deadline, progress, started)
         campaign = _conclude(session, spec, planned, formats, state, settings, outcome, progress)
         campaign.report.environment |= describe_git(target) | getattr(session, "environment", {})
-        campaign.report.details["workers"] = workers.name
+        campaign.report.environment["campaign"]["workers"] = workers.name
     finally:
         close_targets()
         session.close()
@@ -334,8 +334,9 @@ def _report(
         "not_seen_again": reduced.lost_words[:20],
         "not_reduced": reduced.left,
         "stopped": outcome.stopped,
-        "pieces": {"done": outcome.done, "kept": outcome.kept, "retried": outcome.retried, "lost": outcome.lost},
+        "pieces": {"lost": outcome.lost},
     }  # fmt: skip
+    report.environment["campaign"] = describe_work([outcome])
     return report
 
 

@@ -17,6 +17,7 @@ from mxspec_conformance.fuzzing.findings import Finding
 from mxspec_vectors.compact import expand, pack
 from mxspec_vectors.entries import code_digits, hex_floats, hex_words, row_entry
 from mxspec_vectors.files import VERSION, Document, case_id, parse, render, write_file
+from mxspec_vectors.reading import read_regular
 from mxspec_vectors.verify import load_schema
 
 _TOPICS = {"element": "mixture", "special": "nan", "calls": "call-size", "zero-sign": "zero-sign", "value": "code"}
@@ -133,7 +134,7 @@ def read_findings(path: Path) -> Document:
 
     Raises ValueError where it is none.
     """
-    stored = parse(path.read_bytes(), str(path))
+    stored = parse(read_regular(path), str(path))
     operation = stored.get("operation")
     if operation not in ("quantize", "dequantize"):
         raise ValueError(f"{path} holds operation {operation!r}; quantize and dequantize replay")

@@ -47,6 +47,8 @@ class Judged:
     independence: Result = field(default_factory=dict)
     operations: list[str] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
+    #: What the target took for the pairs.
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -161,14 +163,14 @@ def _judge_pairs(
                 tally.first = _draw_simplest(session, fmt, answers.profile, job, x, label)
         for result in chunks.values():
             tally.no_answer = tally.no_answer or result.get("no_answer")
-    seconds = sum(r["target_seconds"] for r in answered.values())
+    judged.seconds += sum(r["target_seconds"] for r in answered.values())
     judged.claims.append(
         {
             "what": "pairs", "profile": job.profile, "dtype": job.dtype, "tensor": _tensor_json(job.tensor), "pairs": space.pairs,
             "elements": elements, "of": space.elements(), "largest": f"{space.largest:04x}",
             "chunks": format_chunks(answered), "chunk_count": total,
             "digests": [r["digest"] for _, r in sorted(answered.items())],
-            "answers_digest": answers.digest(), "target_seconds": round(seconds, 1), "wrong": wrong,
+            "answers_digest": answers.digest(), "wrong": wrong,
         }
     )  # fmt: skip
     compared = sum(judged.independence.get(job.name, {}).get("compared", {}).values())

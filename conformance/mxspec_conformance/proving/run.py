@@ -16,7 +16,15 @@ import numpy as np
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
-from mxspec_conformance.campaign import Outcome, Workers, WorkItem, open_state, open_workers, run_work_items
+from mxspec_conformance.campaign import (
+    Outcome,
+    Workers,
+    WorkItem,
+    describe_work,
+    open_state,
+    open_workers,
+    run_work_items,
+)
 from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
@@ -259,6 +267,7 @@ def _report(
         | describe_git(target)
         | getattr(session, "environment", {}),
     )  # fmt: skip
+    report.environment["campaign"] = describe_work(outcomes) | {"workers": workers.name, "target_seconds": round(judged.seconds, 1)}
     report.requirements = judged.requirements
     report.formats = [
         FormatResult(
@@ -270,11 +279,7 @@ def _report(
         "statements": judged.statements,
         "claims": judged.claims,
         "independence": judged.independence,
-        "workers": workers.name,
-        "pieces": {
-            "done": sum(o.done for o in outcomes), "kept": sum(o.kept for o in outcomes),
-            "retried": sum(o.retried for o in outcomes), "lost": {k: v for o in outcomes for k, v in o.lost.items()},
-        },
+        "pieces": {"lost": {k: v for o in outcomes for k, v in o.lost.items()}},
         "stopped": next((o.stopped for o in outcomes if o.stopped), ""),
         "numpy": np.__version__,
     }  # fmt: skip

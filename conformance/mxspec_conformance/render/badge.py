@@ -12,19 +12,19 @@ from mxspec_conformance.results.report import Verdict
 
 
 def render_badge(documents: Sequence[Mapping[str, Any]]) -> bytes:
-    """JSON with schemaVersion, label, message and color.
-
-    Raises ValueError for several results: a badge is about one target.
-    """
-    if len(documents) != 1:
-        raise ValueError(
-            f"a badge is about one target, not {len(documents)}; `mxspec report -o DIR` writes one for each"
-        )
-    message, color = _describe(view_result(documents[0]))
+    """JSON with schemaVersion, label, message and color; of several results, how many pass, in the colour of the worst."""
+    described = [_describe(view_result(d)) for d in documents]
+    message, color = max(described, key=lambda d: _COLORS.index(d[1]))
+    if len(documents) > 1:
+        message = f"{sum(d['exit_code'] == 0 for d in documents)} of {len(documents)} targets pass"
     badge = {"schemaVersion": 1, "label": "mxspec", "message": message, "color": color}
     if color == "red":
         badge["isError"] = True
     return (json.dumps(badge, indent=1) + "\n").encode("ascii")
+
+
+#: From the best to the worst.
+_COLORS = ("brightgreen", "yellowgreen", "lightgrey", "yellow", "red")
 
 
 def _describe(v: ResultView) -> tuple[str, str]:

@@ -16,12 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from mxspec_conformance.results.report import Report, Requirement, Verdict, WaiverState
+from mxspec_vectors.reading import UnreadableFile, read_regular
 
 #: Verdicts that a waiver can excuse.
 EXCUSABLE = (Verdict.FAIL, Verdict.DEVIATION, Verdict.ERROR, Verdict.TIMEOUT)
 
 #: Days until a waiver ends that `render_waivers` makes.
 DEFAULT_DAYS = 90
+
+#: Bytes of a waiver file, and parts of a key or levels of brackets in it.
+MAX_BYTES, MAX_DEPTH = 1 << 22, 50
 
 _KEYS = ("id", "reason", "link", "expires", "version", "device", "failing")
 _REQUIRED = _KEYS[:4]
@@ -60,10 +64,16 @@ def read_waivers(path: Path) -> list[Waiver]:
     Raises WaiverError naming the file, the entry and what is allowed.
     """
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
+        text = read_regular(path, MAX_BYTES).decode("utf-8")
+        _check_depth(text, path)
+        document = tomllib.loads(text)
+    except UnreadableFile as error:
+        raise WaiverError(str(error)) from None
     except FileNotFoundError:
         raise WaiverError(f"{path} does not exist; `mxspec check TARGET --write-waivers {path}` makes one") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also for numbers of thousands of digits
+        if isinstance(error, WaiverError):
+            raise
         raise WaiverError(f"{path} is not TOML: {error}") from None
     unknown = set(document) - {"waiver"}
     if unknown:
@@ -72,6 +82,21 @@ def read_waivers(path: Path) -> list[Waiver]:
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise WaiverError(f"{path}: write [[waiver]] with two brackets: there can be several")
     return [_read_entry(entry, f"{path}, waiver {number}") for number, entry in enumerate(entries, 1)]
+
+
+#: Texts and comments, in which dots and brackets are no syntax.
+_TEXTS = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""' + r"|'''.*?'''" + r'|"(?:[^"\\\n]|\\.)*"' + r"|'[^'\n]*'|#[^\n]*", re.DOTALL
+)
+
+
+def _check_depth(text: str, path: Path) -> None:
+    """Raise WaiverError for keys of many parts and for deep nesting: reading them takes memory by the square of their number."""
+    depth = 0
+    for number, line in enumerate(_TEXTS.sub(lambda found: "\n" * found[0].count("\n"), text).splitlines(), 1):
+        depth += line.count("[") + line.count("{") - line.count("]") - line.count("}")
+        if line.count(".") > MAX_DEPTH or line.count("[") + line.count("{") > MAX_DEPTH or depth > MAX_DEPTH:
+            raise WaiverError(f"{path}, line {number} is nested too deeply; a waiver file holds [[waiver]] alone")
 
 
 def _read_entry(entry: dict[str, Any], place: str) -> Waiver:

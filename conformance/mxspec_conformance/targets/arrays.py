@@ -114,7 +114,7 @@ def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
         a = np.asarray(a)
     if not isinstance(a, np.ndarray):
         raise BadReturn(f"{what} is a {type(a).__name__}, not an array")
-    return np.asarray(a)  # a subclass, as the target's file may define one, is nothing that another process knows
+    return np.asarray(a)  # of a subclass the plain array: its methods are the target's
 
 
 def _from_dlpack(a: Any) -> Any:

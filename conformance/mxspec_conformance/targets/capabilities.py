@@ -7,17 +7,19 @@ function's presence is the capability; a keyword in its signature (`axis`, `pad`
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
-from mxspec.profiles.schema import Kind, TensorScaleKind
+from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
@@ -115,7 +117,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
         if "layout" in OPERATIONS[function].arguments:
             _check_signature(module, spec, function)
-    name = clean_name(str(getattr(module, "NAME", Path(spec).stem)))
+    name = _text(module, spec, "NAME", Path(spec).stem)
     formats = _listed(module, spec, "FORMATS")
     if not formats and {"quantize", "dequantize"} & set(functions):
         raise TargetError(f"{spec} has no FORMATS; list the block formats it supports: {', '.join(BLOCKS)}")
@@ -126,14 +128,11 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "LAYOUT", layouts, dict.fromkeys((*CODE_LAYOUTS, *SCALE_LAYOUTS)))
     dtypes = _listed(module, spec, "DTYPES") or ("float32",)
     check_names(spec, "DTYPES", dtypes, DTYPES)
-    arrays = getattr(module, "ARRAYS", "numpy")
+    arrays = _single(module, spec, "ARRAYS", "numpy")
     check_names(spec, "ARRAYS", (arrays,), dict.fromkeys(("numpy", "torch", "cupy")))
-    kind = getattr(module, "TENSOR_SCALE", "decode")
+    kind = _single(module, spec, "TENSOR_SCALE", "decode")
     check_names(spec, "TENSOR_SCALE", (kind,), dict.fromkeys(k.value for k in TensorScaleKind))
-    sr_bits = getattr(module, "SR_BITS", 32)
-    if sr_bits not in SR_BITS:
-        raise TargetError(f"{spec}: SR_BITS = {sr_bits!r}; allowed are 32, 16 and 8")
-    sr_rule = getattr(module, "SR_RULE", SrRule.CARRY.value)
+    sr_rule = _single(module, spec, "SR_RULE", SrRule.CARRY.value)
     check_names(spec, "SR_RULE", (sr_rule,), [r.value for r in SrRule])
     known_layouts = _listed(module, spec, "LAYOUTS")
     check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
@@ -141,7 +140,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
     return Capabilities(
         name=name,
-        version=clean_name(str(getattr(module, "VERSION", "unknown"))),
+        version=_text(module, spec, "VERSION", "unknown"),
         formats=formats,
         functions=functions,
         keywords={f: tuple(o for o in OPERATIONS[f].options if o in p) for f, p in signatures.items()},
@@ -151,12 +150,12 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         code_layout=next((x for x in layouts if x in CODE_LAYOUTS), "unpacked"),
         scale_layout=next((x for x in layouts if x in SCALE_LAYOUTS), "row-major"),
         tensor_scale=kind,
-        sr_bits=sr_bits,
+        sr_bits=_random_bits(module, spec),
         sr_rule=SrRule(sr_rule),
         claimed_profiles=check_claims(spec, formats, _listed(module, spec, "PROFILE")),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
-        device=getattr(module, "DEVICE", None),
+        device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
 
 
@@ -177,14 +176,67 @@ def _check_signature(module: Any, spec: str, function: str) -> None:
         ) from None
 
 
-def _listed(module: Any, spec: str, what: str) -> tuple[Any, ...]:
-    """A declaration that holds one name or several."""
+def _listed(module: Any, spec: str, what: str) -> tuple[str, ...]:
+    """A declaration that holds one name or several. Members of enumerations of text, and mxspec's own objects, are names."""
     given = getattr(module, what, ())
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, Iterable):
+    if given is None:
+        return ()
+    if (single := _name_of(given)) is not None:
+        return (single,)
+    if isinstance(given, (bytes, bytearray)) or not isinstance(given, Iterable):
         raise TargetError(f"{spec}: {what} is a {type(given).__name__}; write a name or a list of names")
-    return tuple(given)
+    members = list(islice(given, _MOST_NAMES + 1))  # an iterator may have no end
+    if len(members) > _MOST_NAMES:
+        raise TargetError(f"{spec}: {what} holds more than {_MOST_NAMES} names; list each once")
+    names = []
+    for member in members:
+        name = _name_of(member)
+        if name is None:
+            raise TargetError(f"{spec}: {what} holds a {type(member).__name__}; write names, as text")
+        names.append(name)
+    return tuple(dict.fromkeys(names))
+
+
+#: Names that a declaration may hold; there are fewer of anything.
+_MOST_NAMES = 1000
+
+
+def _name_of(given: Any) -> str | None:
+    """The name that a text or an object of the model is; None for anything else."""
+    if isinstance(given, str):
+        return clean_name(str.__str__(given))
+    if isinstance(given, Profile):
+        return given.id
+    return given.name if isinstance(given, (BlockFormat, ScalarFormat)) else None
+
+
+def _single(module: Any, spec: str, what: str, default: str) -> str:
+    """A declaration that holds one name."""
+    name = _name_of(getattr(module, what, default))
+    if name is None:
+        raise TargetError(f"{spec}: {what} is a {type(getattr(module, what)).__name__}; write a name, as text")
+    return name
+
+
+def _text(module: Any, spec: str, what: str, default: str) -> str:
+    """A declaration that is shown and means nothing."""
+    given = getattr(module, what, default)
+    try:
+        return clean_name(str.__str__(given) if isinstance(given, str) else str(given))
+    except (Exception, SystemExit):  # its text is made by code of the target's
+        raise TargetError(f"{spec}: {what} is a {type(given).__name__} without a text; write a text") from None
+
+
+def _random_bits(module: Any, spec: str) -> int:
+    given = getattr(module, "SR_BITS", 32)
+    try:
+        bits = int(given) if isinstance(given, float) and given.is_integer() else operator.index(given)
+    except TypeError:
+        bits = 0
+    if bits not in SR_BITS:
+        shown = given if isinstance(given, (int, float)) else f"a {type(given).__name__}"
+        raise TargetError(f"{spec}: SR_BITS = {clean_name(str(shown), 40)}; allowed are {", ".join(map(str, SR_BITS))}")
+    return bits
 
 
 def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
@@ -217,6 +269,48 @@ def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> t
                 raise TargetError(f"{spec}: PROFILE names {covered[fmt]} and {name}, both for {fmt}; claim one")
             covered[fmt] = name
     return tuple(claimed)
+
+
+def write_capabilities(capabilities: Capabilities) -> dict[str, Any]:
+    """Capabilities as data that `read_capabilities` reads."""
+    return {f.name: getattr(capabilities, f.name) for f in fields(capabilities)}
+
+
+def read_capabilities(given: Any, spec: str) -> Capabilities:
+    """The capabilities that another process has told.
+
+    Raises TargetError where they are none: that process runs a target, and may say anything.
+    """
+    parts = {f.name: f.type for f in fields(Capabilities)}
+    if not isinstance(given, dict) or set(given) != set(parts):
+        raise TargetError(f"{spec}: its process does not say what the target can do")
+    wrong = [name for name, kind in parts.items() if not _IS[str(kind)](given[name])]
+    if wrong:
+        raise TargetError(f"{spec}: its process says of {', '.join(wrong)} what cannot be")
+    known = {"formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES}
+    for what, allowed in known.items():
+        check_names(spec, what, given[what], allowed)
+    if not set(given["functions"]) <= set(given["keywords"]):
+        raise TargetError(f"{spec}: its process says of keywords what cannot be")
+    check_claims(spec, given["formats"], given["claimed_profiles"])
+    return Capabilities(**{**given, "name": clean_name(given["name"]), "version": clean_name(given["version"])})
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) <= _MOST_NAMES and all(isinstance(v, str) for v in value)
+
+
+#: A field's annotation -> whether a value is of it.
+_IS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "str | None": lambda value: value is None or isinstance(value, str),
+    "int": lambda value: type(value) is int and value in (8, 32),
+    "bool": lambda value: isinstance(value, bool),
+    "tuple[str, ...]": _is_names,
+    "dict[str, tuple[str, ...]]": lambda value: (
+        isinstance(value, dict) and all(isinstance(k, str) and _is_names(v) for k, v in value.items())
+    ),
+}
 
 
 def check_names(spec: str, what: str, given: Iterable[str], allowed: Iterable[str]) -> None:

@@ -29,6 +29,8 @@ from mxspec_conformance.targets.errors import BadReturn, TargetError
 
 #: What an output buffer holds before the target writes into it.
 _DIRT = 0xA5
+#: How many times as many items as an input has an answer may have before it is looked at: padding to tiles is less.
+_MOST = 1024
 
 
 @dataclass(slots=True)
@@ -149,16 +151,21 @@ class Marshaller:
         shape, scale_shape = quantized_shapes(
             x.shape, block, axis=kwargs.get("axis", -1), square=kwargs.get("block") is not None
         )
-        codes = _bytes(codes, "codes")
-        if self.capabilities.code_layout == "nibble-low" and block.element.bits == 4:
-            codes = unpack_nibbles(codes, shape, kwargs.get("axis", -1))
-        if codes.shape != shape:
+        packed = self.capabilities.code_layout == "nibble-low" and block.element.bits == 4
+        swizzled = self.capabilities.scale_layout == "128x4"
+        # Shapes first: a broadcast array of terabytes has few bytes until it is copied.
+        if not packed and codes.shape != shape:
             raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}")
-        scales = _bytes(scales, "scales")
-        if self.capabilities.scale_layout == "128x4":
-            scales = unswizzle_128x4(scales, scale_shape)
-        if scales.shape != scale_shape:
+        if not swizzled and scales.shape != scale_shape:
             raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}")
+        for array, what in ((codes, "codes"), (scales, "scales")):
+            if array.size > _MOST * max(x.size, 1024):
+                raise BadReturn(f"{what} have shape {array.shape} for x of shape {x.shape}")
+        codes, scales = _bytes(codes, "codes"), _bytes(scales, "scales")
+        if packed:
+            codes = unpack_nibbles(codes, shape, kwargs.get("axis", -1))
+        if swizzled:
+            scales = unswizzle_128x4(scales, scale_shape)
         return codes, scales
 
     def _call_raw_quantize(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> tuple[bytes, bytes]:
@@ -166,7 +173,10 @@ class Marshaller:
         result = self._ask("quantize", self._array(x), fmt, **kwargs)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise BadReturn(f"quantize returned a {type(result).__name__}; return (codes, scales)")
-        codes, scales = (np.ascontiguousarray(from_target_array(a, "quantize's result")).tobytes() for a in result)
+        arrays = [from_target_array(a, "quantize's result") for a in result]
+        if max(a.nbytes for a in arrays) > 8 * _MOST * max(x.size, 1024):
+            raise BadReturn(f"quantize returned {max(a.nbytes for a in arrays)} bytes for x of shape {x.shape}")
+        codes, scales = (np.ascontiguousarray(a).tobytes() for a in arrays)
         return codes, scales
 
     def _call_dequantize(
@@ -190,10 +200,10 @@ class Marshaller:
         return name if name in DTYPES else "float32"
 
     def _call_encode(self, x: npt.NDArray[Any], element: str, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        codes = _bytes(from_target_array(self._ask("encode", self._array(x), element, **kwargs), "codes"), "codes")
-        if codes.shape != x.shape:
-            raise BadReturn(f"encode returned shape {codes.shape} for x of shape {x.shape}")
-        return codes
+        result = from_target_array(self._ask("encode", self._array(x), element, **kwargs), "codes")
+        if result.shape != x.shape:
+            raise BadReturn(f"encode returned shape {result.shape} for x of shape {x.shape}")
+        return _bytes(result, "codes")
 
     def _call_decode(self, codes: npt.NDArray[np.uint8], element: str) -> npt.NDArray[Any]:
         values = from_target_array(self._ask("decode", self._array(codes), element), "decode's result")
@@ -203,10 +213,10 @@ class Marshaller:
         self, x: npt.NDArray[Any], element: str, words: npt.NDArray[np.uint32]
     ) -> npt.NDArray[np.uint8]:
         result = self._ask("encode_stochastic", self._array(x), element, self._array(words))
-        codes = _bytes(from_target_array(result, "codes"), "codes")
+        codes = from_target_array(result, "codes")
         if codes.shape != x.shape:
             raise BadReturn(f"encode_stochastic returned shape {codes.shape} for x of shape {x.shape}")
-        return codes
+        return _bytes(codes, "codes")
 
     def _call_pack(self, items: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
         return self._ask_packed("pack", (items,), layout)
@@ -247,11 +257,11 @@ class Marshaller:
             raise BadReturn(f"{function} returned {len(given)} arrays; {len(chosen.fields)} were expected")
         items = []
         for array, part in zip(given, reversed(chosen.fields), strict=True):
-            found = _bytes(from_target_array(array, part.part.value), part.part.value)
+            found = from_target_array(array, part.part.value)
             wanted = (*shape[:-1], shape[-1] // part.covers)
             if found.shape != wanted:
                 raise BadReturn(f"{function} returned {part.part.value} of shape {found.shape}; {wanted} was expected")
-            items.append(found)
+            items.append(_bytes(found, part.part.value))
         return tuple(reversed(items))
 
     def _call_tensor_scale(self, x: npt.NDArray[Any], fmt: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 import traceback
 from collections import Counter
 from typing import Any, Protocol, runtime_checkable
@@ -10,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.errors import BadReturn, CallError, FailureKind, RemoteError
 from mxspec_conformance.targets.marshalling import Marshaller
+from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
 
 #: What a function may cost before it is given up, each a wait of up to `timeout` seconds or a new process: a function that
 #: has never answered, and any function over the whole run.
@@ -22,22 +24,40 @@ FAILURE_WORDS = {
 }
 
 
-class FailureBudget:
-    """Counts what each function has cost, and ends it when that is enough."""
+#: Seconds that a session may take in all where nothing else is said.
+TOTAL_SECONDS = 4 * 3600.0
 
-    def __init__(self) -> None:
+
+def start_limit(timeout: float) -> float:
+    """Seconds that a target may take to start: an import may compile. Ten calls' time, and at least half a minute."""
+    return max(10 * timeout, 30.0)
+
+
+class FailureBudget:
+    """Counts what each function has cost, and ends it when that is enough; ends everything when the time is up."""
+
+    def __init__(self, total: float = TOTAL_SECONDS) -> None:
+        self._total, self._end = total, time.monotonic() + total
         self._answered: set[str] = set()
         self._failed: Counter[tuple[str, FailureKind]] = Counter()
         self._last: dict[str, str] = {}
 
     def check(self, function: str) -> None:
-        """Raises CallError where the function is given up."""
+        """Raises CallError where the function is given up, or the time of all calls is."""
+        if time.monotonic() >= self._end:
+            raise CallError(
+                FailureKind.TIMEOUT, f"the target was given up: all calls together may take {self._total:g} s", final=True
+            )
         for kind, limit in (MAX_IN_ALL if function in self._answered else MAX_UNANSWERED).items():
             failed = self._failed[function, kind]
             if failed >= limit:
                 raise CallError(
                     kind, f"{function} was given up after {failed} {FAILURE_WORDS[kind]}: {self._last[function]}", final=True
                 )
+
+    def allow(self, timeout: float) -> float:
+        """Seconds that the next call may take."""
+        return max(min(timeout, self._end - time.monotonic()), 0.001)
 
     def fail(self, function: str, failure: CallError) -> None:
         """Count a time-out, a crash or garbage."""
@@ -85,17 +105,28 @@ def run_call(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwarg
     except BadReturn as error:
         raise CallError(FailureKind.BAD_RETURN, str(error)) from None
     except NotImplementedError as error:
-        raise CallError(FailureKind.UNSUPPORTED, str(error) or "not implemented") from None
+        raise CallError(FailureKind.UNSUPPORTED, _text_of(error) or "not implemented") from None
     except RemoteError as error:
-        raise CallError(FailureKind.ERROR, str(error)[:200], error.detail) from None
+        raise CallError(FailureKind.ERROR, clean_text(str(error), 200), error.detail) from None
     except (Exception, SystemExit) as error:
-        frames = traceback.format_exception(error, limit=-2, chain=False)
-        message = f"{type(error).__name__}: {_message_of(error)}"
-        raise CallError(FailureKind.ERROR, message, "".join(frames[-3:])) from None
+        raise CallError(FailureKind.ERROR, message_of(error), _frames_of(error)) from None
 
 
-def _message_of(error: BaseException) -> str:
+def message_of(error: BaseException, limit: int = 200) -> str:
+    """An exception in words, its type first, cut and clean. The target's exceptions are its own code, which may raise again."""
+    return f"{clean_name(type(error).__name__)}: {_text_of(error, limit)}"
+
+
+def _text_of(error: BaseException, limit: int = MESSAGE) -> str:
     try:
-        return str(error)[:200]
-    except Exception:  # the target's exceptions are its own code too
+        return clean_text(str(error), limit)
+    except (Exception, SystemExit):
         return "its message cannot be read"
+
+
+def _frames_of(error: BaseException) -> str:
+    """The last two frames of the traceback."""
+    try:
+        return "".join(traceback.format_tb(error.__traceback__, limit=-2)) + message_of(error)
+    except (Exception, SystemExit):
+        return message_of(error)

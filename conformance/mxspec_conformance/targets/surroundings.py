@@ -50,6 +50,8 @@ def _list_libraries(module: Any) -> dict[str, str]:
         if isinstance(owner, str) and owner:
             used.add(owner.partition(".")[0])
     used -= set(sys.stdlib_module_names) | {"mxspec_conformance", "mxspec", "numpy", "ml_dtypes", "builtins"}
+    if "-packages" not in str(getattr(module, "__file__", "")):  # a file of no distribution: no need to look for its own
+        used.discard(str(getattr(module, "__name__", "")))
     if not used:
         return {}
     distributions = _list_distributions()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import math
 from functools import partial
 from importlib.resources import files
@@ -20,7 +19,10 @@ from mxspec_conformance.targets.errors import BadReturn, RemoteError, TargetErro
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.transports import abi
 from mxspec_conformance.transports.description import describe_surroundings, read_description
+from mxspec_conformance.transports.wire import parse_line
 
+#: Bytes of a description.
+MAX_DESCRIPTION = 1 << 20
 #: Bytes before and behind each output; what a function writes there is beyond its bounds.
 _FENCE = 64
 _FENCE_BYTE = 0xC5
@@ -50,8 +52,10 @@ def load_library(path: Path) -> Library:
         raise TargetError(f"{path} was compiled for ABI {version}; this judge speaks ABI {abi.ABI}")
     handle.mxspec_describe.restype = ctypes.c_char_p
     text = handle.mxspec_describe() or b""
+    if len(text) > MAX_DESCRIPTION:
+        raise TargetError(f"{path}: mxspec_describe returned {len(text)} bytes; at most {MAX_DESCRIPTION} are read")
     try:
-        document = json.loads(text)
+        document = parse_line(text)
     except ValueError as error:
         raise TargetError(f"{path}: mxspec_describe returned no JSON ({error})") from None
     return Library(handle, document, str(path))

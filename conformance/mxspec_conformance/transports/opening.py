@@ -13,6 +13,8 @@ from mxspec_conformance.transports.loading import load_target
 from mxspec_conformance.transports.process import ProcessTarget
 from mxspec_conformance.transports.recorded import ResultsFile
 
+#: Seconds; the waits of operating systems end a little further on.
+MAX_TIMEOUT = 1e7
 #: What a spec starts with that is a command line, and what names of results files end in.
 COMMAND = "cmd:"
 RESULTS_SUFFIXES = (".json", ".jsonl")
@@ -33,8 +35,11 @@ def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0)
         raises CallError.
 
     Raises:
+        ValueError: A timeout that is not positive or has no end.
         TargetError: The target does not load, or declares what the interface does not have.
     """
+    if not 0 < timeout <= MAX_TIMEOUT:
+        raise ValueError(f"timeout = {timeout!r} is not a time in seconds; allowed is more than 0 and at most {MAX_TIMEOUT:g}")
     if isinstance(target, TargetSession):
         return target
     if isinstance(target, os.PathLike):

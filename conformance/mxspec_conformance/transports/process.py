@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import queue
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,8 +18,14 @@ from typing import Any
 
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
-from mxspec_conformance.targets.sessions import FailureBudget, describe_exit, run_call
-from mxspec_conformance.targets.texts import DETAIL, clean_text
+from mxspec_conformance.targets.sessions import (
+    TOTAL_SECONDS,
+    FailureBudget,
+    describe_exit,
+    run_call,
+    start_limit,
+)
+from mxspec_conformance.targets.texts import DETAIL, clean_json, clean_text
 from mxspec_conformance.transports.description import (
     PROTOCOL,
     describe_surroundings,
@@ -25,6 +33,7 @@ from mxspec_conformance.transports.description import (
     find_violation,
     read_description,
 )
+from mxspec_conformance.transports.launching import launch_program
 from mxspec_conformance.transports.remote import RemoteModule
 from mxspec_conformance.transports.wire import dump_line, parse_line, write_request
 
@@ -45,12 +54,12 @@ class Conversation:
     def __init__(self, command: str, *, pass_stderr: bool = True) -> None:
         self._pass_stderr = pass_stderr
         try:
-            self._process = subprocess.Popen(
-                shlex.split(command, posix=os.name != "nt"),
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-            )  # fmt: skip
+            self._launched = launch_program(
+                split_command(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+            )
         except (OSError, ValueError) as error:
             raise TargetError(f"{command!r} does not start: {error}") from error
+        self._process = self._launched.process
         self._outgoing: queue.Queue[bytes | None] = queue.Queue()
         self._lines: queue.Queue[bytes] = queue.Queue()
         #: Bytes of a line that has begun; for the words of a failure.
@@ -88,14 +97,14 @@ class Conversation:
 
     def _drain(self) -> None:
         assert self._process.stderr is not None
-        passed = 0
+        passed, decoder = 0, codecs.getincrementaldecoder("utf-8")("replace")
         with contextlib.suppress(OSError, ValueError):
             while data := self._process.stderr.read(4096):
                 self._stderr.append(data)
                 while len(self._stderr) > 1 and sum(map(len, self._stderr)) - len(self._stderr[0]) >= KEPT_STDERR:
                     self._stderr.popleft()
                 if self._pass_stderr and passed < MAX_STDERR:
-                    text = data[: MAX_STDERR - passed].decode("utf-8", errors="replace")
+                    text = clean_text(decoder.decode(data[: MAX_STDERR - passed]), len(data))
                     passed += len(data)
                     sys.stderr.write(
                         text if passed < MAX_STDERR else f"{text}\n[mxspec: the rest of stderr is dropped]\n"
@@ -133,9 +142,9 @@ class Conversation:
             ) from None
 
     def _describe_end(self) -> str:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
-        time.sleep(0.05)  # the last words may still be on their way
+        if self._launched.wait(1) is None:
+            return "it closed its stdout, and goes on"
+        self._threads[2].join(1)  # the last words may still be on their way
         half = f" in the middle of a reply, after {self._begun} bytes of it" if self._begun else ""
         words = [w for w in self.stderr_tail().splitlines() if w.strip()]
         quoted = f"; its last words: {words[-1].strip()[:120]!r}" if words else ""
@@ -146,27 +155,42 @@ class Conversation:
         self.send({"cmd": "stop"})
         self._outgoing.put(None)
         try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+            return self._launched.wait(seconds)
         finally:
             self.kill()
 
     def kill(self) -> None:
         """End the program at once."""
-        self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
+        self._launched.kill()
         self._outgoing.put(None)
         for thread in self._threads:
             thread.join(1)
         for pipe, thread in zip(
             (self._process.stdin, self._process.stdout, self._process.stderr), self._threads, strict=True
         ):
-            # A process that the program has left behind may hold a pipe open; its thread then ends with it.
+            # A process that escaped may hold a pipe open; its thread then ends with it.
             if pipe is not None and not thread.is_alive():
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+
+#: What a time-out at the start most often means.
+_UNFLUSHED = "; a reply that stays in the program's buffer is no reply: flush stdout after each line"
+
+
+def split_command(command: str) -> list[str]:
+    """A command line as program and arguments.
+
+    Raises ValueError, saying what to do, for an empty one, for quotes without an end and for what is no program.
+    """
+    parts = shlex.split(command, posix=os.name != "nt")
+    if not parts:
+        raise ValueError("it names no program; write cmd:PROGRAM ARGUMENTS")
+    if any("\0" in part for part in parts):
+        raise ValueError("it holds a NUL")
+    if shutil.which(parts[0]) is None:
+        raise ValueError(f"there is no program {parts[0]!r} that can be run")
+    return parts
 
 
 #: After these nothing is known of what the program still says.
@@ -176,22 +200,31 @@ _ENDS_THE_PROGRAM = (FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.GARBAGE
 class ProcessTarget:
     """Calls a target that is a program; it is started again after a crash, a hang or garbage.
 
+    timeout: seconds that one call may take, the start `start_timeout`, and all together `total`.
     Raises TargetError where it does not start, or describes itself wrongly.
     """
 
     transport = "process"
 
     def __init__(
-        self, command: str, *, timeout: float = 60.0, start_timeout: float = 600.0, pass_stderr: bool = True
-    ) -> None:
-        self._command, self._timeout, self._start_timeout = command, timeout, start_timeout
+        self, command: str, *, timeout: float = 60.0, start_timeout: float | None = None, total: float = TOTAL_SECONDS,
+        pass_stderr: bool = True,
+    ) -> None:  # fmt: skip
+        self._command, self._timeout = command, timeout
+        self._start_timeout = start_limit(timeout) if start_timeout is None else start_timeout
         self._pass_stderr = pass_stderr
-        self._budget = FailureBudget()
+        self._budget = FailureBudget(total)
+        #: Why the program did not start again; it is not tried twice.
+        self._lost = ""
         self._talk: Conversation | None = None
-        self._deadline = 0.0
+        self._deadline = self._seconds = 0.0
         document = self._start()
-        self.capabilities = read_description(document, command)
-        self.environment = describe_surroundings(document)
+        try:
+            self.capabilities = read_description(document, command)
+        except TargetError:
+            self._end()
+            raise
+        self.environment = clean_json(describe_surroundings(document))
         self._encoding = document.get("encoding", "base64")
         self._marshaller = Marshaller(RemoteModule(self.capabilities, self._ask), self.capabilities)
 
@@ -202,7 +235,11 @@ class ProcessTarget:
             document = self._talk.receive(self._start_timeout, self._start_timeout)
         except CallError as failure:
             self._end()
-            raise TargetError(f"{self._command!r} did not answer start: {failure}") from None
+            hint = _UNFLUSHED if failure.kind is FailureKind.TIMEOUT else ""
+            raise TargetError(f"{self._command!r} did not answer start: {failure}{hint}") from None
+        except BaseException:
+            self._end()
+            raise
         violation = find_violation(document, "description")
         if violation is not None:
             self._end()
@@ -216,7 +253,7 @@ class ProcessTarget:
         violation = find_violation(request, "request")
         assert violation is None, violation
         self._talk.send(request)
-        reply = self._talk.receive(self._deadline - time.monotonic(), self._timeout)
+        reply = self._talk.receive(self._deadline - time.monotonic(), self._seconds)
         violation = find_reply_violation(reply)
         if violation is not None:
             raise CallError(FailureKind.GARBAGE, f"a reply is not as the protocol says: {violation}")
@@ -229,12 +266,9 @@ class ProcessTarget:
         """One call; raises CallError."""
         self._budget.check(function)
         if self._talk is None:
-            try:
-                self._start()
-            except TargetError as error:
-                message = f"after a failure the target did not start again: {error}"
-                raise CallError(FailureKind.CRASH, message, final=True) from None
-        self._deadline = time.monotonic() + self._timeout
+            self._restart()
+        self._seconds = self._budget.allow(self._timeout)
+        self._deadline = time.monotonic() + self._seconds
         try:
             answer = run_call(self._marshaller, function, args, kwargs)
         except CallError as failure:
@@ -245,8 +279,20 @@ class ProcessTarget:
             else:
                 self._budget.succeed(function)
             raise
+        except BaseException:  # Ctrl-C: its reply may still come
+            self._end()
+            raise
         self._budget.succeed(function)
         return answer
+
+    def _restart(self) -> None:
+        if not self._lost:
+            try:
+                self._start()
+                return
+            except TargetError as error:
+                self._lost = f"after a failure the target did not start again: {error}"
+        raise CallError(FailureKind.CRASH, self._lost, final=True)
 
     def _end(self) -> None:
         if self._talk is not None:

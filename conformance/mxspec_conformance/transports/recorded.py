@@ -7,14 +7,15 @@ writes them as a further one, and replies to it are appended to the results.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.targets.sessions import run_call
+from mxspec_conformance.targets.texts import clean_json
 from mxspec_conformance.transports.description import (
     PROTOCOL,
     describe_surroundings,
@@ -24,7 +25,10 @@ from mxspec_conformance.transports.description import (
 from mxspec_conformance.transports.remote import RemoteModule
 from mxspec_conformance.transports.wire import dump_line, parse_line, write_request
 from mxspec_vectors.files import write_file
+from mxspec_vectors.reading import MAX_DOCUMENT, NotJson, UnreadableFile, open_regular, parse_json
 
+#: Bytes of a results file, and of one of its lines.
+MAX_RESULTS, MAX_LINE = 1 << 31, 1 << 28
 #: (id, function, arguments).
 Request = tuple[str, str, Mapping[str, Any]]
 
@@ -41,7 +45,7 @@ class ResultsFile:
         self._path = Path(path)
         description, self._replies = _read_results(self._path)
         self.capabilities = read_description(description, str(path))
-        self.environment = describe_surroundings(description)
+        self.environment = clean_json(describe_surroundings(description))
         #: Calls without an answer, for a further bundle.
         self.missing: list[Request] = []
         self._failed: dict[str, str] = {}
@@ -71,23 +75,36 @@ class ResultsFile:
 
 def _read_results(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     try:
-        data = path.read_bytes()
+        with open_regular(path, MAX_RESULTS) as file:
+            return _read_lines(file, path)
     except FileNotFoundError:
         raise TargetError(
             f"{path} does not exist; pass a results file: the replies to a bundle, one JSON line each"
         ) from None
+    except UnreadableFile as error:
+        raise TargetError(str(error)) from None
+    except OSError as error:
+        raise TargetError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _read_lines(file: IO[bytes], path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     description: dict[str, Any] | None = None
     replies: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(data.splitlines(), 1):
+    for number in count(1):
+        line = file.readline(MAX_LINE + 1)
+        if not line:
+            break
+        place = f"{path}, line {number}"
+        if len(line) > MAX_LINE:
+            raise TargetError(f"{place} has more than {MAX_LINE} bytes; a reply has fewer")
         if not line.strip():
             continue
-        place = f"{path}, line {number}"
         try:
             document = parse_line(line)
         except ValueError as error:
-            if number == 1 and _is_verdicts(data):
-                raise TargetError(f"{path} holds verdicts; `mxspec report {path} -o DIR` shows them") from None
-            cut = "; the file is cut short" if not data.endswith(b"\n") and number == data.count(b"\n") + 1 else ""
+            if number == 1 and _is_verdicts(line, file):
+                raise TargetError(_VERDICTS.format(path)) from None
+            cut = "" if line.endswith(b"\n") else "; the file is cut short"
             raise TargetError(f"{place} is not JSON ({str(error).partition(': line')[0]}){cut}") from None
         if isinstance(document, dict) and "mxspec" in document:
             if description is not None and description != document:
@@ -96,6 +113,8 @@ def _read_results(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]
             continue
         violation = find_reply_violation(document)
         if violation is not None:
+            if number == 1 and _is_result(document):
+                raise TargetError(_VERDICTS.format(path))
             raise TargetError(f"{place} is no reply: {violation}")
         if description is None:
             raise TargetError(f"{place} comes before the reply to start, which describes the target")
@@ -107,11 +126,20 @@ def _read_results(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]
     return description, replies
 
 
-def _is_verdicts(data: bytes) -> bool:
-    try:
-        document = json.loads(data)
-    except ValueError:
+_VERDICTS = "{0} holds verdicts; `mxspec report {0} -o DIR` shows them"
+
+
+def _is_verdicts(line: bytes, file: IO[bytes]) -> bool:
+    """Whether the file, of which one line was read, is what `check --json` wrote."""
+    if not line.lstrip().startswith((b"{", b"[")):
         return False
+    try:
+        return _is_result(parse_json(line + file.read(MAX_DOCUMENT)))
+    except NotJson:
+        return False
+
+
+def _is_result(document: Any) -> bool:
     first = document[0] if isinstance(document, list) and document else document
     return isinstance(first, dict) and str(first.get("schema", "")).startswith("mxspec-result/")
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mxspec_conformance.targets.errors import BadReturn
 from mxspec_conformance.targets.interface import FLOATS, OPERATIONS
+from mxspec_vectors.reading import parse_json
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
@@ -26,6 +27,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 #: Sizes with more bytes than this are a mistake, not an answer.
 MAX_BYTES = 1 << 31
+#: Values of one message's JSON; arrays are text or bytes, so that no message needs many.
+MAX_VALUES = 100_000
 
 
 def write_array(a: npt.NDArray[Any], encoding: str = "base64") -> dict[str, Any]:
@@ -49,12 +52,39 @@ def read_array(document: Mapping[str, Any], what: str) -> npt.NDArray[Any]:
     except (ValueError, binascii.Error) as error:
         raise BadReturn(f"{what}: the bytes cannot be read ({error})") from None
     dtype, shape = DTYPES[document["dtype"]], tuple(document["shape"])
-    size = dtype.itemsize
-    for n in shape:
-        size = min(size * n, MAX_BYTES)
+    size = count_bytes(dtype, shape)
     if len(data) != size:
         raise BadReturn(f"{what}: {len(data)} bytes came; {document['dtype']} {list(shape)} takes {size}")
     return np.frombuffer(data, dtype).reshape(shape)
+
+
+def count_bytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
+    """The bytes of an array; MAX_BYTES for all that have more."""
+    size = dtype.itemsize
+    for n in shape:
+        size = min(size * n, MAX_BYTES)
+    return size
+
+
+#: Dtypes of arrays between the judge and its own processes: those of the protocol, and what NumPy makes of a number.
+PLAIN_DTYPES = {n: np.dtype(n) for n in ("bool", "int8", "int16", "int32", "int64", "uint16", "uint64", "float64")} | DTYPES
+#: Axes that NumPy's arrays can have in all versions.
+_MAX_AXES = 32
+
+
+def take_array(data: memoryview, described: Any) -> npt.NDArray[Any] | None:
+    """The array that a description [dtype, shape] says to be at the start of the data; None where it is not."""
+    if not (isinstance(described, list) and len(described) == 2):
+        return None
+    name, shape = described
+    if not (isinstance(name, str) and name in PLAIN_DTYPES and isinstance(shape, list) and len(shape) <= _MAX_AXES):
+        return None
+    if not all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape):
+        return None
+    size = count_bytes(PLAIN_DTYPES[name], shape)
+    if size > len(data):
+        return None
+    return np.frombuffer(data[:size], PLAIN_DTYPES[name]).reshape(shape)
 
 
 def write_float(value: float) -> dict[str, str]:
@@ -109,10 +139,7 @@ def dump_line(document: Any) -> bytes:
 def parse_line(line: bytes) -> Any:
     """A line's JSON.
 
-    Raises ValueError, with the place, for what is not JSON; NaN and Infinity are not.
+    Raises ValueError, with the place, for what is not JSON; NaN and Infinity are not. So for what is nested deeply, or holds
+    more values than any message needs: a short text can become a thousand times as much memory.
     """
-
-    def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is no JSON number")
-
-    return json.loads(line.decode("utf-8"), parse_constant=refuse)
+    return parse_json(line, values=MAX_VALUES, constants=False)

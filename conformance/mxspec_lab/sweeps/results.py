@@ -6,9 +6,12 @@ each witness the inputs that it was compared on and the differences; `index.json
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +25,8 @@ from mxspec_conformance.campaign.chunks import format_chunks, parse_chunks
 from mxspec_lab import cuda_headers
 from mxspec_lab.sweeps.functions import CHUNK, CHUNK_BITS, all_functions
 from mxspec_lab.sweeps.references import Compared, Exclusion, Witness, count_excluded
+from mxspec_vectors.files import write_file
+from mxspec_vectors.reading import read_json
 
 SCHEMA = "mxspec-sweep/1"
 INDEX_SCHEMA = "mxspec-sweep-index/1"
@@ -163,6 +168,23 @@ class FunctionResult:
             own = self.witnesses.setdefault(name, WitnessResult(w.version, w.exclusions))
             own.chunks[result.chunk] = compared.differences, compared.first
 
+    def take_over(self, other: FunctionResult, found: Mapping[str, Witness]) -> None:
+        """Add the chunks that another result of the same steps has and this one lacks."""
+        self.digests = other.digests | self.digests
+        for name, theirs in other.witnesses.items():
+            now = found.get(name)
+            if now is not None and (theirs.version, theirs.exclusions) != (now.version, now.exclusions):
+                continue  # it is asked again
+            mine = self.witnesses.setdefault(name, theirs)
+            if (mine.version, mine.exclusions) == (theirs.version, theirs.exclusions):
+                mine.chunks = theirs.chunks | mine.chunks
+        for entry in other.provenance:
+            same = next((p for p in self.provenance if {**p, "chunks": ""} == {**entry, "chunks": ""}), None)
+            if same is None:
+                self.provenance.append(entry)
+            else:
+                same["chunks"] = format_chunks({*parse_chunks(same["chunks"]), *parse_chunks(entry["chunks"])})
+
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return {
@@ -205,13 +227,34 @@ def result_path(out: Path, name: str) -> Path:
 
 def write_json(path: Path, value: Any) -> None:
     """Canonical JSON, written to a temporary file that then takes the name."""
+    write_file(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode("utf-8"))
+
+
+def merge_result(out: Path, result: FunctionResult, found: Mapping[str, Witness]) -> None:
+    """Write a function's result, with the chunks that another run has put there meanwhile. found: the witnesses of now."""
+    path = result_path(out, result.name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with _alone(path.parent):
+        there = read_result(out, result.name)
+        if there is not None and there.steps.digest == result.steps.digest and there.definition == result.definition:
+            result.take_over(there, found)
+        write_json(path, result.as_dict())
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time works in a folder; where folders cannot be locked, as before."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
-        temporary.replace(path)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def read_result(out: Path, name: str) -> FunctionResult | None:
@@ -220,8 +263,8 @@ def read_result(out: Path, name: str) -> FunctionResult | None:
     if not path.is_file():
         return None
     try:
-        return FunctionResult.from_dict(json.loads(path.read_text("utf-8")))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return FunctionResult.from_dict(read_json(path))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError):
         return None
 
 

@@ -17,9 +17,8 @@ from mxspec_lab.sweeps.results import (
     ChunkResult,
     FunctionResult,
     describe_provenance,
+    merge_result,
     read_result,
-    result_path,
-    write_json,
 )
 
 
@@ -144,7 +143,7 @@ def run_sweep(
     saved = time.monotonic()
 
     def save(job: _Job) -> None:
-        write_json(result_path(out, job.result.name), job.result.as_dict())
+        merge_result(out, job.result, job.found)
         job.dirty = False
 
     def take(result: ChunkResult) -> None:

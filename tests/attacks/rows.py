@@ -1,0 +1,11 @@
+"""All attacks, and that no two have one name."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.attacks import python_targets
+
+ATTACKS = (*python_targets.ATTACKS,)
+_TWICE = [name for name, count in Counter(a.id for a in ATTACKS).items() if count > 1]
+assert not _TWICE, _TWICE
