@@ -14,7 +14,7 @@ from rich.text import Text
 
 from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
-from mxspec_conformance.results.report import STALE_STATES, Report
+from mxspec_conformance.results.report import STALE_STATES, Report, WaiverState
 from mxspec_vectors.files import VectorError, write_file, write_files
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -150,3 +150,6 @@ def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
         for waiver in report.waivers:
             if waiver["state"] in STALE_STATES:
                 console.print(Text(f"stale waiver {waiver['id']}: {waiver['state']}", style="bold red"))
+            elif waiver["state"] == WaiverState.UNFINISHED:
+                text = f"waiver {waiver['id']} is {waiver['state']}: write why the failure is accepted, and a link"
+                console.print(Text(text, style="bold yellow"))
