@@ -131,7 +131,7 @@ def _write_documents(results: Sequence[dict[str, Any]], **paths: Path | None) ->
 
 
 def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
-    from mxspec_conformance.render.terminal import print_divergences, print_report, summary_table
+    from mxspec_conformance.render.terminal import print_divergences, print_legend, print_report, summary_table
 
     if len(reports) == 1:
         print_report(reports[0], console, failures=failures)
@@ -141,6 +141,7 @@ def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
         for report in reports:
             print_divergences(report, console)
         console.print()
+        print_legend(reports, console)
         for report in reports:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
             console.print(

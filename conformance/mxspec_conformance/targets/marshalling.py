@@ -21,6 +21,7 @@ from mxspec_conformance.targets.arrays import (
 )
 from mxspec_conformance.targets.capabilities import DTYPES, Capabilities, parameters_of
 from mxspec_conformance.targets.errors import BadReturn, TargetError
+from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
 
 #: What an output buffer holds before the target writes into it.
 _DIRT = 0xA5
@@ -106,12 +107,14 @@ class Marshaller:
         if self.capabilities.code_layout == "nibble-low" and block.element.bits == 4:
             codes = unpack_nibbles(codes, shape)
         if codes.shape != shape:
-            raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}")
+            hint = suggest_code_layout(codes.shape, shape, block)
+            raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}{hint}")
         scales = _bytes(scales, "scales")
         if self.capabilities.scale_layout == "128x4":
             scales = unswizzle_128x4(scales, scale_shape)
         if scales.shape != scale_shape:
-            raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}")
+            hint = suggest_scale_layout(scales.size, scales.shape, scale_shape)
+            raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}{hint}")
         return codes, scales
 
     def _call_raw_quantize(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> tuple[bytes, bytes]:
