@@ -1,80 +1,39 @@
-"""Block quantization on arrays: `quantize`, `dequantize`, `BlockTensor`."""
+"""Block quantization on arrays: `quantize`, `dequantize`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec import elements, fast, reals, tensorscale
 from mxspec.arrays import ARRAYS, flush_to_zero
+from mxspec.blocktensor import BlockTensor
+from mxspec.dequantizing import check_axis, dequantize_arrays, dequantize_rows
 from mxspec.elements import Codes, Float32s, as_float32
 from mxspec.expressions import Op, evaluate
-from mxspec.formats import BlockFormat, ElementFormat, get_block
+from mxspec.formats import BLOCKS, BlockFormat, BlockName, ElementFormat, get_block
+from mxspec.inputs import as_array
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import AmaxNan, ElementRule, ErrorNorm, ErrorOrder, Profile, QuantizationSteps, ScaleRule
 from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.scales import encode_scale, log2f_floor
 from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale
 
+__all__ = [
+    "BlockTensor",
+    "dequantize",
+    "element_table",
+    "encode_elements",
+    "find_amax",
+    "prepare_rows",
+    "quantize",
+    "quantize_rows",
+]
+
 _CHUNK_BLOCKS = 1 << 13
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockTensor:
-    """A quantized tensor, as `quantize` returns it.
-
-    Two are equal if format, profile, tensor scale, shape, axis and all bits are equal. They cannot be hashed.
-    """
-
-    #: The block format.
-    format: BlockFormat
-    #: The profile by which the codes were made, and by which `dequantize` computes.
-    profile: Profile
-    #: uint8, one code in the low bits of each byte, axes in the order of x, `axis` padded to whole blocks.
-    codes: Codes
-    #: uint8 scale bytes, the shape of `codes` with `axis` divided by k; 16 x 16 blocks repeat their byte over 16 rows.
-    scales: Codes
-    #: The scale of the whole tensor, in the profile's native kind; None without one.
-    tensor_scale: TensorScale | None
-    #: The logical shape, before padding.
-    shape: tuple[int, ...]
-    #: The axis along which blocks lie, non-negative.
-    axis: int
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, BlockTensor):
-            return NotImplemented
-        facts = ("format", "profile", "tensor_scale", "shape", "axis")
-        return all(getattr(self, f) == getattr(other, f) for f in facts) and all(
-            np.array_equal(a, b) for a, b in ((self.codes, other.codes), (self.scales, other.scales))
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # arrays have none
-
-    def dequantize(self, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
-        """The values, by the profile's own arithmetic.
-
-        Args:
-            dtype: float32, float16 or bfloat16 (`ml_dtypes.bfloat16`).
-
-        Returns:
-            An array of this dtype in the logical shape, without the padding.
-        """
-        values = dequantize(
-            self.codes,
-            self.scales,
-            self.format,
-            profile=self.profile,
-            axis=self.axis,
-            tensor_scale=self.tensor_scale,
-            dtype=dtype,
-        )
-        kept = tuple(slice(0, n) for n in self.shape)
-        return values[kept]
 
 
 @lru_cache(maxsize=128)
@@ -232,7 +191,7 @@ def _total_error(
     x: Float32s, scales: Codes, codes: Codes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
 ) -> Float32s:
     assert steps.alternative is not None
-    y = _dequantize_blocks(codes, scales, steps, fmt, bindings)
+    y = dequantize_rows(codes, scales, steps, fmt, bindings)
     q, sf = elements.decode_table(fmt.element)[codes], elements.decode_table(fmt.scale)[scales]
     lanes = evaluate(steps.alternative.error, {**bindings, "x": x, "q": q, "sf": sf, "y": y}, ARRAYS)
     rule = steps.alternative
@@ -283,32 +242,15 @@ def quantize_rows(
     return np.where(better, scales_2, scales), np.where(better, codes_2, codes)
 
 
-def _dequantize_blocks(
-    codes: Codes, scales: Codes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
-) -> npt.NDArray[Any]:
-    q = elements.decode_table(fmt.element)[codes]
-    sf = elements.decode_table(fmt.scale)[scales]
-    return np.broadcast_to(evaluate(steps.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS), codes.shape)
-
-
-def _check_axis(axis: int, ndim: int, name: str) -> int:
-    if not isinstance(axis, (int, np.integer)):
-        raise TypeError(f"axis is a {type(axis).__name__}; pass an integer")
-    if ndim == 0:
-        raise ValueError(f"{name} has no axis to cut into blocks; pass at least one dimension")
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"axis = {axis} is out of range for {ndim} dimensions; allowed are {-ndim} to {ndim - 1}")
-    return axis % ndim
-
-
 def _check_block(block: tuple[int, int] | None, fmt: BlockFormat, ndim: int) -> tuple[int, int]:
     shape = fmt.shapes[0] if block is None else block
-    if shape not in fmt.shapes:
+    if not isinstance(shape, tuple) or shape not in fmt.shapes:
         allowed = ", ".join(map(str, fmt.shapes))
         raise ValueError(f"block = {shape} is not a block shape of {fmt.name}; allowed are {allowed}")
-    if shape[0] > 1 and ndim < 2:
+    rows, k = shape
+    if rows > 1 and ndim < 2:
         raise ValueError(f"block = {shape} needs two axes, x has {ndim}")
-    return shape
+    return rows, k
 
 
 def _pad(x: Float32s, axis: int, multiple: int, fmt: BlockFormat, *, allowed: bool) -> Float32s:
@@ -334,24 +276,25 @@ def _tile_amax(rows: Float32s, k: int, nan: AmaxNan) -> Float32s:
 
 
 def quantize(
-    x: npt.ArrayLike,
-    fmt: str | BlockFormat,
+    x: object,
+    fmt: BlockName | str | BlockFormat,
     *,
     profile: str | Profile | None = None,
     axis: int = -1,
     block: tuple[int, int] | None = None,
-    tensor_scale: TensorScale | str | None = None,
+    tensor_scale: TensorScale | Literal["auto"] | None = None,
     convert: bool = False,
     pad: bool = False,
-    random_bits: npt.ArrayLike | None = None,
+    random_bits: object = None,
     sr_bits: int = 32,
 ) -> BlockTensor:
     """Quantize a tensor by a profile, bit for bit.
 
     Args:
-        x: float32, float16 or bfloat16, or float64 whose values are exactly float32; at least one dimension, any strides.
+        x: float32, float16 or bfloat16, or float64 whose values are exactly float32; at least one dimension, any strides. An
+            array, or a tensor of torch or CuPy, of which the numbers are copied from its device without a gradient.
         fmt: A block format or its name, such as "mxfp4".
-        profile: A profile or its name; default: `default_profile`, that is `mx-floor`, for nvfp4 `nvfp4-te`.
+        profile: A profile or its name (`get_profile`); default: `default_profile`, that is `mx-floor`, for nvfp4 `nvfp4-te`.
         axis: The axis along which blocks lie.
         block: The shape of a block: (1, k), or (16, 16) for nvfp4. The rows of a 16 x 16 block run along the axis before
             `axis`, or after it if `axis` is the first.
@@ -374,7 +317,7 @@ def quantize(
     """
     fmt, profile = get_block(fmt), get_profile(profile, fmt)
     values = as_float32(x)
-    axis = _check_axis(axis, values.ndim, "x")
+    axis = check_axis(axis, values.ndim, "x")
     rows, k = _check_block(block, fmt, values.ndim)
     logical = values.shape
     scale = (
@@ -383,7 +326,7 @@ def quantize(
         else tensor_scale
     )
     if scale is not None:
-        scale = check_tensor_scale(scale, profile, convert=convert)  # type: ignore[arg-type]  # its check is at run time
+        scale = check_tensor_scale(scale, profile, convert=convert)
     steps = profile.steps(with_tensor_scale=scale is not None)
     if rows > 1 and steps.alternative is not None:
         raise ValueError(
@@ -429,9 +372,9 @@ def quantize(
 
 
 def _moved_words(
-    random_bits: npt.ArrayLike, logical: tuple[int, ...], padded: tuple[int, ...], order: list[int]
+    random_bits: object, logical: tuple[int, ...], padded: tuple[int, ...], order: list[int]
 ) -> npt.NDArray[Any]:
-    words = np.asarray(random_bits)
+    words = as_array(random_bits, name="random_bits")
     if words.shape != logical:
         raise ValueError(f"random_bits has shape {words.shape}, x has {logical}; pass one word for each element")
     full = np.zeros(padded, words.dtype)
@@ -482,15 +425,15 @@ def _exactly_float32(x: npt.NDArray[Any]) -> Float32s:
 
 
 def dequantize(
-    codes: npt.ArrayLike,
-    scales: npt.ArrayLike,
-    fmt: str | BlockFormat,
+    codes: object,
+    scales: object = None,
+    fmt: BlockName | str | BlockFormat | None = None,
     *,
     profile: str | Profile | None = None,
     axis: int = -1,
     tensor_scale: TensorScale | None = None,
     convert: bool = False,
-    dtype: npt.DTypeLike = np.float32,
+    dtype: object = np.float32,
 ) -> npt.NDArray[Any]:
     """The values of a quantized tensor, by a profile's arithmetic.
 
@@ -498,17 +441,19 @@ def dequantize(
     quiet one: 7fc00000 in float32.
 
     Args:
-        codes: uint8, one code in the low bits of each byte.
+        codes: uint8, one code in the low bits of each byte; an array, or a tensor of torch or CuPy. Or a `BlockTensor`, which
+            brings everything else but `dtype`.
         scales: uint8 scale bytes, the shape of `codes` with `axis` divided by k.
         fmt: A block format or its name.
         profile: A profile or its name; default: `default_profile` of the format.
         axis: The axis along which blocks lie.
         tensor_scale: The tensor scale with which the codes were made; None if there was none.
         convert: Allow a tensor scale of another kind than the profile's native one.
-        dtype: float32, float16 or bfloat16.
+        dtype: float32, float16 or bfloat16, of NumPy (`ml_dtypes.bfloat16`) or of torch.
 
     Returns:
-        An array of `dtype` in the shape of `codes`.
+        An array of `dtype` in the shape of `codes`, of a `BlockTensor` in its logical shape; for a dtype of torch a
+        `torch.Tensor` on the CPU.
 
     Raises:
         TypeError: Codes or scales are not uint8, or the output dtype is another one.
@@ -516,28 +461,16 @@ def dequantize(
 
     Source: the profile's `source`; by OCP MX v1.0 a value is its element times its scale.
     """
-    fmt, profile = get_block(fmt), get_profile(profile, fmt)
-    code_array = elements.check_codes(codes, fmt.element)
-    scale_array = elements.check_codes(scales, fmt.scale, name="scales")
-    axis = _check_axis(axis, code_array.ndim, "codes")
-    expected = tuple(n // fmt.k if a == axis else n for a, n in enumerate(code_array.shape))
-    if code_array.shape[axis] % fmt.k or scale_array.shape != expected:
-        raise ValueError(
-            f"codes of shape {code_array.shape} and scales of shape {scale_array.shape} do not match for {fmt.name}; "
-            f"axis {axis} of codes must be a multiple of {fmt.k}, and scales the same shape with it divided by {fmt.k}"
-        )
-    if tensor_scale is not None:
-        tensor_scale = check_tensor_scale(tensor_scale, profile, convert=convert)
-    steps = profile.steps(with_tensor_scale=tensor_scale is not None)
-    bindings: dict[str, Any] = {} if tensor_scale is None else bind_arrays(profile, tensor_scale)
-    bindings["M"] = np.asarray(np.float32(float(fmt.element.max_value)))
-    moved = np.moveaxis(code_array, axis, -1)
-    flat = np.ascontiguousarray(moved).reshape(-1, fmt.k)
-    flat_scales = np.ascontiguousarray(np.moveaxis(scale_array, axis, -1)).reshape(-1, 1)
-    out = np.empty(flat.shape, elements.output_dtype(dtype))
-    if not fast.dequantize(flat, flat_scales, fmt, steps, bindings, out):
-        for start in range(0, flat.shape[0], _CHUNK_BLOCKS):
-            part = slice(start, start + _CHUNK_BLOCKS)
-            values = _dequantize_blocks(flat[part], flat_scales[part], steps, fmt, bindings)
-            out[part] = elements.round_to(values.astype(np.float64), out.dtype)
-    return np.moveaxis(out.reshape(moved.shape), -1, axis)
+    if isinstance(codes, BlockTensor):
+        if any(a is not None for a in (scales, fmt, profile, tensor_scale)) or axis != -1:
+            raise TypeError(
+                "a BlockTensor brings its scales, format, profile, axis and tensor scale; pass nothing beside it but dtype"
+            )
+        return codes.dequantize(dtype)
+    if scales is None:
+        raise TypeError("scales are missing; call dequantize(codes, scales, fmt), or dequantize(t) for a BlockTensor t")
+    if fmt is None:
+        raise ValueError(f"unknown block format None; known are {', '.join(BLOCKS)}")
+    return dequantize_arrays(
+        codes, scales, fmt, profile=profile, axis=axis, tensor_scale=tensor_scale, convert=convert, dtype=dtype
+    )

@@ -8,15 +8,25 @@ decide the code: 2**17 cases, one table per encoder.
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from mxspec import reals
-from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, ScalarFormat, ScaleFormat, get_scalar
-from mxspec.rounding import MAGNITUDE_RULES, MagnitudeRule, NanPolicy, Overflow, Rounding
+from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, ScalarFormat, ScalarName, ScaleFormat, get_scalar
+from mxspec.inputs import as_array
+from mxspec.rounding import (
+    MAGNITUDE_RULES,
+    MagnitudeRule,
+    NanName,
+    NanPolicy,
+    Overflow,
+    OverflowName,
+    Rounding,
+    RoundingName,
+)
 
 Codes = npt.NDArray[np.uint8]
 Float32s = npt.NDArray[np.float32]
@@ -33,13 +43,13 @@ def name_first(name: str, array: npt.NDArray[Any], mask: npt.NDArray[np.bool_]) 
     return (f"{name}[{', '.join(map(str, index))}]" if index else name), array[index]
 
 
-def as_float32(x: npt.ArrayLike, *, name: str = "x") -> Float32s:
-    """x as a float32 array of the same values.
+def as_float32(x: object, *, name: str = "x") -> Float32s:
+    """x as a float32 array of the same values; tensors of torch and CuPy are read, too (`as_array`).
 
     Raises TypeError for dtypes other than float32, float16, bfloat16 and float64, and ValueError, naming the first
     index and value, for float64 data that float32 cannot hold.
     """
-    array = np.asarray(x)
+    array = as_array(x, name=name)
     if array.dtype == np.float32:
         return array
     if array.dtype in (np.float16, _BFLOAT16):
@@ -55,20 +65,38 @@ def as_float32(x: npt.ArrayLike, *, name: str = "x") -> Float32s:
                 "round it yourself (x.astype('float32')) so that no rounding is hidden"
             )
         return narrow
+    origin = f" (a {type(x).__name__})" if array.dtype == object and not isinstance(x, np.ndarray) else ""
     raise TypeError(
-        f"{name} has dtype {array.dtype}; allowed are {', '.join(INPUT_DTYPES)}, and float64 whose values are "
+        f"{name} has dtype {array.dtype}{origin}; allowed are {', '.join(INPUT_DTYPES)}, and float64 whose values are "
         "exactly float32; convert it first"
     )
 
 
-def check_codes(codes: npt.ArrayLike, fmt: ScalarFormat, *, name: str = "codes") -> Codes:
+#: Dtypes of ml_dtypes whose bytes are codes of these formats, one to a byte.
+_CODE_DTYPES = {
+    "e2m1": (np.dtype(ml_dtypes.float4_e2m1fn),),
+    "e4m3": (np.dtype(ml_dtypes.float8_e4m3fn),),
+    "e5m2": (np.dtype(ml_dtypes.float8_e5m2),),
+    "e8m0": (np.dtype(ml_dtypes.float8_e8m0fnu),),
+    "ue4m3": (np.dtype(ml_dtypes.float8_e4m3fn),),
+}
+
+
+def check_codes(codes: object, fmt: ScalarFormat, *, name: str = "codes") -> Codes:
     """Codes as a uint8 array.
 
-    Raises TypeError for a dtype other than uint8 and ValueError for codes with bits beyond the format's width.
+    Arrays and tensors of the format's own dtype (`float8_e4m3fn` for e4m3 and ue4m3, `float8_e8m0fnu` ...) are taken by their
+    bytes. Raises TypeError for another dtype than these and uint8, and ValueError for codes with bits beyond the format's width.
     """
-    array = np.asarray(codes)
+    array = as_array(codes, name=name)
+    if array.dtype in _CODE_DTYPES.get(fmt.name, ()):
+        array = array.view(np.uint8)
     if array.dtype != np.uint8:
-        raise TypeError(f"{name} has dtype {array.dtype}; codes are uint8, one code in the low {fmt.bits} bits of each")
+        origin = f" (a {type(codes).__name__})" if array.dtype == object and not isinstance(codes, np.ndarray) else ""
+        fix = f"; convert it: numpy.asarray({name}, dtype=numpy.uint8)" if array.dtype.kind in "iu" else ""
+        raise TypeError(
+            f"{name} has dtype {array.dtype}{origin}; codes are uint8, one code in the low {fmt.bits} bits of each{fix}"
+        )
     if fmt.bits < 8 and array.size and int(array.max()) >= fmt.code_count:
         place, code = name_first(name, array, array >= fmt.code_count)
         raise ValueError(
@@ -94,11 +122,11 @@ def decode_table(fmt: ScalarFormat) -> npt.NDArray[np.float32]:
     return values
 
 
-def decode(codes: npt.ArrayLike, element: str | ElementFormat | ScaleFormat) -> Float32s:
+def decode(codes: object, element: ScalarName | str | ElementFormat | ScaleFormat) -> Float32s:
     """The values of codes of an element or scale format.
 
     Args:
-        codes: uint8 of any shape, one code in the low bits of each byte.
+        codes: uint8 of any shape, one code in the low bits of each byte; an array, or a tensor of torch or CuPy.
         element: An element or scale format or its name: "e2m1", ..., "e8m0", "ue4m3".
 
     Returns:
@@ -201,14 +229,14 @@ def default_nan_policy(fmt: ScalarFormat) -> NanPolicy:
 
 
 def encode(
-    x: npt.ArrayLike,
-    element: str | ElementFormat | ScaleFormat,
+    x: object,
+    element: ScalarName | str | ElementFormat | ScaleFormat,
     *,
-    rounding: str | Rounding = Rounding.RNE,
-    overflow: str | Overflow = Overflow.SATURATE,
-    nan: str | NanPolicy | None = None,
-    sign: str = "raise",
-    random_bits: npt.ArrayLike | None = None,
+    rounding: RoundingName | Rounding = Rounding.RNE,
+    overflow: OverflowName | Overflow = Overflow.SATURATE,
+    nan: NanName | NanPolicy | None = None,
+    sign: Literal["raise", "ignore"] = "raise",
+    random_bits: object = None,
     sr_bits: int = 32,
 ) -> Codes:
     """The codes of numbers in an element or scale format.
@@ -216,7 +244,8 @@ def encode(
     A zero keeps its sign if the format has one; e8m0, which has no zero, encodes it as 00.
 
     Args:
-        x: float32, float16 or bfloat16, or float64 whose values are exactly float32; any shape.
+        x: float32, float16 or bfloat16, or float64 whose values are exactly float32; any shape. An array, or a tensor of torch
+            or CuPy, without its gradient.
         element: An element or scale format or its name: "e2m1", ..., "e8m0", "ue4m3".
         rounding: A mode of `Rounding`.
         overflow: A mode of `Overflow`.
@@ -268,7 +297,7 @@ def _encode_stochastic(
     fmt: ScalarFormat,
     overflow: Overflow,
     nan: NanPolicy,
-    random_bits: npt.ArrayLike | None,
+    random_bits: object,
     sr_bits: int,
 ) -> Codes:
     random = check_random_bits(random_bits, values.shape, sr_bits)
@@ -296,19 +325,17 @@ def _encode_stochastic(
     return codes
 
 
-def check_random_bits(
-    random_bits: npt.ArrayLike | None, shape: tuple[int, ...], sr_bits: int
-) -> npt.NDArray[np.float64]:
+def check_random_bits(random_bits: object, shape: tuple[int, ...], sr_bits: int) -> npt.NDArray[np.float64]:
     """The low `sr_bits` of each random word, as exact float64.
 
     Raises ValueError for missing bits, another shape or a count other than 8 or 32; TypeError for words that are not
     unsigned integers.
     """
     if sr_bits not in (8, 32):
-        raise ValueError(f"sr_bits = {sr_bits}; allowed are 32 and 8")
+        raise ValueError(f"sr_bits = {sr_bits!r}; allowed are 32 and 8")
     if random_bits is None:
         raise ValueError("rounding='sr' needs random_bits: one unsigned word for each element of x")
-    words = np.asarray(random_bits)
+    words = as_array(random_bits, name="random_bits")
     if words.dtype.kind != "u":
         raise TypeError(f"random_bits has dtype {words.dtype}; pass unsigned integers, uint32 say")
     if words.shape != shape:
@@ -379,15 +406,18 @@ def round_to(x: npt.NDArray[np.float64], dtype: npt.DTypeLike) -> npt.NDArray[An
     return result
 
 
-def output_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def output_dtype(dtype: object) -> np.dtype[Any]:
     """The dtype, checked to be one that `round_to` writes.
 
     Raises TypeError otherwise.
     """
+    allowed = "allowed are float32, float16 and bfloat16, of NumPy (ml_dtypes.bfloat16) or torch"
+    if dtype is None:
+        raise TypeError(f"dtype None is not an output; {allowed}")
     try:
-        kind = np.dtype(dtype)
+        kind: np.dtype[Any] = np.dtype(dtype)  # type: ignore[call-overload]  # what it refuses is refused in words
     except TypeError:
-        raise TypeError(f"dtype {dtype!r} is not an output; allowed are float32, float16 and bfloat16") from None
+        raise TypeError(f"dtype {dtype!r} is not an output; {allowed}") from None
     if kind not in (np.float32, np.float16, _BFLOAT16):
-        raise TypeError(f"dtype {kind} is not an output; allowed are float32, float16 and bfloat16")
+        raise TypeError(f"dtype {kind} is not an output; {allowed}")
     return kind

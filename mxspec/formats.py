@@ -6,10 +6,14 @@ Sources: OCP Microscaling Formats (MX) v1.0 tables 1-7, OCP OFP8 v1.0 table 1, N
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Literal
+
+from mxspec.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +229,10 @@ BFLOAT16 = FloatFormat(
     max_code=0x7F7F, inf_code=0x7F80, nan_code=0x7FC0,
 )  # fmt: skip
 
+#: The names of what comes registered, for type checkers and editors; `register_block` and `register_scalar` add others.
+BlockName = Literal["mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4"]
+ScalarName = Literal["e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8", "e8m0", "ue4m3"]
+
 _ROWS_OF_32 = ((1, 32),)
 
 _elements: dict[str, ElementFormat] = {f.name: f for f in (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)}
@@ -249,7 +257,7 @@ BLOCKS: MappingProxyType[str, BlockFormat] = MappingProxyType(_blocks)
 FLOATS: MappingProxyType[str, FloatFormat] = MappingProxyType({f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16)})
 
 
-def get_scalar(fmt: str | ElementFormat | ScaleFormat) -> ElementFormat | ScaleFormat:
+def get_scalar(fmt: ScalarName | str | ElementFormat | ScaleFormat) -> ElementFormat | ScaleFormat:
     """The element or scale format of this name.
 
     Raises ValueError, listing the names, when there is none.
@@ -257,28 +265,44 @@ def get_scalar(fmt: str | ElementFormat | ScaleFormat) -> ElementFormat | ScaleF
     if isinstance(fmt, (ElementFormat, ScaleFormat)):
         return fmt
     known: dict[str, ElementFormat | ScaleFormat] = {**ELEMENTS, **SCALES}
-    if fmt not in known:
-        raise ValueError(f"unknown scalar format {fmt!r}; known are {', '.join(known)}")
+    if not isinstance(fmt, str) or fmt not in known:
+        raise ValueError(_unknown("scalar format", fmt, known))
     return known[fmt]
 
 
-def get_block(fmt: str | BlockFormat) -> BlockFormat:
+def get_block(fmt: BlockName | str | BlockFormat) -> BlockFormat:
     """The block format of this name.
 
     Raises ValueError, listing the names, when there is none.
     """
     if isinstance(fmt, BlockFormat):
         return fmt
-    if fmt not in BLOCKS:
-        raise ValueError(f"unknown block format {fmt!r}; known are {', '.join(BLOCKS)}")
+    if not isinstance(fmt, str) or fmt not in BLOCKS:
+        raise ValueError(_unknown("block format", fmt, BLOCKS))
     return BLOCKS[fmt]
+
+
+def _unknown(kind: str, given: object, known: Iterable[str]) -> str:
+    """The names that there are, and what may have been meant: a name like it, or formats of the other kind that hold it."""
+    names = tuple(known)
+    text = f"unknown {kind} {given!r}; known are {', '.join(names)}"
+    if isinstance(given, str) and given in BLOCKS:
+        block = BLOCKS[given]
+        return f"{text}; {given} is a block format, of elements {block.element.name} and scales {block.scale.name}"
+    if holders := [b.name for b in BLOCKS.values() if given in (b.element.name, b.scale.name)]:
+        return f"{text}; {given} is a format of single numbers, which {' and '.join(holders)} hold"
+    suggested = did_you_mean(given, names)
+    return f"{text}; {suggested}" if suggested else text
 
 
 def register_scalar(fmt: ElementFormat | ScaleFormat) -> None:
     """Add a scalar format (UE5M3, a P3109 format ...) to the registry.
 
-    Raises ValueError when its name is taken by a different format.
+    Raises TypeError for something else than an `ElementFormat` or a `ScaleFormat`, and ValueError when its name is taken by a
+    different format.
     """
+    if not isinstance(fmt, (ElementFormat, ScaleFormat)):
+        raise TypeError(f"the format is a {type(fmt).__name__}; pass an ElementFormat or a ScaleFormat")
     _check_name(fmt)
     if isinstance(fmt, ScaleFormat):
         _scales[fmt.name] = fmt
@@ -291,9 +315,11 @@ def register_block(fmt: BlockFormat) -> None:
 
     An MX format (`BlockFormat.is_mx`) has the normative MX profiles; others need profiles of their own.
 
-    Raises ValueError when its name is taken by a different format, when its element or scale is not a registered format,
-    and for block shapes that are not k wide.
+    Raises TypeError for something else than a `BlockFormat`, and ValueError when its name is taken by a different format, when
+    its element or scale is not a registered format, and for block shapes that are not k wide.
     """
+    if not isinstance(fmt, BlockFormat):
+        raise TypeError(f"the format is a {type(fmt).__name__}; pass a BlockFormat")
     _check_name(fmt)
     for part, known in ((fmt.element, ELEMENTS), (fmt.scale, SCALES)):
         if known.get(part.name) != part:

@@ -7,7 +7,7 @@ mode but the stochastic one is one of five rules on magnitudes; `MAGNITUDE_RULES
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 
 class Choice(StrEnum):
@@ -42,6 +42,15 @@ class Rounding(Choice):
     #: Stochastic, with n random bits r, 0 <= r < 2**n. Let a and b be the neighbouring values with |a| <= |x| <= |b|, and
     #: f = (|x| - |a|) / (|b| - |a|). Then v is b if floor(f * 2**n) + r >= 2**n, else a.
     SR = "sr"
+
+
+#: The names of the modes, for type checkers and editors; so are the next two.
+RoundingName = Literal["rne", "rna", "rnz", "rnu", "rtz", "rtn", "rtp", "sr"]
+OverflowName = Literal["saturate", "own", "saturate-finite"]
+NanName = Literal[
+    "nan", "nan-positive", "nan-negative", "max-positive", "max-signed", "zero", "zero-signed", "zero-flipped",
+    "zero-negative", "as-number", "raise",
+]  # fmt: skip
 
 
 class MagnitudeRule(StrEnum):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import index
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,50 +18,72 @@ from mxspec import reals
 from mxspec.arrays import ARRAYS
 from mxspec.elements import as_float32
 from mxspec.expressions import evaluate
-from mxspec.formats import BLOCKS, FLOAT32, BlockFormat, get_block
+from mxspec.formats import BLOCKS, FLOAT32, BlockFormat, BlockName, get_block
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import TENSOR_LEAF, AmaxNan, Profile, TensorScaleKind
 from mxspec.rounding import Overflow
+
+#: The names of the kinds, for type checkers and editors.
+TensorScaleKindName = Literal["decode", "encode", "amax"]
 
 #: 6 (the largest e2m1) times 448 (the largest e4m3).
 TWO_LEVEL_MAX = 2688
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class TensorScale:
     """The float32 scale of a whole NVFP4 tensor, by its bits.
 
-    Raises ValueError for an unknown kind, or bits that are not those of a float32.
+    `TensorScale("decode", 0x3a83126f)` and `TensorScale("decode", 0.001)` are the same.
+
+    Raises TypeError for something else than an integer or a float, and ValueError for an unknown kind, bits that are not those
+    of a float32, or a finite number beyond float32.
     """
 
     #: What the number means; the three kinds are not interchangeable.
     kind: TensorScaleKind
-    #: The bits of the float32, 0 to 0xffffffff.
+    #: The bits of the float32, 0 to 0xffffffff. An integer given here is bits; a float (0.001, numpy.float32(0.001)) is the number
+    #: itself, rounded to the nearest float32, of which the bits are kept.
     bits: int
     #: The kind and bits that this was converted from, if it was.
     converted_from: tuple[TensorScaleKind, int] | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", TensorScaleKind(self.kind))
-        object.__setattr__(self, "bits", index(self.bits))
-        if not 0 <= self.bits < 1 << 32:
-            raise ValueError(f"bits = {self.bits:#x} are not those of a float32; pass 0 to 0xffffffff")
+    def __init__(
+        self,
+        kind: TensorScaleKindName | TensorScaleKind,
+        bits: float,
+        converted_from: tuple[TensorScaleKind, int] | None = None,
+    ) -> None:
+        object.__setattr__(self, "kind", TensorScaleKind(kind))
+        object.__setattr__(self, "bits", _find_bits(bits))
+        object.__setattr__(self, "converted_from", converted_from)
 
     @classmethod
-    def from_float(cls, kind: str | TensorScaleKind, value: float) -> TensorScale:
-        """A tensor scale from a number.
+    def from_float(cls, kind: TensorScaleKindName | TensorScaleKind, value: float) -> TensorScale:
+        """A tensor scale from a number; nothing is rounded.
 
         Args:
             kind: "decode", "encode" or "amax".
             value: A number that is exactly a float32.
 
         Raises:
+            TypeError: The value is not a number.
             ValueError: The kind is unknown, or the value is not exactly a float32.
         """
-        number = float(value)
-        if number != value and not np.isnan(number):
-            raise ValueError(f"value = {value!r} is not exactly a float32; round it yourself (numpy.float32(value))")
-        return cls(TensorScaleKind(kind), int(as_float32(number, name="value").view(np.uint32)))
+        try:
+            number = float(value)
+        except OverflowError:
+            number = np.inf
+        except (TypeError, ValueError):
+            raise TypeError(f"value is {value!r}, a {type(value).__name__}; pass a number") from None
+        with np.errstate(over="ignore"):
+            near = np.float32(number)
+        if not np.isnan(number) and (float(near) != number or number != value):
+            raise ValueError(
+                f"value = {number!r} is not exactly a float32; round it yourself (numpy.float32({number!r})), or call "
+                f"TensorScale({str(kind)!r}, {number!r}), which takes the nearest"
+            )
+        return cls(kind, int(near.view(np.uint32)))
 
     @property
     def value(self) -> float:
@@ -72,6 +95,10 @@ class TensorScale:
         """The scale as an exact number."""
         return reals.decode_real(self.bits, FLOAT32)
 
+    def __repr__(self) -> str:
+        origin = "" if self.converted_from is None else f", converted_from={self.converted_from!r}"
+        return f"TensorScale({self.kind.value!r}, 0x{self.bits:08x}{origin})"
+
     def __str__(self) -> str:
         text = f"{self.kind.value} 0x{self.bits:08x} = {self.value!r}"
         if self.converted_from is None:
@@ -80,7 +107,27 @@ class TensorScale:
         return f"{text}, converted from {kind.value} 0x{bits:08x}"
 
 
-def find_tensor_amax(x: npt.ArrayLike, *, nan: AmaxNan = AmaxNan.PROPAGATE) -> int:
+def _find_bits(given: object) -> int:
+    """The bits that an integer is, or of the float32 nearest to a float."""
+    if not isinstance(given, np.generic) and getattr(given, "shape", None) == ():  # an array or tensor of one number
+        given = given.item()  # type: ignore[attr-defined]
+    if isinstance(given, (float, np.floating)):
+        with np.errstate(over="ignore"):
+            near = np.float32(given)
+        if np.isinf(near) and not np.isinf(given):
+            raise ValueError(f"{given!r} is beyond float32, whose largest number is 3.4028235e+38")
+        return int(near.view(np.uint32))
+    if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):
+        raise TypeError(
+            f"bits is {given!r}, a {type(given).__name__}; pass the number as a float (0.001), or its bits as an integer (0x3a83126f)"
+        )
+    bits = index(given)
+    if not 0 <= bits < 1 << 32:
+        raise ValueError(f"bits = {bits:#x} are not those of a float32; pass 0 to 0xffffffff, or the number as a float")
+    return bits
+
+
+def find_tensor_amax(x: object, *, nan: AmaxNan = AmaxNan.PROPAGATE) -> int:
     """float32 bits of the largest magnitude of a tensor; of an empty one, 0."""
     values = as_float32(x)
     if values.size == 0:
@@ -112,12 +159,13 @@ def derive_tensor_scale(amax_bits: int, profile: Profile) -> TensorScale:
 
 
 def tensor_scale(
-    x: npt.ArrayLike, fmt: str | BlockFormat = "nvfp4", profile: str | Profile | None = None
+    x: object, fmt: BlockName | str | BlockFormat = "nvfp4", profile: str | Profile | None = None
 ) -> TensorScale:
     """The tensor scale that a profile computes for a tensor.
 
     Args:
-        x: float32, float16 or bfloat16, or float64 whose values are exactly float32; any shape.
+        x: float32, float16 or bfloat16, or float64 whose values are exactly float32; any shape. An array, or a tensor of torch
+            or CuPy.
         fmt: A block format with a tensor scale, or its name.
         profile: A profile or its name; default: `default_profile` of the format.
 

@@ -171,7 +171,7 @@ def test_unknown_elements(element: Any) -> None:
 def test_unknown_profiles(profile: str) -> None:
     for call in (q(profile=profile), dq(profile=profile)):
         refused(
-            call, ValueError, f"unknown profile {profile!r}; those of mxfp4 are mx-floor, mx-rceil", "gguf-0.19/mxfp4"
+            call, ValueError, f"unknown profile {profile!r}; those of mxfp4 are mx-floor, mx-rceil", "of libraries"
         )
     refused(ts(profile=profile), ValueError, f"unknown profile {profile!r}; those of nvfp4 are nvfp4-paper, nvfp4-te")
     refused(

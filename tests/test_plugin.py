@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import mxspec
+from mxspec_conformance import check, open_target
+from mxspec_conformance.judge import listing
+from mxspec_conformance.judge.listing import list_requirements
 from mxspec_conformance.results.report import load_result_schema
 from mxspec_conformance.testing.tensor_diff import explain_difference
 
@@ -196,3 +199,54 @@ def test_a_failing_assertion_is_explained(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["E*profile: mx-floor != mx-rceil", "E*1 of 1 blocks differ: 1 in the scale*", "E*scale*"]
     )
+
+
+COUNTED = KERNEL + """
+import pathlib
+def _note(word):
+    pathlib.Path(__file__).with_name("calls").open("a").write(word)
+_note("load ")
+_decode = decode
+def decode(codes, element):
+    _note("call ")
+    return _decode(codes, element)
+"""
+
+
+def test_collecting_calls_nothing_and_counts_rightly(pytester: pytest.Pytester, kernel: Path) -> None:
+    kernel.write_text(COUNTED, encoding="utf-8")
+    pytester.makepyfile("def test_one(): pass")
+    listed = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--collect-only", "-q")
+    listed.stdout.fnmatch_lines(["*test_one", "mxspec::kernel::decode/e2m1/zero-sign", "*4 tests collected in *"])
+    assert (pytester.path / "calls").read_text("utf-8").split() == ["load"]
+    chosen = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "-k", "zero-sign")
+    chosen.stdout.fnmatch_lines(["collected 4 items / 3 deselected / 1 selected"])
+
+
+def test_a_target_that_breaks_between_collection_and_run(pytester: pytest.Pytester, kernel: Path) -> None:
+    """It was described, and does not load again: every requirement fails with the reason."""
+    text = "import pathlib\nmark = pathlib.Path(__file__).with_name('once')\nassert not mark.exists()\nmark.touch()\n"
+    kernel.write_text(text + RIGHT, encoding="utf-8")
+    result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
+    result.assert_outcomes(failed=3)
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_what_nobody_foresaw_fails_the_last(
+    pytester: pytest.Pytester, kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.write_text(KERNEL, encoding="utf-8")
+    monkeypatch.setattr(listing, "list_requirements", lambda *_, **__: ["decode/e2m1/zero-sign", "decode/e2m1/nan"])
+    result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["decode/e2m1/code was not foreseen, and is not met"])
+
+
+def test_what_is_judged_was_listed() -> None:
+    """Of whole formats it is the same list; of everything, at the quick level, no requirement is missing."""
+    formats = ["mxint8", "nvfp4"]
+    found = check("mxspec", in_process=True, formats=formats)
+    listed = list_requirements(open_target("mxspec", in_process=True), formats=formats)
+    assert sorted(listed) == sorted(r.id for r in found.requirements)
+    quick = check("mxspec", in_process=True, quick=True)
+    assert {r.id for r in quick.requirements} <= set(list_requirements(open_target("mxspec", in_process=True)))

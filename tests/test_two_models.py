@@ -19,8 +19,9 @@ SHARED = {"decode_real", "nan_codes", "overflow_code"}
 
 
 def tree_of(module: str) -> ast.Module:
-    path = ROOT / f"{module.replace('.', '/')}.py"
-    return ast.parse((path if path.exists() else ROOT / module / "__init__.py").read_text("utf-8"))
+    place = ROOT / module.replace(".", "/")
+    path = place.with_suffix(".py")
+    return ast.parse((path if path.exists() else place / "__init__.py").read_text("utf-8"))
 
 
 def imports_of(module: str) -> set[str]:

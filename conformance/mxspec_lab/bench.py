@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 import numpy as np
@@ -52,14 +52,14 @@ class Case:
     bar: int | None
 
 
-def _quantize(fmt: str, profile: str, tensor_scale: str | None = None) -> Callable[[Floats], Run]:
+def _quantize(fmt: str, profile: str, tensor_scale: Literal["auto"] | None = None) -> Callable[[Floats], Run]:
     def prepare(x: Floats) -> Run:
         return lambda: mxspec.quantize(x, fmt, profile=profile, tensor_scale=tensor_scale)
 
     return prepare
 
 
-def _dequantize(fmt: str, tensor_scale: str | None = None) -> Callable[[Floats], Run]:
+def _dequantize(fmt: str, tensor_scale: Literal["auto"] | None = None) -> Callable[[Floats], Run]:
     def prepare(x: Floats) -> Run:
         t = mxspec.quantize(x, fmt, tensor_scale=tensor_scale)
         return lambda: mxspec.dequantize(t.codes, t.scales, fmt, tensor_scale=t.tensor_scale)

@@ -152,7 +152,9 @@ class Checkpoint:
         Raises ContainerError for an unknown name, a damaged file, or a stack without `item`.
         """
         if base not in self.blocks:
-            raise ContainerError(f"{self.path} has no block-quantized tensor {clip(base)!r}; `.blocks` lists them")
+            raise ContainerError(f"{self.path} has no block-quantized tensor {clip(str(base))!r}; `.blocks` lists them")
+        if item is not None and (isinstance(item, bool) or not hasattr(item, "__index__")):
+            raise TypeError(f"item is a {type(item).__name__}; pass an integer")
         group = self.blocks[base]
         scales = read_scales(group)
         count = 1 if scales.tensor is None else len(scales.tensor[1])

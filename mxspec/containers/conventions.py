@@ -13,6 +13,7 @@ from enum import StrEnum
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts.schema import Evidence
 from mxspec.profiles.schema import TensorScaleKind
+from mxspec.suggestions import did_you_mean
 
 
 class CodeShape(StrEnum):
@@ -276,7 +277,9 @@ def list_forms(convention: str | None = None) -> tuple[Form, ...]:
     if convention is None:
         return FORMS
     if convention not in CONVENTIONS:
-        raise ValueError(f"unknown convention {convention!r}; known are {', '.join(CONVENTIONS)}")
+        suggested = did_you_mean(convention, CONVENTIONS)
+        known = f"unknown convention {convention!r}; known are {', '.join(CONVENTIONS)}"
+        raise ValueError(f"{known}; {suggested}" if suggested else known)
     return tuple(f for f in FORMS if f.convention == convention)
 
 

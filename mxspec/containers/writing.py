@@ -35,11 +35,19 @@ def write(
     Blocks lie along the last axis and fill it. A tensor scale of another kind than the convention's becomes the correctly
     rounded reciprocal. input_scales: scales of the layers' inputs, by base name, where the convention has a place for them.
 
-    Raises ContainerError for what the convention cannot hold; nothing is left of a file that was not finished.
+    Raises ContainerError for what the convention cannot hold, ValueError for an unknown convention, and TypeError for something
+    else than names and BlockTensors; nothing is left of a file that was not finished.
     """
     path = Path(path)
+    if not isinstance(tensors, Mapping):
+        raise TypeError(f"tensors is a {type(tensors).__name__}; pass a mapping of base names to BlockTensors")
+    for base, tensor in tensors.items():
+        if not isinstance(base, str) or not isinstance(tensor, BlockTensor):
+            raise TypeError(
+                f"tensors[{base!r}] is a {type(tensor).__name__}; pass names as keys and BlockTensors as values"
+            )
+    list_forms(convention or "")
     check_target(path, force=force)
-    list_forms(convention)
     planned: list[tuple[Form, str, BlockTensor, Scalars]] = []
     stored: list[Tensor] = []
     for base, tensor in tensors.items():

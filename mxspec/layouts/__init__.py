@@ -17,9 +17,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.inputs import as_array
 from mxspec.layouts.catalogue import ALL
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Evidence, Field, Layout, Padding, Part, make_registry
+from mxspec.suggestions import did_you_mean
 
 __all__ = [
     "Evidence", "Field", "Layout", "Padding", "Part", "get_layout", "list_layouts", "pack", "pack_blocks", "pack_groups",
@@ -44,8 +46,10 @@ def get_layout(layout: str | Layout) -> Layout:
     """
     if isinstance(layout, Layout):
         return layout
-    if layout not in _registry():
-        raise ValueError(f"unknown layout {layout!r}; known are {', '.join(x.name for x in ALL)}")
+    if not isinstance(layout, str) or layout not in _registry():
+        suggested = did_you_mean(layout, _registry())
+        known = f"unknown layout {layout!r}; known are {', '.join(x.name for x in ALL)}"
+        raise ValueError(f"{known}; {suggested}" if suggested else known)
     return _registry()[layout]
 
 
@@ -96,7 +100,10 @@ def pack_groups(matrix: npt.ArrayLike, layout: str | Layout, rows: Sequence[int]
 
     Raises ValueError where the groups do not add up to the matrix.
     """
-    array = np.asarray(matrix)
+    array = as_array(matrix, name="matrix")
+    if array.ndim < 2:
+        raise ValueError(f"the matrix has shape {array.shape}; pass rows and columns")
+    _check_groups(rows)
     if sum(rows) != array.shape[0]:
         raise ValueError(f"groups of {list(rows)} rows make {sum(rows)}; the matrix has {array.shape[0]}")
     starts = np.cumsum([0, *rows])
@@ -106,7 +113,8 @@ def pack_groups(matrix: npt.ArrayLike, layout: str | Layout, rows: Sequence[int]
 
 def unpack_groups(data: npt.ArrayLike, layout: str | Layout, rows: Sequence[int], columns: int) -> Bytes:
     """The matrix whose groups of rows were packed by `pack_groups`."""
-    chosen, flat = get_layout(layout), np.asarray(data).reshape(-1)
+    chosen, flat = get_layout(layout), as_array(data, name="data").reshape(-1)
+    _check_groups(rows)
     found, start = [], 0
     for count in rows:
         size = chosen.size((count, columns))
@@ -115,3 +123,8 @@ def unpack_groups(data: npt.ArrayLike, layout: str | Layout, rows: Sequence[int]
     if start != flat.size:
         raise ValueError(f"groups of {list(rows)} rows take {start} bytes; {flat.size} were given")
     return np.concatenate(found) if found else np.empty((0, columns), np.uint8)
+
+
+def _check_groups(rows: Sequence[int]) -> None:
+    if any(count < 0 for count in rows):
+        raise ValueError(f"groups of {list(rows)} rows; a group has none or more")

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from operator import index
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.inputs import as_array
 from mxspec.layouts.formula import Formula
 from mxspec.layouts.packing import NIBBLES_LOW, Bytes, Packing
 from mxspec.layouts.pattern import Pattern, parse_pattern
@@ -187,7 +189,7 @@ class Layout:
 
     def size(self, shape: tuple[int, ...]) -> int:
         """Bytes that a matrix of this shape takes; leading axes are stored one after the other."""
-        batch, matrix = self._split_shape(shape)
+        batch, matrix = self._split_shape(_check_shape(shape))
         rows, columns = self.pad_shape(matrix)
         if self.word:
             return batch * rows * self._row_size(matrix[1])
@@ -225,8 +227,10 @@ class Layout:
 
         Raises ValueError where the number of bytes is not `size(shape)`.
         """
-        flat = np.ascontiguousarray(data)
-        if flat.dtype.itemsize != 1:
+        if isinstance(data, bytes):
+            data = np.frombuffer(data, np.uint8)
+        flat = np.ascontiguousarray(as_array(data, name="data"))
+        if flat.dtype.itemsize != 1 or flat.dtype.kind in "SUO":
             raise TypeError(
                 f"data are {flat.dtype}; pass bytes as uint8, for wider words view them: data.view(numpy.uint8)"
             )
@@ -235,6 +239,7 @@ class Layout:
             raise ValueError(
                 f"{flat.size} bytes are not the {self.size(shape)} that {self.name} takes for shape {shape}"
             )
+        shape = _check_shape(shape)
         batch, matrix = self._split_shape(shape)
         padded = self.pad_shape(matrix)
         wanted = [(*shape[:-1], shape[-1] // field.covers) for field in self.fields]
@@ -283,7 +288,16 @@ class Layout:
 
         m, k and b are integers of any size, or int64 arrays. For scales, k counts scales.
         """
-        field = next(f for f in self.fields if part in (None, f.part) and (part or f is self.main))
+        field = next((f for f in self.fields if part in (None, f.part) and (part or f is self.main)), None)
+        if field is None:
+            raise ValueError(f"{self.name} holds no {part}; it holds {' and '.join(self.parts)}")
+        shape = _check_shape(shape)
+        self._split_shape(shape)
+        for name, at, count in (("m", m, shape[-2]), ("k", k, shape[-1] // field.covers)):
+            if np.size(at) and not (np.min(at) >= 0 and np.max(at) < count):
+                raise ValueError(
+                    f"{name} = {at} lies outside {field.part} of shape {shape}; {name} is 0 to {count - 1}"
+                )
         sizes = {"rows": shape[-2], "columns": shape[-1] // field.covers}
         first = field.byte.evaluate(m=m, k=k, b=b, **sizes)
         bit = field.bit.evaluate(m=m, k=k, b=b, **sizes)
@@ -317,7 +331,7 @@ class Layout:
     def _check_parts(self, parts: tuple[npt.ArrayLike, ...]) -> list[Bytes]:
         if len(parts) != len(self.fields):
             raise TypeError(f"{self.name} stores {', '.join(self.parts)}; {len(parts)} arrays were given")
-        arrays = [np.asarray(p) for p in parts]
+        arrays = [as_array(p, name=field.part) for field, p in zip(self.fields, parts, strict=True)]
         for field, array in zip(self.fields, arrays, strict=True):
             if array.dtype != np.uint8:
                 raise TypeError(
@@ -334,6 +348,20 @@ class Layout:
                     f"{field.part} have shape {array.shape}; beside codes of shape {arrays[-1].shape} {self.name} needs one for each {field.covers} columns"
                 )
         return arrays
+
+
+def _check_shape(shape: object) -> tuple[int, ...]:
+    """A shape as a tuple of integers.
+
+    Raises TypeError for something else, and ValueError for negative lengths.
+    """
+    try:
+        lengths = tuple(index(n) for n in shape)  # type: ignore[attr-defined]  # what is no shape is refused in words
+    except TypeError:
+        raise TypeError(f"shape is {shape!r}; pass a tuple of integers, rows and columns last") from None
+    if any(n < 0 for n in lengths):
+        raise ValueError(f"shape {lengths} has a negative length; nothing is deduced, pass all lengths")
+    return lengths
 
 
 def _each(move: Callable[[Bytes], Bytes], batch: Bytes) -> Bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
+from threading import RLock
 
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import (
@@ -28,6 +29,7 @@ from mxspec.profiles.schema import (
     Transform,
     TransformKind,
 )
+from mxspec.suggestions import did_you_mean, matches_short
 
 __all__ = [
     "Alternative",
@@ -58,15 +60,21 @@ __all__ = [
 _SCHEMA, _NORMATIVE = "schema", "normative"
 
 _profiles: dict[str, Profile] = {}
+#: Held while profiles are added: two threads may ask for a library's profile first.
+_lock = RLock()
 
 
 def register_profile(profile: Profile) -> None:
     """Add a profile.
 
-    Raises ValueError when the id is taken by a different one.
+    Raises TypeError for something else than a `Profile`, and ValueError when the id is taken by a different one, or a
+    format that it covers is not registered.
     """
+    if not isinstance(profile, Profile):
+        raise TypeError(f"profile is a {type(profile).__name__}; pass a mxspec.Profile")
     _load_stacks()
-    _add(profile)
+    with _lock:
+        _add(profile)
 
 
 def _add(profile: Profile) -> None:
@@ -90,8 +98,9 @@ def _load_stacks() -> None:
     Every other module of this package holds an implementation's, as a tuple PROFILES; they are found, and listed by the
     modules' names.
     """
-    for module in sorted({m.name for m in iter_modules(__path__)} - {_SCHEMA, _NORMATIVE}):
-        _load(module)
+    with _lock:  # a second thread that comes while the first loads waits, and adds the same again
+        for module in sorted({m.name for m in iter_modules(__path__)} - {_SCHEMA, _NORMATIVE}):
+            _load(module)
 
 
 _load(_NORMATIVE)
@@ -102,7 +111,7 @@ def list_profiles(fmt: str | BlockFormat | None = None, *, kind: Kind | None = N
     _load_stacks()
     name = None if fmt is None else get_block(fmt).name
     return tuple(
-        p for p in _profiles.values() if (name is None or name in p.formats) and (kind is None or p.kind is kind)
+        p for p in tuple(_profiles.values()) if (name is None or name in p.formats) and (kind is None or p.kind is kind)
     )
 
 
@@ -123,24 +132,50 @@ def default_profile(fmt: str | BlockFormat) -> Profile:
 def get_profile(profile: str | Profile | None, fmt: str | BlockFormat) -> Profile:
     """The profile of this name, checked to cover the format; None gives the format's default.
 
-    Raises ValueError, listing what is allowed, when there is none or it does not cover the format.
+    A name may be short: the library without its version and as many parts of the path as are needed, if one profile of the
+    format alone is meant (`gfloat`, `torchao/rceil`). A short name that comes to mean two is refused, never guessed.
+
+    Raises ValueError, with the names that may be meant, when there is none, when a short name means several, or when the
+    profile does not cover the format.
     """
     block = get_block(fmt)
     if profile is None:
         return default_profile(block)
     if not isinstance(profile, Profile):
+        if not isinstance(profile, str):
+            raise ValueError(f"unknown profile {profile!r}; {_list_some(block)}")
         if profile not in _profiles:
             _load_stacks()
-        if profile not in _profiles:
-            allowed = ", ".join(p.id for p in list_profiles(block))
-            raise ValueError(f"unknown profile {profile!r}; those of {block.name} are {allowed}")
-        profile = _profiles[profile]
+        profile = _profiles[profile] if profile in _profiles else _find_short(profile, block)
     if block.name not in profile.formats:
         raise ValueError(
-            f"profile {profile.id} does not cover {block.name}, only {', '.join(profile.formats)}; "
-            f"those of {block.name} are {', '.join(p.id for p in list_profiles(block))}"
+            f"profile {profile.id} does not cover {block.name}, only {', '.join(profile.formats)}; {_list_some(block)}"
         )
     return profile
+
+
+def _find_short(name: str, block: BlockFormat) -> Profile:
+    """The one profile of a format that a short name means."""
+    known = list_profiles(block)
+    meant = [p for p in known if matches_short(name, p.id)]
+    # An implementation's path for 16-bit inputs is never meant by the name of its main one.
+    main = [p for p in meant if p.variant_of is None] or meant
+    if len(main) == 1:
+        return main[0]
+    text = f"unknown profile {name!r}; {_list_some(block)}"
+    elsewhere = sorted({f for p in list_profiles() if matches_short(name, p.id) for f in p.formats})
+    if not main and elsewhere:
+        raise ValueError(f"{text}; {name} has profiles of {', '.join(elsewhere)}")
+    suggested = did_you_mean(name, (p.id for p in main or known))
+    raise ValueError(f"{text}; {suggested}" if suggested else text)
+
+
+def _list_some(block: BlockFormat) -> str:
+    known = list_profiles(block)
+    normative = [p.id for p in known if p.kind is Kind.NORMATIVE]
+    others = len(known) - len(normative)
+    more = f", and {others} of libraries (`mxspec profiles --format {block.name}`)" if others else ""
+    return f"those of {block.name} are {', '.join(normative)}{more}"
 
 
 def find_variant(profile: Profile, dtype: str) -> Profile | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import mxspec
+from mxspec.profiles.schema import TensorScaleKind
 
 from tests.bugs.building import Answer, Array, by_amax, make
 from tests.bugs.entry import Entry, Kind
@@ -17,7 +18,7 @@ def by_kind(profile: str, named: str, used: str) -> SimpleNamespace:
     """A target that follows a profile, whose tensor scale it says to be of one kind and takes for another."""
 
     def tensor(value: float | None) -> mxspec.TensorScale | None:
-        return None if value is None else mxspec.TensorScale.from_float(used, value)
+        return None if value is None else mxspec.TensorScale.from_float(TensorScaleKind(used), value)
 
     def quantize(x: Array, fmt: str, tensor_scale: float | None = None) -> Answer:
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=tensor(tensor_scale))

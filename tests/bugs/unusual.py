@@ -9,6 +9,7 @@ import numpy as np
 
 import mxspec
 from mxspec.formats import BLOCKS
+from mxspec.rounding import Rounding
 
 from tests.bugs.building import Answer, Array, make, model, on_blocks, right
 from tests.bugs.entry import Entry, Kind
@@ -174,7 +175,7 @@ def values_in(dtype: str) -> Any:
     return dequantize
 
 
-def e8m0_by(rounding: str) -> Any:
+def e8m0_by(rounding: Rounding) -> Any:
     """`encode` to E8M0 in one rounding."""
     return lambda x, element: mxspec.encode(np.abs(x), element, rounding=rounding)
 
@@ -220,7 +221,7 @@ ENTRIES: tuple[Entry, ...] = (
             id=f"E8M0 by {rounding}", what="numbers are converted to E8M0 in another rounding than nearest even", formats=("e8m0",), kind=Kind.UNUSUAL,
             target=partial(make, ["mxfp4"], ELEMENTS=["e8m0"], encode=e8m0_by(rounding)),
         )
-        for rounding in ("rtp", "rtz", "rna")
+        for rounding in (Rounding.RTP, Rounding.RTZ, Rounding.RNA)
     ),
     *(by_rule(profile) for profile in ("mx-rceil", "mx-even", "mx-ceil")),
     _entry("blocks shuffled and put back", "the order of blocks is random inside", "mxfp6_e2m3", quantize=on_blocks(shuffled)),

@@ -35,7 +35,7 @@ class _Model:
 
     def encode(self, x: Any, element: str, rounding: str = "rne", overflow: str = "saturate") -> Any:
         """Codes of single numbers."""
-        return mxspec.encode(x, element, rounding=rounding, overflow=overflow)
+        return mxspec.encode(x, element, rounding=mxspec.Rounding(rounding), overflow=mxspec.Overflow(overflow))
 
     def decode(self, codes: Any, element: str) -> Any:
         """Values of single codes."""

@@ -23,7 +23,7 @@ from mxspec_conformance.cli.parameters import (
     FileCommand,
 )
 from mxspec_conformance.cli.streams import until_closed
-from mxspec_conformance.results.report import STALE_STATES, Report
+from mxspec_conformance.results.report import STALE_STATES, Report, WaiverState
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.texts import clean_text
 from mxspec_vectors.files import VectorError, write_files
@@ -158,7 +158,7 @@ def _render(results: Sequence[dict[str, Any]], **paths: Path | None) -> dict[Pat
 
 
 def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
-    from mxspec_conformance.render.terminal import print_divergences, print_report, summary_table
+    from mxspec_conformance.render.terminal import print_divergences, print_legend, print_report, summary_table
 
     if len(reports) == 1:
         print_report(reports[0], console, failures=failures)
@@ -168,6 +168,7 @@ def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
         for report in reports:
             print_divergences(report, console)
         console.print()
+        print_legend(reports, console)
         for report in reports:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
             console.print(
@@ -177,3 +178,6 @@ def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
         for waiver in report.waivers:
             if waiver["state"] in STALE_STATES:
                 console.print(Text(f"stale waiver {waiver['id']}: {waiver['state']}", style="bold red"))
+            elif waiver["state"] == WaiverState.UNFINISHED:
+                text = f"waiver {waiver['id']} is {waiver['state']}: write why the failure is accepted, and a link"
+                console.print(Text(text, style="bold yellow"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import NoReturn
+from typing import NoReturn, TextIO, cast
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -21,12 +23,46 @@ EXIT_ERROR = 2
 CHOSEN_BY = {"asked": "requested", "claimed": "claimed", "nearest": "nearest"}
 
 
+class _Trimmed(io.TextIOBase):
+    """A stream without the blanks with which tables fill their lines; whoever prints prints whole lines."""
+
+    _BLANKS = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)(?=\r?\n)")
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the stream, by which rich chooses its characters."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write a text without the blanks before its line ends."""
+        self._stream.write(self._BLANKS.sub(r"\1", text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether the stream is a terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """The stream's own."""
+        return self._stream.fileno()
+
+
 def make_console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal, or 80 columns where there is none."""
+    """A console as wide as the terminal, or 80 columns where there is none; lines end without blanks."""
     columns = os.environ.get("COLUMNS", "")
     asked = int(columns) if columns.isdecimal() and len(columns) < 6 else 0
     width = None if sys.stdout.isatty() and not asked else min(max(asked, 40), 1000) if asked else 80
-    return CleanConsole(stderr=stderr, width=width, highlight=False, soft_wrap=False, markup=False)
+    stream = sys.stderr if stderr else sys.stdout
+    return CleanConsole(
+        file=cast(TextIO, _Trimmed(stream)), width=width, highlight=False, soft_wrap=False, markup=False
+    )
 
 
 class CleanConsole(Console):

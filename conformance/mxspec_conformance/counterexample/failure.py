@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -225,22 +226,32 @@ def explain_scale(case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_sc
 
 
 def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_scale: int) -> str:
-    """NumPy lines that give the expected answer."""
+    """NumPy lines that give the expected answer; each of at most 80 columns, so that nobody wraps them."""
     lanes = {i: int(b) for i, b in enumerate(case.x.reshape(-1).view(np.uint32)) if b}
+    given = [f"{list(lanes)}", f"[{', '.join(f'0x{b:08x}' for b in lanes.values())}]"]
+    arguments = ["x.view(np.float32)", f'"{fmt.name}"', f'profile="{profile.id}"']
+    if case.tensor is not None:
+        native = case.tensor.native(profile)
+        arguments.append(f'tensor_scale=mxspec.TensorScale("{native.kind.value}", 0x{native.bits:08x})')
     lines = [
         "import numpy as np, mxspec",
         f"x = np.zeros({fmt.k}, np.uint32)",
-        f"x[{list(lanes)}] = [{', '.join(f'0x{b:08x}' for b in lanes.values())}]",
-    ]
-    scale = "None"
-    if case.tensor is not None:
-        native = case.tensor.native(profile)
-        scale = f'mxspec.TensorScale("{native.kind.value}", 0x{native.bits:08x})'
-    lines += [
-        f'q = mxspec.quantize(x.view(np.float32), "{fmt.name}", profile="{profile.id}", tensor_scale={scale})',
+        *_fit(f"x[{given[0]}] = {given[1]}"),
+        *_fit_call("q = mxspec.quantize", arguments),
         f"print(q.scales, q.codes)  # scale {want_scale:#04x}",
     ]
     return "\n".join(lines)
+
+
+def _fit(line: str) -> list[str]:
+    """A line of lists, cut within their brackets where it is too long."""
+    return textwrap.wrap(line, 80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def _fit_call(function: str, arguments: list[str]) -> list[str]:
+    """A call on one line, or with a line for each argument."""
+    line = f"{function}({', '.join(arguments)})"
+    return [line] if len(line) <= 80 else [f"{function}(", *(f"    {a}," for a in arguments), ")"]
 
 
 def first_failure(

@@ -126,7 +126,7 @@ def _draw_bytes(layout: Layout, case: LayoutCase, returned: Bytes, mask: Bytes, 
     failure = Failure(
         case=case.id, given={"layout": layout.name, "shape": "x".join(map(str, case.shape))},
         expected={"bytes": f"{case.data.size}"}, returned={"bytes": f"{returned.size}"}, also=[e.text for e in names],
-        snippet=f'layouts.pack(items, "{layout.name}")  # items: case {case.id} of layout/{layout.name}.json',
+        snippet=_make_snippet(layout, case, "layout.pack(*case.parts)"),
     )  # fmt: skip
     if returned.shape != case.data.shape:
         failure.steps.append(f"{returned.size} bytes came back; {layout.name} takes {case.data.size} for this shape")
@@ -144,6 +144,20 @@ def _draw_bytes(layout: Layout, case: LayoutCase, returned: Bytes, mask: Bytes, 
     return failure
 
 
+def _make_snippet(layout: Layout, case: LayoutCase, call: str) -> str:
+    """Lines that give the expected answer."""
+    return "\n".join(
+        [
+            "from mxspec.layouts import get_layout",
+            "from mxspec_vectors.cases import load_layout_file",
+            f'layout, name = get_layout("{layout.name}"), "{case.id}"',
+            "cases = load_layout_file(layout.name).cases",
+            "case = next(c for c in cases if c.id == name)",
+            f"print({call})",
+        ]
+    )
+
+
 def _draw_items(layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...]) -> Failure:
     part, right, got = next(
         (f.part.value, a, b) for f, a, b in zip(layout.fields, case.parts, returned, strict=True) if (a != b).any()
@@ -154,5 +168,5 @@ def _draw_items(layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...]) -
         case=case.id, given={"layout": layout.name, "shape": "x".join(map(str, case.shape)), "bytes": f"{case.data.size}"},
         expected={f"{part} {item}": f"{int(right[place]):02x}"}, returned={f"{part} {item}": f"{int(got[place]):02x}"},
         steps=[f"{int((right != got).sum())} of {right.size} {part} differ; the first is row,column {item}"],
-        snippet=f'layouts.unpack(data, "{layout.name}", {case.shape})  # data: case {case.id} of layout/{layout.name}.json',
+        snippet=_make_snippet(layout, case, "layout.unpack(case.data, case.shape)"),
     )  # fmt: skip

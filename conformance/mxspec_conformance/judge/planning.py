@@ -11,6 +11,7 @@ import numpy as np
 import mxspec
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec.profiles.schema import TensorScaleKind
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
 from mxspec_conformance.targets.capabilities import Capabilities
@@ -54,7 +55,7 @@ class _Recorder:
             return None, None
         kind = self.MXSPEC_CAPABILITIES.tensor_scale
         known = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
-        return known[0].id, mxspec.TensorScale.from_float(kind, value)
+        return known[0].id, mxspec.TensorScale.from_float(TensorScaleKind(kind), value)
 
     def _quantize(self, x: Any, fmt: str, tensor_scale: float | None = None, **options: Any) -> Any:
         profile, scale = self._tensor(fmt, tensor_scale)

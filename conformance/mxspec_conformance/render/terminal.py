@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from io import StringIO
 
 from rich.console import Console, Group, RenderableType
@@ -9,9 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import conclude, is_provisional
-from mxspec_conformance.results.report import Report, Requirement, Verdict
+from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict
 
+#: What a screen of several targets gives an example of.
+_UNMET = (Verdict.FAIL, Verdict.DEVIATION, Verdict.ERROR, Verdict.TIMEOUT)
 _STYLES = {
     Verdict.PASS: "green",
     Verdict.FAIL: "bold red",
@@ -25,48 +30,71 @@ _STYLES = {
 }
 
 
-def summary_table(reports: list[Report]) -> Table:
-    """One row per target and format: nearest profile, identical profile, deviations."""
-    table = Table(box=None, pad_edge=False, expand=True, header_style="bold")
-    table.add_column("target", no_wrap=True)
-    table.add_column("format", no_wrap=True)
-    table.add_column("verdict and deviations", ratio=1, overflow="fold")
-    table.add_column("failing", justify="right", no_wrap=True)
+#: What the words on the screen mean, for people who see them for the first time; each at most 80 columns.
+_OF_FORMATS = "failing: hard cases that contradict the profile; nearest: that with the fewest"
+_OF_VERDICTS = "deviation: all failing cases have one other profile's bits; fail: they have not"
+
+
+def summary_table(reports: Sequence[Report]) -> RenderableType:
+    """For each target its formats: nearest profile, failing cases; below, once for alike formats, what they are like."""
+    rows = []
     for report in reports:
         name = f"{report.target['name']} {report.target['version']}"
         if not report.formats:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
-            table.add_row(name, "elements", Text(counts), "")
+            rows.append(Row((Text(name), Text("elements"), Text(counts), Text(""))))
+        alike: dict[tuple[str, ...], list[FormatResult]] = {}
         for result in report.formats:
-            lines = [Text(conclude(result, report.requirements).text, style="bold")]
-            others = sorted((i for i in result.identical_to if i != result.judged_against), key=is_provisional)
-            if others and "quantize" in result.operations:
-                more = f" (+{len(others) - 1})" if len(others) > 1 else ""
-                lines.append(
-                    Text(f"bit-identical to {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}")
-                )
-            lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
-            lines += [Text(f"- open: {c}", style="cyan") for c in result.open_choices]
-            table.add_row(name, result.format, Group(*lines), f"{result.failing}/{result.cases}")
-            name = ""
-    return table
+            alike.setdefault(tuple(line.plain for line in _describe_format(result)), []).append(result)
+        for group in alike.values():
+            for result in group:
+                verdict = Text(conclude(result, report.requirements).text, style="bold")
+                failing = Text(f"{result.failing}/{result.cases}")
+                below = _describe_format(result) if result is group[-1] else ()
+                rows.append(Row((Text(name), Text(result.format), verdict, failing), below))
+                name = ""
+    return Rows(("target", "format", "verdict and deviations", "failing"), rows)
 
 
-def requirement_table(report: Report) -> Table:
-    """Every requirement that is neither passed nor unsupported."""
-    table = Table(box=None, pad_edge=False, expand=True, header_style="bold")
-    table.add_column("requirement", no_wrap=True)
-    table.add_column("level", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("failing", justify="right", no_wrap=True)
-    table.add_column("note", ratio=1, overflow="fold")
+def _describe_format(result: FormatResult) -> tuple[Text, ...]:
+    lines = []
+    others = sorted((i for i in result.identical_to if i != result.judged_against), key=is_provisional)
+    if others and "quantize" in result.operations:
+        more = f" (+{len(others) - 1})" if len(others) > 1 else ""
+        lines.append(Text(f"bit-identical to {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}"))
+    lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
+    return (*lines, *(Text(f"- open: {c}", style="cyan") for c in result.open_choices))
+
+
+def requirement_table(report: Report) -> RenderableType:
+    """Every requirement that is neither passed nor unsupported; a reason that several have stands once, below the last."""
+    alike: dict[tuple[Verdict, str], list[Requirement]] = {}
     for r in report.requirements:
-        if r.verdict in (Verdict.PASS, Verdict.UNSUPPORTED):
-            continue
-        table.add_row(
-            r.id, r.level, Text(r.verdict.value, style=_STYLES[r.verdict]), f"{r.failing}/{r.cases}", r.note or r.text
-        )
-    return table
+        if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED):
+            alike.setdefault((r.verdict, _without_numbers(r.note or r.text)), []).append(r)
+    rows = []
+    for (verdict, _), group in alike.items():
+        reason = group[0].note or group[0].text
+        if len(group) > 1:
+            reason = f"all {len(group)}, of the first: {reason}"
+        for r in group:
+            cells = (Text(r.id), Text(r.level), Text(verdict.value, style=_STYLES[verdict]), Text(f"{r.failing}/{r.cases}"))
+            rows.append(Row(cells, (Text(reason, style="dim"),) if r is group[-1] else ()))
+    return Rows(("requirement", "level", "verdict", "failing"), rows)
+
+
+def _without_numbers(text: str) -> str:
+    """A reason as far as alike ones agree: targets put shapes and counts into their messages."""
+    return re.sub(r"\d+", "0", text)
+
+
+def print_legend(reports: Sequence[Report], console: Console) -> None:
+    """What the words on the screen mean, in at most two lines; nothing where all is well."""
+    verdicts = {r.verdict for report in reports for r in report.requirements}
+    if any(f.failing for report in reports for f in report.formats):
+        console.print(Text(_OF_FORMATS, style="dim"))
+    if verdicts & {Verdict.DEVIATION, Verdict.FAIL}:
+        console.print(Text(_OF_VERDICTS, style="dim"))
 
 
 def failure_panel(requirement: Requirement) -> RenderableType:
@@ -104,11 +132,14 @@ def failure_panel(requirement: Requirement) -> RenderableType:
             for key, value in values.items():
                 facts.add_row(name, key, Text(_plain(value), style="bold red" if name == "returned" else ""))
         lines.append(Padding(facts, (0, 0, 0, 2)))
-    lines += [Text(f"  {step}") for step in failure.steps]
+    below = [Text(step) for step in failure.steps]
     if failure.also:
-        lines.append(Text(f"  profiles returning the same bits: {', '.join(failure.also[:4])}", style="yellow"))
+        below.append(Text(f"profiles returning the same bits: {', '.join(failure.also[:4])}", style="yellow"))
+    lines += [Padding(text, (0, 0, 0, 2)) for text in below]
     if failure.snippet:
-        lines.append(Padding(Text(failure.snippet, style="dim"), (0, 0, 0, 4)))
+        # As it is, so that it can be pasted.
+        lines.append(Text("  the expected answer:"))
+        lines.append(Text(failure.snippet, style="dim", no_wrap=True, overflow="ignore"))
     return Group(*lines, Text(""))
 
 
@@ -130,17 +161,46 @@ def failure_text(requirement: Requirement) -> str:
 
 
 def print_divergences(report: Report, console: Console, *, most: int = 3) -> None:
-    """For each format the first few failing requirements: the smallest input, and the first step that differs."""
-    shown: dict[str, int] = {}
-    for requirement in report.requirements:
-        failure, fmt = requirement.first, requirement.format
-        if failure is None or not isinstance(failure.given.get("x"), dict) or shown.get(fmt, 0) >= most:
+    """For the first few topics that are not met one format's smallest input, and the first step that differs.
+
+    Formats in which the same topic fails are named; what has no input has its reason; the other topics are listed.
+    """
+    alike: dict[tuple[str, str], list[Requirement]] = {}
+    for r in report.requirements:
+        if r.verdict in _UNMET:
+            reason = ("", _without_numbers(r.note)) if r.note and not _has_input(r) else (r.operation, r.topic)
+            alike.setdefault(reason, []).append(r)
+    shown = 0
+    more: list[str] = []
+    for (operation, _), group in alike.items():
+        drawn = next((r for r in group if _has_input(r)), group[0])
+        also = [r.format if operation else r.id for r in group if r is not drawn]
+        if shown >= most:
+            more.append(f"{drawn.id} {drawn.failing}/{drawn.cases}{f' (+{len(also)})' if also else ''}")
             continue
-        shown[fmt] = shown.get(fmt, 0) + 1
-        inputs = "; ".join(list(failure.given["x"].values())[:3])
-        console.print(Text.assemble((f"{report.target['name']} {requirement.id}", "bold"), f": {inputs}"))
-        for step in failure.steps[:2]:
+        shown += 1
+        where = f"{report.target['name']} {drawn.id}"
+        text = Text.assemble((where, "bold"), f" {drawn.failing}/{drawn.cases}")
+        if also:
+            named = ", ".join(also) if operation else f"{len(also)} others"
+            text.append(f", also {named}", style="dim")
+        console.print(text)
+        for step in _first_steps(drawn):
             console.print(Padding(Text(step), (0, 0, 0, 4)))
+    if more:
+        console.print(Padding(Text(f"and {', '.join(more)}", style="dim"), (0, 0, 0, 4)))
+
+
+def _has_input(requirement: Requirement) -> bool:
+    return requirement.first is not None and isinstance(requirement.first.given.get("x"), dict)
+
+
+def _first_steps(requirement: Requirement) -> list[str]:
+    failure = requirement.first
+    if failure is None or not _has_input(requirement):
+        return [requirement.note or requirement.text]
+    inputs = "; ".join(list(failure.given["x"].values())[:3]) or "zeros"
+    return [inputs, *failure.steps[:1]]
 
 
 def _marked(got: str, want: str) -> Text:
@@ -175,6 +235,7 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         Text(f"{report.target['name']} {report.target['version']}: {counts}; {conclusion[report.exit_code]} "
              f"({report.seconds:.1f} s, vectors {report.vectors[:12]})", style="bold")
     )  # fmt: skip
+    print_legend([report], console)
     if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest"}):
         console.print(
             f"Judged against the nearest profile: if the kernel's rule changes, so does the profile. To fix the profile, write "

@@ -29,6 +29,8 @@ MAX_BYTES, MAX_DEPTH = 1 << 22, 50
 
 _KEYS = ("id", "reason", "link", "expires", "version", "device", "failing")
 _REQUIRED = _KEYS[:4]
+#: What reason and link of a new waiver begin with, until somebody completes them.
+_TODO = "TODO"
 
 
 class WaiverError(ValueError):
@@ -51,9 +53,18 @@ class Waiver:
     #: How many cases fail; None: any number.
     failing: int | None = None
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether `--write-waivers` made it and nobody has completed it."""
+        return any(text.lstrip().upper().startswith(_TODO) for text in (self.reason, self.link))
+
+    def concerns_version(self, target: Mapping[str, Any]) -> bool:
+        """Whether the target's version is meant."""
+        return self.version is None or fnmatchcase(str(target.get("version", "")), self.version)
+
     def concerns(self, target: Mapping[str, Any], environment: Mapping[str, Any]) -> bool:
         """Whether the judged version and device are meant."""
-        if self.version is not None and not fnmatchcase(str(target.get("version", "")), self.version):
+        if not self.concerns_version(target):
             return False
         return self.device is None or fnmatchcase(str(environment.get("device", "")), self.device)
 
@@ -156,7 +167,9 @@ def _apply(report: Report, waiver: Waiver, today: date) -> tuple[WaiverState, li
         elif r.verdict in EXCUSABLE:
             r.verdict = Verdict.WAIVED
             r.note = _join(r.note, waiver.reason)
-    return (WaiverState.USED if len(excused) == len(matched) else WaiverState.NOT_NEEDED), matched
+    if len(excused) < len(matched):
+        return WaiverState.NOT_NEEDED, matched
+    return (WaiverState.UNFINISHED if waiver.is_unfinished else WaiverState.USED), matched
 
 
 def _join(note: str, more: str) -> str:
@@ -179,7 +192,7 @@ def render_waivers(reports: Sequence[Report], *, today: date) -> str:
             # A note may quote the target's own words, and a comment holds no control characters.
             comment = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]+", " ", f"# {name} {version}: {cases}")
             lines = [comment, "[[waiver]]"]
-            for key, value in (("id", r.id), ("reason", "TODO: why this is accepted"), ("link", "TODO: an issue"), ("version", version)):  # fmt: skip
+            for key, value in (("id", r.id), ("reason", f"{_TODO}: why this is accepted"), ("link", f"{_TODO}: an issue"), ("version", version)):  # fmt: skip
                 lines.append(f"{key} = {_toml_text(value)}")
             lines += [f"failing = {r.failing}"] * bool(r.failing)
             lines += [f"expires = {expires.isoformat()}"]

@@ -235,7 +235,7 @@ def _random_bits(module: Any, spec: str) -> int:
         bits = 0
     if bits not in SR_BITS:
         shown = given if isinstance(given, (int, float)) else f"a {type(given).__name__}"
-        raise TargetError(f"{spec}: SR_BITS = {clean_name(str(shown), 40)}; allowed are {", ".join(map(str, SR_BITS))}")
+        raise TargetError(f"{spec}: SR_BITS = {clean_name(str(shown), 40)}; allowed are {', '.join(map(str, SR_BITS))}")
     return bits
 
 

@@ -26,6 +26,7 @@ from mxspec_conformance.targets.arrays import (
 from mxspec_conformance.targets.capabilities import Capabilities, parameters_of
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
+from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
 
 #: What an output buffer holds before the target writes into it.
 _DIRT = 0xA5
@@ -155,9 +156,11 @@ class Marshaller:
         swizzled = self.capabilities.scale_layout == "128x4"
         # Shapes first: a broadcast array of terabytes has few bytes until it is copied.
         if not packed and codes.shape != shape:
-            raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}")
+            hint = suggest_code_layout(codes.shape, shape, block)
+            raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}{hint}")
         if not swizzled and scales.shape != scale_shape:
-            raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}")
+            hint = suggest_scale_layout(scales.size, scales.shape, scale_shape)
+            raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}{hint}")
         for array, what in ((codes, "codes"), (scales, "scales")):
             if array.size > _MOST * max(x.size, 1024):
                 raise BadReturn(f"{what} have shape {array.shape} for x of shape {x.shape}")

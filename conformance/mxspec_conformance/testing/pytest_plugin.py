@@ -2,14 +2,16 @@
 
     pytest --mxspec-target path/to/target.py [--mxspec-waivers waivers.toml] [--mxspec-json result.json]
 
-The judge runs once, when tests are collected (with pytest-xdist: in the controlling process); the tests report what it found.
-Nothing of the judge is imported where the option is not given.
+Tests are collected from what the target says of itself; none of its functions is called before the first of them runs, which
+judges once for all. With pytest-xdist the controlling process judges, before it hands out the tests. Nothing of the judge is
+imported where the option is not given.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +19,12 @@ import pytest
 
 if TYPE_CHECKING:
     from mxspec_conformance.results.report import Report, Requirement
+    from mxspec_conformance.results.waivers import Waiver
 
 #: What the ids of these tests start with.
 PREFIX = "mxspec"
 
-_RESULTS = pytest.StashKey["list[dict[str, Any]]"]()
+_RUNS = pytest.StashKey["list[Run]"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,31 +45,107 @@ class MxspecFailure(Exception):
     """A requirement that is not met; the text is the drawn case."""
 
 
-class MxspecItem(pytest.Item):
-    """One requirement of one target."""
+class Run:
+    """One target: what it offers, and, once a test asked for it, what the judge found."""
 
-    def __init__(self, *, requirement: Requirement, **kwargs: Any) -> None:
+    def __init__(self, spec: str, config: pytest.Config, waivers: Sequence[Waiver] | None) -> None:
+        self._spec = spec
+        self._waivers = waivers
+        self._options: dict[str, Any] = {
+            "profile": _option(config, "profile"),
+            "formats": config.getoption("mxspec_format"),
+            "timeout": config.getoption("mxspec_timeout"),
+        }
+        self._report: Report | None = None
+        self._error: str | None = None
+        #: Name and version, as the target says.
+        self.target: dict[str, Any] = {}
+        #: Ids of the requirements to expect, in the order of the tests.
+        self.planned: list[str] = []
+
+    def describe(self) -> None:
+        """Read what the target offers, unless it has been judged.
+
+        Raises TargetError or ValueError where it does not load, or does not fit the options.
+        """
+        from mxspec_conformance.judge.listing import list_requirements
+        from mxspec_conformance.transports.opening import open_target
+
+        if self.is_judged:
+            return
+        session = open_target(self._spec, timeout=self._options["timeout"])
+        try:
+            self.target = {"name": session.capabilities.name, "version": session.capabilities.version}
+            self.planned = list_requirements(
+                session, profile=self._options["profile"], formats=self._options["formats"]
+            )
+        finally:
+            session.close()
+
+    def take(self, document: dict[str, Any]) -> None:
+        """Take a result that another process found."""
+        from mxspec_conformance.results.report import read_report
+
+        self._report = read_report(document)
+        self.target = self._report.target
+        self.planned = [r.id for r in self._report.requirements]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there is a result."""
+        return self._report is not None
+
+    def judge(self) -> Report:
+        """The result; the first call judges.
+
+        Raises MxspecFailure where the target could not be judged at all.
+        """
+        from mxspec_conformance.judge.check import check
+        from mxspec_conformance.results.waivers import apply_waivers
+        from mxspec_conformance.targets.errors import TargetError
+
+        if self._error is not None:
+            raise MxspecFailure(self._error)
+        if self._report is None:
+            try:
+                self._report = check(self._spec, **self._options)
+            except (TargetError, ValueError) as error:
+                self._error = str(error)
+                raise MxspecFailure(self._error) from error
+            if self._waivers is not None:
+                apply_waivers(self._report, self._waivers, today=_today())
+        return self._report
+
+    def find(self, identifier: str) -> Requirement | None:
+        """A requirement by its id; None if nothing of the kind was judged."""
+        return next((r for r in self.judge().requirements if r.id == identifier), None)
+
+    def list_stale(self) -> list[str]:
+        """Ids of waivers that are stale already: they have ended, or concern nothing that will be judged."""
+        from fnmatch import fnmatchcase
+
+        if self.is_judged:
+            from mxspec_conformance.results.report import STALE_STATES, WaiverState
+
+            states = {w["id"]: w["state"] for w in self.judge().waivers}
+            return [i for i, s in states.items() if s in STALE_STATES and s != WaiverState.NOT_NEEDED]
+        return [
+            w.id
+            for w in self._waivers or ()
+            if w.concerns_version(self.target)
+            and (_today() > w.expires or not any(fnmatchcase(i, w.id) for i in self.planned))
+        ]
+
+
+class _Quiet(pytest.Item):
+    """A test whose failure is a text of ours, not a traceback."""
+
+    def __init__(self, *, run: Run, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.requirement = requirement
-        self.user_properties.append(("mxspec_verdict", requirement.verdict.value))
-        self.user_properties.append(("mxspec_level", requirement.level))
-
-    def runtest(self) -> None:
-        """Raise what the judge found."""
-        from mxspec_conformance.render.terminal import failure_text
-        from mxspec_conformance.results.report import Verdict
-
-        r = self.requirement
-        if r.verdict is Verdict.UNSUPPORTED:
-            pytest.skip(r.note or "the target does not offer it")
-        if r.verdict is Verdict.OPEN:
-            pytest.skip(f"open: {r.note or r.text}")
-        if r.verdict not in (Verdict.PASS, Verdict.STALE_WAIVER):
-            words = f"{r.verdict}: {r.failing} of {r.cases} cases" + (f", {r.note}" if r.note else "")
-            raise MxspecFailure(f"{words}\n\n{failure_text(r)}")
+        self.run = run
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The drawn case instead of a traceback."""
+        """The text alone."""
         if isinstance(excinfo.value, MxspecFailure):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
@@ -76,49 +155,79 @@ class MxspecItem(pytest.Item):
         return self.path, None, self.name
 
 
-class WaiverItem(pytest.Item):
-    """A waiver that is stale in a way that no requirement shows."""
-
-    def __init__(self, *, state: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.state = state
+class MxspecItem(_Quiet):
+    """One requirement of one target."""
 
     def runtest(self) -> None:
-        """Fail, always."""
-        raise MxspecFailure(f"stale waiver: {self.state}")
+        """Raise what the judge found."""
+        from mxspec_conformance.results.report import Verdict
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The reason alone."""
-        if isinstance(excinfo.value, MxspecFailure):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
+        r = self.run.find(self.name)
+        beyond = self._list_unplanned()
+        if r is None or r.verdict is Verdict.UNSUPPORTED:
+            if beyond:
+                raise MxspecFailure(beyond)
+            pytest.skip((r.note if r is not None else "") or "the target does not offer it, or no case applies")
+        self.user_properties.append(("mxspec_verdict", r.verdict.value))
+        self.user_properties.append(("mxspec_level", r.level))
+        if r.verdict is Verdict.OPEN and not beyond:
+            pytest.skip(f"open: {r.note or r.text}")
+        if r.verdict in (Verdict.WAIVED, Verdict.STALE_WAIVER):
+            reason = _reason(self.run.judge(), r)
+            self.add_marker(pytest.mark.xfail(reason=reason, strict=True, raises=MxspecFailure))
+        words = [beyond] * bool(beyond)
+        if r.verdict not in (Verdict.PASS, Verdict.OPEN, Verdict.STALE_WAIVER):
+            words.insert(0, _describe(r))
+        if words:
+            raise MxspecFailure("\n\n".join(words))
 
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where it is said to be."""
-        return self.path, None, self.name
+    def _list_unplanned(self) -> str:
+        """For the last requirement: those that are not met and that nobody foresaw when tests were collected."""
+        from mxspec_conformance.results.report import GOOD
+
+        if self.name != self.run.planned[-1]:
+            return ""
+        found = [r for r in self.run.judge().requirements if r.id not in self.run.planned and r.verdict not in GOOD]
+        return "\n\n".join(f"{r.id} was not foreseen, and is not met\n{_describe(r)}" for r in found)
+
+
+class WaiverItem(_Quiet):
+    """A waiver that is stale in a way that no requirement shows."""
+
+    def runtest(self) -> None:
+        """Fail, unless the run showed that it is of use."""
+        from mxspec_conformance.results.report import STALE_STATES
+
+        state = next((w["state"] for w in self.run.judge().waivers if f"waiver {w['id']}" == self.name), None)
+        if state in STALE_STATES:
+            raise MxspecFailure(f"stale waiver: {state}")
 
 
 class MxspecCollector(pytest.Collector):
     """The requirements of one target."""
 
-    def __init__(self, *, document: dict[str, Any], **kwargs: Any) -> None:
+    def __init__(self, *, run: Run, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._document = document
+        self._run = run
 
     def collect(self) -> Iterator[pytest.Item]:
         """A test for each requirement, and one for each waiver that matches nothing or has ended."""
-        from mxspec_conformance.results.report import STALE_STATES, Verdict, WaiverState, read_report
+        for identifier in self._run.planned:
+            yield MxspecItem.from_parent(self, name=identifier, run=self._run)
+        for identifier in self._run.list_stale():
+            yield WaiverItem.from_parent(self, name=f"waiver {identifier}", run=self._run)
 
-        report = read_report(self._document)
-        for r in report.requirements:
-            item = MxspecItem.from_parent(self, name=r.id, requirement=r)
-            if r.verdict in (Verdict.WAIVED, Verdict.STALE_WAIVER):
-                item.add_marker(pytest.mark.xfail(reason=_reason(report, r), strict=True, raises=MxspecFailure))
-            yield item
-        for waiver in report.waivers:
-            # One that covers what passes is a strict xfail that passes: its requirement's own test fails.
-            if waiver["state"] in STALE_STATES and waiver["state"] != WaiverState.NOT_NEEDED:
-                yield WaiverItem.from_parent(self, name=f"waiver {waiver['id']}", state=waiver["state"])
+
+def _today() -> Any:
+    return datetime.now(UTC).date()
+
+
+def _describe(requirement: Requirement) -> str:
+    from mxspec_conformance.render.terminal import failure_text
+
+    r = requirement
+    words = f"{r.verdict}: {r.failing} of {r.cases} cases" + (f", {r.note}" if r.note else "")
+    return f"{words}\n\n{failure_text(r)}"
 
 
 def _reason(report: Report, requirement: Requirement) -> str:
@@ -132,45 +241,43 @@ def _option(config: pytest.Config, name: str) -> Any:
     return config.getoption(f"mxspec_{name}") or config.getini(f"mxspec_{name}") or None
 
 
-def _judge(config: pytest.Config) -> list[dict[str, Any]]:
-    """The results of the targets that the options name: judged here, or handed over by the controlling process."""
-    if _RESULTS in config.stash:
-        return config.stash[_RESULTS]
-    handed = getattr(config, "workerinput", {}).get("mxspec_results")
-    if handed is not None:
-        config.stash[_RESULTS] = json.loads(handed)
-        return config.stash[_RESULTS]
-    from datetime import UTC, datetime
+def _open_runs(config: pytest.Config, *, describe: bool) -> list[Run]:
+    """The targets that the options name, with the results of the controlling process if there is one.
 
-    from mxspec_conformance.judge.check import check
-    from mxspec_conformance.results.waivers import apply_waivers, read_waivers
+    describe: whether to open those that nobody has judged, to see what they offer.
+    """
+    if _RUNS in config.stash:
+        return config.stash[_RUNS]
+    from mxspec_conformance.results.waivers import read_waivers
     from mxspec_conformance.targets.errors import TargetError
 
-    found = []
     try:
         path = _option(config, "waivers")
-        waivers = [] if path is None else read_waivers(config.rootpath / path)
-        for target in _option(config, "target") or ():
-            report = check(
-                target,
-                profile=_option(config, "profile"),
-                formats=config.getoption("mxspec_format"),
-                timeout=config.getoption("mxspec_timeout"),
-            )
-            if path is not None:
-                apply_waivers(report, waivers, today=datetime.now(UTC).date())
-            found.append(report.as_dict())
+        waivers = None if path is None else read_waivers(config.rootpath / path)
+        runs = [Run(target, config, waivers) for target in _option(config, "target") or ()]
+        handed = getattr(config, "workerinput", {}).get("mxspec_results")
+        for run, document in zip(runs, json.loads(handed) if handed else (), strict=bool(handed)):
+            run.take(document)
+        if describe:
+            for run in runs:
+                run.describe()
     except (TargetError, ValueError) as error:
         raise pytest.UsageError(f"mxspec: {error}") from error
-    config.stash[_RESULTS] = found
-    return found
+    config.stash[_RUNS] = runs
+    return runs
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Of pytest-xdist: hand the results to a worker, which would judge again otherwise."""
-    if _option(node.config, "target"):
-        node.workerinput["mxspec_results"] = json.dumps(_judge(node.config))
+    """Of pytest-xdist: judge once, and hand the results to each worker."""
+    config = node.config
+    if not _option(config, "target"):
+        return
+    try:
+        runs = _open_runs(config, describe=False)
+        node.workerinput["mxspec_results"] = json.dumps([run.judge().as_dict() for run in runs])
+    except MxspecFailure as error:
+        raise pytest.UsageError(f"mxspec: {error}") from error
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -178,21 +285,25 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     """Add the requirements to the tests that were collected; before `-k` and `-m` choose."""
     if not _option(config, "target"):
         return
-    documents = _judge(config)
-    names = [d["target"]["name"] for d in documents]
-    for document, name in zip(documents, names, strict=True):
-        title = name if names.count(name) == 1 else f"{name} {document['target']['version']}"
-        parent = MxspecCollector.from_parent(session, name=title, nodeid=f"{PREFIX}::{title}", document=document)
-        items.extend(parent.collect())
+    runs = _open_runs(config, describe=True)
+    names = [run.target["name"] for run in runs]
+    for run, name in zip(runs, names, strict=True):
+        title = name if names.count(name) == 1 else f"{name} {run.target['version']}"
+        parent = MxspecCollector.from_parent(session, name=title, nodeid=f"{PREFIX}::{title}", run=run)
+        # As pytest itself collects, so that they are counted as others are.
+        report = config.hook.pytest_make_collect_report(collector=parent)
+        config.hook.pytest_collectreport(report=report)
+        items.extend(report.result)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the result."""
+    """Write the result, if a test asked for it."""
     path = session.config.getoption("mxspec_json")
-    if path and not hasattr(session.config, "workerinput") and _RESULTS in session.config.stash:
+    runs = session.config.stash.get(_RUNS, [])
+    if path and not hasattr(session.config, "workerinput") and any(run.is_judged for run in runs):
         from mxspec_vectors.files import write_file
 
-        documents = session.config.stash[_RESULTS]
+        documents = [run.judge().as_dict() for run in runs if run.is_judged]
         text = json.dumps(documents[0] if len(documents) == 1 else documents, indent=1) + "\n"
         write_file(Path(path), text.encode("ascii"))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 #: Where changes are made: all arithmetic, and the normative profiles' expressions.
 MODULES = (
-    "mxspec.rounding", "mxspec.elements", "mxspec.scales", "mxspec.blocks", "mxspec.fast", "mxspec.arrays",
+    "mxspec.rounding", "mxspec.elements", "mxspec.scales", "mxspec.blocks", "mxspec.dequantizing", "mxspec.fast", "mxspec.arrays",
     "mxspec.expressions", "mxspec.stochastic", "mxspec.tensorscale", "mxspec.profiles.normative",
 )  # fmt: skip
 

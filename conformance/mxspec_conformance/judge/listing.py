@@ -1,0 +1,79 @@
+"""Which requirements a target will be judged by, from what it says of itself: nothing of it is called.
+
+A requirement that is listed may turn out to have no case (the profile that is found has none of the kind); one that the
+judge reports is listed, which the tests hold for the model as a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mxspec.formats import ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
+from mxspec.layouts import Layout
+from mxspec_conformance.judge.check import _choose_formats
+from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import load_layout_file
+
+_ROUNDING = ("exact", "tie-even", "below-tie", "above-tie")
+_SPECIAL = ("nan", "inf", "overflow", "subnormal", "mixture")
+
+
+def list_requirements(
+    session: TargetSession, *, profile: str | None = None, formats: Sequence[str] | None = None
+) -> list[str]:
+    """Ids of the requirements that `check` with the same options reports, in no particular order.
+
+    Raises ValueError for an unknown profile or format, or a profile that covers no format of the target.
+    """
+    offered = session.capabilities
+    chosen = _choose_formats(session, formats, profile)
+    found = [name for fmt in chosen for name in _of_block(session, get_block(fmt))]
+    if profile is None or not chosen:
+        wanted = offered.elements
+        if formats is not None:
+            wanted = tuple(e for e in wanted if any(get_block(f).element.name == e for f in formats))
+        found += [name for element in wanted for name in _of_element(session, element)]
+    if profile is None and formats is None:
+        for function in FUNCTIONS:
+            if offered.has(function):
+                found += [name for layout in list_judged_layouts(session, function) for name in _of_layout(function, layout)]
+    return found
+
+
+def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:
+    offered = session.capabilities
+    of_tensor = ("tensor-scale",) if fmt.has_tensor_scale else ()
+    # Two's complement has one zero; what else concerns the scale is a threshold of e8m0, a tie of other formats.
+    signs = () if fmt.element.twos_complement else ("zero-sign",)
+    rule = "scale-boundary" if fmt.scale.is_power_of_two else "scale-tie"
+    if offered.has("quantize"):
+        topics = (*_ROUNDING, *_SPECIAL, *signs, rule, "scale-clamp", "zero-block", "position", "axis", "tail", *of_tensor)
+        yield from (f"quantize/{fmt.name}/{topic}" for topic in (*topics, "call-size"))
+        yield f"scale/{fmt.name}/{rule}"
+    if offered.has("dequantize"):
+        topics = ("scale-code", "code", "zero-sign", *of_tensor, "call-size")
+        yield from (f"dequantize/{fmt.name}/{topic}" for topic in topics)
+    if offered.has("tensor_scale") and fmt.has_tensor_scale:
+        yield f"tensor_scale/{fmt.name}/tensor-scale"
+
+
+def _of_element(session: TargetSession, element: str) -> Iterator[str]:
+    offered, fmt = session.capabilities, get_scalar(element)
+    if offered.has("encode"):
+        yield from (f"encode/{element}/{topic}" for topic in (*_ROUNDING, *_SPECIAL, "zero-sign", "call-size"))
+    if offered.has("decode"):
+        signs = () if fmt.twos_complement or element in SCALES else ("zero-sign",)
+        yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size"))
+    if offered.has("encode_stochastic") and element in ELEMENTS:
+        of_nan = () if fmt.nan_code is None else ("nan",)
+        yield from (f"stochastic/{element}/{topic}" for topic in ("random-bits", *of_nan, "call-size"))
+
+
+def _of_layout(function: str, layout: Layout) -> Iterator[str]:
+    file = load_layout_file(layout.name)
+    topics = dict.fromkeys(case.topic for case in file.cases)
+    reads = FUNCTIONS[function][2]
+    if not reads and file.padding_is_specified and any((~case.mask).any() for case in file.cases):
+        topics["padding"] = None
+    yield from (f"{function}/{layout.name}/{topic}" for topic in topics)

@@ -1,0 +1,132 @@
+"""What commands print at 80 columns: no trailing blanks, nothing cut, names and numbers whole, repeated reasons once."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from rich.text import Text
+
+import mxspec
+from mxspec.layouts import get_layout, list_layouts
+from mxspec_conformance import check
+from mxspec_conformance.cli.console import _Trimmed, make_console
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.counterexample.failure import make_snippet
+from mxspec_conformance.render.rows import Row, Rows
+from mxspec_conformance.render.terminal import print_report
+from mxspec_vectors.cases import load_quantize_cases
+
+PACKED = """
+import mxspec
+from mxspec.layouts import pack
+NAME, VERSION, FORMATS = "packed", "1", ["mxfp4"]
+def quantize(x, fmt):
+    t = mxspec.quantize(x, fmt)
+    return pack(t.codes, "nibble-low").reshape(len(x), -1), t.scales
+"""
+AWAY = """
+import ml_dtypes, numpy as np
+NAME, VERSION, ELEMENTS = "away", "1", ["e2m1", "e2m3"]
+def encode(x, element):
+    dtype = {"e2m1": ml_dtypes.float4_e2m1fn, "e2m3": ml_dtypes.float6_e2m3fn}[element]
+    y = np.where(np.abs(x) == 0.25, np.sign(x) * 0.5, x).astype(dtype)
+    return y.view(np.uint8)
+"""
+
+
+def hold_the_line(text: str) -> None:
+    for line in text.splitlines():
+        assert line == line.rstrip()
+        assert len(line) <= 80
+        assert "\u2026" not in line
+
+
+@pytest.mark.parametrize("arguments", [["{0}"], ["{0}", "{1}"], ["{0}", "{1}", "--quick"]], ids=len)
+def test_check_at_80_columns(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    paths = [tmp_path / "a_target_of_a_name.py", tmp_path / "away.py"]
+    for path, source in zip(paths, (PACKED, AWAY), strict=True):
+        path.write_text(source, "utf-8")
+    done = CliRunner().invoke(main, ["check", *(a.format(*paths) for a in arguments)])
+    assert done.exit_code == 1
+    hold_the_line(done.output)
+    assert " ".join(done.output.split()).count('LAYOUT = "nibble-low"') == 1
+    lines = done.output.splitlines()
+    assert "failing: hard cases that contradict the profile; nearest: that with the fewest" in lines
+
+
+def test_a_reason_stands_once_below_its_rows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    path = tmp_path / "packed.py"
+    path.write_text(PACKED, "utf-8")
+    print_report(check(path, in_process=True, only="quantize/*"), make_console())
+    text = " ".join(capsys.readouterr().out.split())
+    assert len(re.findall(r"quantize/mxfp4/[a-z-]+ \w+ error", text)) == 15
+    assert text.count("codes have shape") == 1
+    assert "all 15, of the first: 16 of 16 cases: codes have shape (1, 16); (1, 32) was expected" in text
+
+
+def test_rows_that_need_more_than_the_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    long = "quantize/mxfp4/" + "x" * 60
+    rows = Rows(
+        ("requirement", "failing"),
+        [Row((Text(long), Text("12345678901/9447"))), Row((Text("a"), Text("1/2")), (Text("why " * 30),))],
+    )
+    make_console().print(rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == long
+    assert lines[3].endswith(" 12345678901/9447")
+    assert lines[4].split() == ["a", "1/2"]
+    assert all(line.startswith("    why") and len(line) <= 80 for line in lines[5:])
+
+
+def test_blanks_before_a_line_end_are_dropped_with_colours_kept() -> None:
+    stream = io.StringIO()
+    trimmed = _Trimmed(stream)
+    trimmed.write("a  \n \x1b[1mb \x1b[0m\n  c")
+    assert stream.getvalue() == "a\n \x1b[1mb\x1b[0m\n  c"
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
+def test_snippets_are_narrow_and_run(fmt: str) -> None:
+    block = mxspec.get_block(fmt)
+    profile = mxspec.default_profile(fmt)
+    cases = [c for c in load_quantize_cases(fmt) if c.is_row and profile.id in c.answers][::40]
+    assert len(cases) > 10
+    for case in cases:
+        snippet = make_snippet(case, block, profile, 0)
+        assert max(map(len, snippet.splitlines())) <= 80
+        assert not any(line.startswith(" ") for line in snippet.splitlines()[:2])
+        names: dict[str, object] = {}
+        exec(snippet.rpartition("\n")[0], names)
+        tensor = None if case.tensor is None else case.tensor.native(profile)
+        expected = mxspec.quantize(case.x[0], fmt, profile=profile, tensor_scale=tensor)
+        assert names["q"] == expected
+
+
+def test_snippets_of_layouts_run(capsys: pytest.CaptureFixture[str]) -> None:
+    class Target:
+        NAME, VERSION, LAYOUTS = "wrong", "1", [x.name for x in list_layouts()][:6]
+
+        def pack(self, codes: object, layout: str) -> np.ndarray[object, np.dtype[np.uint8]]:
+            return get_layout(layout).pack(codes) ^ np.uint8(1)
+
+        def unpack(self, data: object, layout: str, shape: tuple[int, ...]) -> np.ndarray[object, np.dtype[np.uint8]]:
+            return get_layout(layout).unpack(data, shape)[0] ^ np.uint8(1)
+
+    failures = [r.first for r in check(Target()).requirements if r.first is not None]
+    assert len(failures) >= 12
+    for failure in failures:
+        assert max(map(len, failure.snippet.splitlines())) <= 80
+        exec(failure.snippet, {})
+    assert capsys.readouterr().out
