@@ -5,6 +5,7 @@ How the judge fares is no test of `make test`: python -m tests.independent_calls
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import mxspec
 
 from tests.independent_calls.catalogue import Entry, observe
+from tests.independent_calls.common import find_wrong
 from tests.independent_calls.engine_bits import Bits
 from tests.independent_calls.engine_tables import Tables
 from tests.independent_calls.entries import BUGS, ENTRIES, RIGHT
@@ -80,6 +82,7 @@ def test_engine_is_the_model(engine: Engine, fmt: str, profile: str, rng: np.ran
 def test_engine_is_the_model_on_numbers(engine: Engine, element: str, rng: np.random.Generator) -> None:
     x, codes = draw(rng, 300, 16).reshape(-1), np.arange(1 << ELEMENTS[element].bits, dtype=np.uint8)
     words = rng.integers(0, 1 << 32, x.size, dtype=np.uint32)
+    words[::5], words[1::5] = 0, 0xFFFFFFFF
     for rounding in ("rne", "rtz"):
         assert np.array_equal(engine.encode(x, element, rounding), mxspec.encode(x, element, rounding=rounding))
     stochastic = mxspec.encode(x, element, rounding="sr", random_bits=words)
@@ -97,3 +100,10 @@ def test_a_bug_changes_an_answer(bug: Entry) -> None:
     right = observe(bug.reference(), bug.shows)
     assert not any(word.startswith("raised") or word == "input changed" for word in right)
     assert observe(bug.build(), bug.shows) != right
+
+
+@pytest.mark.parametrize("entry", RIGHT, ids=lambda e: e.key)
+def test_a_right_implementation_equals_its_profile(entry: Entry) -> None:
+    wrong, answered = find_wrong(entry, seed=int(os.environ["MXSPEC_SEED"]))
+    assert wrong == []
+    assert answered >= 3

@@ -63,6 +63,8 @@ class Entry:
     #: Of a bug: calls whose answers are not those of the right kernel. Of a right one: calls beyond the common ones.
     shows: Script | None = None
     right: bool = False
+    #: Of a right one: it may refuse calls that others answer.
+    refuses: bool = False
 
     @property
     def key(self) -> str:
@@ -102,7 +104,7 @@ def _digest(answer: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def _call(target: Any, ask: Ask, arrays: Sequence[Any]) -> Any:
+def call_target(target: Any, ask: Ask, arrays: Sequence[Any]) -> Any:
     """The answer, or the word for how it was refused."""
     given = dict(
         zip((n for n in ARGUMENTS[ask.function] if n not in ("fmt", "element", "layout", "shape")), arrays, strict=True)
@@ -130,8 +132,8 @@ def _in_turn(target: Any, asks: tuple[Ask, ...]) -> list[str]:
         inputs.append(arrays)
         before = _digest(list(arrays))
         for _ in range(ask.times - 1):
-            seen.append(_digest(_call(target, ask, arrays)))
-        seen.append(_call(target, ask, arrays))
+            seen.append(_digest(call_target(target, ask, arrays)))
+        seen.append(call_target(target, ask, arrays))
         seen.append("input kept" if _digest(list(arrays)) == before else "input changed")
     for array in (a for arrays in inputs for a in arrays if isinstance(a, np.ndarray) and a.flags.writeable):
         array[...] = 0x15
@@ -149,7 +151,7 @@ def _at_once(target: Any, asks: tuple[Ask, ...], rounds: int) -> list[str]:
             arrays = ask.arrays()
             barrier.wait()
             with np.errstate(all="ignore"):
-                answers[number].add(_digest(_call(target, ask, arrays)))
+                answers[number].add(_digest(call_target(target, ask, arrays)))
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)

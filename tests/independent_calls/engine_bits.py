@@ -10,6 +10,8 @@ from tests.independent_calls.formats import BLOCKS, ELEMENTS, FLT_MAX, Array
 SIXTH, BACK = np.array([0x3E2AAAAB, 0x39C30C31], np.uint32).view(np.float32)
 #: Spare bits below an input's significand, so that it is never shifted left.
 SPARE = 8
+#: The farthest shift of an int64; no significand has so many bits.
+WORD = 62
 
 
 def magnitude_bits(x: Array) -> Array:
@@ -46,8 +48,9 @@ class Bits:
         m = np.where(field > 0, (u & 0x7FFFFF) | 0x800000, u & 0x7FFFFF)
         lowest = np.maximum(field, 1) - 150 - shift_of_scale
         binade = np.maximum(lowest + bit_length(m) - 1, e.emin)
-        m, drop = m << SPARE, np.clip(binade - e.mantissa - lowest + SPARE, 0, 62)
-        return (m >> drop) + ((binade - e.emin) << e.mantissa), m & ((1 << drop) - 1), drop
+        m, drop = m << SPARE, binade - e.mantissa - lowest + SPARE
+        cut = np.minimum(drop, WORD)
+        return (m >> cut) + ((binade - e.emin) << e.mantissa), m & ((1 << cut) - 1), drop
 
     def close(self, steps: Array, up: Array, u: Array, sign: Array, element: str) -> Array:
         """Codes of the chosen steps: saturated, signed, NaN."""
@@ -61,7 +64,7 @@ class Bits:
         """Codes of float32 numbers over a power of two."""
         u = magnitude_bits(x)
         steps, rest, drop = self.split(u, shift_of_scale, element)
-        half = (1 << drop) >> 1
+        half = (1 << np.minimum(drop, WORD)) >> 1
         up = (rest > half) | ((rest == half) & (half > 0) & (steps & 1 == 1))
         return self.close(steps, up if rounding == "rne" else steps < 0, u, negative(x), element)
 
@@ -89,7 +92,7 @@ class Bits:
         x = np.asarray(x, np.float32)
         u = magnitude_bits(x)
         steps, rest, drop = self.split(u, 0, element)
-        fraction = np.where(drop > 32, rest >> np.maximum(drop - 32, 0), rest << np.maximum(32 - drop, 0))
+        fraction = np.where(drop > 32, rest >> np.clip(drop - 32, 0, WORD), rest << np.maximum(32 - drop, 0))
         return self.close(steps, fraction + words.astype(np.int64) >= 1 << 32, u, negative(x), element)
 
     def quantize(self, b: Array, amax: Array, fmt: str, profile: str, tmax: float | None) -> tuple[Array, Array]:

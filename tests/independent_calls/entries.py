@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from tests.independent_calls import bugs_axes, bugs_memory, bugs_numbers, bugs_sizes, bugs_state
+from tests.independent_calls import (
+    bugs_axes,
+    bugs_layouts,
+    bugs_memory,
+    bugs_numbers,
+    bugs_sizes,
+    bugs_state,
+    bugs_values,
+    right,
+)
 from tests.independent_calls.catalogue import Entry
 
-MODULES = (bugs_sizes, bugs_numbers, bugs_axes, bugs_memory, bugs_state)
+MODULES = (bugs_sizes, bugs_numbers, bugs_axes, bugs_memory, bugs_state, bugs_layouts, bugs_values)
 
 BUGS: tuple[Entry, ...] = tuple(e for module in MODULES for e in module.BUGS)
-RIGHT: tuple[Entry, ...] = ()
+RIGHT: tuple[Entry, ...] = right.RIGHT
 ENTRIES: dict[str, Entry] = {e.key: e for e in (*BUGS, *RIGHT)}
 
 

@@ -96,6 +96,8 @@ def refuse_what_does_not_fit(call: Call) -> None:
     elif x.dtype != np.uint8:
         raise TypeError(f"codes are {x.dtype}; uint8 is allowed")
     if call.function == "quantize":
+        if not -x.ndim <= call.axis < x.ndim:
+            raise ValueError(f"axis {call.axis} is none of the {x.ndim} that x has")
         k = BLOCKS[call.name].k
         if x.shape[call.axis] % k and not call.pad:
             raise ValueError(f"k = {x.shape[call.axis]} is not a multiple of the {k}-element block of {call.name}")
@@ -231,7 +233,7 @@ class Kernel:
 
     def _shifted(self, items: Array, shape: tuple[int, ...], call: Call) -> Array:
         """What layout functions read: rows and columns are those of the unpacked side."""
-        grid = Grid(call, shape[0], shape[-1], 1)
+        grid = Grid(call, int(np.prod(shape[:-1])), shape[-1], 1)
         return self.hooks.output(self._written(self._picked(self.hooks.read, items.reshape(-1), grid), grid), grid)
 
     def _pack(self, call: Call) -> Array:

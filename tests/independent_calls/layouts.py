@@ -50,7 +50,9 @@ def tile_places(rows: int, columns: int) -> Array:
 
 
 def swizzle(scales: Array) -> Array:
-    """Flat uint8, zeros between."""
+    """Flat uint8, zeros between; matrices of a batch one after the other."""
+    if scales.ndim > 2:
+        return np.concatenate([swizzle(part) for part in scales])
     rows, columns = scales.shape
     data = np.zeros(up_to(rows, 128) * up_to(columns, 4), np.uint8)
     data[tile_places(rows, columns)] = scales
@@ -59,4 +61,6 @@ def swizzle(scales: Array) -> Array:
 
 def unswizzle(data: Array, shape: tuple[int, ...]) -> Array:
     """Inverts `swizzle`."""
+    if len(shape) > 2:
+        return np.stack([unswizzle(part, shape[1:]) for part in data.reshape(shape[0], -1)])
     return np.asarray(data.reshape(-1)[tile_places(*shape)])
