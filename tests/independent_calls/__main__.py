@@ -13,26 +13,20 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_vectors.files import OPERATIONS, vector_digest
+from mxspec_lab.evidence.uses import use_code
+from mxspec_vectors.files import OPERATIONS, vector_digest, write_file
 
 from tests.independent_calls.entries import ENTRIES, select
-from tests.independent_calls.judging import ROOT, Fate, Outcome, judge
+from tests.independent_calls.judging import Fate, Outcome, judge
 
 SCHEMA = "mxspec-independent-calls/1"
-
-
-def source_digest(folder: Path) -> str:
-    """SHA-256 over a folder's Python files and their names."""
-    digest = sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+#: What the outcomes depend on, beside the vectors.
+SET = ("tests/independent_calls",)
+JUDGE = ("conformance/mxspec_conformance",)
 
 
 def count(outcomes: Iterable[Outcome]) -> dict[str, Counter[str]]:
@@ -69,16 +63,14 @@ def write(path: Path, level: str, outcomes: list[Outcome]) -> None:
         "schema": SCHEMA,
         "level": level,
         "vectors": vector_digest(operations=OPERATIONS),
-        "set": source_digest(Path(__file__).resolve().parent),
-        "judge": source_digest(ROOT / "conformance" / "mxspec_conformance"),
+        "set": use_code(SET).digest,
+        "judge": use_code(JUDGE).digest,
         "environment": describe_environment(),
         "counts": {"bugs": sum(not o.right for o in outcomes), "right": sum(o.right for o in outcomes)}
         | dict(sorted(totals.items())),
         "entries": [o.as_dict() for o in outcomes],
     }
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    part.replace(path)
+    write_file(path, (json.dumps(document, indent=1) + "\n").encode())
 
 
 def main() -> int:

@@ -147,11 +147,6 @@ def wrapped_axis(call: Call, right: Next) -> Any:
     return right(replace(call, axis=call.axis % np.ndim(call.x)))
 
 
-def any_format(call: Call, right: Next) -> Any:
-    """A format that is not offered is served as the one that is."""
-    return right(replace(call, name="mxfp4"))
-
-
 def asked(fmt: str, codes: Any, scales: Any) -> Ask:
     """A dequantize of one's own arrays."""
     return Ask("dequantize", fmt, lambda: [codes(), scales()])
@@ -209,5 +204,4 @@ BUGS = (
     refusal("codes-too-wide-decode", E4, "decode does so, too", Hooks(around=lambda call, right: folded_codes(call, right) if call.function == "decode" else right(call)),
             script(Ask("decode", "e2m1", lambda: [np.arange(64, dtype=np.uint8)]))),
     refusal("axis-2", A4, "axis 2 of a matrix is taken modulo 2", around(wrapped_axis), script(quantize("mxfp4", 64, 64, axis=2))),
-    refusal("format-not-offered", MX4, "a format that is not offered is served as the one that is", around(any_format), script(quantize("mxfp8_e4m3", 2, 64))),
 )  # fmt: skip

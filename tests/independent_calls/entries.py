@@ -9,6 +9,7 @@ from tests.independent_calls import (
     bugs_layouts,
     bugs_memory,
     bugs_numbers,
+    bugs_pairs,
     bugs_sizes,
     bugs_state,
     bugs_values,
@@ -16,7 +17,7 @@ from tests.independent_calls import (
 )
 from tests.independent_calls.catalogue import Entry
 
-MODULES = (bugs_sizes, bugs_numbers, bugs_axes, bugs_memory, bugs_state, bugs_layouts, bugs_values)
+MODULES = (bugs_sizes, bugs_numbers, bugs_axes, bugs_memory, bugs_state, bugs_layouts, bugs_values, bugs_pairs)
 
 BUGS: tuple[Entry, ...] = tuple(e for module in MODULES for e in module.BUGS)
 RIGHT: tuple[Entry, ...] = right.RIGHT

@@ -108,6 +108,13 @@ def refuse_what_does_not_fit(call: Call) -> None:
         wanted = (*x.shape[:-1], x.shape[-1] // BLOCKS[call.name].k)
         if scales.dtype != np.uint8 or scales.shape != wanted or x.shape[-1] % BLOCKS[call.name].k:
             raise ValueError(f"scales are {scales.dtype} {scales.shape}; uint8 {wanted} is right for codes {x.shape}")
+    if call.function == "encode_stochastic" and np.size(call.arrays[1]) != x.size:
+        raise ValueError(f"{np.size(call.arrays[1])} random words for {x.size} numbers")
+    if call.function == "unswizzle":
+        rows, columns = call.shape[-2:]
+        wanted_bytes = int(np.prod(call.shape[:-2])) * layouts.up_to(rows, 128) * layouts.up_to(columns, 4)
+        if x.size != wanted_bytes:
+            raise ValueError(f"{x.size} bytes of tiles; {wanted_bytes} were expected")
     if call.function in ("dequantize", "decode"):
         bits = ELEMENTS[BLOCKS[call.name].element if call.name in BLOCKS else call.name].bits
         if bits < 8 and x.size and int(x.max()) >> bits:

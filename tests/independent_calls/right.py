@@ -463,6 +463,11 @@ def unaligned(call: Call) -> bool:
     return any(isinstance(a, np.ndarray) and a.__array_interface__["data"][0] % 16 != 0 for a in call.arrays)
 
 
+def unwriteable(call: Call) -> bool:
+    """Some array is read-only."""
+    return any(isinstance(a, np.ndarray) and not a.flags.writeable for a in call.arrays)
+
+
 def backward(call: Call) -> bool:
     """Some stride is negative."""
     return any(isinstance(a, np.ndarray) and any(s < 0 for s in a.strides) for a in call.arrays)
@@ -627,6 +632,9 @@ RIGHT = (
     refusal("k-64-undeclared-dequantize", DQ8, "dequantize takes K in multiples of 64: ValueError", refusing(limits(k=64), ValueError, "K is not a multiple of 64"), True),
     refusal("float64-exact", MX4, "float64 and integers that are float32 are taken, others refused", taking(exactly_float32), True),
     refusal("float64-nearest", MX8, "float64 and integers are rounded to float32", taking(nearest_float32), True),
+    refusal("read-only-input", both(MX4), "inputs that are read-only: ValueError, as Cython's buffers do", refusing(unwriteable, ValueError, "buffer source array is read-only"), True),
+    refusal("format-ignored", FULL8, "one format is offered, and the format's name is not looked at", Hooks(around=lambda call, right: right(replace(call, name="mxfp8_e4m3")))),
+    refusal("any-axis-but-last", FULL4, "axis 0 is refused where the matrix is not contiguous", refusing(lambda c: c.axis in (0, -2) and scattered(c), NotImplementedError, "strides along axis 0"), True),
     packing("bytes", NIBBLES, "packed codes come as bytes", packed(lambda a: a.tobytes())),
     packing("bytearray", SIXES, "packed codes come as a bytearray", packed(lambda a: bytearray(a.tobytes()))),
     packing("memoryview", TILES, "swizzled scales come as a memoryview", packed(lambda a: memoryview(a.tobytes()))),
