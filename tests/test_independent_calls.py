@@ -5,14 +5,17 @@ How the judge fares is no test of `make test`: python -m tests.independent_calls
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mxspec
 
+from tests.independent_calls.__main__ import main
 from tests.independent_calls.catalogue import Entry, observe
 from tests.independent_calls.common import find_wrong
 from tests.independent_calls.engine_bits import Bits
@@ -107,3 +110,15 @@ def test_a_right_implementation_equals_its_profile(entry: Entry) -> None:
     wrong, answered = find_wrong(entry, seed=int(os.environ["MXSPEC_SEED"]))
     assert wrong == []
     assert answered >= 3
+
+
+def test_the_command_judges_and_writes_what_it_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written = tmp_path / "out.json"
+    assert main(["--only", "aliased/scratch", "--json", str(written), "-j", "1"]) == 0
+    document = json.loads(written.read_text("utf-8"))
+    assert document["counts"] == {"bugs": 1, "right": 0, "found": 1}
+    assert {len(document[key]) for key in ("set", "judge")} == {32}
+    head, row, everything = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head[:4] == ["class", "bugs", "found", "missed"]
+    assert row == ["aliased", "1", "1", "0", "0", "0", "0", "0", "0"]
+    assert everything[1:] == row[1:]

@@ -40,6 +40,8 @@ class Fate(StrEnum):
     ACCUSED = "accused"
     #: Nothing could be judged: exit code 2.
     NOT_JUDGED = "not judged"
+    #: The judge itself raised.
+    CRASH = "crash"
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,16 @@ def write_target(key: str, folder: Path) -> Path:
 def judge(key: str, quick: bool, timeout: float = 60.0) -> Outcome:
     """What the judge says of an entry."""
     entry, started = ENTRIES[key], time.monotonic()
+    bad, good = (Fate.ACCUSED, Fate.PASSED) if entry.right else (Fate.FOUND, Fate.MISSED)
+    code, fate = 2, Fate.NOT_JUDGED
     with tempfile.TemporaryDirectory(prefix="mxspec-independent-") as folder:
         try:
             report = check(str(write_target(key, Path(folder))), quick=quick, timeout=timeout)
-            code = report.exit_code
+            code, fate = report.exit_code, {0: good, 1: bad}.get(report.exit_code, Fate.NOT_JUDGED)
             failing = tuple(f"{r.id}: {r.verdict}" for r in report.requirements if r.verdict not in GOOD)
         except TargetError as error:
-            code, failing = 2, (f"{type(error).__name__}: {error}",)
-    bad = Fate.ACCUSED if entry.right else Fate.FOUND
-    good = Fate.PASSED if entry.right else Fate.MISSED
-    fate = {0: good, 1: bad}.get(code, Fate.NOT_JUDGED)
-    return Outcome(
-        key, entry.group, entry.right, entry.story, fate, code, failing[:4], round(time.monotonic() - started, 2)
-    )
+            failing = (f"TargetError: {error}",)
+        except Exception as error:  # a crash of the judge is an outcome, and the other entries go on
+            fate, failing = Fate.CRASH, (f"{type(error).__name__}: {error}",)
+    seconds = round(time.monotonic() - started, 2)
+    return Outcome(key, entry.group, entry.right, entry.story, fate, code, failing[:4], seconds)
