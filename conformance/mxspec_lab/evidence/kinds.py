@@ -181,6 +181,11 @@ KINDS = (
         code=tuple(f"tests/independent/{n}.py" for n in ("catalogue", "implementation", *(f"bugs_{b}" for b in ("calls", "output", "paths", "rounding", "scale", "two_levels")))),
     ),
     Kind(
+        pattern="mutants/independent-calls.json", what="a second independent set: bugs of calls, and right implementations", time="6 min on 2 cores",
+        command="python -m tests.independent_calls --json reports/mutants/{name}.json", code=("tests/independent_calls",),
+        made_by=("conformance/mxspec_conformance/judge",),
+    ),
+    Kind(
         pattern="sweeps/index.json", what="every function on all 2^32 inputs", time="hours on 16 cores",
         command="make sweep",
         made_by=tuple(f"mxspec/{n}.py" for n in ("arrays", "elements", "exact", "expressions", "formats", "reals", "rounding", "scales")),

@@ -1,0 +1,29 @@
+"""All entries of the set, by key."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from tests.independent_calls import (
+    bugs_axes,
+    bugs_layouts,
+    bugs_memory,
+    bugs_numbers,
+    bugs_pairs,
+    bugs_sizes,
+    bugs_state,
+    bugs_values,
+    right,
+)
+from tests.independent_calls.catalogue import Entry
+
+MODULES = (bugs_sizes, bugs_numbers, bugs_axes, bugs_memory, bugs_state, bugs_layouts, bugs_values, bugs_pairs)
+
+BUGS: tuple[Entry, ...] = tuple(e for module in MODULES for e in module.BUGS)
+RIGHT: tuple[Entry, ...] = right.RIGHT
+ENTRIES: dict[str, Entry] = {e.key: e for e in (*BUGS, *RIGHT)}
+
+
+def select(pattern: str) -> list[Entry]:
+    """Entries whose group/id fits a glob."""
+    return [e for key, e in ENTRIES.items() if fnmatchcase(key, pattern)]
