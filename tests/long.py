@@ -64,10 +64,8 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_mutants.py::test_the_unchanged_implementation_rounds_stochastically": (0, 6),
     "tests/test_independent.py::test_table_says_what_the_judge_says": (248, 390),
     "tests/test_independent.py::test_right_implementation_passes": (9, 6),
-    "tests/test_independent.py::test_table_says_what_the_judge_says": (124, 390),
     "tests/test_independent_calls.py::test_a_bug_changes_an_answer": (4, 8),
     "tests/test_independent_calls.py::test_a_right_implementation_equals_its_profile": (4, 4),
-    "tests/test_independent.py::test_right_implementation_passes": (3, 6),
     "tests/test_open_choices.py::test_every_combination_of_open_choices_passes": (5, 13),
     # What is committed, again.
     "tests/test_vectors.py::test_committed_file_is_what_the_model_gives": (4, 31),

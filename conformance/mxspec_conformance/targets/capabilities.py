@@ -293,7 +293,8 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     if not set(given["functions"]) <= set(given["keywords"]):
         raise TargetError(f"{spec}: its process says of keywords what cannot be")
     check_claims(spec, given["formats"], given["claimed_profiles"])
-    return Capabilities(**{**given, "name": clean_name(given["name"]), "version": clean_name(given["version"])})
+    told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
+    return Capabilities(**{**given, **told})
 
 
 def _is_names(value: Any) -> bool:
@@ -302,9 +303,10 @@ def _is_names(value: Any) -> bool:
 
 #: A field's annotation -> whether a value is of it.
 _IS: dict[str, Callable[[Any], bool]] = {
+    "SrRule": lambda v: isinstance(v, str) and v in [r.value for r in SrRule],
     "str": lambda value: isinstance(value, str),
     "str | None": lambda value: value is None or isinstance(value, str),
-    "int": lambda value: type(value) is int and value in (8, 32),
+    "int": lambda value: type(value) is int and value in SR_BITS,
     "bool": lambda value: isinstance(value, bool),
     "tuple[str, ...]": _is_names,
     "dict[str, tuple[str, ...]]": lambda value: (
