@@ -65,6 +65,7 @@ _OPEN = {"nan", "inf", "zero-sign", "low-end"}
 #: Topics about a call, its layout or its random bits: of these OCP says nothing, whatever the format.
 _CONTRACT = {
     "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "place", "padding", "batch",
+    "memory", "state", "refusal",
 }
 #: What a conversion decides by its rounding. For E8M0 no text says which.
 _ROUNDED = {"tie-even", "below-tie", "above-tie", "exact", "subnormal", "mixture", "overflow"}

@@ -19,6 +19,7 @@ from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.nearest import count_asked, find_identical, rank_profiles
 from mxspec_conformance.judge.quantize import fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
+from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.tensor_kind import find_other_kind
@@ -26,6 +27,7 @@ from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING, quick_selection, use_selection
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest
@@ -89,6 +91,9 @@ def _run(
         if quick:
             report.details["level"] = "quick"
         chosen = _choose_formats(session, formats, profile)
+        session = fit_session(session, chosen)
+        if isinstance(session, FittedSession):
+            report.details["shapes"] = session.limits.text
         for fmt in chosen:
             progress(fmt)
             _check_format(session, fmt, profile, report, only)

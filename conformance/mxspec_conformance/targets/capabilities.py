@@ -7,8 +7,9 @@ function's presence is the capability; a keyword in its signature (`axis`, `pad`
 from __future__ import annotations
 
 import inspect
+import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from enum import StrEnum
@@ -52,6 +53,42 @@ class SrRule(StrEnum):
 SR_BITS = (32, 16, 8)
 
 
+@dataclass(frozen=True, slots=True)
+class ShapeLimits:
+    """The matrices that a target takes."""
+
+    #: Columns are a multiple of this, rows of that, and there are so many rows at least.
+    columns: int = 1
+    rows: int = 1
+    least_rows: int = 1
+
+    @property
+    def are_none(self) -> bool:
+        """Whether every matrix of whole blocks is taken."""
+        return self == ShapeLimits()
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        parts = [f"columns a multiple of {self.columns}"] * (self.columns > 1) + [f"rows a multiple of {self.rows}"] * (self.rows > 1)
+        return ", ".join(parts + [f"at least {self.least_rows} rows"] * (self.least_rows > 1))
+
+    def allow(self, shape: tuple[int, ...]) -> bool:
+        """Whether a matrix is taken as it is."""
+        rows, columns = shape
+        return columns % self.columns == 0 and rows % self.rows == 0 and rows >= self.least_rows
+
+    def fit(self, blocks: int, k: int) -> tuple[int, int]:
+        """The shape of a small matrix that is taken and holds so many blocks of k."""
+        columns = math.lcm(self.columns, k)
+        rows = max(-(-blocks * k // columns), self.least_rows)
+        return -(-rows // self.rows) * self.rows, columns
+
+
+#: Name in a target's SHAPES -> the limit.
+SHAPE_NAMES = {"k": "columns", "rows": "rows", "min_rows": "least_rows"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """What a target says of itself; one shape for every transport."""
@@ -75,6 +112,8 @@ class Capabilities:
     claimed_profiles: tuple[str, ...] = ()
     #: Whether quantize and dequantize can be called without a tensor scale.
     one_level: bool = True
+    #: The matrices that quantize and dequantize take: (columns, rows, rows at least), as `ShapeLimits`.
+    shapes: tuple[int, int, int] = (1, 1, 1)
     #: Storage layouts that pack, unpack, swizzle and unswizzle know.
     layouts: tuple[str, ...] = ()
     #: Where the arrays lie, such as `cuda:0`; None: the array library's default.
@@ -83,6 +122,11 @@ class Capabilities:
     def has(self, function: str, keyword: str | None = None) -> bool:
         """Whether the target has the function, and takes the keyword."""
         return function in self.functions and (keyword is None or keyword in self.keywords[function])
+
+    @property
+    def limits(self) -> ShapeLimits:
+        """The matrices that quantize and dequantize take."""
+        return ShapeLimits(*self.shapes)
 
     def as_dict(self) -> dict[str, Any]:
         """For the JSON result."""
@@ -96,6 +140,7 @@ class Capabilities:
             "layouts": list(self.layouts),
             "tensor_scale": self.tensor_scale,
             "one_level": self.one_level,
+            "shapes": dict(zip(SHAPE_NAMES, self.shapes, strict=True)),
             "sr_bits": self.sr_bits,
             **({} if self.sr_rule is SrRule.CARRY else {"sr_rule": self.sr_rule.value}),
             "profile": list(self.claimed_profiles),
@@ -153,6 +198,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         sr_bits=_random_bits(module, spec),
         sr_rule=SrRule(sr_rule),
         claimed_profiles=check_claims(spec, formats, _listed(module, spec, "PROFILE")),
+        shapes=_shapes(module, spec),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
@@ -225,6 +271,26 @@ def _text(module: Any, spec: str, what: str, default: str) -> str:
         return clean_name(str.__str__(given) if isinstance(given, str) else str(given))
     except (Exception, SystemExit):  # its text is made by code of the target's
         raise TargetError(f"{spec}: {what} is a {type(given).__name__} without a text; write a text") from None
+
+
+def _shapes(module: Any, spec: str) -> tuple[int, int, int]:
+    """SHAPES: limits by name."""
+    given = getattr(module, "SHAPES", {})
+    if not isinstance(given, Mapping) or not set(given) <= set(SHAPE_NAMES):
+        raise TargetError(
+            f"{spec}: SHAPES is a dict of {', '.join(SHAPE_NAMES)}, such as {{'k': 128, 'rows': 16, 'min_rows': 128}}"
+        )
+    found = []
+    for name in SHAPE_NAMES:
+        try:
+            value = operator.index(given.get(name, 1))
+        except TypeError:
+            value = 0
+        if not 0 < value <= 1 << 16:
+            raise TargetError(f"{spec}: SHAPES says {name} of {given[name]!r:.40}; allowed are whole numbers from 1 to 65536")
+        found.append(value)
+    columns, rows, least = found
+    return columns, rows, least
 
 
 def _random_bits(module: Any, spec: str) -> int:
@@ -307,6 +373,9 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "str": lambda value: isinstance(value, str),
     "str | None": lambda value: value is None or isinstance(value, str),
     "int": lambda value: type(value) is int and value in SR_BITS,
+    "tuple[int, int, int]": lambda value: (
+        isinstance(value, tuple) and len(value) == 3 and all(type(n) is int and 0 < n <= 1 << 16 for n in value)
+    ),
     "bool": lambda value: isinstance(value, bool),
     "tuple[str, ...]": _is_names,
     "dict[str, tuple[str, ...]]": lambda value: (

@@ -61,7 +61,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
     layouts = tuple(given.get("layouts", ()))
     check_names(spec, "layouts", layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
     codes, scales = given.get("layout", ("unpacked", "row-major"))
-    claimed = given.get("profile")
+    claimed, shapes = given.get("profile"), given.get("shapes", {})
     return Capabilities(
         name=clean_name(document["name"]),
         version=clean_name(document["version"]),
@@ -74,6 +74,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
         scale_layout=scales,
         layouts=layouts,
         tensor_scale=given.get("tensor_scale", "decode"),
+        shapes=(shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)),
         one_level=given.get("one_level", True),
         sr_bits=given.get("sr_bits", 32),
         sr_rule=SrRule(given.get("sr_rule", SrRule.CARRY.value)),

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from mxspec_conformance.targets.capabilities import LIBRARY_SUFFIXES
+from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.child import SubprocessSession
 from mxspec_conformance.transports.in_process import InProcessSession
@@ -40,6 +41,12 @@ def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0)
     """
     if not 0 < timeout <= MAX_TIMEOUT:
         raise ValueError(f"timeout = {timeout!r} is not a time in seconds; allowed is more than 0 and at most {MAX_TIMEOUT:g}")
+    session = _open(target, in_process=in_process, timeout=timeout)
+    limits = session.capabilities.limits
+    return session if limits.are_none or isinstance(session, FittedSession) else FittedSession(session, limits)
+
+
+def _open(target: Any, *, in_process: bool, timeout: float) -> TargetSession:
     if isinstance(target, TargetSession):
         return target
     if isinstance(target, os.PathLike):

@@ -1,0 +1,59 @@
+"""Finding the matrices that a target takes, where it refuses ordinary ones and declares no SHAPES."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxspec.formats import get_block
+from mxspec_conformance.targets.capabilities import ShapeLimits
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.fitting import FittedSession
+from mxspec_conformance.targets.sessions import TargetSession
+
+#: Limits that kernels have, the mildest first.
+CANDIDATES = tuple(
+    ShapeLimits(columns, rows, least)
+    for columns, rows, least in (
+        (64, 1, 1), (128, 1, 1), (256, 1, 1), (1, 16, 1), (1, 32, 1), (128, 16, 1), (128, 32, 1), (1, 128, 1), (1, 1, 128),
+        (128, 128, 1), (128, 16, 128), (512, 1, 1), (1024, 1, 1), (256, 256, 1),
+    )
+)  # fmt: skip
+
+
+def fit_session(session: TargetSession, formats: list[str]) -> TargetSession:
+    """The session; where its quantizer refuses every small matrix and takes some larger one, fitted to that.
+
+    Asked are matrices of ones, which every quantizer takes; targets that declare SHAPES are fitted already.
+    """
+    capabilities = session.capabilities
+    if isinstance(session, FittedSession) or not formats or session.transport == "results-file":
+        return session
+    function = next((f for f in ("quantize", "dequantize") if capabilities.has(f)), None)
+    if function is None or any(_takes(session, function, formats[0], shape) for shape in ((4, 2), (1, 1), (3, 1))):
+        return session
+    k = get_block(formats[0]).k
+    for limits in CANDIDATES:
+        rows, columns = limits.fit(1, k)
+        if _takes(session, function, formats[0], (rows, columns // k)):
+            return FittedSession(session, limits)
+    return session
+
+
+def _takes(session: TargetSession, function: str, name: str, shape: tuple[int, int]) -> bool:
+    """Whether a matrix of so many rows and blocks is answered."""
+    fmt = get_block(name)
+    rows, blocks = shape
+    extra: dict[str, Any] = {}
+    if fmt.has_tensor_scale and session.capabilities.has(function, "tensor_scale"):
+        extra["tensor_scale"] = 1.0
+    arguments: tuple[Any, ...] = (np.ones((rows, blocks * fmt.k), np.float32), name)
+    if function == "dequantize":
+        codes = np.ones((rows, blocks * fmt.k), np.uint8)
+        arguments = (codes, np.full((rows, blocks), fmt.scale.bias << fmt.scale.mantissa_bits, np.uint8), name)
+    try:
+        session.call(function, *arguments, **extra)
+    except CallError:
+        return False
+    return True
