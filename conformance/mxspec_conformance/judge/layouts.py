@@ -12,6 +12,7 @@ from mxspec.layouts import Layout, Part, get_layout, list_layouts
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.picture import label_run, map_bytes
 from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.invariance.layout_calls import judge_layout_calls
 from mxspec_conformance.judge.layout_mistakes import name_bytes
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
@@ -61,6 +62,7 @@ def judge_layout(session: TargetSession, function: str, layout: Layout) -> list[
             _judge_items(layout, case, answer, scorecard, drawn)
         else:
             _judge_bytes(layout, case, answer, scorecard, drawn, padding=file.padding_is_specified)
+    drawn |= judge_layout_calls(session, function, layout, scorecard, reads=reads)
     explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause is not Cause.LAYOUT,))
     return [_finish(tally, explanation, drawn) for tally in scorecard.tallies.values()]
 

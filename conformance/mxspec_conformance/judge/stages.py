@@ -14,9 +14,11 @@ from mxspec_conformance.judge import dequantize, quantize, scalars, scale
 from mxspec_conformance.judge.invariance.all_calls import judge_calls
 from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
 from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
+from mxspec_conformance.judge.invariance.numbers import judge_number_counts
 from mxspec_conformance.judge.invariance.placement import judge_placement
 from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, list_quantize_pools
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
+from mxspec_conformance.judge.invariance.tensor_maxima import judge_tensor_maxima
 from mxspec_conformance.judge.open_choice import judge_choices
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
@@ -99,6 +101,12 @@ def _judge_tensor_scale(run: BlockRun, scorecard: Scorecard) -> Failures:
     return {}
 
 
+def _place_tensor_maxima(run: BlockRun, scorecard: Scorecard) -> Failures:
+    if run.fmt.has_tensor_scale and run.session.capabilities.has("tensor_scale"):
+        return judge_tensor_maxima(run.session, run.fmt.name, scorecard)
+    return {}
+
+
 def _repeat_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     answered = answered_blocks(run.session, run.fmt, run.observations.answered)
     if answered is None:
@@ -155,7 +163,10 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("dequantize", Source.CALLS, _shape_dequantize),
         BlockStage("dequantize", Source.CALLS, _matrix_dequantize),
     ),
-    "tensor_scale": (BlockStage("tensor_scale", Source.CALLS, _judge_tensor_scale),),
+    "tensor_scale": (
+        BlockStage("tensor_scale", Source.CALLS, _judge_tensor_scale),
+        BlockStage("tensor_scale", Source.CALLS, _place_tensor_maxima),
+    ),
 }
 
 
@@ -172,7 +183,9 @@ class ScalarStage:
 def _repeat_numbers(function: str) -> Callable[[TargetSession, str, Scorecard], Failures]:
     def judge(session: TargetSession, element: str, scorecard: Scorecard) -> Failures:
         answered = answered_numbers(session, function, element)
-        return {} if answered is None else judge_repeats(session, answered, scorecard)
+        if answered is None:
+            return {}
+        return judge_repeats(session, answered, scorecard) | judge_number_counts(session, answered, scorecard)
 
     return judge
 

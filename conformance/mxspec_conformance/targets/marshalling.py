@@ -99,6 +99,11 @@ class Marshaller:
         finally:
             self._kept = []
 
+    def _call_wrote(self, function: str, *args: Any, **kwargs: Any) -> bool:
+        """Whether a call wrote into its input."""
+        self.call(function, *args, **kwargs)
+        return any(_copied_bytes(array) != before for array, before in self._given)
+
     def _call_repeated(
         self, times: int, seconds: float, function: str, *args: Any, **kwargs: Any
     ) -> tuple[int, int]:

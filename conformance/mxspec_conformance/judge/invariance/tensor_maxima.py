@@ -1,0 +1,87 @@
+"""The tensor scale depends on the largest magnitude alone: not on its place, the tensor's size, dtype, or place in memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec_conformance.judge.invariance.answered import call_failure
+from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS
+from mxspec_conformance.targets.dtypes import cast_input
+from mxspec_conformance.targets.sessions import TargetSession
+
+#: Shapes of tensors: one block, rows that no tile divides, more than a grid holds, large and aligned.
+SHAPES = (
+    (1, 16), (3, 48), (16, 64), (31, 1040), (128, 128), (129, 256), (1, 4096), (257, 16), (1024, 16), (65537, 16), (256, 1024),
+    (1024, 1024), (1, 1048576),
+)  # fmt: skip
+#: Where the largest magnitude lies, as a share of the tensor, and its sign; in every dtype it is a number of that dtype.
+PLACES = ((0.0, 1), (1.0, 1), (1.0, -1), (0.5, -1), (0.37, 1), (0.9999, 1))
+LARGEST = 5.375
+#: Shapes that are asked in other memory, and for what is done to memory.
+LAID = ((5, 48), (130, 96), (64, 1024))
+
+
+def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) -> dict[str, Failure]:
+    """Enter tensors with one largest magnitude, which all have the scale of the smallest of them."""
+    first: dict[str, Failure] = {}
+    alone = np.zeros((1, 16), np.float32)
+    alone[0, 3] = LARGEST
+    largest = LARGEST_OF.get(session.transport, Speed.FAST.largest)
+    wanted = run_once(partial(session.call, "tensor_scale", alone, fmt))
+    if isinstance(wanted, NoAnswer):  # judged elsewhere
+        return first
+
+    def enter(topic: str, label: str, *call: Any, quick: bool = False, may_refuse: bool = False) -> None:
+        if not keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=quick):
+            return
+        value = run_once(partial(session.call, *call))
+        if isinstance(value, NoAnswer):
+            if not may_refuse:
+                scorecard.count_no_answer(topic, label, value)
+            return
+        ok = np.float32(value).view(np.uint32) == np.float32(wanted).view(np.uint32)
+        settle(topic, label, bool(ok), f"the scale is {float(value):.9g}; of the same maximum alone it is {float(wanted):.9g}")
+
+    def settle(topic: str, label: str, ok: bool, text: str) -> None:
+        scorecard.count(topic, label, ok=ok)
+        if not ok:
+            first.setdefault(scorecard.tally(topic).id, call_failure(label, text))
+
+    for dtype in session.capabilities.dtypes:
+        for shape in SHAPES:
+            for share, sign in PLACES if shape[0] * shape[1] <= 1 << 17 else PLACES[1:4]:
+                if shape[0] * shape[1] <= largest:
+                    label = f"{dtype}, {shape[0]} x {shape[1]}, the largest at {share:g}, {'+-'[sign < 0]}"
+                    x = cast_input(make_tensor(shape, share, sign), dtype)
+                    enter("call-size", label, "tensor_scale", x, fmt, quick=shape in ((31, 1040), (65537, 16)) and share == 1)
+        if session.transport == "results-file":
+            continue
+        for shape in LAID:
+            x = cast_input(make_tensor(shape, 1.0, -1), dtype)
+            for arrangement in ARRANGEMENTS[1:]:
+                label = f"{dtype}, {shape[0]} x {shape[1]}, {arrangement}"
+                given = np.repeat(x[-1:], shape[0], axis=0) if arrangement == "broadcast" else x
+                enter("memory", label, "arranged", arrangement, "tensor_scale", given, fmt, may_refuse=arrangement != "offset")
+            label = f"{dtype}, {shape[0]} x {shape[1]}: input afterwards"
+            if keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
+                wrote = run_once(partial(session.call, "wrote", "tensor_scale", x, fmt))
+                if not isinstance(wrote, NoAnswer):
+                    settle("memory", label, not wrote, "the call wrote into its input")
+    return first
+
+
+def make_tensor(shape: tuple[int, int], share: float, sign: int) -> npt.NDArray[np.float32]:
+    """Numbers up to half of the largest, which lies at a share of the tensor."""
+    count = shape[0] * shape[1]
+    x = ((np.arange(count) * 37 % 512 - 256) / 128).astype(np.float32)
+    x[round(share * (count - 1))] = sign * LARGEST
+    return x.reshape(shape)
