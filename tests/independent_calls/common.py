@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.independent_calls import inputs
 from tests.independent_calls.catalogue import Ask, Entry, call_target
-from tests.independent_calls.formats import BLOCKS, Array
+from tests.independent_calls.formats import BFLOAT16, BLOCKS, Array
 from tests.independent_calls.kernel import Offer
 
 #: Functions whose answer is bytes, however they are grouped.
@@ -129,6 +129,7 @@ def bits_of(function: str, answer: Any) -> list[tuple[tuple[int, ...], bytes]]:
         return [((), np.float32(_array(members[0]).reshape(-1)[0]).tobytes())]
     arrays: list[Array] = [np.ascontiguousarray(_array(m)).reshape(_array(m).shape) for m in members]
     arrays = [a.reshape(-1).view(np.uint8) if function in FLAT else a for a in arrays]
+    arrays = [a.astype(np.float32) if a.dtype == BFLOAT16 else a for a in arrays]
     arrays = [np.where(np.isnan(a), a.dtype.type(np.nan), a) if a.dtype == np.float32 else a for a in arrays]
     return [(a.shape, a.tobytes()) for a in arrays]
 

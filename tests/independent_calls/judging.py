@@ -12,6 +12,7 @@ from mxspec_conformance import TargetError, check
 from mxspec_conformance.results.report import GOOD
 
 from tests.independent_calls.entries import ENTRIES
+from tests.independent_calls.kernel import Offer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,6 +53,8 @@ class Outcome:
     group: str
     right: bool
     story: str
+    #: What the target offers.
+    offer: Offer
     fate: Fate
     exit_code: int
     #: `requirement: verdict` of those that do not pass, at most four.
@@ -85,4 +88,4 @@ def judge(key: str, quick: bool, timeout: float = 60.0) -> Outcome:
         except Exception as error:  # a crash of the judge is an outcome, and the other entries go on
             fate, failing = Fate.CRASH, (f"{type(error).__name__}: {error}",)
     seconds = round(time.monotonic() - started, 2)
-    return Outcome(key, entry.group, entry.right, entry.story, fate, code, failing[:4], seconds)
+    return Outcome(key, entry.group, entry.right, entry.story, entry.offer, fate, code, failing[:4], seconds)

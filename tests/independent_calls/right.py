@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,7 +23,7 @@ from tests.independent_calls.catalogue import Entry
 from tests.independent_calls.effects import MX4, MX4R, MX8, MX8R, NV, NV2, both, with_dtypes, with_options
 from tests.independent_calls.engine_bits import Bits
 from tests.independent_calls.engine_tables import Tables
-from tests.independent_calls.formats import BLOCKS, Array
+from tests.independent_calls.formats import BFLOAT16, BLOCKS, Array
 from tests.independent_calls.kernel import Call, Hooks, Kernel, Next, Offer, refuse_what_does_not_fit
 
 FULL4 = both(with_options(with_dtypes(MX4), "axis", "pad"))
@@ -68,6 +70,19 @@ def shifted(a: Array) -> Array:
     view = view.reshape(a.shape)
     view[...] = a
     return view
+
+
+def mapped(a: Array) -> Array:
+    """In anonymous pages of its own."""
+    pages = np.frombuffer(mmap.mmap(-1, max(a.nbytes, 1)), a.dtype, count=a.size).reshape(a.shape)
+    pages[...] = a
+    return pages
+
+
+def keeping_order(answer: Any, call: Call) -> Any:
+    """Fortran order in, Fortran order out."""
+    turned = isinstance(call.x, np.ndarray) and call.x.flags.f_contiguous and not call.x.flags.c_contiguous
+    return parts(answer, np.asfortranarray) if turned else answer
 
 
 class Tensor(np.ndarray[Any, Any]):
@@ -373,6 +388,22 @@ def slow(call: Call, right: Next) -> Any:
     return right(call)
 
 
+def warning(call: Call, right: Next) -> Any:
+    """Each call says that it is experimental."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda *args, **kwargs: None
+        warnings.warn("experimental", UserWarning, stacklevel=2)
+    return right(call)
+
+
+def seeding(call: Call, right: Next) -> Any:
+    """NumPy's global generator is seeded, and drawn from."""
+    np.random.seed(0)  # noqa: NPY002
+    np.random.random(8)  # noqa: NPY002
+    return right(call)
+
+
 def one_at_a_time() -> Hooks:
     """A lock around everything."""
     lock = threading.Lock()
@@ -573,6 +604,9 @@ RIGHT = (
     form("from-bytes", both(NV), "answers are views of bytes objects", returned(lambda a: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape))),
     form("values-read-only", DQ8, "values are read-only and in Fortran order", returned(lambda a: locked(np.asfortranarray(a)))),
     form("values-subclass", DQN, "values are of an array class of its own", returned(lambda a: a.view(Tensor))),
+    form("mapped", both(MX8), "answers lie in pages of their own", returned(mapped)),
+    form("keeping-order", FULLN, "answers lie in the order in which the input lies", Hooks(finish=keeping_order)),
+    form("values-bfloat16", DQ4, "values are bfloat16, which holds every product of MXFP4", returned(lambda a: a.astype(BFLOAT16))),
     form("numbers-amid", E8, "codes and values are every second one of a larger array", returned(lambda a: np.repeat(a, 2)[::2])),
     form("scale-as-array", TS, "the tensor's maximum is an array of one number", Hooks(finish=lambda a, call: np.array([a], np.float32))),
     form("scale-as-scalar", TS16, "the tensor's maximum is a float32 scalar", Hooks(finish=lambda a, call: np.float32(a))),
@@ -599,6 +633,9 @@ RIGHT = (
     work("by-size", both(with_dtypes(MX8)), "small calls by tables, large ones by bits", lambda: by_size("mx-floor")),
     work("tuning", both(MX4), "the first call of a shape times two kernels", lambda: tuning("mx-floor")),
     work("rounding-restored", both(NV2), "the processor's rounding mode is changed and restored", Hooks(around=rounding_restored)),
+    work("warning", MX8R, "each call warns", Hooks(around=warning)),
+    work("seeding", both(MX4R), "each call seeds the global generator", Hooks(around=seeding)),
+    work("copied-as-required", both(with_dtypes(NV2)), "inputs are copied as np.require asks", as_read(lambda a: np.require(a, requirements=["C", "A", "O", "W"]))),
     work("warm-up", MX4, "the first call makes one of its own before", warm_up),
     work("slow", MX8, "each call waits a millisecond", Hooks(around=slow)),
     work("stochastic-workspace", S8, "random words are copied into a buffer of its own", lambda: Hooks(around=Workspace(True).around)),
