@@ -276,7 +276,8 @@ def _describe_fate(topic: str, rows: Sequence[Observed], fmt: BlockFormat) -> tu
         return _Fate.BLOCK_IS_NAN, f"scale {listed}: the block is NaN"
     if topic == "nan":
         values = decode_table(fmt.element)
-        kept = all(np.isnan(values[s.codes.reshape(-1)]).any() for s in rows if np.isnan(s.case.x).any())
+        last = len(values) - 1  # what is returned may have bits that no code has
+        kept = all(np.isnan(values[np.minimum(s.codes, last)]).any() for s in rows if np.isnan(s.case.x).any())
         fate = _Fate.LANE_IS_NAN if kept else _Fate.NAN_LOST
         return fate, f"scale {listed}, {fate.value}"
     return _Fate.OTHER, f"scale {listed}" + ("" if topic == "inf" or empty else ", codes not zero")
