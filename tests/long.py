@@ -43,6 +43,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_catalogue.py::test_right_but_unusual_passes": (4, 15),
     "tests/judge/test_tensor_scale.py::test_the_wrong_kind_of_tensor_scale_is_named": (3, 14),
     "tests/test_texts.py::test_no_text_spoils_a_report": (6, 55),
+    "tests/test_attacks.py::test_an_attack_fails": (8, 45),
     "tests/test_mutants.py::test_the_unchanged_implementation_passes": (3, 11),
     "tests/test_mutants.py::test_the_unchanged_implementation_rounds_stochastically": (0, 6),
     "tests/test_independent.py::test_table_says_what_the_judge_says": (124, 390),

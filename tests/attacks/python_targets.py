@@ -125,6 +125,7 @@ PROCESSES = (
     target("py-segv", "dies by a signal", HEAD + "import ctypes\ndef quantize(x, fmt):\n    ctypes.string_at(0)\n", (1,), "SIGSEGV"),
     target("py-exit0", "os._exit(0)", HEAD + "def quantize(x, fmt):\n    os._exit(0)\n", (1,), "exit code 0"),
     target("py-loop", "never answers", HEAD + "def quantize(x, fmt):\n    while True:\n        pass\n", (1,), "no answer within 2 s", arguments=SOON),
+    target("py-total", "every call takes a while, --total-timeout 3", first("time.sleep(0.5)"), (1,), "all calls together may take 3 s", arguments=("check", "t.py", "--quick", "--total-timeout", "3", *REPORTS)),
     target("py-sigstop", "stops itself", HEAD + "import signal\ndef quantize(x, fmt):\n    os.kill(os.getpid(), signal.SIGSTOP)\n", (1,), "no answer within 2 s", arguments=SOON),
     target("py-atexit-hang", "an exit handler that hangs", declared("import atexit\natexit.register(time.sleep, 1000)")),
     target("py-fork-child", "os.fork(): the child sleeps 30 s", first("os.fork() or time.sleep(30)")),

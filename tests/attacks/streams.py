@@ -97,7 +97,7 @@ INTERRUPTED = (
     *(resumed(f"c-fuzz-{s.lower()}-2.0", f"fuzz, 2 jobs: SIG{s} after 2 s", f"{BUGGY} --jobs 2", getattr(signal, f"SIG{s}"), 2.0) for s in ("TERM", "KILL")),
     shell("i-convert-term-1.5", INT, "convert: SIGTERM in the middle", MAKE + "timeout -s TERM 1.2 mxspec convert in.gguf o.safetensors --to gpt-oss; ls -A", (0,), check=lambda f, _: "" if {p.name for p in f.iterdir()} <= {"t.py", "in.gguf", "o.safetensors"} else "files are left"),
     *(shell(f"i-build-{s.lower()}", INT, f"vectors build: SIG{s}", f"timeout -s {s} 6 mxspec vectors build --out v1; true", check=only("t.py")) for s in ("INT", "TERM")),
-    *(row(f"i-check-{s.lower()}-{t}", INT, f"check: SIG{s} after {t} s", ("check", "t.py", "--json", "r.json"), (0, -n, 128 + n), signal=(n, t), quick=(s, t) == ("TERM", 1.0)) for s, n in (("INT", 2), ("TERM", 15), ("KILL", 9), ("HUP", 1)) for t in (1.0, 2.0, 3.0)),
+    *(row(f"i-check-{s.lower()}-{t}", INT, f"check: SIG{s} after {t} s", ("check", "t.py", "--json", "r.json"), (0, -n, 128 + n), signal=(n, t), quick=(s, t) == ("TERM", 2.0)) for s, n in (("INT", 2), ("TERM", 15), ("KILL", 9), ("HUP", 1)) for t in (2.0, 3.0, 4.0)),
 )  # fmt: skip
 
 PTY = "python -c \"import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)\" {} > out; grep -q owned out; found=$?; if grep -q \"$(printf '\\033]0;owned')\" out; then echo sequence passed; exit 7; fi; echo found $found"
