@@ -61,6 +61,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_texts.py::test_no_text_spoils_a_report": (6, 55),
     "tests/test_mutants.py::test_the_unchanged_implementation_passes": (6, 11),
     "tests/test_mutants.py::test_each_mechanical_change_changes_one_place": (5, 3),
+    "tests/test_attacks.py::test_an_attack_fails": (8, 45),
     "tests/test_mutants.py::test_the_unchanged_implementation_rounds_stochastically": (0, 6),
     "tests/test_independent.py::test_table_says_what_the_judge_says": (248, 390),
     "tests/test_independent.py::test_right_implementation_passes": (9, 6),

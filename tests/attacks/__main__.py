@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from mxspec_conformance.results.environment import describe_environment
+from mxspec_vectors.files import write_file
+
 from tests.attacks.model import Attack
 from tests.attacks.rows import ATTACKS
 from tests.attacks.run import judge, run_attack
 
+LEFT_OUT = json.loads(Path(__file__).with_name("left_out.json").read_text("ascii"))
 BEFORE = json.loads(Path(__file__).with_name("before.json").read_text("ascii"))
 
 
-def try_attack(attack: Attack) -> dict[str, Any]:
-    """A row of the table: what the attack gave at the commit before, and what it gives now."""
+def try_attack(attack: Attack) -> tuple[dict[str, Any], str]:
+    """A row of the table: what the attack gave at the commit before, and what it gives now; and its last word."""
     with tempfile.TemporaryDirectory(prefix="attack-") as folder:
         inner = Path(folder) / "in"
         inner.mkdir()
@@ -29,8 +34,21 @@ def try_attack(attack: Attack) -> dict[str, Any]:
         "id": attack.id, "class": attack.kind, "what": attack.what,
         "before": BEFORE["gave"].get(attack.id, "not tried"), "now": "; ".join(wrong) or "as expected",
         "code": outcome.code, "seconds": round(outcome.seconds, 1), "megabytes": round(outcome.memory),
-        "last": lines[-1][:160] if lines else "",
-    }  # fmt: skip
+    }, lines[-1][:100] if lines else ""  # fmt: skip
+
+
+def render(rows: list[dict[str, Any]]) -> str:
+    """The table as Markdown."""
+    lines = [
+        f"# Attacks on the command line: commit {BEFORE['commit']} and now", "",
+        "Made by `python -m tests.attacks`. \"not tried\": the row is newer than the list of that commit.", "",
+        "| id | what | before | now |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for row in rows:
+        cells = (row["id"], row["what"], row["before"], row["now"])
+        lines.append("| " + " | ".join(re.sub(r"([\\`*_<>|\[\]])", r"\\\1", str(c)).replace("\n", " ") for c in cells) + " |")
+    lines += ["", "## Not repeated", "", *(f"- {name}: {why}" for name, why in LEFT_OUT.items()), ""]
+    return "\n".join(lines)
 
 
 def main(arguments: list[str]) -> int:
@@ -38,18 +56,26 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.attacks", description=__doc__)
     parser.add_argument("ids", nargs="*", help="ids, or how they begin; all without")
     parser.add_argument("--json", type=Path, help="write the table here")
+    parser.add_argument("--markdown", type=Path, help="write it here as Markdown, too")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args(arguments)
     chosen = [a for a in ATTACKS if not given.ids or any(a.id.startswith(i) for i in given.ids)]
     rows = []
     with ThreadPoolExecutor(given.jobs) as pool:
-        for row in pool.map(try_attack, chosen):
+        for row, last in pool.map(try_attack, chosen):
             rows.append(row)
-            print(f"{row['id']:24} {row['now']:60.200}  [{row['code']}, {row['seconds']} s, {row['megabytes']} MB] {row['last'][:100]!r}", flush=True)
+            print(f"{row['id']:24} {row['what'][:60]:60}  before: {row['before'][:60]:60}  now: {row['now'][:200]}", flush=True)
+            print(f"{'':24} exit code {row['code']}, {row['seconds']} s, {row['megabytes']} MB {last!r}", flush=True)
     failed = [row for row in rows if row["now"] != "as expected"]
     print(f"{len(rows) - len(failed)} of {len(rows)} as expected; at {BEFORE['commit']} {sum(r['before'] == 'as expected' for r in rows)} were")
     if given.json is not None:
-        given.json.write_text(json.dumps({"before": BEFORE["commit"], "rows": rows}, indent=1) + "\n", "utf-8")
+        document = {
+            "schema": "mxspec-attacks/1", "before": BEFORE["commit"], "rows": rows, "left_out": LEFT_OUT,
+            "as_expected": len(rows) - len(failed), "environment": describe_environment(),
+        }  # fmt: skip
+        write_file(given.json, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+    if given.markdown is not None:
+        write_file(given.markdown, render(rows).encode("utf-8"))
     return 1 if failed else 0
 
 

@@ -131,7 +131,7 @@ def judge(attack: Attack, folder: Path, outcome: Outcome) -> list[str]:
         wrong.append(f"took {outcome.memory:.0f} MB, more than {attack.memory:g}")
     if outcome.leaked:
         wrong.append(f"processes left: {', '.join(outcome.leaked)[:120]}")
-    wrong += _spoiled(folder)
+    wrong += _spoiled(folder, set(attack.files))
     told = " ".join((outcome.text + _result(folder)).split())
     wrong += [f"{word!r} is not told" for word in attack.words if word not in told]
     if attack.check is not None and (found := attack.check(folder, outcome)):
@@ -143,17 +143,17 @@ def _result(folder: Path) -> str:
     path = folder / "r.json"
     if not path.is_file() or path.stat().st_size > 1 << 24:
         return ""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         return json.dumps(json.loads(path.read_bytes()), ensure_ascii=False)
     return ""
 
 
-def _spoiled(folder: Path) -> list[str]:
+def _spoiled(folder: Path, given: set[str]) -> list[str]:
     """Reports that do not parse, are large, or hold what was to be escaped; temporary files that were left."""
     wrong = []
     for name, parse in (("r.json", lambda b: json.loads(b)), ("r.xml", Xml.fromstring)):
         path = folder / name
-        if path.is_file() and path.stat().st_size < 1 << 24:
+        if name not in given and path.is_file() and path.stat().st_size < 1 << 24:
             try:
                 parse(path.read_bytes())
             except (ValueError, Xml.ParseError) as error:
@@ -165,7 +165,7 @@ def _spoiled(folder: Path) -> list[str]:
             if b"<script>alert" in text or b"\x1b" in text:
                 wrong.append(f"{name} holds a script or a control character of the target's")
     for name in ("r.json", "r.xml", "r.html", "r.md"):
-        if (folder / name).is_file() and (folder / name).stat().st_size > 3 << 20:
+        if name not in given and (folder / name).is_file() and (folder / name).stat().st_size > 3 << 20:
             wrong.append(f"{name} has {(folder / name).stat().st_size >> 20} MB")
     left = [p.name for p in folder.rglob(".*") if p.name.endswith(".tmp") or "-" in p.name]
     return wrong + ([f"temporary files left: {', '.join(left)}"] if left else [])

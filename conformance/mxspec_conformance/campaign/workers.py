@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -106,7 +107,7 @@ def call_target(target: Any, timeout: float, *, in_process: bool = False) -> Tar
         return open_target(target)
     key, opened = (target, timeout), _OPENED.sessions
     if key not in opened:
-        opened[key] = open_target(target, in_process=in_process, timeout=timeout)
+        opened[key] = open_target(target, in_process=in_process, timeout=timeout, total=math.inf)
         _ALL.append(opened[key])
     return opened[key]
 

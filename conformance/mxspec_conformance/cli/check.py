@@ -25,6 +25,7 @@ from mxspec_conformance.cli.parameters import (
 from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.results.report import STALE_STATES, Report, WaiverState
 from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
 from mxspec_vectors.files import VectorError, write_files
 
@@ -54,6 +55,10 @@ from mxspec_vectors.files import VectorError, write_files
     "--timeout", type=SECONDS, default=60.0, show_default=True,
     help="Timeout of one call, in seconds; a start may take ten times as long, at least 30 s.",
 )  # fmt: skip
+@click.option(
+    "--total-timeout", type=SECONDS, default=TOTAL_SECONDS, show_default=True,
+    help="Timeout of all calls together, in seconds; what is not asked by then is a timeout.",
+)  # fmt: skip
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
 def check(
     targets: tuple[str, ...],
@@ -71,6 +76,7 @@ def check(
     missing_calls: Path | None,
     failures: int,
     timeout: float,
+    total_timeout: float,
     in_process: bool,
 ) -> None:
     """Judge TARGETs bit for bit by the golden vectors.
@@ -102,7 +108,8 @@ def check(
             with show_progress(f"judging {spec}") as progress:
                 report = run_check(
                     target, profile=profile, formats=formats or None, only=only,
-                    in_process=in_process, timeout=timeout, quick=quick, progress=progress,
+                    in_process=in_process, timeout=timeout, total_timeout=total_timeout, quick=quick,
+                    progress=progress,
                 )  # fmt: skip
         except TargetError as error:
             if len(targets) == 1:

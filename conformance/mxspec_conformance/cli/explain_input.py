@@ -17,6 +17,7 @@ from mxspec.profiles.schema import TensorScaleKind
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import Overflow
 from mxspec.tensorscale import TensorScale
+from mxspec_vectors.reading import open_regular
 
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _WORDS = {"nan": FLOAT32.nan_code, "inf": FLOAT32.inf_code, "infinity": FLOAT32.inf_code}
@@ -97,7 +98,8 @@ def _pad_block(bits: Sequence[int], fmt: BlockFormat) -> tuple[npt.NDArray[np.fl
 def read_rows(path: Path) -> npt.NDArray[np.float32]:
     """The rows of a .npy file, any leading axes flattened."""
     try:
-        array = np.load(path, allow_pickle=False)
+        with open_regular(path) as file:
+            array = np.load(file, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path} is not a readable .npy file: {error}") from error
     if not isinstance(array, np.ndarray):

@@ -13,6 +13,9 @@ from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FOLDER, FileCom
 from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest, write_files
 from mxspec_vectors.reading import read_json
 
+#: Requirements of one result: all formats and topics are a few hundred.
+MAX_REQUIREMENTS = 10_000
+
 
 @click.command(cls=FileCommand)
 @click.argument(
@@ -35,6 +38,9 @@ def report(results: tuple[Path, ...], out: Path) -> None:
     documents: dict[str, dict[str, Any]] = {}
     for path in results:
         for document in _read(path):
+            count = len(document["requirements"]) if isinstance(document.get("requirements"), list) else 0
+            if count > MAX_REQUIREMENTS:
+                fail(f"{path} holds {count} requirements; at most {MAX_REQUIREMENTS} are drawn")
             stem = path.stem if path.stem not in documents else f"{path.stem}-{_slug(document)}"
             if stem in documents:
                 fail(f"two results would be written to {stem}.html; rename {path}")
@@ -51,8 +57,8 @@ def report(results: tuple[Path, ...], out: Path) -> None:
         try:
             for kind, render in RENDERERS.items():
                 contents[out / f"{stem}{SUFFIXES[kind]}"] = render([document])
-        except ValueError as error:
-            fail(f"{stem}: {error}")
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            fail(f"{stem}: {_in_words(error)}")
     if len(documents) > 1:
         contents[out / "index.html"] = render_index(list(documents.values()), [f"{stem}.html" for stem in documents])
     write_files(contents)
@@ -71,6 +77,14 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def _in_words(error: Exception) -> str:
+    """What a result that its schema allows and nothing can be drawn of is told."""
+    if isinstance(error, ValueError):
+        return str(error)
+    return f"this is no result that mxspec wrote: {type(error).__name__}: {error}"
+
+
 def _slug(document: dict[str, Any]) -> str:
-    name = str(document.get("target", {}).get("name", "target"))
+    target = document.get("target")
+    name = str(target.get("name", "target")) if isinstance(target, dict) else "target"
     return re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-") or "target"

@@ -28,7 +28,7 @@ from mxspec_conformance.observations.selection import EVERYTHING, quick_selectio
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 from mxspec_conformance.targets.fitting import FittedSession
-from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest
 
@@ -43,6 +43,7 @@ def check(
     only: str | None = None,
     in_process: bool = False,
     timeout: float = 60.0,
+    total_timeout: float = TOTAL_SECONDS,
     quick: bool = False,
     progress: Progress = lambda _: None,
 ) -> Report:
@@ -57,6 +58,7 @@ def check(
         only: A glob that requirement ids must match.
         in_process: Run a path or name in this process, too.
         timeout: Seconds that one call may take; not for targets in this process.
+        total_timeout: Seconds that all calls together may take; what is not asked by then is a time-out.
         quick: Use only the cases of the quick set, which kill the same mutants.
         progress: Called with a word about each step.
 
@@ -67,7 +69,7 @@ def check(
         TargetError: The target does not load, or declares what the interface does not have.
         ValueError: An unknown profile or format, or a profile that covers no format of the target.
     """
-    session = open_target(target, in_process=in_process, timeout=timeout)
+    session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
     with use_selection(quick_selection() if quick else EVERYTHING):
         return _run(session, target, profile, formats, only, progress, quick=quick)
 

@@ -6,6 +6,8 @@ import signal
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 from mxspec_conformance.targets.capabilities import Capabilities
@@ -24,7 +26,7 @@ FAILURE_WORDS = {
 }
 
 
-#: Seconds that a session may take in all where nothing else is said.
+#: Seconds that all calls of a session may take where nothing else is said.
 TOTAL_SECONDS = 4 * 3600.0
 
 
@@ -37,14 +39,14 @@ class FailureBudget:
     """Counts what each function has cost, and ends it when that is enough; ends everything when the time is up."""
 
     def __init__(self, total: float = TOTAL_SECONDS) -> None:
-        self._total, self._end = total, time.monotonic() + total
+        self._total, self._left = total, total
         self._answered: set[str] = set()
         self._failed: Counter[tuple[str, FailureKind]] = Counter()
         self._last: dict[str, str] = {}
 
     def check(self, function: str) -> None:
         """Raises CallError where the function is given up, or the time of all calls is."""
-        if time.monotonic() >= self._end:
+        if self._left <= 0:
             raise CallError(
                 FailureKind.TIMEOUT, f"the target was given up: all calls together may take {self._total:g} s", final=True
             )
@@ -57,7 +59,16 @@ class FailureBudget:
 
     def allow(self, timeout: float) -> float:
         """Seconds that the next call may take."""
-        return max(min(timeout, self._end - time.monotonic()), 0.001)
+        return max(min(timeout, self._left), 0.001)
+
+    @contextmanager
+    def spend(self) -> Iterator[None]:
+        """Within it a call is made, whose time counts."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._left -= time.monotonic() - started
 
     def fail(self, function: str, failure: CallError) -> None:
         """Count a time-out, a crash or garbage."""

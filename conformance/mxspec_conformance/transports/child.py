@@ -96,8 +96,12 @@ class SubprocessSession:
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call; raises CallError."""
         self._budget.check(function)
-        if self._process is None:
-            self._restart()
+        with self._budget.spend():
+            if self._process is None:
+                self._restart()
+            return self._ask(function, args, kwargs)
+
+    def _ask(self, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         seconds = self._budget.allow(self._timeout)
         try:
             kind, value = self._exchange((function, args, kwargs), seconds)
@@ -107,7 +111,7 @@ class SubprocessSession:
                 raise FrameError(f"it is no answer to {function}")
         except WireTimeout as late:
             half = f"; {late.begun} bytes of a reply without its end had come" if late.begun else ""
-            raise self._fail(function, FailureKind.TIMEOUT, f"no answer within {seconds:g} s{half}") from None
+            raise self._fail(function, FailureKind.TIMEOUT, f"no answer within {seconds:.3g} s{half}") from None
         except WireClosed:
             code = describe_exit(None if self._process is None else self._process.wait(5))
             raise self._fail(function, FailureKind.CRASH, f"the process died ({code})") from None

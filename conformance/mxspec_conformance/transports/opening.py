@@ -7,7 +7,7 @@ from typing import Any
 
 from mxspec_conformance.targets.capabilities import LIBRARY_SUFFIXES
 from mxspec_conformance.targets.fitting import FittedSession
-from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.transports.child import SubprocessSession
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.loading import load_target
@@ -21,7 +21,9 @@ COMMAND = "cmd:"
 RESULTS_SUFFIXES = (".json", ".jsonl")
 
 
-def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0) -> TargetSession:
+def open_target(
+    target: Any, *, in_process: bool = False, timeout: float = 60.0, total: float = TOTAL_SECONDS
+) -> TargetSession:
     """Open a session with a target; close it with `close()`.
 
     Args:
@@ -29,7 +31,9 @@ def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0)
             process; or a session, which is returned as it is. A name that starts with "cmd:" is a program, one that ends in
             .json or .jsonl a results file.
         in_process: Run a Python file, module, known library or shared library in this process instead of a child process.
-        timeout: Seconds that one call may take; not for targets in this process.
+        timeout: Seconds that one call may take; not for targets in this process. A start may take ten times as long, and at
+            least 30 s.
+        total: Seconds that all calls together may take; may be infinite.
 
     Returns:
         A session with `capabilities` and `call(function, *arguments, **options)`, which returns checked NumPy arrays or
@@ -41,26 +45,26 @@ def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0)
     """
     if not 0 < timeout <= MAX_TIMEOUT:
         raise ValueError(f"timeout = {timeout!r} is not a time in seconds; allowed is more than 0 and at most {MAX_TIMEOUT:g}")
-    session = _open(target, in_process=in_process, timeout=timeout)
+    session = _open(target, in_process=in_process, timeout=timeout, total=total)
     limits = session.capabilities.limits
     return session if limits.are_none or isinstance(session, FittedSession) else FittedSession(session, limits)
 
 
-def _open(target: Any, *, in_process: bool, timeout: float) -> TargetSession:
+def _open(target: Any, *, in_process: bool, timeout: float, total: float) -> TargetSession:
     if isinstance(target, TargetSession):
         return target
     if isinstance(target, os.PathLike):
         target = os.fspath(target)
     if isinstance(target, str):
         if target.startswith(COMMAND):
-            return ProcessTarget(target.removeprefix(COMMAND), timeout=timeout)
+            return ProcessTarget(target.removeprefix(COMMAND), timeout=timeout, total=total)
         if target.endswith(RESULTS_SUFFIXES):
             return ResultsFile(target)
         if target.endswith(LIBRARY_SUFFIXES):
             if in_process:
                 return InProcessSession(load_target(target), target, transport="library")
-            return SubprocessSession(target, timeout=timeout, transport="library-child")
+            return SubprocessSession(target, timeout=timeout, total=total, transport="library-child")
         if in_process:
             return InProcessSession(load_target(target), target)
-        return SubprocessSession(target, timeout=timeout)
+        return SubprocessSession(target, timeout=timeout, total=total)
     return InProcessSession(target, str(getattr(target, "NAME", type(target).__name__)))

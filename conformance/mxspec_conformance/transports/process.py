@@ -265,8 +265,12 @@ class ProcessTarget:
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call; raises CallError."""
         self._budget.check(function)
-        if self._talk is None:
-            self._restart()
+        with self._budget.spend():
+            if self._talk is None:
+                self._restart()
+            return self._call(function, args, kwargs)
+
+    def _call(self, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._seconds = self._budget.allow(self._timeout)
         self._deadline = time.monotonic() + self._seconds
         try:

@@ -203,6 +203,11 @@ KINDS = (
         command="python tests/targets/run_planted.py", made_by=("conformance/mxspec_conformance/fuzzing",),
     ),
     Kind(
+        pattern="attacks/attacks.json", what="attacks on the command line", time="20 min on 2 cores", code=("tests/attacks",),
+        command="python -m tests.attacks --json reports/attacks/attacks.json --markdown reports/attacks/attacks.md",
+        made_by=tuple(f"conformance/mxspec_conformance/{room}" for room in ("cli", "targets", "transports")),
+    ),
+    Kind(
         pattern="clusters/dask.json", what="a campaign on a cluster, one worker killed", time="1 min",
         command="python tests/clusters/run_dask.py", made_by=("conformance/mxspec_conformance/campaign",),
     ),
