@@ -165,7 +165,7 @@ def _judge_low_end(seen: Observed, fmt: BlockFormat, topic: str, scorecard: Scor
     case, scales = seen.case, seen.scales.reshape(-1)
     flushed = not fold_zeros(fmt.element)[seen.codes].any() and bool((scales < 0xFF).all())
     moved = bool((scales == 1).all())
-    lost = flushed and bool(case.x.any()) and not _underflows(seen, fmt)
+    lost = flushed and not _underflows(seen, fmt)
     if not (moved or lost):
         return topic
     scorecard.count(LOW_END, seen.label, origin=case.id, ok=False)
@@ -181,7 +181,7 @@ def _underflows(seen: Observed, fmt: BlockFormat) -> bool:
 def fails_topic(seen: Observed, topic: str, fmt: BlockFormat, profile: Profile) -> bool:
     """Whether a block that is no case of the vectors fails a topic: what is legal for it is computed."""
     case = seen.case
-    special = {"nan": np.isnan(case.x).any(), "inf": np.isinf(case.x).any(), "zero-block": not case.x.any()}
+    special = {"nan": np.isnan(case.x).any(), "inf": np.isinf(case.x).any(), "zero-block": not (case.x.view(np.uint32) << np.uint32(1)).any()}
     if case.topic in special and not special[case.topic]:
         return False
     with np.errstate(all="ignore"):

@@ -43,7 +43,7 @@ def summary_table(reports: list[Report]) -> Table:
             if others and "quantize" in result.operations:
                 more = f" (+{len(others) - 1})" if len(others) > 1 else ""
                 lines.append(
-                    Text(f"bit-identical to {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}")
+                    Text(f"same bits as {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}")
                 )
             lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
             lines += [Text(f"- open: {c}", style="cyan") for c in result.open_choices]

@@ -130,6 +130,8 @@ class FormatResult:
     deviations: list[str] = field(default_factory=list)
     #: The same where OCP leaves it open.
     open_choices: list[str] = field(default_factory=list)
+    #: Causes that are known of many failures at once (`judge/causes.py`), by name; deviations say them in words.
+    causes: list[str] = field(default_factory=list)
     #: Of the failing cases under the profile, those that fail requirements whose verdict is `open` alone.
     open_cases: int = 0
 
@@ -201,7 +203,7 @@ class Report:
 def _format_dict(result: FormatResult) -> dict[str, Any]:
     """What came later is left out where it says nothing."""
     document = asdict(result)
-    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases")}
+    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases", "causes")}
 
 
 def _own_version() -> str:
