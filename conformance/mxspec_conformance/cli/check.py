@@ -16,6 +16,7 @@ from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.results.report import STALE_STATES, Report
 from mxspec_vectors.files import VectorError, write_file, write_files
+from mxspec_vectors.topics import Level
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -28,6 +29,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
 @click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
+@click.option(
+    "--level", type=click.Choice([level.value for level in Level]), default=Level.CONTRACT.value, show_default=True,
+    help="The least binding level that sets the exit code: must, should, contract; open counts what is left open too.",
+)
+@click.option("--baseline", "baseline_file", type=_FILE, help="An earlier --json result: fail only on what is new.")
 @click.option("--waivers", "waiver_file", type=_FILE, help="TOML file of known failures; see docs/reports.md.")
 @click.option("--write-waivers", "new_waivers", type=_FILE, help="Write a waiver file for the current failures.")
 @click.option("--json", "json_file", type=_FILE, help="Write the result as JSON; '-' prints it.")
@@ -52,6 +58,8 @@ def check(
     formats: tuple[str, ...],
     only: str | None,
     quick: bool,
+    level: str,
+    baseline_file: Path | None,
     waiver_file: Path | None,
     new_waivers: Path | None,
     json_file: Path | None,
@@ -69,9 +77,11 @@ def check(
     A target is a known library, a Python file or module, a shared library, a program ('cmd:PROGRAM ARGUMENTS') or a results
     file (.json, .jsonl); see docs/targets.md. A target is code that is run; see SECURITY.md.
 
-    Exit code: 0 if all supported requirements pass or are waived, 1 if not, 2 if nothing could be judged.
+    Exit code: 0 if all supported requirements of --level and above pass, are open, waived, or known to --baseline; 1 if not;
+    2 if nothing could be judged.
     """
     from mxspec_conformance.judge.check import check as run_check
+    from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
     from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
     from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
@@ -81,7 +91,8 @@ def check(
         fail("--missing-calls takes exactly one results file; other targets are called directly")
     try:
         waivers = [] if waiver_file is None else read_waivers(waiver_file)
-    except WaiverError as error:
+        earlier = None if baseline_file is None else read_baseline(baseline_file)
+    except (WaiverError, BaselineError) as error:
         fail(str(error))
     reports = []
     for spec in targets:
@@ -107,6 +118,13 @@ def check(
     if waiver_file is not None:
         for report in reports:
             apply_waivers(report, waivers, today=today)
+    for report in reports:
+        report.exit_level = Level(level)
+        if earlier is not None and baseline_file is not None:
+            try:
+                apply_baseline(report, earlier, baseline_file)
+            except BaselineError as error:
+                fail(str(error))
     if str(json_file) != "-":
         _show(reports, make_console(), failures)
     if new_waivers is not None and new_text is not None:

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec_conformance.results.conclusion import conclude, is_provisional
-from mxspec_conformance.results.report import Report, Requirement, Verdict
+from mxspec_conformance.results.report import GOOD, Report, Requirement, Verdict
+from mxspec_vectors.topics import Level
 
 _STYLES = {
     Verdict.PASS: "green",
@@ -166,8 +167,10 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(failure_panel(requirement))
     counts = ", ".join(f"{n} {v}" for v, n in report.counts.items()) or "no requirement applies"
     waived = " or are waived" if Verdict.WAIVED.value in report.counts else ""
+    limited = "" if report.exit_level is Level.CONTRACT else f" at level {report.exit_level.value}"
+    fine = not any(r.verdict not in GOOD for r in report.requirements)
     conclusion = {
-        0: f"all supported requirements pass{waived}",
+        0: f"all supported requirements pass{waived}" if fine else f"nothing fails that counts{limited}",
         1: "not all requirements pass",
         2: "nothing could be judged",
     }
@@ -175,6 +178,11 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         Text(f"{report.target['name']} {report.target['version']}: {counts}; {conclusion[report.exit_code]} "
              f"({report.seconds:.1f} s, vectors {report.vectors[:12]})", style="bold")
     )  # fmt: skip
+    if report.baseline is not None:
+        b = report.baseline
+        console.print(Text(f"beside the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
+        for name in b.new:
+            console.print(Text(f"  new: {name}", style="bold red"))
     if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest"}):
         console.print(
             f"Judged against the nearest profile: if the kernel's rule changes, so does the profile. To fix the profile, write "
