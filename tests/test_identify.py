@@ -199,7 +199,7 @@ def test_command_identify(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     out = tmp_path / "id.json"
     run = CliRunner().invoke(main, ["identify", "gguf", "--in-process", "--format", "mxfp4", "--json", str(out)])
     assert run.exit_code == 0, run.output
-    assert "bit-identical to" in run.output
+    assert "same bits as" in run.output
     assert json.loads(out.read_text("ascii"))[0]["identical"] == ["gguf-0.19/mxfp4"]
     run = CliRunner().invoke(main, ["identify", "ml_dtypes", "--in-process"])
     assert run.exit_code == 2

@@ -249,7 +249,9 @@ def _rounding_mistake(e: BlockExplanation, lane: LaneExplanation, magnitude: int
     lower, upper = (
         None if n is None or n.code is None else element.split(n.code)[1] for n in (place.lower, place.upper)
     )
-    early = next((words for words, code in _early_roundings(e, lane) if element.split(code)[1] == magnitude), "")
+    early = " or ".join(
+        list(dict.fromkeys(w for w, code in _early_roundings(e, lane) if element.split(code)[1] == magnitude))[:3]
+    )
     if place.where is Where.TIE and magnitude in (lower, upper):
         ties = f"ties went {'away from' if magnitude == upper else 'toward'} zero"
         return f"{ties} or {early}" if early else ties

@@ -117,6 +117,44 @@ _PAPER_SCALED = f32.mul(X, if_equal(SF, ZERO, ZERO, f32.div(ONE, f32.mul(SF, G))
 _NV_ELEMENT = ElementRule()
 
 
+#: Scale and scaled element without a tensor scale, of the exact variants.
+_EXACT_PLAIN = (exact.div(AMAX, const(6)), exact.div(X, SF))
+
+
+def _nvfp4_variant(
+    name: str, summary: str, kind: TensorScaleKind, *, scale: Expr, scaled: Expr, dequantize: Expr, plain: tuple[Expr, Expr]
+) -> Profile:  # fmt: skip
+    """A profile of NVFP4 in which zeros divide nothing: they stay zeros, and so do blocks whose scale is zero."""
+
+    def steps(value: Expr, quotient: Expr, back: Expr) -> QuantizationSteps:
+        return QuantizationSteps(
+            scale=ScaleRule(
+                value=if_equal(AMAX, ZERO, ZERO, minimum(value, FLT_MAX)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
+            ),
+            scaled=if_equal(SF, ZERO, ZERO, quotient),
+            dequantize=back,
+            element=_NV_ELEMENT,
+        )
+
+    decode = f32.div(TMAX, _TWO_LEVEL_MAX)
+    return Profile(
+        id=name,
+        kind=Kind.NORMATIVE,
+        formats=("nvfp4",),
+        summary=summary,
+        source="NVFP4 as defined in arXiv 2509.25149 appendix B, which names no order of operations for a kernel of one's own",
+        evidence=Evidence.READ,
+        one_level=steps(plain[0], plain[1], exact.mul(Q, SF)),
+        two_level=steps(scale, scaled, dequantize),
+        tensor=TensorRule(native=kind, from_amax=decode if kind is TensorScaleKind.DECODE else _tensor_encode_scale()),
+        unspecified=(
+            "a tensor scale of zero, of an infinity or a NaN: the division is that of IEEE 754",
+            "a block whose scale rounds to zero: its codes are zeros here",
+        ),
+        unspecified_codes_under_zero=True,
+    )
+
+
 PROFILES: tuple[Profile, ...] = (
     _mx(
         "mx-floor",
@@ -170,6 +208,7 @@ PROFILES: tuple[Profile, ...] = (
             "a tensor of zeros: the definition divides by zero; the encode scale is 1 here, as in Transformer Engine",
             "a block whose scale rounds to zero: the definition divides by zero; its codes are zeros here",
         ),
+        unspecified_codes_under_zero=True,
     ),
     Profile(
         id="nvfp4-te",
@@ -197,5 +236,32 @@ PROFILES: tuple[Profile, ...] = (
             from_amax=TMAX,
             derived=((S, _tensor_encode_scale()),),
         ),
+    ),
+    _nvfp4_variant(
+        "nvfp4-exact",
+        "the values themselves decide: scale amax / (6 g), elements x / (sf g), dequantized q sf g, nothing rounded on the way",
+        TensorScaleKind.DECODE,
+        scale=exact.div(AMAX, exact.mul(const(6), G)),
+        scaled=exact.div(X, exact.mul(SF, G)),
+        dequantize=exact.mul(exact.mul(Q, SF), G),
+        plain=_EXACT_PLAIN,
+    ),
+    _nvfp4_variant(
+        "nvfp4-exact-encode",
+        "the same of the encode scale: scale amax S / 6, elements x S / sf, dequantized q sf / S, nothing rounded on the way",
+        TensorScaleKind.ENCODE,
+        scale=exact.div(exact.mul(AMAX, S), const(6)),
+        scaled=exact.div(exact.mul(X, S), SF),
+        dequantize=exact.div(exact.mul(Q, SF), S),
+        plain=_EXACT_PLAIN,
+    ),
+    _nvfp4_variant(
+        "nvfp4-decode",
+        "the decode form in float32: scale (amax / 6) / g, elements x / (sf * g), dequantized (q * sf) * g",
+        TensorScaleKind.DECODE,
+        scale=f32.div(f32.div(AMAX, const(6)), G),
+        scaled=f32.div(X, f32.mul(SF, G)),
+        dequantize=f32.mul(f32.mul(Q, SF), G),
+        plain=(f32.div(AMAX, const(6)), f32.div(X, SF)),
     ),
 )

@@ -368,6 +368,8 @@ class Profile:
     #: The scale byte of a block that holds a NaN depends on where the block lies in the tensor (SIMD body or scalar tail of
     #: an array library's loop); the profile gives the body's, and comparisons pass over such blocks.
     unspecified_nan_input_scales: bool = False
+    #: The definition divides by a stored scale of zero: codes under one are open (all of them decode to zero).
+    unspecified_codes_under_zero: bool = False
 
     def __post_init__(self) -> None:
         for name, steps in (("one_level", self.one_level), ("two_level", self.two_level)):

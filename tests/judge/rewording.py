@@ -84,7 +84,9 @@ class Summary:
     def enter(self, name: str, report: Any) -> None:
         """One report of the judge, a proof or a campaign."""
         for r in report.requirements:
-            self.texts.update(text for text in (r.text, r.note, *(r.first.steps if r.first else ())) if text)
+            # Of a call without an answer the steps are the target's own traceback.
+            steps = r.first.steps if r.first is not None and "answer" not in r.first.returned else ()
+            self.texts.update(text for text in (r.text, r.note, *steps) if text)
         self.found[name] = {
             "exit": report.exit_code,
             "counts": report.counts,
@@ -95,7 +97,7 @@ class Summary:
             "formats": [
                 [
                     f.format, f.judged_against, f.chosen, f.provisional, f.distance, f.cases, f.distances, f.operations,
-                    f.identical_to, len(f.behaviour), len(f.deviations),
+                    f.identical_to, len(f.behaviour), len(f.deviations), f.causes, len(f.open_choices), f.open_cases,
                 ]
                 for f in report.formats
             ],

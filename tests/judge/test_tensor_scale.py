@@ -19,8 +19,8 @@ def test_kinds_of_tensor_scale(kind: str) -> None:
     nearest = check(entry.target())
     assert profile in nearest.formats[0].identical_to
     if kind == "decode":
-        # The normative profiles store other kinds; the tensor scale itself, amax / 2688, is right all the same.
-        assert nearest.formats[0].judged_against in ("nvfp4-paper", "nvfp4-te")
+        # It is no normative profile; the tensor scale itself, amax / 2688, is right all the same.
+        assert nearest.formats[0].judged_against == "nvfp4-decode"
         assert set(failing(nearest).values()) == {"deviation"}
         assert "tensor_scale/nvfp4/tensor-scale" in passed(nearest)
     else:
@@ -35,8 +35,8 @@ def test_the_wrong_kind_of_tensor_scale_is_named(named: str, used: str) -> None:
     assert {"dequantize/nvfp4/scale-code", "dequantize/nvfp4/code", "quantize/nvfp4/nan"} <= passed(report)
     (result,) = report.formats
     assert result.deviations == [
-        f"{function} uses its tensor scale as {used}; TENSOR_SCALE says {named}"
-        for function in ("quantize", "dequantize")
+        *(f"{function} uses its tensor scale as {used}; TENSOR_SCALE says {named}" for function in ("quantize", "dequantize")),
+        f"tensor_scale returns the {used} scale; TENSOR_SCALE says {named}",
     ]
     assert result.identical_to == []
 

@@ -28,6 +28,7 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
 from mxspec_vectors.files import VectorError, write_files
+from mxspec_vectors.topics import Level
 
 
 @click.command(cls=FileCommand)
@@ -38,6 +39,11 @@ from mxspec_vectors.files import VectorError, write_files
 )
 @click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
 @click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
+@click.option(
+    "--level", type=click.Choice([level.value for level in Level]), default=Level.CONTRACT.value, show_default=True,
+    help="The least binding level that sets the exit code: must, should, contract; open counts what is left open too.",
+)
+@click.option("--baseline", "baseline_file", type=INPUT_FILE, help="An earlier --json result: fail only on what is new.")
 @click.option("--waivers", "waiver_file", type=INPUT_FILE, help="TOML file of known failures; see docs/reports.md.")
 @click.option("--write-waivers", "new_waivers", type=OUTPUT_FILE, help="Write a new waiver file for the current failures.")
 @click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
@@ -66,6 +72,8 @@ def check(
     formats: tuple[str, ...],
     only: str | None,
     quick: bool,
+    level: str,
+    baseline_file: Path | None,
     waiver_file: Path | None,
     new_waivers: Path | None,
     json_file: Path | None,
@@ -84,9 +92,11 @@ def check(
     A target is a known library, a Python file or module, a shared library, a program ('cmd:PROGRAM ARGUMENTS') or a results
     file (.json, .jsonl); see docs/targets.md. A target is code that is run; see SECURITY.md.
 
-    Exit code: 0 if all supported requirements pass or are waived, 1 if not, 2 if a target could not be judged.
+    Exit code: 0 if all supported requirements of --level and above pass, are open, waived, or known to --baseline; 1 if not;
+    2 if a target could not be judged.
     """
     from mxspec_conformance.judge.check import check as run_check
+    from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
     from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
     from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
@@ -96,7 +106,8 @@ def check(
         fail("--missing-calls takes exactly one results file; other targets are called directly")
     try:
         waivers = [] if waiver_file is None else read_waivers(waiver_file)
-    except WaiverError as error:
+        earlier = None if baseline_file is None else read_baseline(baseline_file)
+    except (WaiverError, BaselineError) as error:
         fail(str(error))
     if new_waivers is not None and new_waivers.exists() and new_waivers.stat().st_size:
         fail(f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file")
@@ -133,6 +144,13 @@ def check(
             apply_waivers(report, waivers, today=today)
     if not reports:
         fail("\n".join(lost))
+    for report in reports:
+        report.exit_level = Level(level)
+        if earlier is not None and baseline_file is not None:
+            try:
+                apply_baseline(report, earlier, baseline_file)
+            except BaselineError as error:
+                fail(str(error))
     results = [r.as_dict() for r in reports]
     text = json.dumps(results[0] if len(targets) == 1 else results, indent=1) + "\n"
     contents = _render(results, html=html, junit=junit, markdown=markdown, badge=badge)

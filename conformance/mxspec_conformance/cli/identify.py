@@ -135,7 +135,7 @@ def _print_identity(identity: Any, console: Console) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     if identity.nearest:
-        same = "bit-identical to" if identity.identical else "nearest"
+        same = "same bits as" if identity.identical else "nearest"
         mark = " (provisional)" if identity.provisional else ""
         names = ", ".join(identity.identical) or identity.nearest
         table.add_row(Text(same), Text(names + mark))

@@ -25,7 +25,7 @@ from mxspec_vectors.files import write_file
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, help="Timeout of one call, in seconds.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process.")
 def show(case: str, against: str | None, profile: str | None, out: Path | None, timeout: float, in_process: bool) -> None:
-    """Open the CASE of any id that a report names, replay it, write it to a file.
+    """Open a CASE of a report, and ask a target again.
 
     An id is written as in a report, with the lane or dtype that follows it: `tie-even-e0-1-ab12cd34ef`,
     `ID[3]`, `ID@bfloat16`, `ID@rtz[3]`, `table-one-level-scale-7f`, `code-0d`. Where several formats hold it, all are shown.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,8 @@ def _draw_tensor(seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
     first = int(scales_alone[0]) if scales_alone.size else int(wrong[0])
     lanes = [i for i in range(fmt.k) if x[first, i] != 0 or want[first, i] != got[first, i]]
     steps = [f"{len(wrong)} of {len(want)} blocks along axis {case.axis} differ; the first is number {first}"]
-    steps += [*filter(None, [name_order(want_scales, got_scales, t.scales.shape, axis)])]
+    order = find_order(t.scales, seen.scales) if t.scales.ndim == 2 else None
+    steps += [] if order is None else [order.value]
     one = replace(case, x=np.ascontiguousarray(x[first : first + 1], np.float32), axis=-1, pad=False, block=None)
     if case.block is None:
         try:
@@ -189,20 +191,22 @@ def _draw_tensor(seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
     )  # fmt: skip
 
 
-def name_order(
-    want: npt.NDArray[np.uint8], got: npt.NDArray[np.uint8], shape: tuple[int, ...], axis: int
-) -> str:
-    """In words, that scale bytes are the right ones in another order; empty where they are not."""
-    if (want == got).all() or sorted(want.tolist()) != sorted(got.tolist()):
-        return ""
-    moved = (*(n for a, n in enumerate(shape) if a != axis), shape[axis])
-    rows = int(np.prod(moved[:-1]))
-    grid = want.reshape(rows, moved[-1])
+class Order(Enum):
+    """How the right bytes lie in another order."""
+
+    TRANSPOSED = "the scales come transposed: each byte is right for the block in the mirrored place"
+    OTHER = "the scales are the right ones in another order"
+
+
+def find_order(want: npt.NDArray[np.uint8], got: npt.NDArray[np.uint8]) -> Order | None:
+    """The order in which a grid of scale bytes [rows, blocks] is the right one; None where it is right, or other bytes."""
+    if (want == got).all() or sorted(want.reshape(-1).tolist()) != sorted(got.reshape(-1).tolist()):
+        return None
+    rows = want.shape[0]
+    grid, flat = want.reshape(rows, -1), got.reshape(-1)
     # The same bytes, written column by column and read row by row, or read the other way.
-    for order in (grid.T.reshape(-1), want.reshape(moved[-1], rows).T.reshape(-1)):
-        if (order == got).all():
-            return "the scales come transposed: each byte is right for the block in the mirrored place"
-    return "the scales are the right ones in another order"
+    orders = (grid.T.reshape(-1), want.reshape(grid.shape[::-1]).T.reshape(-1))
+    return Order.TRANSPOSED if any((order == flat).all() for order in orders) else Order.OTHER
 
 
 def explain_steps(

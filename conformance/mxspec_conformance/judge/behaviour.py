@@ -104,6 +104,8 @@ def describe_scale_rule(results: Sequence[ObservedScales], fmt: BlockFormat, jud
         text += f"; but for {wrong[best]} of {total} maxima"
     # The judged profile would have been chosen if it were equally right.
     departs = best != judged.id or bool(wrong[best])
+    if 2 * wrong[best] > total:  # a rule that holds for the minority says nothing
+        return Trait(TraitName.SCALE, f"by no rule that is known here; the nearest is {text}")
     return Trait(TraitName.SCALE, text, f"scale: {text}" if departs else "")
 
 
@@ -207,6 +209,8 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
     if wrong[best]:
         text += f"; but for {wrong[best]} of {lanes} elements"
     departs = best is not Rounding.RNE or bool(wrong[best])
+    if 2 * wrong[best] > lanes:
+        text, departs = f"by no rounding that is known here; the nearest is {text}", False
     traits = [Trait(TraitName.ELEMENTS, text, text if departs else "")]
     if not fmt.element.twos_complement:
         traits.append(signs.describe())

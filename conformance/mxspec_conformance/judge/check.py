@@ -11,18 +11,21 @@ from typing import Any
 
 import mxspec
 from mxspec.formats import BLOCKS, get_block
-from mxspec.profiles.schema import Kind
+from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import first_failure
 from mxspec_conformance.judge import layouts as judge_layouts
-from mxspec_conformance.judge.behaviour import describe, list_deviations, list_open_choices
+from mxspec_conformance.judge.behaviour import TraitName, describe, list_deviations, list_open_choices
+from mxspec_conformance.judge.causes import CALL_ALONE, KnownCause, find_causes
 from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.nearest import count_asked, find_identical, rank_profiles
-from mxspec_conformance.judge.quantize import fails_topic
+from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
+from mxspec_conformance.judge.scale_search import Search, find_search
 from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
-from mxspec_conformance.judge.tensor_kind import find_other_kind
+from mxspec_conformance.judge.tensor_kind import find_mixed_kinds
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING, quick_selection, use_selection
 from mxspec_conformance.results.environment import describe_environment, describe_git
@@ -171,12 +174,14 @@ def _check_format(session: TargetSession, fmt: str, asked: str | None, report: R
 
     described = judged.kind is not Kind.NORMATIVE
     requirements = [judge_tally(t, explanation, first, described=described) for t in tallies]
+    chosen = "asked" if asked else "claimed" if profile else "nearest"
+    search = _excuse_search(observations, judged, requirements) if chosen == "nearest" and not identical else None
     report.requirements += requirements
     distances = {s.profile.id: s.failing for s in standings}
     result = FormatResult(
         format=fmt,
         judged_against=judged.id,
-        chosen="asked" if asked else "claimed" if profile else "nearest",
+        chosen=chosen,
         provisional=judged.provisional,
         distance=standing.failing,
         cases=count_asked(observations),
@@ -193,19 +198,54 @@ def _check_format(session: TargetSession, fmt: str, asked: str | None, report: R
         identical_to=identical,
         open_cases=_count_open(observations, standing.failing, tallies, requirements),
     )
+    traits_of_scale: list[str] = []
     if observations.answered:
         traits = describe(observations.answered, observations.unanswered, observations.scales, block, judged)
         result.behaviour = {trait.name.value: trait.text for trait in traits}
         result.deviations = list_deviations(traits, judged)
+        traits_of_scale = [t.deviation for t in traits if t.name is TraitName.SCALE]
         result.open_choices = list_open_choices(traits, judged)
+    mixed_up = []
     if any(t.topic == "tensor-scale" and t.failing for t in tallies):
-        other = find_other_kind(session, block, profiles)
-        result.behaviour |= {f"tensor scale of {function}": kind for function, kind in other.items()}
-        named = session.capabilities.tensor_scale
-        mixed_up = [f"{f} uses its tensor scale as {k}; TENSOR_SCALE says {named}" for f, k in other.items()]
+        mixed_up = find_mixed_kinds(session, block, profiles)
+        result.behaviour |= {f"tensor scale of {one.function}": one.kind for one in mixed_up}
         # What else departs from the profile follows from that.
-        result.deviations = mixed_up + ([] if "quantize" in other else result.deviations)
+        kept = [] if any(one.function == "quantize" for one in mixed_up) else result.deviations
+        result.deviations = [one.words(session.capabilities.tensor_scale) for one in mixed_up] + kept
+    accused = [r for r in requirements if r.operation in ("quantize", "scale") and r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
+    by_calls = {r.topic for r in accused} == {"call-size"}
+    if accused and (by_calls or not identical) and not any(one.function == "quantize" for one in mixed_up):
+        causes = find_causes(observations, judged, answered_blocks(session, block, observations.answered))
+        if not causes and by_calls:
+            causes = [CALL_ALONE]
+        # What a cause explains wholly, the traits describe badly.
+        result.deviations = [c.text for c in causes] + ([] if causes else result.deviations)
+        result.causes = [c.cause.value for c in causes]
+    if search is not None:
+        result.open_choices.append(f"scale: {search.text}")
+        result.deviations = [d for d in result.deviations if d not in traits_of_scale]
+        result.causes.append(KnownCause.SCALE_SEARCH.value)
+    if mixed_up:
+        result.causes.insert(0, KnownCause.TENSOR_SCALE_KIND.value)
     report.formats.append(result)
+
+
+#: Topics that fail where the scale is another one; their elements are judged under it.
+SCALE_TOPICS = (*OWN_SCALE, "scale-boundary", "scale-tie")
+
+
+def _excuse_search(observations: Observations, profile: Profile, requirements: Sequence[Requirement]) -> Search | None:
+    """Where scales were searched, requirements about a rule of the scale are open; only if nothing else is wrong."""
+    bad = [r for r in requirements if r.operation in ("quantize", "scale") and r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
+    if not bad or any(r.topic not in SCALE_TOPICS for r in bad):
+        return None
+    others = [p for p in mxspec.list_profiles(observations.fmt) if p.kind is Kind.NORMATIVE and p is not profile]
+    # Its candidates may lie about the scale of another rule than the nearest one.
+    search = next(filter(None, (find_search(observations, p) for p in (profile, *others))), None)
+    if search is not None:
+        for requirement in bad:
+            requirement.verdict, requirement.note, requirement.explained_by = Verdict.OPEN, search.text, ""
+    return search
 
 
 def _count_open(

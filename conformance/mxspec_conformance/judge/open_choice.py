@@ -88,7 +88,7 @@ def _explain(item: Observed, fmt: BlockFormat, profile: Profile) -> tuple[Reason
         return frozenset({"nan"}), frozenset(), frozenset()
     rest = np.where(special, np.float32(0), x)
     scales: set[Hashable] = {scale}
-    if not rest.any() or scale == _scale_of(rest, item, fmt, profile):
+    if not (rest != 0).any() or scale == _scale_of(rest, item, fmt, profile):
         scales.add("of the others")
     return frozenset(scales), _explain_special(x, codes, special, fmt), _explain_others(rest, scale, codes, special, item, fmt, profile)  # fmt: skip
 

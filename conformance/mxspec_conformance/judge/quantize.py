@@ -165,7 +165,7 @@ def _judge_low_end(seen: Observed, fmt: BlockFormat, topic: str, scorecard: Scor
     case, scales = seen.case, seen.scales.reshape(-1)
     flushed = not fold_zeros(fmt.element)[seen.codes].any() and bool((scales < 0xFF).all())
     moved = bool((scales == 1).all())
-    lost = flushed and bool(case.x.any()) and not _underflows(seen, fmt)
+    lost = flushed and not _underflows(seen, fmt)
     if not (moved or lost):
         return topic
     scorecard.count(LOW_END, seen.label, origin=case.id, ok=False)
@@ -181,7 +181,7 @@ def _underflows(seen: Observed, fmt: BlockFormat) -> bool:
 def fails_topic(seen: Observed, topic: str, fmt: BlockFormat, profile: Profile) -> bool:
     """Whether a block that is no case of the vectors fails a topic: what is legal for it is computed."""
     case = seen.case
-    special = {"nan": np.isnan(case.x).any(), "inf": np.isinf(case.x).any(), "zero-block": not case.x.any()}
+    special = {"nan": np.isnan(case.x).any(), "inf": np.isinf(case.x).any(), "zero-block": not (case.x.view(np.uint32) << np.uint32(1)).any()}
     if case.topic in special and not special[case.topic]:
         return False
     with np.errstate(all="ignore"):
@@ -210,6 +210,8 @@ class _Lanes:
     #: Blocks whose scale is a number.
     finite: npt.NDArray[np.bool_]
     wrong: npt.NDArray[np.bool_]
+    #: Blocks whose codes the profile leaves open.
+    open_codes: npt.NDArray[np.bool_]
     #: What the profile would return if it rounded its elements otherwise: name -> codes; empty where nothing is wrong.
     variants: dict[Explanation, Codes]
 
@@ -234,6 +236,8 @@ def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Prof
     wrong = (fold[codes] != fold[expected]) & finite[:, None]
     if profile.kind is Kind.NORMATIVE:
         wrong &= ~((codes == element.sign_bit) & is_lowest_allowed(element, scaled))
+    if profile.unspecified_codes_under_zero:
+        wrong &= (usable != 0)[:, None]
     variants = {}
     if naming and wrong.any():
         for rounding in ROUNDING_TEXT:
@@ -250,6 +254,7 @@ def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Prof
             classes=classes[part],
             finite=finite[part],
             wrong=wrong[part],
+            open_codes=((usable == 0) & profile.unspecified_codes_under_zero)[part],
             variants={n: v[part] for n, v in variants.items()} if wrong[part].any() else {},
         )
         for part in parts
@@ -273,7 +278,7 @@ def _enter_lanes(
         named = {n for n, v in lanes.variants.items() if (fold[v[bad]] == fold[codes[bad]]).all()}
         scorecard.count(topic, seen.label, origin=case.id, ok=False, equals=equals | named)
 
-    zeros = (fold[expected] == 0) & finite
+    zeros = (fold[expected] == 0) & finite & ~lanes.open_codes[:, None]
     if element.sign_bit and not element.twos_complement and zeros.any():
         signs = (codes != expected) & ~wrong & zeros
         if (signs & (expected == 0)).any():  # a sign may be dropped, never made

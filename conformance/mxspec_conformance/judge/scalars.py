@@ -394,6 +394,18 @@ def _bits_text(bits: int) -> str:
     return describe_bits(float(np.uint32(bits).view(np.float32)))
 
 
+def ordinary_tensor_scales(session: TargetSession, fmt: str) -> Iterator[tuple[int, int]]:
+    """(float32 bits returned, largest magnitude) of tensors of ordinary numbers, where there is an answer."""
+    for _, x in _list_tensors():
+        amax = find_tensor_amax(x)
+        if _tensor_topic(x) != "tensor-scale" or not 0x20000000 < amax < 0x60000000:
+            continue
+        value = run_once(partial(session.call, "tensor_scale", x, fmt))
+        if not isinstance(value, NoAnswer):
+            with np.errstate(over="ignore"):
+                yield int(np.float32(value).view(np.uint32)), amax
+
+
 def _tensor_topic(x: npt.NDArray[np.float32]) -> str:
     """Of tensors of zeros, with NaN or with infinities no text says what their scale is."""
     if np.isnan(x).any():

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import conclude, is_provisional
-from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict
+from mxspec_vectors.topics import Level
 
 #: What a screen of several targets gives an example of.
 _UNMET = (Verdict.FAIL, Verdict.DEVIATION, Verdict.ERROR, Verdict.TIMEOUT)
@@ -61,7 +62,7 @@ def _describe_format(result: FormatResult) -> tuple[Text, ...]:
     others = sorted((i for i in result.identical_to if i != result.judged_against), key=is_provisional)
     if others and "quantize" in result.operations:
         more = f" (+{len(others) - 1})" if len(others) > 1 else ""
-        lines.append(Text(f"bit-identical to {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}"))
+        lines.append(Text(f"same bits as {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}"))
     lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
     return (*lines, *(Text(f"- open: {c}", style="cyan") for c in result.open_choices))
 
@@ -226,8 +227,10 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(failure_panel(requirement))
     counts = ", ".join(f"{n} {v}" for v, n in report.counts.items()) or "no requirement applies"
     waived = " or are waived" if Verdict.WAIVED.value in report.counts else ""
+    limited = "" if report.exit_level is Level.CONTRACT else f" at level {report.exit_level.value}"
+    fine = not any(r.verdict not in GOOD for r in report.requirements)
     conclusion = {
-        0: f"all supported requirements pass{waived}",
+        0: f"all supported requirements pass{waived}" if fine else f"nothing fails that counts{limited}",
         1: "not all requirements pass",
         2: "nothing could be judged",
     }
@@ -236,6 +239,11 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
              f"({report.seconds:.1f} s, vectors {report.vectors[:12]})", style="bold")
     )  # fmt: skip
     print_legend([report], console)
+    if report.baseline is not None:
+        b = report.baseline
+        console.print(Text(f"beside the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
+        for name in b.new:
+            console.print(Text(f"  new: {name}", style="bold red"))
     if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest"}):
         console.print(
             f"Judged against the nearest profile: if the kernel's rule changes, so does the profile. To fix the profile, write "

@@ -17,6 +17,8 @@ class Stand(Enum):
     #: Nothing fails, but no run has confirmed the profile itself.
     MATCHES = "matches (provisional)"
     NEAREST = "nearest"
+    #: Something fails, against a profile that was asked for or claimed.
+    DIFFERS = "differs from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Conclusion:
 def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Conclusion:
     """The conclusion on a format from all requirements of a report."""
     own = [r for r in requirements if r.format == result.format and r.verdict is not Verdict.UNSUPPORTED]
-    stand = Stand.NEAREST
+    stand = Stand.NEAREST if result.chosen == "nearest" else Stand.DIFFERS
     if own and all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in own):
         stand = Stand.MATCHES if result.provisional else Stand.CONFORMS
     return Conclusion(stand, result.judged_against, result.operations == ["dequantize"])

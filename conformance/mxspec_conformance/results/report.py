@@ -9,6 +9,8 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import Any
 
+from mxspec_vectors.topics import Level
+
 SCHEMA = "mxspec-result/1"
 
 
@@ -132,6 +134,8 @@ class FormatResult:
     deviations: list[str] = field(default_factory=list)
     #: The same where OCP leaves it open.
     open_choices: list[str] = field(default_factory=list)
+    #: Causes that are known of many failures at once (`judge/causes.py`), by name; deviations say them in words.
+    causes: list[str] = field(default_factory=list)
     #: Of the failing cases under the profile, those that fail requirements whose verdict is `open` alone.
     open_cases: int = 0
 
@@ -139,6 +143,18 @@ class FormatResult:
     def failing(self) -> int:
         """Failing cases under the profile, without what is open."""
         return self.distance - self.open_cases
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What an earlier result had of this one's failures."""
+
+    version: str
+    vectors: str
+    #: Ids of requirements that failed before, that fail only now, and that failed before and do not now.
+    known: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -163,15 +179,28 @@ class Report:
     waivers: list[dict[str, Any]] = field(default_factory=list)
     #: What a proof or a fuzzing campaign adds: statements, chunks and digests, coverage, findings.
     details: dict[str, Any] = field(default_factory=dict)
+    #: Requirements of this level, and of more binding ones, set the exit code.
+    exit_level: Level = Level.CONTRACT
+    baseline: Baseline | None = None
 
     @property
     def exit_code(self) -> int:
-        """0: all supported requirements pass or are waived, and no waiver is stale; 1: not; 2: nothing could be judged."""
+        """0: all supported requirements pass, are open or waived, and no waiver is stale; 1: not; 2: nothing could be judged.
+
+        Those of a less binding level than `exit_level`, and those that the baseline knows, do not count. At level open,
+        what is open counts too.
+        """
         judged = [r for r in self.requirements if r.verdict is not Verdict.UNSUPPORTED]
         if not judged:
             return 2
-        good = all(r.verdict in GOOD for r in judged) and not any(w["state"] in STALE_STATES for w in self.waivers)
-        return 0 if good else 1
+        known = () if self.baseline is None else self.baseline.known
+        bad = [r for r in judged if self._counts(r) and r.id not in known]
+        return 1 if bad or any(w["state"] in STALE_STATES for w in self.waivers) else 0
+
+    def _counts(self, requirement: Requirement) -> bool:
+        if requirement.verdict is Verdict.OPEN:
+            return self.exit_level is Level.OPEN
+        return requirement.verdict not in GOOD and Level(requirement.level).rank <= self.exit_level.rank
 
     @property
     def counts(self) -> dict[str, int]:
@@ -191,6 +220,8 @@ class Report:
             "counts": self.counts,
             "formats": [_format_dict(f) for f in self.formats],
             "requirements": [asdict(r) for r in self.requirements],
+            **({"exit_level": self.exit_level.value} if self.exit_level is not Level.CONTRACT else {}),
+            **({"baseline": asdict(self.baseline)} if self.baseline is not None else {}),
             **({"waivers": self.waivers} if self.waivers else {}),
             **({"details": self.details} if self.details else {}),
         }
@@ -203,7 +234,7 @@ class Report:
 def _format_dict(result: FormatResult) -> dict[str, Any]:
     """What came later is left out where it says nothing."""
     document = asdict(result)
-    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases")}
+    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases", "causes")}
 
 
 def _own_version() -> str:
@@ -251,4 +282,6 @@ def read_report(document: Mapping[str, Any]) -> Report:
         kind=document["kind"],
         waivers=document.get("waivers", []),
         details=document.get("details", {}),
+        exit_level=Level(document.get("exit_level", Level.CONTRACT.value)),
+        baseline=None if document.get("baseline") is None else Baseline(**document["baseline"]),
     )

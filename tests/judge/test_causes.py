@@ -1,0 +1,206 @@
+"""A headline names the cause where one is known; what it names is a type, and nothing is named of a right target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec.formats import BLOCKS
+from mxspec_conformance.judge.causes import KnownCause
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.results.conclusion import Stand, conclude
+
+from tests.bugs import Kind, list_entries
+from tests.bugs.building import Answer, Array, given, make, model, on_blocks, right
+from tests.bugs.judging import judge
+
+
+def moved(x: Array, fmt: str, step: int) -> Answer:
+    """Every scale so many steps away, and the codes that belong to it."""
+    codes, scales = model(x, fmt)
+    inside = np.isfinite(x).all(axis=1) & (scales > 3) & (scales < 250)
+    scales[inside] += np.uint8(step % 256)
+    codes[inside] = given(x, scales, fmt)[inside]
+    return codes, scales
+
+
+def biased(x: Array, fmt: str) -> Answer:
+    codes, scales = model(x, fmt)
+    return codes, np.where((scales > 0) & (scales < 255), scales - 1, scales)
+
+
+def flushed(x: Array, fmt: str) -> Answer:
+    return model(np.where(np.abs(x) < np.float32(2.0**-126), np.copysign(np.float32(0), x), x), fmt)
+
+
+def quotient_in(dtype: Any) -> Any:
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        ordinary = np.isfinite(x).all(axis=1)
+        with np.errstate(all="ignore"):
+            quotient = (x.astype(np.float64) / 2.0 ** (scales.astype(float)[:, None] - 127)).astype(dtype).astype(np.float32)
+        codes[ordinary] = mxspec.encode(quotient[ordinary], BLOCKS[fmt].element)
+        return codes, scales
+
+    return quantize
+
+
+def maximum_in(dtype: Any) -> Any:
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        largest = np.zeros_like(x)
+        with np.errstate(all="ignore"):
+            largest[:, 0] = np.abs(x).max(axis=1).astype(dtype).astype(np.float32)
+        ordinary = np.isfinite(x).all(axis=1) & np.isfinite(largest[:, 0])
+        scales[ordinary] = model(largest, fmt)[1][ordinary]
+        codes[ordinary] = given(x, scales, fmt)[ordinary]
+        return codes, scales
+
+    return quantize
+
+
+def small_reciprocal(x: Array, fmt: str) -> Answer:
+    codes, scales = model(x, fmt)
+    ordinary = np.isfinite(x).all(axis=1)
+    with np.errstate(all="ignore"):
+        quotient = (x.astype(np.float64) / 2.0 ** (scales.astype(float)[:, None] - 127) * (1 - 2.0**-22)).astype(np.float32)
+    codes[ordinary] = mxspec.encode(quotient[ordinary], BLOCKS[fmt].element)
+    return codes, scales
+
+
+def signed_maximum(x: Array, fmt: str) -> Answer:
+    codes, scales = model(x, fmt)
+    positive = np.isfinite(x).all(axis=1) & (x > 0).any(axis=1)
+    scales[positive] = model(np.where(x > 0, x, np.float32(0)), fmt)[1][positive]
+    codes[positive] = given(x, scales, fmt)[positive]
+    return codes, scales
+
+
+def first_half(x: Array, fmt: str) -> Answer:
+    codes, scales = model(x, fmt)
+    ordinary = np.isfinite(x).all(axis=1)
+    scales[ordinary] = model(np.where(np.arange(32) < 16, x, np.float32(0)), fmt)[1][ordinary]
+    codes[ordinary] = given(x, scales, fmt)[ordinary]
+    return codes, scales
+
+
+def by_chance() -> SimpleNamespace:
+    chance = np.random.default_rng(1)
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = right(x, fmt)
+        return codes ^ (chance.random(codes.shape) < 0.001).astype(np.uint8), scales
+
+    return make(["mxfp4"], quantize=quantize)
+
+
+def swapped(x: Array, fmt: str) -> Answer:
+    codes, scales = right(x, fmt)
+    return codes[:, 1::2] | codes[:, ::2] << 4, scales
+
+
+def transposed(x: Array, fmt: str) -> Answer:
+    codes, scales = right(x, fmt)
+    return codes, scales.reshape(scales.shape[::-1]).T
+
+
+def wrong_in_bfloat16(x: Array, fmt: str) -> Answer:
+    if x.dtype == np.float32:
+        return right(x, fmt)
+    with np.errstate(invalid="ignore"):
+        return right(x, fmt, profile="mx-ceil")
+
+
+def last_columns_missing(x: Array, fmt: str) -> Answer:
+    codes, scales = right(x, fmt)
+    scales[:, 8:] = 0
+    return codes, scales
+
+
+def of_blocks(function: Any, *formats: str) -> Callable[[], SimpleNamespace]:
+    return lambda: make(formats or ["mxfp4"], quantize=on_blocks(function))
+
+
+CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
+    "one scale step up": (KnownCause.SCALE_OFFSET, of_blocks(lambda x, f: moved(x, f, 1)), "one above mx-floor's, a factor of 2^1"),
+    "two scale steps down": (KnownCause.SCALE_OFFSET, of_blocks(lambda x, f: moved(x, f, -2), "mxfp8_e4m3"), "2 below mx-floor's, a factor of 2^-2"),
+    "bias 126": (KnownCause.SCALE_BIAS, of_blocks(biased), "bias"),
+    "flush to zero": (KnownCause.SUBNORMALS_FLUSHED, of_blocks(flushed, "mxfp4", "mxfp8_e5m2"), "subnormals"),
+    "quotient in bfloat16": (KnownCause.NARROW_QUOTIENT, of_blocks(quotient_in(ml_dtypes.bfloat16), "mxfp8_e4m3"), "in bfloat16"),
+    "quotient in float16": (KnownCause.NARROW_QUOTIENT, of_blocks(quotient_in(np.float16), "mxint8"), "in float16"),
+    "maximum in bfloat16": (KnownCause.NARROW_MAXIMUM, of_blocks(maximum_in(ml_dtypes.bfloat16)), "in bfloat16"),
+    "reciprocal too small": (KnownCause.RECIPROCAL, of_blocks(small_reciprocal), "slightly too small"),
+    "maximum without abs": (KnownCause.SIGNED_MAXIMUM, of_blocks(signed_maximum), "not of |x|"),
+    "sixteen lanes": (KnownCause.HALF_OF_THE_LANES, of_blocks(first_half), "lanes 0 to 15 alone"),
+    "by chance": (KnownCause.NOT_DETERMINISTIC, by_chance, "not deterministic"),
+    "nibbles": (KnownCause.NIBBLE_ORDER, lambda: make(["mxfp4"], LAYOUT="nibble-low", quantize=swapped), "nibble-high"),
+    "transposed scales": (KnownCause.TRANSPOSED_SCALES, lambda: make(["mxfp4"], quantize=transposed), "transposed"),
+    "bfloat16 alone": (
+        KnownCause.ONE_DTYPE, lambda: make(["mxfp4"], DTYPES=["float32", "bfloat16"], quantize=wrong_in_bfloat16), "only inputs in bfloat16",
+    ),
+    "many columns": (KnownCause.CALL_ALONE, lambda: make(["mxfp4"], quantize=last_columns_missing), "depends on the call"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_a_cause_is_named(name: str) -> None:
+    cause, target, words = CAUSES[name]
+    for result in check(target()).formats:
+        assert result.causes[:1] == [cause.value]
+        assert words in result.deviations[0]
+
+
+@pytest.mark.parametrize("entry", [*list_entries(Kind.UNUSUAL)[:6], *list_entries(Kind.OPEN)[:4]], ids=lambda e: e.id)
+def test_of_right_targets_no_cause_is_named(entry: Any) -> None:
+    assert all(result.causes == [] for result in judge(entry).formats)
+
+
+def encode_taken_for_decode(x: Array, fmt: str, tensor_scale: float) -> Answer:
+    """A kernel of its own, which is no profile's: float64, by the decode scale, of which it is given the inverse."""
+    g = float(tensor_scale)
+    blocks = x.astype(np.float64).reshape(len(x), -1, 16)
+    with np.errstate(all="ignore"):
+        scale = np.clip(np.abs(blocks).max(axis=2) / 6 / g, 0, 448).astype(np.float32)
+        codes = mxspec.encode(scale.reshape(-1), "ue4m3").reshape(scale.shape)
+        stored = mxspec.decode(codes, "ue4m3").astype(np.float64)
+        quotient = np.nan_to_num(blocks / (stored * g)[..., None], posinf=6, neginf=-6).astype(np.float32)
+    return mxspec.encode(quotient.reshape(x.shape), "e2m1"), codes
+
+
+def test_a_kernel_that_is_no_profile_is_told_of_its_tensor_scale() -> None:
+    target = make(["nvfp4"], TENSOR_SCALE="encode", quantize=encode_taken_for_decode)
+    (result,) = check(target).formats
+    assert result.causes[0] == KnownCause.TENSOR_SCALE_KIND.value
+    assert result.behaviour["tensor scale of quantize"] == "decode"
+
+
+def test_tensor_scale_returning_the_reciprocal_is_told() -> None:
+    def tensor_scale(x: Array, fmt: str) -> float:
+        with np.errstate(all="ignore"):
+            return float(np.float32(2688) / np.float32(np.abs(x).max()))
+
+    (result,) = check(make(["nvfp4"], TENSOR_SCALE="decode", tensor_scale=tensor_scale)).formats
+    assert result.deviations[0] == "tensor_scale returns the encode scale; TENSOR_SCALE says decode"
+
+
+def test_what_holds_for_the_minority_is_not_printed() -> None:
+    """Codes that follow no rule are not said to follow one."""
+    target = make(["mxfp4"], quantize=on_blocks(lambda x, f: (model(x, f)[0] ^ 5, model(x, f)[1])))
+    (result,) = check(target).formats
+    assert not any("but for" in d for d in result.deviations)
+    assert "by no rounding that is known here" in result.behaviour["elements"]
+
+
+@pytest.mark.parametrize("profile", ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"])
+def test_failing_cases_never_exceed_those_asked_and_what_was_asked_is_not_called_nearest(profile: str) -> None:
+    report = check(make(["mxfp4"], DTYPES=["float32", "float16", "bfloat16"], quantize=right), profile=profile, formats=["mxfp4"])
+    (result,) = report.formats
+    assert 0 <= result.failing <= result.distance <= result.cases
+    stand = conclude(result, report.requirements).stand
+    assert stand is (Stand.CONFORMS if profile == "mx-floor" else Stand.DIFFERS)

@@ -1,0 +1,82 @@
+"""Scales that are searched follow no rule, and are not accused of that: the error that they minimise is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec.formats import BLOCKS
+from mxspec_conformance.judge.causes import KnownCause
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.results.report import Report, Verdict
+
+from tests.bugs.building import Answer, Array, BlockFunction, given, is_zero, make, model, on_blocks
+
+
+def searched(error: str, offsets: tuple[int, ...]) -> BlockFunction:
+    """Of several scales the one with the least error."""
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        inside = np.isfinite(x).all(axis=1) & ~is_zero(x) & (scales > 8) & (scales < 240)
+        values = mxspec.decode(np.arange(BLOCKS[fmt].element.code_count, dtype=np.uint8), BLOCKS[fmt].element).astype(float)
+        best = np.full(len(x), np.inf)
+        result = codes.copy(), scales.copy()
+        for offset in offsets:
+            tried = np.where(inside, scales.astype(int) + offset, scales).astype(np.uint8)
+            found = given(x, tried, fmt)
+            with np.errstate(all="ignore"):
+                unit = 2.0 ** (tried.astype(float)[:, None] - 127)
+                away = np.abs(values[found] * unit - x) / np.abs(x).max(axis=1, keepdims=True)
+            size = (away**2).sum(axis=1) if error == "squared" else away.sum(axis=1)
+            better = inside & (size < best)
+            best[better] = size[better]
+            result[0][better], result[1][better] = found[better], tried[better]
+        return result
+
+    return quantize
+
+
+def judge(function: BlockFunction, fmt: str, **options: str) -> Report:
+    return check(make([fmt], quantize=on_blocks(function)), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "offsets", "fmt"),
+    [("squared", (0, 1, -1), "mxfp4"), ("squared", (0, 1), "mxfp8_e4m3"), ("absolute", (0, 1), "mxfp4"), ("absolute", (0, -1, 1), "mxint8")],
+)
+def test_a_search_is_not_accused_and_its_error_is_told(error: str, offsets: tuple[int, ...], fmt: str) -> None:
+    report = judge(searched(error, offsets), fmt)
+    assert report.exit_code == 0
+    (result,) = report.formats
+    assert KnownCause.SCALE_SEARCH.value in result.causes
+    (told,) = [c for c in result.open_choices if "search" in c]
+    assert f"sum of {error} errors" in told
+    assert any(r.verdict is Verdict.OPEN and r.topic == "scale-boundary" for r in report.requirements)
+
+
+def test_a_search_does_not_excuse_a_claim() -> None:
+    assert judge(searched("squared", (0, 1, -1)), "mxfp4", profile="mx-floor").exit_code == 1
+
+
+def test_scales_at_random_are_no_search() -> None:
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        inside = np.isfinite(x).all(axis=1) & ~is_zero(x) & (scales > 8) & (scales < 240)
+        scales[inside] += (x.view(np.uint32).sum(axis=1)[inside] % 3 == 0).astype(np.uint8)
+        codes[inside] = given(x, scales, fmt)[inside]
+        return codes, scales
+
+    report = judge(quantize, "mxfp4")
+    assert report.exit_code == 1
+    assert not any("search" in c for c in report.formats[0].open_choices)
+
+
+def test_a_search_with_wrong_elements_fails() -> None:
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = searched("squared", (0, 1, -1))(x, fmt)
+        codes[codes == 7] = 6
+        return codes, scales
+
+    assert judge(quantize, "mxfp4").exit_code == 1

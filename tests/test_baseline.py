@@ -1,0 +1,79 @@
+"""`--level` limits what sets the exit code; `--baseline` lets only what is new do so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
+from mxspec_conformance.results.report import Report, Requirement, Verdict, read_report
+from mxspec_vectors.topics import Level
+
+NUMBERS = {"must": 0, "should": 1, "contract": 2, "open": 3}
+
+
+def report_of(*entries: tuple[str, str, str, int], name: str = "k", vectors: str = "0" * 64) -> Report:
+    requirements = [Requirement(i, level, "text", Verdict(v), 10, n) for i, level, v, n in entries]
+    target = {"name": name, "version": "1", "transport": "python", "capabilities": {}}
+    return Report(target=target, vectors=vectors, requirements=requirements)
+
+
+@pytest.mark.parametrize("failing", ["must", "should", "contract"])
+@pytest.mark.parametrize("level", list(Level))
+def test_levels_set_the_exit_code(failing: str, level: Level) -> None:
+    report = report_of(("quantize/mxfp4/exact", failing, "fail", 1), ("quantize/mxfp4/nan", "open", "pass", 0))
+    report.exit_level = level
+    assert report.exit_code == int(NUMBERS[failing] <= level.rank)
+
+
+def test_what_is_open_counts_at_level_open_alone() -> None:
+    report = report_of(("quantize/mxfp4/nan", "open", "open", 3))
+    for level in Level:
+        report.exit_level = level
+        assert report.exit_code == int(level is Level.OPEN)
+
+
+def test_only_what_is_new_fails(tmp_path: Path) -> None:
+    before = report_of(("quantize/mxfp4/exact", "must", "fail", 4), ("quantize/mxfp4/axis", "contract", "error", 1))
+    path = tmp_path / "before.json"
+    path.write_text(before.to_json(), encoding="utf-8")
+    same = report_of(("quantize/mxfp4/exact", "must", "fail", 4), ("quantize/mxfp4/axis", "contract", "pass", 0))
+    more = report_of(("quantize/mxfp4/exact", "must", "fail", 5))
+    other = report_of(("quantize/mxfp4/exact", "must", "fail", 4), ("quantize/mxfp4/tail", "contract", "deviation", 1))
+    for report, code in ((same, 0), (more, 1), (other, 1)):
+        apply_baseline(report, read_baseline(path), path)
+        assert report.exit_code == code
+        assert read_report(json.loads(report.to_json())).exit_code == code
+    assert same.baseline is not None
+    assert (same.baseline.known, same.baseline.new, same.baseline.gone) == (["quantize/mxfp4/exact"], [], ["quantize/mxfp4/axis"])
+    renewed = report_of(("quantize/mxfp4/exact", "must", "fail", 9), vectors="1" * 64)
+    apply_baseline(renewed, read_baseline(path), path)
+    assert renewed.exit_code == 0, "counts over other vectors are not compared"
+
+
+def test_a_baseline_that_is_none_is_one_message(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(report_of(name="other").to_json(), encoding="utf-8")
+    with pytest.raises(BaselineError, match="holds no result of k; it holds other"):
+        apply_baseline(report_of(), read_baseline(path), path)
+    for text in ("{}", "nonsense", "[1]"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(BaselineError, match="is no result of"):
+            read_baseline(path)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    away = str(Path(__file__).parent / "targets" / "five_lines_away.py")
+    result = str(tmp_path / "r.json")
+    arguments = ["check", away, "--in-process", "--format", "mxfp4", "--only", "quantize/*/tie-even"]
+    first = CliRunner().invoke(main, [*arguments, "--json", result])
+    assert first.exit_code == 1, first.output
+    again = CliRunner().invoke(main, [*arguments, "--baseline", result])
+    assert again.exit_code == 0, again.output
+    assert "1 known, 0 new, 0 gone" in again.output
+    missing = CliRunner().invoke(main, [*arguments, "--baseline", str(tmp_path / "none.json")])
+    assert missing.exit_code == 2
