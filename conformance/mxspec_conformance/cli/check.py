@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.cli.numbers import read_data
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.results.report import STALE_STATES, Report, WaiverState
 from mxspec_vectors.files import VectorError, write_file, write_files
@@ -28,6 +29,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
 @click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
+@click.option(
+    "--data", "data_files", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="Also measure what differences mean on the tensors of this .npy, safetensors or GGUF file; repeatable.",
+)  # fmt: skip
 @click.option("--waivers", "waiver_file", type=_FILE, help="TOML file of known failures; see docs/reports.md.")
 @click.option("--write-waivers", "new_waivers", type=_FILE, help="Write a waiver file for the current failures.")
 @click.option("--json", "json_file", type=_FILE, help="Write the result as JSON; '-' prints it.")
@@ -52,6 +57,7 @@ def check(
     formats: tuple[str, ...],
     only: str | None,
     quick: bool,
+    data_files: tuple[Path, ...],
     waiver_file: Path | None,
     new_waivers: Path | None,
     json_file: Path | None,
@@ -72,6 +78,7 @@ def check(
     Exit code: 0 if all supported requirements pass or are waived, 1 if not, 2 if nothing could be judged.
     """
     from mxspec_conformance.judge.check import check as run_check
+    from mxspec_conformance.judge.impact import normal_data
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
     from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
     from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
@@ -83,6 +90,7 @@ def check(
         waivers = [] if waiver_file is None else read_waivers(waiver_file)
     except WaiverError as error:
         fail(str(error))
+    data = (normal_data(), *map(read_data, data_files))
     reports = []
     for spec in targets:
         target: Any = ResultsFile(spec) if missing_calls is not None else spec
@@ -90,7 +98,7 @@ def check(
             with show_progress(f"judging {spec}") as progress:
                 report = run_check(
                     target, profile=profile, formats=formats or None, only=only,
-                    in_process=in_process, timeout=timeout, quick=quick, progress=progress,
+                    in_process=in_process, timeout=timeout, quick=quick, data=data, progress=progress,
                 )  # fmt: skip
         except ValueError as error:
             if isinstance(error, VectorError):

@@ -17,6 +17,7 @@ from mxspec_vectors.files import VectorError
 COMMANDS = {
     "bundle": "transports",
     "check": "check",
+    "compare": "compare",
     "convert": "convert",
     "diff": "diff",
     "distinguish": "identify",

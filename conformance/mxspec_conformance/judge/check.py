@@ -16,6 +16,7 @@ from mxspec_conformance.counterexample.failure import first_failure
 from mxspec_conformance.judge import layouts as judge_layouts
 from mxspec_conformance.judge.behaviour import describe, list_deviations
 from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.impact import Data, measure_impact, normal_data
 from mxspec_conformance.judge.nearest import count_asked, find_identical, rank_profiles
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
@@ -41,6 +42,7 @@ def check(
     in_process: bool = False,
     timeout: float = 60.0,
     quick: bool = False,
+    data: Sequence[Data] | None = None,
     progress: Progress = lambda _: None,
 ) -> Report:
     """Judge a target bit for bit by the golden vectors. This is `mxspec check`.
@@ -55,6 +57,8 @@ def check(
         in_process: Run a path or name in this process, too.
         timeout: Seconds that one call may take; not for targets in this process.
         quick: Use only the cases of the quick set, which kill the same mutants.
+        data: Numbers on which to measure what differences mean (`judge.impact`); default: those of N(0, 1). No verdict depends
+            on it.
         progress: Called with a word about each step.
 
     Returns:
@@ -66,12 +70,14 @@ def check(
     """
     session = open_target(target, in_process=in_process, timeout=timeout)
     with use_selection(quick_selection() if quick else EVERYTHING):
-        return _run(session, target, profile, formats, only, progress, quick=quick)
+        return _run(
+            session, target, profile, formats, only, progress, quick=quick, data=(normal_data(),) if data is None else data
+        )
 
 
 def _run(
     session: TargetSession, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
-    *, quick: bool,
+    *, quick: bool, data: Sequence[Data],
 ) -> Report:  # fmt: skip
     started = time.monotonic()
     try:
@@ -90,7 +96,7 @@ def _run(
         chosen = _choose_formats(session, formats, profile)
         for fmt in chosen:
             progress(fmt)
-            _check_format(session, fmt, profile, report, only)
+            _check_format(session, fmt, profile, report, only, data)
         if profile is None or not chosen:
             _check_scalars(session, formats, report, progress, only)
         if profile is None and formats is None:
@@ -129,7 +135,9 @@ def _find_claim(session: TargetSession, fmt: str) -> str | None:
     return next((name for name in session.capabilities.claimed_profiles if name in covering), None)
 
 
-def _check_format(session: TargetSession, fmt: str, asked: str | None, report: Report, only: str | None) -> None:
+def _check_format(
+    session: TargetSession, fmt: str, asked: str | None, report: Report, only: str | None, data: Sequence[Data]
+) -> None:
     profile = asked or _find_claim(session, fmt)
     observations = Observations(session, fmt)
     block, profiles = observations.fmt, mxspec.list_profiles(fmt)
@@ -190,6 +198,8 @@ def _check_format(session: TargetSession, fmt: str, asked: str | None, report: R
         mixed_up = [f"{f} uses its tensor scale as {k}; TENSOR_SCALE says {named}" for f, k in other.items()]
         # What else departs from the profile follows from that.
         result.deviations = mixed_up + ([] if "quantize" in other else result.deviations)
+    if observations.answered:
+        result.impact = measure_impact(session, block, judged, data)
     report.formats.append(result)
 
 

@@ -24,7 +24,7 @@ def _render(v: ResultView) -> str:
             others = (
                 f"`{f.others[0]}`" + (f" and {len(f.others) - 1} more" if len(f.others) > 1 else "") if f.others else ""
             )
-            deviations = "; ".join(map(_escape, f.result.deviations))
+            deviations = "; ".join(map(_escape, [*f.result.deviations, *f.impact]))
             lines.append(f"| {f.result.format} | {f.conclusion.text} | {f.result.distance}/{f.result.cases} | {others} | {deviations} |")  # fmt: skip
         lines.append("")
     if v.deviations:

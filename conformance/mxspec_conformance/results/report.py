@@ -106,6 +106,30 @@ class Requirement:
         return self.id.split("/")[2]
 
 
+@dataclass(slots=True, kw_only=True)
+class Impact:
+    """What a target makes of ordinary data, beside what the profile does. No verdict depends on it."""
+
+    #: "N(0, 1)", or the name of a file.
+    data: str
+    #: Element codes compared, and those that differ.
+    codes: int = 0
+    codes_differ: int = 0
+    #: Elements whose values differ; the two zeros are one value, and two scales may give one value.
+    values_differ: int = 0
+    #: Block scales compared, and those that differ.
+    scales: int = 0
+    scales_differ: int = 0
+    #: Signal-to-quantization-noise ratio in decibels of the target and of the profile; None where it is not finite.
+    sqnr: float | None = None
+    sqnr_profile: float | None = None
+    #: The largest |x - value| of the target and of the profile; None where it is not finite.
+    largest: float | None = None
+    largest_profile: float | None = None
+    #: Why nothing was measured.
+    note: str = ""
+
+
 @dataclass(slots=True)
 class FormatResult:
     """One format: which profile it was judged by, and what it is like."""
@@ -128,6 +152,8 @@ class FormatResult:
     behaviour: dict[str, str] = field(default_factory=dict)
     #: Ways in which it parts from the profile, in words.
     deviations: list[str] = field(default_factory=list)
+    #: What that means on ordinary data.
+    impact: list[Impact] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -178,7 +204,7 @@ class Report:
             "seconds": round(self.seconds, 3),
             "exit_code": self.exit_code,
             "counts": self.counts,
-            "formats": [asdict(f) for f in self.formats],
+            "formats": [{k: v for k, v in asdict(f).items() if v or k != "impact"} for f in self.formats],
             "requirements": [asdict(r) for r in self.requirements],
             **({"waivers": self.waivers} if self.waivers else {}),
             **({"details": self.details} if self.details else {}),
@@ -218,7 +244,9 @@ def read_report(document: Mapping[str, Any]) -> Report:
     return Report(
         target=document["target"],
         vectors=document["suite"]["vectors"],
-        formats=[FormatResult(**f) for f in document["formats"]],
+        formats=[
+            FormatResult(**{**f, "impact": [Impact(**i) for i in f.get("impact", [])]}) for f in document["formats"]
+        ],
         requirements=[
             Requirement(
                 **{
