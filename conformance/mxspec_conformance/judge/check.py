@@ -11,6 +11,7 @@ from typing import Any
 
 import mxspec
 from mxspec.formats import BLOCKS, get_block
+from mxspec.profiles import find_profile
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.counterexample.failure import first_failure
 from mxspec_conformance.judge import layouts as judge_layouts
@@ -68,6 +69,8 @@ def check(
         TargetError: The target does not load, or declares what the interface does not have.
         ValueError: An unknown profile or format, or a profile that covers no format of the target.
     """
+    if profile is not None:
+        profile = find_profile(profile).id
     session = open_target(target, in_process=in_process, timeout=timeout)
     with use_selection(quick_selection() if quick else EVERYTHING):
         return _run(
