@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf, log10, nan, sqrt
+from math import inf, isnan, log10, nan, sqrt
 
 import numpy as np
 
@@ -70,3 +71,16 @@ def measure_error(x: object, y: object) -> ErrorMeasures:
             noise += float((error * error).sum())
             largest = max(largest, float(error.max(initial=0))) if not np.isnan(error).any() else nan
     return ErrorMeasures(count, flat.size - count, signal, noise, largest)
+
+
+def join_measures(measures: Iterable[ErrorMeasures]) -> ErrorMeasures:
+    """The error over several tensors together."""
+    found = list(measures)
+    largest = [m.largest for m in found]
+    return ErrorMeasures(
+        elements=sum(m.elements for m in found),
+        left_out=sum(m.left_out for m in found),
+        signal=sum(m.signal for m in found),
+        noise=sum(m.noise for m in found),
+        largest=nan if any(map(isnan, largest)) else max(largest, default=0.0),
+    )

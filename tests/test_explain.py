@@ -698,7 +698,7 @@ class TestCommand:
             (["mxfp4", "1", "--lane", "32"], "lanes 0 to 31"),
             (["mxfp4", "1", "--lane", "0", "--against", "mx-even"], "--lane and --against exclude each other"),
             (["mxfp4", "1", "--tensor-scale", "auto"], "takes no tensor scale; omit --tensor-scale"),
-            (["nvfp4", "1", "--tensor-scale", "g=1"], "neither auto nor KIND=HEX"),
+            (["nvfp4", "1", "--tensor-scale", "g=1"], "neither auto nor KIND=NUMBER"),
             (["mxfp4", "nan", "--profile", "gfloat-0.5/mx"], "profile gfloat-0.5/mx rejects this block"),
             (["e2m1", "1", "--profile", "mx-floor"], "is a scalar format"),
             (["mxfp4", "--file", "no-such-file.npy"], "does not exist"),

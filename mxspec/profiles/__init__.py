@@ -49,6 +49,7 @@ __all__ = [
     "Transform",
     "TransformKind",
     "default_profile",
+    "find_profile",
     "find_variant",
     "get_profile",
     "list_profiles",
@@ -152,6 +153,22 @@ def get_profile(profile: str | Profile | None, fmt: str | BlockFormat) -> Profil
             f"profile {profile.id} does not cover {block.name}, only {', '.join(profile.formats)}; {_list_some(block)}"
         )
     return profile
+
+
+def find_profile(name: str, fmt: str | BlockFormat | None = None) -> Profile:
+    """The profile of this name, short ones as for `get_profile`, of a format or, without one, of all.
+
+    Raises ValueError, with the names that may be meant, when there is none, or several.
+    """
+    if fmt is not None:
+        return get_profile(name, fmt)
+    known = list_profiles()
+    exact = [p for p in known if p.id == name]
+    meant = exact or [p for p in known if matches_short(name, p.id) and p.variant_of is None]
+    if len(meant) == 1:
+        return meant[0]
+    suggested = did_you_mean(name, (p.id for p in meant or known))
+    raise ValueError(f"unknown profile {name!r}; {suggested or '`mxspec profiles` lists them'}")
 
 
 def _find_short(name: str, block: BlockFormat) -> Profile:

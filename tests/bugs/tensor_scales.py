@@ -9,7 +9,6 @@ import numpy as np
 
 import mxspec
 from mxspec.profiles.schema import TensorScaleKind
-from mxspec.tensorscale import TensorScaleKind
 
 from tests.bugs.building import Answer, Array, by_amax, make
 from tests.bugs.entry import Entry, Kind

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mxspec_conformance.cli.console import EXIT_ERROR, fail, make_console, show_progress
+from mxspec_conformance.cli.numbers import read_data
 from mxspec_conformance.cli.parameters import (
     BLOCK_FORMAT,
     INPUT_FILE,
@@ -39,6 +40,10 @@ from mxspec_vectors.topics import Level
 )
 @click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
 @click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
+@click.option(
+    "--data", "data_files", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="Also measure what differences mean on the tensors of this .npy, safetensors or GGUF file; repeatable.",
+)  # fmt: skip
 @click.option(
     "--level", type=click.Choice([level.value for level in Level]), default=Level.CONTRACT.value, show_default=True,
     help="The least binding level that sets the exit code: must, should, contract; open counts what is left open too.",
@@ -74,6 +79,7 @@ def check(
     quick: bool,
     level: str,
     baseline_file: Path | None,
+    data_files: tuple[Path, ...],
     waiver_file: Path | None,
     new_waivers: Path | None,
     json_file: Path | None,
@@ -96,6 +102,7 @@ def check(
     2 if a target could not be judged.
     """
     from mxspec_conformance.judge.check import check as run_check
+    from mxspec_conformance.judge.impact import normal_data
     from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
     from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
@@ -113,6 +120,7 @@ def check(
         fail(f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file")
     reports: list[Report] = []
     lost: list[str] = []
+    data = (normal_data(), *map(read_data, data_files))
     for spec in targets:
         try:
             target: Any = ResultsFile(spec) if missing_calls is not None else spec
@@ -120,7 +128,7 @@ def check(
                 report = run_check(
                     target, profile=profile, formats=formats or None, only=only,
                     in_process=in_process, timeout=timeout, total_timeout=total_timeout, quick=quick,
-                    progress=progress,
+                    data=data,                    progress=progress,
                 )  # fmt: skip
         except TargetError as error:
             if len(targets) == 1:

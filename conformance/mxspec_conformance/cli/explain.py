@@ -25,6 +25,7 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get
 from mxspec.profiles import Profile, get_profile
 from mxspec.rounding import DETERMINISTIC
 from mxspec.tensorscale import TensorScale, tensor_scale as derive_tensor_scale
+from mxspec_conformance.cli.console import make_console
 from mxspec_conformance.cli.explain_input import (
     block_from_rows,
     block_from_values,
@@ -55,7 +56,7 @@ def explain_text(
     if against is None:
         return render_text(draw_block(e, lane=lane), width=width)
     other = explain_block(x, fmt, profile=against, tensor_scale=tensor_scale, convert=True)
-    return render_text(draw_pair(e, other), width=width)
+    return render_text(draw_pair(e, other, width=width), width=width)
 
 
 def _explain_checked(
@@ -71,7 +72,7 @@ def _explain_checked(
     """
     rules = get_profile(profile, fmt)
     if scale is None and rules.one_level is None:
-        raise ValueError(f"profile {rules.id} requires a tensor scale; pass --tensor-scale auto or KIND=HEX")
+        raise ValueError(f"profile {rules.id} requires a tensor scale; pass --tensor-scale auto or KIND=NUMBER")
     if scale is not None and rules.two_level is None:
         raise ValueError(f"profile {rules.id} takes no tensor scale; omit --tensor-scale")
     if scale == "auto" and whole.size > fmt.k:
@@ -82,10 +83,15 @@ def _explain_checked(
         raise ValueError(f"profile {rules.id} rejects this block: {error}") from error
 
 
+def _width() -> int:
+    """Columns of a drawing: those of the terminal, but at least as many as one needs."""
+    return max(WIDTH, make_console().width)
+
+
 def _show(drawing: RenderableType) -> None:
     """Print a drawing; in colour on a terminal, in ASCII where the output encoding requires it."""
     out = Console()
-    text = render_text(drawing, color=out.is_terminal and not out.no_color)
+    text = render_text(drawing, width=_width(), color=out.is_terminal and not out.no_color)
     try:
         text.encode(out.encoding)
     except UnicodeEncodeError:
@@ -109,7 +115,7 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 @click.option("--profile", help="The profile; default: mx-floor, nvfp4-te for nvfp4.")
 @click.option("--against", help="A second profile, shown beside the first.")
 @click.option(
-    "--tensor-scale", metavar="KIND=HEX|auto", help="NVFP4: the tensor scale; KIND is decode, encode or amax."
+    "--tensor-scale", metavar="KIND=NUMBER|auto", help="NVFP4: the tensor scale; KIND is decode, encode or amax, NUMBER a decimal or float32 bits."
 )
 @click.option("--lane", type=int, help="Show this lane in detail.")
 @click.option(
@@ -181,7 +187,7 @@ def explain(
     elif against is None:
         _show(draw_block(explained[0], lane=lane, notes=notes))
     else:
-        _show(draw_pair(*explained, notes=notes))
+        _show(draw_pair(*explained, notes=notes, width=_width()))
 
 
 def _print_json(explained: Sequence[BlockExplanation], notes: Sequence[str]) -> None:

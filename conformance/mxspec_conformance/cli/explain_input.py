@@ -62,20 +62,24 @@ def _parse_bits(text: str) -> int:
 
 
 def parse_tensor_scale(text: str) -> TensorScale | str:
-    """A tensor scale: `auto`, or KIND=HEX.
+    """A tensor scale: `auto`, or KIND=NUMBER, a decimal or the bits of a float32.
+
+    Eight hex digits are bits, with 0x or without; a decimal is rounded once to float32, to nearest even.
 
     Raises ValueError for anything else.
     """
     if text == "auto":
         return text
-    kind, _, bits = text.partition("=")
+    kind, _, number = text.partition("=")
     kinds = [k.value for k in TensorScaleKind]
-    if kind not in kinds or not re.fullmatch(r"(0[xX])?[0-9a-fA-F]{8}", bits):
+    if kind in kinds and re.fullmatch(r"(0[xX])?[0-9a-fA-F]{8}", number):
+        return TensorScale(TensorScaleKind(kind), int(number, 16))
+    if kind not in kinds or not _DECIMAL.fullmatch(number):
         raise ValueError(
-            f"--tensor-scale {text!r} is neither auto nor KIND=HEX with KIND one of {', '.join(kinds)} "
-            "and HEX the eight hex digits of a float32, such as amax=45280000"
+            f"--tensor-scale {text!r} is neither auto nor KIND=NUMBER with KIND one of {', '.join(kinds)} "
+            "and NUMBER a decimal or the eight hex digits of a float32, such as amax=2688 or amax=45280000"
         )
-    return TensorScale(TensorScaleKind(kind), int(bits, 16))
+    return TensorScale(TensorScaleKind(kind), parse_value(number))
 
 
 def block_from_values(values: Sequence[str], fmt: BlockFormat) -> tuple[npt.NDArray[np.float32], list[str]]:

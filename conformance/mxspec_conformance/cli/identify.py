@@ -10,16 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 import mxspec
+from mxspec.profiles import find_profile
 from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, PRINTED_FILE, SECONDS, TARGET, FileCommand
 from mxspec_conformance.identification import distinguish as separating
 from mxspec_conformance.identification.distinguish import STEPS, DistinguishingInput, explain_sameness
 from mxspec_vectors.files import write_file
+from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 #: Lanes of a block that are printed.
 _SHOWN = 4
@@ -77,9 +81,10 @@ def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: b
     Exit code: 0 if the profiles differ, 1 if no input distinguishes them, 2 if a profile is unknown.
     """
     known = {p.id: p for p in mxspec.list_profiles()}
-    for name in (first, second):
-        if name not in known:
-            fail(f"unknown profile {name!r}; `mxspec profiles` lists them")
+    try:
+        first, second = (find_profile(name, fmt).id for name in (first, second))
+    except ValueError as error:
+        fail(str(error))
     common = [f for f in known[first].formats if f in known[second].formats and fmt in (None, f)]
     if not common:
         fail(f"{first} covers {', '.join(known[first].formats)}; {second} covers {', '.join(known[second].formats)}")
@@ -94,7 +99,7 @@ def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: b
         if not as_json:
             console.print(Text(name, style="bold"))
             for line in [reason] if separation is None else describe_separation(separation, first, second):
-                console.print(Text(f"  {line}"))
+                console.print(Padding(Text(line), (0, 0, 0, 2)))
     if as_json:
         click.echo(json.dumps(rows, indent=1))
     raise click.exceptions.Exit(0 if apart else 1)
@@ -109,6 +114,24 @@ def describe_separation(s: DistinguishingInput, first: str, second: str) -> Iter
     width = max(len(first), len(second))
     for name, answer in zip((first, second), s.answers, strict=True):
         yield f"{name.ljust(width)}  {_answer_text(answer, s)}"
+    yield f"because {_explain(s, first, second)}"
+
+
+def _explain(s: DistinguishingInput, first: str, second: str) -> str:
+    """The first step at which two profiles part on a block, in words."""
+    from mxspec.explain import compare_blocks, explain_block
+
+    scales = None if s.tensor_amax is None else TensorScales.from_amax(s.tensor_amax)
+    fmt = mxspec.get_block(s.format)
+    x = np.zeros(fmt.k, np.uint32)
+    x[: len(s.lanes)] = s.lanes
+    explained = []
+    for name in (first, second):
+        profile = mxspec.get_profile(name, fmt)
+        scale = native_scale(profile, scales) if profile.two_level is not None else None
+        explained.append(explain_block(x.view(np.float32), fmt, profile=profile, tensor_scale=scale))
+    divergence = compare_blocks(*explained)
+    return "every step is the same" if divergence is None else divergence.words
 
 
 def _answer_text(answer: tuple[int, bytes], s: DistinguishingInput) -> str:
@@ -124,8 +147,6 @@ def _answer_text(answer: tuple[int, bytes], s: DistinguishingInput) -> str:
 
 
 def _number(bits: int) -> str:
-    import numpy as np
-
     return repr(float(np.uint32(bits).view(np.float32)))
 
 
@@ -160,7 +181,7 @@ def _print_identity(identity: Any, console: Console) -> None:
             console.print(Text("    no distinguishing input is known", style="dim"))
             continue
         for line in describe_separation(n.separation, identity.nearest, n.profile):
-            console.print(Text(f"    {line}", style="dim"))
+            console.print(Padding(Text(line, style="dim"), (0, 0, 0, 4)))
         if n.returned is not None:
             console.print(Text(f"    returned {_answer_text(n.returned, n.separation)}: {_AGREES[n.agrees_with]}"))
     console.print()

@@ -24,7 +24,7 @@ _SKETCHED = 16
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: every layout as data.")
 @click.option("--markdown", is_flag=True, help="Print the catalogue of docs/layouts.md.")
 @click.pass_context
 def layouts(ctx: click.Context, as_json: bool, markdown: bool) -> None:
@@ -58,19 +58,80 @@ def layouts(ctx: click.Context, as_json: bool, markdown: bool) -> None:
 @layouts.command()
 @click.argument("name")
 @click.option("--shape", metavar="ROWSxCOLUMNS", help="Matrix shape to draw; default: one tile.")
+@click.option("--at", "items", multiple=True, metavar="ROW,COLUMN", help="Only say where this item lies; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="Draw every line.")
-def show(name: str, shape: str | None, everything: bool) -> None:
-    """Draw which item is stored in which bits of which byte."""
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the layout, and the places of --at.")
+def show(name: str, shape: str | None, items: tuple[str, ...], everything: bool, as_json: bool) -> None:
+    """Draw which item is stored in which bits of which byte, or say where --at lies.
+
+    Items are codes, or scales in a layout of scales: --at 200,3 is scale 3 of row 200. --shape counts them; of a layout that holds
+    codes and scales, it counts codes. Without --shape, --at takes the smallest whole number of tiles that holds the items.
+    """
     try:
         layout = get_layout(name)
-        size = _parse_shape(shape) if shape else default_shape(layout)
+        wanted = [_parse_item(item) for item in items]
+        size = _parse_shape(shape) if shape else _hold(layout, wanted) if wanted else default_shape(layout)
         layout.size(size)
+        places = [place for item in wanted for place in _find_places(layout, item, size)]
     except ValueError as error:
         fail(str(error))
+    if as_json:
+        at = {"shape": list(size), "at": places} if items else {}
+        click.echo(json.dumps(describe(layout) | at, indent=1))
+        return
     console = make_console()
+    if items:
+        for p in places:
+            where = f"{p['part']} {p['row']},{p['column']} of {size[0]} x {size[1]}"
+            console.print(Text(f"{layout.name}: {where}: {_describe_bits(p['bits'])}"))
+        return
     _print_facts(layout, console)
     console.print()
     _draw(layout, size, console, everything=everything)
+
+
+def _parse_item(text: str) -> tuple[int, int]:
+    row, _, column = text.partition(",")
+    if not row.isdecimal() or not column.isdecimal():
+        raise ValueError(f"--at {text!r}: write row,column, such as 200,3")
+    return int(row), int(column)
+
+
+def _hold(layout: Layout, items: list[tuple[int, int]]) -> tuple[int, int]:
+    """The smallest shape of whole tiles that holds these items."""
+    rows, columns = layout.pad_to or layout.tile
+    down, across = max(r for r, _ in items) + 1, max(c for _, c in items) + 1
+    return -(-down // rows) * rows, -(-across // columns) * columns
+
+
+def _find_places(layout: Layout, item: tuple[int, int], shape: tuple[int, int]) -> list[dict[str, Any]]:
+    """Where an item of the main part lies, and, beside codes, the scale of its block.
+
+    Raises ValueError for an item outside the shape.
+    """
+    found = []
+    for field in layout.fields:
+        row, column = item[0], item[1] // field.covers
+        bits = [layout.locate(row, column, shape, part=field.part, b=b) for b in range(field.packing.width)]
+        found.append(
+            {
+                "part": field.part.value, "row": row, "column": column,
+                # Of each bit of the code, the lowest first.
+                "bits": [{"byte": int(byte), "bit": int(bit)} for byte, bit in bits],
+            }
+        )  # fmt: skip
+    return found
+
+
+def _describe_bits(bits: list[dict[str, int]]) -> str:
+    """Where the bits of a code lie, in words."""
+    places = [8 * b["byte"] + b["bit"] for b in bits]
+    first = bits[0]["byte"]
+    if places == list(range(8 * first, 8 * first + 8)):
+        return f"byte {first} ({first:#x})"
+    if places == list(range(places[0], places[0] + len(places))):
+        return f"byte {first} ({first:#x}), {len(bits)} bits from bit {bits[0]['bit']} up"
+    return ", ".join(f"bit {i} is bit {b['bit']} of byte {b['byte']}" for i, b in enumerate(bits))
 
 
 def describe(layout: Layout) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from mxspec_vectors.writing import NothingWritten
 COMMANDS = {
     "bundle": "transports",
     "check": "check",
+    "compare": "compare",
     "convert": "convert",
     "diff": "diff",
     "distinguish": "identify",

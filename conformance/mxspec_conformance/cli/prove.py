@@ -26,6 +26,7 @@ from mxspec_conformance.cli.parameters import (
 )
 from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
 from mxspec_conformance.results.report import Report, Verdict
+from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import write_file
 from mxspec_vectors.points import TENSOR_AMAXES
 
@@ -65,9 +66,23 @@ def parse_tensor_maximum(text: str) -> int | None:
     return bits
 
 
+def _find_format(target: str, timeout: float) -> str:
+    """The one block format that a target offers.
+
+    Raises ValueError where it offers several, or none.
+    """
+    session = open_target(target, timeout=timeout)
+    session.close()
+    offered = session.capabilities.formats
+    if len(offered) != 1:
+        listed = f"offers {', '.join(offered)}; pass --format with one of them" if offered else "offers no block format"
+        raise ValueError(f"{session.capabilities.name} {listed}")
+    return offered[0]
+
+
 @click.command(cls=FileCommand)
 @click.argument("target", type=TARGET)
-@click.option("--format", "fmt", type=BLOCK_FORMAT, required=True, help="The block format.")
+@click.option("--format", "fmt", type=BLOCK_FORMAT, help="The block format; default: the target's, if it has one.")
 @click.option("--profile", help="Check against this profile; default: the profile nearest to the target.")
 @click.option(
     "--dtype", "dtypes", multiple=True, type=click.Choice(PAIR_DTYPES), help="Only this input dtype; repeatable."
@@ -85,7 +100,7 @@ def parse_tensor_maximum(text: str) -> int | None:
 @campaign_options(600.0, "Save finished chunks to this file and resume from it; default: next to -o.")
 def prove(
     target: str,
-    fmt: str,
+    fmt: str | None,
     profile: str | None,
     dtypes: tuple[str, ...],
     tensors: tuple[str, ...],
@@ -118,6 +133,7 @@ def prove(
             if not (cross and rows.isdecimal() and columns.isdecimal()):
                 raise ValueError(f"--block {block!r} is not ROWSxCOLUMNS, such as 16x16")
             shape = (int(rows), int(columns))
+        fmt = fmt or _find_format(target, timeout)
         two_level = get_block(fmt).has_tensor_scale
         if tensors and not two_level:
             raise ValueError(f"{fmt} has no tensor scale; omit --tensor-amax")

@@ -11,12 +11,14 @@ from typing import Any
 
 import mxspec
 from mxspec.formats import BLOCKS, get_block
+from mxspec.profiles import find_profile
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import first_failure
 from mxspec_conformance.judge import layouts as judge_layouts
 from mxspec_conformance.judge.behaviour import TraitName, describe, list_deviations, list_open_choices
 from mxspec_conformance.judge.causes import CALL_ALONE, KnownCause, find_causes
 from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.impact import Data, measure_impact, normal_data
 from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.nearest import count_asked, find_identical, rank_profiles
 from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
@@ -48,6 +50,7 @@ def check(
     timeout: float = 60.0,
     total_timeout: float = TOTAL_SECONDS,
     quick: bool = False,
+    data: Sequence[Data] | None = None,
     progress: Progress = lambda _: None,
 ) -> Report:
     """Judge a target bit for bit by the golden vectors. This is `mxspec check`.
@@ -63,6 +66,8 @@ def check(
         timeout: Seconds that one call may take; not for targets in this process.
         total_timeout: Seconds that all calls together may take; what is not asked by then is a time-out.
         quick: Use only the cases of the quick set, which kill the same mutants.
+        data: Numbers on which to measure what differences mean (`judge.impact`); default: those of N(0, 1). No verdict depends
+            on it.
         progress: Called with a word about each step.
 
     Returns:
@@ -72,14 +77,18 @@ def check(
         TargetError: The target does not load, or declares what the interface does not have.
         ValueError: An unknown profile or format, or a profile that covers no format of the target.
     """
+    if profile is not None:
+        profile = find_profile(profile).id
     session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
     with use_selection(quick_selection() if quick else EVERYTHING):
-        return _run(session, target, profile, formats, only, progress, quick=quick)
+        return _run(
+            session, target, profile, formats, only, progress, quick=quick, data=(normal_data(),) if data is None else data
+        )
 
 
 def _run(
     session: TargetSession, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
-    *, quick: bool,
+    *, quick: bool, data: Sequence[Data],
 ) -> Report:  # fmt: skip
     started = time.monotonic()
     try:
@@ -101,7 +110,7 @@ def _run(
             report.details["shapes"] = session.limits.text
         for fmt in chosen:
             progress(fmt)
-            _check_format(session, fmt, profile, report, only)
+            _check_format(session, fmt, profile, report, only, data)
         if profile is None or not chosen:
             _check_scalars(session, formats, report, progress, only)
         if profile is None and formats is None:
@@ -140,7 +149,9 @@ def _find_claim(session: TargetSession, fmt: str) -> str | None:
     return next((name for name in session.capabilities.claimed_profiles if name in covering), None)
 
 
-def _check_format(session: TargetSession, fmt: str, asked: str | None, report: Report, only: str | None) -> None:
+def _check_format(
+    session: TargetSession, fmt: str, asked: str | None, report: Report, only: str | None, data: Sequence[Data]
+) -> None:
     profile = asked or _find_claim(session, fmt)
     observations = Observations(session, fmt)
     block, profiles = observations.fmt, mxspec.list_profiles(fmt)
@@ -227,6 +238,8 @@ def _check_format(session: TargetSession, fmt: str, asked: str | None, report: R
         result.causes.append(KnownCause.SCALE_SEARCH.value)
     if mixed_up:
         result.causes.insert(0, KnownCause.TENSOR_SCALE_KIND.value)
+    if observations.answered:
+        result.impact = measure_impact(session, block, judged, data)
     report.formats.append(result)
 
 

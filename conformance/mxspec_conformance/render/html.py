@@ -24,7 +24,8 @@ TRANSPORTS = {
 
 
 @lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
+def make_environment() -> jinja2.Environment:
+    """Templates with the common style; what they print is escaped."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("mxspec_conformance.render"),
         autoescape=True,
@@ -44,7 +45,7 @@ def render_html(documents: Sequence[Mapping[str, Any]]) -> bytes:
     many = len(documents) > 1
     views = [view_result(d, i + 1 if many else 0) for i, d in enumerate(documents)]
     links = {v.anchor: f"#{v.anchor}" for v in views}
-    text = _environment().get_template("page.html.j2").render(views=views, v_links=links)
+    text = make_environment().get_template("page.html.j2").render(views=views, v_links=links)
     return text.strip().encode("utf-8") + b"\n"
 
 
@@ -52,5 +53,5 @@ def render_index(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -
     """A page that links to those of single results; names: their files."""
     views = [view_result(d, i + 1) for i, d in enumerate(documents)]
     links = {v.anchor: name for v, name in zip(views, names, strict=True)}
-    text = _environment().get_template("index.html.j2").render(views=views, v_links=links)
+    text = make_environment().get_template("index.html.j2").render(views=views, v_links=links)
     return text.strip().encode("utf-8") + b"\n"

@@ -19,6 +19,7 @@ from mxspec.explain.text import code_text, number_text, value_text
 from mxspec.formats import FLOAT32
 from mxspec.reals import Real, decode_real
 from mxspec_conformance.render.cells import (
+    WIDTH,
     bits_text,
     draw_header,
     equal_runs,
@@ -28,20 +29,26 @@ from mxspec_conformance.render.cells import (
     lanes_text,
 )
 
-#: Width of a profile's column where two are drawn side by side.
-_CELL = 26
+#: Least width of a profile's column where two are drawn side by side, and what stands beside both.
+_CELL, _BESIDE = 26, 28
 
 
-def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] = ()) -> Group:
-    """Two explanations of one block side by side, differences marked, and where they part in words."""
+def draw_pair(
+    a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] = (), width: int = WIDTH
+) -> Group:
+    """Two explanations of one block side by side, differences marked, and where they part in words.
+
+    width: columns of the drawing; in wider ones the names of profiles need fewer lines.
+    """
+    cell = max(_CELL, (width - _BESIDE) // 2)
     divergence = compare_blocks(a, b)
     parts = draw_header(f"{a.format.name}, a block of {a.format.k}", [a.profile, b.profile], notes)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("", width=1, no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column(_fit(a.profile.id, _CELL), no_wrap=True, overflow="ellipsis", min_width=_CELL)
+    table.add_column(_fit(a.profile.id, cell), no_wrap=True, overflow="ellipsis", min_width=_CELL)
     table.add_column("", width=1, no_wrap=True)
-    table.add_column(_fit(b.profile.id, _CELL), no_wrap=True, overflow="ellipsis", min_width=_CELL)
+    table.add_column(_fit(b.profile.id, cell), no_wrap=True, overflow="ellipsis", min_width=_CELL)
     for step, label, left, right in _pair_rows(a, b):
         _add_pair_row(table, divergence, step, label, left, right)
     keys = lane_key(a), lane_key(b)
@@ -113,5 +120,10 @@ def _add_pair_row(
 
 
 def _fit(text: str, width: int) -> str:
-    """A profile's id in a column: its end tells profiles of one stack apart."""
-    return text if len(text) <= width else "…" + text[1 - width :]
+    """A profile's id in a column, on as many lines as its parts need; nothing of it is left out."""
+    lines = [""]
+    for part in text.replace("/", "/ ").split(" "):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)

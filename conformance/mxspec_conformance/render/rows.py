@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -26,11 +26,13 @@ class Row:
 class Rows:
     """A header and rows under common columns, the last one at the right edge; details below, wrapped to the whole width.
 
+    numbers: columns that are aligned at the right, beside the last.
     Where the columns need more than the width, a row's first cell has a line of its own.
     """
 
     header: tuple[str, ...]
     rows: Sequence[Row]
+    numbers: frozenset[int] = frozenset()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = [Row(tuple(Text(cell, style="bold") for cell in self.header)), *self.rows]
@@ -40,20 +42,21 @@ class Rows:
         if apart:
             widths[0] = _BELOW
         # What is left over stands before the numbers at the right.
-        widths[-2] += max(0, options.max_width - sum(widths) - gaps)
+        left = next(i for i in reversed(range(len(widths) - 1)) if i not in self.numbers)
+        widths[left] += max(0, options.max_width - sum(widths) - gaps)
         for row in lines:
             first, *others = row.cells
             if apart and first.cell_len > _BELOW:
                 yield _unbroken(first)
                 first = Text("")
-            yield _lay((first, *others), widths)
+            yield _lay((first, *others), widths, self.numbers | {len(widths) - 1})
             for text in row.below:
                 yield Padding(text, (0, 0, 0, _BELOW))
 
 
-def _lay(cells: Sequence[Text], widths: Sequence[int]) -> Text:
-    *left, last = (_pad(cell, width, right=i == len(cells) - 1) for i, (cell, width) in enumerate(zip(cells, widths, strict=True)))
-    line = Text(" " * _GAP).join([*left, last])
+def _lay(cells: Sequence[Text], widths: Sequence[int], numbers: Collection[int]) -> Text:
+    padded = [_pad(cell, width, right=i in numbers) for i, (cell, width) in enumerate(zip(cells, widths, strict=True))]
+    line = Text(" " * _GAP).join(padded)
     line.rstrip()
     return _unbroken(line)
 

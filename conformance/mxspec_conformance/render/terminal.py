@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import conclude, is_provisional
 from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict
@@ -52,6 +53,8 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
                 verdict = Text(conclude(result, report.requirements).text, style="bold")
                 failing = Text(f"{result.failing}/{result.cases}")
                 below = _describe_format(result) if result is group[-1] else ()
+                named = f"{result.format} " if len(group) > 1 else ""
+                below += tuple(Text(f"{named}{line}", style="cyan") for line in describe_impact(result))
                 rows.append(Row((Text(name), Text(result.format), verdict, failing), below))
                 name = ""
     return Rows(("target", "format", "verdict and deviations", "failing"), rows)

@@ -9,6 +9,7 @@ from typing import Any
 
 from mxspec_conformance.render.bits import Word, draw_code, draw_float, formats_of
 from mxspec_conformance.render.clean import clean
+from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.results.conclusion import Conclusion, conclude, is_provisional
 from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict, read_report
 from mxspec_vectors.topics import TOPICS, Level
@@ -89,6 +90,8 @@ class FormatView:
     #: (profile, failing cases, share of the worst in percent).
     distances: tuple[tuple[str, int, float], ...]
     others: tuple[str, ...]
+    #: What differences mean on ordinary data, in sentences.
+    impact: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,7 @@ def _view_format(result: FormatResult, requirements: Sequence[Requirement]) -> F
     distances = sorted(result.distances.items(), key=lambda item: item[1])
     return FormatView(
         result=result,
+        impact=tuple(describe_impact(result)),
         conclusion=conclude(result, list(requirements)),
         good=result.failing == 0,
         distances=tuple((name, count, 100 * count / worst) for name, count in distances),

@@ -110,6 +110,30 @@ class Requirement:
         return self.id.split("/")[2]
 
 
+@dataclass(slots=True, kw_only=True)
+class Impact:
+    """What a target makes of ordinary data, beside what the profile does. No verdict depends on it."""
+
+    #: "N(0, 1)", or the name of a file.
+    data: str
+    #: Element codes compared, and those that differ.
+    codes: int = 0
+    codes_differ: int = 0
+    #: Elements whose values differ; the two zeros are one value, and two scales may give one value.
+    values_differ: int = 0
+    #: Block scales compared, and those that differ.
+    scales: int = 0
+    scales_differ: int = 0
+    #: Signal-to-quantization-noise ratio in decibels of the target and of the profile; None where it is not finite.
+    sqnr: float | None = None
+    sqnr_profile: float | None = None
+    #: The largest |x - value| of the target and of the profile; None where it is not finite.
+    largest: float | None = None
+    largest_profile: float | None = None
+    #: Why nothing was measured.
+    note: str = ""
+
+
 @dataclass(slots=True)
 class FormatResult:
     """One format: which profile it was judged by, and what it is like."""
@@ -138,6 +162,9 @@ class FormatResult:
     causes: list[str] = field(default_factory=list)
     #: Of the failing cases under the profile, those that fail requirements whose verdict is `open` alone.
     open_cases: int = 0
+
+    #: What that means on ordinary data.
+    impact: list[Impact] = field(default_factory=list)
 
     @property
     def failing(self) -> int:
@@ -234,7 +261,7 @@ class Report:
 def _format_dict(result: FormatResult) -> dict[str, Any]:
     """What came later is left out where it says nothing."""
     document = asdict(result)
-    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases", "causes")}
+    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases", "causes", "impact")}
 
 
 def _own_version() -> str:
@@ -266,7 +293,9 @@ def read_report(document: Mapping[str, Any]) -> Report:
     return Report(
         target=document["target"],
         vectors=document["suite"]["vectors"],
-        formats=[FormatResult(**f) for f in document["formats"]],
+        formats=[
+            FormatResult(**{**f, "impact": [Impact(**i) for i in f.get("impact", [])]}) for f in document["formats"]
+        ],
         requirements=[
             Requirement(
                 **{

@@ -1,0 +1,115 @@
+"""What single commands answer: where an item lies, why two profiles differ, decimals and short names as arguments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mxspec.layouts import get_layout, list_layouts
+from mxspec_conformance.cli.explain_input import parse_tensor_scale
+from mxspec_conformance.cli.main import main
+
+
+def run(*arguments: object, columns: int = 80) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments], env={"COLUMNS": str(columns)})
+
+
+@pytest.mark.parametrize("layout", [x.name for x in list_layouts()][::7])
+def test_places_are_the_formulas(layout: str) -> None:
+    found = get_layout(layout)
+    rows, columns = (2 * n for n in (found.pad_to or found.tile))
+    item = (rows - 1, columns - 1)
+    done = run("layouts", "show", layout, "--shape", f"{rows}x{columns}", "--at", f"{item[0]},{item[1]}", "--json")
+    places = json.loads(done.output)["at"]
+    assert [p["part"] for p in places] == [f.part.value for f in found.fields]
+    for place, field in zip(places, found.fields, strict=True):
+        for b, bit in enumerate(place["bits"]):
+            at = (item[0], item[1] // field.covers)
+            assert (bit["byte"], bit["bit"]) == found.locate(*at, (rows, columns), part=field.part, b=b)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["128x4", "--shape", "300x12", "--at", "200,7"], "128x4: scales 200,7 of 300 x 12: byte 2187 (0x88b)"),
+        (["128x4", "--at", "200,3"], "128x4: scales 200,3 of 256 x 4: byte 651 (0x28b)"),
+        (["nibble-low", "--at", "3,5"], "nibble-low: codes 3,5 of 4 x 6: byte 11 (0xb), 4 bits from bit 4 up"),
+        (["ggml-mxfp4", "--at", "1,40"], "ggml-mxfp4: scales 1,1 of 2 x 64: byte 51 (0x33)"),
+    ],
+)
+def test_where_an_item_lies(arguments: list[str], words: str) -> None:
+    assert words in run("layouts", "show", *arguments).output.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--at", "300,3", "--shape", "300x5"], "m = 300 lies outside scales of shape (300, 5)"),
+        (["--at", "x"], "--at 'x': write row,column"),
+    ],
+)
+def test_places_that_are_none(arguments: list[str], words: str) -> None:
+    done = run("layouts", "show", "128x4", *arguments)
+    assert done.exit_code == 2
+    assert words in done.output
+
+
+def test_the_catalogue_as_data() -> None:
+    assert len(json.loads(run("layouts", "--json").output)) == len(list_layouts())
+
+
+def test_distinguish_says_why_and_takes_short_names() -> None:
+    done = run("distinguish", "torchao/rceil/eager", "mx-rceil", "--format", "mxfp4")
+    assert done.exit_code == 0
+    text = " ".join(done.output.split())
+    assert "torchao-0.18/mxfp4/rceil/eager scale" in text
+    assert "because the scale code differs: 7a against 7b, because log2 of" in text
+    lines = done.output.splitlines()
+    assert all(line.startswith("  ") and len(line) <= 80 for line in lines[1:])
+    unknown = run("distinguish", "torchao", "mx-rceil", "--format", "mxfp4")
+    assert unknown.exit_code == 2
+    assert "did you mean torchao-0.18/mx/floor/eager" in unknown.output
+
+
+def test_names_of_profiles_are_whole_at_every_width() -> None:
+    names = ("torchao-0.18/mxfp4/rceil/eager-cuda", "microxcaling-7bc4195/mxfp/nearest")
+    for columns in (60, 80, 120, 200):
+        done = run("explain", "mxfp4", "7.5", "--profile", names[0], "--against", names[1], columns=columns)
+        assert done.exit_code == 0
+        assert "\u2026" not in done.output
+        assert max(map(len, done.output.splitlines())) <= max(columns, 80)
+    assert any(all(name in line for name in names) for line in done.output.splitlines()[6:])
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("decode=0.001", 0x3A83126F),
+        ("decode=3a83126f", 0x3A83126F),
+        ("amax=0x45280000", 0x45280000),
+        ("amax=2688", 0x45280000),
+        ("amax=45280000", 0x45280000),
+        ("encode=1e3", 0x447A0000),
+    ],
+)
+def test_tensor_scales_are_decimals_or_bits(text: str, bits: int) -> None:
+    scale = parse_tensor_scale(text)
+    assert not isinstance(scale, str)
+    assert (scale.bits, scale.kind.value) == (bits, text.partition("=")[0])
+
+
+@pytest.mark.parametrize("text", ["decode", "decode=", "g=1", "amax=1e99", "amax=one", "amax=0x1"])
+def test_other_tensor_scales_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"tensor-scale|larger than the largest"):
+        parse_tensor_scale(text)
+
+
+def test_prove_wants_a_format_of_several_alone(tmp_path: Path) -> None:
+    target = tmp_path / "two.py"
+    target.write_text("FORMATS = ['mxfp4', 'mxint8']\ndef quantize(x, fmt): return None\n", "utf-8")
+    done = run("prove", target)
+    assert done.exit_code == 2
+    assert "two offers mxfp4, mxint8; pass --format with one of them" in done.output
