@@ -20,6 +20,10 @@ class Kind(StrEnum):
     OPEN = "open"
 
 
+#: Topics of one behaviour: an answer that hangs on the call.
+OF_CALLS = ("call-size", "memory", "state")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fuzzed:
     """What a short fuzzing campaign finds."""
@@ -84,8 +88,13 @@ class Entry:
 
     @property
     def mays(self) -> frozenset[str]:
-        """Ids of the further requirements that may fail."""
-        return self._in_full(self.may_fail) - self.musts
+        """Ids of the further requirements that may fail.
+
+        What hangs on the call fails some of its topics, which ones hangs on the blocks that a call happens to hold.
+        """
+        given = self.musts | self._in_full(self.may_fail)
+        of_calls = {i.rsplit("/", 1)[0] for i in given if i.rsplit("/", 1)[1] in OF_CALLS}
+        return (given | {f"{subject}/{topic}" for subject in of_calls for topic in OF_CALLS}) - self.musts
 
     def _in_full(self, requirements: Iterable[str]) -> frozenset[str]:
         found = set()

@@ -61,9 +61,9 @@ def _none(id_: str, what: str, note: str, quantize: Any) -> Entry:
 
 
 def _value(
-    id_: str, what: str, must: str, *, verdict: Verdict = Verdict.ERROR, formats: tuple[str, ...] = ("mxfp4",), **members: Any
+    id_: str, what: str, *must: str, verdict: Verdict = Verdict.ERROR, formats: tuple[str, ...] = ("mxfp4",), **members: Any
 ) -> Entry:  # fmt: skip
-    return Entry(id=id_, what=what, formats=formats, target=lambda: make(formats, **members), must_fail=(must,), verdicts=(verdict,))  # fmt: skip
+    return Entry(id=id_, what=what, formats=formats, target=lambda: make(formats, **members), must_fail=must, verdicts=(verdict,))  # fmt: skip
 
 
 #: `quantize` that answers nothing.
@@ -84,7 +84,7 @@ NO_ANSWER: tuple[Entry, ...] = (
 
 #: Other functions whose answers are none, or hold what they must not.
 BAD_VALUES: tuple[Entry, ...] = (
-    _value("NaN where none may be", "dequantize returns NaN for everything", "dequantize/scale-code", verdict=Verdict.FAIL, dequantize=lambda codes, scales, fmt: np.full(codes.shape, np.nan, np.float32)),
+    _value("NaN where none may be", "dequantize returns NaN for everything", "dequantize/scale-code", "dequantize/refusal", verdict=Verdict.FAIL, dequantize=lambda codes, scales, fmt: np.full(codes.shape, np.nan, np.float32)),
     _value("float64 values", "dequantize returns float64", "dequantize/code", dequantize=lambda codes, scales, fmt: mxspec.dequantize(codes, scales, fmt).astype(np.float64)),
     _value("a list of values", "dequantize returns a list", "dequantize/code", dequantize=lambda codes, scales, fmt: mxspec.dequantize(codes, scales, fmt).tolist()),
     _value("values of another shape", "dequantize returns one row of three values", "dequantize/code", dequantize=lambda codes, scales, fmt: mxspec.dequantize(codes, scales, fmt)[:1, :3]),

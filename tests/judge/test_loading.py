@@ -25,7 +25,7 @@ UNLOADABLE: dict[str, tuple[str, str]] = {
     "not callable": ("FORMATS = ['mxfp4']\nquantize = 3", "defines none of the functions"),
     "no formats": (QUANTIZE, "has no FORMATS; list the block formats it supports: mxfp4, mxfp6"),
     "unknown format": ("FORMATS = ['mxfp5']" + QUANTIZE, "FORMATS names 'mxfp5'; allowed are mxfp4,"),
-    "formats of None": ("FORMATS = None" + QUANTIZE, "FORMATS is a NoneType; write a name or a list"),
+    "formats of None": ("FORMATS = None" + QUANTIZE, "has no FORMATS; list the block formats"),
     "unknown element": ("ELEMENTS = ['e9m9']\ndef encode(x, e): pass", "ELEMENTS names 'e9m9'; allowed are e2m1,"),
     "unknown layout": (
         "FORMATS, LAYOUT = ['mxfp4'], 'nibble-high'" + QUANTIZE,
@@ -38,7 +38,7 @@ UNLOADABLE: dict[str, tuple[str, str]] = {
     "unknown kind": (
         "FORMATS, TENSOR_SCALE = ['nvfp4'], 'g'" + QUANTIZE, "TENSOR_SCALE names 'g'; allowed are decode, encode, amax"
     ),
-    "unknown bits": ("FORMATS, SR_BITS = ['mxfp4'], 12" + QUANTIZE, "SR_BITS = 12; allowed are 32, 16 and 8"),
+    "unknown bits": ("FORMATS, SR_BITS = ['mxfp4'], 12" + QUANTIZE, "SR_BITS = 12; allowed are 32, 16, 8"),
 }  # fmt: skip
 
 

@@ -40,8 +40,9 @@ class Matrix:
     session: TargetSession
     scorecard: Scorecard
     speed: Speed
-    #: The largest call that is made, in numbers.
+    #: The largest call that is made, in numbers, and that among those of the quick level.
     largest: int
+    largest_chosen: int
     #: The first call that failed each requirement.
     first: dict[str, Failure] = field(default_factory=dict)
     #: Calls so far, so that each draws other blocks.
@@ -56,8 +57,8 @@ class Matrix:
             return run_once(partial(_call, session, pool, place, 8))
 
         speed = Speed.FAST if session.transport in LARGEST_OF else measure_speed(call)
-        largest = min(speed.largest, LARGEST_OF.get(session.transport, speed.largest))
-        return cls(session, scorecard, speed, largest)
+        limit = LARGEST_OF.get(session.transport, Speed.FAST.largest)
+        return cls(session, scorecard, speed, min(speed.largest, limit), min(speed.largest_chosen, limit))
 
     @property
     def is_first_format(self) -> bool:
@@ -85,7 +86,7 @@ class Matrix:
         elements = len(place) * pool.answered.inputs[0].shape[1]
         if not keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=quick):
             return True
-        if elements > self.largest:
+        if elements > (self.largest_chosen if quick else self.largest):
             return True
         got = run_once(call)
         if isinstance(got, NoAnswer):
@@ -142,6 +143,8 @@ def judge_sizes(matrix: Matrix, pools: Sequence[Pool]) -> None:
         for size in list_sizes(pool.fmt):
             everywhere = not number and (matrix.is_first_format or size.elements <= LARGE)
             if not everywhere and not size.common:
+                continue
+            if size.elements > LARGE and not matrix.is_first_format and matrix.speed is not Speed.FAST:
                 continue
             place = matrix.draw(pool, size.elements // k)
             matrix.enter(

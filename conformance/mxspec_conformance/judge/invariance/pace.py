@@ -8,21 +8,25 @@ from enum import Enum
 from typing import Any
 
 #: Numbers in the calls by which speed is measured, and how often each is made; the fastest counts.
-SMALL, MEDIUM, TRIES = 1 << 11, 1 << 15, 3
+SMALL, MEDIUM, TRIES = 1 << 11, 1 << 15, 6
 
 
 class Speed(Enum):
     """How fast a target is: numbers a second, and the largest call that is asked of a target as fast."""
 
-    #: Vectorised code. Real libraries lie a factor of four or more away from the limit to the next class.
-    FAST = (4_000_000, 1 << 22)
-    #: Many passes, or a loop in an interpreter over whole blocks.
-    SLOW = (64_000, 1 << 15)
+    #: Vectorised code, which does ten millions and more.
+    FAST = (5_000_000, 1 << 22, 1 << 22)
+    #: Many passes over the numbers.
+    STEADY = (400_000, 1 << 16, 1 << 21)
+    #: A loop in an interpreter over blocks.
+    SLOW = (64_000, 1 << 15, 1 << 15)
     #: A loop in an interpreter over numbers.
-    CRAWLING = (0, 1 << 11)
+    CRAWLING = (0, 1 << 11, 1 << 11)
 
-    def __init__(self, rate: int, largest: int) -> None:
+    def __init__(self, rate: int, largest: int, largest_chosen: int) -> None:
         self.rate, self.largest = rate, largest
+        #: The largest call among the sizes that the quick level has as well.
+        self.largest_chosen = largest_chosen
 
 
 #: Numbers in a call where arrays travel as text, and where every call is stored.
@@ -31,11 +35,15 @@ LARGEST_OF = {"process": 1 << 17, "results-file": 1 << 12}
 
 def measure_speed(call: Callable[[int], Any]) -> Speed:
     """The speed of a target; `call` makes a call with so many numbers."""
-    for count, too_slow in ((SMALL, Speed.CRAWLING), (MEDIUM, Speed.SLOW)):
-        faster = Speed.SLOW if too_slow is Speed.CRAWLING else Speed.FAST
-        if not any(_time(call, count) * faster.rate <= count for _ in range(TRIES)):
-            return too_slow
-    return Speed.FAST
+    best = 0.0
+    for count in (SMALL, MEDIUM):
+        for _ in range(TRIES):
+            best = max(best, count / max(_time(call, count), 1e-9))
+            if best >= Speed.FAST.rate:
+                return Speed.FAST
+        if best < Speed.SLOW.rate:
+            break
+    return next(speed for speed in Speed if best >= speed.rate)
 
 
 def _time(call: Callable[[int], Any], count: int) -> float:
