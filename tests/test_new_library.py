@@ -143,7 +143,7 @@ def test_it_is_judged_and_found_identical_to_its_profile(tree: Path) -> None:
     printed = run(tree, "-m", "mxspec_conformance", "check", "imaginary", "--in-process", "--json", str(out), code=1)
     (found,) = json.loads(out.read_text("ascii"))["formats"]
     assert found["identical_to"] == ["imaginary-1.0/mxint8"]
-    assert "bit-identical" in printed
+    assert "same bits as" in printed
     assert "imaginary-1.0/mxint8" in printed
 
 

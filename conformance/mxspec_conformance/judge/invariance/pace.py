@@ -17,7 +17,7 @@ class Speed(Enum):
     #: Vectorised code, which does ten millions and more.
     FAST = (5_000_000, 1 << 22, 1 << 22)
     #: Many passes over the numbers.
-    STEADY = (400_000, 1 << 16, 1 << 21)
+    STEADY = (400_000, 1 << 16, 1 << 20)
     #: A loop in an interpreter over blocks.
     SLOW = (64_000, 1 << 15, 1 << 15)
     #: A loop in an interpreter over numbers.
