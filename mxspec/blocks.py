@@ -316,6 +316,10 @@ def quantize(
     Source: the profile's `source`; for the normative MX profiles OCP MX v1.0 section 6.3.
     """
     fmt, profile = get_block(fmt), get_profile(profile, fmt)
+    if random_bits is None and sr_bits != 32:
+        raise ValueError(
+            f"sr_bits = {sr_bits!r} without random_bits; elements are rounded stochastically only with random_bits"
+        )
     values = as_float32(x)
     axis = check_axis(axis, values.ndim, "x")
     rows, k = _check_block(block, fmt, values.ndim)
@@ -332,6 +336,11 @@ def quantize(
         raise ValueError(
             f"profile {profile.id} chooses between two scales, for a tile of {rows} x {k} by the sum of its rows' errors, which is "
             "not modelled; quantize without block"
+        )
+    if random_bits is not None and (steps.alternative is not None or steps.element.error is not None):
+        raise ValueError(
+            f"profile {profile.id} chooses between answers by their errors, which is not modelled for stochastic rounding; "
+            "quantize without random_bits"
         )
     bindings = {} if scale is None else bind_arrays(profile, scale)
     values = _pad(values, axis, k, fmt, allowed=pad)

@@ -307,7 +307,7 @@ def _cut(t: BlockTensor, key: Any) -> BlockTensor:
             of_codes.append(codes)
             of_scales.append(scales)
             continue
-        if isinstance(k, (bool, np.bool_)) or not hasattr(k, "__index__"):
+        if isinstance(k, (bool, np.bool_)) or not hasattr(k, "__index__") or getattr(k, "shape", ()) != ():
             raise TypeError(
                 f"the index of axis {axis} is a {type(k).__name__}; a BlockTensor takes integers, slices and ..."
             )

@@ -266,6 +266,8 @@ def encode(
     """
     fmt = get_scalar(element)
     mode, policy = Rounding(rounding), default_nan_policy(fmt) if nan is None else NanPolicy(nan)
+    if sign not in ("raise", "ignore"):
+        raise ValueError(f"sign={sign!r}; allowed are 'raise' and 'ignore'")
     values = as_float32(x)
     if policy is NanPolicy.RAISE and np.isnan(values).any():
         place, _ = name_first("x", values, np.isnan(values))
@@ -281,8 +283,6 @@ def encode(
 
 
 def _magnitudes(values: Float32s, fmt: ScalarFormat, sign: str) -> Float32s:
-    if sign not in ("raise", "ignore"):
-        raise ValueError(f"sign={sign!r}; allowed are 'raise' and 'ignore'")
     negative = values < 0
     if sign == "raise" and negative.any():
         place, value = name_first("x", values, negative)
@@ -340,6 +340,11 @@ def check_random_bits(random_bits: object, shape: tuple[int, ...], sr_bits: int)
         raise TypeError(f"random_bits has dtype {words.dtype}; pass unsigned integers, uint32 say")
     if words.shape != shape:
         raise ValueError(f"random_bits has shape {words.shape}, x has {shape}; pass one word for each element")
+    if 8 * words.dtype.itemsize < sr_bits:
+        raise ValueError(
+            f"random_bits has dtype {words.dtype}, of which sr_bits = {sr_bits} bits cannot be taken; pass wider words, or "
+            f"sr_bits={8 * words.dtype.itemsize}"
+        )
     return (words.astype(np.uint64) & np.uint64((1 << sr_bits) - 1)).astype(np.float64)
 
 

@@ -303,6 +303,13 @@ def register_scalar(fmt: ElementFormat | ScaleFormat) -> None:
     """
     if not isinstance(fmt, (ElementFormat, ScaleFormat)):
         raise TypeError(f"the format is a {type(fmt).__name__}; pass an ElementFormat or a ScaleFormat")
+    if not 1 <= fmt.bits <= 8 or fmt.bits != int(fmt.signed) + fmt.exponent_bits + fmt.mantissa_bits:
+        raise ValueError(
+            f"format {fmt.name!r}: bits = {fmt.bits}; give 1 to 8, the sum of sign, exponent_bits and mantissa_bits "
+            f"({int(fmt.signed)} + {fmt.exponent_bits} + {fmt.mantissa_bits})"
+        )
+    if not 0 <= fmt.max_code < 1 << fmt.magnitude_bits:
+        raise ValueError(f"format {fmt.name!r}: max_code = {fmt.max_code:#x} has more than {fmt.magnitude_bits} bits")
     _check_name(fmt)
     if isinstance(fmt, ScaleFormat):
         _scales[fmt.name] = fmt
@@ -324,14 +331,16 @@ def register_block(fmt: BlockFormat) -> None:
     for part, known in ((fmt.element, ELEMENTS), (fmt.scale, SCALES)):
         if known.get(part.name) != part:
             raise ValueError(f"block format {fmt.name!r}: {part.name!r} is not a registered format; register it first")
-    if not fmt.shapes or any(rows < 1 or columns != fmt.k for rows, columns in fmt.shapes):
+    if fmt.k < 1 or not fmt.shapes or any(rows < 1 or columns != fmt.k for rows, columns in fmt.shapes):
         raise ValueError(
-            f"block format {fmt.name!r}: shapes = {fmt.shapes}; give one or more (rows, k) with k = {fmt.k}"
+            f"block format {fmt.name!r}: shapes = {fmt.shapes}; give one or more (rows, k) with k = {fmt.k}, which is at least 1"
         )
     _blocks[fmt.name] = fmt
 
 
 def _check_name(fmt: ElementFormat | ScaleFormat | BlockFormat) -> None:
+    if not isinstance(fmt.name, str) or not fmt.name:
+        raise ValueError(f"the name of a format is {fmt.name!r}; give a text that is not empty")
     existing = {**ELEMENTS, **SCALES, **BLOCKS}.get(fmt.name)
     if existing is not None and existing != fmt:
         raise ValueError(f"the name {fmt.name!r} is taken by another format; choose a new name")

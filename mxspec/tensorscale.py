@@ -56,7 +56,7 @@ class TensorScale:
     ) -> None:
         object.__setattr__(self, "kind", TensorScaleKind(kind))
         object.__setattr__(self, "bits", _find_bits(bits))
-        object.__setattr__(self, "converted_from", converted_from)
+        object.__setattr__(self, "converted_from", None if converted_from is None else _check_origin(converted_from))
 
     @classmethod
     def from_float(cls, kind: TensorScaleKindName | TensorScaleKind, value: float) -> TensorScale:
@@ -117,7 +117,7 @@ def _find_bits(given: object) -> int:
         if np.isinf(near) and not np.isinf(given):
             raise ValueError(f"{given!r} is beyond float32, whose largest number is 3.4028235e+38")
         return int(near.view(np.uint32))
-    if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__"):
+    if isinstance(given, (bool, np.bool_)) or not hasattr(given, "__index__") or getattr(given, "shape", ()) != ():
         raise TypeError(
             f"bits is {given!r}, a {type(given).__name__}; pass the number as a float (0.001), or its bits as an integer (0x3a83126f)"
         )
@@ -125,6 +125,13 @@ def _find_bits(given: object) -> int:
     if not 0 <= bits < 1 << 32:
         raise ValueError(f"bits = {bits:#x} are not those of a float32; pass 0 to 0xffffffff, or the number as a float")
     return bits
+
+
+def _check_origin(given: object) -> tuple[TensorScaleKind, int]:
+    """A kind and bits, from which a scale was converted."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise TypeError(f"converted_from is {given!r}; pass None, or the kind and the bits")
+    return TensorScaleKind(given[0]), _find_bits(given[1])
 
 
 def find_tensor_amax(x: object, *, nan: AmaxNan = AmaxNan.PROPAGATE) -> int:

@@ -6,9 +6,11 @@ import copy
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import pytest
 import mxspec
 from mxspec import BlockTensor, TensorScale, containers, layouts
 from mxspec.measures import measure_error
+from mxspec.profiles import Kind
 
 from tests.support import assert_same
 
@@ -76,6 +79,15 @@ def test_the_same_numbers_give_the_same_bits(way: str, tmp_path: Path) -> None:
 
 MASKED = np.ma.masked_array(X, mask=X > 3)  # type: ignore[no-untyped-call]
 CODES = T.codes.copy()
+
+
+def written() -> containers.Checkpoint:
+    """A checkpoint with one tensor."""
+    path = Path(tempfile.mkdtemp()) / "m.safetensors"
+    containers.write(path, {"a": N}, "modelopt")
+    return containers.open_checkpoint(path, formats="nvfp4")
+
+
 #: Calls that are refused, with the error and parts of its message.
 REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]] = {
     "masked numbers": (lambda: mxspec.quantize(MASKED, "mxfp4"), ValueError, ("x is a masked array with 32 masked", "filled(0)")),
@@ -139,6 +151,31 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
     "same bits as an array": (lambda: T.same_bits(T.codes), TypeError, ("other is a ndarray",)),  # type: ignore[arg-type]
     "metadata of a BlockTensor": (lambda: T.pack("torch-metadata-16"), TypeError, ("a BlockTensor has codes and scales",)),
     "packed along axis 0": (lambda: mxspec.quantize(X.T.copy(), "mxfp4", axis=0).pack("nibble-low"), ValueError, ("blocks lie along axis 0",)),
+    "stochastic words that are too narrow": (lambda: mxspec.encode(X, "e4m3", rounding="sr", random_bits=np.zeros(X.shape, np.uint8)), ValueError, ("random_bits has dtype uint8", "sr_bits=8")),
+    "bits of words that are not given": (lambda: mxspec.quantize(X, "mxfp4", sr_bits=8), ValueError, ("sr_bits = 8 without random_bits",)),
+    "stochastic choice of a scale": (
+        lambda: mxspec.quantize(X, "nvfp4", profile="fouroversix-0.1/nvfp4/mse", tensor_scale="auto", random_bits=np.zeros(X.shape, np.uint32)),
+        ValueError, ("chooses between answers by their errors",),
+    ),
+    "sign of a signed format": (lambda: mxspec.encode(X, "e2m1", sign="bogus"), ValueError, ("sign='bogus'; allowed are",)),  # type: ignore[arg-type]
+    "tensor scale of two": (lambda: TensorScale("decode", np.array([1.0, 2.0])), TypeError, ("bits is array([1., 2.])",)),  # type: ignore[arg-type]
+    "tensor scale converted from words": (lambda: TensorScale("amax", 3, "junk"), TypeError, ("converted_from is 'junk'",)),  # type: ignore[arg-type]
+    "profiles of no kind": (lambda: mxspec.list_profiles(kind="bogus"), ValueError, ("'bogus' is not a valid Kind",)),  # type: ignore[arg-type]
+    "blocks of nothing": (lambda: mxspec.register_block(replace(T.format, name="zz", k=0, shapes=((1, 0),))), ValueError, ("which is at least 1",)),
+    "a number as a name": (lambda: mxspec.register_block(replace(T.format, name=3)), ValueError, ("the name of a format is 3",)),  # type: ignore[arg-type]
+    "nine bits": (lambda: mxspec.register_scalar(replace(T.format.element, name="zz", bits=9)), ValueError, ("bits = 9; give 1 to 8",)),
+    "bits that are no sum": (lambda: mxspec.register_scalar(replace(T.format.element, name="zz", bits=5)), ValueError, ("(1 + 2 + 1)",)),
+    "a largest code beyond the bits": (lambda: mxspec.register_scalar(replace(T.format.element, name="zz", max_code=8)), ValueError, ("max_code = 0x8",)),
+    "item of a fraction": (lambda: layouts.get_layout("128x4").locate(1.5, 0, (300, 5)), TypeError, ("m is 1.5, a float",)),
+    "item of a truth": (lambda: layouts.get_layout("128x4").locate(0, True, (300, 5)), TypeError, ("k is True, a bool",)),
+    "mask of a negative shape": (lambda: layouts.get_layout("128x4").mask((-1, 4)), ValueError, ("negative length",)),
+    "groups of fractions": (lambda: layouts.pack_groups(CODES, "nibble-low", [1.0, 1.0]), TypeError, ("groups of [1.0, 1.0] rows; pass integers",)),  # type: ignore[list-item]
+    "index by an array": (lambda: T[np.array([True, False])], TypeError, ("the index of axis 0 is a ndarray",)),
+    "input scales as numbers": (lambda: containers.write("o.safetensors", {"a": N}, "modelopt", input_scales={"a": 1.0}), TypeError, ("input_scales['a'] is a float",)),  # type: ignore[dict-item]
+    "input scales as a list": (lambda: containers.write("o.safetensors", {"a": N}, "modelopt", input_scales=[1]), TypeError, ("input_scales is a list",)),  # type: ignore[arg-type]
+    "a name that is no text": (lambda: containers.write("o.safetensors", {"\ud800": N}, "modelopt"), containers.ContainerError, ("is not valid Unicode",)),
+    "a checkpoint of unknown formats": (lambda: containers.open_checkpoint("o.safetensors", formats=["bogus"]), ValueError, ("unknown block format 'bogus'",)),
+    "a checkpoint's item in words": (lambda: written().read("a", item="0"), TypeError, ("item is a str; pass an integer",)),  # type: ignore[arg-type]
 }  # fmt: skip
 
 
@@ -398,6 +435,11 @@ def test_threads_do_not_disturb_each_other() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_profiles_of_a_kind_by_its_name() -> None:
+    assert mxspec.list_profiles("mxfp4", kind="normative") == mxspec.list_profiles("mxfp4", kind=Kind.NORMATIVE)
+    assert len(mxspec.list_profiles("mxfp4", kind="normative")) == 4
 
 
 def test_empty_tensors() -> None:

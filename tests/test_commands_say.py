@@ -113,3 +113,11 @@ def test_prove_wants_a_format_of_several_alone(tmp_path: Path) -> None:
     done = run("prove", target)
     assert done.exit_code == 2
     assert "two offers mxfp4, mxint8; pass --format with one of them" in done.output
+
+
+def test_fuzz_of_a_target_that_answers_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "mute.py"
+    target.write_text("FORMATS = ['mxfp4']\ndef quantize(x, fmt): raise ValueError('no')\n", "utf-8")
+    done = run("fuzz", target, "--batches", "1", "--jobs", "1", "--seed", "1")
+    assert done.exit_code == 2
+    assert "if it answers no call, `mxspec check` says why" in done.output

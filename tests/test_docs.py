@@ -267,3 +267,47 @@ def test_help_and_pages_use_the_terms_of_the_field() -> None:
     # Generated from the laboratory's and the layouts' own texts.
     texts = {name: text for name, text in texts.items() if name not in ("docs/mutants.md", "docs/layouts.md")}
     assert {name: found for name, text in texts.items() if (found := HOMELY.findall(text))} == {}
+
+
+# Python that is shown
+
+#: Pages with Python that runs as it stands, in a folder with `my_kernel.py` and `model.safetensors`.
+RUNNABLE = ("README.md", "docs/containers.md", "docs/fuzzing.md", "docs/judge.md", "docs/layouts.md", "docs/python.md")
+#: Pages whose Python needs what is not here, or is a part of a file: a GPU, the user's own library, one of our tables.
+EXCERPTS = ("docs/gpu.md", "docs/mutants.md", "docs/requirements.md", "docs/targets.md")
+_MODEL = """
+import numpy as np, mxspec
+from hypothesis import HealthCheck, settings
+settings.register_profile("docs", max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("docs")
+from mxspec import containers
+_t = mxspec.quantize(np.ones((64, 128), np.float32), "nvfp4", tensor_scale="auto")
+containers.write("model.safetensors", {"model.layers.0.mlp.up_proj": _t}, "modelopt")
+def my_kernel(x):
+    t = mxspec.quantize(x, "mxfp8_e4m3")
+    return t.codes, t.scales
+"""
+
+
+def snippets_of(page: Path) -> list[str]:
+    return [body for language, body in FENCE.findall(page.read_text("utf-8")) if language == "python"]
+
+
+def test_every_page_with_python_is_run_or_named() -> None:
+    shown = {name_of(page) for page in PAGES if snippets_of(page)}
+    assert shown == {*RUNNABLE, *EXCERPTS}
+
+
+def test_python_that_is_shown_runs(tmp_path: Path) -> None:
+    """All snippets in one process; those with tests of their own call them."""
+    (tmp_path / "my_kernel.py").write_text(readme_target(), encoding="utf-8")
+    program = [_MODEL]
+    for page in RUNNABLE:
+        for number, body in enumerate(snippets_of(ROOT / page)):
+            calls = "".join(f"\n{name}()" for name in re.findall(r"^def (test_\w+)", body, re.MULTILINE))
+            program.append(f"exec(compile({body + calls!r}, {f'{page}, snippet {number}'!r}, 'exec'), dict(globals()))")
+    (tmp_path / "program.py").write_text(
+        "if __name__ == '__main__':\n" + "".join(f"    {line}\n" for part in program for line in part.splitlines()), "utf-8"
+    )
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

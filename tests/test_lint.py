@@ -275,6 +275,18 @@ def test_e8m0_nan(tmp_path: Path) -> None:
     assert rules_of(e8m0_file(tmp_path / "x.safetensors", scales, codes)) == ["scale/nan"]
 
 
+def test_mx_scales_of_another_bias(tmp_path: Path) -> None:
+    """Weights of 10^12: 40 steps too high. Half of the blocks beyond float16 are no majority."""
+    codes, scales = random_codes((4, 64), 1), random_scales((4, 2), 2, 0x70, 0x78)
+    assert rules_of(e8m0_file(tmp_path / "right.safetensors", scales, codes)) == []
+    assert rules_of(e8m0_file(tmp_path / "high.safetensors", scales + np.uint8(40), codes)) == ["scale/large"]
+    half = scales.copy()
+    half[:2] += np.uint8(40)
+    assert rules_of(e8m0_file(tmp_path / "half.safetensors", half, codes)) == []
+    half[2, 0] += np.uint8(40)
+    assert rules_of(e8m0_file(tmp_path / "more.safetensors", half, codes)) == ["scale/large"]
+
+
 def test_rows_that_are_no_whole_blocks(tmp_path: Path) -> None:
     codes, scales = random_codes((2, 48), 1), random_scales((2, 2), 2, 0x60, 0x90)
     assert rules_of(e8m0_file(tmp_path / "x.safetensors", scales, codes)) == ["tensor/row"]

@@ -18,6 +18,7 @@ from mxspec.containers.header import Header, Tensor, open_file, read_at
 from mxspec.containers.parts import read_part
 from mxspec.containers.problems import Collector, ContainerError, Fault
 from mxspec.containers.text import MAX_ASCII, clip, parse_object
+from mxspec.formats import get_block
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import TensorScale
@@ -217,8 +218,12 @@ def open_checkpoint(path: str | Path, *, formats: Collection[str] = ()) -> Check
     """A checkpoint: a GGUF or safetensors file, an index of shards, or a folder that holds one of these.
 
     formats: names of the block formats that it holds, where names, dtypes and shapes leave it open.
-    Only headers are read. Raises ContainerError at the first fault, naming file, tensor and byte.
+    Only headers are read. Raises ContainerError at the first fault, naming file, tensor and byte, and ValueError for an unknown
+    format.
     """
+    known = (formats,) if isinstance(formats, str) else tuple(formats)
+    for name in known:
+        get_block(name)
     files, index = find_files(Path(path))
     headers = []
     for file in files:
@@ -231,7 +236,7 @@ def open_checkpoint(path: str | Path, *, formats: Collection[str] = ()) -> Check
         raise ContainerError(problems[0])
     if len({h.container for h in headers}) > 1:
         raise ContainerError(f"{path} mixes GGUF and safetensors files; name one")
-    return Checkpoint(Path(path), tuple(headers), index, tuple(formats))
+    return Checkpoint(Path(path), tuple(headers), index, known)
 
 
 def check_index(headers: list[Header], index: Index | None) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +46,12 @@ def write(
             raise TypeError(
                 f"tensors[{base!r}] is a {type(tensor).__name__}; pass names as keys and BlockTensors as values"
             )
+    for base in tensors:
+        if base.encode("utf-8", "replace").decode("utf-8") != base:
+            raise ContainerError(f"the name {base!r} is not valid Unicode; choose another")
+    for name, scale in _items(input_scales):
+        if not isinstance(scale, TensorScale):
+            raise TypeError(f"input_scales[{name!r}] is a {type(scale).__name__}; pass a TensorScale")
     list_forms(convention or "")
     check_target(path, force=force)
     planned: list[tuple[Form, str, BlockTensor, Scalars]] = []
@@ -78,6 +84,16 @@ def write(
                 _write_tensor(output, form, base, tensor, scalars)
         finally:
             output.close()
+
+
+def _items(input_scales: object) -> Iterable[tuple[object, object]]:
+    if input_scales is None:
+        return ()
+    if not isinstance(input_scales, Mapping):
+        raise TypeError(
+            f"input_scales is a {type(input_scales).__name__}; pass a mapping of base names to TensorScales"
+        )
+    return input_scales.items()
 
 
 def _choose_form(base: str, tensor: BlockTensor, convention: str) -> Form:

@@ -126,5 +126,7 @@ def unpack_groups(data: npt.ArrayLike, layout: str | Layout, rows: Sequence[int]
 
 
 def _check_groups(rows: Sequence[int]) -> None:
+    if any(isinstance(count, bool) or not hasattr(count, "__index__") for count in rows):
+        raise TypeError(f"groups of {list(rows)} rows; pass integers")
     if any(count < 0 for count in rows):
         raise ValueError(f"groups of {list(rows)} rows; a group has none or more")

@@ -266,7 +266,7 @@ class Layout:
 
         items_only: leave out padding and gaps that are specified, too.
         """
-        batch, matrix = self._split_shape(shape)
+        batch, matrix = self._split_shape(_check_shape(shape))
         padded = self.pad_shape(matrix)
         records = []
         for field in self.fields:
@@ -294,6 +294,8 @@ class Layout:
         shape = _check_shape(shape)
         self._split_shape(shape)
         for name, at, count in (("m", m, shape[-2]), ("k", k, shape[-1] // field.covers)):
+            if isinstance(at, (bool, np.bool_)) or not (isinstance(at, int) or np.asarray(at).dtype.kind in "iu"):
+                raise TypeError(f"{name} is {at!r}, a {type(at).__name__}; pass an integer, or an array of integers")
             if np.size(at) and not (np.min(at) >= 0 and np.max(at) < count):
                 raise ValueError(
                     f"{name} = {at} lies outside {field.part} of shape {shape}; {name} is 0 to {count - 1}"

@@ -9,6 +9,7 @@ from functools import lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
 from threading import RLock
+from typing import Literal
 
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import (
@@ -107,12 +108,20 @@ def _load_stacks() -> None:
 _load(_NORMATIVE)
 
 
-def list_profiles(fmt: str | BlockFormat | None = None, *, kind: Kind | None = None) -> tuple[Profile, ...]:
-    """All profiles, or those of one format or kind: normative ones, then by library, then those that were registered."""
+def list_profiles(
+    fmt: str | BlockFormat | None = None, *, kind: Kind | Literal["normative", "descriptive"] | None = None
+) -> tuple[Profile, ...]:
+    """All profiles, or those of one format or kind: normative ones, then by library, then those that were registered.
+
+    Raises ValueError for an unknown format or kind.
+    """
     _load_stacks()
+    wanted = None if kind is None else Kind(kind)
     name = None if fmt is None else get_block(fmt).name
     return tuple(
-        p for p in tuple(_profiles.values()) if (name is None or name in p.formats) and (kind is None or p.kind is kind)
+        p
+        for p in tuple(_profiles.values())
+        if (name is None or name in p.formats) and (wanted is None or p.kind is wanted)
     )
 
 

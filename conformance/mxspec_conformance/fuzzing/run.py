@@ -142,6 +142,7 @@ def _plan(
     wanted = settings.formats or tuple(f for f in BLOCKS if f in capabilities.formats)
     planned: list[Job] = []
     formats: list[FormatResult] = []
+    lost: list[str] = []
     for name in wanted:
         if name not in capabilities.formats:
             raise ValueError(f"{capabilities.name} offers {', '.join(capabilities.formats)}; not {name}")
@@ -152,7 +153,8 @@ def _plan(
         else:
             try:
                 profile, distance, asked = nearest_profile(session, fmt)
-            except ValueError:
+            except ValueError as error:
+                lost.append(f"{name}: {error}")
                 continue
         mine = _plan_format(session, spec, fmt, profile, settings, timeout, in_process)
         planned += mine
@@ -165,6 +167,12 @@ def _plan(
                 provisional=profile.provisional, distance=distance, cases=asked, operations=operations,
             )
         )  # fmt: skip
+    if not planned and (capabilities.has("quantize") or capabilities.has("dequantize")):
+        found = ", ".join(lost + [f"{f.format}: {f.judged_against}" for f in formats])
+        raise ValueError(
+            f"{capabilities.name} has nothing that can be fuzzed: the profiles found ({found}) do not fit its dtypes or tensor "
+            "scale; if it answers no call, `mxspec check` says why, else pass --profile"
+        )
     if not planned:
         raise ValueError(f"{capabilities.name} has nothing that can be fuzzed: it needs quantize or dequantize")
     return formats, planned

@@ -51,6 +51,32 @@ def check_scale_nan(subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+#: The largest number of float16.
+_LARGE = 65504
+
+
+def check_scale_large(subject: Subject) -> Iterator[Finding]:
+    """MX scales under which most blocks hold values beyond float16."""
+    for group in subject.groups:
+        fmt = group.form.format
+        if not fmt.is_mx:
+            continue
+        largest = subject.counts(group).largest
+        codes = range(1, min(largest.shape[1], fmt.element.max_code + 1))
+        beyond, total = 0, 0
+        for byte in range(0xFF):
+            held = largest[byte, 1 : len(codes) + 1]
+            if held.any():
+                scale = power_of_two(byte - 127)
+                total += int(held.sum())
+                beyond += sum(int(held[c - 1]) for c in codes if fmt.element.magnitude(c) * scale > _LARGE)
+        if 2 * beyond > total:
+            yield find(
+                "scale/large", f"{beyond} of {total} blocks that are not zero hold values beyond {_LARGE}",
+                tensor=_scale_tensor(group), offset=locate_scale(group, 0),
+            )  # fmt: skip
+
+
 def check_scale_sign(subject: Subject) -> Iterator[Finding]:
     """e4m3 block scales with a sign."""
     for group in subject.groups:
@@ -168,6 +194,6 @@ def largest_scale(counts: BlockCounts) -> int:
 
 
 CHECKS = (
-    check_scale_nan, check_scale_sign, check_scale_zero, check_zero_blocks, check_small_max, check_negative_zero,
+    check_scale_nan, check_scale_large, check_scale_sign, check_scale_zero, check_zero_blocks, check_small_max, check_negative_zero,
     check_nan_codes,
 )  # fmt: skip

@@ -76,6 +76,7 @@ _OTHERS = (
     Rule("tensor/ambiguous", _N, "the stored shapes fit two formats", "say which with --format"),
     Rule("tensor/no-scale", _W, "an NVFP4 tensor of a GGUF file has no companion NAME.scale", "if it came from a two-level checkpoint its values lack the tensor scale: convert again, keeping it"),
     Rule("scale/nan", _E, "a block scale is NaN: the whole block is", "find the NaN or Inf in the weights before quantizing; some loaders read FF as Inf or 2^128, ggml as 2^127"),
+    Rule("scale/large", _W, "most blocks of an MX tensor hold values that float16 cannot", "weights are far smaller: the scale bytes may have another bias, or belong to another tensor"),
     Rule("scale/sign", _E, "an e4m3 block scale has its sign bit set", "block scales are unsigned: ggml and Marlin drop the bit, CUDA code honours it"),
     Rule("scale/zero", _E, "a block scale is zero and its codes are not", "the block decodes to zeros: a scale has underflowed; choose the tensor scale by the tensor's maximum"),
     Rule("scale/zero-block", _N, "a block of zero codes has a scale that no known library writes for one", "harmless by itself; check that codes and scales belong together"),
