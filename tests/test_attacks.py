@@ -64,3 +64,9 @@ def test_every_attack_that_succeeded_before_is_tried_or_named() -> None:
     left_out = json.loads((Path(__file__).parent / "attacks" / "left_out.json").read_text("ascii"))
     tried = {a.id for a in ATTACKS}
     assert succeeded - tried == set(left_out)
+
+
+def test_the_committed_table_is_of_these_attacks_and_none_succeeds() -> None:
+    table = json.loads((Path(__file__).parents[1] / "reports" / "attacks" / "attacks.json").read_text("ascii"))
+    assert [row["id"] for row in table["rows"]] == [a.id for a in ATTACKS]
+    assert [row["id"] for row in table["rows"] if row["now"] != "as expected"] == []

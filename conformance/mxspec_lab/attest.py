@@ -24,7 +24,9 @@ from mxspec.formats import FLOAT32, get_scalar
 from mxspec.rcp_table import load_rcp_table
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
+from mxspec_conformance.cli.console import CleanConsole
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, FileCommand
+from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import read_json
 
 SCHEMA = "mxprobe/1"
@@ -140,11 +142,16 @@ def attest(file: Path, json_file: Path | None) -> None:
         if probe.get("schema") != SCHEMA:
             raise ValueError(f"schema {probe.get('schema')!r} is not {SCHEMA!r}")
         verdicts = attest_probe(probe)
+        kept_bits = [
+            f"{name}: bits kept in a sum {sorted({v for v in kept['minus_last'] if v >= 0})}, with the accumulator "
+            f"{sorted({v for v in kept['accumulator'] if v >= 0})}"
+            for name, kept in probe.get("bits_kept", {}).items()
+        ]
+        chip = f"{probe['device']} (compute capability {probe['compute_capability']})"
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ProbeError(
             f"{file} is not what mxprobe writes ({error}); compile gpu/probe/mxprobe.cu and run it"
         ) from error
-    chip = f"{probe['device']} (compute capability {probe['compute_capability']})"
     table = Table(box=None, pad_edge=False)
     table.add_column("instruction")
     table.add_column("inputs", justify="right")
@@ -158,7 +165,7 @@ def attest(file: Path, json_file: Path | None) -> None:
             "-" if v.different is None else f"{v.different:,}",
             f"{word}{', ' if v.note else ''}{v.note}",
         )
-    console = Console(width=None if Console().is_terminal else 100, highlight=False)
+    console = CleanConsole(width=None if Console().is_terminal else 100, highlight=False, markup=False)
     console.print(chip)
     console.print(table)
     reciprocal = verdicts[-1].different == 0
@@ -172,18 +179,14 @@ def attest(file: Path, json_file: Path | None) -> None:
         console.print(
             f"not on this chip; the evidence stays read, or measured through headers: {', '.join(missing)}", soft_wrap=True
         )
-    for name, kept in probe.get("bits_kept", {}).items():
-        console.print(
-            f"{name}: bits kept in a sum {sorted({v for v in kept['minus_last'] if v >= 0})}, with the accumulator {sorted({v for v in kept['accumulator'] if v >= 0})}"
-        )
+    for line in kept_bits:
+        console.print(line)
     if json_file is not None:
         document = {
             "schema": "mxspec-attest/1", "device": probe["device"], "compute_capability": probe["compute_capability"],
             "probe": file.name, "mxspec": mxspec.__version__, "ml_dtypes": ml_dtypes.__version__,
             "verdicts": [asdict(v) for v in verdicts], "profiles_on_reciprocal": profiles_on_reciprocal() if reciprocal else [],
         }  # fmt: skip
-        temporary = json_file.with_suffix(".part")
-        temporary.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-        temporary.replace(json_file)
+        write_file(json_file, (json.dumps(document, indent=1) + "\n").encode("ascii"))
     if any(v.different for v in verdicts):
         raise click.exceptions.Exit(1)

@@ -56,6 +56,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.attacks", description=__doc__)
     parser.add_argument("ids", nargs="*", help="ids, or how they begin; all without")
     parser.add_argument("--json", type=Path, help="write the table here")
+    parser.add_argument("--update", action="store_true", help="replace rows of that table, and keep the others")
     parser.add_argument("--markdown", type=Path, help="write it here as Markdown, too")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args(arguments)
@@ -66,8 +67,14 @@ def main(arguments: list[str]) -> int:
             rows.append(row)
             print(f"{row['id']:24} {row['what'][:60]:60}  before: {row['before'][:60]:60}  now: {row['now'][:200]}", flush=True)
             print(f"{'':24} exit code {row['code']}, {row['seconds']} s, {row['megabytes']} MB {last!r}", flush=True)
+    if given.update and given.json is not None and given.json.exists():
+        new = {row["id"]: row for row in rows}
+        kept = {row["id"]: row for row in json.loads(given.json.read_bytes())["rows"]}
+        rows = [(kept | new)[a.id] for a in ATTACKS if a.id in kept or a.id in new]
     failed = [row for row in rows if row["now"] != "as expected"]
-    print(f"{len(rows) - len(failed)} of {len(rows)} as expected; at {BEFORE['commit']} {sum(r['before'] == 'as expected' for r in rows)} were")
+    tried = [r for r in rows if r["before"] != "not tried"]
+    good = sum(r["before"] == "as expected" for r in tried)
+    print(f"{len(rows) - len(failed)} of {len(rows)} as expected; at {BEFORE['commit']} {good} of the {len(tried)} that were tried there")
     if given.json is not None:
         document = {
             "schema": "mxspec-attacks/1", "before": BEFORE["commit"], "rows": rows, "left_out": LEFT_OUT,

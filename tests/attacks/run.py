@@ -57,6 +57,8 @@ def run_attack(attack: Attack, folder: Path) -> Outcome:
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_ADDRESSES, _MOST_ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell starts what it puts behind without SIGINT
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _wait(process: subprocess.Popen[bytes], attack: Attack, mark: str, started: float) -> tuple[float, bool]:

@@ -52,7 +52,7 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
                 place = path.resolve()
                 if place.is_dir():
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-                made += _make_folders(place.parent)
+                made += make_folders(place.parent)
                 temporary[place] = place.with_name(f".{place.name[:100]}-{secrets.token_hex(6)}")
                 _write_new(temporary[place], data, like=place)
         for place, written in temporary.items():
@@ -100,7 +100,7 @@ def _write_into(path: Path, data: bytes) -> None:
 _DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 
 
-def _make_folders(folder: Path) -> list[Path]:
+def make_folders(folder: Path) -> list[Path]:
     """Make a folder with its parents; those that were not there, outermost first."""
     absent = []
     while not folder.exists():
@@ -144,7 +144,7 @@ def replace_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
     done = False
     try:
         with naming(shown):
-            made = _make_folders(root.parent)
+            made = make_folders(root.parent)
             staging.mkdir()
         for name, data in contents:
             path = new / name

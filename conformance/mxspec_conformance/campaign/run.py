@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mxspec_conformance.campaign.state import Result, State
-from mxspec_conformance.campaign.workers import Workers
+from mxspec_conformance.campaign.workers import Workers, shielded
 
 #: How often a piece is tried whose worker died or which raised.
 MAX_TRIES = 3
@@ -102,7 +102,9 @@ def run_work_items(
                 take(piece, work(*piece.arguments))
                 continue
             try:
-                running[workers.pool.submit(work, *piece.arguments)] = piece
+                with shielded():
+                    future = workers.pool.submit(work, *piece.arguments)
+                running[future] = piece
             except RuntimeError as error:  # the pool has broken since
                 fail(piece, error)
                 workers.renew()

@@ -28,6 +28,20 @@ class Workers:
     name: str
 
 
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Within it signals wait. A process that is started within it never gets them: Ctrl-C goes to all of a terminal, and one
+    that is just starting would tell of it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin_work() -> None:
     """Workers leave Ctrl-C to their parent, which keeps what is finished, and end when it is gone, however it went."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -15,6 +15,7 @@ import mxspec
 from mxspec.explain import explain_block
 from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, PRINTED_FILE, SECONDS, TARGET, FileCommand
+from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.identification.diff import Difference, FormatDiff, diff as diff_targets
 from mxspec_conformance.render.pair import draw_pair
 from mxspec_vectors.files import write_file
@@ -41,12 +42,13 @@ def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | No
             result = diff_targets(first, second, formats=formats, timeout=timeout, progress=progress)
     except ValueError as error:
         fail(str(error))
-    if str(json_file) != "-":
-        _show(result.formats, list(result.targets), make_console())
     if json_file is not None:
         document = {"targets": list(result.targets), "formats": [_as_dict(r) for r in result.formats]}
         text = json.dumps(document, indent=1) + "\n"
         click.echo(text, nl=False) if str(json_file) == "-" else write_file(json_file, text.encode("ascii"))
+    if str(json_file) != "-":
+        with until_closed():
+            _show(result.formats, list(result.targets), make_console())
     raise click.exceptions.Exit(2 if not result.compared else 1 if result.differ else 0)
 
 

@@ -17,6 +17,7 @@ from mxspec.profiles.schema import TensorScaleKind
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import Overflow
 from mxspec.tensorscale import TensorScale
+from mxspec_conformance.targets.texts import clean_name
 from mxspec_vectors.reading import open_regular
 
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
@@ -127,5 +128,5 @@ def block_from_rows(
             raise ValueError(f"--{what} {index} is out of range; {name} has {what}s 0 to {count - 1}")
     part = rows[row, block * fmt.k : (block + 1) * fmt.k]
     padded, notes = _pad_block([int(b) for b in part.view(np.uint32)], fmt)
-    where = f"{name}, row {row} of {rows.shape[0]}, block {block} of {blocks}"
+    where = f"{clean_name(name)}, row {row} of {rows.shape[0]}, block {block} of {blocks}"
     return padded, [where, *notes]

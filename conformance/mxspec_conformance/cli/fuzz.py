@@ -23,6 +23,7 @@ from mxspec_conformance.cli.parameters import (
     FileCommand,
     campaign_options,
 )
+from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz as run_fuzz
 from mxspec_vectors.files import write_file
 
@@ -93,16 +94,19 @@ def fuzz(
             )  # fmt: skip
     except (ValueError, ImportError) as error:
         fail(str(error))
-    console = make_console()
-    show_campaign(campaign, console)
+    saved: list[Path] = []
     if out is not None and campaign.findings:
         from mxspec_conformance.fuzzing.save import save_findings
 
-        for path in save_findings(out, campaign.findings):
-            console.print(Text(f"saved {path}; replay: mxspec fuzz {target} --replay {path}"))
-    console.print(Text(f"to repeat this run: --seed {chosen}", style="dim"))
+        saved = save_findings(out, campaign.findings)
     if json_file is not None:
         write_file(json_file, (json.dumps(campaign.report.as_dict(), indent=1) + "\n").encode("ascii"))
+    console = make_console()
+    with until_closed():
+        show_campaign(campaign, console)
+        for path in saved:
+            console.print(Text(f"saved {path}; replay: mxspec fuzz {target} --replay {path}"))
+        console.print(Text(f"to repeat this run: --seed {chosen}", style="dim"))
     raise click.exceptions.Exit(campaign.report.exit_code)
 
 

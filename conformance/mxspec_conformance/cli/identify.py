@@ -20,6 +20,7 @@ import mxspec
 from mxspec.profiles import find_profile
 from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, PRINTED_FILE, SECONDS, TARGET, FileCommand
+from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.identification import distinguish as separating
 from mxspec_conformance.identification.distinguish import STEPS, DistinguishingInput, explain_sameness
 from mxspec_vectors.files import write_file
@@ -55,14 +56,15 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
             found = identify_target(target, formats=formats, in_process=in_process, timeout=timeout, progress=progress)
     except ValueError as error:
         fail(str(error))
-    if str(json_file) != "-":
-        console = make_console()
-        for identity in found:
-            _print_identity(identity, console)
-        console.print(Text(f"{target}: {time.monotonic() - started:.1f} s", style="dim"))
     if json_file is not None:
         text = json.dumps([as_dict(i) for i in found], indent=1) + "\n"
         click.echo(text, nl=False) if str(json_file) == "-" else write_file(json_file, text.encode("ascii"))
+    if str(json_file) != "-":
+        console = make_console()
+        with until_closed():
+            for identity in found:
+                _print_identity(identity, console)
+            console.print(Text(f"{target}: {time.monotonic() - started:.1f} s", style="dim"))
 
 
 @click.command()

@@ -24,6 +24,7 @@ from mxspec_conformance.cli.parameters import (
     FileCommand,
     campaign_options,
 )
+from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
 from mxspec_conformance.results.report import Report, Verdict
 from mxspec_conformance.transports.opening import open_target
@@ -156,11 +157,13 @@ def prove(
     if json_file is not None:
         write_file(json_file, (json.dumps(report.as_dict(), indent=1) + "\n").encode("ascii"))
     console = make_console()
-    show_proof(report, console)
+    with until_closed():
+        show_proof(report, console)
     stopped = report.details["stopped"]
     if stopped:
         hint = f"; the same command resumes from {state}" if state else "; pass --state FILE to make a run resumable"
-        console.print(Text(f"stopped before the end ({stopped}){hint}", style="yellow"))
+        with until_closed():
+            console.print(Text(f"stopped before the end ({stopped}){hint}", style="yellow"))
     elif state is not None and json_file is not None and not report.details["pieces"]["lost"]:
         state.unlink(missing_ok=True)
     raise click.exceptions.Exit(130 if stopped == "interrupt" else report.exit_code)

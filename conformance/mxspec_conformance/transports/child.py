@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import time
@@ -140,6 +141,10 @@ class SubprocessSession:
         failure = CallError(kind, message)
         self._budget.fail(function, failure)
         return failure
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # what was built in part, at the end of the interpreter
+            self.close()
 
     def close(self) -> None:
         """End the child, and whatever it started."""

@@ -48,6 +48,7 @@ def guard(lifeline: int, mine: tuple[int, ...] = ()) -> None:
     child = os.fork()
     if child == 0:
         signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         for name in ("SIGCHLD", *_QUIET):  # one that starts us may ignore some
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         for fd in (lifeline, woken, wake):

@@ -52,7 +52,8 @@ class Launched:
             with contextlib.suppress(OSError):
                 os.close(self._lifeline)
             self._lifeline = None
-            self.process.returncode = self.process.poll() or 0  # or Popen warns of a process that runs
+            if self.wait(2) is None:
+                self.process.returncode = 0  # or Popen warns of a process that runs
 
 
 def _kill_tree(pid: int) -> None:

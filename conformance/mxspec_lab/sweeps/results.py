@@ -27,6 +27,7 @@ from mxspec_lab.sweeps.functions import CHUNK, CHUNK_BITS, all_functions
 from mxspec_lab.sweeps.references import Compared, Exclusion, Witness, count_excluded
 from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import read_json
+from mxspec_vectors.writing import make_folders
 
 SCHEMA = "mxspec-sweep/1"
 INDEX_SCHEMA = "mxspec-sweep-index/1"
@@ -233,12 +234,18 @@ def write_json(path: Path, value: Any) -> None:
 def merge_result(out: Path, result: FunctionResult, found: Mapping[str, Witness]) -> None:
     """Write a function's result, with the chunks that another run has put there meanwhile. found: the witnesses of now."""
     path = result_path(out, result.name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(path.parent):
-        there = read_result(out, result.name)
-        if there is not None and there.steps.digest == result.steps.digest and there.definition == result.definition:
-            result.take_over(there, found)
-        write_json(path, result.as_dict())
+    made = make_folders(path.parent)
+    try:
+        with _alone(path.parent):
+            there = read_result(out, result.name)
+            if there is not None and there.steps.digest == result.steps.digest and there.definition == result.definition:
+                result.take_over(there, found)
+            write_json(path, result.as_dict())
+    except BaseException:
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):  # somebody else's files are in it
+                folder.rmdir()
+        raise
 
 
 @contextlib.contextmanager
