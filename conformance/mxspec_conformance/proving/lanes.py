@@ -120,7 +120,7 @@ def probe_lanes(
     got_scales, got = ask(mixed)
     wrong = (got_scales != whole_scales) | (got != whole).any(axis=1)
     found.enter("again", wrong, mixed, "the same call again gives something else")
-    for arrangement in ARRANGEMENTS[1:]:
+    for arrangement in ARRANGEMENTS[1:-1]:
         try:
             got_scales, got = arranged(arrangement, mixed)
         except CallError:  # it may refuse arrays that are not contiguous

@@ -48,19 +48,22 @@ def quantized_shapes(
     return padded, tuple(n // block.k if a == axis else n for a, n in enumerate(padded))
 
 
-def arrange_array(x: npt.NDArray[Any], arrays: str, arrangement: str, device: str | None = None) -> Any:
-    """x as a fresh array that the target takes, in one of `ARRANGEMENTS`; other values of x lie between."""
+def arrange_array(
+    x: npt.NDArray[Any], arrays: str, arrangement: str, device: str | None = None, *, between: float = 1
+) -> Any:
+    """x as a fresh array that the target takes, in one of `ARRANGEMENTS`; other values of x lie between, times `between`."""
+    other = x if between == 1 else x * x.dtype.type(between)
     if arrangement == "rows":
-        wide = np.stack([x, x[::-1]], axis=1).reshape(-1, *x.shape[1:])
+        wide = np.stack([x, other[::-1]], axis=1).reshape(-1, *x.shape[1:])
         return to_target_array(wide, arrays, device)[::2]
     if arrangement == "columns":
-        wide = np.stack([x, np.flip(x)], axis=-1).reshape(*x.shape[:-1], -1)
+        wide = np.stack([x, np.flip(other)], axis=-1).reshape(*x.shape[:-1], -1)
         return to_target_array(wide, arrays, device)[..., ::2]
     if arrangement == "offset":
-        longer = np.concatenate([x.reshape(-1)[-1:], x.reshape(-1)])
+        longer = np.concatenate([other.reshape(-1)[-1:], x.reshape(-1)])
         return to_target_array(longer, arrays, device)[1:].reshape(x.shape)
     if arrangement == "padded":
-        wide = np.concatenate([x, x[..., :1]], axis=-1)
+        wide = np.concatenate([x, other[..., :1]], axis=-1)
         return to_target_array(wide, arrays, device)[..., :-1]
     if arrangement == "fortran" and x.ndim == 2:
         return to_target_array(np.ascontiguousarray(x.T), arrays, device).T
@@ -69,7 +72,13 @@ def arrange_array(x: npt.NDArray[Any], arrays: str, arrangement: str, device: st
         return to_target_array(np.ascontiguousarray(x[everywhere]), arrays, device)[everywhere]
     if arrangement == "broadcast" and x.ndim == 2 and len(x) and _has_equal_rows(x):
         return _repeat_row(to_target_array(x[:1], arrays, device), x.shape, arrays)
+    if arrangement == "one-column" and x.ndim == 2 and x.size and _has_equal_columns(x):
+        return _repeat_row(to_target_array(np.ascontiguousarray(x[:, :1].T), arrays, device), x.shape[::-1], arrays).T
     return to_target_array(x, arrays, device)
+
+
+def _has_equal_columns(x: npt.NDArray[Any]) -> bool:
+    return _has_equal_rows(np.ascontiguousarray(x.T))
 
 
 def _has_equal_rows(x: npt.NDArray[Any]) -> bool:
@@ -85,7 +94,7 @@ def _repeat_row(row: Any, shape: tuple[int, ...], arrays: str) -> Any:
         import cupy
 
         return cupy.broadcast_to(row, shape)
-    return np.lib.stride_tricks.as_strided(row, shape, (0, *row.strides[1:]), writeable=True)
+    return np.ndarray(shape, row.dtype, row.view(np.uint8).reshape(-1), strides=(0, *row.strides[1:]))
 
 
 def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:

@@ -36,8 +36,9 @@ SCALE_LAYOUTS = ("row-major", "128x4")
 
 
 #: How an input lies in memory: as a whole, in every second row or column of a larger array, one element into one, with
-#: rows one element farther apart than they are long, column by column, backwards, or as one row that is all rows.
-ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded", "fortran", "reversed", "broadcast")
+#: rows one element farther apart than they are long, column by column, backwards, as one row that is all rows, or as one
+#: column that is all columns.
+ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded", "fortran", "reversed", "broadcast", "one-column")
 
 
 class SrRule(StrEnum):

@@ -41,6 +41,8 @@ class Marshaller:
     module: Any
     capabilities: Capabilities
     _arrangement: str = "contiguous"
+    #: Factor of the values that lie between those of an input.
+    _between: float = 1
     #: Arrays given to the last call with their bytes at that time, and what the target returned.
     _given: list[tuple[Any, list[bytes]]] = field(default_factory=list)
     _returned: Any = None
@@ -57,7 +59,9 @@ class Marshaller:
             return handler(*args, **kwargs)
 
     def _array(self, x: npt.NDArray[Any]) -> Any:
-        array = arrange_array(x, self.capabilities.arrays, self._arrangement, self.capabilities.device)
+        array = arrange_array(
+            x, self.capabilities.arrays, self._arrangement, self.capabilities.device, between=self._between
+        )
         if self._kept:
             kept = self._kept.pop(0)
             kept[...] = array
@@ -72,10 +76,12 @@ class Marshaller:
     def _call_arranged(self, arrangement: str, function: str, *args: Any, **kwargs: Any) -> Any:
         """The answer to a call whose inputs lie in memory in one of `ARRANGEMENTS`."""
         self._arrangement = arrangement
+        # What a maximum must not see is larger than all that it sees.
+        self._between = 2 if function == "tensor_scale" else 1
         try:
             return self.call(function, *args, **kwargs)
         finally:
-            self._arrangement = "contiguous"
+            self._arrangement, self._between = "contiguous", 1
 
     def _call_probe(
         self, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any

@@ -95,7 +95,8 @@ def list_sizes(fmt: BlockFormat) -> list[Size]:
     tall = [Size(s.rows, fmt.k, s.why, s.common, s.quick) for s in TALL]
     stream = Stream(40)
     drawn = [Size(1 + stream.below(600), 32 * (1 + stream.below(70)), "drawn") for _ in range(DRAWN)]
-    return sorted((*SIZES, *tall, *drawn), key=lambda s: s.elements)
+    square = [Size(n, n * fmt.k, "as many rows as blocks", quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
+    return sorted({(s.rows, s.columns): s for s in (*drawn, *square, *tall, *SIZES)}.values(), key=lambda s: s.elements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,18 @@ LAID = (
 )  # fmt: skip
 
 
+def list_laid(k: int) -> list[Laid]:
+    """Those, and square matrices."""
+    return [*LAID, *(Laid(n, n // k, quick=n == 64) for n in (32, 64, 256, 512))]
+
+
 def list_ragged(k: int) -> list[Laid]:
     """Lines with a ragged end: short and long, few and many, at every size of end that matters."""
     return [
         Laid(1, 1, 1), Laid(1, 1, k - 1), Laid(2, 2, k // 2, quick=True), Laid(3, 3, 1), Laid(5, 4, k - 1), Laid(1, 64, 2),
         Laid(128, 4, k // 2, quick=True), Laid(128, 5, 1), Laid(129, 5, k - 1), Laid(64, 64, 3), Laid(2, 300, 7),
         Laid(300, 3, k // 2 + 1), Laid(1000, 1, k // 4), Laid(16, 33, k - 2), Laid(1, 513, 1), Laid(4097, 1, 5),
-        Laid(256, 32, k // 2),
+        Laid(256, 32, k // 2), Laid(2, 1024 // k), Laid(128, 4), Laid(3, 5),
     ]  # fmt: skip
 
 
@@ -138,5 +144,5 @@ GRIDS = (
 STRIDED = (Size(5, 96, "odd"), Size(128, 128, "aligned", quick=True), Size(67, 2080, "wide"))
 
 #: Single numbers in a call.
-NUMBERS = (65535, 65536, 65537, 131072, 1048576)
+NUMBERS = (255, 256, 257, 512, 1000, 1024, 2048, 4096, 8192, 16384, 32768, 65535, 65536, 65537, 131072, 1048576)
 

@@ -41,7 +41,7 @@ def judge_layout_calls(
             continue
         ways: list[tuple[str, str]] = [("place", "contiguous")]
         if shape in LAID and session.transport != "results-file":
-            ways += [("memory", a) for a in ARRANGEMENTS[1:] if a != "broadcast"]
+            ways += [("memory", a) for a in ARRANGEMENTS[1:-2]]
         for topic, arrangement in ways:
             label = f"{shape[0]} x {shape[1]}, call {number}" + (f", {arrangement}" if topic == "memory" else "")
             if not keeps_call("layout", layout.name, label, quick=topic == "place" and data.size <= 1 << 16):

@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.judge.invariance.calls import GRIDS, LAID, STRIDED, Laid, list_ragged, list_sizes
+from mxspec_conformance.judge.invariance.calls import (
+    GRIDS,
+    LAID,
+    STRIDED,
+    Laid,
+    Size,
+    list_laid,
+    list_ragged,
+    list_sizes,
+)
 from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places, flag_open
@@ -169,7 +178,7 @@ def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
     for pool in pools:
         k = pool.fmt.k
         for size in STRIDED:
-            for arrangement in ARRANGEMENTS[1:]:
+            for arrangement in ARRANGEMENTS[1:-1]:
                 rows = size.rows
                 place = matrix.draw(pool, size.elements // k)
                 if arrangement == "broadcast":  # its rows are one row
@@ -184,6 +193,25 @@ def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
                     quick=size.quick,
                     may_refuse=arrangement != "offset",
                 )
+            if pool.answered.function == "quantize":
+                _judge_one_column(matrix, pool, size)
+
+
+def _judge_one_column(matrix: Matrix, pool: Pool, size: Size) -> None:
+    """Rows of one number each, which lies in memory once."""
+    place = matrix.draw(pool, size.rows)
+    x = np.repeat(pool.answered.inputs[0][place][:, :1], pool.fmt.k, axis=1)
+    session = matrix.session
+    try:
+        answer = session.call("quantize", x, pool.fmt.name, **pool.answered.kwargs)
+    except CallError:  # judged elsewhere
+        return
+    blocks = size.columns // pool.fmt.k
+    rows = extend_pool(pool, x, pool.answered.rows(answer))
+    where = len(pool) + np.repeat(np.arange(size.rows), blocks)
+    call = partial(_call, session, rows, where, size.rows, "arranged", "one-column")
+    label = f"{pool.name}: {size.rows} x {size.columns}, one-column"
+    matrix.enter("memory", label, rows, where, call, lines=size.rows, may_refuse=True)
 
 
 def _along(session: TargetSession, pool: Pool, x: Array, axis: int, *before: str, **options: Any) -> Array:
@@ -201,7 +229,8 @@ def _along(session: TargetSession, pool: Pool, x: Array, axis: int, *before: str
 def judge_axes(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """Blocks along the first axis, by either of its names, and along the last one by its other name."""
     for number, pool in enumerate(pools):
-        for i, laid in enumerate(LAID[:: 1 if not number else 4]):
+        all_laid = list_laid(pool.fmt.k)
+        for i, laid in enumerate(all_laid[:: 1 if not number else 4]):
             axis = (0, -2)[i % 3 == 1]
             _lay(matrix, pool, laid, axis)
         for laid in LAID[2:12:3]:
@@ -238,8 +267,8 @@ def judge_ragged(matrix: Matrix, pools: Sequence[Pool], *, axis: int) -> None:
             place = matrix.draw(pool, laid.lines * laid.count)
             last = np.arange(len(place)) % laid.count == laid.count - 1
             place[last] = len(pool) + place[last] % CUT  # in the joined pool the cut blocks come second
-            cut = -(pool.fmt.k - laid.end)
-            x = short.answered.inputs[0][place].reshape(laid.lines, -1)[:, :cut]
+            columns = laid.count * pool.fmt.k - (pool.fmt.k - laid.end if laid.end else 0)
+            x = short.answered.inputs[0][place].reshape(laid.lines, -1)[:, :columns]
             shape = f"{x.shape[0]} x {x.shape[1]}" if axis == -1 else f"{x.shape[1]} x {x.shape[0]}, axis {axis}"
             matrix.enter(
                 "tail",
@@ -255,7 +284,7 @@ def judge_ragged(matrix: Matrix, pools: Sequence[Pool], *, axis: int) -> None:
 def _cut_pool(matrix: Matrix, pool: Pool, end: int) -> Pool | None:
     """The pool, and behind it the same blocks with zeros from lane `end` on, answered alone; None where they are not."""
     x = pool.answered.inputs[0][draw_places(CUT, len(pool), end)]
-    x[:, end:] = 0
+    x[:, end or pool.fmt.k :] = 0
     try:
         answer = matrix.session.call("quantize", x, pool.fmt.name, **pool.answered.kwargs)
     except CallError:  # judged elsewhere
@@ -299,12 +328,22 @@ def judge_grids(matrix: Matrix, pools: Sequence[Pool], *, pad: bool) -> None:
             place = (chosen.reshape(down, 1, across) * side + np.arange(side)[:, None]).reshape(-1)
             call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x))
             matrix.enter("position", label, pool_of_rows, place, call, lines=down * side, quick=down * across == 9)
+            if matrix.session.capabilities.has("quantize", "axis"):
+                call = partial(_call_tiles_upright, matrix.session, pool, np.ascontiguousarray(x))
+                matrix.enter("axis", f"{label}, axis 0", pool_of_rows, place, call, lines=down * side)
 
 
 def _call_tiles(session: TargetSession, pool: Pool, x: Array, **options: Any) -> Array:
     side = pool.fmt.shapes[1]
     answer = session.call("quantize", x, pool.fmt.name, block=side, **pool.answered.kwargs, **options)
     return pool.answered.rows(answer)
+
+
+def _call_tiles_upright(session: TargetSession, pool: Pool, x: Array) -> Array:
+    """The same tiles turned on their side, and called along the first axis: what comes back is turned back."""
+    side, given = pool.fmt.shapes[1], np.ascontiguousarray(x.T)
+    codes, scales = session.call("quantize", given, pool.fmt.name, block=side, axis=0, **pool.answered.kwargs)
+    return pool.answered.rows((np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)))
 
 
 def _answer_tiles(matrix: Matrix, pool: Pool, side: int) -> tuple[Array, Pool] | None:

@@ -63,7 +63,7 @@ def judge_repeats(session: TargetSession, repeat: Answered, scorecard: Scorecard
     place = 37 * np.arange(130) % len(repeat.before)
     twice = np.repeat(place, 2)
     enter("each item twice in a row", twice, again(twice))
-    for arrangement in ARRANGEMENTS[1:]:
+    for arrangement in ARRANGEMENTS[1:-1]:
         enter(f"inputs in other arrays: {arrangement}", place, again(place, "arranged", arrangement), may_refuse=True)
     if not any(keeps(CALLS, f"{scorecard.operation}/{scorecard.format}", label) for label in PROBES):
         return first

@@ -41,7 +41,16 @@ def judge_memory(matrix: Matrix, pools: Sequence[Pool]) -> None:
             for axis in (-1, 0) if matrix.session.capabilities.has(pool.answered.function, "axis") else (-1,):
                 told = label if axis == -1 else f"{label}, axis 0"
                 pair = [_arguments(pool, matrix.draw(pool, rows * blocks), rows, axis) for _ in range(2)]
-                _probe(matrix, pool, told, pair, {} if axis == -1 else {"axis": axis}, quick=rows == 128 and not number)
+                options: dict[str, Any] = {} if axis == -1 else {"axis": axis}
+                _probe(matrix, pool, told, pair, options, quick=rows == 128 and not number)
+                if matrix.session.capabilities.has(pool.answered.function, "pad"):
+                    ragged = [(_cut(x, axis), *rest) for x, *rest in pair]
+                    _probe(matrix, pool, f"{told}, padded", ragged, {**options, "pad": True}, quick=False)
+
+
+def _cut(x: Array, axis: int) -> Array:
+    """A matrix whose lines end within a block."""
+    return np.ascontiguousarray(x[:, :-3] if axis == -1 else x[:-3])
 
 
 def _arguments(pool: Pool, place: Places, rows: int, axis: int) -> tuple[Any, ...]:
