@@ -126,6 +126,15 @@ def by_blocks(quantize: Any) -> Any:
     return whole
 
 
+def codes_under_zero(x: Array, fmt: str, tensor_scale: float | None = None) -> Answer:
+    t = None if tensor_scale is None else mxspec.TensorScale.from_float("encode", tensor_scale)
+    answer = mxspec.quantize(x, fmt, profile="nvfp4-paper", tensor_scale=t)
+    codes = answer.codes.copy()
+    lost = (answer.scales == 0) & (x.astype(np.float32) != 0).any(axis=1, keepdims=True) & np.isfinite(x).all(axis=1, keepdims=True)
+    codes[lost[:, 0]] = 7
+    return codes, answer.scales
+
+
 def _of_ones_own(id_: str, what: str, kind: str, profile: str, quantize: Any) -> Entry:
     return Entry(
         id=id_, what=what, formats=("nvfp4",), kind=Kind.UNUSUAL, nearest=profile,
@@ -142,6 +151,7 @@ ENTRIES: tuple[Entry, ...] = (
     _of_ones_own("NVFP4 in float64, by the decode scale", "the formula as it stands, in float64", "decode", "nvfp4-exact", float64_inside("decode")),
     _of_ones_own("NVFP4 in float64, by the encode scale", "the formula as it stands, in float64", "encode", "nvfp4-exact-encode", float64_inside("encode")),
     _of_ones_own("NVFP4 in decode form", "float32, x / (sf * g)", "decode", "nvfp4-decode", decode_form),
+    _of_ones_own("NVFP4 codes under a zero scale", "as nvfp4-paper, whose definition divides by a scale of zero: those codes are the largest", "encode", "nvfp4-paper", codes_under_zero),
     Entry(
         id="amax named decode, without a one-level form", what="dequantize alone, which cannot be called without a tensor scale",
         formats=("nvfp4",), target=lambda: make(["nvfp4"], TENSOR_SCALE="decode", dequantize=dequantize_two_levels),

@@ -9,6 +9,7 @@ import mxspec
 from mxspec.formats import BLOCKS
 from mxspec_conformance.judge.causes import KnownCause
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.results.conclusion import Stand, conclude
 from mxspec_conformance.results.report import Report, Verdict
 
 from tests.bugs.building import Answer, Array, BlockFunction, given, is_zero, make, model, on_blocks
@@ -44,13 +45,14 @@ def judge(function: BlockFunction, fmt: str, **options: str) -> Report:
 
 @pytest.mark.parametrize(
     ("error", "offsets", "fmt"),
-    [("squared", (0, 1, -1), "mxfp4"), ("squared", (0, 1), "mxfp8_e4m3"), ("absolute", (0, 1), "mxfp4"), ("absolute", (0, -1, 1), "mxint8")],
+    [("squared", (0, 1, -1), "mxfp4"), ("squared", (0, 1), "mxfp6_e2m3"), ("absolute", (0, 1), "mxfp4"), ("absolute", (0, -1, 1), "mxint8")],
 )
 def test_a_search_is_not_accused_and_its_error_is_told(error: str, offsets: tuple[int, ...], fmt: str) -> None:
     report = judge(searched(error, offsets), fmt)
     assert report.exit_code == 0
     (result,) = report.formats
     assert KnownCause.SCALE_SEARCH.value in result.causes
+    assert conclude(result, report.requirements).stand is Stand.ELEMENTS
     (told,) = [c for c in result.open_choices if "search" in c]
     assert f"sum of {error} errors" in told
     assert any(r.verdict is Verdict.OPEN and r.topic == "scale-boundary" for r in report.requirements)
@@ -58,6 +60,22 @@ def test_a_search_is_not_accused_and_its_error_is_told(error: str, offsets: tupl
 
 def test_a_search_does_not_excuse_a_claim() -> None:
     assert judge(searched("squared", (0, 1, -1)), "mxfp4", profile="mx-floor").exit_code == 1
+
+
+@pytest.mark.parametrize(("step", "fmt"), [(1, "mxfp4"), (1, "mxfp8_e4m3"), (-1, "mxfp4"), (1, "mxint8")])
+def test_a_rule_that_is_off_by_a_constant_is_no_search(step: int, fmt: str) -> None:
+    """One step up it has the least of the largest errors among the scales that it gives: that is chance."""
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        inside = np.isfinite(x).all(axis=1) & ~is_zero(x) & (scales > 3) & (scales < 250)
+        scales[inside] += np.uint8(step % 256)
+        codes[inside] = given(x, scales, fmt)[inside]
+        return codes, scales
+
+    report = judge(quantize, fmt)
+    assert report.exit_code == 1
+    assert report.formats[0].causes == [KnownCause.SCALE_OFFSET.value]
 
 
 def test_scales_at_random_are_no_search() -> None:

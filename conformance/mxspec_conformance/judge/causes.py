@@ -26,6 +26,7 @@ from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.quantize import Observed
 from mxspec_conformance.observations.scale import ObservedScales
+from mxspec_conformance.results import conclusion
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import TensorScales, bind_profile, native_scale
@@ -48,7 +49,7 @@ class KnownCause(StrEnum):
     SIGNED_MAXIMUM = "signed-maximum"
     HALF_OF_THE_LANES = "lanes-not-looked-at"
     CALL_ALONE = "call-alone"
-    SCALE_SEARCH = "scale-search"
+    SCALE_SEARCH = conclusion.SCALE_SEARCH
 
 
 @dataclass(frozen=True, slots=True)

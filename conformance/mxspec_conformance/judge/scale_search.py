@@ -20,7 +20,10 @@ from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.invariance.answered import ORDINARY
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
+from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.observations.scale import scale_blocks
+from mxspec_conformance.targets.dtypes import cast_input
+from mxspec_conformance.targets.errors import CallError
 from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import TensorScales, bind_profile
 
@@ -73,7 +76,7 @@ def find_search(observations: Observations, profile: Profile) -> Search | None:
         return None
     steps = np.concatenate([b.returned.astype(int) - b.expected.astype(int) for b in groups])
     offsets = tuple(sorted(set(steps.tolist())))
-    if not 2 <= len(offsets) <= MOST_CANDIDATES:
+    if not 2 <= len(offsets) <= MOST_CANDIDATES or not _depends_on_others(observations, groups):
         return None
     kinds = list(ErrorKind)
     for blocks in groups:
@@ -86,6 +89,34 @@ def find_search(observations: Observations, profile: Profile) -> Search | None:
         if not kinds:
             return None
     return Search(tuple(kinds), offsets, profile.id, int(sum(len(b.x) for b in groups)))
+
+
+def _depends_on_others(observations: Observations, groups: Sequence[_Blocks]) -> bool:
+    """Whether some block gets another scale where its maximum stands alone: what is a function of the maximum is a rule.
+
+    A rule that is off by a constant may well have the least error among the scales that it gives.
+    """
+    session, fmt = observations.session, observations.fmt
+    dtype = session.capabilities.dtypes[0]
+    # Blocks as they come, too: those of the vectors hold few numbers beside the maximum that would weigh against it.
+    drawn = np.random.default_rng(16).standard_normal((512, fmt.k)).astype(np.float32)
+    for blocks in groups:
+        x = np.concatenate([blocks.x[(blocks.x != 0).sum(axis=1) > 1], cast_input(drawn, dtype).astype(np.float32)])
+        if blocks.tensor is not None:
+            x = x[(np.abs(x) <= blocks.tensor.value("amax")).all(axis=1)]
+        if not len(x):
+            continue
+        lane = np.abs(x).argmax(axis=1)[:, None]
+        alone = np.zeros_like(x)
+        np.put_along_axis(alone, lane, np.take_along_axis(x, lane, axis=1), axis=1)
+        extra = tensor_argument(blocks.tensor, session.capabilities)
+        try:
+            whole, single = (session.call("quantize", cast_input(a, dtype), fmt.name, **extra)[1] for a in (x, alone))
+        except CallError:
+            continue
+        if (whole != single).any():
+            return True
+    return False
 
 
 def _collect(observations: Observations, fmt: BlockFormat, profile: Profile) -> Iterator[_Blocks]:

@@ -9,6 +9,9 @@ from enum import Enum
 from mxspec.profiles import list_profiles
 from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
 
+#: The cause of a target that searches its scales.
+SCALE_SEARCH = "scale-search"
+
 
 class Stand(Enum):
     """How a format stands to the profile that it was judged by."""
@@ -19,6 +22,8 @@ class Stand(Enum):
     NEAREST = "nearest"
     #: Something fails, against a profile that was asked for or claimed.
     DIFFERS = "differs from"
+    #: The scales are searched; the elements are right under them.
+    ELEMENTS = "elements as"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Concl
     stand = Stand.NEAREST if result.chosen == "nearest" else Stand.DIFFERS
     if own and all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in own):
         stand = Stand.MATCHES if result.provisional else Stand.CONFORMS
+        if SCALE_SEARCH in result.causes:
+            stand = Stand.ELEMENTS
     return Conclusion(stand, result.judged_against, result.operations == ["dequantize"])
 
 
