@@ -521,3 +521,13 @@ class TestLikeTorch:
         monkeypatch.setitem(sys.modules, "torch", module)  # type: ignore[arg-type]
         half = X.astype(ml_dtypes.bfloat16)
         assert mxspec.quantize(self.Tensor(half.view(np.int16)), "mxfp4") == mxspec.quantize(half, "mxfp4")
+
+
+def test_a_checkpoint_with_bytes_that_are_no_scales(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    containers.write(path, {"a": N}, "modelopt")
+    data = bytearray(path.read_bytes())
+    data[data.rindex(N.scales.tobytes())] |= 0x80
+    path.write_bytes(data)
+    with pytest.raises(containers.ContainerError, match=r"m\.safetensors, a: scales\[0, 0\] = .* more than the 7 bits of ue4m3"):
+        containers.open_checkpoint(path).read("a")

@@ -174,11 +174,14 @@ class Checkpoint:
         profile = form.profile
         if scale is None and form.format.has_tensor_scale:
             profile = "ggml-0.21/nvfp4"
-        return BlockTensor(
-            format=form.format, profile=get_profile(profile, form.format), codes=part.codes.reshape(shape),
-            scales=part.scales.reshape(*shape[:-1], shape[-1] // form.format.k), tensor_scale=scale, shape=shape,
-            axis=len(shape) - 1,
-        )  # fmt: skip
+        try:
+            return BlockTensor(
+                format=form.format, profile=get_profile(profile, form.format), codes=part.codes.reshape(shape),
+                scales=part.scales.reshape(*shape[:-1], shape[-1] // form.format.k), tensor_scale=scale, shape=shape,
+                axis=len(shape) - 1,
+            )  # fmt: skip
+        except ValueError as error:  # bytes that no code or scale of the format has
+            raise ContainerError(f"{self.path}, {clip(base)}: {error}") from error
 
 
 Scale = tuple[TensorScaleKind, tuple[int, ...]]
