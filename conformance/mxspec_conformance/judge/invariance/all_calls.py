@@ -14,8 +14,14 @@ from mxspec_conformance.judge.invariance.matrix import (
     judge_strides,
 )
 from mxspec_conformance.judge.invariance.pools import Pool
-from mxspec_conformance.judge.invariance.refusals import judge_ragged_refusal, judge_scale_shapes
-from mxspec_conformance.judge.invariance.states import judge_memory, judge_repetition, judge_states, judge_threads
+from mxspec_conformance.judge.invariance.refusals import judge_empty, judge_ragged_refusal, judge_scale_shapes
+from mxspec_conformance.judge.invariance.states import (
+    judge_memory,
+    judge_repetition,
+    judge_samples,
+    judge_states,
+    judge_threads,
+)
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
@@ -37,18 +43,20 @@ def judge_calls(
         judge_strides(matrix, pools)
         judge_memory(matrix, pools)
         judge_states(matrix, pools)
+        judge_samples(matrix, pools[0])
     if offers(function, "axis"):
         judge_axes(matrix, pools)
     if offers(function, "pad"):
-        judge_ragged(matrix, pools, axis=-1)
-        if offers(function, "axis"):
-            judge_ragged(matrix, pools, axis=0)
+        for axis in (-1, 0, 1, -2) if offers(function, "axis") else (-1,):
+            judge_ragged(matrix, pools, axis=axis)
     if offers(function, "block") and len(fmt.shapes) > 1:
         judge_grids(matrix, pools, pad=offers(function, "pad"))
     if function == "quantize":
         judge_ragged_refusal(matrix, pools)
     else:
         judge_scale_shapes(matrix, pools)
+    if session.transport != "results-file":
+        judge_empty(matrix, pools[0])
     judge_repetition(matrix, pools[0])
     judge_threads(matrix, pools[0])
     return matrix.first

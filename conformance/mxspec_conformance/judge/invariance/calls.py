@@ -60,6 +60,13 @@ SIZES: tuple[Size, ...] = (
     Size(1000, 992, "no power of two"),
     Size(1, 131072, "2^17 elements in one row"),
     Size(2048, 64, "2^17 elements"),
+    *(
+        Size(rows, columns, "columns of models that people run")
+        for rows, columns in (
+            (2, 2880), (64, 2880), (16, 2048), (16, 4096), (3, 5120), (4, 6144), (1, 7168), (17, 7168), (8, 2560), (5, 3072),
+            (2, 11008), (1, 14336), (33, 1536),
+        )
+    ),
     Size(128, 8192, "2^20 elements, 8192 columns"),
     Size(1024, 1024, "2^20 elements, square", common=True, quick=True),
     Size(16384, 64, "2^20 elements"),

@@ -260,7 +260,8 @@ def _lay(matrix: Matrix, pool: Pool, laid: Laid, axis: int, arrangement: str | N
 def judge_ragged(matrix: Matrix, pools: Sequence[Pool], *, axis: int) -> None:
     """Lines that end within a block: as if zeros followed."""
     for number, pool in enumerate(pools):
-        for laid in list_ragged(pool.fmt.k)[:: 1 if not number else 5]:
+        # By its two names an axis is one path or two; a few calls tell.
+        for laid in list_ragged(pool.fmt.k)[:: 1 if not number and axis in (-1, 0) else 5]:
             short = _cut_pool(matrix, pool, laid.end)
             if short is None:
                 continue
@@ -269,7 +270,8 @@ def judge_ragged(matrix: Matrix, pools: Sequence[Pool], *, axis: int) -> None:
             place[last] = len(pool) + place[last] % CUT  # in the joined pool the cut blocks come second
             columns = laid.count * pool.fmt.k - (pool.fmt.k - laid.end if laid.end else 0)
             x = short.answered.inputs[0][place].reshape(laid.lines, -1)[:, :columns]
-            shape = f"{x.shape[0]} x {x.shape[1]}" if axis == -1 else f"{x.shape[1]} x {x.shape[0]}, axis {axis}"
+            shape = f"{x.shape[0]} x {x.shape[1]}" if axis in (-1, 1) else f"{x.shape[1]} x {x.shape[0]}"
+            shape += f", axis {axis}" if axis != -1 else ""
             matrix.enter(
                 "tail",
                 f"{pool.name}: {shape}, padded",

@@ -76,7 +76,7 @@ def list_quantize_pools(fmt: BlockFormat, seen: Sequence[Observed], capabilities
                     rows=partial(join_answer, k=fmt.k),
                     differ=np.not_equal,
                 ),
-                accept=partial(_flag_open_at, x, fmt),
+                accept=partial(flag_open_at, x, fmt),
             )
 
 
@@ -108,7 +108,8 @@ def join_answer(answer: Any, k: int) -> npt.NDArray[np.uint8]:
     return np.concatenate([scales.reshape(-1, 1), codes.reshape(-1, k)], axis=1)
 
 
-def _flag_open_at(x: npt.NDArray[Any], fmt: BlockFormat, place: Places, got: npt.NDArray[Any]) -> Flags:
+def flag_open_at(x: npt.NDArray[Any], fmt: BlockFormat, place: Places, got: npt.NDArray[Any]) -> Flags:
+    """`flag_open` for blocks at places of a pool."""
     return flag_open(x[place], got, fmt)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec_conformance.judge.invariance.matrix import Matrix, draw_call, extend_pool
 from mxspec_conformance.judge.invariance.pools import Pool
@@ -27,7 +28,7 @@ def judge_ragged_refusal(matrix: Matrix, pools: Sequence[Pool]) -> None:
     if pool is None:
         return
     k = pool.fmt.k
-    for rows, whole, end in ((3, 0, k - 1), (3, 1, 1), (3, 1, k // 2), (1, 2, k - 1), (5, 4, k // 2)):
+    for rows, whole, end in ((3, 0, k - 1), (3, 1, 1), (3, 1, k // 2), (1, 2, k - 1), (5, 4, k // 2), (129, 1, k // 2), (3, 18, k - 4)):
         columns = whole * k + end
         label = f"{rows} x {columns}: no whole number of blocks"
         card = matrix.scorecard
@@ -37,31 +38,100 @@ def judge_ragged_refusal(matrix: Matrix, pools: Sequence[Pool]) -> None:
         x = pool.answered.inputs[0][place].reshape(rows, -1)[:, :columns]
         padded = np.zeros((rows, (whole + 1) * k), x.dtype)
         padded[:, :columns] = x
-        alone = run_once(partial(matrix.session.call, "quantize", padded, pool.fmt.name, **pool.answered.kwargs))
-        if isinstance(alone, NoAnswer):  # judged elsewhere
-            continue
-        answer = run_once(
-            partial(
-                matrix.session.call, "quantize", np.ascontiguousarray(x), pool.fmt.name, **pool.answered.kwargs
-            )
-        )
-        if isinstance(answer, NoAnswer):
-            if answer.kind in REFUSALS:
-                card.count("refusal", label, ok=True)
-            elif answer.kind is FailureKind.BAD_RETURN:
-                _fail(matrix, label, f"{answer.message}; refuse such a call, or pad the rows with zeros")
-            else:
-                card.count_no_answer("refusal", label, answer)
-            continue
-        whole_blocks = extend_pool(pool, padded.reshape(-1, k), pool.answered.rows(alone))
-        places = len(pool) + np.arange(rows * (whole + 1))
-        got = pool.answered.rows(answer)
-        wrong = whole_blocks.find_wrong(places, got)
-        card.count("refusal", label, ok=not wrong.any())
-        if wrong.any():
-            failure = draw_call(label, whole_blocks, places, got, wrong, rows)
-            failure.steps.append("refuse such a call, or answer it as if zeros followed")
-            matrix.first.setdefault(card.tally("refusal").id, failure)
+        _judge_cut(matrix, pool, label, np.ascontiguousarray(x), padded, axis=-1)
+    if matrix.session.capabilities.has("quantize", "axis"):
+        lines = np.zeros((5, 3 * k), pool.answered.inputs[0].dtype)
+        lines[:, : 2 * k] = pool.answered.inputs[0][matrix.draw(pool, 10)].reshape(5, -1)
+        lines[:, k + k // 2 :] = 0
+        cut = np.ascontiguousarray(lines[:, : k + k // 2].T)
+        _judge_cut(matrix, pool, f"{k + k // 2} x 5, axis 0: no whole number of blocks", cut, lines[:, : 2 * k], axis=0)
+        _judge_axis_beyond(matrix, pool)
+
+
+def _judge_axis_beyond(matrix: Matrix, pool: Pool) -> None:
+    """An axis that a matrix does not have: refused."""
+    x = pool.answered.inputs[0][matrix.draw(pool, 2 * pool.fmt.k)].reshape(2 * pool.fmt.k, -1)
+    for axis in (2, -3):
+        label = f"{x.shape[0]} x {x.shape[1]}, axis {axis}"
+        call = partial(matrix.session.call, "quantize", x, pool.fmt.name, axis=axis, **pool.answered.kwargs)
+        _judge_refusal(matrix, label, call, "an answer came back for an axis that a matrix does not have; refuse such a call")
+
+
+def _judge_refusal(matrix: Matrix, label: str, call: Callable[[], Any], text: str) -> None:
+    """Count a call that nobody can answer."""
+    card = matrix.scorecard
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+        return
+    try:
+        answer: Any = run_once(call)
+    except (TypeError, ValueError, IndexError):  # the judge cannot say what shape the answer would have
+        return
+    if not isinstance(answer, NoAnswer) or answer.kind is FailureKind.BAD_RETURN:
+        _fail(matrix, label, text)
+    elif answer.kind in REFUSALS:
+        card.count("refusal", label, ok=True)
+    else:
+        card.count_no_answer("refusal", label, answer)
+
+
+def judge_empty(matrix: Matrix, pool: Pool) -> None:
+    """A matrix without rows: an answer without rows, or a refusal; and the call after it is as any other."""
+    card, answered = matrix.scorecard, pool.answered
+    label = f"0 x {3 * pool.fmt.k}: no rows"
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=True):
+        return
+    nothing = [np.zeros((0, 3 * a.shape[1]), a.dtype) for a in answered.inputs]
+    arguments = (*nothing, answered.name) if answered.function == "dequantize" else (nothing[0], answered.name)
+    answer = run_once(partial(matrix.session.call, answered.function, *arguments, **answered.kwargs))
+    if isinstance(answer, NoAnswer) and answer.kind not in REFUSALS:
+        if answer.kind is FailureKind.BAD_RETURN:
+            _fail(matrix, label, f"{answer.message}; refuse such a call, or return no rows")
+        else:
+            card.count_no_answer("refusal", label, answer)
+    else:
+        card.count("refusal", label, ok=True)
+    place = matrix.draw(pool, 12)
+
+    def after() -> Any:
+        given = answered.arguments(place, rows=4)
+        return answered.rows(matrix.session.call(answered.function, *given, **answered.kwargs))
+
+    matrix.enter("state", f"{pool.name}: after a call without rows", pool, place, after, lines=4)
+
+
+def _judge_cut(
+    matrix: Matrix, pool: Pool, label: str, x: npt.NDArray[Any], padded: npt.NDArray[Any], *, axis: int
+) -> None:
+    """One call that ends within a block; padded: the lines of it with zeros written out."""
+    k, card = pool.fmt.k, matrix.scorecard
+    rows, kwargs = len(padded), pool.answered.kwargs
+    options = {} if axis == -1 else {"axis": axis}
+    alone = run_once(
+        partial(matrix.session.call, "quantize", np.ascontiguousarray(padded), pool.fmt.name, **kwargs)
+    )
+    if isinstance(alone, NoAnswer):  # judged elsewhere
+        return
+    answer = run_once(partial(matrix.session.call, "quantize", x, pool.fmt.name, **kwargs, **options))
+    if isinstance(answer, NoAnswer):
+        if answer.kind in REFUSALS:
+            card.count("refusal", label, ok=True)
+        elif answer.kind is FailureKind.BAD_RETURN:
+            _fail(matrix, label, f"{answer.message}; refuse such a call, or pad the rows with zeros")
+        else:
+            card.count_no_answer("refusal", label, answer)
+        return
+    whole_blocks = extend_pool(pool, padded.reshape(-1, k), pool.answered.rows(alone))
+    places = len(pool) + np.arange(padded.size // k)
+    codes, scales = answer
+    if axis == 0:
+        codes, scales = np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)
+    got = pool.answered.rows((codes, scales))
+    wrong = whole_blocks.find_wrong(places, got)
+    card.count("refusal", label, ok=not wrong.any())
+    if wrong.any():
+        failure = draw_call(label, whole_blocks, places, got, wrong, rows)
+        failure.steps.append("refuse such a call, or answer it as if zeros followed")
+        matrix.first.setdefault(card.tally("refusal").id, failure)
 
 
 def judge_scale_shapes(matrix: Matrix, pools: Sequence[Pool]) -> None:
@@ -85,6 +155,13 @@ def judge_scale_shapes(matrix: Matrix, pools: Sequence[Pool]) -> None:
             card.count("refusal", label, ok=True)
         else:
             card.count_no_answer("refusal", label, answer)
+    codes, scales, *rest = pool.answered.arguments(matrix.draw(pool, 32), rows=8)
+    for label, parts in (
+        ("8 x 4 blocks with 4 x 8 scales", (codes, np.ascontiguousarray(scales.reshape(4, 8)))),
+        ("8 x 3.5 blocks with 8 x 3 scales", (np.ascontiguousarray(codes[:, : -pool.fmt.k // 2]), np.ascontiguousarray(scales[:, :3]))),
+    ):
+        call = partial(matrix.session.call, "dequantize", *parts, *rest, **pool.answered.kwargs)
+        _judge_refusal(matrix, label, call, "values came back for scales that are not those of the codes; refuse such a call")
 
 
 def _fail(matrix: Matrix, label: str, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from mxspec.formats import get_block
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.matrix import Matrix
 from mxspec_conformance.judge.invariance.pace import Speed
-from mxspec_conformance.judge.invariance.pools import Places, Pool
+from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.targets.errors import CallError
@@ -27,7 +28,7 @@ PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64))
 #: The same call so many times, and the seconds that it may take.
 REPEATS, REPEAT_SECONDS = 3200, 1.0
 #: Threads, calls of each, and blocks of a call.
-THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8))
+THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8), (256, 16))
 #: Transports with the target's memory and threads within reach.
 LOCAL = ("python", "python-child", "library", "library-child")
 
@@ -95,7 +96,10 @@ def judge_states(matrix: Matrix, pools: Sequence[Pool]) -> None:
             zeros, place = np.zeros(count, np.intp) + _find_zero(pool), matrix.draw(pool, count)
             mixed = np.where(np.arange(count) % 3 == 1, zeros, place)
             swapped = place.reshape(rows, blocks)[:, ::-1].reshape(-1)
+            one = place.copy()
+            one[count // 2 + 1] = (one[count // 2 + 1] + 1) % len(pool)
             for name, first, second in (
+                ("one block exchanged", place, one),
                 ("zeros where numbers lay", place, mixed),
                 ("numbers where zeros lay", mixed, place),
                 ("other numbers where some lay", matrix.draw(pool, count), place),
@@ -103,6 +107,38 @@ def judge_states(matrix: Matrix, pools: Sequence[Pool]) -> None:
             ):
                 call = partial(_reused, session, pool, first, second, rows)
                 matrix.enter("state", f"{pool.name}: {rows} x {blocks} blocks, {name}", pool, second, call, lines=rows)
+
+
+def judge_samples(matrix: Matrix, pool: Pool) -> None:
+    """Other numbers but for every sixteenth, and other codes under the same scales: what is remembered by a part is wrong."""
+    session, answered = matrix.session, pool.answered
+    first = matrix.draw(pool, 24)
+    inputs = [a[first] for a in answered.inputs]
+    if answered.function == "dequantize":
+        other = [np.roll(inputs[0], 1, axis=1), inputs[1]]
+        answers = np.roll(answered.before[first], 1, axis=1)
+    else:
+        x = inputs[0].copy()
+        changed = np.arange(x.size).reshape(x.shape) % 16 != 0
+        x[changed] = inputs[0][::-1][changed]
+        other = [x]
+        try:
+            answers = answered.rows(session.call("quantize", x, pool.fmt.name, **answered.kwargs))
+        except CallError:  # judged elsewhere
+            return
+    joined = tuple(np.concatenate([a, b]) for a, b in zip(answered.inputs, other, strict=True))
+    both = replace(answered, inputs=joined, before=np.concatenate([answered.before, answers]))
+    accept = None if answered.function == "dequantize" else partial(flag_open_at, joined[0], pool.fmt)
+    whole = replace(pool, answered=both, accept=accept)
+    second = len(pool) + np.arange(24)
+    for name, place, before in (("first", first, second), ("second", second, first)):
+        call = partial(_after, session, whole, place, 4, partial(_ask_again, session, whole, before, 4))
+        matrix.enter("state", f"{pool.name}: after a call that is the same in part, the {name}", whole, place, call, lines=4)
+
+
+def _ask_again(session: TargetSession, pool: Pool, place: Places, rows: int) -> Any:
+    answered = pool.answered
+    return session.call(answered.function, *answered.arguments(place, rows=rows), **answered.kwargs)
 
 
 def _find_zero(pool: Pool) -> int:
@@ -151,7 +187,11 @@ def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Cal
         yield "encode_stochastic", partial(session.call, "encode_stochastic", x.reshape(-1), element, words)
     if capabilities.has("tensor_scale") and pool.fmt.has_tensor_scale:
         yield "tensor_scale", partial(session.call, "tensor_scale", x, pool.fmt.name)
-    if function == "quantize":
+    if function == "dequantize":
+        if capabilities.has("quantize"):
+            extra = pool.answered.kwargs if capabilities.has("quantize", "tensor_scale") else {}
+            yield "quantize", partial(session.call, "quantize", np.ones((8, 5 * pool.fmt.k), np.float32), pool.fmt.name, **extra)
+    else:
         yield "infinities and NaN", partial(
             session.call, "quantize", np.full((3, 96), [np.inf, np.nan, -np.inf] * 32, np.float32), pool.fmt.name,
             **pool.answered.kwargs,
@@ -202,7 +242,8 @@ def judge_threads(matrix: Matrix, pool: Pool) -> None:
             continue
         answered = pool.answered
         calls = [answered.arguments(matrix.draw(pool, rows * blocks), rows=rows) for _ in range(THREADS)]
-        call = partial(session.call, "threads", ROUNDS, answered.function, calls, **answered.kwargs)
+        rounds = ROUNDS if rows < 256 else ROUNDS // 4
+        call = partial(session.call, "threads", rounds, answered.function, calls, **answered.kwargs)
         answer = run_once(call)
         if isinstance(answer, NoAnswer):
             card.count_no_answer("state", label, answer)
