@@ -91,7 +91,7 @@ BAD_VALUES: tuple[Entry, ...] = (
     _value("decode gives None", "decode returns nothing", "decode/e2m1/code", decode=lambda codes, element: None),
     _value("encode gives floats", "encode returns its input", "encode/e2m1/above-tie,below-tie,exact,inf,mixture,nan,overflow,subnormal,tie-even,zero-sign", encode=lambda x, element: x),
     _value("a tensor scale of two numbers", "tensor_scale returns an array", "tensor_scale/inf,nan,tensor-scale,zero-block", formats=("nvfp4",), tensor_scale=lambda x, fmt: np.ones(2, np.float32)),
-    _value("a tensor scale of None", "tensor_scale returns nothing", "tensor_scale/tensor-scale,zero-block", formats=("nvfp4",), tensor_scale=lambda x, fmt: None),
+    _value("a tensor scale of None", "tensor_scale returns nothing", "tensor_scale/inf,nan,tensor-scale,zero-block", formats=("nvfp4",), tensor_scale=lambda x, fmt: None),
     _value("a tensor scale beyond float32", "tensor_scale returns 1e300", "tensor_scale/tensor-scale", verdict=Verdict.FAIL, formats=("nvfp4",), tensor_scale=lambda x, fmt: 1e300),
 )  # fmt: skip
 

@@ -42,8 +42,9 @@ def test_a_target_that_answers_nothing_is_right_nowhere(entry: Entry) -> None:
     for requirement in report.requirements:
         if requirement.id in entry.musts:
             assert requirement.failing == requirement.cases > 0
+            assert requirement.verdict == "error", "who answers nothing refuses nothing in particular"
     (result,) = report.formats
-    assert result.distance == result.cases > 0
+    assert result.failing == result.distance == result.cases > 0
     assert result.identical_to == []
 
 

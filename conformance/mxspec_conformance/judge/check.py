@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 import mxspec
 from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles import find_profile
@@ -28,6 +30,8 @@ from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.tensor_kind import find_mixed_kinds
+from mxspec_conformance.observations.answers import matching_profiles
+from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING, quick_selection, use_selection
 from mxspec_conformance.results.environment import describe_environment, describe_git
@@ -184,7 +188,9 @@ def _check_format(
         return case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
 
     described = judged.kind is not Kind.NORMATIVE
-    requirements = [judge_tally(t, explanation, first, described=described) for t in tallies]
+    # What answers nothing at all refuses nothing in particular.
+    refuses = bool(observations.answered) and not described
+    requirements = [judge_tally(t, explanation, first, described=described, may_refuse=refuses) for t in tallies]
     chosen = "asked" if asked else "claimed" if profile else "nearest"
     search = _excuse_search(observations, judged, requirements) if chosen == "nearest" and not identical else None
     report.requirements += requirements
@@ -207,7 +213,7 @@ def _check_format(
             if found
         ],
         identical_to=identical,
-        open_cases=_count_open(observations, standing.failing, tallies, requirements),
+        open_cases=_count_open(observations, judged, tallies, requirements),
     )
     traits_of_scale: list[str] = []
     if observations.answered:
@@ -262,19 +268,27 @@ def _excuse_search(observations: Observations, profile: Profile, requirements: S
 
 
 def _count_open(
-    observations: Observations, failing: int, tallies: Sequence[Tally], requirements: Sequence[Requirement]
+    observations: Observations, judged: Profile, tallies: Sequence[Tally], requirements: Sequence[Requirement]
 ) -> int:
-    """Of so many cases that differ from the profile, those that fail nothing but what is open."""
+    """Of the cases that differ from the profile, those that fail nothing but what is open."""
     is_open = {r.id for r in requirements if r.verdict is Verdict.OPEN}
-    if not observations.answered and not observations.unanswered:
-        return 0
     accused: set[str] = set()
     for tally in tallies:
         if tally.operation in ("quantize", "scale") and tally.id not in is_open:
             accused.update(tally.failing, (c for c, n in tally.no_answers.items() if not n.is_unsupported))
-    asked = {s.label for s in observations.answered} | {s.label for s in observations.unanswered}
-    calls = sum(case not in asked and "[" not in case for case in accused)
-    return max(0, failing - len(accused) + calls)
+    count = 0
+    for seen in observations.answered:
+        if seen.label not in accused:
+            found = matching_profiles(seen, observations.fmt, signs=seen.case.topic == "zero-sign")
+            count += any(name == judged.id and not matches for name, matches in found)
+    for item in observations.unanswered:
+        count += not item.reason.is_unsupported and judged.id in item.case.answers and item.label not in accused
+    for scale in observations.scales:
+        expected = scale.case.answers.get(judged.id)
+        if expected is not None and not isinstance(scale.returned, NoAnswer):
+            wrong = np.flatnonzero(scale.returned != expected).tolist()
+            count += sum(scale.case.label(i) not in accused for i in wrong)
+    return count
 
 
 def _run_stages(run: BlockRun) -> tuple[list[Scorecard], Failures]:
@@ -322,7 +336,10 @@ def _check_scalars(
                 drawn |= stage.judge(session, element, scorecard)
             tallies = [t for t in scorecard.tallies.values() if only is None or fnmatchcase(t.id, only)]
             explanation = common_explanation(tallies, lambda _: (0,))
-            report.requirements += [judge_tally(t, explanation, partial(_no_block, drawn)) for t in tallies]
+            answers = any(len(t.no_answers) < len(t.cases) for t in scorecard.tallies.values())
+            report.requirements += [
+                judge_tally(t, explanation, partial(_no_block, drawn), may_refuse=answers) for t in tallies
+            ]
 
 
 def _has_layouts(session: TargetSession) -> bool:

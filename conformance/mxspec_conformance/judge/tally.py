@@ -123,12 +123,14 @@ def judge_tally(
     first: Callable[[Tally], Failure | None],
     *,
     described: bool = False,
+    may_refuse: bool = True,
 ) -> Requirement:
     """The requirement's verdict.
 
     explanation: what explains this format's failures, if anything does.
     first: describes the smallest failing case.
     described: whether the judged profile describes a stack, so that nothing of it is open.
+    may_refuse: whether an exception for NaN or Inf is an answer that is left open.
     """
     level = topic_level(tally.topic, tally.operation, tally.format, described=described)
     requirement = Requirement(
@@ -148,7 +150,7 @@ def judge_tally(
         requirement.verdict = Verdict.UNSUPPORTED
         requirement.note = next(iter(tally.no_answers.values())).message if tally.no_answers else "no case applies"
         return requirement
-    refuses = tally.topic in REFUSABLE and not described
+    refuses = tally.topic in REFUSABLE and may_refuse
     if no_answers and not (refuses and all(n.kind is FailureKind.ERROR for n in no_answers.values())):
         timed_out = any(n.kind is FailureKind.TIMEOUT for n in no_answers.values())
         requirement.verdict = Verdict.TIMEOUT if timed_out else Verdict.ERROR
