@@ -123,6 +123,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "TENSOR_SCALE", (kind,), dict.fromkeys(k.value for k in TensorScaleKind))
     known_layouts = _listed(module, spec, "LAYOUTS")
     check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
+    claimed = () if getattr(module, "PROFILE", None) is None else _listed(module, spec, "PROFILE")
     signatures = {f: parameters_of(getattr(module, f)) for f in functions}
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
     return Capabilities(
@@ -138,7 +139,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         scale_layout=next((x for x in layouts if x in SCALE_LAYOUTS), "row-major"),
         tensor_scale=kind,
         sr_bits=_random_bits(module, spec),
-        claimed_profiles=check_claims(spec, formats, _listed(module, spec, "PROFILE")),
+        claimed_profiles=check_claims(spec, formats, claimed),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
@@ -165,8 +166,6 @@ def _check_signature(module: Any, spec: str, function: str) -> None:
 def _listed(module: Any, spec: str, what: str) -> tuple[str, ...]:
     """A declaration that holds one name or several. Members of enumerations of text, and mxspec's own objects, are names."""
     given = getattr(module, what, ())
-    if given is None:
-        return ()
     if (single := _name_of(given)) is not None:
         return (single,)
     if isinstance(given, (bytes, bytearray)) or not isinstance(given, Iterable):
