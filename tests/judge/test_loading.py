@@ -25,7 +25,7 @@ UNLOADABLE: dict[str, tuple[str, str]] = {
     "not callable": ("FORMATS = ['mxfp4']\nquantize = 3", "defines none of the functions"),
     "no formats": (QUANTIZE, "has no FORMATS; list the block formats it supports: mxfp4, mxfp6"),
     "unknown format": ("FORMATS = ['mxfp5']" + QUANTIZE, "FORMATS names 'mxfp5'; allowed are mxfp4,"),
-    "formats of None": ("FORMATS = None" + QUANTIZE, "has no FORMATS; list the block formats"),
+    "formats of None": ("FORMATS = None" + QUANTIZE, "FORMATS is a NoneType; write a name or a list"),
     "unknown element": ("ELEMENTS = ['e9m9']\ndef encode(x, e): pass", "ELEMENTS names 'e9m9'; allowed are e2m1,"),
     "unknown layout": (
         "FORMATS, LAYOUT = ['mxfp4'], 'nibble-high'" + QUANTIZE,

@@ -182,6 +182,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "SR_RULE", (sr_rule,), [r.value for r in SrRule])
     known_layouts = _listed(module, spec, "LAYOUTS")
     check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
+    claimed = () if getattr(module, "PROFILE", None) is None else _listed(module, spec, "PROFILE")
     signatures = {f: parameters_of(getattr(module, f)) for f in functions}
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
     return Capabilities(
@@ -198,7 +199,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         tensor_scale=kind,
         sr_bits=_random_bits(module, spec),
         sr_rule=SrRule(sr_rule),
-        claimed_profiles=check_claims(spec, formats, _listed(module, spec, "PROFILE")),
+        claimed_profiles=check_claims(spec, formats, claimed),
         shapes=_shapes(module, spec),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
@@ -226,8 +227,6 @@ def _check_signature(module: Any, spec: str, function: str) -> None:
 def _listed(module: Any, spec: str, what: str) -> tuple[str, ...]:
     """A declaration that holds one name or several. Members of enumerations of text, and mxspec's own objects, are names."""
     given = getattr(module, what, ())
-    if given is None:
-        return ()
     if (single := _name_of(given)) is not None:
         return (single,)
     if isinstance(given, (bytes, bytearray)) or not isinstance(given, Iterable):
