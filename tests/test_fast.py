@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import mxspec
-from mxspec import blocks, fast
+from mxspec import blocks, dequantizing, fast
 from mxspec.elements import round_to
 from mxspec.expressions import AMAX, ONE, SF, M, X, const, exact, f32, if_less, if_nan
 from mxspec.formats import E2M1, E8M0, FLOAT32, INT8, UE4M3, BlockFormat, get_block
@@ -239,7 +239,7 @@ def test_tuned_dequantize_is_the_expression(
         known = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
         out = np.empty(codes.shape, dtype)
         assert fast.dequantize(codes, scales, fmt, level, known, out)
-        values = blocks._dequantize_blocks(codes, scales, level, fmt, known)
+        values = dequantizing.dequantize_rows(codes, scales, level, fmt, known)
         expected = round_to(values.astype(np.float64), dtype)
         np.testing.assert_array_equal(read_bits(out), read_bits(expected))
 
@@ -340,7 +340,8 @@ def test_the_tuned_path_is_taken(monkeypatch: pytest.MonkeyPatch, profile: str, 
         raise AssertionError("the tuned path was not taken")
 
     monkeypatch.setattr(blocks, "quantize_rows", refuse)
-    monkeypatch.setattr(blocks, "_dequantize_blocks", refuse)
+    monkeypatch.setattr(dequantizing, "dequantize_rows", refuse)
+    monkeypatch.setattr(blocks, "dequantize_rows", refuse)
     x = draw((512, 512))
     x[5] = 0
     t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)

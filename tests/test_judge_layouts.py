@@ -116,8 +116,11 @@ def test_a_target_of_matrices_alone_is_judged_by_matrices() -> None:
         return layouts.pack(scales, name)
 
     report = check(target(LAYOUTS=["128x4"], swizzle=swizzle))
-    assert verdicts(report) == {"swizzle/128x4/place": Verdict.PASS, "swizzle/128x4/batch": Verdict.UNSUPPORTED}
-    place = next(r for r in report.requirements if r.verdict is Verdict.PASS)
+    of_calls = {"swizzle/128x4/call-size": Verdict.PASS, "swizzle/128x4/memory": Verdict.PASS}
+    assert verdicts(report) == {
+        "swizzle/128x4/place": Verdict.PASS, "swizzle/128x4/batch": Verdict.UNSUPPORTED, **of_calls
+    }  # fmt: skip
+    place = next(r for r in report.requirements if r.id == "swizzle/128x4/place")
     assert place.cases == sum(c.topic == "place" for c in load_layout_file("128x4").cases)
 
 
@@ -150,7 +153,8 @@ def test_scale_after_the_codes_is_named() -> None:
         return np.concatenate([record[:, 1:], record[:, :1]], axis=1)
 
     report = check(target(LAYOUTS=["ggml-mxfp4"], pack_blocks=pack_blocks))
-    assert {r.note for r in report.requirements} == {"as if the scale stood after the codes"}
+    notes = {r.note for r in report.requirements if r.topic not in ("call-size", "memory")}
+    assert notes == {"as if the scale stood after the codes"}
 
 
 def test_every_slip_can_be_told_from_the_right_bytes() -> None:
@@ -183,7 +187,8 @@ def test_padding_of_ones_fails_where_zeros_are_specified_and_nowhere_else() -> N
         return np.where(get_layout("128x4").mask(scales.shape) == 0, np.uint8(0x7F), right)
 
     found = verdicts(check(target(LAYOUTS=["128x4", "128x4-zeroed"], swizzle=swizzle)))
-    assert {i for i, v in found.items() if v is not Verdict.PASS} == {"swizzle/128x4-zeroed/padding"}
+    topics = ("padding", "call-size", "memory")
+    assert {i for i, v in found.items() if v is not Verdict.PASS} == {f"swizzle/128x4-zeroed/{t}" for t in topics}
 
 
 def test_unwritten_padding_shows_in_a_dirty_buffer() -> None:
@@ -192,7 +197,8 @@ def test_unwritten_padding_shows_in_a_dirty_buffer() -> None:
         out[written] = layouts.pack(scales, name)[written]
 
     found = verdicts(check(target(LAYOUTS=["128x4", "128x4-zeroed"], swizzle=swizzle)))
-    assert {i for i, v in found.items() if v is not Verdict.PASS} == {"swizzle/128x4-zeroed/padding"}
+    topics = ("padding", "call-size", "memory")
+    assert {i for i, v in found.items() if v is not Verdict.PASS} == {f"swizzle/128x4-zeroed/{t}" for t in topics}
 
 
 def test_garbage_in_gaps_is_nobodys_business() -> None:
@@ -240,7 +246,8 @@ def test_unlisted_layouts_may_be_refused() -> None:
 
     found = verdicts(check(target(pack=pack)))
     assert found.pop("pack/nibble-low/place") is Verdict.PASS
-    assert found.pop("pack/nibble-low/batch") is Verdict.PASS
+    for topic in ("batch", "call-size", "memory"):
+        assert found.pop(f"pack/nibble-low/{topic}") is Verdict.PASS
     assert set(found.values()) == {Verdict.UNSUPPORTED}
 
 

@@ -62,8 +62,8 @@ def judge_layout(session: TargetSession, function: str, layout: Layout) -> list[
             _judge_items(layout, case, answer, scorecard, drawn)
         else:
             _judge_bytes(layout, case, answer, scorecard, drawn, padding=file.padding_is_specified)
-    drawn |= judge_layout_calls(session, function, layout, scorecard, reads=reads)
     explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause is not Cause.LAYOUT,))
+    drawn |= judge_layout_calls(session, function, layout, scorecard, reads=reads)
     return [_finish(tally, explanation, drawn) for tally in scorecard.tallies.values()]
 
 

@@ -16,6 +16,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
 
 _ROUNDING = ("exact", "tie-even", "below-tie", "above-tie")
+#: What hangs on the call.
+_CALLS = ("call-size", "memory", "state")
 _SPECIAL = ("nan", "inf", "overflow", "subnormal", "mixture")
 
 
@@ -49,25 +51,25 @@ def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:
     rule = "scale-boundary" if fmt.scale.is_power_of_two else "scale-tie"
     if offered.has("quantize"):
         topics = (*_ROUNDING, *_SPECIAL, *signs, rule, "scale-clamp", "zero-block", "position", "axis", "tail", *of_tensor)
-        yield from (f"quantize/{fmt.name}/{topic}" for topic in (*topics, "call-size"))
+        yield from (f"quantize/{fmt.name}/{topic}" for topic in (*topics, *_CALLS, "refusal"))
         yield f"scale/{fmt.name}/{rule}"
     if offered.has("dequantize"):
-        topics = ("scale-code", "code", "zero-sign", *of_tensor, "call-size")
+        topics = ("scale-code", "code", "zero-sign", *of_tensor, *_CALLS, "refusal")
         yield from (f"dequantize/{fmt.name}/{topic}" for topic in topics)
     if offered.has("tensor_scale") and fmt.has_tensor_scale:
-        yield f"tensor_scale/{fmt.name}/tensor-scale"
+        yield from (f"tensor_scale/{fmt.name}/{topic}" for topic in ("tensor-scale", "nan", "inf", "zero-block", *_CALLS[:2]))
 
 
 def _of_element(session: TargetSession, element: str) -> Iterator[str]:
     offered, fmt = session.capabilities, get_scalar(element)
     if offered.has("encode"):
-        yield from (f"encode/{element}/{topic}" for topic in (*_ROUNDING, *_SPECIAL, "zero-sign", "call-size"))
+        yield from (f"encode/{element}/{topic}" for topic in (*_ROUNDING, *_SPECIAL, "zero-sign", "call-size", "state"))
     if offered.has("decode"):
         signs = () if fmt.twos_complement or element in SCALES else ("zero-sign",)
-        yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size"))
+        yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size", "state"))
     if offered.has("encode_stochastic") and element in ELEMENTS:
         of_nan = () if fmt.nan_code is None else ("nan",)
-        yield from (f"stochastic/{element}/{topic}" for topic in ("random-bits", *of_nan, "call-size"))
+        yield from (f"stochastic/{element}/{topic}" for topic in ("random-bits", *of_nan, "call-size", "state"))
 
 
 def _of_layout(function: str, layout: Layout) -> Iterator[str]:
@@ -76,4 +78,4 @@ def _of_layout(function: str, layout: Layout) -> Iterator[str]:
     reads = FUNCTIONS[function][2]
     if not reads and file.padding_is_specified and any((~case.mask).any() for case in file.cases):
         topics["padding"] = None
-    yield from (f"{function}/{layout.name}/{topic}" for topic in topics)
+    yield from (f"{function}/{layout.name}/{topic}" for topic in (*topics, "call-size", "memory"))

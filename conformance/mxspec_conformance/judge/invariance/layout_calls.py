@@ -39,18 +39,18 @@ def judge_layout_calls(
     for number, (shape, parts, data) in enumerate(_list_calls(layout)):
         if largest is not None and data.size > largest:
             continue
-        ways: list[tuple[str, str]] = [("place", "contiguous")]
+        ways: list[tuple[str, str]] = [("call-size", "contiguous")]
         if shape in LAID and session.transport != "results-file":
             ways += [("memory", a) for a in ARRANGEMENTS[1:-2]]
         for topic, arrangement in ways:
             label = f"{shape[0]} x {shape[1]}, call {number}" + (f", {arrangement}" if topic == "memory" else "")
-            if not keeps_call("layout", layout.name, label, quick=topic == "place" and data.size <= 1 << 16):
+            if not keeps_call("layout", layout.name, label, quick=topic == "call-size" and data.size <= 1 << 16):
                 continue
-            before = () if topic == "place" else ("arranged", arrangement)
+            before = () if topic == "call-size" else ("arranged", arrangement)
             arguments: tuple[Any, ...] = (data, layout.name, shape) if reads else (*reversed(parts), layout.name)
             answer = run_once(partial(session.call, *before, function, *arguments))
             if isinstance(answer, NoAnswer):
-                if topic == "place":
+                if topic == "call-size":
                     scorecard.count_no_answer(topic, label, answer)
                 continue
             text = _find_mistake(layout, shape, parts, data, answer, reads=reads)
