@@ -136,6 +136,8 @@ def exact_target(fmt: str, profile: Profile) -> Any:
         return None if tensor_scale is None else real(int(np.float32(tensor_scale).view(np.uint32)))
 
     def quantize(x: Array, tensor_scale: float | None) -> tuple[Array, Array]:
+        if x.shape[1] % k:
+            raise ValueError(f"rows of {x.shape[1]} are no whole number of blocks")
         codes, scales = np.empty(x.shape, np.uint8), np.empty((len(x), x.shape[1] // k), np.uint8)
         for i, j in np.ndindex(scales.shape):
             block = x[i, j * k : (j + 1) * k]

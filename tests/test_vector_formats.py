@@ -97,4 +97,5 @@ def test_formats_with_a_nan_must_keep_it() -> None:
         found = {name for name in ELEMENTS if topic_level("nan", operation, name) is Level.MUST}
         assert found == {"e4m3", "e5m2"}
     assert topic_level("nan", "encode", "e8m0") is Level.OPEN
-    assert topic_level("nan", "quantize", "mxfp8_e4m3") is Level.OPEN
+    assert topic_level("nan", "quantize", "mxfp8_e4m3") is Level.MUST
+    assert topic_level("nan", "quantize", "mxfp4") is Level.OPEN

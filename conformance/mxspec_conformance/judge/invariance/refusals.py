@@ -157,7 +157,6 @@ def judge_scale_shapes(matrix: Matrix, pools: Sequence[Pool]) -> None:
             card.count_no_answer("refusal", label, answer)
     codes, scales, *rest = pool.answered.arguments(matrix.draw(pool, 32), rows=8)
     for label, parts in (
-        ("8 x 4 blocks with 4 x 8 scales", (codes, np.ascontiguousarray(scales.reshape(4, 8)))),
         ("8 x 3.5 blocks with 8 x 3 scales", (np.ascontiguousarray(codes[:, : -pool.fmt.k // 2]), np.ascontiguousarray(scales[:, :3]))),
     ):
         call = partial(matrix.session.call, "dequantize", *parts, *rest, **pool.answered.kwargs)
