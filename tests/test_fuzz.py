@@ -88,7 +88,8 @@ def test_findings_are_written_in_the_vectors_own_schema(tmp_path: Path) -> None:
 def test_a_file_that_expects_something_else_is_called_outdated(tmp_path: Path) -> None:
     (path,) = save_findings(tmp_path, campaign("one_threshold").findings)
     document = json.loads(path.read_text())
-    document["groups"][0]["cases"][0]["expect"][0][0]["scale"] = "00"
+    answer = document["groups"][0]["cases"][0]["expect"][0][0]
+    answer["scale"] = "7f" if answer["scale"] == "00" else "00"
     path.write_text(json.dumps(document))
     (result,) = replay(path, open_target("mxspec", in_process=True), None)
     assert result.verdict == "outdated"

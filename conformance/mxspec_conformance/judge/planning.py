@@ -24,7 +24,7 @@ from mxspec_conformance.transports.wire import digest_call, name_arguments
 def plan_requests(capabilities: Capabilities, formats: Sequence[str] | None = None) -> list[Request]:
     """Every call that judging a conforming target with these capabilities makes, in order."""
     recorder = _Recorder(capabilities)
-    check(InProcessSession(recorder, capabilities.name), formats=formats)
+    check(InProcessSession(recorder, capabilities.name, transport="results-file"), formats=formats)
     return recorder.requests
 
 

@@ -18,14 +18,14 @@ from mxspec_conformance.targets.errors import FailureKind
 
 #: What counts as a refusal; a malformed answer is none, nor is a crash.
 REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
-#: Transports on which a target sees the shapes of what it is given.
+#: Transports on which a target sees the shapes of what it is given. Elsewhere the judge hands over buffers for whole blocks.
 SEES_SHAPES = ("python", "python-child")
 
 
 def judge_ragged_refusal(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """Rows that are no whole number of blocks, where nobody asked for padding: refused, or padded; never cut short."""
     pool = next(iter(pools), None)
-    if pool is None:
+    if pool is None or matrix.session.transport not in SEES_SHAPES:
         return
     k = pool.fmt.k
     for rows, whole, end in ((3, 0, k - 1), (3, 1, 1), (3, 1, k // 2), (1, 2, k - 1), (5, 4, k // 2), (129, 1, k // 2), (3, 18, k - 4)):
