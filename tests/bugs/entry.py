@@ -21,7 +21,7 @@ class Kind(StrEnum):
 
 
 #: Topics of one behaviour: an answer that hangs on the call.
-OF_CALLS = ("call-size", "memory", "state")
+OF_CALLS = ("call-size", "memory", "state", "axis", "tail")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -104,6 +105,16 @@ class Marshaller:
             return self.call(function, *second, **kwargs)
         finally:
             self._kept = []
+
+    def _call_covered(self, x: npt.NDArray[Any], fmt: str, axis: int = -1, **kwargs: Any) -> int:
+        """How many elements of a line the codes stand for that `quantize` returns, whatever their shape should be."""
+        options = kwargs if axis == -1 else {**kwargs, "axis": axis}
+        with contextlib.suppress(BadReturn):
+            self.call("quantize", x, fmt, **options)
+        codes = self._returned[0] if isinstance(self._returned, (tuple, list)) and self._returned else None
+        shape = getattr(codes, "shape", ())
+        packed = self.capabilities.code_layout == "nibble-low" and get_block(fmt).element.bits == 4
+        return int(shape[axis]) * (2 if packed else 1) if len(shape) == x.ndim else 0
 
     def _call_wrote(self, function: str, *args: Any, **kwargs: Any) -> bool:
         """Whether a call wrote into its input."""

@@ -57,7 +57,10 @@ def judge_layout_calls(
             scorecard.count(topic, label, ok=not text)
             if text and topic not in first:
                 first[topic] = Failure(
-                    case=label, given={"layout": layout.name, "shape": f"{shape[0]}x{shape[1]}"}, expected={}, returned={},
+                    case=label,
+                    given={"layout": layout.name, "shape": f"{shape[0]}x{shape[1]}", "first bytes": data[:16].tobytes().hex()},
+                    expected={"first bytes": (parts[0].reshape(-1) if reads else data)[:16].tobytes().hex()},
+                    returned={"first bytes": np.asarray(answer[0] if reads else answer).reshape(-1)[:16].tobytes().hex()},
                     steps=[text],
                 )  # fmt: skip
         if shape in LAID and session.transport != "results-file":

@@ -116,7 +116,10 @@ def _judge_cut(
         if answer.kind in REFUSALS:
             card.count("refusal", label, ok=True)
         elif answer.kind is FailureKind.BAD_RETURN:
-            _fail(matrix, label, f"{answer.message}; refuse such a call, or pad the rows with zeros")
+            covered = run_once(partial(matrix.session.call, "covered", x, pool.fmt.name, **kwargs, **options))
+            # An answer of a shape that cannot be is noticed by whoever gets it; one that is short is not.
+            if isinstance(covered, int) and 0 < covered < x.shape[axis]:
+                _fail(matrix, label, f"{answer.message}; refuse such a call, or pad the rows with zeros")
         else:
             card.count_no_answer("refusal", label, answer)
         return
