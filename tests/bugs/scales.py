@@ -118,7 +118,7 @@ ENTRIES: tuple[Entry, ...] = (
         for name, (what, how, _) in FLOAT_LOG2.items()
     ),
     _nvfp4(
-        "P41 block scale truncated", "the block scale is rounded toward zero", "quantize/axis,scale-tie,subnormal", "scale/scale-tie",
+        "P41 block scale truncated", "the block scale is rounded toward zero", "quantize/axis,scale-tie", "scale/scale-tie",
         may=("quantize/inf,mixture,nan,overflow,position,scale-clamp",),
         quantize=truncated_block_scale,
     ),
