@@ -14,6 +14,8 @@ from tests.bugs import Entry, Kind, list_entries, no_answer
 from tests.bugs.judging import judge, list_departures
 from tests.judge.reading import passed
 
+pytestmark = pytest.mark.all_calls
+
 
 @pytest.mark.parametrize("entry", [e for e in list_entries(Kind.BUG) if e not in no_answer.ENTRIES], ids=lambda e: e.id)
 def test_a_bug_fails_what_it_must_and_nothing_that_it_may_not(entry: Entry) -> None:
