@@ -17,10 +17,8 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from mxspec.formats import BlockFormat
-from mxspec_conformance.judge.invariance import calls, matrix, numbers, states
-
 from tests import long, once
+from tests.few_calls import ask_few_calls
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
 
@@ -51,25 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(once.FOLDER), ignore_errors=True))
 
 
-#: Numbers of the largest call, and equal calls, where a test is not about calls.
-FEW_NUMBERS, FEW_CALLS = 1 << 13, 40
-
-
 @pytest.fixture(autouse=True)
 def few_calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small call matrix, where the judge runs in this process and the test is not marked `all_calls`.
-
-    Each `check` asks millions of numbers again; hundreds of tests are about other things.
-    """
-    if "all_calls" in request.keywords:
-        return
-
-    def list_few(fmt: BlockFormat) -> list[calls.Size]:
-        return [size for size in calls.list_sizes(fmt) if size.elements <= FEW_NUMBERS]
-
-    monkeypatch.setattr(matrix, "list_sizes", list_few)
-    for module in (states, numbers):
-        monkeypatch.setattr(module, "REPEATS", FEW_CALLS)
+    """A small call matrix, where the judge runs in this process and the test is not marked `all_calls`."""
+    if "all_calls" not in request.keywords:
+        ask_few_calls(monkeypatch.setattr)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -170,9 +170,9 @@ def find_amax(data: bytes, nan: AmaxNan) -> Real:
 
 
 def tensor_scale_of(x: Array, profile: Profile) -> np.float32:
-    """The tensor scale of a float32 tensor, by the exact model."""
+    """The tensor scale of a tensor, by the exact model."""
     assert profile.tensor is not None
-    amax = find_amax(x.tobytes(), profile.tensor.amax_nan)
+    amax = find_amax(x.astype(np.float32).tobytes(), profile.tensor.amax_nan)
     bits = rounded_bits(exact.derive_tensor_scale(amax, profile), FLOAT_TYPES["float32"][1])
     value: np.float32 = np.uint32(bits).view(np.float32)
     return value

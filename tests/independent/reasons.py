@@ -35,6 +35,7 @@ REASONS: tuple[tuple[str, Survival, str], ...] = (
     ("quantize/mxint8/*/bf16-largest", EQUAL, "the largest bfloat16 number gives byte FE and code 7F either way"),
     # Two levels.
     ("*/nvfp4-te/scale-threshold-*-1", GAP, "one number: no maximum without tensor scale has this value, few tensor scales have one that does"),
+    ("*/nvfp4-paper/zero-sf-multiplier-one", OPEN, "the paper divides by a stored scale of zero: codes under one, which all decode to zero, are open"),
     ("*/ftz-scale-value", EQUAL, "a value below 2^-126 gives byte 00 either way"),
     ("*/ftz-multiplier", EQUAL, "sf / S is at most 448 FLT_MAX / 2688 < 2^126: the multiplier is normal"),
     ("*/ftz-lanes", EQUAL, "a lane below 2^-126 rounds to a zero of its sign"),
@@ -51,7 +52,6 @@ REASONS: tuple[tuple[str, Survival, str], ...] = (
     ("dequantize/nvfp4/nvfp4-paper/order-*", EQUAL, "code times block scale is exact: one rounding either way, in this order"),
     ("*/zero-word", EQUAL, "parts for fractions of at least 1 - 2^-32, which no float32 has"),
     # Calls and paths.
-    ("*/rows-from-65535", GAP, "no call has more than 4357 rows; the largest second dimension of a CUDA grid is 65535"),
     ("quantize/mxint8/*/pad-minus-zero", EQUAL, "int8 has no -0"),
     ("quantize/mx*/float16-one-bit-short", EQUAL, "quotients of float16 numbers have 11 significant bits"),
     ("quantize/mx*/bfloat16-one-bit-short", EQUAL, "quotients of bfloat16 numbers have 8 significant bits"),

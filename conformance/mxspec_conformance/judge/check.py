@@ -230,7 +230,7 @@ def _check_format(
         kept = [] if any(one.function == "quantize" for one in mixed_up) else result.deviations
         result.deviations = [one.words(session.capabilities.tensor_scale) for one in mixed_up] + kept
     accused = [r for r in requirements if r.operation in ("quantize", "scale") and r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
-    by_calls = {r.topic for r in accused} == {"call-size"}
+    by_calls = {r.topic for r in accused} <= {"call-size", "memory", "state"}
     if accused and (by_calls or not identical) and not any(one.function == "quantize" for one in mixed_up):
         causes = find_causes(observations, judged, answered_blocks(session, block, observations.answered))
         if not causes and by_calls:

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.layouts import list_layouts
@@ -347,10 +347,10 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
 
     Raises TargetError where they are none: that process runs a target, and may say anything.
     """
-    parts = {f.name: f.type for f in fields(Capabilities)}
+    parts = get_type_hints(Capabilities)
     if not isinstance(given, dict) or set(given) != set(parts):
         raise TargetError(f"{spec}: its process does not say what the target can do")
-    wrong = [name for name, kind in parts.items() if not _IS[str(kind)](given[name])]
+    wrong = [name for name, kind in parts.items() if not _IS[kind](given[name])]
     if wrong:
         raise TargetError(f"{spec}: its process says of {', '.join(wrong)} what cannot be")
     known = {"formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES}
@@ -367,18 +367,18 @@ def _is_names(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) <= _MOST_NAMES and all(isinstance(v, str) for v in value)
 
 
-#: A field's annotation -> whether a value is of it.
-_IS: dict[str, Callable[[Any], bool]] = {
-    "SrRule": lambda v: isinstance(v, str) and v in [r.value for r in SrRule],
-    "str": lambda value: isinstance(value, str),
-    "str | None": lambda value: value is None or isinstance(value, str),
-    "int": lambda value: type(value) is int and value in SR_BITS,
-    "tuple[int, int, int]": lambda value: (
+#: A field's type -> whether a value is of it.
+_IS: dict[Any, Callable[[Any], bool]] = {
+    SrRule: lambda v: isinstance(v, str) and v in [r.value for r in SrRule],
+    str: lambda value: isinstance(value, str),
+    str | None: lambda value: value is None or isinstance(value, str),
+    int: lambda value: type(value) is int and value in SR_BITS,
+    tuple[int, int, int]: lambda value: (
         isinstance(value, tuple) and len(value) == 3 and all(type(n) is int and 0 < n <= 1 << 16 for n in value)
     ),
-    "bool": lambda value: isinstance(value, bool),
-    "tuple[str, ...]": _is_names,
-    "dict[str, tuple[str, ...]]": lambda value: (
+    bool: lambda value: isinstance(value, bool),
+    tuple[str, ...]: _is_names,
+    dict[str, tuple[str, ...]]: lambda value: (
         isinstance(value, dict) and all(isinstance(k, str) and _is_names(v) for k, v in value.items())
     ),
 }

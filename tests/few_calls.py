@@ -1,0 +1,30 @@
+"""A small call matrix, for tests that are not about calls.
+
+Each `check` asks millions of numbers again, more of a fast target than of a slow one; hundreds of tests are about other things,
+and some compare two reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mxspec.formats import BlockFormat
+from mxspec_conformance.judge.invariance import calls, matrix, numbers, states
+from mxspec_conformance.judge.invariance.pace import Speed
+
+#: Numbers of the largest call, and equal calls.
+FEW_NUMBERS, FEW_CALLS = 1 << 13, 40
+
+
+def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Make the judge of this process ask few calls, and as many of every target, however fast it is."""
+
+    def list_few(fmt: BlockFormat) -> list[calls.Size]:
+        return [size for size in calls.list_sizes(fmt) if size.elements <= FEW_NUMBERS]
+
+    replace(matrix, "list_sizes", list_few)
+    for module in (matrix, numbers):
+        replace(module, "measure_speed", lambda call: Speed.STEADY)
+    for module in (states, numbers):
+        replace(module, "REPEATS", FEW_CALLS)
