@@ -171,9 +171,10 @@ class Marshaller:
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise BadReturn(f"quantize returned a {type(result).__name__}; return (codes, scales)")
         codes, scales = (from_target_array(a, n) for a, n in zip(result, ("codes", "scales"), strict=True))
-        shape, scale_shape = quantized_shapes(
-            x.shape, block, axis=kwargs.get("axis", -1), square=kwargs.get("block") is not None
-        )
+        axis = kwargs.get("axis", -1)
+        if not -x.ndim <= axis < x.ndim:
+            raise BadReturn(f"quantize returned codes along axis {axis} of x of shape {x.shape}")
+        shape, scale_shape = quantized_shapes(x.shape, block, axis=axis, square=kwargs.get("block") is not None)
         packed = self.capabilities.code_layout == "nibble-low" and block.element.bits == 4
         swizzled = self.capabilities.scale_layout == "128x4"
         # Shapes first: a broadcast array of terabytes has few bytes until it is copied.
@@ -188,7 +189,7 @@ class Marshaller:
                 raise BadReturn(f"{what} have shape {array.shape} for x of shape {x.shape}")
         codes, scales = _bytes(codes, "codes"), _bytes(scales, "scales")
         if packed:
-            codes = unpack_nibbles(codes, shape, kwargs.get("axis", -1))
+            codes = unpack_nibbles(codes, shape, axis)
         if swizzled:
             scales = unswizzle_128x4(scales, scale_shape)
         return codes, scales

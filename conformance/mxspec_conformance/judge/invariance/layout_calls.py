@@ -11,6 +11,7 @@ import numpy as np
 from mxspec.layouts import Layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
+from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
@@ -26,8 +27,6 @@ SHAPES = (
 )  # fmt: skip
 #: Shapes that are asked in other memory, and for what is done to memory.
 LAID = ((128, 128), (67, 96), (256, 16))
-#: Bytes above which a call is not stored in a bundle, or sent as text.
-LARGEST_OF = {"process": 1 << 17, "results-file": 1 << 12}
 
 
 def judge_layout_calls(

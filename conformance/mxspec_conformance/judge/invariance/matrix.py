@@ -305,7 +305,7 @@ def extend_pool(pool: Pool, x: Array, answers: Array) -> Pool:
     )
 
 
-def judge_grids(matrix: Matrix, pools: Sequence[Pool], *, pad: bool) -> None:
+def judge_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """Square tiles in grids of every shape, each tile as it was answered alone."""
     for pool in pools:
         k = pool.fmt.k
@@ -314,19 +314,10 @@ def judge_grids(matrix: Matrix, pools: Sequence[Pool], *, pad: bool) -> None:
         if alone is None:
             continue
         tiles, pool_of_rows = alone
-        for down, across, rows_cut, columns_cut in GRIDS:
-            ragged = bool(rows_cut or columns_cut)
-            if ragged and not pad:
-                continue
+        for down, across in GRIDS:
             chosen = matrix.draw(pool, down * across) % len(tiles)
             x = tiles[chosen].reshape(down, across, side, k).transpose(0, 2, 1, 3).reshape(down * side, across * k)
-            label = f"{pool.name}: {down} x {across} tiles" + (f" less {rows_cut} rows and {columns_cut} columns" if ragged else "")
-            if ragged:
-                x = x[: x.shape[0] - rows_cut, : x.shape[1] - columns_cut]
-                padded = np.zeros((down * side, across * k), x.dtype)
-                padded[: x.shape[0], : x.shape[1]] = x
-                _grid_of_cut_tiles(matrix, pool, label, x, padded)
-                continue
+            label = f"{pool.name}: {down} x {across} tiles"
             place = (chosen.reshape(down, 1, across) * side + np.arange(side)[:, None]).reshape(-1)
             call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x))
             matrix.enter("position", label, pool_of_rows, place, call, lines=down * side, quick=down * across == 9)
@@ -335,9 +326,8 @@ def judge_grids(matrix: Matrix, pools: Sequence[Pool], *, pad: bool) -> None:
                 matrix.enter("axis", f"{label}, axis 0", pool_of_rows, place, call, lines=down * side)
 
 
-def _call_tiles(session: TargetSession, pool: Pool, x: Array, **options: Any) -> Array:
-    side = pool.fmt.shapes[1]
-    answer = session.call("quantize", x, pool.fmt.name, block=side, **pool.answered.kwargs, **options)
+def _call_tiles(session: TargetSession, pool: Pool, x: Array) -> Array:
+    answer = session.call("quantize", x, pool.fmt.name, block=pool.fmt.shapes[1], **pool.answered.kwargs)
     return pool.answered.rows(answer)
 
 
@@ -362,17 +352,3 @@ def _answer_tiles(matrix: Matrix, pool: Pool, side: int) -> tuple[Array, Pool] |
     rows = tiles.reshape(TILES * side, -1)
     answered = replace(pool.answered, inputs=(rows,), before=np.concatenate(answers))
     return tiles, replace(pool, answered=answered, accept=lambda place, got: flag_open(rows[place], got, pool.fmt))
-
-
-def _grid_of_cut_tiles(matrix: Matrix, pool: Pool, label: str, x: Array, padded: Array) -> None:
-    """A grid with a ragged edge has to return what the same grid does with its zeros written out."""
-    try:
-        whole = _call_tiles(matrix.session, pool, padded)
-    except CallError:  # judged elsewhere
-        return
-    rows = padded.reshape(-1, pool.fmt.k)
-    answered = replace(pool.answered, inputs=(rows,), before=whole)
-    grid = replace(pool, answered=answered, accept=lambda place, got: flag_open(rows[place], got, pool.fmt))
-    place = np.arange(len(rows))
-    call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x), pad=True)
-    matrix.enter("tail", label, grid, place, call, lines=len(padded))

@@ -29,7 +29,7 @@ class Speed(Enum):
         self.largest_chosen = largest_chosen
 
 
-#: Numbers in a call where arrays travel as text, and where every call is stored.
+#: Items (numbers, codes or bytes) in a call where arrays travel as text, and where every call is stored.
 LARGEST_OF = {"process": 1 << 17, "results-file": 1 << 12}
 
 
