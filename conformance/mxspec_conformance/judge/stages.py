@@ -20,6 +20,7 @@ from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, lis
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
 from mxspec_conformance.judge.invariance.tensor_maxima import judge_tensor_maxima
 from mxspec_conformance.judge.open_choice import judge_choices
+from mxspec_conformance.judge.special_tensor_scales import judge_special_tensor_scales
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.results.report import Failure
@@ -95,6 +96,10 @@ def _judge_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     return {}
 
 
+def _dequantize_specials(run: BlockRun, scorecard: Scorecard) -> Failures:
+    return judge_special_tensor_scales(run.session, run.fmt, scorecard) if run.fmt.has_tensor_scale else {}
+
+
 def _judge_tensor_scale(run: BlockRun, scorecard: Scorecard) -> Failures:
     if run.fmt.has_tensor_scale and run.session.capabilities.has("tensor_scale"):
         scalars.judge_tensor_scale(run.session, run.fmt.name, run.profile, scorecard)
@@ -159,6 +164,7 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
     ),
     "dequantize": (
         BlockStage("dequantize", Source.DEQUANTIZE, _judge_dequantize),
+        BlockStage("dequantize", Source.CALLS, _dequantize_specials),
         BlockStage("dequantize", Source.CALLS, _repeat_dequantize),
         BlockStage("dequantize", Source.CALLS, _shape_dequantize),
         BlockStage("dequantize", Source.CALLS, _matrix_dequantize),

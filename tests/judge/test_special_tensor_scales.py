@@ -1,0 +1,87 @@
+"""A tensor scale that is NaN or infinite on the way back: what is lost is found, what is open is not called wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxspec.elements import decode_table
+from mxspec.formats import get_block
+from mxspec_conformance.judge.check import check
+
+from tests.bugs.building import Array, make
+
+FMT = get_block("nvfp4")
+ELEMENTS, SCALES = (decode_table(part).astype(np.float32) for part in (FMT.element, FMT.scale))
+LARGEST = np.finfo(np.float32).max
+
+
+def values(codes: Array, scales: Array, tensor_scale: float | None) -> Array:
+    rows = ELEMENTS[codes].reshape(*scales.shape, FMT.k) * SCALES[scales][..., None]
+    if tensor_scale is not None:
+        rows = rows * (np.float32(tensor_scale) * np.float32(1 / 2688))
+    result: Array = rows.reshape(codes.shape)
+    return result
+
+
+def saturating(v: Array) -> Array:
+    return np.where(np.isinf(v), np.copysign(LARGEST, v), v)
+
+
+def positive_infinity(v: Array) -> Array:
+    return np.where(np.isinf(v), np.float32(np.inf), v)
+
+
+def nan_is_zero(v: Array) -> Array:
+    return np.where(np.isnan(v) & (ELEMENTS[0] == 0), np.float32(0), v)
+
+
+def after(change: Callable[[Array], Array], *, special_only: bool = False) -> Callable[..., Array]:
+    def dequantize(codes: Array, scales: Array, fmt: str, tensor_scale: float | None = None) -> Array:
+        v = values(codes, scales, tensor_scale)
+        keep = special_only and (tensor_scale is None or np.isfinite(tensor_scale))
+        return v if keep else change(v)
+
+    return dequantize
+
+
+def refusing(codes: Array, scales: Array, fmt: str, tensor_scale: float | None = None) -> Array:
+    if tensor_scale is not None and not np.isfinite(tensor_scale):
+        raise ValueError(f"tensor_scale = {tensor_scale}")
+    return values(codes, scales, tensor_scale)
+
+
+def without_nan(codes: Array, scales: Array, fmt: str, tensor_scale: float | None = None) -> Array:
+    return values(codes, scales, None if tensor_scale is not None and np.isnan(tensor_scale) else tensor_scale)
+
+
+def judge(dequantize: Callable[..., Any]) -> tuple[str, int]:
+    report = check(make(["nvfp4"], TENSOR_SCALE="amax", dequantize=dequantize), only="dequantize/nvfp4/tensor-scale")
+    (found,) = report.requirements
+    return found.verdict.value, found.failing
+
+
+@pytest.mark.parametrize("change", [lambda v: v, saturating])
+def test_what_is_open_passes(change: Callable[[Array], Array]) -> None:
+    assert judge(after(change)) == ("pass", 0)
+
+
+def test_a_refusal_passes() -> None:
+    assert judge(refusing) == ("pass", 0)
+
+
+@pytest.mark.parametrize(
+    "dequantize",
+    [
+        without_nan,
+        after(positive_infinity, special_only=True),
+        after(nan_is_zero, special_only=True),
+        after(np.nan_to_num, special_only=True),
+        after(lambda v: np.where(np.isinf(v), np.float32(1), v), special_only=True),
+    ],
+)
+def test_what_is_lost_fails(dequantize: Callable[..., Array]) -> None:
+    assert judge(dequantize) == ("fail", 1)
