@@ -11,6 +11,7 @@ from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.counterexample.failure import describe_case
 from mxspec_conformance.judge import dequantize, quantize, scalars, scale
+from mxspec_conformance.judge.every_number import judge_every_number
 from mxspec_conformance.judge.invariance.all_calls import judge_calls
 from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
 from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
@@ -199,6 +200,7 @@ def _repeat_numbers(function: str) -> Callable[[TargetSession, str, Scorecard], 
 SCALAR_STAGES: dict[str, tuple[ScalarStage, ...]] = {
     "encode": (
         ScalarStage("encode", Source.ENCODE, scalars.judge_encode),
+        ScalarStage("encode", Source.CALLS, judge_every_number),
         ScalarStage("encode", Source.CALLS, _repeat_numbers("encode")),
     ),
     "decode": (
