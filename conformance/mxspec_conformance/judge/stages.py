@@ -15,7 +15,7 @@ from mxspec_conformance.judge.every_number import judge_every_number
 from mxspec_conformance.judge.invariance.all_calls import judge_calls
 from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
 from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
-from mxspec_conformance.judge.invariance.numbers import judge_number_counts
+from mxspec_conformance.judge.invariance.numbers import judge_number_calls
 from mxspec_conformance.judge.invariance.placement import judge_placement
 from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, list_quantize_pools
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
@@ -192,7 +192,7 @@ def _repeat_numbers(function: str) -> Callable[[TargetSession, str, Scorecard], 
         answered = answered_numbers(session, function, element)
         if answered is None:
             return {}
-        return judge_repeats(session, answered, scorecard) | judge_number_counts(session, answered, scorecard)
+        return judge_repeats(session, answered, scorecard) | judge_number_calls(session, answered, scorecard)
 
     return judge
 

@@ -1,69 +1,165 @@
-"""Single numbers in calls as large as kernels are called with: sizes at which a grid, a counter or a buffer ends."""
+"""Single numbers in calls as large as kernels are called with, again and again, in threads, and after other calls."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from mxspec_conformance.judge.invariance.answered import Answered, call_failure
 from mxspec_conformance.judge.invariance.calls import NUMBERS
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
-from mxspec_conformance.judge.invariance.pools import draw_places
+from mxspec_conformance.judge.invariance.pools import Places, draw_places
 from mxspec_conformance.judge.invariance.states import LOCAL, REPEATS, ROUNDS, THREADS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Seconds that the same call again and again may take, of one function and format.
 REPEAT_SECONDS = 0.3
+#: Numbers in the calls that follow another one.
+FEW = 200
 
 
-def judge_number_counts(session: TargetSession, answered: Answered, scorecard: Scorecard) -> dict[str, Failure]:
-    """Enter calls with many numbers that were answered before; returns the first one that differs, by requirement."""
-    first: dict[str, Failure] = {}
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """One function of single numbers, asked for what it answered before."""
 
-    def call(count: int, salt: int = 0) -> object:
-        place = draw_places(count, len(answered.before), salt)
-        return session.call(answered.function, *answered.arguments(place), **answered.kwargs)
+    session: TargetSession
+    answered: Answered
+    scorecard: Scorecard
+    #: The first call that failed each requirement.
+    first: dict[str, Failure] = field(default_factory=dict)
 
-    speed = Speed.FAST if session.transport in LARGEST_OF else measure_speed(lambda count: run_once(partial(call, count)))
-    largest = min(speed.largest, LARGEST_OF.get(session.transport, speed.largest))
-    for number, count in enumerate(NUMBERS, 1):
-        label = f"{count} numbers"
-        quick = count == 65536
-        if count > largest or not keeps_call(CALLS, f"{scorecard.operation}/{scorecard.format}", label, quick=quick):
-            continue
-        answer = run_once(partial(call, count, number))
+    def draw(self, count: int, salt: int) -> Places:
+        """Places of numbers that were answered."""
+        return draw_places(count, len(self.answered.before), salt)
+
+    def ask(self, place: Places) -> Any:
+        """The target's answer for these numbers."""
+        return self.session.call(self.answered.function, *self.answered.arguments(place), **self.answered.kwargs)
+
+    def keeps(self, label: str, *, quick: bool = False) -> bool:
+        """Whether a call is among those that are asked."""
+        return keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=quick)
+
+    def settle(self, topic: str, label: str, *, ok: bool, text: str) -> None:
+        """Count one call."""
+        self.scorecard.count(topic, label, ok=ok)
+        if not ok:
+            self.first.setdefault(self.scorecard.tally(topic).id, call_failure(label, text))
+
+    def enter(self, topic: str, label: str, place: Places, call: Callable[[], Any]) -> None:
+        """Make one call and count it."""
+        answer = run_once(call)
         if isinstance(answer, NoAnswer):
-            scorecard.count_no_answer("call-size", label, answer)
-            continue
-        place = draw_places(count, len(answered.before), number)
-        wrong = answered.differ(answered.rows(answer), answered.before[place]).any(axis=1)
-        scorecard.count("call-size", label, ok=not wrong.any())
-        if wrong.any():
-            text = f"{int(wrong.sum())} of {count} numbers got other bits than in another call; the first is number {int(np.argmax(wrong))}"
-            first.setdefault(scorecard.tally("call-size").id, call_failure(label, text))
-    if session.transport in LOCAL and speed is not Speed.CRAWLING:
-        place = draw_places(40, len(answered.before), 77)
-        again = partial(session.call, "repeated", REPEATS, REPEAT_SECONDS, answered.function, *answered.arguments(place))
-        pairs = [answered.arguments(draw_places(3000, len(answered.before), 80 + i)) for i in range(THREADS)]
-        at_once = partial(session.call, "threads", ROUNDS, answered.function, pairs)
-        for label, ask, text in (
-            (f"the same call {REPEATS} times", again, "call {} of {} equal ones returned other bits than the first"),
-            (f"{THREADS} threads", at_once, "{} of {} calls returned other bits when threads called at once"),
-        ):
-            if not keeps_call(CALLS, f"{scorecard.operation}/{scorecard.format}", label, quick=False):
-                continue
-            answer = run_once(partial(ask, **answered.kwargs))
-            if isinstance(answer, NoAnswer):
-                scorecard.count_no_answer("state", label, answer)
-                continue
-            found, made = answer
-            bad = found >= 0 if ask is again else found > 0
-            scorecard.count("state", label, ok=not bad)
-            if bad:
-                first.setdefault(scorecard.tally("state").id, call_failure(label, text.format(found + (ask is again), made)))
-    return first
+            self.scorecard.count_no_answer(topic, label, answer)
+            return
+        wrong = self.answered.differ(self.answered.rows(answer), self.answered.before[place]).any(axis=1)
+        text = f"{int(wrong.sum())} of {len(place)} numbers got other bits than in another call; the first is number {int(np.argmax(wrong))}"
+        self.settle(topic, label, ok=not wrong.any(), text=text)
+
+
+def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Scorecard) -> dict[str, Failure]:
+    """Enter calls with numbers that were answered before; returns the first one that differs, by requirement."""
+    numbers = Numbers(session, answered, scorecard)
+    speed = Speed.FAST
+    if session.transport not in LARGEST_OF:
+        speed = measure_speed(lambda count: run_once(partial(numbers.ask, numbers.draw(count, 0))))
+    _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
+    if session.transport in LOCAL:
+        _judge_states(numbers)
+        if speed is not Speed.CRAWLING:
+            _judge_repetition(numbers)
+            _judge_threads(numbers)
+    return numbers.first
+
+
+def _judge_counts(numbers: Numbers, largest: int) -> None:
+    for salt, count in enumerate(NUMBERS, 1):
+        label = f"{count} numbers"
+        if count <= largest and numbers.keeps(label, quick=count == 65536):
+            place = numbers.draw(count, salt)
+            numbers.enter("call-size", label, place, partial(numbers.ask, place))
+
+
+def _judge_repetition(numbers: Numbers) -> None:
+    label, answered = f"the same call {REPEATS} times", numbers.answered
+    if not numbers.keeps(label):
+        return
+    arguments = answered.arguments(numbers.draw(40, 77))
+    answer = run_once(
+        partial(numbers.session.call, "repeated", REPEATS, REPEAT_SECONDS, answered.function, *arguments, **answered.kwargs)
+    )
+    if isinstance(answer, NoAnswer):
+        numbers.scorecard.count_no_answer("state", label, answer)
+        return
+    differs, made = answer
+    text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
+    numbers.settle("state", label, ok=differs < 0, text=text)
+
+
+def _judge_threads(numbers: Numbers) -> None:
+    label, answered = f"{THREADS} threads", numbers.answered
+    if not numbers.keeps(label):
+        return
+    calls = [answered.arguments(numbers.draw(3000, 80 + i)) for i in range(THREADS)]
+    answer = run_once(partial(numbers.session.call, "threads", ROUNDS, answered.function, calls, **answered.kwargs))
+    if isinstance(answer, NoAnswer):
+        numbers.scorecard.count_no_answer("state", label, answer)
+        return
+    wrong, made = answer
+    numbers.settle("state", label, ok=not wrong, text=f"{wrong} of {made} calls returned other bits when threads called at once")
+
+
+def _judge_states(numbers: Numbers) -> None:
+    """Calls that follow one of another kind, one that lay in the same memory, and one that was the same in part."""
+    session, answered = numbers.session, numbers.answered
+    place = numbers.draw(FEW, 90)
+    for name, before in _list_earlier(session, answered):
+        label = f"after {name}"
+        if numbers.keeps(label):
+            with contextlib.suppress(CallError):  # judged elsewhere
+                before()
+            numbers.enter("state", label, place, partial(numbers.ask, place))
+    one = place.copy()
+    one[FEW // 2] = (one[FEW // 2] + 1) % len(answered.before)
+    part = np.where(np.arange(FEW) % 16 == 0, place, numbers.draw(FEW, 91))
+    for name, first, second in (
+        ("one number exchanged", place, one),
+        ("other numbers but for every sixteenth", place, part),
+        ("other numbers", part, numbers.draw(FEW, 92)),
+        ("the same numbers in another order", place, place[::-1]),
+    ):
+        label = f"{name} where some lay"
+        if numbers.keeps(label):
+            pair = answered.arguments(first), answered.arguments(second)
+            call = partial(session.call, "reused", answered.function, *pair, **answered.kwargs)
+            numbers.enter("state", label, second, call)
+
+
+def _list_earlier(session: TargetSession, answered: Answered) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that may leave something behind: of other elements, roundings and functions."""
+    has = session.capabilities.has
+    x = np.arange(96, dtype=np.float32) - np.float32(40.125)
+    codes, words = np.arange(8, dtype=np.uint8), np.zeros(96, np.uint32)
+    for element in session.capabilities.elements:
+        if element == answered.name and has("encode", "rounding"):
+            for rounding in ("rtz", "rtp", "rtn"):
+                yield f"encode {rounding}", partial(session.call, "encode", x, element, rounding=rounding)
+        if has("encode") and (element, "encode") != (answered.name, answered.function):
+            yield f"encode {element}", partial(session.call, "encode", x, element)
+        if has("decode") and (element, "decode") != (answered.name, answered.function):
+            yield f"decode {element}", partial(session.call, "decode", codes, element)
+        if has("encode_stochastic") and answered.function != "encode_stochastic" and element == answered.name:
+            yield f"encode_stochastic {element}", partial(session.call, "encode_stochastic", x, element, words)
+    if answered.function == "encode":
+        special = np.array([np.nan, np.inf, -np.inf] * 32, np.float32)
+        yield "infinities and NaN", partial(session.call, "encode", special, answered.name)

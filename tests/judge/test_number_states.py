@@ -1,0 +1,79 @@
+"""What is remembered between calls with single numbers is found: of other functions, elements, memory and parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec_conformance.judge.check import check
+
+from tests.bugs.building import Array
+
+
+def target(elements: list[str], **functions: Callable[..., Any]) -> Any:
+    members = {name: staticmethod(function) for name, function in functions.items()}
+    return type("Target", (), {"NAME": "target", "ELEMENTS": elements, **members})
+
+
+def left_by_decode() -> Any:
+    """The table of the element that was decoded last is used to encode."""
+    last = {"element": ""}
+
+    def encode(x: Array, element: str) -> Array:
+        other = last["element"] or element
+        last["element"] = ""
+        return mxspec.encode(x, other)
+
+    def decode(codes: Array, element: str) -> Array:
+        last["element"] = element
+        return mxspec.decode(codes, element)
+
+    return target(["e2m1", "e2m3"], encode=encode, decode=decode)
+
+
+def rounding_left() -> Any:
+    """A rounding mode that another call asked for stays on."""
+    mode = {"rounding": "rne"}
+
+    def encode(x: Array, element: str, rounding: str = "rne") -> Array:
+        used, mode["rounding"] = mode["rounding"], rounding
+        return mxspec.encode(x, element, rounding=rounding if rounding != "rne" else used)
+
+    return target(["e2m1"], encode=encode)
+
+
+def remembered_by(key: Callable[[Array], Any]) -> Any:
+    known: dict[Any, Array] = {}
+
+    def encode(x: Array, element: str) -> Array:
+        at = (element, x.shape, key(x))
+        if at not in known:
+            known.clear()
+            known[at] = mxspec.encode(x, element)
+        return known[at].copy()
+
+    return target(["e2m1"], encode=encode)
+
+
+WRONG = {
+    "left by decode": left_by_decode,
+    "rounding left on": rounding_left,
+    "by pointer": lambda: remembered_by(lambda x: x.ctypes.data),
+    "by every sixteenth number": lambda: remembered_by(lambda x: x[::16].tobytes()),
+    "by a sum of bits": lambda: remembered_by(lambda x: int(x.view(np.uint32).astype(np.uint64).sum())),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_remembered_is_found(name: str) -> None:
+    report = check(WRONG[name](), only="encode/e2m1/*")
+    assert "state" in {r.topic for r in report.requirements if r.verdict == "fail"}
+
+
+def test_a_right_target_passes() -> None:
+    report = check(target(["e2m1", "e2m3"], encode=mxspec.encode, decode=mxspec.decode))
+    assert {r.verdict.value for r in report.requirements if r.topic in ("state", "call-size")} == {"pass"}
