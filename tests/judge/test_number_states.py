@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -77,3 +78,45 @@ def test_what_is_remembered_is_found(name: str) -> None:
 def test_a_right_target_passes() -> None:
     report = check(target(["e2m1", "e2m3"], encode=mxspec.encode, decode=mxspec.decode))
     assert {r.verdict.value for r in report.requirements if r.topic in ("state", "call-size")} == {"pass"}
+
+
+def scale_of(x: Array) -> float:
+    return float(np.abs(x.astype(np.float32)).max() / np.float32(2688))
+
+
+def judge_scale(tensor_scale: Callable[..., float]) -> set[str]:
+    functions = {"tensor_scale": staticmethod(tensor_scale), "quantize": staticmethod(quantize)}
+    module = type("Target", (), {"NAME": "target", "FORMATS": ["nvfp4"], "TENSOR_SCALE": "decode", **functions})
+    report = check(module, only="tensor_scale/nvfp4/*")
+    assert {r.topic for r in report.requirements} >= {"state", "call-size"}
+    return {r.topic for r in report.requirements if r.verdict == "fail"}
+
+
+def quantize(x: Array, fmt: str, tensor_scale: float) -> Any:
+    raise NotImplementedError
+
+
+def test_tensor_scales_are_not_remembered() -> None:
+    known: dict[Any, float] = {}
+    shared = np.zeros(1)
+
+    def by_pointer(x: Array, fmt: str) -> float:
+        return known.setdefault((x.ctypes.data, x.shape), scale_of(x))
+
+    def running(x: Array, fmt: str) -> float:
+        known["largest"] = max(known.get("largest", 0), scale_of(x))
+        return known["largest"]
+
+    def shared_between_threads(x: Array, fmt: str) -> float:
+        shared[0] = 0
+        for row in x:
+            if len(x) == 64:
+                time.sleep(0)  # another thread's turn
+            shared[0] = max(float(shared[0]), scale_of(row))
+        return float(shared[0])
+
+    assert judge_scale(lambda x, fmt: scale_of(x)) == set()
+    assert "state" in judge_scale(by_pointer)
+    assert "state" in judge_scale(shared_between_threads)
+    known.clear()
+    assert judge_scale(running)

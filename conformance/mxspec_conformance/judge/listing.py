@@ -57,7 +57,7 @@ def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:
         topics = ("scale-code", "code", "zero-sign", *of_tensor, *_CALLS, "refusal")
         yield from (f"dequantize/{fmt.name}/{topic}" for topic in topics)
     if offered.has("tensor_scale") and fmt.has_tensor_scale:
-        yield from (f"tensor_scale/{fmt.name}/{topic}" for topic in ("tensor-scale", "nan", "inf", "zero-block", *_CALLS[:2]))
+        yield from (f"tensor_scale/{fmt.name}/{topic}" for topic in ("tensor-scale", "nan", "inf", "zero-block", *_CALLS))
 
 
 def _of_element(session: TargetSession, element: str) -> Iterator[str]:

@@ -303,8 +303,8 @@ class Marshaller:
 def _outcome(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The bytes that a call returns, or the type of what it raises."""
     try:
-        marshaller.call(function, *args, **kwargs)
-        return _copied_bytes(marshaller._returned)
+        answer = marshaller.call(function, *args, **kwargs)
+        return np.float64(answer).tobytes() if isinstance(answer, float) else _copied_bytes(answer)
     except Exception as error:  # the target's own
         return type(error).__name__
 

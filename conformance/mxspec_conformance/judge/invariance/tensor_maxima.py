@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
+from mxspec_conformance.judge.invariance.states import LOCAL, ROUNDS, THREADS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -28,6 +29,7 @@ PLACES = ((0.0, 1), (1.0, 1), (1.0, -1), (0.5, -1), (0.37, 1), (0.9999, 1))
 LARGEST = 5.375
 #: Shapes that are asked in other memory, and for what is done to memory.
 LAID = ((5, 48), (130, 96), (64, 1024))
+THREADED = f"{THREADS} threads"
 
 
 def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) -> dict[str, Failure]:
@@ -77,6 +79,19 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
                 wrote = run_once(partial(session.call, "wrote", "tensor_scale", x, fmt))
                 if not isinstance(wrote, NoAnswer):
                     settle("memory", label, not wrote, "the call wrote into its input")
+        x = make_tensor((64, 64), 0.37, -1)
+        for told, before in (("a larger", x * np.float32(64)), ("a smaller", x * np.float32(1 / 64))):
+            label = f"{dtype}, {told} tensor in the same memory before"
+            pair = (cast_input(before, dtype), fmt), (cast_input(x, dtype), fmt)
+            enter("state", label, "reused", "tensor_scale", *pair)
+    if session.transport in LOCAL and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=False):
+        calls = [(make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt) for i in range(THREADS)]
+        answer = run_once(partial(session.call, "threads", 4 * ROUNDS, "tensor_scale", calls))
+        if isinstance(answer, NoAnswer):
+            scorecard.count_no_answer("state", THREADED, answer)
+        else:
+            wrong, made = answer
+            settle("state", THREADED, not wrong, f"{wrong} of {made} calls returned another scale when threads called at once")
     return first
 
 
