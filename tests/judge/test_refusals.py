@@ -104,3 +104,26 @@ def test_a_refusal_passes(name: str) -> None:
 def test_an_answer_to_what_was_not_asked_fails(name: str) -> None:
     functions, operation = WRONG[name]
     assert refusals(functions)[operation][0] == "fail"
+
+
+def reading_as_float32(x: Array, fmt: str) -> Answer:
+    """The first bytes of whatever comes, as if they were float32."""
+    given = np.frombuffer(np.resize(x, 2 * x.size).tobytes()[: 4 * x.size], np.float32).reshape(x.shape)
+    return answer(given, -1) if not x.shape[1] % 32 else refuse_ragged(x, -1)  # type: ignore[return-value]
+
+
+def converting(x: Array, fmt: str) -> Answer:
+    refuse_ragged(x, -1)
+    return answer(x.astype(np.float32), -1)
+
+
+def float32_alone(x: Array, fmt: str) -> Answer:
+    if x.dtype != np.float32:
+        raise TypeError(f"{x.dtype}; float32 is taken")
+    return converting(x, fmt)
+
+
+def test_other_dtypes_are_refused_or_converted() -> None:
+    assert refusals({"quantize": reading_as_float32})["quantize"][0] == "fail"
+    assert refusals({"quantize": converting})["quantize"][0] == "pass"
+    assert refusals({"quantize": float32_alone})["quantize"][0] == "pass"

@@ -72,6 +72,8 @@ def arrange_array(
         return to_target_array(np.ascontiguousarray(x[everywhere]), arrays, device)[everywhere]
     if arrangement == "broadcast" and x.ndim == 2 and len(x) and _has_equal_rows(x):
         return _repeat_row(to_target_array(x[:1], arrays, device), x.shape, arrays)
+    if arrangement == "broadcast" and x.ndim == 1 and len(x) and _has_equal_rows(x[:, None]):
+        return _repeat_row(to_target_array(x[:1], arrays, device), x.shape, arrays)
     if arrangement == "one-column" and x.ndim == 2 and x.size and _has_equal_columns(x):
         return _repeat_row(to_target_array(np.ascontiguousarray(x[:, :1].T), arrays, device), x.shape[::-1], arrays).T
     return to_target_array(x, arrays, device)
@@ -87,7 +89,7 @@ def _has_equal_rows(x: npt.NDArray[Any]) -> bool:
 
 
 def _repeat_row(row: Any, shape: tuple[int, ...], arrays: str) -> Any:
-    """One row [1, n] as a matrix whose rows all lie in its memory."""
+    """One row [1, n], or number [1], as a matrix or row whose parts all lie in its memory."""
     if arrays == "torch":
         return row.expand(shape)
     if arrays == "cupy":

@@ -138,10 +138,11 @@ class Marshaller:
         return -1, times
 
     def _call_threads(
-        self, rounds: int, function: str, calls: Sequence[tuple[Any, ...]], **kwargs: Any
+        self, rounds: int, function: str, calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]
     ) -> tuple[int, int]:
-        """Each of the calls in a thread of its own, again and again: how many returned other bits than alone, of how many."""
-        alone = [_outcome(self, function, args, kwargs) for args in calls]
+        """Each of the calls (arguments, options) in a thread of its own, again and again: how many returned other bits than
+        alone, of how many."""
+        alone = [_outcome(self, function, args, kwargs) for args, kwargs in calls]
         start = threading.Barrier(len(calls))
         wrong = [0] * len(calls)
 
@@ -149,7 +150,7 @@ class Marshaller:
             mine = Marshaller(self.module, self.capabilities)
             start.wait()
             for _ in range(rounds):
-                wrong[number] += _outcome(mine, function, calls[number], kwargs) != alone[number]
+                wrong[number] += _outcome(mine, function, *calls[number]) != alone[number]
 
         threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(calls))]
         interval = sys.getswitchinterval()

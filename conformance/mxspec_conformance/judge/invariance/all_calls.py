@@ -14,7 +14,12 @@ from mxspec_conformance.judge.invariance.matrix import (
     judge_strides,
 )
 from mxspec_conformance.judge.invariance.pools import Pool
-from mxspec_conformance.judge.invariance.refusals import judge_empty, judge_ragged_refusal, judge_scale_shapes
+from mxspec_conformance.judge.invariance.refusals import (
+    judge_empty,
+    judge_other_dtypes,
+    judge_ragged_refusal,
+    judge_scale_shapes,
+)
 from mxspec_conformance.judge.invariance.states import (
     judge_memory,
     judge_repetition,
@@ -53,10 +58,11 @@ def judge_calls(
         judge_grids(matrix, pools)
     if function == "quantize":
         judge_ragged_refusal(matrix, pools)
+        judge_other_dtypes(matrix, pools[0])
     else:
         judge_scale_shapes(matrix, pools)
     if session.transport != "results-file":
         judge_empty(matrix, pools[0])
     judge_repetition(matrix, pools[0])
-    judge_threads(matrix, pools[0])
+    judge_threads(matrix, pools)
     return matrix.first

@@ -38,6 +38,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 Array = npt.NDArray[Any]
 #: Square tiles that are answered alone, and blocks that are cut short.
 TILES, CUT = 12, 256
+#: Arrangements of inputs that are asked along other axes, with ragged ends, and in tiles.
+REARRANGED = ("fortran", "rows", "columns", "padded", "reversed")
 #: Numbers of a call from which on not every format is asked in every size.
 LARGE = 1 << 16
 
@@ -235,8 +237,9 @@ def judge_axes(matrix: Matrix, pools: Sequence[Pool]) -> None:
             _lay(matrix, pool, laid, axis)
         for laid in LAID[2:12:3]:
             _lay(matrix, pool, laid, 1)
-        for arrangement in ("fortran", "rows", "columns", "padded"):
+        for arrangement in REARRANGED:
             _lay(matrix, pool, Laid(67, 5), 0, arrangement)
+            _lay(matrix, pool, Laid(64, 64 // pool.fmt.k), 0, arrangement)
 
 
 def _lay(matrix: Matrix, pool: Pool, laid: Laid, axis: int, arrangement: str | None = None) -> None:
@@ -261,7 +264,12 @@ def judge_ragged(matrix: Matrix, pools: Sequence[Pool], *, axis: int) -> None:
     """Lines that end within a block: as if zeros followed."""
     for number, pool in enumerate(pools):
         # By its two names an axis is one path or two; a few calls tell.
-        for laid in list_ragged(pool.fmt.k)[:: 1 if not number and axis in (-1, 0) else 5]:
+        asked: list[tuple[Laid, str | None]] = [
+            (laid, None) for laid in list_ragged(pool.fmt.k)[:: 1 if not number and axis in (-1, 0) else 5]
+        ]
+        if axis in (-1, 0) and matrix.session.transport != "results-file":
+            asked += [(Laid(6, 3, pool.fmt.k // 4), arrangement) for arrangement in REARRANGED]
+        for laid, arrangement in asked:
             short = _cut_pool(matrix, pool, laid.end)
             if short is None:
                 continue
@@ -272,14 +280,17 @@ def judge_ragged(matrix: Matrix, pools: Sequence[Pool], *, axis: int) -> None:
             x = short.answered.inputs[0][place].reshape(laid.lines, -1)[:, :columns]
             shape = f"{x.shape[0]} x {x.shape[1]}" if axis in (-1, 1) else f"{x.shape[1]} x {x.shape[0]}"
             shape += f", axis {axis}" if axis != -1 else ""
+            shape += f", {arrangement}" if arrangement else ""
+            before = ("arranged", arrangement) if arrangement else ()
             matrix.enter(
                 "tail",
                 f"{pool.name}: {shape}, padded",
                 short,
                 place,
-                partial(_along, matrix.session, pool, np.ascontiguousarray(x), axis, pad=True),
+                partial(_along, matrix.session, pool, np.ascontiguousarray(x), axis, *before, pad=True),
                 lines=laid.lines,
                 quick=laid.quick,
+                may_refuse=arrangement is not None,
             )
 
 
@@ -321,13 +332,18 @@ def judge_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
             place = (chosen.reshape(down, 1, across) * side + np.arange(side)[:, None]).reshape(-1)
             call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x))
             matrix.enter("position", label, pool_of_rows, place, call, lines=down * side, quick=down * across == 9)
+            if (down, across) in ((2, 5), (3, 3)) and matrix.session.transport != "results-file":
+                for arrangement in REARRANGED:
+                    call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x), "arranged", arrangement)
+                    name = f"{label}, {arrangement}"
+                    matrix.enter("memory", name, pool_of_rows, place, call, lines=down * side, may_refuse=True)
             if matrix.session.capabilities.has("quantize", "axis"):
                 call = partial(_call_tiles_upright, matrix.session, pool, np.ascontiguousarray(x))
                 matrix.enter("axis", f"{label}, axis 0", pool_of_rows, place, call, lines=down * side)
 
 
-def _call_tiles(session: TargetSession, pool: Pool, x: Array) -> Array:
-    answer = session.call("quantize", x, pool.fmt.name, block=pool.fmt.shapes[1], **pool.answered.kwargs)
+def _call_tiles(session: TargetSession, pool: Pool, x: Array, *before: str) -> Array:
+    answer = session.call(*before, "quantize", x, pool.fmt.name, block=pool.fmt.shapes[1], **pool.answered.kwargs)
     return pool.answered.rows(answer)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.formats import get_scalar
 from mxspec_conformance.judge.invariance.answered import Answered, call_failure
 from mxspec_conformance.judge.invariance.calls import NUMBERS
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
@@ -73,6 +74,7 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
     speed = Speed.FAST
     if session.transport not in LARGEST_OF:
         speed = measure_speed(lambda count: run_once(partial(numbers.ask, numbers.draw(count, 0))))
+    _judge_memory(numbers)
     _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
     if session.transport in LOCAL:
         _judge_states(numbers)
@@ -88,6 +90,32 @@ def _judge_counts(numbers: Numbers, largest: int) -> None:
         if count <= largest and numbers.keeps(label, quick=count == 65536):
             place = numbers.draw(count, salt)
             numbers.enter("call-size", label, place, partial(numbers.ask, place))
+
+
+def _judge_memory(numbers: Numbers) -> None:
+    """Whether a larger call writes into its input, or changes what an earlier one returned; one number in all places."""
+    answered, session = numbers.answered, numbers.session
+    if session.transport == "results-file":  # every call of which is stored
+        return
+    for count in (1500, 5000):
+        label = f"{count} numbers: memory"
+        if not numbers.keeps(label):
+            continue
+        pair = [answered.arguments(numbers.draw(count, 60 + i)) for i in range(2)]
+        answer = run_once(partial(session.call, "probe", answered.function, *pair, **answered.kwargs))
+        if isinstance(answer, NoAnswer):
+            numbers.scorecard.count_no_answer("call-size", label, answer)
+            continue
+        wrote, changed, _ = answer
+        text = "the call wrote into its input" if wrote else "a later call changed what an earlier one had returned"
+        numbers.settle("call-size", label, ok=not (wrote or changed), text=text)
+    label = f"{FEW} times one number, which lies in memory once"
+    if numbers.keeps(label):
+        place = np.repeat(numbers.draw(1, 70), FEW)
+        arguments = answered.arguments(place)
+        call = partial(session.call, "arranged", "broadcast", answered.function, *arguments, **answered.kwargs)
+        if not isinstance(run_once(call), NoAnswer):  # a target may refuse it
+            numbers.enter("call-size", label, place, call)
 
 
 def _judge_repetition(numbers: Numbers) -> None:
@@ -110,8 +138,8 @@ def _judge_threads(numbers: Numbers) -> None:
     label, answered = f"{THREADS} threads", numbers.answered
     if not numbers.keeps(label):
         return
-    calls = [answered.arguments(numbers.draw(3000, 80 + i)) for i in range(THREADS)]
-    answer = run_once(partial(numbers.session.call, "threads", ROUNDS, answered.function, calls, **answered.kwargs))
+    calls = [(answered.arguments(numbers.draw(3000, 80 + i)), answered.kwargs) for i in range(THREADS)]
+    answer = run_once(partial(numbers.session.call, "threads", ROUNDS, answered.function, calls))
     if isinstance(answer, NoAnswer):
         numbers.scorecard.count_no_answer("state", label, answer)
         return
@@ -148,9 +176,10 @@ def _judge_states(numbers: Numbers) -> None:
 def _list_earlier(session: TargetSession, answered: Answered) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that may leave something behind: of other elements, roundings and functions."""
     has = session.capabilities.has
-    x = np.arange(96, dtype=np.float32) - np.float32(40.125)
-    codes, words = np.arange(8, dtype=np.uint8), np.zeros(96, np.uint32)
+    x = np.arange(FEW, dtype=np.float32) - np.float32(40.125)
+    words = np.zeros(FEW, np.uint32)
     for element in session.capabilities.elements:
+        codes = (np.arange(FEW) % get_scalar(element).code_count).astype(np.uint8)
         if element == answered.name and has("encode", "rounding"):
             for rounding in ("rtz", "rtp", "rtn"):
                 yield f"encode {rounding}", partial(session.call, "encode", x, element, rounding=rounding)
@@ -161,5 +190,5 @@ def _list_earlier(session: TargetSession, answered: Answered) -> Iterator[tuple[
         if has("encode_stochastic") and answered.function != "encode_stochastic" and element == answered.name:
             yield f"encode_stochastic {element}", partial(session.call, "encode_stochastic", x, element, words)
     if answered.function == "encode":
-        special = np.array([np.nan, np.inf, -np.inf] * 32, np.float32)
+        special = np.resize(np.array([np.nan, np.inf, -np.inf], np.float32), FEW)
         yield "infinities and NaN", partial(session.call, "encode", special, answered.name)

@@ -71,6 +71,39 @@ def _judge_refusal(matrix: Matrix, label: str, call: Callable[[], Any], text: st
         card.count_no_answer("refusal", label, answer)
 
 
+def judge_other_dtypes(matrix: Matrix, pool: Pool) -> None:
+    """Numbers in a floating-point dtype that is not offered: refused, or answered as the same numbers in one that is.
+
+    Integers are not asked: what they stand for is nobody's promise.
+    """
+    session, answered, card = matrix.session, pool.answered, matrix.scorecard
+    if session.transport not in SEES_SHAPES or answered.function != "quantize":
+        return
+    offered = session.capabilities.dtypes
+    numbers = (np.arange(6 * 5 * pool.fmt.k) * 37 % 201 - 100).reshape(6, -1)
+    alone = run_once(partial(session.call, "quantize", numbers.astype(np.float32), pool.fmt.name, **answered.kwargs))
+    if isinstance(alone, NoAnswer) or "float32" not in offered:  # judged elsewhere
+        return
+    want = answered.rows(alone)
+    for dtype in ("float64", "float16"):
+        label = f"6 x {numbers.shape[1]} numbers in {dtype}, which is not offered"
+        if dtype in offered or not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=dtype == "float64"):
+            continue
+        answer = run_once(partial(session.call, "quantize", numbers.astype(dtype), pool.fmt.name, **answered.kwargs))
+        if isinstance(answer, NoAnswer):
+            if answer.kind in REFUSALS:
+                card.count("refusal", label, ok=True)
+            elif answer.kind is not FailureKind.BAD_RETURN:  # which is noticed by whoever gets it
+                card.count_no_answer("refusal", label, answer)
+            continue
+        wrong = (answered.rows(answer) != want).any(axis=1)
+        if not wrong.any():
+            card.count("refusal", label, ok=True)
+            continue
+        text = f"{int(wrong.sum())} of {len(want)} blocks of whole numbers got other bits than as float32"
+        _fail(matrix, label, f"{text}; refuse other dtypes, or convert them")
+
+
 def judge_empty(matrix: Matrix, pool: Pool) -> None:
     """A matrix without rows: an answer without rows, or a refusal; and the call after it is as any other."""
     card, answered = matrix.scorecard, pool.answered

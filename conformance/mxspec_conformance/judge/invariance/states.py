@@ -18,6 +18,7 @@ from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -29,6 +30,8 @@ PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64))
 REPEATS, REPEAT_SECONDS = 3200, 1.0
 #: Threads, calls of each, and blocks of a call.
 THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8), (256, 16))
+#: Columns of the call before, and of that after it, which has as many.
+WIDE = 160
 #: Transports with the target's memory and threads within reach.
 LOCAL = ("python", "python-child", "library", "library-child")
 
@@ -88,7 +91,7 @@ def judge_states(matrix: Matrix, pools: Sequence[Pool]) -> None:
     session = matrix.session
     for number, pool in enumerate(pools):
         for name, before in _list_earlier(session, pool) if not number else ():
-            place = matrix.draw(pool, 40)
+            place = matrix.draw(pool, 8 * WIDE // pool.fmt.k)
             call = partial(_after, session, pool, place, 8, before)
             matrix.enter("state", f"{pool.name}: after {name}", pool, place, call, lines=8, quick=name.startswith("format"))
         for rows, blocks in ((4, 3), (128, 8)):
@@ -163,7 +166,10 @@ def _after(session: TargetSession, pool: Pool, place: Places, rows: int, before:
 def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that may leave something behind."""
     capabilities, function = session.capabilities, pool.answered.function
-    x = (np.arange(8 * 96, dtype=np.float32).reshape(8, 96) - 300) / 7
+    x = (np.arange(8 * WIDE, dtype=np.float32).reshape(8, WIDE) - 300) / 7
+    for dtype in capabilities.dtypes[1:] if function == "quantize" else ():
+        given = cast_input(x.astype(np.float32), dtype)
+        yield f"dtype {dtype}", partial(session.call, "quantize", given, pool.fmt.name, **pool.answered.kwargs)
     for name in capabilities.formats:
         fmt = get_block(name)
         if name != pool.fmt.name:
@@ -171,8 +177,8 @@ def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Cal
             if function == "quantize":
                 yield f"format {name}", partial(session.call, "quantize", x, name, **extra)
             else:
-                codes = (np.arange(8 * 96).reshape(8, 96) % fmt.element.code_count).astype(np.uint8)
-                scales = np.full((8, 96 // fmt.k), fmt.scale.max_code // 2, np.uint8)
+                codes = (np.arange(8 * WIDE).reshape(8, WIDE) % fmt.element.code_count).astype(np.uint8)
+                scales = np.full((8, WIDE // fmt.k), fmt.scale.max_code // 2, np.uint8)
                 yield f"format {name}", partial(session.call, "dequantize", codes, scales, name, **extra)
     element = pool.fmt.element.name
     if capabilities.has("encode") and element in capabilities.elements:
@@ -229,25 +235,40 @@ def judge_repetition(matrix: Matrix, pool: Pool) -> None:
         matrix.first.setdefault(card.tally("state").id, call_failure(label, text))
 
 
-def judge_threads(matrix: Matrix, pool: Pool) -> None:
-    """Several threads calling at once: each gets its own answers."""
-    session, card = matrix.session, matrix.scorecard
+def judge_threads(matrix: Matrix, pools: Sequence[Pool]) -> None:
+    """Several threads calling at once, of one dtype, of all dtypes and tensor scales, of two formats: each gets its answers."""
+    session, pool = matrix.session, pools[0]
     if session.transport not in LOCAL:
         return
     for rows, blocks in THREAD_SHAPES:
         label = f"{pool.name}: {THREADS} threads, {rows} x {blocks} blocks"
-        if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
-            continue
-        if rows * blocks * pool.fmt.k * THREADS > matrix.largest:
-            continue
-        answered = pool.answered
-        calls = [answered.arguments(matrix.draw(pool, rows * blocks), rows=rows) for _ in range(THREADS)]
+        calls = [_threaded(matrix, pool, rows, blocks) for _ in range(THREADS)]
+        _call_at_once(matrix, label, rows, calls)
+    mixed = [pools[i * len(pools) // THREADS] for i in range(THREADS)]
+    if len(pools) > 1:
+        _call_at_once(matrix, f"{THREADS} threads, {len({p.name for p in mixed})} kinds of input", 8, [_threaded(matrix, p, 8, 5) for p in mixed])
+    others = [name for name in session.capabilities.formats if not get_block(name).has_tensor_scale and name != pool.fmt.name]
+    if others and pool.answered.function == "quantize" and not pool.answered.kwargs:
+        x = (np.arange(8 * WIDE, dtype=np.float32).reshape(8, WIDE) - 300) / np.float32(7)
+        own = [_threaded(matrix, pool, 8, WIDE // pool.fmt.k) for _ in range(2)]
+        _call_at_once(matrix, f"{THREADS} threads, two formats", 8, [own[0], ((x, others[0]), {}), own[1], ((x, others[-1]), {})])
+
+
+def _threaded(matrix: Matrix, pool: Pool, rows: int, blocks: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    answered = pool.answered
+    return answered.arguments(matrix.draw(pool, rows * blocks), rows=rows), answered.kwargs
+
+
+def _call_at_once(matrix: Matrix, label: str, rows: int, calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
+    session, card = matrix.session, matrix.scorecard
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+        return
+    if sum(int(args[0].size) for args, _ in calls) <= matrix.largest:
         rounds = ROUNDS if rows < 256 else ROUNDS // 4
-        call = partial(session.call, "threads", rounds, answered.function, calls, **answered.kwargs)
-        answer = run_once(call)
+        answer = run_once(partial(session.call, "threads", rounds, card.operation, calls))
         if isinstance(answer, NoAnswer):
             card.count_no_answer("state", label, answer)
-            continue
+            return
         wrong, made = answer
         card.count("state", label, ok=not wrong)
         if wrong:

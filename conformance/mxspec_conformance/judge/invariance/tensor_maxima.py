@@ -69,11 +69,13 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
         if session.transport == "results-file":
             continue
         for shape in LAID:
-            x = cast_input(make_tensor(shape, 1.0, -1), dtype)
-            for arrangement in ARRANGEMENTS[1:-1]:
-                label = f"{dtype}, {shape[0]} x {shape[1]}, {arrangement}"
-                given = np.repeat(x[-1:], shape[0], axis=0) if arrangement == "broadcast" else x
-                enter("memory", label, "arranged", arrangement, "tensor_scale", given, fmt, may_refuse=arrangement != "offset")
+            for share in (1.0, 0.37):
+                x = cast_input(make_tensor(shape, share, -1), dtype)
+                for arrangement in ARRANGEMENTS[1:-1]:
+                    label = f"{dtype}, {shape[0]} x {shape[1]}, the largest at {share:g}, {arrangement}"
+                    given = np.repeat(x[-1:], shape[0], axis=0) if arrangement == "broadcast" else x
+                    if arrangement != "broadcast" or share == 1:
+                        enter("memory", label, "arranged", arrangement, "tensor_scale", given, fmt, may_refuse=arrangement != "offset")
             label = f"{dtype}, {shape[0]} x {shape[1]}: input afterwards"
             if keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
                 wrote = run_once(partial(session.call, "wrote", "tensor_scale", x, fmt))
@@ -85,7 +87,8 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             pair = (cast_input(before, dtype), fmt), (cast_input(x, dtype), fmt)
             enter("state", label, "reused", "tensor_scale", *pair)
     if session.transport in LOCAL and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=False):
-        calls = [(make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt) for i in range(THREADS)]
+        no_options: dict[str, Any] = {}
+        calls = [((make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt), no_options) for i in range(THREADS)]
         answer = run_once(partial(session.call, "threads", 4 * ROUNDS, "tensor_scale", calls))
         if isinstance(answer, NoAnswer):
             scorecard.count_no_answer("state", THREADED, answer)
