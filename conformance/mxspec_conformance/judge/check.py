@@ -111,7 +111,7 @@ def _run(
         chosen = _choose_formats(session, formats, profile)
         session = fit_session(session, chosen)
         if isinstance(session, FittedSession):
-            report.details["shapes"] = session.limits.text
+            report.details["shapes"] = session.describe_limits()
         for fmt in chosen:
             progress(fmt)
             _check_format(session, fmt, profile, report, only, data)

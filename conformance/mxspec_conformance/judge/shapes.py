@@ -23,22 +23,28 @@ CANDIDATES = tuple(
 
 
 def fit_session(session: TargetSession, formats: list[str]) -> TargetSession:
-    """The session; where its quantizer refuses every small matrix and takes some larger one, fitted to that.
+    """The session; where a function of it refuses every small matrix and takes some larger one, fitted to that.
 
     Asked are matrices of ones, which every quantizer takes; targets that declare SHAPES are fitted already.
     """
     capabilities = session.capabilities
     if isinstance(session, FittedSession) or not formats or session.transport == "results-file":
         return session
-    function = next((f for f in ("quantize", "dequantize") if capabilities.has(f)), None)
-    if function is None or any(_takes(session, function, formats[0], shape) for shape in ((4, 2), (1, 1), (3, 1))):
-        return session
-    k = get_block(formats[0]).k
+    found = {f: _find_limits(session, f, formats[0]) for f in ("quantize", "dequantize") if capabilities.has(f)}
+    limits = {function: limit for function, limit in found.items() if limit is not None}
+    return FittedSession(session, limits) if limits else session
+
+
+def _find_limits(session: TargetSession, function: str, name: str) -> ShapeLimits | None:
+    """The mildest limits that a function has; None where it takes small matrices, or none at all."""
+    if any(_takes(session, function, name, shape) for shape in ((4, 1), (1, 1), (3, 1))):
+        return None
+    k = get_block(name).k
     for limits in CANDIDATES:
         rows, columns = limits.fit(1, k)
-        if _takes(session, function, formats[0], (rows, columns // k)):
-            return FittedSession(session, limits)
-    return session
+        if _takes(session, function, name, (rows, columns // k)):
+            return limits
+    return None
 
 
 def _takes(session: TargetSession, function: str, name: str, shape: tuple[int, int]) -> bool:

@@ -115,6 +115,8 @@ def common_explanation(
 
 #: Topics about inputs that a target may refuse, whatever its element format could hold.
 REFUSABLE = ("nan", "inf")
+#: Topics about calls that a target may refuse: a grid, an index or an address ends somewhere, and it says so.
+LIMITED = ("call-size", "memory")
 
 
 def judge_tally(
@@ -150,7 +152,7 @@ def judge_tally(
         requirement.verdict = Verdict.UNSUPPORTED
         requirement.note = next(iter(tally.no_answers.values())).message if tally.no_answers else "no case applies"
         return requirement
-    refuses = tally.topic in REFUSABLE and may_refuse
+    refuses = tally.topic in LIMITED or (tally.topic in REFUSABLE and may_refuse)
     if no_answers and not (refuses and all(n.kind is FailureKind.ERROR for n in no_answers.values())):
         timed_out = any(n.kind is FailureKind.TIMEOUT for n in no_answers.values())
         requirement.verdict = Verdict.TIMEOUT if timed_out else Verdict.ERROR

@@ -21,13 +21,23 @@ Unlay = Callable[[Any], Any]
 
 
 class FittedSession:
-    """A session whose calls of `quantize` and `dequantize` are laid into shapes that the target takes."""
+    """A session whose calls of `quantize` and `dequantize` are laid into shapes that the target takes.
 
-    def __init__(self, inner: TargetSession, limits: ShapeLimits) -> None:
+    limits: for each of the two functions that takes not all matrices, those that it takes.
+    """
+
+    def __init__(self, inner: TargetSession, limits: Mapping[str, ShapeLimits]) -> None:
         self.inner, self.limits = inner, limits
         self.capabilities: Capabilities = inner.capabilities
         self.transport = inner.transport
         self.environment: dict[str, Any] = getattr(inner, "environment", {})
+
+    def describe_limits(self) -> str:
+        """The matrices that are taken, in words; by function where they differ."""
+        offered = [function for function in ("quantize", "dequantize") if self.capabilities.has(function)]
+        texts = {function: self.limits[function].text for function in offered if function in self.limits}
+        same = len(texts) == len(offered) and len(set(texts.values())) == 1
+        return next(iter(texts.values())) if same else "; ".join(f"{function}: {text}" for function, text in texts.items())
 
     def close(self) -> None:
         """Close the session."""
@@ -37,7 +47,7 @@ class FittedSession:
         """One call; raises CallError."""
         place = _NESTED.get(function)
         name = function if place is None else args[place]
-        if name not in ("quantize", "dequantize") or _is_bound(kwargs):
+        if name not in self.limits or _is_bound(kwargs):
             return self.inner.call(function, *args, **kwargs)
         if place is None:
             given, unlay = self._lay(name, args)
@@ -48,14 +58,15 @@ class FittedSession:
             answer = self.inner.call(function, *head, first, second, **kwargs)
             return unlay(answer) if function == "reused" else (*answer[:-1], _unlay_last(unlay, first, second, answer[-1]))
         if function == "threads":
-            calls = [self._lay(name, given)[0] for given in tail[0]]
-            return self.inner.call(function, *head, calls, **kwargs)
+            calls = [(self._lay(name, given)[0], options) for given, options in tail[0]]
+            return self.inner.call(function, *head, calls)
         given, unlay = self._lay(name, tail)
         answer = self.inner.call(function, *head, *given, **kwargs)
         return unlay(answer) if function == "arranged" else answer
 
     def _lay(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Unlay]:
-        return lay_quantize(args, self.limits) if name == "quantize" else lay_dequantize(args, self.limits)
+        lay = lay_quantize if name == "quantize" else lay_dequantize
+        return lay(args, self.limits[name])
 
 
 def _is_bound(options: Mapping[str, Any]) -> bool:

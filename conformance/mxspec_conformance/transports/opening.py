@@ -47,7 +47,7 @@ def open_target(
         raise ValueError(f"timeout = {timeout!r} is not a time in seconds; allowed is more than 0 and at most {MAX_TIMEOUT:g}")
     session = _open(target, in_process=in_process, timeout=timeout, total=total)
     limits = session.capabilities.limits
-    return session if limits.are_none or isinstance(session, FittedSession) else FittedSession(session, limits)
+    return session if limits.are_none or isinstance(session, FittedSession) else FittedSession(session, dict.fromkeys(("quantize", "dequantize"), limits))
 
 
 def _open(target: Any, *, in_process: bool, timeout: float, total: float) -> TargetSession:
