@@ -68,6 +68,9 @@ class Marshaller:
             kept[...] = array
             array = kept
         self._given.append((array, _copied_bytes(array)))
+        # What lies between the numbers of a view is not the target's to write.
+        if isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray) and array.base.size <= 4 * array.size:
+            self._given.append((array.base, _copied_bytes(array.base)))
         return array
 
     def _ask(self, function: str, *args: Any, **kwargs: Any) -> Any:
@@ -106,15 +109,25 @@ class Marshaller:
         finally:
             self._kept = []
 
+    def _call_trimmed(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> npt.NDArray[np.uint8] | None:
+        """The codes that `quantize` returns where they have the shape of x; else None."""
+        with contextlib.suppress(BadReturn):
+            self.call("quantize", x, fmt, **kwargs)
+        codes = self._returned[0] if isinstance(self._returned, (tuple, list)) and self._returned else None
+        if getattr(codes, "shape", None) != x.shape:
+            return None
+        return _bytes(from_target_array(codes, "codes"), "codes")
+
     def _call_covered(self, x: npt.NDArray[Any], fmt: str, axis: int = -1, **kwargs: Any) -> int:
-        """How many elements of a line the codes stand for that `quantize` returns, whatever their shape should be."""
+        """How many elements of a line the codes stand for that `quantize` returns, whatever their shape should be; -1 where
+        no matrix of codes comes back."""
         options = kwargs if axis == -1 else {**kwargs, "axis": axis}
         with contextlib.suppress(BadReturn):
             self.call("quantize", x, fmt, **options)
         codes = self._returned[0] if isinstance(self._returned, (tuple, list)) and self._returned else None
         shape = getattr(codes, "shape", ())
         packed = self.capabilities.code_layout == "nibble-low" and get_block(fmt).element.bits == 4
-        return int(shape[axis]) * (2 if packed else 1) if len(shape) == x.ndim else 0
+        return int(shape[axis]) * (2 if packed else 1) if len(shape) == x.ndim else -1
 
     def _call_wrote(self, function: str, *args: Any, **kwargs: Any) -> bool:
         """Whether a call wrote into its input."""

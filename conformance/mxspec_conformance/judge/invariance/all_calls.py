@@ -21,6 +21,7 @@ from mxspec_conformance.judge.invariance.refusals import (
     judge_scale_shapes,
 )
 from mxspec_conformance.judge.invariance.states import (
+    judge_gaps,
     judge_memory,
     judge_repetition,
     judge_samples,
@@ -47,6 +48,7 @@ def judge_calls(
     if session.transport != "results-file":  # every call of which is stored
         judge_strides(matrix, pools)
         judge_memory(matrix, pools)
+        judge_gaps(matrix, pools[0])
         judge_states(matrix, pools)
         judge_samples(matrix, pools[0])
     if offers(function, "axis"):

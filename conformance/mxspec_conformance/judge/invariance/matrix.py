@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.calls import (
     GRIDS,
     LAID,
@@ -333,6 +334,7 @@ def judge_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
             call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x))
             matrix.enter("position", label, pool_of_rows, place, call, lines=down * side, quick=down * across == 9)
             if (down, across) in ((2, 5), (3, 3)) and matrix.session.transport != "results-file":
+                _judge_tiles_written(matrix, pool, label, np.ascontiguousarray(x))
                 for arrangement in REARRANGED:
                     call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x), "arranged", arrangement)
                     name = f"{label}, {arrangement}"
@@ -340,6 +342,19 @@ def judge_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
             if matrix.session.capabilities.has("quantize", "axis"):
                 call = partial(_call_tiles_upright, matrix.session, pool, np.ascontiguousarray(x))
                 matrix.enter("axis", f"{label}, axis 0", pool_of_rows, place, call, lines=down * side)
+
+
+def _judge_tiles_written(matrix: Matrix, pool: Pool, label: str, x: Array) -> None:
+    """Whether a call with tiles writes into its input."""
+    name, card = f"{label}: input afterwards", matrix.scorecard
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", name, quick=False):
+        return
+    call = partial(matrix.session.call, "wrote", "quantize", x, pool.fmt.name, block=pool.fmt.shapes[1], **pool.answered.kwargs)
+    wrote = run_once(call)
+    if not isinstance(wrote, NoAnswer):  # judged elsewhere
+        card.count("memory", name, ok=not wrote)
+        if wrote:
+            matrix.first.setdefault(card.tally("memory").id, call_failure(name, "the call wrote into its input"))
 
 
 def _call_tiles(session: TargetSession, pool: Pool, x: Array, *before: str) -> Array:

@@ -109,6 +109,7 @@ def _judge_memory(numbers: Numbers) -> None:
         wrote, changed, _ = answer
         text = "the call wrote into its input" if wrote else "a later call changed what an earlier one had returned"
         numbers.settle("call-size", label, ok=not (wrote or changed), text=text)
+    _judge_special(numbers)
     label = f"{FEW} times one number, which lies in memory once"
     if numbers.keeps(label):
         place = np.repeat(numbers.draw(1, 70), FEW)
@@ -116,6 +117,19 @@ def _judge_memory(numbers: Numbers) -> None:
         call = partial(session.call, "arranged", "broadcast", answered.function, *arguments, **answered.kwargs)
         if not isinstance(run_once(call), NoAnswer):  # a target may refuse it
             numbers.enter("call-size", label, place, call)
+
+
+def _judge_special(numbers: Numbers) -> None:
+    """Whether a call with NaN, infinities and zeros writes into its input."""
+    answered, session, label = numbers.answered, numbers.session, f"{FEW} numbers with NaN: input afterwards"
+    if answered.function == "decode" or not numbers.keeps(label):
+        return
+    x, element, *words = answered.arguments(numbers.draw(FEW, 71))
+    x = x.copy()
+    x[::5] = np.resize(np.array([np.nan, np.inf, -np.inf, 0, -0.0, -np.nan], np.float32), len(x[::5]))
+    wrote = run_once(partial(session.call, "wrote", answered.function, x, element, *words, **answered.kwargs))
+    if not isinstance(wrote, NoAnswer):  # judged elsewhere
+        numbers.settle("call-size", label, ok=not wrote, text="the call wrote into its input")
 
 
 def _judge_repetition(numbers: Numbers) -> None:
@@ -161,6 +175,7 @@ def _judge_states(numbers: Numbers) -> None:
     one[FEW // 2] = (one[FEW // 2] + 1) % len(answered.before)
     part = np.where(np.arange(FEW) % 16 == 0, place, numbers.draw(FEW, 91))
     for name, first, second in (
+        *_list_other_words(answered),
         ("one number exchanged", place, one),
         ("other numbers but for every sixteenth", place, part),
         ("other numbers", part, numbers.draw(FEW, 92)),
@@ -171,6 +186,19 @@ def _judge_states(numbers: Numbers) -> None:
             pair = answered.arguments(first), answered.arguments(second)
             call = partial(session.call, "reused", answered.function, *pair, **answered.kwargs)
             numbers.enter("state", label, second, call)
+
+
+def _list_other_words(answered: Answered) -> Iterator[tuple[str, Places, Places]]:
+    """The same numbers, first with some random words, then with others."""
+    if len(answered.inputs) < 2:
+        return
+    bits, words = answered.inputs[0].view(np.uint32), answered.inputs[1]
+    order = np.lexsort((words, bits))
+    first, second = order[:-1], order[1:]
+    pairs = np.flatnonzero((bits[first] == bits[second]) & (words[first] != words[second]))
+    if len(pairs):
+        chosen = np.resize(pairs, FEW)
+        yield "the same numbers with other words", first[chosen], second[chosen]
 
 
 def _list_earlier(session: TargetSession, answered: Answered) -> Iterator[tuple[str, Callable[[], Any]]]:

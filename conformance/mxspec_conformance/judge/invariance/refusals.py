@@ -147,9 +147,11 @@ def _judge_cut(
             card.count("refusal", label, ok=True)
         elif answer.kind is FailureKind.BAD_RETURN:
             covered = run_once(partial(matrix.session.call, "covered", x, pool.fmt.name, **kwargs, **options))
-            # An answer of a shape that cannot be is noticed by whoever gets it; one that is short is not.
-            if isinstance(covered, int) and 0 < covered < x.shape[axis]:
+            # An answer of a shape that cannot be is noticed by whoever gets it; one that is short is not, nor are wrong codes.
+            if isinstance(covered, int) and 0 <= covered < x.shape[axis]:
                 _fail(matrix, label, f"{answer.message}; refuse such a call, or pad the rows with zeros")
+            elif axis == -1 and covered == x.shape[axis]:
+                _judge_trimmed(matrix, pool, label, x, alone[0], padded)
         else:
             card.count_no_answer("refusal", label, answer)
         return
@@ -165,6 +167,24 @@ def _judge_cut(
         failure = draw_call(label, whole_blocks, places, got, wrong, rows)
         failure.steps.append("refuse such a call, or answer it as if zeros followed")
         matrix.first.setdefault(card.tally("refusal").id, failure)
+
+
+def _judge_trimmed(
+    matrix: Matrix, pool: Pool, label: str, x: npt.NDArray[Any], codes: npt.NDArray[Any], padded: npt.NDArray[Any]
+) -> None:
+    """An answer with one code for each number: the codes of the answer with zeros written out, without those of the zeros."""
+    trimmed = run_once(partial(matrix.session.call, "trimmed", x, pool.fmt.name, **pool.answered.kwargs))
+    if not isinstance(trimmed, np.ndarray):
+        return
+    # Under a block with a NaN or an infinity codes may be open.
+    finite = np.isfinite(padded.reshape(len(padded), -1, pool.fmt.k).astype(np.float32)).all(axis=2)
+    judged = np.repeat(finite, pool.fmt.k, axis=1)[:, : x.shape[1]]
+    wrong = (trimmed != codes[:, : x.shape[1]]) & judged
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        _fail(matrix, label, f"{int(wrong.sum())} of {x.size} codes are not those of the padded rows; the first is {row},{column}")
+    else:
+        matrix.scorecard.count("refusal", label, ok=True)
 
 
 def judge_scale_shapes(matrix: Matrix, pools: Sequence[Pool]) -> None:

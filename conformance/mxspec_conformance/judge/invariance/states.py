@@ -52,6 +52,26 @@ def judge_memory(matrix: Matrix, pools: Sequence[Pool]) -> None:
                     _probe(matrix, pool, f"{told}, padded", ragged, {**options, "pad": True}, quick=False)
 
 
+def judge_gaps(matrix: Matrix, pool: Pool) -> None:
+    """Calls that write into the memory between the numbers of a view."""
+    session, card = matrix.session, matrix.scorecard
+    if session.transport not in LOCAL:
+        return
+    for arrangement in ("padded", "rows", "columns"):
+        label = f"{pool.name}: between the numbers of 6 rows of 3 blocks, {arrangement}"
+        if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+            continue
+        arguments = _arguments(pool, matrix.draw(pool, 18), 6, -1)
+        answer = run_once(
+            partial(session.call, "arranged", arrangement, "wrote", pool.answered.function, *arguments, **pool.answered.kwargs)
+        )
+        if not isinstance(answer, NoAnswer):  # a target may refuse it
+            card.count("memory", label, ok=not answer)
+            if answer:
+                text = "the call wrote into its input, or between its numbers"
+                matrix.first.setdefault(card.tally("memory").id, call_failure(label, text))
+
+
 def _cut(x: Array, axis: int) -> Array:
     """A matrix whose lines end within a block."""
     return np.ascontiguousarray(x[:, :-3] if axis == -1 else x[:-3])
