@@ -57,19 +57,19 @@ def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:
         topics = ("scale-code", "code", "zero-sign", *of_tensor, *_CALLS, "refusal")
         yield from (f"dequantize/{fmt.name}/{topic}" for topic in topics)
     if offered.has("tensor_scale") and fmt.has_tensor_scale:
-        yield from (f"tensor_scale/{fmt.name}/{topic}" for topic in ("tensor-scale", "nan", "inf", "zero-block", *_CALLS))
+        yield from (f"tensor_scale/{fmt.name}/{topic}" for topic in ("tensor-scale", "nan", "inf", "zero-block", *_CALLS, "refusal"))
 
 
 def _of_element(session: TargetSession, element: str) -> Iterator[str]:
     offered, fmt = session.capabilities, get_scalar(element)
     if offered.has("encode"):
-        yield from (f"encode/{element}/{topic}" for topic in (*_ROUNDING, *_SPECIAL, "zero-sign", "call-size", "state"))
+        yield from (f"encode/{element}/{topic}" for topic in (*_ROUNDING, *_SPECIAL, "zero-sign", "call-size", "state", "refusal"))
     if offered.has("decode"):
         signs = () if fmt.twos_complement or element in SCALES else ("zero-sign",)
         yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size", "state"))
     if offered.has("encode_stochastic") and element in ELEMENTS:
         of_nan = () if fmt.nan_code is None else ("nan",)
-        yield from (f"stochastic/{element}/{topic}" for topic in ("random-bits", *of_nan, "call-size", "state"))
+        yield from (f"stochastic/{element}/{topic}" for topic in ("random-bits", *of_nan, "call-size", "state", "refusal"))
 
 
 def _of_layout(function: str, layout: Layout) -> Iterator[str]:
@@ -78,4 +78,4 @@ def _of_layout(function: str, layout: Layout) -> Iterator[str]:
     reads = FUNCTIONS[function][2]
     if not reads and file.padding_is_specified and any((~case.mask).any() for case in file.cases):
         topics["padding"] = None
-    yield from (f"{function}/{layout.name}/{topic}" for topic in (*topics, "call-size", "memory"))
+    yield from (f"{function}/{layout.name}/{topic}" for topic in (*topics, "call-size", "memory", "state", "refusal"))

@@ -18,14 +18,13 @@ import numpy.typing as npt
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec_conformance.counterexample.evidence import show_code, show_value
-from mxspec_conformance.judge.invariance.states import LOCAL
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.observations.tables import Values, rotated_table
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import DTYPES
-from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
 
 TOPIC = "tensor-scale"
@@ -77,7 +76,7 @@ def judge_special_tensor_scales(session: TargetSession, fmt: BlockFormat, scorec
         ask_dtype = partial(session.call, "output_dtype", *call.args, **call.keywords)
         answer: Any = run_once(call)
         if isinstance(answer, NoAnswer):
-            if answer.kind not in (FailureKind.ERROR, FailureKind.UNSUPPORTED):
+            if answer.kind not in REFUSALS:
                 scorecard.count_no_answer(TOPIC, label, answer)
             continue
         returned = np.asarray(answer, np.float32)

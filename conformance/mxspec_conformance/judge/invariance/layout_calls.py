@@ -12,6 +12,8 @@ from mxspec.layouts import Layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
+from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
@@ -64,6 +66,11 @@ def judge_layout_calls(
                 )  # fmt: skip
         if shape in LAID and session.transport != "results-file":
             _probe(session, function, layout, (shape, parts, data), scorecard, first, reads=reads)
+    if session.transport in LOCAL:
+        _call_at_once(session, function, layout, scorecard, first, reads=reads)
+    if session.transport in SEES_SHAPES and not reads:
+        _ask_equal_rows(session, function, layout, scorecard, first)
+        _ask_ragged(session, function, layout, scorecard, first)
     return first
 
 
@@ -76,6 +83,78 @@ def _list_calls(layout: Layout) -> Iterator[tuple[tuple[int, int], tuple[Bytes, 
         except ValueError:
             continue
         yield shape, parts, data
+
+
+def _fail(scorecard: Scorecard, first: dict[str, Failure], topic: str, label: str, layout: Layout, text: str) -> None:
+    """Count a call, which failed if there is a text."""
+    scorecard.count(topic, label, ok=not text)
+    if text and topic not in first:
+        first[topic] = Failure(case=label, given={"layout": layout.name}, expected={}, returned={}, steps=[text])
+
+
+def _call_at_once(
+    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure], *, reads: bool
+) -> None:  # fmt: skip
+    """Several threads calling at once; a shape without padding, whose bytes are all specified."""
+    label, shape = f"{THREADS} threads", (256, 128)
+    if not keeps_call("layout", layout.name, label, quick=False):
+        return
+    try:
+        parts = tuple(_make_items(shape[0], shape[1] // f.covers, f) for f in layout.fields)
+        layout.pack(*parts)
+    except ValueError:
+        return
+    if not (layout.mask(shape) == 0xFF).all():
+        return
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    for turn in range(THREADS):
+        turned = tuple(np.ascontiguousarray(np.roll(part, 37 * turn, axis=0)) for part in parts)
+        calls.append((((layout.pack(*turned), layout.name, shape) if reads else (*reversed(turned), layout.name)), {}))
+    answer = run_once(partial(session.call, "threads", ROUNDS // 4, function, calls))
+    if not isinstance(answer, NoAnswer):  # judged elsewhere
+        wrong, made = answer
+        text = f"{wrong} of {made} calls returned other bytes when threads called at once" if wrong else ""
+        _fail(scorecard, first, "state", label, layout, text)
+
+
+def _ask_equal_rows(
+    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure]
+) -> None:
+    """Rows that are all one, which lies in memory once; a target may refuse them."""
+    shape, label = (128, 128), "128 x 128, one row that is all rows"
+    if len(layout.fields) != 1 or not keeps_call("layout", layout.name, label, quick=False):
+        return
+    try:
+        row = _make_items(1, shape[1] // layout.fields[0].covers, layout.fields[0])
+        items = np.repeat(row, shape[0], axis=0)
+        data = layout.pack(items)
+    except ValueError:
+        return
+    answer = run_once(partial(session.call, "arranged", "broadcast", function, items, layout.name))
+    if not isinstance(answer, NoAnswer):
+        _fail(scorecard, first, "memory", label, layout, _find_mistake(layout, shape, (items,), data, answer, reads=False))
+
+
+def _ask_ragged(
+    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure]
+) -> None:
+    """Columns that the layout cannot take: refused, or padded; never cut short."""
+    if len(layout.fields) != 1:
+        return
+    part = layout.fields[0]
+    for rows, columns in ((3, 7), (3, 10), (5, 13)):
+        label = f"{rows} x {columns}, which the layout does not take"
+        items = _make_items(rows, columns, part)
+        try:
+            layout.pack(items)
+        except ValueError:
+            if keeps_call("layout", layout.name, label, quick=False):
+                answer = run_once(partial(session.call, function, items, layout.name))
+                if isinstance(answer, NoAnswer) and answer.kind not in REFUSALS:
+                    continue  # noticed by whoever gets it
+                short = not isinstance(answer, NoAnswer) and 8 * answer.size < items.size * part.packing.width
+                text = f"{items.size} items of {part.packing.width} bits came back in fewer bytes; refuse such a call, or pad"
+                _fail(scorecard, first, "refusal", label, layout, text if short else "")
 
 
 def _make_items(rows: int, columns: int, part: Field) -> Bytes:

@@ -15,7 +15,8 @@ from mxspec_conformance.judge.invariance.answered import Answered, call_failure
 from mxspec_conformance.judge.invariance.calls import NUMBERS
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
-from mxspec_conformance.judge.invariance.states import LOCAL, REPEATS, ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
+from mxspec_conformance.judge.invariance.states import REPEATS, ROUNDS, THREADS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -76,6 +77,8 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
         speed = measure_speed(lambda count: run_once(partial(numbers.ask, numbers.draw(count, 0))))
     _judge_memory(numbers)
     _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
+    if session.transport in SEES_SHAPES:
+        _judge_refusals(numbers)
     if session.transport in LOCAL:
         _judge_states(numbers)
         if speed is not Speed.CRAWLING:
@@ -117,6 +120,29 @@ def _judge_memory(numbers: Numbers) -> None:
         call = partial(session.call, "arranged", "broadcast", answered.function, *arguments, **answered.kwargs)
         if not isinstance(run_once(call), NoAnswer):  # a target may refuse it
             numbers.enter("call-size", label, place, call)
+
+
+def _judge_refusals(numbers: Numbers) -> None:
+    """float64, which is refused or converted; fewer random words than numbers, which are refused."""
+    answered, session = numbers.answered, numbers.session
+    if answered.function == "decode":
+        return
+    place = numbers.draw(FEW, 73)
+    x, element, *words = answered.arguments(place)
+    label = "float64, which is not offered"
+    if "float64" not in session.capabilities.dtypes and numbers.keeps(label):
+        call = partial(session.call, answered.function, x.astype(np.float64), element, *words, **answered.kwargs)
+        answer = run_once(call)
+        if not isinstance(answer, NoAnswer):
+            numbers.enter("refusal", label, place, lambda: answer)
+        elif answer.kind in REFUSALS:
+            numbers.settle("refusal", label, ok=True, text="")
+    label = "fewer random words than numbers"
+    if words and numbers.keeps(label):
+        answer = run_once(partial(session.call, answered.function, x, element, words[0][:16], **answered.kwargs))
+        refused = isinstance(answer, NoAnswer) and answer.kind in REFUSALS
+        text = f"codes came back for {FEW} numbers and 16 random words; refuse such a call"
+        numbers.settle("refusal", label, ok=refused, text=text)
 
 
 def _judge_special(numbers: Numbers) -> None:

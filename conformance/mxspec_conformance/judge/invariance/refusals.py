@@ -11,15 +11,11 @@ import numpy.typing as npt
 
 from mxspec_conformance.judge.invariance.matrix import Matrix, draw_call, extend_pool
 from mxspec_conformance.judge.invariance.pools import Pool
+from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.errors import FailureKind
-
-#: What counts as a refusal; a malformed answer is none, nor is a crash.
-REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
-#: Transports on which a target sees the shapes of what it is given. Elsewhere the judge hands over buffers for whole blocks.
-SEES_SHAPES = ("python", "python-child")
 
 
 def judge_ragged_refusal(matrix: Matrix, pools: Sequence[Pool]) -> None:

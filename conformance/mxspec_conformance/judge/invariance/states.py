@@ -16,6 +16,7 @@ from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.matrix import Matrix
 from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
+from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.targets.dtypes import cast_input
@@ -32,8 +33,6 @@ REPEATS, REPEAT_SECONDS = 3200, 1.0
 THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8), (256, 16))
 #: Columns of the call before, and of that after it, which has as many.
 WIDE = 160
-#: Transports with the target's memory and threads within reach.
-LOCAL = ("python", "python-child", "library", "library-child")
 
 
 def judge_memory(matrix: Matrix, pools: Sequence[Pool]) -> None:

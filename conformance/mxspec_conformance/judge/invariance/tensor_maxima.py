@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
-from mxspec_conformance.judge.invariance.states import LOCAL, ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
+from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -86,6 +87,15 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             label = f"{dtype}, {told} tensor in the same memory before"
             pair = (cast_input(before, dtype), fmt), (cast_input(x, dtype), fmt)
             enter("state", label, "reused", "tensor_scale", *pair)
+    label = "a tensor in float64, which is not offered"
+    asked = session.transport in SEES_SHAPES and "float64" not in session.capabilities.dtypes
+    if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
+        value = run_once(partial(session.call, "tensor_scale", make_tensor((4, 64), 0.37, 1).astype(np.float64), fmt))
+        if not isinstance(value, NoAnswer):
+            text = f"the scale is {float(value):.9g}; of the same numbers in float32 it is {float(wanted):.9g}"
+            settle("refusal", label, bool(np.float32(value) == np.float32(wanted)), text)
+        elif value.kind in REFUSALS:
+            settle("refusal", label, True, "")
     if session.transport in LOCAL and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=False):
         no_options: dict[str, Any] = {}
         calls = [((make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt), no_options) for i in range(THREADS)]
