@@ -116,7 +116,7 @@ def test_a_target_of_matrices_alone_is_judged_by_matrices() -> None:
         return layouts.pack(scales, name)
 
     report = check(target(LAYOUTS=["128x4"], swizzle=swizzle))
-    of_calls = {"swizzle/128x4/call-size": Verdict.PASS, "swizzle/128x4/memory": Verdict.PASS}
+    of_calls = {f"swizzle/128x4/{topic}": Verdict.PASS for topic in ("call-size", "memory", "state")}
     assert verdicts(report) == {
         "swizzle/128x4/place": Verdict.PASS, "swizzle/128x4/batch": Verdict.UNSUPPORTED, **of_calls
     }  # fmt: skip
@@ -153,7 +153,7 @@ def test_scale_after_the_codes_is_named() -> None:
         return np.concatenate([record[:, 1:], record[:, :1]], axis=1)
 
     report = check(target(LAYOUTS=["ggml-mxfp4"], pack_blocks=pack_blocks))
-    notes = {r.note for r in report.requirements if r.topic not in ("call-size", "memory")}
+    notes = {r.note for r in report.requirements if r.topic not in ("call-size", "memory", "state", "refusal")}
     assert notes == {"as if the scale stood after the codes"}
 
 
@@ -246,7 +246,7 @@ def test_unlisted_layouts_may_be_refused() -> None:
 
     found = verdicts(check(target(pack=pack)))
     assert found.pop("pack/nibble-low/place") is Verdict.PASS
-    for topic in ("batch", "call-size", "memory"):
+    for topic in ("batch", "call-size", "memory", "state", "refusal"):
         assert found.pop(f"pack/nibble-low/{topic}") is Verdict.PASS
     assert set(found.values()) == {Verdict.UNSUPPORTED}
 

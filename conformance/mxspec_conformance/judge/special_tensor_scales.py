@@ -27,7 +27,7 @@ from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.sessions import TargetSession
 
-TOPIC = "tensor-scale"
+TOPIC = "refusal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ def judge_special_tensor_scales(session: TargetSession, fmt: BlockFormat, scorec
         ask_dtype = partial(session.call, "output_dtype", *call.args, **call.keywords)
         answer: Any = run_once(call)
         if isinstance(answer, NoAnswer):
-            if answer.kind not in REFUSALS:
+            if answer.kind in REFUSALS:
+                scorecard.count(TOPIC, label, ok=True)
+            else:
                 scorecard.count_no_answer(TOPIC, label, answer)
             continue
         returned = np.asarray(answer, np.float32)

@@ -19,6 +19,8 @@ class FailureKind(StrEnum):
     GARBAGE = "garbage"
     #: An answer of another type, dtype or shape than the interface asks for.
     BAD_RETURN = "bad-return"
+    #: A file of results does not hold one.
+    MISSING = "missing"
     #: The target says that it cannot do this.
     UNSUPPORTED = "unsupported"
 

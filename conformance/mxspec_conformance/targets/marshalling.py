@@ -59,10 +59,11 @@ class Marshaller:
         with np.errstate(all="ignore"):
             return handler(*args, **kwargs)
 
-    def _array(self, x: npt.NDArray[Any]) -> Any:
-        array = arrange_array(
-            x, self.capabilities.arrays, self._arrangement, self.capabilities.device, between=self._between
-        )
+    def _array(self, x: npt.NDArray[Any], *, written: bool = False) -> Any:
+        """x as the target takes it; written: it is to be written into, so that no two of its items share memory."""
+        shares = self._arrangement in ("broadcast", "one-column")
+        arrangement = "contiguous" if written and shares else self._arrangement
+        array = arrange_array(x, self.capabilities.arrays, arrangement, self.capabilities.device, between=self._between)
         if self._kept:
             kept = self._kept.pop(0)
             kept[...] = array
@@ -284,7 +285,7 @@ class Marshaller:
         """The bytes that a packing function returns; one that takes `out` is handed a dirty buffer."""
         if "out" not in parameters_of(getattr(self.module, function)):
             return _flat_bytes(self._ask(function, *map(self._array, parts), layout), function)
-        out = self._array(np.full(get_layout(layout).size(parts[0].shape), _DIRT, np.uint8))
+        out = self._array(np.full(get_layout(layout).size(parts[0].shape), _DIRT, np.uint8), written=True)
         returned = self._ask(function, *map(self._array, parts), layout, out=out)
         return _flat_bytes(out if returned is None else returned, function)
 

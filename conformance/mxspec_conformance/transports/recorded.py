@@ -57,7 +57,7 @@ class ResultsFile:
             self.missing.append((identifier, function, arguments))
             after = f"; of a larger call: {self._failed[function]}" if function in self._failed else ""
             raise CallError(
-                FailureKind.ERROR,
+                FailureKind.MISSING,
                 f"the results hold no answer to this call (--missing-calls FILE writes such calls){after}",
                 final=True,
             )

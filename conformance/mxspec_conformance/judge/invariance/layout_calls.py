@@ -36,6 +36,7 @@ def judge_layout_calls(
 ) -> dict[str, Failure]:
     """Enter calls of a packing or unpacking function; returns the first one that differs, by topic."""
     first: dict[str, Failure] = {}
+    answers = False
     largest = LARGEST_OF.get(session.transport)
     for number, (shape, parts, data) in enumerate(_list_calls(layout)):
         if largest is not None and data.size > largest:
@@ -54,6 +55,7 @@ def judge_layout_calls(
                 if topic == "call-size":
                     scorecard.count_no_answer(topic, label, answer)
                 continue
+            answers = True
             text = _find_mistake(layout, shape, parts, data, answer, reads=reads)
             scorecard.count(topic, label, ok=not text)
             if text and topic not in first:
@@ -66,6 +68,8 @@ def judge_layout_calls(
                 )  # fmt: skip
         if shape in LAID and session.transport != "results-file":
             _probe(session, function, layout, (shape, parts, data), scorecard, first, reads=reads)
+    if not answers:
+        return first
     if session.transport in LOCAL:
         _call_at_once(session, function, layout, scorecard, first, reads=reads)
     if session.transport in SEES_SHAPES and not reads:
