@@ -75,6 +75,18 @@ def encode_elements(
             scaled = _floor_in_log2f_binade(scaled, element)
         index = elements.exact_table_index(scaled) if scaled.dtype == np.float64 else elements.table_index(scaled)
         codes = element_table(element, rule)[index]
+    return _encode_lost(codes, scaled, x, scale_is_nan, rule, element)
+
+
+def _encode_lost(
+    codes: Codes,
+    scaled: npt.NDArray[Any],
+    x: Float32s,
+    scale_is_nan: npt.NDArray[np.bool_],
+    rule: ElementRule,
+    element: ElementFormat,
+) -> Codes:
+    """The codes, with those of lanes that are no number, and of blocks under a NaN scale, as the rule says."""
     lost = np.isnan(scaled)
     if lost.any():
         policy = rule.nan if element.nan_code is None else rule.nan_own
@@ -411,26 +423,10 @@ def _quantize_stochastic(
     scales[...] = encode_scale(value, steps.scale, fmt.scale, fmt.element)
     sf = elements.decode_table(fmt.scale)[scales]
     scaled = evaluate(steps.scaled, {**bindings, "amax": largest, "sf": sf, "x": x}, ARRAYS)
-    narrow = _exactly_float32(np.broadcast_to(scaled, x.shape))
-    policy = steps.element.nan if fmt.element.nan_code is None else steps.element.nan_own
-    codes[...] = elements.encode(
-        narrow, fmt.element, rounding=Rounding.SR, nan=policy, random_bits=words, sr_bits=sr_bits
-    )
-    if steps.element.under_nan_scale is not None:
-        codes[np.isnan(sf)[..., 0]] = steps.element.under_nan_scale
-
-
-def _exactly_float32(x: npt.NDArray[Any]) -> Float32s:
-    """Scaled values as float32. Those that the exact domain takes below float32's range keep their place between zero
-    and the smallest element by becoming the smallest float32; those above saturate."""
-    if x.dtype == np.float32:
-        return x
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        narrow = x.astype(np.float32)
-    tiny = (np.abs(x) < 2.0**-126) & (x != 0)
-    narrow = np.where(tiny, np.copysign(np.float32(2.0**-126), x).astype(np.float32), narrow)
-    huge = np.isinf(narrow) & np.isfinite(x)
-    return np.where(huge, np.copysign(np.finfo(np.float32).max, x).astype(np.float32), narrow)
+    scaled = np.broadcast_to(scaled, x.shape)
+    policy = elements.default_nan_policy(fmt.element)
+    rounded = elements._encode_stochastic(scaled, fmt.element, Overflow.SATURATE, policy, words, sr_bits)
+    codes[...] = _encode_lost(rounded, scaled, x, np.isnan(sf), steps.element, fmt.element)
 
 
 def dequantize(
