@@ -69,6 +69,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_causes.py::test_a_cause_is_named": (4, 9),
     "tests/judge/test_causes.py::test_of_right_targets_no_cause_is_named": (5, 5),
     "tests/judge/test_causes.py::test_failing_cases_never_exceed_those_asked_and_what_was_asked_is_not_called_nearest": (4, 3),
+    "tests/judge/test_random_bits.py::test_the_model_passes_in_every_shape_of_call": (0, 3),
     "tests/judge/test_evidence.py::test_conventions_of_random_bits": (5, 3),
     "tests/judge/test_evidence.py::test_what_fails_shows_its_input_and_both_answers": (3, 4),
     "tests/judge/test_scale_search.py::test_a_search_is_not_accused_and_its_error_is_told": (4, 4),

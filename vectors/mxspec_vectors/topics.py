@@ -98,11 +98,11 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
     """How binding a topic's requirement is for an operation and a format.
 
     OCP MX v1.0 binds MX blocks and their elements. Section 5.3 has FP8 elements follow OFP8, which turns a NaN into a NaN.
-    Of NVFP4, of calls and of memory it says nothing: these are contracts.
+    Of NVFP4, of calls, of memory and of stochastic rounding in blocks it says nothing: these are contracts.
 
     described: whether the judged profile describes a stack; whatever it says is then what it promises.
     """
-    if described or topic in _CONTRACT:
+    if described or topic in _CONTRACT or (operation == "stochastic" and fmt in BLOCKS):
         return Level.CONTRACT
     if topic == "nan" and _keeps_nan(operation, fmt):
         return Level.MUST

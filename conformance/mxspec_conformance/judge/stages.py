@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Profile
+from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import describe_case
 from mxspec_conformance.judge import dequantize, quantize, scalars, scale
 from mxspec_conformance.judge.invariance.all_calls import judge_calls
@@ -20,6 +20,8 @@ from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, lis
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
 from mxspec_conformance.judge.invariance.tensor_maxima import judge_tensor_maxima
 from mxspec_conformance.judge.open_choice import judge_choices
+from mxspec_conformance.judge.scale import count_wrong_scales
+from mxspec_conformance.judge.stochastic.given_bits import judge_random_bits
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.results.report import Failure
@@ -52,6 +54,8 @@ class BlockRun:
     others: Sequence[Profile] = field(default=())
     #: Whether to look for what else would have returned wrong bits.
     naming: bool = True
+    #: Whether the profile was asked for or claimed.
+    pinned: bool = False
 
     @property
     def session(self) -> TargetSession:
@@ -126,6 +130,15 @@ def _shape_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     return {} if answered is None else judge_batch_shapes(run.session, answered, scorecard)
 
 
+def _round_by_given_bits(run: BlockRun, scorecard: Scorecard) -> Failures:
+    profiles = [run.profile]
+    if run.session.capabilities.stochastic and not run.pinned:
+        scales, own = run.observations.scales, count_wrong_scales(run.observations.scales, run.profile.id)
+        alike = [p for p in run.others if p.kind is Kind.NORMATIVE and count_wrong_scales(scales, p.id) <= own]
+        profiles += [p for p in alike if p is not run.profile]
+    return judge_random_bits(run.session, run.fmt, profiles, scorecard)
+
+
 def _repeat_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     answered = answered_table(run.session, run.fmt, run.observations.tables)
     return {} if answered is None else judge_repeats(run.session, answered, scorecard)
@@ -156,6 +169,7 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("quantize", Source.CALLS, _place_quantize),
         BlockStage("quantize", Source.CALLS, _shape_quantize),
         BlockStage("quantize", Source.CALLS, _matrix_quantize),
+        BlockStage("stochastic", Source.CALLS, _round_by_given_bits),
     ),
     "dequantize": (
         BlockStage("dequantize", Source.DEQUANTIZE, _judge_dequantize),
