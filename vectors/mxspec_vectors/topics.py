@@ -53,6 +53,10 @@ TOPICS: dict[str, str] = {
     "state": "the result does not depend on other calls, earlier or at the same time",
     "refusal": "what cannot be answered is refused, or answered as if zeros followed",
     "random-bits": "stochastic rounding goes up exactly when the random bits say so",
+    "neighbour": "stochastic rounding gives one of the two codes beside the quotient",
+    "probability": "stochastic rounding goes up as often as the quotient lies near the upper code",
+    "independence": "one number's stochastic rounding says nothing of another's",
+    "seed": "a seed gives the same codes again, another seed others",
     "place": "every code lies in the byte and bits that the layout gives it",
     "padding": "bytes and bits that hold no code are as the layout says",
     "batch": "matrices of a batch lie one after the other",
@@ -64,7 +68,8 @@ _SHOULD = {"scale-boundary", "scale-clamp", "scale-tie"}
 _OPEN = {"nan", "inf", "zero-sign", "low-end"}
 #: Topics about a call, its layout or its random bits: of these OCP says nothing, whatever the format.
 _CONTRACT = {
-    "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "place", "padding", "batch",
+    "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "neighbour", "probability",
+    "independence", "seed", "place", "padding", "batch",
     "memory", "state", "refusal",
 }
 #: What a conversion decides by its rounding. For E8M0 no text says which.

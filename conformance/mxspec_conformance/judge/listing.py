@@ -56,6 +56,11 @@ def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:
         yield f"scale/{fmt.name}/{rule}"
     if offered.has("quantize", "random_bits"):
         yield f"stochastic/{fmt.name}/random-bits"
+    if offered.has_generator:
+        topics = ("neighbour", "exact", "zero-block", "overflow", "probability", "independence")
+        yield from (f"stochastic/{fmt.name}/{topic}" for topic in topics)
+        if offered.has("quantize", "seed"):
+            yield f"stochastic/{fmt.name}/seed"
     if offered.has("dequantize"):
         topics = ("scale-code", "code", "zero-sign", *of_tensor, *_CALLS, "refusal")
         yield from (f"dequantize/{fmt.name}/{topic}" for topic in topics)

@@ -21,6 +21,7 @@ from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_re
 from mxspec_conformance.judge.invariance.tensor_maxima import judge_tensor_maxima
 from mxspec_conformance.judge.open_choice import judge_choices
 from mxspec_conformance.judge.scale import count_wrong_scales
+from mxspec_conformance.judge.stochastic.generator import judge_generator
 from mxspec_conformance.judge.stochastic.given_bits import judge_random_bits
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
@@ -139,6 +140,10 @@ def _round_by_given_bits(run: BlockRun, scorecard: Scorecard) -> Failures:
     return judge_random_bits(run.session, run.fmt, profiles, scorecard)
 
 
+def _round_by_own_generator(run: BlockRun, scorecard: Scorecard) -> Failures:
+    return judge_generator(run.session, run.fmt, scorecard)
+
+
 def _repeat_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     answered = answered_table(run.session, run.fmt, run.observations.tables)
     return {} if answered is None else judge_repeats(run.session, answered, scorecard)
@@ -170,6 +175,7 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("quantize", Source.CALLS, _shape_quantize),
         BlockStage("quantize", Source.CALLS, _matrix_quantize),
         BlockStage("stochastic", Source.CALLS, _round_by_given_bits),
+        BlockStage("stochastic", Source.CALLS, _round_by_own_generator),
     ),
     "dequantize": (
         BlockStage("dequantize", Source.DEQUANTIZE, _judge_dequantize),
