@@ -78,6 +78,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_own_generator.py::test_with_a_tensor_scale": (0, 4),
     "tests/judge/test_own_generator.py::test_other_scales_pass": (0, 3),
     "tests/judge/test_own_generator.py::test_counts_of_ten_thousand_right_runs_are_not_accused": (0, 5),
+    "tests/test_registered_block.py::test_a_target_is_judged_in_it": (0, 5),
     "tests/judge/test_random_bits.py::test_every_misuse_of_the_words_fails": (4, 3),
     "tests/judge/test_random_bits.py::test_the_model_passes_in_every_shape_of_call": (0, 3),
     "tests/judge/test_evidence.py::test_conventions_of_random_bits": (5, 3),

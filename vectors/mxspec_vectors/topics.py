@@ -130,7 +130,7 @@ def bind_level(level: Level, fmt: str, *, described: bool) -> Level:
 def _is_ocp(fmt: str) -> bool:
     """Whether OCP MX v1.0 defines a block or scalar format."""
     if fmt in BLOCKS:
-        return BLOCKS[fmt].is_mx
+        return BLOCKS[fmt].is_ocp
     return fmt in ELEMENTS or fmt == E8M0.name
 
 
@@ -138,7 +138,7 @@ def _keeps_nan(operation: str, fmt: str) -> bool:
     """Whether a conversion of a NaN has to give a NaN: to an FP8 element, alone or in an MX block."""
     if operation in ("encode", "stochastic"):
         return fmt in ELEMENTS and ELEMENTS[fmt].nan_code is not None
-    return operation == "quantize" and fmt in BLOCKS and BLOCKS[fmt].is_mx and BLOCKS[fmt].element.nan_code is not None
+    return operation == "quantize" and fmt in BLOCKS and BLOCKS[fmt].is_ocp and BLOCKS[fmt].element.nan_code is not None
 
 
 @dataclass(frozen=True, slots=True)
