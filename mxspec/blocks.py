@@ -279,12 +279,13 @@ def _pad(x: Float32s, axis: int, multiple: int, fmt: BlockFormat, *, allowed: bo
     return np.pad(x, widths)
 
 
-def _tile_amax(rows: Float32s, k: int, nan: AmaxNan) -> Float32s:
-    """Largest magnitudes of 16 x 16 tiles of [..., rows, columns], repeated for each row: [..., rows, columns / k, 1]."""
-    *batch, height, width = rows.shape
-    per_row = find_amax(rows.reshape(*batch, height, width // k, k), nan)
-    tiles = per_row.reshape(*batch, height // 16, 16, width // k, 1).max(axis=-3, keepdims=True)
-    return np.broadcast_to(tiles, (*batch, height // 16, 16, width // k, 1)).reshape(*batch, height, width // k, 1)
+def _tile_amax(x: Float32s, rows: int, k: int, nan: AmaxNan) -> Float32s:
+    """Largest magnitudes of tiles of so many rows and k columns of x [..., height, width], repeated for each row:
+    [..., height, width / k, 1]."""
+    *batch, height, width = x.shape
+    per_row = find_amax(x.reshape(*batch, height, width // k, k), nan)
+    tiles = per_row.reshape(*batch, height // rows, rows, width // k, 1).max(axis=-3, keepdims=True)
+    return np.broadcast_to(tiles, (*batch, height // rows, rows, width // k, 1)).reshape(*batch, height, width // k, 1)
 
 
 def quantize(
@@ -308,7 +309,7 @@ def quantize(
         fmt: A block format or its name, such as "mxfp4".
         profile: A profile or its name (`get_profile`); default: `default_profile`, that is `mx-floor`, for nvfp4 `nvfp4-te`.
         axis: The axis along which blocks lie.
-        block: The shape of a block: (1, k), or (16, 16) for nvfp4. The rows of a 16 x 16 block run along the axis before
+        block: The shape of a block: (1, k), or (16, 16) for nvfp4. The rows of a square block run along the axis before
             `axis`, or after it if `axis` is the first.
         tensor_scale: None to quantize without one, a `TensorScale`, or "auto" for the one that the profile computes from x.
         convert: Allow a tensor scale of another kind than the profile's native one; it is converted and the result records it.
@@ -362,7 +363,7 @@ def quantize(
     order = [a for a in range(values.ndim) if a not in ((axis, row_axis) if rows > 1 else (axis,))]
     order += [row_axis, axis] if rows > 1 else [axis]
     moved = np.ascontiguousarray(values.transpose(order))
-    amax = None if rows == 1 else _tile_amax(moved, k, profile.amax_nan).reshape(-1, 1)
+    amax = None if rows == 1 else _tile_amax(moved, rows, k, profile.amax_nan).reshape(-1, 1)
     flat = moved.reshape(-1, k)
     codes = np.empty(flat.shape, np.uint8)
     scales = np.empty((flat.shape[0], 1), np.uint8)

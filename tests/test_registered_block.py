@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import mxspec
 from mxspec import exact, formats
-from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, UE4M3, BlockFormat, register_block
+from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, UE4M3, BlockFormat, ElementFormat, register_block
 from mxspec.profiles import list_profiles
 from mxspec.stepfunctions import scale_steps
 from mxspec_conformance.cli.main import main
@@ -132,6 +132,29 @@ def test_a_target_is_judged_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"quantize/mxfp4-16/tie-even", "scale/mxfp4-16/scale-boundary", "stochastic/mxfp4-16/random-bits",
             "stochastic/mxfp4-16/probability"} <= {r.id for r in report.requirements}  # fmt: skip
     assert (report.formats[0].judged_against, report.exit_code) == ("mx-floor", 0)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("profile", NORMATIVE)
+@pytest.mark.parametrize(("element", "rows"), [(E2M1, 32), (E4M3, 32), (E4M3, 128)])
+def test_square_blocks_of_other_sizes(element: ElementFormat, rows: int, profile: str) -> None:
+    """32 x 32 as training recipes have it, 128 x 128 as checkpoints do: every row has its tile's maximum, wherever it lies."""
+    fmt = BlockFormat(name=f"square-{rows}", element=element, scale=E8M0, k=rows, shapes=((1, rows), (rows, rows)))
+    register_block(fmt)
+    draw = np.random.default_rng(rng("square", profile, rows).randrange(1 << 32))
+    x = draw.standard_normal((2 * rows, 3 * rows)).astype(np.float32)
+    tiles = x.reshape(2, rows, 3, rows)
+    # The maximum of each tile in another of its rows, far above all else.
+    for number, (i, j) in enumerate(np.ndindex(2, 3)):
+        tiles[i, (7 * number + rows - 1) % rows, j, number] = 2.0 ** (20 + number)
+    result = mxspec.quantize(x, fmt, block=(rows, rows), profile=profile)
+    assert result.scales.shape == (2 * rows, 3)
+    for i, j in np.ndindex(2, 3):
+        largest = reals_of(np.abs(tiles[i, :, j]).max().reshape(1))[0]
+        for row in (0, 1, rows // 2, rows - 1):
+            wanted = exact.quantize_block(reals_of(tiles[i, row, j]), fmt, profile=profile, amax=largest)
+            assert int(result.scales[i * rows + row, j]) == wanted.scale_code
+            assert result.codes[i * rows + row, j * rows : (j + 1) * rows].tolist() == list(wanted.codes)
 
 
 def mxspec_topics() -> dict[str, str]:
