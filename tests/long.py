@@ -74,6 +74,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_own_generator.py::test_every_convention_passes": (12, 17),
     "tests/judge/test_own_generator.py::test_every_format_passes": (6, 8),
     "tests/judge/test_own_generator.py::test_what_libraries_do_passes": (0, 3),
+    "tests/judge/test_own_generator.py::test_what_gfloat_does_passes": (0, 14),
     "tests/judge/test_own_generator.py::test_other_dtypes_pass": (0, 3),
     "tests/judge/test_own_generator.py::test_with_a_tensor_scale": (0, 4),
     "tests/judge/test_own_generator.py::test_other_scales_pass": (0, 3),

@@ -13,6 +13,8 @@ from itertools import count
 from math import comb
 from typing import Any
 
+import gfloat
+import gfloat.formats
 import numpy as np
 import pytest
 
@@ -111,6 +113,23 @@ def added_noise(x: Array, fmt: str, seed: int) -> Answer:
 
 @pytest.mark.parametrize("quantize", [te_software, added_noise])
 def test_what_libraries_do_passes(quantize: Callable[..., Answer]) -> None:
+    assert failing_topics(judge(quantize)) == set()
+
+
+@pytest.mark.parametrize("bits", [8, 16, 24])
+@pytest.mark.parametrize("mode", ["Stochastic", "StochasticFast", "StochasticFastest"])
+def test_what_gfloat_does_passes(mode: str, bits: int) -> None:
+    """A library that knows nothing of this project: three ways to compare words with fractions."""
+
+    def quantize(x: Array, fmt: str, seed: int) -> Answer:
+        scales = right(x, fmt)[1]
+        quotients = x.astype(np.float64) / np.repeat(2.0 ** (scales.astype(float) - 127), 32, axis=1)
+        words = np.random.default_rng(seed).integers(1 << bits, size=x.shape)
+        values = gfloat.round_ndarray(
+            gfloat.formats.format_info_ocp_e2m1, quotients, gfloat.RoundMode[mode], sat=True, srbits=words, srnumbits=bits
+        )
+        return gfloat.encode_ndarray(gfloat.formats.format_info_ocp_e2m1, values).astype(np.uint8), scales
+
     assert failing_topics(judge(quantize)) == set()
 
 
@@ -441,3 +460,19 @@ def test_no_answer_is_an_error() -> None:
 
     card = judge(quantize)
     assert failing_topics(card) == {"neighbour"}
+
+
+def test_of_a_slow_target_less_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless only its first call is slow. A right one passes with few draws, too."""
+    drawn: list[int] = []
+    clock = iter(range(10**9))
+    monkeypatch.setattr(generator.time, "monotonic", lambda: float(next(clock)))
+
+    def quantize(x: Array, fmt: str, seed: int) -> Answer:
+        drawn.append(x.size)
+        return by(philox)(x, fmt, seed)
+
+    card = judge(quantize)
+    assert max(drawn) < 2 * generator.NUMBERS_SLOW < generator.NUMBERS
+    assert failing_topics(card) == set()
+    assert len(drawn) > 10

@@ -77,8 +77,11 @@ def _find_seeded(answers: list[Answer], draws: list[Draws]) -> list[Answer]:
 def _choose_numbers(session: TargetSession, fmt: BlockFormat) -> int:
     if session.transport == "results-file":
         return NUMBERS_STORED
+    x = np.ones((64, fmt.k), np.float32)
+    # The first call may compile, or load what it needs.
+    run_once(partial(_call, session, fmt, x, 0))
     started = time.monotonic()
-    run_once(partial(_call, session, fmt, np.ones((64, fmt.k), np.float32), 0))
+    run_once(partial(_call, session, fmt, x, 0))
     return NUMBERS if time.monotonic() - started < SLOW else NUMBERS_SLOW
 
 
