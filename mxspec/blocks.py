@@ -75,6 +75,18 @@ def encode_elements(
             scaled = _floor_in_log2f_binade(scaled, element)
         index = elements.exact_table_index(scaled) if scaled.dtype == np.float64 else elements.table_index(scaled)
         codes = element_table(element, rule)[index]
+    return _encode_lost(codes, scaled, x, scale_is_nan, rule, element)
+
+
+def _encode_lost(
+    codes: Codes,
+    scaled: npt.NDArray[Any],
+    x: Float32s,
+    scale_is_nan: npt.NDArray[np.bool_],
+    rule: ElementRule,
+    element: ElementFormat,
+) -> Codes:
+    """The codes, with those of lanes that are no number, and of blocks under a NaN scale, as the rule says."""
     lost = np.isnan(scaled)
     if lost.any():
         policy = rule.nan if element.nan_code is None else rule.nan_own
@@ -267,12 +279,13 @@ def _pad(x: Float32s, axis: int, multiple: int, fmt: BlockFormat, *, allowed: bo
     return np.pad(x, widths)
 
 
-def _tile_amax(rows: Float32s, k: int, nan: AmaxNan) -> Float32s:
-    """Largest magnitudes of 16 x 16 tiles of [..., rows, columns], repeated for each row: [..., rows, columns / k, 1]."""
-    *batch, height, width = rows.shape
-    per_row = find_amax(rows.reshape(*batch, height, width // k, k), nan)
-    tiles = per_row.reshape(*batch, height // 16, 16, width // k, 1).max(axis=-3, keepdims=True)
-    return np.broadcast_to(tiles, (*batch, height // 16, 16, width // k, 1)).reshape(*batch, height, width // k, 1)
+def _tile_amax(x: Float32s, rows: int, k: int, nan: AmaxNan) -> Float32s:
+    """Largest magnitudes of tiles of so many rows and k columns of x [..., height, width], repeated for each row:
+    [..., height, width / k, 1]."""
+    *batch, height, width = x.shape
+    per_row = find_amax(x.reshape(*batch, height, width // k, k), nan)
+    tiles = per_row.reshape(*batch, height // rows, rows, width // k, 1).max(axis=-3, keepdims=True)
+    return np.broadcast_to(tiles, (*batch, height // rows, rows, width // k, 1)).reshape(*batch, height, width // k, 1)
 
 
 def quantize(
@@ -296,7 +309,7 @@ def quantize(
         fmt: A block format or its name, such as "mxfp4".
         profile: A profile or its name (`get_profile`); default: `default_profile`, that is `mx-floor`, for nvfp4 `nvfp4-te`.
         axis: The axis along which blocks lie.
-        block: The shape of a block: (1, k), or (16, 16) for nvfp4. The rows of a 16 x 16 block run along the axis before
+        block: The shape of a block: (1, k), or (16, 16) for nvfp4. The rows of a square block run along the axis before
             `axis`, or after it if `axis` is the first.
         tensor_scale: None to quantize without one, a `TensorScale`, or "auto" for the one that the profile computes from x.
         convert: Allow a tensor scale of another kind than the profile's native one; it is converted and the result records it.
@@ -350,7 +363,7 @@ def quantize(
     order = [a for a in range(values.ndim) if a not in ((axis, row_axis) if rows > 1 else (axis,))]
     order += [row_axis, axis] if rows > 1 else [axis]
     moved = np.ascontiguousarray(values.transpose(order))
-    amax = None if rows == 1 else _tile_amax(moved, k, profile.amax_nan).reshape(-1, 1)
+    amax = None if rows == 1 else _tile_amax(moved, rows, k, profile.amax_nan).reshape(-1, 1)
     flat = moved.reshape(-1, k)
     codes = np.empty(flat.shape, np.uint8)
     scales = np.empty((flat.shape[0], 1), np.uint8)
@@ -411,26 +424,10 @@ def _quantize_stochastic(
     scales[...] = encode_scale(value, steps.scale, fmt.scale, fmt.element)
     sf = elements.decode_table(fmt.scale)[scales]
     scaled = evaluate(steps.scaled, {**bindings, "amax": largest, "sf": sf, "x": x}, ARRAYS)
-    narrow = _exactly_float32(np.broadcast_to(scaled, x.shape))
-    policy = steps.element.nan if fmt.element.nan_code is None else steps.element.nan_own
-    codes[...] = elements.encode(
-        narrow, fmt.element, rounding=Rounding.SR, nan=policy, random_bits=words, sr_bits=sr_bits
-    )
-    if steps.element.under_nan_scale is not None:
-        codes[np.isnan(sf)[..., 0]] = steps.element.under_nan_scale
-
-
-def _exactly_float32(x: npt.NDArray[Any]) -> Float32s:
-    """Scaled values as float32. Those that the exact domain takes below float32's range keep their place between zero
-    and the smallest element by becoming the smallest float32; those above saturate."""
-    if x.dtype == np.float32:
-        return x
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        narrow = x.astype(np.float32)
-    tiny = (np.abs(x) < 2.0**-126) & (x != 0)
-    narrow = np.where(tiny, np.copysign(np.float32(2.0**-126), x).astype(np.float32), narrow)
-    huge = np.isinf(narrow) & np.isfinite(x)
-    return np.where(huge, np.copysign(np.finfo(np.float32).max, x).astype(np.float32), narrow)
+    scaled = np.broadcast_to(scaled, x.shape)
+    policy = elements.default_nan_policy(fmt.element)
+    rounded = elements._encode_stochastic(scaled, fmt.element, Overflow.SATURATE, policy, words, sr_bits)
+    codes[...] = _encode_lost(rounded, scaled, x, np.isnan(sf), steps.element, fmt.element)
 
 
 def dequantize(

@@ -293,15 +293,17 @@ def _magnitudes(values: Float32s, fmt: ScalarFormat, sign: str) -> Float32s:
 
 
 def _encode_stochastic(
-    values: Float32s,
+    values: npt.NDArray[Any],
     fmt: ScalarFormat,
     overflow: Overflow,
     nan: NanPolicy,
     random_bits: object,
     sr_bits: int,
 ) -> Codes:
+    """Codes of float32 numbers, or of float64 ones that are not rounded before: a rounding moves the turning point."""
     random = check_random_bits(random_bits, values.shape, sr_bits)
-    down = encode_table(fmt, Rounding.RTZ, Overflow.SATURATE, nan)[table_index(values)]
+    index = exact_table_index(values) if values.dtype == np.float64 else table_index(values)
+    down = encode_table(fmt, Rounding.RTZ, Overflow.SATURATE, nan)[index]
     low = np.abs(decode_table(fmt).astype(np.float64)[down])
     with np.errstate(invalid="ignore", over="ignore"):
         magnitudes = np.abs(values.astype(np.float64))

@@ -71,6 +71,33 @@ def encode_given_scale(
     return encode_elements(scaled, known["x"], np.isnan(known["sf"]), chosen, fmt.element), scaled
 
 
+def find_neighbours(
+    scaled: npt.NDArray[Any], element: ElementFormat
+) -> tuple[Codes, Codes, npt.NDArray[np.float64]]:
+    """The two codes between which each scaled element lies, the one nearer to zero first, and the fraction of the way.
+
+    Args:
+        scaled: Scaled elements, float32, or float64 that holds them exactly; NaN is taken for zero.
+        element: The element format.
+
+    Returns:
+        uint8 codes, and float64 fractions in [0, 1) that are exact. Where the element is a value of the format, or beyond the
+        largest, both codes are its own and the fraction is 0.
+
+    Source: stochastic rounding goes to one of these two, to the second one as often as the fraction says.
+    """
+    values = np.nan_to_num(scaled.astype(np.float64), nan=0.0)
+    steps = np.array([float(element.magnitude(m)) for m in range(element.max_code + 1)])
+    magnitude = np.minimum(np.abs(values), steps[-1])
+    low = np.searchsorted(steps, magnitude, side="right") - 1
+    high = np.minimum(low + (magnitude > steps[low]), element.max_code)
+    # The two operands share a binade, or the lower one is 0, and steps are powers of two: nothing is rounded.
+    gap = np.where(high > low, steps[high] - steps[low], 1.0)
+    joined = np.array([[element.join(s, m) for m in range(element.max_code + 1)] for s in (0, 1)], np.uint8)
+    sign = np.signbit(values).astype(np.intp)
+    return joined[sign, low], joined[sign, high], (magnitude - steps[low]) / gap
+
+
 #: A quotient within this relative distance of a midpoint tests the rounding on that side of it: four float32 steps.
 _NEAR = 4 * 2.0**-23
 

@@ -224,9 +224,7 @@ def encode_element(scaled: Real, x: Real, scale_is_nan: bool, rule: ElementRule,
     if rule.unbounded_fields:
         return _unbounded_fields(scaled)
     if scaled.nan:
-        sign = x.sign if x.nan else (0 if scale_is_nan else rule.invalid_sign)
-        policy = rule.nan if element.nan_code is None else rule.nan_own
-        return reals.nan_codes(element, policy)[sign]
+        return _encode_lost(x, scale_is_nan, rule, element)
     if rule.add_half_floor_f32 and scaled.magnitude is not None:
         magnitude_code = _add_half_floor(scaled.magnitude, element, rule)
         code = element.join(scaled.sign, min(magnitude_code, element.max_code))
@@ -247,6 +245,13 @@ def encode_element(scaled: Real, x: Real, scale_is_nan: bool, rule: ElementRule,
         if rule.zero is ZeroPolicy.PLUS_UNLESS_UNDERFLOW and scaled.is_zero:
             return 0
     return code
+
+
+def _encode_lost(x: Real, scale_is_nan: bool, rule: ElementRule, element: ElementFormat) -> int:
+    """The code of a lane that is no number after scaling."""
+    sign = x.sign if x.nan else (0 if scale_is_nan else rule.invalid_sign)
+    policy = rule.nan if element.nan_code is None else rule.nan_own
+    return reals.nan_codes(element, policy)[sign]
 
 
 def _add_half_floor(magnitude: Fraction, element: ElementFormat, rule: ElementRule) -> int:
@@ -305,6 +310,15 @@ class ExactBlock:
     codes: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RandomWords:
+    """Random bits of a block."""
+
+    #: One number in [0, 2**bits) for each element.
+    words: Sequence[int]
+    bits: int = 32
+
+
 def bind_tensor_scale(profile: Profile, native: Real) -> dict[str, Real]:
     """The leaves that a native tensor scale gives."""
     assert profile.tensor is not None
@@ -331,20 +345,28 @@ def _quantize_with_rule(
     steps: QuantizationSteps,
     fmt: BlockFormat,
     bindings: dict[str, Real],
+    random: RandomWords | None = None,
 ) -> ExactBlock:
     value = evaluate(scale_rule.value, {**bindings, "amax": amax}, EXACT)
     scale_code = encode_scale(value, scale_rule, fmt.scale, fmt.element)
     sf = decode_real(scale_code, fmt.scale)
     rule, known = steps.element, {**bindings, "amax": amax, "sf": sf}
 
-    def encode_lane(x: Real) -> tuple[Real, int]:
+    def encode_lane(x: Real, word: int | None = None) -> tuple[Real, int]:
         scaled = evaluate(steps.scaled, {**known, "x": x}, EXACT)
         if sf.nan and rule.under_nan_scale is not None:
             return scaled, rule.under_nan_scale
+        if random is not None and scaled.nan:
+            return scaled, _encode_lost(x, sf.nan, rule, fmt.element)
+        if random is not None:
+            return scaled, encode_real(scaled, fmt.element, rounding=Rounding.SR, random=word, random_bits=random.bits)
         if rule.error is not None:
             return scaled, _search_code({**known, "x": x, "scaled": scaled}, rule.error, fmt.element)
         return scaled, encode_element(scaled, x, sf.nan, rule, fmt.element)
 
+    if random is not None:
+        rounded = [encode_lane(x, word) for x, word in zip(block, random.words, strict=True)]
+        return ExactBlock(amax, value, scale_code, sf, tuple(r[0] for r in rounded), tuple(r[1] for r in rounded))
     lanes = {x: encode_lane(x) for x in dict.fromkeys(block)}
     codes = tuple(lanes[x][1] for x in block)
     if rule.unbounded_fields and not (sf.nan and rule.under_nan_scale is not None):
@@ -409,21 +431,26 @@ def quantize_block(
     profile: str | Profile | None = None,
     tensor_scale: Real | None = None,
     amax: Real | None = None,
+    random: RandomWords | None = None,
 ) -> ExactBlock:
     """One block through a profile.
 
     block: exact numbers, k of them for a 1 x k block (any number for a part of a larger one).
     tensor_scale: the profile's native tensor scale; None for the one-level form.
     amax: the largest magnitude where it is not the block's own (16 x 16 blocks).
+    random: a word for each element; numbers are then rounded by the integer rule of stochastic rounding.
+    Raises ValueError for random words and a profile that chooses between answers by their errors.
     """
     fmt, profile = get_block(fmt), get_profile(profile, fmt)
     steps = profile.steps(with_tensor_scale=tensor_scale is not None)
+    if random is not None and (steps.alternative is not None or steps.element.error is not None):
+        raise ValueError(f"profile {profile.id} chooses between answers by their errors; quantize without random words")
     bindings = {"M": make_real(fmt.element.max_value)}
     if tensor_scale is not None:
         bindings |= bind_tensor_scale(profile, tensor_scale)
     block = prepare_block(block, profile, steps, bindings)
     largest = find_amax(block, profile.amax_nan) if amax is None else amax
-    first = _quantize_with_rule(block, largest, steps.scale, steps, fmt, bindings)
+    first = _quantize_with_rule(block, largest, steps.scale, steps, fmt, bindings, random)
     if steps.alternative is None:
         return first
     if amax is not None:
@@ -466,6 +493,7 @@ __all__ = [
     "EXACT",
     "ErrorNorm",
     "ExactBlock",
+    "RandomWords",
     "bind_tensor_scale",
     "dequantize_element",
     "derive_tensor_scale",

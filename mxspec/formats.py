@@ -162,8 +162,13 @@ class BlockFormat:
 
     @property
     def is_mx(self) -> bool:
-        """Whether it is an MX format in OCP's sense: an E8M0 scale for each block, and no scale for the tensor."""
+        """Whether it is scaled as an MX format is: an E8M0 scale for each block, and no scale for the tensor."""
         return self.scale == E8M0 and not self.has_tensor_scale
+
+    @property
+    def is_ocp(self) -> bool:
+        """Whether OCP MX v1.0 section 5.2 defines it: an MX format of 32 of the elements that are named there."""
+        return self.is_mx and self.k == 32 and self.element in (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)
 
     @property
     def bits_per_element(self) -> Fraction:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +13,15 @@ from click.testing import CliRunner
 
 import mxspec
 from mxspec import exact, formats
-from mxspec.formats import BLOCKS, E2M1, E4M3, E8M0, UE4M3, BlockFormat, register_block
+from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, UE4M3, BlockFormat, ElementFormat, register_block
 from mxspec.profiles import list_profiles
 from mxspec.stepfunctions import scale_steps
 from mxspec_conformance.cli.main import main
+from mxspec_conformance.judge.check import check
 from mxspec_vectors.build import build_document
+from mxspec_vectors.topics import Level, topic_level
 
+from tests.few_calls import ask_few_calls
 from tests.support import reals_of, rng
 
 MXFP4_16 = BlockFormat(name="mxfp4-16", element=E2M1, scale=E8M0, k=16, shapes=((1, 16),))
@@ -73,6 +78,83 @@ def test_vectors_are_built_for_it(registered: BlockFormat, operation: str) -> No
     assert (document["format"], document["profiles"]) == ("mxfp4-16", NORMATIVE)
     assert len(document["cases"]) > 20
     assert {case["topic"] for case in document["cases"]} <= set(mxspec_topics())
+
+
+#: The forms that people ask for and OCP does not define.
+ADJACENT = (
+    MXFP4_16,
+    BlockFormat(name="fp8_e4m3-128", element=E4M3, scale=E8M0, k=128, shapes=((1, 128),)),
+    BlockFormat(name="fp8_e5m2-128", element=E5M2, scale=E8M0, k=128, shapes=((1, 128),)),
+)
+
+
+@pytest.mark.parametrize("fmt", ADJACENT, ids=lambda f: f.name)
+def test_what_ocp_does_not_define_is_bound_by_nothing_of_it(registered: BlockFormat, fmt: BlockFormat) -> None:
+    """It has MX's scale rules, and they are contracts."""
+    register_block(fmt)
+    assert (fmt.is_mx, fmt.is_ocp) == (True, False)
+    assert [f.name for f in BLOCKS.values() if f.is_ocp] == [n for n in BLOCKS if n.startswith("mx") and n != registered.name]
+    for operation, topic in (("quantize", "tie-even"), ("scale", "scale-boundary"), ("dequantize", "code")):
+        assert topic_level(topic, operation, fmt.name) is Level.CONTRACT
+        assert topic_level(topic, operation, "mxfp4") is not Level.CONTRACT
+    assert topic_level("nan", "quantize", fmt.name) is Level.OPEN
+    assert topic_level("nan", "quantize", "mxfp8_e4m3") is Level.MUST
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("profile", NORMATIVE)
+@pytest.mark.parametrize("fmt", ADJACENT[1:], ids=lambda f: f.name)
+def test_fp8_in_rows_of_128_is_quantized(fmt: BlockFormat, profile: str) -> None:
+    """Each block is what the exact model gives."""
+    register_block(fmt)
+    draw = np.random.default_rng(rng("adjacent", fmt.name, profile).randrange(1 << 32))
+    x = (draw.standard_normal((6, 128)) * 2.0 ** draw.integers(-30, 30, (6, 1))).astype(np.float32)
+    result = mxspec.quantize(x, fmt.name, profile=profile)
+    for row, codes, scale in zip(x, result.codes, result.scales[:, 0], strict=True):
+        wanted = exact.quantize_block(reals_of(row), fmt, profile=profile)
+        assert (int(scale), codes.tolist()) == (wanted.scale_code, list(wanted.codes))
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_target_is_judged_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By vectors that are built for it, with random bits and with a seed, too; everything is a contract, or open."""
+    ask_few_calls(monkeypatch.setattr)
+
+    def quantize(x: Any, fmt: str, random_bits: Any = None, seed: int | None = None) -> tuple[Any, Any]:
+        if seed is not None:
+            random_bits = np.random.default_rng(seed).integers(1 << 32, size=x.shape, dtype=np.uint32)
+        t = mxspec.quantize(x, fmt, random_bits=random_bits)
+        return t.codes, t.scales
+
+    report = check(SimpleNamespace(FORMATS=["mxfp4-16"], quantize=quantize), in_process=True)
+    assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
+    assert {r.level for r in report.requirements} == {"contract", "open"}
+    assert {"quantize/mxfp4-16/tie-even", "scale/mxfp4-16/scale-boundary", "stochastic/mxfp4-16/random-bits",
+            "stochastic/mxfp4-16/probability"} <= {r.id for r in report.requirements}  # fmt: skip
+    assert (report.formats[0].judged_against, report.exit_code) == ("mx-floor", 0)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("profile", NORMATIVE)
+@pytest.mark.parametrize(("element", "rows"), [(E2M1, 32), (E4M3, 32), (E4M3, 128)])
+def test_square_blocks_of_other_sizes(element: ElementFormat, rows: int, profile: str) -> None:
+    """32 x 32 as training recipes have it, 128 x 128 as checkpoints do: every row has its tile's maximum, wherever it lies."""
+    fmt = BlockFormat(name=f"square-{rows}", element=element, scale=E8M0, k=rows, shapes=((1, rows), (rows, rows)))
+    register_block(fmt)
+    draw = np.random.default_rng(rng("square", profile, rows).randrange(1 << 32))
+    x = draw.standard_normal((2 * rows, 3 * rows)).astype(np.float32)
+    tiles = x.reshape(2, rows, 3, rows)
+    # The maximum of each tile in another of its rows, far above all else.
+    for number, (i, j) in enumerate(np.ndindex(2, 3)):
+        tiles[i, (7 * number + rows - 1) % rows, j, number] = 2.0 ** (20 + number)
+    result = mxspec.quantize(x, fmt, block=(rows, rows), profile=profile)
+    assert result.scales.shape == (2 * rows, 3)
+    for i, j in np.ndindex(2, 3):
+        largest = reals_of(np.abs(tiles[i, :, j]).max().reshape(1))[0]
+        for row in (0, 1, rows // 2, rows - 1):
+            wanted = exact.quantize_block(reals_of(tiles[i, row, j]), fmt, profile=profile, amax=largest)
+            assert int(result.scales[i * rows + row, j]) == wanted.scale_code
+            assert result.codes[i * rows + row, j * rows : (j + 1) * rows].tolist() == list(wanted.codes)
 
 
 def mxspec_topics() -> dict[str, str]:

@@ -10,7 +10,7 @@ const char *mxspec_describe(void) {
     return R"({"mxspec": 1, "name": "every", "version": "1", "device": "abacus", "libraries": {"beads": "2"}, "capabilities": {
         "formats": ["mxfp4"], "elements": ["e2m1"], "dtypes": ["float32", "float16", "bfloat16"],
         "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
-        "quantize": ["axis", "pad", "block", "tensor_scale"], "dequantize": ["tensor_scale"], "encode": ["rounding", "overflow"],
+        "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"], "encode": ["rounding", "overflow"],
         "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
         "pack_blocks": [], "unpack_blocks": [], "dot": ["a_tensor_scale", "b_tensor_scale"]}}})";
 }

@@ -53,6 +53,10 @@ TOPICS: dict[str, str] = {
     "state": "the result does not depend on other calls, earlier or at the same time",
     "refusal": "what cannot be answered is refused, or answered as if zeros followed",
     "random-bits": "stochastic rounding goes up exactly when the random bits say so",
+    "neighbour": "stochastic rounding gives one of the two codes beside the quotient",
+    "probability": "stochastic rounding goes up as often as the quotient lies near the upper code",
+    "independence": "one number's stochastic rounding says nothing of another's",
+    "seed": "a seed gives the same codes again, another seed others",
     "place": "every code lies in the byte and bits that the layout gives it",
     "padding": "bytes and bits that hold no code are as the layout says",
     "batch": "matrices of a batch lie one after the other",
@@ -64,7 +68,8 @@ _SHOULD = {"scale-boundary", "scale-clamp", "scale-tie"}
 _OPEN = {"nan", "inf", "zero-sign", "low-end"}
 #: Topics about a call, its layout or its random bits: of these OCP says nothing, whatever the format.
 _CONTRACT = {
-    "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "place", "padding", "batch",
+    "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "neighbour", "probability",
+    "independence", "seed", "place", "padding", "batch",
     "memory", "state", "refusal",
 }
 #: What a conversion decides by its rounding. For E8M0 no text says which.
@@ -98,11 +103,11 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
     """How binding a topic's requirement is for an operation and a format.
 
     OCP MX v1.0 binds MX blocks and their elements. Section 5.3 has FP8 elements follow OFP8, which turns a NaN into a NaN.
-    Of NVFP4, of calls and of memory it says nothing: these are contracts.
+    Of NVFP4, of calls, of memory and of stochastic rounding in blocks it says nothing: these are contracts.
 
     described: whether the judged profile describes a stack; whatever it says is then what it promises.
     """
-    if described or topic in _CONTRACT:
+    if described or topic in _CONTRACT or (operation == "stochastic" and fmt in BLOCKS):
         return Level.CONTRACT
     if topic == "nan" and _keeps_nan(operation, fmt):
         return Level.MUST
@@ -125,7 +130,7 @@ def bind_level(level: Level, fmt: str, *, described: bool) -> Level:
 def _is_ocp(fmt: str) -> bool:
     """Whether OCP MX v1.0 defines a block or scalar format."""
     if fmt in BLOCKS:
-        return BLOCKS[fmt].is_mx
+        return BLOCKS[fmt].is_ocp
     return fmt in ELEMENTS or fmt == E8M0.name
 
 
@@ -133,7 +138,7 @@ def _keeps_nan(operation: str, fmt: str) -> bool:
     """Whether a conversion of a NaN has to give a NaN: to an FP8 element, alone or in an MX block."""
     if operation in ("encode", "stochastic"):
         return fmt in ELEMENTS and ELEMENTS[fmt].nan_code is not None
-    return operation == "quantize" and fmt in BLOCKS and BLOCKS[fmt].is_mx and BLOCKS[fmt].element.nan_code is not None
+    return operation == "quantize" and fmt in BLOCKS and BLOCKS[fmt].is_ocp and BLOCKS[fmt].element.nan_code is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ FUNCTIONS = {
     "dot": (("a_codes", "a_scales", "b_codes", "b_scales", "format"), ("values",)),
 }
 OPTIONS = {
-    "quantize": ("tensor_scale", "axis", "pad", "block"),
+    "quantize": ("tensor_scale", "axis", "pad", "block", "random_bits", "seed"),
     "dequantize": ("tensor_scale",),
     "encode": ("rounding", "overflow"),
     "dot": ("a_tensor_scale", "b_tensor_scale"),
@@ -57,13 +57,16 @@ def listed(value):
 
 
 def describe(module):
-    functions, one_level = {}, True
+    functions, one_level, stochastic = {}, True, bool(getattr(module, "STOCHASTIC", False))
     for name in FUNCTIONS:
         if callable(getattr(module, name, None)):
             parameters = inspect.signature(getattr(module, name)).parameters
             functions[name] = [o for o in OPTIONS.get(name, ()) if o in parameters]
             if name == "quantize" and "tensor_scale" in parameters:
                 one_level = parameters["tensor_scale"].default is not inspect.Parameter.empty
+            if name == "quantize":
+                asked = [parameters[o] for o in ("random_bits", "seed") if o in parameters]
+                stochastic |= any(p.default is inspect.Parameter.empty for p in asked)
     given = {
         "functions": functions,
         "formats": listed(getattr(module, "FORMATS", [])),
@@ -74,6 +77,7 @@ def describe(module):
         "one_level": one_level,
         "sr_bits": getattr(module, "SR_BITS", 32),
         "sr_rule": getattr(module, "SR_RULE", "carry"),
+        "stochastic": stochastic,
         "profile": getattr(module, "PROFILE", None),
     }
     layout = listed(getattr(module, "LAYOUT", []))

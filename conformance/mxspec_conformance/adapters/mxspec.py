@@ -24,9 +24,12 @@ class _Model:
         axis: int = -1,
         pad: bool = False,
         block: tuple[int, int] | None = None,
+        random_bits: Any = None,
     ) -> tuple[Any, Any]:
         """Codes and scales by the format's default profile."""
-        t = mxspec.quantize(x, fmt, tensor_scale=_scale(tensor_scale), axis=axis, pad=pad, block=block)
+        t = mxspec.quantize(
+            x, fmt, tensor_scale=_scale(tensor_scale), axis=axis, pad=pad, block=block, random_bits=random_bits
+        )
         return t.codes, t.scales
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:

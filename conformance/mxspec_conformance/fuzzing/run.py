@@ -167,14 +167,14 @@ def _plan(
                 provisional=profile.provisional, distance=distance, cases=asked, operations=operations,
             )
         )  # fmt: skip
-    if not planned and (capabilities.has("quantize") or capabilities.has("dequantize")):
+    if not planned and (capabilities.repeats or capabilities.has("dequantize")):
         found = ", ".join(lost + [f"{f.format}: {f.judged_against}" for f in formats])
         raise ValueError(
             f"{capabilities.name} has nothing that can be fuzzed: the profiles found ({found}) do not fit its dtypes or tensor "
             "scale; if it answers no call, `mxspec check` says why, else pass --profile"
         )
     if not planned:
-        raise ValueError(f"{capabilities.name} has nothing that can be fuzzed: it needs quantize or dequantize")
+        raise ValueError(f"{capabilities.name} has nothing that can be fuzzed: it needs quantize, not stochastic, or dequantize")
     return formats, planned
 
 
@@ -192,7 +192,8 @@ def _plan_format(
     tensors = [None, *(TENSOR_AMAXES[t] for t in TENSORS)] if fmt.has_tensor_scale else [None]
 
     def takes(function: str, tensor: int | None) -> bool:
-        if not capabilities.has(function) or not has_level(profile, two_level=tensor is not None):
+        asked = capabilities.repeats if function == "quantize" else capabilities.has(function)
+        if not asked or not has_level(profile, two_level=tensor is not None):
             return False
         return capabilities.one_level if tensor is None else capabilities.has(function, "tensor_scale")
 

@@ -122,7 +122,7 @@ def diff_format(first: TargetSession, second: TargetSession, fmt: BlockFormat) -
     """Every quantize, scale and dequantize case of a format through both, bit for bit; NaN equals NaN."""
     result = FormatDiff(fmt.name)
     both = (first, second)
-    if all(e.capabilities.has("quantize") for e in both):
+    if all(e.capabilities.repeats for e in both):
         _diff_quantize(both, fmt, result)
         _diff_scales(both, fmt, result)
     if all(e.capabilities.has("dequantize") for e in both):

@@ -96,6 +96,8 @@ def identify(
     try:
         capabilities = session.capabilities
         chosen = [f for f in BLOCKS if f in capabilities.formats and (not formats or f in formats)]
+        if capabilities.stochastic:
+            raise ValueError(f"{capabilities.name} quantizes stochastically, and identify asks for answers that repeat; see check")
         if not chosen or not capabilities.has("quantize"):
             what = f"none of {', '.join(formats)}" if formats else "nothing"
             raise ValueError(f"{capabilities.name} quantizes {what}; identify asks quantize")

@@ -168,7 +168,7 @@ def _check_format(
     judged = standing.profile
     identical = find_identical(observations, profiles)
 
-    scorecards, drawn = _run_stages(BlockRun(observations, judged, profiles))
+    scorecards, drawn = _run_stages(BlockRun(observations, judged, profiles, pinned=profile is not None))
     tallies = [t for card in scorecards for t in card.tallies.values() if only is None or fnmatchcase(t.id, only)]
     # A profile whose scale rule is further from the target's than the judged one explains failures by chance.
     weight = weigh_wrong_scales(observations.scales, judged.id)

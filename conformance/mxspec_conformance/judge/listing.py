@@ -49,10 +49,18 @@ def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:
     # Two's complement has one zero; what else concerns the scale is a threshold of e8m0, a tie of other formats.
     signs = () if fmt.element.twos_complement else ("zero-sign",)
     rule = "scale-boundary" if fmt.scale.is_power_of_two else "scale-tie"
-    if offered.has("quantize"):
+    if offered.repeats:
         topics = (*_ROUNDING, *_SPECIAL, *signs, rule, "scale-clamp", "zero-block", "position", "axis", "tail", *of_tensor)
         yield from (f"quantize/{fmt.name}/{topic}" for topic in (*topics, *_CALLS, "refusal"))
+    if offered.has("quantize"):
         yield f"scale/{fmt.name}/{rule}"
+    if offered.has("quantize", "random_bits"):
+        yield f"stochastic/{fmt.name}/random-bits"
+    if offered.has_generator:
+        topics = ("neighbour", "exact", "zero-block", "overflow", "probability", "independence")
+        yield from (f"stochastic/{fmt.name}/{topic}" for topic in topics)
+        if offered.has("quantize", "seed"):
+            yield f"stochastic/{fmt.name}/seed"
     if offered.has("dequantize"):
         topics = ("scale-code", "code", "zero-sign", *of_tensor, *_CALLS, "refusal")
         yield from (f"dequantize/{fmt.name}/{topic}" for topic in topics)

@@ -51,6 +51,8 @@ def find_identical(observations: Observations, profiles: Sequence[Profile]) -> l
     A case that the target does not answer speaks against the profiles that do.
     """
     fmt, lost = observations.fmt, observations.lost
+    if observations.session.capabilities.stochastic:
+        return []
     profiles = [p for p in profiles if not any(p.id in case.answers for case in lost)]
     if not observations.answered:
         tables = observations.tables

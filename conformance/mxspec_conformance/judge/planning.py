@@ -13,6 +13,7 @@ from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.stochastic.words import model_words
 from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.interface import OPERATIONS
@@ -54,11 +55,23 @@ class _Recorder:
         if value is None:
             return None, None
         kind = self.MXSPEC_CAPABILITIES.tensor_scale
-        known = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
+        known = [
+            p for p in mxspec.list_profiles(fmt)
+            if p.tensor is not None and p.tensor.native.value == kind and p.two_level is not None
+            and p.two_level.alternative is None and p.two_level.element.error is None
+        ]  # fmt: skip
         return known[0].id, mxspec.TensorScale.from_float(TensorScaleKind(kind), value)
 
-    def _quantize(self, x: Any, fmt: str, tensor_scale: float | None = None, **options: Any) -> Any:
+    def _quantize(
+        self, x: Any, fmt: str, tensor_scale: float | None = None, random_bits: Any = None, seed: int | None = None, **options: Any
+    ) -> Any:
         profile, scale = self._tensor(fmt, tensor_scale)
+        capabilities = self.MXSPEC_CAPABILITIES
+        if random_bits is not None:
+            options["random_bits"] = model_words(random_bits, capabilities.sr_bits, capabilities.sr_rule)
+        elif seed is not None or capabilities.has_generator:
+            drawn = np.random.default_rng(len(self.requests) if seed is None else seed)
+            options["random_bits"] = drawn.integers(1 << 32, size=x.shape, dtype=np.uint32)
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale, **options)
         codes, scales = t.codes, t.scales
         if self.MXSPEC_CAPABILITIES.code_layout == "nibble-low" and get_block(fmt).element.bits == 4:

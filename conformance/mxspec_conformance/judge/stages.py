@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Profile
+from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import describe_case
 from mxspec_conformance.judge import dequantize, quantize, scalars, scale
 from mxspec_conformance.judge.every_number import judge_every_number
@@ -21,7 +21,10 @@ from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, lis
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
 from mxspec_conformance.judge.invariance.tensor_maxima import judge_tensor_maxima
 from mxspec_conformance.judge.open_choice import judge_choices
+from mxspec_conformance.judge.scale import count_wrong_scales
 from mxspec_conformance.judge.special_tensor_scales import judge_special_tensor_scales
+from mxspec_conformance.judge.stochastic.generator import judge_generator
+from mxspec_conformance.judge.stochastic.given_bits import judge_random_bits
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.results.report import Failure
@@ -54,6 +57,8 @@ class BlockRun:
     others: Sequence[Profile] = field(default=())
     #: Whether to look for what else would have returned wrong bits.
     naming: bool = True
+    #: Whether the profile was asked for or claimed.
+    pinned: bool = False
 
     @property
     def session(self) -> TargetSession:
@@ -132,6 +137,19 @@ def _shape_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     return {} if answered is None else judge_batch_shapes(run.session, answered, scorecard)
 
 
+def _round_by_given_bits(run: BlockRun, scorecard: Scorecard) -> Failures:
+    profiles = [run.profile]
+    if run.session.capabilities.stochastic and not run.pinned:
+        scales, own = run.observations.scales, count_wrong_scales(run.observations.scales, run.profile.id)
+        alike = [p for p in run.others if p.kind is Kind.NORMATIVE and count_wrong_scales(scales, p.id) <= own]
+        profiles += [p for p in alike if p is not run.profile]
+    return judge_random_bits(run.session, run.fmt, profiles, scorecard)
+
+
+def _round_by_own_generator(run: BlockRun, scorecard: Scorecard) -> Failures:
+    return judge_generator(run.session, run.fmt, scorecard)
+
+
 def _repeat_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     answered = answered_table(run.session, run.fmt, run.observations.tables)
     return {} if answered is None else judge_repeats(run.session, answered, scorecard)
@@ -162,6 +180,8 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("quantize", Source.CALLS, _place_quantize),
         BlockStage("quantize", Source.CALLS, _shape_quantize),
         BlockStage("quantize", Source.CALLS, _matrix_quantize),
+        BlockStage("stochastic", Source.CALLS, _round_by_given_bits),
+        BlockStage("stochastic", Source.CALLS, _round_by_own_generator),
     ),
     "dequantize": (
         BlockStage("dequantize", Source.DEQUANTIZE, _judge_dequantize),

@@ -21,13 +21,13 @@ class Observations:
 
     @cached_property
     def _quantized(self) -> tuple[list[Observed], list[Unanswered]]:
-        if not self.session.capabilities.has("quantize"):
+        if not self.session.capabilities.repeats:
             return [], []
         return observe_quantize(self.session, self.fmt.name, load_quantize_cases(self.fmt.name))
 
     @property
     def answered(self) -> list[Observed]:
-        """The quantize cases with an answer, one entry for each dtype."""
+        """The quantize cases with an answer, one entry for each dtype; none of a target that rounds stochastically."""
         return self._quantized[0]
 
     @property

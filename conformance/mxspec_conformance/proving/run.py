@@ -119,6 +119,8 @@ def _choose(session: TargetSession, fmt: BlockFormat, plan: Plan) -> tuple[Profi
     capabilities = session.capabilities
     if fmt.name not in capabilities.formats:
         raise ValueError(f"{capabilities.name} offers {', '.join(capabilities.formats)}; not {fmt.name}")
+    if capabilities.stochastic and not capabilities.has("dequantize"):
+        raise ValueError(f"{capabilities.name} quantizes stochastically, so that no answer has to come; see check")
     if plan.profile is not None:
         return find_profile(plan.profile, fmt), "asked", 0, 0
     profile, distance, asked = nearest_profile(session, fmt)
@@ -161,7 +163,7 @@ def _plan_stage(
         return Job(spec, fmt.name, own.id, dtype, tensor, timeout, in_process)
 
     for tensor in tensors:
-        if capabilities.has("quantize") and (tensor is None or capabilities.has("quantize", "tensor_scale")):
+        if capabilities.repeats and (tensor is None or capabilities.has("quantize", "tensor_scale")):
             for dtype in plan.dtypes:
                 own = find_variant(profile, dtype)
                 if own is None or name_obstacle(own, fmt, two_level=tensor is not None) is not None:

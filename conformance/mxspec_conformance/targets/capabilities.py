@@ -17,6 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import numpy as np
+
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
@@ -106,9 +108,11 @@ class Capabilities:
     code_layout: str = "unpacked"
     scale_layout: str = "row-major"
     tensor_scale: str = "decode"
-    #: Random bits that `encode_stochastic` uses.
+    #: Random bits that `encode_stochastic`, and `quantize` with `random_bits`, use.
     sr_bits: int = 32
     sr_rule: SrRule = SrRule.CARRY
+    #: Whether `quantize` rounds stochastically however it is called: there is no answer that has to come.
+    stochastic: bool = False
     #: Profiles that the target says it follows, at most one for each format; what is claimed is checked.
     claimed_profiles: tuple[str, ...] = ()
     #: Whether quantize and dequantize can be called without a tensor scale.
@@ -123,6 +127,16 @@ class Capabilities:
     def has(self, function: str, keyword: str | None = None) -> bool:
         """Whether the target has the function, and takes the keyword."""
         return function in self.functions and (keyword is None or keyword in self.keywords[function])
+
+    @property
+    def repeats(self) -> bool:
+        """Whether `quantize` is there and has one answer to a call."""
+        return self.has("quantize") and not self.stochastic
+
+    @property
+    def has_generator(self) -> bool:
+        """Whether `quantize` rounds stochastically by random numbers of its own."""
+        return self.has("quantize", "seed") or (self.stochastic and not self.has("quantize", "random_bits"))
 
     @property
     def limits(self) -> ShapeLimits:
@@ -144,6 +158,7 @@ class Capabilities:
             "shapes": dict(zip(SHAPE_NAMES, self.shapes, strict=True)),
             "sr_bits": self.sr_bits,
             **({} if self.sr_rule is SrRule.CARRY else {"sr_rule": self.sr_rule.value}),
+            **({"stochastic": True} if self.stochastic else {}),
             "profile": list(self.claimed_profiles),
         }
 
@@ -199,6 +214,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         tensor_scale=kind,
         sr_bits=_random_bits(module, spec),
         sr_rule=SrRule(sr_rule),
+        stochastic=_is_stochastic(module, spec, signatures.get("quantize", {})),
         claimed_profiles=check_claims(spec, formats, claimed),
         shapes=_shapes(module, spec),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
@@ -303,6 +319,15 @@ def _random_bits(module: Any, spec: str) -> int:
         shown = given if isinstance(given, (int, float)) else f"a {type(given).__name__}"
         raise TargetError(f"{spec}: SR_BITS = {clean_name(str(shown), 40)}; allowed are {', '.join(map(str, SR_BITS))}")
     return bits
+
+
+def _is_stochastic(module: Any, spec: str, parameters: Mapping[str, inspect.Parameter]) -> bool:
+    """STOCHASTIC, or what follows from a parameter of `quantize` that has no default."""
+    given = getattr(module, "STOCHASTIC", False)
+    if not isinstance(given, (bool, np.bool_)):
+        raise TargetError(f"{spec}: STOCHASTIC is a {type(given).__name__}; write True or False")
+    asked = [parameters[name] for name in ("random_bits", "seed") if name in parameters]
+    return bool(given) or any(p.default is inspect.Parameter.empty for p in asked)
 
 
 def parameters_of(function: Any) -> dict[str, inspect.Parameter]:

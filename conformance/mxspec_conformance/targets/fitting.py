@@ -51,6 +51,9 @@ class FittedSession:
             return self.inner.call(function, *args, **kwargs)
         if place is None:
             given, unlay = self._lay(name, args)
+            if "random_bits" in kwargs:  # each word stays with its number
+                (words, *_), _ = self._lay(name, (kwargs["random_bits"], *args[1:]))
+                kwargs = {**kwargs, "random_bits": words}
             return unlay(self.inner.call(function, *given, **kwargs))
         head, tail = args[: place + 1], args[place + 1 :]
         if function in ("probe", "reused"):

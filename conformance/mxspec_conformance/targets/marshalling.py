@@ -182,7 +182,10 @@ class Marshaller:
         self, x: npt.NDArray[Any], fmt: str, **kwargs: Any
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
         block = get_block(fmt)
-        result = self._ask("quantize", self._array(x), fmt, **kwargs)
+        given = self._array(x)
+        if "random_bits" in kwargs:
+            kwargs["random_bits"] = self._array(kwargs["random_bits"])
+        result = self._ask("quantize", given, fmt, **kwargs)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise BadReturn(f"quantize returned a {type(result).__name__}; return (codes, scales)")
         codes, scales = (from_target_array(a, n) for a, n in zip(result, ("codes", "scales"), strict=True))

@@ -19,7 +19,7 @@ class QuantizeCall(c.Structure):
     _fields_ = (
         ("format", _TEXT), ("x", _POINTER), ("dtype", _INT), ("axis", _INT), ("rows", _SIZE), ("columns", _SIZE),
         ("pad", _INT), ("block_rows", _INT), ("tensor_scale", _POINTER), ("codes", _POINTER), ("codes_size", _SIZE),
-        ("scales", _POINTER), ("scales_size", _SIZE),
+        ("scales", _POINTER), ("scales_size", _SIZE), ("random_bits", _POINTER), ("seed", _POINTER),
     )  # fmt: skip
 
 

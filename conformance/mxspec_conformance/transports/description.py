@@ -78,6 +78,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
         one_level=given.get("one_level", True),
         sr_bits=given.get("sr_bits", 32),
         sr_rule=SrRule(given.get("sr_rule", SrRule.CARRY.value)),
+        stochastic=given.get("stochastic", False),
         claimed_profiles=check_claims(spec, formats, [claimed] if isinstance(claimed, str) else claimed or ()),
     )
 

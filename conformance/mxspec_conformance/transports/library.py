@@ -121,11 +121,15 @@ class Library:
             scales_shape = (swizzled_size(scales_shape),)
         codes, scales = _Output(codes_shape, np.uint8), _Output(scales_shape, np.uint8)
         tensor_scale = _pointed(options.get("tensor_scale"))
+        words, seed = options.get("random_bits"), options.get("seed")
+        words = None if words is None else np.ascontiguousarray(words, np.uint32)
+        seed = None if seed is None else np.array([seed], np.uint64)
         call = abi.QuantizeCall(
             format=fmt.encode(), x=x.ctypes.data, dtype=abi.DTYPE_NUMBERS[x.dtype.name], axis=axis, rows=x.shape[0],
             columns=x.shape[1], pad=int(options.get("pad", False)), block_rows=16 if square else 1,
             tensor_scale=_address(tensor_scale), codes=codes.pointer, codes_size=codes.size, scales=scales.pointer,
-            scales_size=scales.size,
+            scales_size=scales.size, random_bits=None if words is None else words.ctypes.data,
+            seed=None if seed is None else seed.ctypes.data,
         )  # fmt: skip
         self._call("quantize", call)
         return codes.read("codes"), scales.read("scales")

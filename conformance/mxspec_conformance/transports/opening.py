@@ -7,6 +7,7 @@ from typing import Any
 
 from mxspec_conformance.targets.capabilities import LIBRARY_SUFFIXES
 from mxspec_conformance.targets.fitting import FittedSession
+from mxspec_conformance.targets.randomness import RandomSession
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.transports.child import SubprocessSession
 from mxspec_conformance.transports.in_process import InProcessSession
@@ -46,6 +47,8 @@ def open_target(
     if not 0 < timeout <= MAX_TIMEOUT:
         raise ValueError(f"timeout = {timeout!r} is not a time in seconds; allowed is more than 0 and at most {MAX_TIMEOUT:g}")
     session = _open(target, in_process=in_process, timeout=timeout, total=total)
+    if session.capabilities.stochastic and not isinstance(session, (RandomSession, FittedSession)):
+        session = RandomSession(session)
     limits = session.capabilities.limits
     return session if limits.are_none or isinstance(session, FittedSession) else FittedSession(session, dict.fromkeys(("quantize", "dequantize"), limits))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from mxspec.formats import get_block
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
+from mxspec_conformance.targets.randomness import some_randomness
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 
@@ -91,7 +92,8 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
                 partial(session.call, "encode_stochastic", one, element, one.astype(np.uint32)),
             )
     for fmt in capabilities.formats[:1]:
-        if capabilities.has("quantize") and capabilities.one_level:
+        repeats = not capabilities.stochastic or some_randomness(capabilities, ())
+        if capabilities.has("quantize") and capabilities.one_level and repeats:
             twice = np.ones((1, get_block(fmt).k), np.float32)
             yield "the same call twice", partial(_same_twice, session, twice, fmt)
 

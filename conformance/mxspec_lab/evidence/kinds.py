@@ -53,7 +53,7 @@ def of_check(document: Document) -> Iterator[Wanted]:
         operation, fmt, _ = requirement["id"].split("/")
         if requirement["verdict"] == "unsupported":
             continue
-        if operation in ("encode", "decode", "stochastic"):
+        if operation in ("encode", "decode", "stochastic") and fmt not in BLOCKS:
             yield operation, fmt, ()
         elif operation in functions:
             yield "layout", fmt, ()

@@ -55,6 +55,8 @@ typedef struct mxspec_quantize_call {
     int64_t codes_size;
     uint8_t *scales;
     int64_t scales_size;
+    const uint32_t *random_bits; /* a word to each number of x, or NULL: only where "random_bits" is described */
+    const uint64_t *seed;        /* of the target's own generator, or NULL: only where "seed" is described */
 } mxspec_quantize_call;
 
 /* codes and scales, in the same layout -> values [rows, columns]. */

@@ -1,0 +1,300 @@
+"""`quantize` with `random_bits`: every convention passes, every misuse of the words fails, on every transport alike."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec.elements import decode_table
+from mxspec.elements_given_scale import find_neighbours
+from mxspec.formats import BLOCKS
+from mxspec_conformance import diff, fuzz, identify
+from mxspec_conformance.fuzzing.run import Settings
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.listing import list_requirements
+from mxspec_conformance.judge.planning import plan_requests
+from mxspec_conformance.proving.run import Plan, prove
+from mxspec_conformance.results.report import Report
+from mxspec_conformance.targets.capabilities import describe_target
+from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.transports.opening import open_target
+from mxspec_conformance.transports.recorded import write_bundle
+from mxspec_conformance.transports.smoke import try_target
+
+from tests.bugs.building import Answer, Array, right
+from tests.few_calls import ask_few_calls
+from tests.judge.reading import failing, passed, requirement
+from tests.transports import EXAMPLES, build_library, python_command
+
+#: (scaled elements, words, random bits) -> whether each number goes up; of fractions.
+Goes = Callable[[Array, Array, int], Array]
+
+
+def carry(fraction: Array, word: Array, bits: int) -> Array:
+    return np.floor(fraction * 2.0**bits) + word >= 2.0**bits
+
+
+def below(fraction: Array, word: Array, bits: int) -> Array:
+    return word < fraction * 2.0**bits
+
+
+def below_cut(fraction: Array, word: Array, bits: int) -> Array:
+    return word < np.floor(fraction * 2.0**bits)
+
+
+def rounded(x: Array, fmt: str, words: Array, goes: Goes, bits: int, scales: Array | None = None) -> Answer:
+    """Blocks of rows, rounded by words under the format's own scales."""
+    block = BLOCKS[fmt]
+    given = right(x, fmt)[1] if scales is None else scales
+    exact = decode_table(block.scale).astype(np.float64)
+    with np.errstate(all="ignore"):
+        sf = np.repeat(exact[given], block.k, axis=1)
+        scaled = x.astype(np.float64) / sf
+        if fmt == "nvfp4":  # in the order of nvfp4-te
+            scaled = x * np.minimum(np.float32(1) / sf.astype(np.float32), np.finfo(np.float32).max)
+        low, high, fraction = find_neighbours(scaled, block.element)
+        return np.where(goes(fraction, words.astype(np.float64), bits), high, low), given
+
+
+def target(formats: list[str], quantize: Callable[..., Answer], **members: Any) -> SimpleNamespace:
+    return SimpleNamespace(NAME="random", VERSION="1", FORMATS=formats, quantize=quantize, **members)
+
+
+def judge(one: SimpleNamespace, **options: Any) -> Report:
+    return check(one, in_process=True, only="stochastic/*", **options)
+
+
+@pytest.fixture(autouse=True)
+def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask_few_calls(monkeypatch.setattr)
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize(("rule", "goes"), [("carry", carry), ("below", below), ("below", below_cut)])
+def test_every_convention_passes(rule: str, goes: Goes, bits: int) -> None:
+    def quantize(x: Array, fmt: str, random_bits: Array) -> Answer:
+        return rounded(x, fmt, random_bits, goes, bits)
+
+    formats = ["mxfp4", "mxint8", "nvfp4"]
+    report = judge(target(formats, quantize, SR_BITS=bits, SR_RULE=rule))
+    assert passed(report) == {f"stochastic/{f}/random-bits" for f in formats}
+    assert report.exit_code == 0
+
+
+def test_the_model_passes_in_every_shape_of_call() -> None:
+    report = check("mxspec", in_process=True, formats=["nvfp4"], only="stochastic/nvfp4/*")
+    assert passed(report) == {"stochastic/nvfp4/random-bits"}
+    (found,) = report.requirements
+    assert (found.level, found.cases > 10_000) == ("contract", True)
+
+
+@pytest.mark.parametrize("profile", ["nvfp4-te", "nvfp4-exact", "nvfp4-paper"])
+def test_where_scales_do_not_tell_profiles_apart_the_quotients_do(profile: str) -> None:
+    def quantize(x: Array, fmt: str, random_bits: Array) -> Answer:
+        t = mxspec.quantize(x, fmt, profile=profile, random_bits=random_bits)
+        return t.codes, t.scales
+
+    assert failing(judge(target(["nvfp4"], quantize))) == {}
+    assert failing(judge(target(["nvfp4"], quantize, PROFILE=profile))) == {}
+
+
+def test_one_that_needs_words_is_judged_by_its_scales_and_its_words_alone() -> None:
+    def quantize(x: Array, fmt: str, random_bits: Array) -> Answer:
+        return rounded(x, fmt, random_bits, carry, 32)
+
+    one = target(["mxfp4"], quantize)
+    report = check(one, in_process=True)
+    assert passed(report) == {"scale/mxfp4/scale-boundary", "stochastic/mxfp4/random-bits"}
+    assert failing(report) == {}
+    assert report.formats[0].identical_to == []
+    assert report.target["capabilities"]["stochastic"] is True
+    assert {r.id for r in report.requirements} == set(list_requirements(open_target(one)))
+
+
+def spoiled(name: str) -> Callable[..., Answer]:
+    def quantize(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
+        if random_bits is None:
+            return right(x, fmt)
+        words, goes, scales = random_bits.copy(), carry, None
+        if name == "inverted":
+            words = ~words
+        elif name == "of the lane before":
+            words = np.roll(words, 1, axis=1)
+        elif name == "of the block's first lane":
+            words = np.repeat(words[:, :: BLOCKS[fmt].k], BLOCKS[fmt].k, axis=1)
+        elif name == "eight bits of them":
+            words = words & np.uint32(0xFF000000)
+        elif name == "not looked at":
+            return right(x, fmt)
+        elif name == "as signed numbers":
+            words = words.astype(np.int32)
+        elif name == "half a step off":
+            goes = lambda f, w, n: carry(f, np.minimum(w + 2**31, 2**32 - 1), n)  # noqa: E731
+        elif name == "where exact":
+            goes = lambda f, w, n: (w >= 2.0**n - 1) | carry(f, w, n)  # noqa: E731
+        elif name == "of negative numbers inverted":
+            words = np.where(np.signbit(x), ~words, words)
+        elif name == "a fraction of eight bits":
+            goes = lambda f, w, n: carry(np.floor(f * 256) / 256, w, n)  # noqa: E731
+        elif name == "the scale too":
+            scales = (right(x, fmt)[1] + (words[:, :: BLOCKS[fmt].k] & 1)).astype(np.uint8)
+        return rounded(x, fmt, words, goes, 32, scales)
+
+    return quantize
+
+
+MISUSES = (
+    "inverted", "of the lane before", "of the block's first lane", "eight bits of them", "not looked at", "as signed numbers",
+    "half a step off", "where exact", "of negative numbers inverted", "a fraction of eight bits", "the scale too",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_every_misuse_of_the_words_fails(name: str) -> None:
+    report = judge(target(["mxfp4"], spoiled(name)))
+    assert failing(report) == {"stochastic/mxfp4/random-bits": "fail"}, name
+    first = requirement(report, "stochastic/mxfp4/random-bits").first
+    assert first is not None
+    assert first.expected != first.returned
+
+
+def test_words_of_another_axis_fail() -> None:
+    def quantize(x: Array, fmt: str, axis: int = -1, random_bits: Array | None = None) -> Answer:
+        if random_bits is None:
+            return right(x, fmt, axis=axis)
+        if axis == -1:
+            return rounded(x, fmt, random_bits, carry, 32)
+        codes, scales = rounded(np.ascontiguousarray(x.T), fmt, random_bits.reshape(x.T.shape), carry, 32)
+        return codes.T, scales.T
+
+    found = requirement(judge(target(["mxfp4"], quantize)), "stochastic/mxfp4/random-bits")
+    assert found.verdict == "fail"
+    assert all("blocks along the first axis" in case for case in found.failing_cases)
+
+
+@pytest.mark.parametrize("bits", [8, 32])
+def test_the_lowest_code_of_int8_may_be_used(bits: int) -> None:
+    def quantize(x: Array, fmt: str, random_bits: Array) -> Answer:
+        codes, scales = rounded(x, fmt, random_bits, carry, bits)
+        scaled = x.astype(np.float64) / np.repeat(2.0 ** (scales.astype(float) - 127), 32, axis=1)
+        beyond = -scaled * 64 - 127
+        lowest = (beyond >= 1) | ((beyond > 0) & carry(beyond, random_bits, bits))
+        assert lowest.any()
+        return np.where(lowest, np.uint8(0x80), codes), scales
+
+    assert failing(judge(target(["mxint8"], quantize, SR_BITS=bits))) == {}
+
+
+def test_in_matrices_of_its_own_shapes_the_words_stay_with_their_numbers() -> None:
+    def quantize(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
+        if x.shape[1] % 128 or len(x) % 16:
+            raise ValueError(f"{x.shape}")
+        return right(x, fmt) if random_bits is None else rounded(x, fmt, random_bits, carry, 32)
+
+    report = judge(target(["mxfp4"], quantize, SHAPES={"k": 128, "rows": 16}))
+    assert passed(report) == {"stochastic/mxfp4/random-bits"}
+
+
+def test_no_other_command_takes_its_answers_for_ones_that_repeat() -> None:
+    def quantize(x: Array, fmt: str, random_bits: Array) -> Answer:
+        return rounded(x, fmt, random_bits, carry, 32)
+
+    one = target(["mxfp4"], quantize)
+    with pytest.raises(ValueError, match="quantizes stochastically, and identify asks for answers that repeat"):
+        identify(one)
+    with pytest.raises(ValueError, match="nothing that can be fuzzed: it needs quantize, not stochastic, or dequantize"):
+        fuzz(one, Settings(batches=1))
+    with pytest.raises(ValueError, match="quantizes stochastically, so that no answer has to come"):
+        prove(one, Plan(fmt="mxfp4"))
+    assert diff(one, "mxspec").compared == 0
+
+
+@pytest.mark.parametrize("given", ["yes", 1, None])
+def test_stochastic_is_true_or_false(given: Any) -> None:
+    with pytest.raises(TargetError, match=r"STOCHASTIC is a .*; write True or False"):
+        describe_target(target(["mxfp4"], lambda x, fmt: right(x, fmt), STOCHASTIC=given), "here")
+
+
+def test_a_word_is_needed_where_it_has_no_default() -> None:
+    def needs(x: Array, fmt: str, random_bits: Array) -> Answer:
+        return right(x, fmt)
+
+    def may(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
+        return right(x, fmt)
+
+    assert describe_target(target(["mxfp4"], needs), "here").stochastic
+    assert not describe_target(target(["mxfp4"], may), "here").stochastic
+
+
+NEEDS_WORDS = """
+import mxspec
+FORMATS, SR_BITS = ["mxfp4"], 8
+
+def quantize(x, fmt, random_bits):
+    t = mxspec.quantize(x, fmt, random_bits=random_bits{inverted}, sr_bits=8)
+    return t.codes, t.scales
+"""
+
+
+@pytest.mark.parametrize("inverted", ["", " ^ 255"])
+def test_the_same_verdicts_in_a_child_and_a_program(tmp_path: Path, inverted: str) -> None:
+    file = tmp_path / "needs_words.py"
+    file.write_text(NEEDS_WORDS.format(inverted=inverted), "utf-8")
+    roads = [str(file), f"{python_command(EXAMPLES / 'python' / 'harness.py')} {file}"]
+    reports = [check(road) for road in roads]
+    wanted = "fail" if inverted else "pass"
+    for report in reports:
+        found = {r.id: r.verdict.value for r in report.requirements}
+        assert found == {"scale/mxfp4/scale-boundary": "pass", "stochastic/mxfp4/random-bits": wanted}
+    assert reports[0].as_dict()["requirements"] == reports[1].as_dict()["requirements"]
+    assert all(step.ok for road in roads for step in try_target(road))
+
+
+def test_a_results_file_needs_no_further_calls(tmp_path: Path) -> None:
+    """The bundle holds every call that a right target needs; the harness answers it without the judge."""
+    file, bundle, results = (tmp_path / n for n in ("words.py", "bundle.jsonl", "results.jsonl"))
+    file.write_text(NEEDS_WORDS.format(inverted=""), "utf-8")
+    session = open_target(str(file), in_process=True)
+    write_bundle(bundle, plan_requests(session.capabilities))
+    with bundle.open("rb") as asked, results.open("wb") as told:
+        subprocess.run([sys.executable, str(EXAMPLES / "python" / "harness.py"), str(file)], stdin=asked, stdout=told, check=True)
+    recorded = open_target(str(results))
+    report = check(recorded)
+    assert failing(report) == {}
+    assert passed(report) == {"scale/mxfp4/scale-boundary", "stochastic/mxfp4/random-bits"}
+
+
+LIBRARY = r"""
+#include "mxspec_target.h"
+int32_t mxspec_abi(void) { return MXSPEC_ABI; }
+const char *mxspec_describe(void) {
+    return "{\"mxspec\": 1, \"name\": \"words\", \"version\": \"1\", \"capabilities\": {\"formats\": [\"mxfp4\"],"
+           " \"stochastic\": true, \"functions\": {\"quantize\": [\"random_bits\", \"seed\"]}}}";
+}
+int32_t mxspec_quantize(const mxspec_quantize_call *call) {
+    for (int64_t i = 0; i < call->rows * call->columns; i++)
+        call->codes[i] = call->random_bits ? call->random_bits[i] & 15 : 0;
+    for (int64_t i = 0; i < call->scales_size; i++) call->scales[i] = call->seed ? (uint8_t)(*call->seed >> 32) : 1;
+    return MXSPEC_OK;
+}
+"""
+
+
+def test_a_library_is_given_words_and_seeds(tmp_path: Path) -> None:
+    source = tmp_path / "words.c"
+    source.write_text(LIBRARY, "utf-8")
+    session = open_target(build_library(source, tmp_path / "libwords.so"), in_process=True)
+    assert session.capabilities.stochastic
+    x, words = np.ones((2, 32), np.float32), np.arange(64, dtype=np.uint32).reshape(2, 32)
+    codes, scales = session.call("quantize", x, "mxfp4", random_bits=words)
+    assert (codes.tolist(), scales.tolist()) == ((words & 15).tolist(), [[1], [1]])
+    codes, scales = session.call("quantize", x, "mxfp4", seed=(7 << 32) + 1)
+    assert (int(codes.max()), scales.tolist()) == (0, [[7], [7]])
