@@ -14,6 +14,9 @@ import pytest
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
     "tests/test_attacks.py::test_an_attack_fails": (12, 45),
+    "tests/test_lint_against.py::test_what_follows_any_profile_is_clean": (16, 14),
+    "tests/test_lint_against.py::test_planted_fault_is_named_and_explains_every_element": (4, 15),
+    "tests/test_lint_against.py::test_quantized_twice": (4, 5),
     "tests/test_false_alarm.py::test_outsiders_conform": (0, 12),
     "tests/test_known.py::test_library_equals_its_profiles[mlx]": (0, 5),
     "tests/judge/test_tensor_scale.py::test_kinds_of_tensor_scale": (0, 6),
