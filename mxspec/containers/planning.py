@@ -18,7 +18,7 @@ from mxspec.containers.scalars import ONE, alpha_bits, convert_bits
 from mxspec.profiles.schema import TensorScaleKind
 
 #: `general.file_type` of GGUF files whose weights are mostly of one format.
-_FILE_TYPES = {"mxfp4": 38, "nvfp4": 39}
+FILE_TYPES = {"mxfp4": 38, "nvfp4": 39}
 Scalars = dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
 
 
@@ -259,7 +259,7 @@ def _plan_file(
     tensors = [t for g in groups for t in _stored_tensors(g, path)]
     shapes: dict[str, tuple[int, ...]] = {}
     for other in others:
-        tensors.append(_plan_other(other, container, first, shapes, path))
+        tensors.append(plan_other(other, container, first, shapes, path))
     twice = {t.name for t in tensors}
     if len(twice) < len(tensors):
         seen: set[str] = set()
@@ -310,7 +310,7 @@ def _gguf_keys(first: Origin | None, groups: Sequence[GroupPlan], back: bool) ->
         return first.keys, first.key_count, first.alignment
     formats = {g.form.format_name for g in groups}
     if len(formats) == 1:
-        return gguf.encode_number_key("general.file_type", _FILE_TYPES[formats.pop()]), 1, gguf.DEFAULT_ALIGNMENT
+        return gguf.encode_number_key("general.file_type", FILE_TYPES[formats.pop()]), 1, gguf.DEFAULT_ALIGNMENT
     return b"", 0, gguf.DEFAULT_ALIGNMENT
 
 
@@ -363,9 +363,13 @@ def check_gguf_name(name: str) -> None:
         )
 
 
-def _plan_other(
+def plan_other(
     tensor: Tensor, container: str, first: Origin | None, shapes: dict[str, tuple[int, ...]], path: Path
 ) -> Tensor:
+    """The same tensor in a container, whose shape is kept in `shapes` where the container cannot hold it.
+
+    Raises ContainerError for a type, name or shape that the container does not have.
+    """
     shape = tensor.shape
     if container == "gguf":
         if tensor.dtype not in SHARED:

@@ -10,7 +10,7 @@ from typing import Any
 from mxspec.containers import Checkpoint, ContainerError, Fault, Header, open_checkpoint, read_header
 from mxspec.containers.checkpoint import check_index, find_files, read_json
 from mxspec.profiles import find_profile
-from mxspec_conformance.lint import blocks, integers, scalars, tensors
+from mxspec_conformance.lint import blocks, contracts, integers, scalars, tensors
 from mxspec_conformance.lint.against import Comparison, compare
 from mxspec_conformance.lint.hypotheses import Departure, Explanation, Hypothesis
 from mxspec_conformance.lint.rules import RULES, Finding, Rule, Severity, find
@@ -22,7 +22,7 @@ __all__ = [
 
 SCHEMA = "mxspec-lint/1"
 CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
-    *tensors.CHECKS, *blocks.CHECKS, *scalars.CHECKS, *integers.CHECKS,
+    *tensors.CHECKS, *blocks.CHECKS, *scalars.CHECKS, *integers.CHECKS, *contracts.CHECKS,
 )  # fmt: skip
 
 
@@ -129,7 +129,8 @@ def lint(
                 progress(check.__name__.removeprefix("check_").replace("_", " "))
             findings += [_with_file(f, checkpoint) for f in check(subject)]
         if against is not None:
-            comparison = compare(checkpoint, against, profile=profile, progress=progress)
+            claims = {p: c.profile for p, c in contracts.read_contracts(checkpoint).items()}
+            comparison = compare(checkpoint, against, profile=profile, claims=claims, progress=progress)
             findings += [_with_file(f, checkpoint) for f in comparison.findings]
     except ContainerError as error:
         findings.append(_from_error(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from mxspec.containers import open_checkpoint
 from mxspec.containers.checkpoint import Checkpoint
+from mxspec.containers.fused import name_fusion
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Tensor, count_items, read_at
 from mxspec.containers.plain import PLAIN_DTYPES, cut_plain, read_plain
@@ -26,7 +27,6 @@ from mxspec_conformance.lint.hypotheses import (
     ScaleOrder,
 )
 from mxspec_conformance.lint.rules import Finding, find
-from mxspec_conformance.lint.scalars import FUSED
 
 __all__ = [
     "Agreement", "Basis", "CodeOrder", "Comparison", "Departure", "Explanation", "Hypothesis", "ScaleOrder", "compare",
@@ -51,14 +51,14 @@ def compare(
     original: str | Path,
     *,
     profile: str | None = None,
-    claimed: Callable[[Group], str | None] = lambda group: None,
+    claims: Mapping[Path, str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Find for each block-quantized tensor what became of its original.
 
     original: a checkpoint with the unquantized tensors, under the same names.
     profile: the id of the profile that every tensor should follow; another is then a finding.
-    claimed: what the file says that a tensor follows.
+    claims: the profile that each file says its tensors follow.
 
     Raises ContainerError where the original cannot be read, or the file is damaged.
     """
@@ -82,29 +82,36 @@ def compare(
             continue
         if progress is not None:
             progress(group.base)
-        own = claimed(group)
+        own = (claims or {}).get(group.codes.path)
         first = [*([own] if own else []), *likely]
         found = explain(Case(group, tensor, originals, _list_fused(group, originals), first))
         explanations.append(found)
         if found.hypothesis.basis is Basis.PROFILE and found.agreement.complete:
             likely = [found.hypothesis.profile, *(p for p in likely if p != found.hypothesis.profile)]
         findings += _judge(group, found, profile)
+        if own is not None and not _follows(found, own):
+            text = f"the contract says {own}; {found.as_stored.agreeing} of {found.as_stored.elements} elements follow as stored"
+            findings.append(
+                find("contract/bits", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+            )
     findings += _compare_others(checkpoint, originals, compared)
     return Comparison(Path(original), tuple(explanations), tuple(findings))
 
 
+def _follows(found: Explanation, profile: str) -> bool:
+    """Whether a tensor is, bit for bit, what the profile gives."""
+    hypothesis = found.hypothesis
+    clean = found.agreement.complete and not hypothesis.departures
+    # The profile of the contract is tried first, so that another one explains the tensor only if it does not.
+    return clean and hypothesis.basis is Basis.PROFILE and hypothesis.profile == profile
+
+
 def _list_fused(group: Group, originals: Originals) -> tuple[Tensor, ...]:
     """Originals of the layers with which loaders fuse this one, itself included."""
-    for pattern in FUSED:
-        mine = pattern.match(group.base)
-        if mine:
-            found = []
-            for tensor in originals.plain:
-                other = pattern.match(tensor.name.removesuffix(".weight"))
-                if other and other[1] == mine[1]:
-                    found.append(tensor)
-            return tuple(found)
-    return ()
+    key = name_fusion(group.base)
+    if key == group.base:
+        return ()
+    return tuple(t for t in originals.plain if name_fusion(t.name.removesuffix(".weight")) == key)
 
 
 def _judge(group: Group, found: Explanation, due: str | None) -> Iterator[Finding]:

@@ -125,7 +125,7 @@ class Case:
         known = list_suited(fmt, with_tensor_scale=fmt.has_tensor_scale)
         if fmt.has_tensor_scale and self.group.form.tensor_scale is not None and self.tensor_scale is None:
             known += list_suited(fmt, with_tensor_scale=False)
-        order = {name: number for number, name in enumerate((*self.first, self.group.form.profile))}
+        order = {name: number for number, name in enumerate(dict.fromkeys((*self.first, self.group.form.profile)))}
         return sorted({p.id: p for p in known}.values(), key=lambda p: order.get(p.id, len(order)))
 
     def sample(self, runs: int = 16) -> Sample:
