@@ -16,6 +16,7 @@ from mxspec.containers.checkpoint import Checkpoint, open_checkpoint, read_heade
 from mxspec.containers.conventions import CONVENTIONS, Form, find_form, list_forms
 from mxspec.containers.converting import Conversion, TensorChange, convert
 from mxspec.containers.dequantizing import Dequantization, dequantize_checkpoint
+from mxspec.containers.footprint import Footprint, Share, measure_footprint
 from mxspec.containers.groups import Doubt, Group
 from mxspec.containers.header import Header, Tensor
 from mxspec.containers.problems import ContainerError, Fault, Problem
@@ -23,7 +24,7 @@ from mxspec.containers.quantizing import Quantization, QuantizedTensor, quantize
 from mxspec.containers.writing import write
 
 __all__ = [
-    "CONVENTIONS", "Checkpoint", "ContainerError", "Conversion", "Dequantization", "Doubt", "Fault", "Form", "Group", "Header",
-    "Problem", "Quantization", "QuantizedTensor", "Tensor", "TensorChange", "convert", "dequantize_checkpoint", "find_form",
-    "list_forms", "open_checkpoint", "quantize_checkpoint", "read_header", "write",
+    "CONVENTIONS", "Checkpoint", "ContainerError", "Conversion", "Dequantization", "Doubt", "Fault", "Footprint", "Form", "Group", "Header",
+    "Problem", "Quantization", "QuantizedTensor", "Share", "Tensor", "TensorChange", "convert", "dequantize_checkpoint", "find_form",
+    "list_forms", "measure_footprint", "open_checkpoint", "quantize_checkpoint", "read_header", "write",
 ]  # fmt: skip

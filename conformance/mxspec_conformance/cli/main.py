@@ -28,6 +28,7 @@ COMMANDS = {
     "diff": "diff",
     "distinguish": "identify",
     "explain": "explain",
+    "footprint": "footprint",
     "formats": "catalogue",
     "fuzz": "fuzz",
     "header": "transports",
