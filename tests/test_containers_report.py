@@ -38,3 +38,9 @@ def test_quantization_stays_within_memory_and_time_and_goes_on_after_a_kill() ->
     assert all(r["peak_rss_bytes"] <= measure_quantize.BAR for r in found["runs"])
     assert made[0]["seconds"] <= measure_quantize.TIMES * found["copy"]["seconds"]
     assert found["killed"] == {"killed_in_the_middle": True, "resumed": True, "same_bytes": True}
+
+
+def test_libraries_load_what_quantize_makes() -> None:
+    found = json.loads((REPORT.parent / "loaded.json").read_text("ascii"))
+    assert {r["format"] for r in found["loaded"]} == {"mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "nvfp4"}
+    assert all(r["different"] == 0 and r["values"] > r["quantized"] > 0 for r in found["loaded"])

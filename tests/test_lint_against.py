@@ -19,9 +19,10 @@ from mxspec import containers
 from mxspec.profiles import Profile
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.lint import RULES, Departure, LintResult, lint
+from mxspec_conformance.lint.against import Basis
 from mxspec_conformance.lint.against.expecting import list_suited
 
-from tests.containers.build import rewrite, split_safetensors, write_safetensors
+from tests.containers.build import FILES, LIBRARY_FILES, rewrite, split_safetensors, write_safetensors
 
 SCHEMA = json.loads(
     (Path(__file__).resolve().parents[1] / "conformance/mxspec_conformance/schema/lint.schema.json").read_text("utf-8")
@@ -107,6 +108,21 @@ def test_what_follows_any_profile_is_clean(fmt: str, profile: str, tmp_path: Pat
     assert result.comparison is not None
     (found,) = result.comparison.explanations
     assert found.agreement.agreeing == found.agreement.elements == ROWS * COLUMNS
+
+
+@pytest.mark.parametrize("name", LIBRARY_FILES)
+def test_files_of_the_libraries_follow_their_own_profiles(name: str) -> None:
+    """Files that the libraries wrote from weights that they were given: nothing of it is ours."""
+    path = FILES / name / "model.safetensors"
+    result = lint(path, against=FILES / "original.safetensors")
+    assert result.findings == ()
+    assert result.comparison is not None
+    library = "modelopt-0.47/" if name.startswith("modelopt") else "compressed-tensors-0.20/"
+    assert len(result.comparison.explanations) == 7
+    for found in result.comparison.explanations:
+        assert found.hypothesis.basis is Basis.PROFILE
+        assert found.hypothesis.profile.startswith(library)
+        assert found.agreement.complete
 
 
 # Planted faults
