@@ -388,6 +388,41 @@ def test_other_tensors_are_compared(tmp_path: Path) -> None:
     assert judged(write_safetensors(path, stored), original) == ["against/carried"] * 2
 
 
+def special(name: str) -> tuple[Plain, str, dict[str, Any]]:
+    x = draw(0).astype(np.float32)
+    if name == "nan":
+        x[5, 7], x[6, 9] = np.nan, np.inf
+    elif name == "zeros":
+        x[:] = 0
+    elif name == "one block":
+        x = x[:1, :32]
+    elif name == "sparse":
+        x[np.random.default_rng(1).random(x.shape) < 0.9] = 0
+    elif name == "subnormal":
+        x = (x * np.float32(1e-38)).astype(np.float32)
+    elif name == "16 x 16":
+        return x, "nvfp4", {"block": (16, 16), "tensor_scale": "auto"}
+    return np.ascontiguousarray(x), "mxfp4", {}
+
+
+@pytest.mark.parametrize("name", ["nan", "zeros", "one block", "sparse", "subnormal", "16 x 16"])
+def test_special_numbers_and_blocks_are_clean(name: str, tmp_path: Path) -> None:
+    """Among them numbers that some of the profiles tried refuse."""
+    x, fmt, options = special(name)
+    original = save(tmp_path / "o.safetensors", {"a": x})
+    containers.write(tmp_path / "x.safetensors", {"a": mxspec.quantize(x, fmt, **options)}, "compressed-tensors")
+    assert judged(tmp_path / "x.safetensors", original) == []
+
+
+def test_stochastic_rounding_is_a_note(tmp_path: Path) -> None:
+    x = draw(0)
+    words = np.random.default_rng(3).integers(0, 1 << 32, x.shape, np.uint32)
+    original = save(tmp_path / "o.safetensors", {"a": x})
+    made = mxspec.quantize(x, "mxfp4", random_bits=words)
+    containers.write(tmp_path / "x.safetensors", {"a": made}, "compressed-tensors")
+    assert judged(tmp_path / "x.safetensors", original) == ["against/differs"]
+
+
 def test_stacks_of_experts(tmp_path: Path) -> None:
     x = np.stack([draw(1), draw(2)])
     original = save(tmp_path / "o.safetensors", {"a": x})

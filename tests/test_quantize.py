@@ -229,10 +229,33 @@ def test_digests_tell_profiles_apart() -> None:
     assert (np.abs(x[np.isfinite(x)]) < 2.0**-126).any()
 
 
+def test_every_profile_has_a_digest() -> None:
+    for fmt in mxspec.BLOCKS:
+        assert all(len(digest_arithmetic(fmt, p.id)) == 64 for p in list_profiles(fmt))
+
+
 def test_the_digest_is_what_it_was() -> None:
     """A change here makes every file that was written before a finding: it must be a change of the arithmetic."""
     assert digest_arithmetic("mxfp4", "mx-floor")[:16] == "00d4570501842f9d"
     assert digest_arithmetic("nvfp4", "nvfp4-te")[:16] == "fc77d0ec1e5f3df5"
+
+
+CONVERSIONS = [("modelopt", "nvfp4", to) for to in ("compressed-tensors", "gguf", "lightx2v")] + [
+    ("gguf", "nvfp4", "modelopt"), ("quark", "mxfp4", "gguf"), ("gguf", "mxfp4", "compressed-tensors"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "fmt", "then"), CONVERSIONS, ids=[f"{a}-{f}-{b}" for a, f, b in CONVERSIONS])
+def test_a_conversion_keeps_the_contract(first: str, fmt: str, then: str, tmp_path: Path) -> None:
+    original = source(tmp_path / "in.safetensors", first)
+    made, moved = tmp_path / out_name(first), tmp_path / f"moved-{out_name(then)}"
+    back = tmp_path / f"back-{out_name(first)}"
+    quantize_checkpoint(original, made, fmt, first)
+    containers.convert(made, moved, then)
+    assert containers.read_header(moved).metadata[KEY] == containers.read_header(made).metadata[KEY]
+    assert lint(moved, against=original).findings == ()
+    containers.convert(moved, back, first)
+    assert back.read_bytes() == made.read_bytes()
 
 
 # Choice and refusal
@@ -279,6 +302,15 @@ def test_refusals(tmp_path: Path) -> None:
         dequantize_checkpoint(original, tmp_path / "y.safetensors")
     with pytest.raises(ContainerError, match="is the input"):
         quantize_checkpoint(original, original, "mxfp4", "quark", force=True)
+
+
+def test_a_profile_that_refuses_nan(tmp_path: Path) -> None:
+    profile = next(p.id for p in list_profiles("mxfp4") if p.one_level and p.one_level.element.nan == "raise")
+    x = draw(1, (4, 96), np.float32)
+    x[2, 5] = np.nan
+    said = refused(tmp_path, {"a.weight": x}, "mxfp4", "quark", profile=profile)
+    assert "a.weight" in said
+    assert profile in said
 
 
 def test_input_scales(tmp_path: Path) -> None:

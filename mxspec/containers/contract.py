@@ -20,6 +20,7 @@ from mxspec.containers.problems import Collector, ContainerError
 from mxspec.containers.text import parse_object
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import get_profile
+from mxspec.rounding import NanPolicy
 from mxspec.tensorscale import derive_tensor_scale
 
 KEY = "mxspec.contract"
@@ -94,12 +95,18 @@ def make_inputs(fmt: BlockFormat) -> np.ndarray[tuple[int, int], np.dtype[np.flo
 def digest_arithmetic(format_name: str, profile: str) -> str:
     """SHA-256, in hex, of the scales and codes that a profile gives for the recipe: the same as long as its arithmetic is.
 
+    Profiles that refuse NaN get zeros for NaN and infinity.
+
     Raises ValueError for an unknown format or profile, or one that does not cover the format.
     """
     fmt = get_block(format_name)
     chosen = get_profile(profile, fmt)
     scale = None if chosen.tensor is None else derive_tensor_scale(_AMAX, chosen)
-    found = quantize(make_inputs(fmt), fmt, profile=chosen, tensor_scale=scale)
+    rule = chosen.steps(with_tensor_scale=scale is not None).element
+    x = make_inputs(fmt)
+    if NanPolicy.RAISE in (rule.nan, rule.nan_own):
+        x = np.where(np.isfinite(x), x, np.float32(0))
+    found = quantize(x, fmt, profile=chosen, tensor_scale=scale)
     digest = hashlib.sha256(f"{format_name}\n{chosen.id}\n".encode())
     digest.update(found.scales.tobytes())
     digest.update(found.codes.tobytes())

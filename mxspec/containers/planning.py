@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mxspec.containers import gguf, safetensors
+from mxspec.containers import contract, gguf, safetensors
 from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, StoredScales, interpret_scales, read_bits
 from mxspec.containers.conventions import CONVENTIONS, Form, Scalar, find_form, list_forms
 from mxspec.containers.dtypes import SAFETENSORS_BITS, SHARED
@@ -267,7 +267,9 @@ def _plan_file(
         raise ContainerError(f"{clash} would be written twice: another tensor has that name already")
     back = first is not None and first.container == container
     entries = {g.group.base: g.origin for g in groups if g.origin is not None}
-    own = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith("mxspec.")}
+    # Codes stay as they are, and so does what the file says of how they were made.
+    own = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith("mxspec.") or k == contract.KEY}
+    said = {} if back else {k: v for k, v in own.items() if k == contract.KEY}
     # Between files of one container everything but the scales is carried over as it is.
     same = back or (first is None and source.container == container)
     kept = {KEY: _next_origin(first, source, entries, shapes, own).as_text()} if entries or not same else {}
@@ -275,12 +277,12 @@ def _plan_file(
         metadata = dict(first.metadata) if back and first is not None else own if source.container == container else {}
         if any(g.form.ambiguous for g in groups):
             metadata[FORMAT_KEY] = " ".join(sorted({g.form.format_name for g in groups}))
-        header, placed = safetensors.lay_out(tensors, {**metadata, **kept}, path)
+        header, placed = safetensors.lay_out(tensors, {**metadata, **said, **kept}, path)
         size = placed[-1].offset + placed[-1].size if placed else len(header)
     else:
         keys, count, alignment = _gguf_keys(first, groups, back)
         tensors = _order(tensors, first.order if back and first is not None else _source_order(headers, groups))
-        header, placed = gguf.lay_out(tensors, keys, count, kept, alignment, path)
+        header, placed = gguf.lay_out(tensors, keys, count, {**said, **kept}, alignment, path)
         size = round_up(placed[-1].offset + placed[-1].size, alignment) if placed else len(header)
     if source.container == "gguf" and len(source.keys) == 0 and source.key_count:
         notes.add("the keys of the GGUF file take more than 64 MiB and are not kept")

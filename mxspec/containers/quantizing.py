@@ -399,9 +399,13 @@ def _copy(output: OutputFile, tensor: Tensor, start: int, size: int) -> int:
 def _write_run(output: OutputFile, chosen: _Chosen, scales: _Scales, start: int, stop: int) -> int:
     form, size = chosen.form, 0
     x = read_plain(chosen.tensor, start, stop)
-    made = quantize(
-        x.reshape(-1, form.format.k), form.format, profile=scales.profile, tensor_scale=scales.native(chosen.base)
-    )
+    native = scales.native(chosen.base)
+    try:
+        made = quantize(x.reshape(-1, form.format.k), form.format, profile=scales.profile, tensor_scale=native)
+    except ValueError as error:  # a profile that refuses NaN
+        raise ContainerError(
+            f"{chosen.tensor.name}, numbers {start} to {stop}: {error} (profile {scales.profile.id})"
+        ) from error
     part = Part(start, made.codes.reshape(-1), made.scales.reshape(-1))
     for suffix, first, data in write_part(form, chosen.tensor.shape, part):
         output.write(chosen.base + suffix, first, data)

@@ -16,7 +16,7 @@ from mxspec.elements_given_scale import encode_given_scale
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import Profile, list_profiles
 from mxspec.profiles.schema import Kind, TensorScaleKind
-from mxspec.rounding import Rounding
+from mxspec.rounding import NanPolicy, Rounding
 from mxspec.tensorscale import TWO_LEVEL_MAX, TensorScale, bind_arrays, convert_tensor_scale
 from mxspec_conformance.lint.against.material import Codes, Float32s
 
@@ -34,8 +34,14 @@ def zero_table(fmt: BlockFormat) -> Codes:
     return table
 
 
-def expect(x: Float32s, fmt: BlockFormat, profile: Profile, scale: TensorScale | None) -> tuple[Codes, Codes]:
-    """Codes [n, k], without -0, and scales [n] that a profile gives for blocks [n, k]."""
+def expect(
+    x: Float32s, fmt: BlockFormat, profile: Profile, scale: TensorScale | None
+) -> tuple[Codes, Codes] | None:
+    """Codes [n, k], without -0, and scales [n] that a profile gives for blocks [n, k]; None where it refuses NaN among them."""
+    policy = profile.steps(with_tensor_scale=scale is not None).element
+    refuses = (policy.nan if fmt.element.nan_code is None else policy.nan_own) is NanPolicy.RAISE
+    if refuses and not np.isfinite(x).all():
+        return None
     found = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
     return zero_table(fmt)[found.codes], found.scales.reshape(-1)
 

@@ -188,7 +188,10 @@ class _Match:
     plain_scales: Flags
 
 
-def _match(sample: Sample, hypothesis: Hypothesis, codes: Codes, scales: Codes) -> _Match:
+def _match(sample: Sample, hypothesis: Hypothesis, due: tuple[Codes, Codes] | None) -> _Match | None:
+    if due is None:
+        return None
+    codes, scales = due
     equal = {order: kept == codes for order, kept in sample.codes.items()}
     order = max(equal, key=lambda o: int(equal[o].sum()))
     zero = ~codes.any(axis=1)
@@ -223,7 +226,9 @@ def rank_own(case: Case, sample: Sample, x: Float32s) -> list[Candidate]:
                 basis=Basis.PROFILE, profile=profile.id, scale_fault=tried.fault,
                 tensor_scale=None if tried.scale is None else tried.scale.bits,
             )  # fmt: skip
-            match = _match(sample, hypothesis, *expect(x, fmt, profile, tried.scale))
+            match = _match(sample, hypothesis, expect(x, fmt, profile, tried.scale))
+            if match is None:
+                continue
             found.append(Candidate(hypothesis, _count(match.plain_codes, match.plain_scales), x.size))
             if match.hypothesis != hypothesis:
                 found.append(Candidate(match.hypothesis, _count(match.codes, match.scales), x.size))
@@ -260,7 +265,9 @@ def rank_between(case: Case, sample: Sample, x: Float32s, own: Sequence[Candidat
                     basis=Basis.PROFILE, profile=profile.id, between=between.name,
                     tensor_scale=None if tried.scale is None else tried.scale.bits,
                 )  # fmt: skip
-                match = _match(sample, hypothesis, *expect(changed, fmt, profile, tried.scale))
+                match = _match(sample, hypothesis, expect(changed, fmt, profile, tried.scale))
+                if match is None:
+                    continue
                 yield Candidate(hypothesis, _count(match.plain_codes, match.plain_scales), x.size)
 
 
@@ -285,12 +292,15 @@ def rank_others(case: Case, likely: frozenset[str] | None) -> Iterator[Candidate
     own = case.originals.read(case.original, iter(sample.runs), fmt.k)
     profiles = [p for p in case.profiles if likely is None or p.id in likely]
     matches = [
-        (p.id, t, _match(sample, Hypothesis(basis=Basis.PROFILE, profile=p.id), *expect(own, fmt, p, t.scale)))
+        (p.id, match)
         for p in profiles
         for t in case.list_scales(p, case.original)
+        if (match := _match(sample, Hypothesis(basis=Basis.PROFILE, profile=p.id), expect(own, fmt, p, t.scale)))
     ]
-    own_codes = max(matches, key=lambda m: int(m[2].plain_codes.sum()))
-    own_scales = max(matches, key=lambda m: int(m[2].plain_scales.sum()))
+    if not matches:
+        return
+    own_codes = max(matches, key=lambda m: int(m[1].plain_codes.sum()))
+    own_scales = max(matches, key=lambda m: int(m[1].plain_scales.sum()))
     for other in others:
         there = case.originals.read(other, iter(sample.runs), fmt.k)
         for profile in profiles:
@@ -299,14 +309,16 @@ def rank_others(case: Case, likely: frozenset[str] | None) -> Iterator[Candidate
                     basis=Basis.PROFILE, profile=profile.id, scale_fault=tried.fault,
                     tensor_scale=None if tried.scale is None else tried.scale.bits,
                 )  # fmt: skip
-                match = _match(sample, base, *expect(there, fmt, profile, tried.scale))
+                match = _match(sample, base, expect(there, fmt, profile, tried.scale))
+                if match is None:
+                    continue
                 both = replace(base, codes_of=other.name, scales_of=other.name)
                 yield Candidate(both, _count(match.plain_codes, match.plain_scales), own.size)
                 if tried.fault is None or case.tensor_scale is None:
                     codes = replace(base, scale_fault=None, codes_of=other.name, scale_profile=own_scales[0])
-                    yield Candidate(codes, _count(match.plain_codes, own_scales[2].plain_scales), own.size)
+                    yield Candidate(codes, _count(match.plain_codes, own_scales[1].plain_scales), own.size)
                     scales = replace(base, profile=own_codes[0], scale_profile=profile.id, scale_fault=None, scales_of=other.name)
-                    yield Candidate(scales, _count(own_codes[2].plain_codes, match.plain_scales), own.size)
+                    yield Candidate(scales, _count(own_codes[1].plain_codes, match.plain_scales), own.size)
 
 
 def rank_given(case: Case, sample: Sample, x: Float32s) -> Iterator[Candidate]:
@@ -339,7 +351,10 @@ def _list_shifts(sample: Sample, x: Float32s, kept: Codes, profile: Profile, sca
     fmt = sample.stored.group.form.format
     if fmt.scale is not E8M0:
         return
-    codes, scales = expect(x, fmt, profile, scale)
+    due = expect(x, fmt, profile, scale)
+    if due is None:
+        return
+    codes, scales = due
     live = codes.any(axis=1)
     if live.any():
         step = int(np.bincount((kept - scales)[live], minlength=256).argmax())
@@ -390,12 +405,18 @@ class Counting:
             between = next(b for b in list_between(fmt, case.group.shape[-1]) if b.name == hypothesis.between)
             x = between.apply(x, case.originals.amax(case.original))
         of_codes = x if hypothesis.codes_of is None else self._read(hypothesis.codes_of, *ends)
-        due, due_scales = expect(of_codes, fmt, profile, scale)
+        expected = expect(of_codes, fmt, profile, scale)
+        if expected is None:
+            return np.zeros(codes.shape, np.bool_)
+        due, due_scales = expected
         if hypothesis.scale_profile is not None or hypothesis.scales_of != hypothesis.codes_of:
             other = get_profile(hypothesis.scale_profile or hypothesis.profile, fmt)
             of_scales = x if hypothesis.scales_of is None else self._read(hypothesis.scales_of, *ends)
             native = scale if hypothesis.scale_profile in (None, hypothesis.profile) else self._stored_scale(other)
-            _, due_scales = expect(of_scales, fmt, other, native)
+            expected = expect(of_scales, fmt, other, native)
+            if expected is None:
+                return np.zeros(codes.shape, np.bool_)
+            due_scales = expected[1]
         zero = ~due.any(axis=1) & ~codes.any(axis=1)
         right: Flags = (codes == due) & ((unshifted == due_scales) | zero)[:, None]
         return right
