@@ -25,6 +25,8 @@ class Departure(StrEnum):
     TENSOR_SCALE = "tensor-scale"
     #: The original was quantized to something else first.
     TWICE = "twice"
+    #: The original was rounded to a 16-bit float first, as a model that is loaded in one is.
+    CAST = "cast"
     #: Block scales follow one profile, codes were made with those of another.
     SCALE_RULE = "scale-rule"
     #: Codes and scales are those of another tensor.
@@ -70,6 +72,9 @@ class Basis(StrEnum):
     GIVEN_SCALES = "given-scales"
 
 
+#: Names of 16-bit floats to which an original may have been rounded.
+CASTS = ("bfloat16", "float16")
+
 _CODE_DEPARTURES = {
     CodeOrder.SWAPPED: Departure.NIBBLES, CodeOrder.HALVES: Departure.LANES, CodeOrder.PAIRS: Departure.LANES,
 }  # fmt: skip
@@ -114,7 +119,7 @@ class Hypothesis:
         found += [_SCALE_DEPARTURES[self.scales]] if self.scales in _SCALE_DEPARTURES else []
         found += [Departure.SHIFT] if self.shift else []
         found += [self.scale_fault] if self.scale_fault else []
-        found += [Departure.TWICE] if self.between else []
+        found += [Departure.CAST if self.between in CASTS else Departure.TWICE] if self.between else []
         found += [Departure.SCALE_RULE] if self.scale_profile not in (None, self.profile) else []
         return tuple(found)
 

@@ -102,6 +102,7 @@ _OTHERS = (
     Rule("against/inverted", _E, "the tensor scale is stored in the other direction", "compressed-tensors and LightX2V store 2688 / amax, ModelOpt and GGUF amax / 2688"),
     Rule("against/tensor-scale", _E, "the stored tensor scale is not the one with which codes and scales were made", "store the one that is named, or quantize again"),
     Rule("against/twice", _W, "the original was quantized to something else first", "quantize from the original itself: two roundings are worse than one"),
+    Rule("against/cast", _N, "the original was rounded to a 16-bit float first", "expected of models that are loaded in bfloat16; load the original's own dtype to round once"),
     Rule("against/scale-rule", _E, "the stored scales follow one profile, the codes were made with the scales of another", "store the scales with which the codes were made"),
     Rule("against/other", _E, "codes and scales are those of another tensor", "write each tensor under its own name"),
     Rule("against/other-codes", _E, "the codes are those of another tensor", "write codes and scales of one tensor under its name"),

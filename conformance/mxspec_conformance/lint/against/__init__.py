@@ -153,6 +153,7 @@ def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
         Departure.TENSOR_SCALE: "another tensor scale" if hypothesis.tensor_scale is None
         else f"the tensor scale 0x{hypothesis.tensor_scale:08x}",
         Departure.TWICE: f"the original quantized to {hypothesis.between} first",
+        Departure.CAST: f"the original rounded to {hypothesis.between} first",
         Departure.SCALE_RULE: f"codes by {hypothesis.profile} and scales by {hypothesis.scale_profile}",
         Departure.OTHER: f"the original {hypothesis.codes_of}",
         Departure.OTHER_CODES: f"codes of the original {hypothesis.codes_of}",

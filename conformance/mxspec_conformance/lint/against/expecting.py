@@ -19,6 +19,7 @@ from mxspec.profiles.schema import Kind, TensorScaleKind
 from mxspec.rounding import NanPolicy, Rounding
 from mxspec.tensorscale import TWO_LEVEL_MAX, TensorScale, bind_arrays, convert_tensor_scale
 from mxspec_conformance.lint.against.material import Codes, Float32s
+from mxspec_conformance.lint.hypotheses import CASTS
 
 Flags = npt.NDArray[np.bool_]
 #: Nearest, with ties to even, away from zero and toward zero: whichever way a tie went, the code is a nearest one.
@@ -133,7 +134,7 @@ class Between:
 
 def list_between(fmt: BlockFormat, columns: int) -> Iterator[Between]:
     """What tensors are known to have been quantized to first: 16-bit floats, FP8 with one scale, block formats."""
-    yield from (Between("bfloat16"), Between("float16"))
+    yield from map(Between, CASTS)
     for element, largest in (("e4m3", 448), ("e5m2", 57344)):
         yield Between(f"{element} with the scale amax / {largest}", element=element, largest=largest)
         yield Between(f"{element} without a scale", element=element)
