@@ -501,6 +501,29 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("quantize", "in.safetensors", "z.safetensors", "--format", "nvfp4", "--to", "quark").exit_code == 2
     assert run("quantize", "in.safetensors", "z.safetensors", "--format", "mxfp4", "--to", "quark", "--profile", "no").exit_code == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.safetensors", "x.safetensors", "y.safetensors"]
+    # No output over what is read, --force or not.
+    Path("s.safetensors").write_text("{}")
+    for out, scales in (("in.safetensors", "s.safetensors"), ("s.safetensors", "s.safetensors")):
+        line = ("quantize", "in.safetensors", out, "--format", "nvfp4", "--to", "modelopt", "--force", "--input-scales", scales)
+        assert run(*line).exit_code == 2
+    assert Path("s.safetensors").read_text() == "{}"
+    assert run("dequantize", "x.safetensors", "x.safetensors", "--force").exit_code == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="resource limits")
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    """A limit of the system on the size of files, as a full disk is one."""
+    original, out = source(tmp_path / "in.safetensors", "quark"), tmp_path / "x.safetensors"
+    program = (
+        "import resource\nfrom mxspec_conformance.cli.main import main\nresource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\nmain()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "quantize", str(original), str(out), "--format", "mxfp4", "--to", "quark"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) <= 2
+    assert [p.name for p in tmp_path.iterdir()] == ["in.safetensors"]
 
 
 def test_runs_are_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,15 +25,15 @@ from mxspec.containers.text import clip
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.cli.convert import show_bytes
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT_FILE
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT_FILE, FileCommand, InputPath, OutputPath
 from mxspec_vectors.writing import NothingWritten
 
 _HOW = "A run that was stopped leaves a folder .OUT.partial; the same command goes on there."
 
 
-@click.command(epilog=_HOW)
-@click.argument("source", metavar="IN", type=click.Path(exists=True, path_type=Path))
-@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@click.command(cls=FileCommand, epilog=_HOW)
+@click.argument("source", metavar="IN", type=InputPath(exists=True, path_type=Path))
+@click.argument("out", metavar="OUT", type=OutputPath(path_type=Path))
 @click.option("--format", "fmt", required=True, type=BLOCK_FORMAT, help="The block format.")
 @click.option("--profile", help="The arithmetic; default: mx-floor, for nvfp4 nvfp4-te.")
 @click.option(
@@ -144,9 +144,9 @@ def _print(done: Quantization, fmt: str, convention: str, console: Console) -> N
     console.print(table)
 
 
-@click.command(epilog=_HOW)
-@click.argument("source", metavar="IN", type=click.Path(exists=True, path_type=Path))
-@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@click.command(cls=FileCommand, epilog=_HOW)
+@click.argument("source", metavar="IN", type=InputPath(exists=True, path_type=Path))
+@click.argument("out", metavar="OUT", type=OutputPath(path_type=Path))
 @click.option("--dtype", type=click.Choice(list(OUTPUT_DTYPES)), default="bfloat16", show_default=True, help="Type of the numbers.")
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT,
