@@ -435,6 +435,16 @@ def test_stacks_of_experts(tmp_path: Path) -> None:
         codes[:] = codes << 4 | codes >> 4
 
     assert judged(edit(tmp_path / "x.safetensors", change), original) == ["against/nibbles"]
+    for order, due in (("swizzle", Departure.SWIZZLE), ("transpose", Departure.TRANSPOSED)):
+        containers.write(tmp_path / "x.safetensors", {"a": mxspec.quantize(x, "mxfp4")}, "gpt-oss", force=True)
+
+        def move(view: Callable[[str], memoryview], order: str = order) -> None:
+            scales = array(view("a_scales"))
+            stack = scales.reshape(2, ROWS, -1)
+            tiles = stack.reshape(2, 4, 32, -1, 4).transpose(0, 3, 2, 1, 4)
+            scales[:] = (tiles if order == "swizzle" else stack.transpose(0, 2, 1)).reshape(-1).copy()
+
+        assert departures(lint(edit(tmp_path / "x.safetensors", move), against=original)) == [(due,)]
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ Codes = npt.NDArray[np.uint8]
 Float32s = npt.NDArray[np.float32]
 #: Runs of a sample, and elements of each: enough to tell hypotheses apart; what they say is then counted on all elements.
 SAMPLE_RUNS, SAMPLE_RUN = 16, 4096
-_CELLS = 128 * 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +63,21 @@ class Stored:
         group, kept = self.group, self._kept
         blocks = group.elements // group.form.format.k
         columns = group.shape[-1] // group.form.format.k
-        rows = blocks // columns if columns else 0
+        rows = group.shape[-2] if len(group.shape) > 1 else 1
+        if not blocks:
+            return {ScaleOrder.STORED: kept}
+        matrices = blocks // (rows * columns)
         found: dict[ScaleOrder, Codes] = {}
-        padded = (-(-rows // 128) * 128, -(-columns // 4) * 4)
-        tiles = layouts.get_layout("128x4")
-        if kept.size == padded[0] * padded[1] and rows and columns and len(group.shape) == 2:
-            found[ScaleOrder.TILED] = layouts.unpack(kept, tiles, (rows, columns)).reshape(-1)
-            found[ScaleOrder.LINEAR] = kept.reshape(padded)[:rows, :columns].reshape(-1)
+        padded = (matrices, -(-rows // 128) * 128, -(-columns // 4) * 4)
+        if kept.size == padded[0] * padded[1] * padded[2]:
+            shape = (matrices, rows, columns)
+            found[ScaleOrder.TILED] = layouts.unpack(kept, layouts.get_layout("128x4"), shape).reshape(-1)
+            found[ScaleOrder.LINEAR] = kept.reshape(padded)[:, :rows, :columns].reshape(-1)
         elif kept.size == blocks:
             found[ScaleOrder.LINEAR] = kept
         if kept.size == blocks and rows > 1 and columns > 1:
-            found[ScaleOrder.TRANSPOSED] = np.ascontiguousarray(kept.reshape(columns, rows).T).reshape(-1)
+            turned = kept.reshape(matrices, columns, rows).transpose(0, 2, 1)
+            found[ScaleOrder.TRANSPOSED] = np.ascontiguousarray(turned).reshape(-1)
         own = ScaleOrder.TILED if group.form.tiled else ScaleOrder.LINEAR
         return {ScaleOrder.STORED: found.pop(own), **found}
 
