@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from mxspec._version import __version__
 from mxspec.blocks import BlockTensor, dequantize, quantize
+from mxspec.calibration import RunningAmax
 from mxspec.elements import decode, encode
 from mxspec.formats import (
     BLOCKS,
@@ -39,6 +40,7 @@ __all__ = [
     "Overflow",
     "Profile",
     "Rounding",
+    "RunningAmax",
     "ScalarFormat",
     "ScaleFormat",
     "TensorScale",

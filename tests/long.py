@@ -14,6 +14,18 @@ import pytest
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
     "tests/test_attacks.py::test_an_attack_fails": (12, 45),
+    "tests/test_lint_against.py::test_what_follows_any_profile_is_clean": (16, 14),
+    "tests/test_lint_against.py::test_planted_fault_is_named_and_explains_every_element": (8, 15),
+    "tests/test_lint_against.py::test_fused_layers_share_the_scale_of_their_maximum": (0, 1),
+    "tests/test_lint_against.py::test_files_of_the_libraries_follow_their_own_profiles": (3, 3),
+    "tests/test_lint_against.py::test_a_rule_that_nobody_knows_is_right": (0, 1),
+    "tests/test_quantize.py::test_every_profile_has_a_digest": (0, 2),
+    "tests/test_quantize.py::test_any_profile": (3, 2),
+    "tests/test_quantize.py::test_a_conversion_keeps_the_contract": (3, 2),
+    "tests/test_lint_against.py::test_quantized_twice": (4, 5),
+    "tests/test_quantize.py::test_a_killed_command_goes_on": (0, 4),
+    "tests/test_quantize.py::test_every_convention_there_and_back": (6, 9),
+    "tests/test_quantize.py::test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes": (3, 3),
     "tests/test_false_alarm.py::test_outsiders_conform": (0, 12),
     "tests/test_known.py::test_library_equals_its_profiles[mlx]": (0, 5),
     "tests/judge/test_tensor_scale.py::test_kinds_of_tensor_scale": (0, 6),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -218,7 +218,10 @@ def _write_beside(checkpoint: Checkpoint, plan: Plan, place: Path) -> list[str]:
             shutil.copyfile(file, place / file.name)
     if (folder / _CONFIG).is_file():
         config = read_json(folder / _CONFIG, "the configuration")
-        wanted = describe_config(plan, config.get("quantization_config"))
+        wanted = describe_config(
+            [g.form for g in plan.groups], config.get("quantization_config"),
+            inputs=any(g.after.inputs is not None for g in plan.groups),
+        )  # fmt: skip
         if wanted is None:
             config.pop("quantization_config", None)
             notes.append(f"{_CONFIG}: no quantization_config: none is written for {plan.convention}")
@@ -231,19 +234,24 @@ def _write_beside(checkpoint: Checkpoint, plan: Plan, place: Path) -> list[str]:
     return notes
 
 
-def describe_config(plan: Plan, before: Any) -> dict[str, Any] | None:
-    """The least `quantization_config` with which the convention's loaders know the tensors; None where it has none."""
-    forms: Mapping[str, Form] = {g.form.format_name: g.form for g in plan.groups}
+def describe_config(
+    stored: Sequence[Form], before: Any, *, inputs: bool, ignored: Sequence[str] = ()
+) -> dict[str, Any] | None:
+    """The least `quantization_config` with which the convention's loaders know the tensors; None where it has none.
+
+    stored: the forms of the tensors. before: what stood there. inputs: whether there are input scales. ignored: names of linear
+    layers that are not quantized, where `before` does not say.
+    """
+    forms: Mapping[str, Form] = {f.format_name: f for f in stored}
     form = next(iter(forms.values()))
     if form.config is None or form.config[0] == "quark" or len(forms) > 1:
         return None
     method, name = form.config
     old = before if isinstance(before, dict) else {}
-    ignore = old.get("ignore", old.get("modules_to_not_convert", []))
+    ignore = old.get("ignore", old.get("modules_to_not_convert", list(ignored)))
     if method == "mxfp4":
         return {"quant_method": method, "modules_to_not_convert": ignore}
     args = {"num_bits": form.format.element.bits, "type": "float", "group_size": form.format.k, "dynamic": False}
-    inputs = any(g.after.inputs is not None for g in plan.groups)
     if method == "modelopt":
         group: dict[str, Any] = {"weights": args, "targets": ["Linear"]}
         if inputs:

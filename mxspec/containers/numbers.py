@@ -8,22 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.containers.checkpoint import open_checkpoint
 from mxspec.containers.header import Tensor, open_file, read_at
+from mxspec.containers.plain import PLAIN_DTYPES
 from mxspec.containers.problems import ContainerError
 from mxspec.elements import as_float32
-
-#: Types of stored numbers that are read, and what their bytes are.
-_DTYPES = {
-    "F32": np.dtype("<f4"),
-    "F16": np.dtype("<f2"),
-    "BF16": np.dtype(ml_dtypes.bfloat16),
-    "F64": np.dtype("<f8"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +98,10 @@ def _first_rows(array: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
 
 def _list_checkpoint(place: Path) -> list[_Stored]:
     tensors = open_checkpoint(place).tensors.values()
-    return [_Stored(t.name, t.shape, partial(_read_rows, t)) for t in tensors if t.dtype in _DTYPES]
+    return [_Stored(t.name, t.shape, partial(_read_rows, t)) for t in tensors if t.dtype in PLAIN_DTYPES]
 
 
 def _read_rows(tensor: Tensor, rows: int) -> npt.NDArray[Any]:
-    dtype, columns = _DTYPES[tensor.dtype], tensor.shape[-1]
+    dtype, columns = PLAIN_DTYPES[tensor.dtype], tensor.shape[-1]
     data = read_at(tensor, 0, rows * columns * dtype.itemsize)
     return np.frombuffer(data, dtype).reshape(rows, columns).astype(dtype.newbyteorder("="))

@@ -20,11 +20,16 @@ from mxspec.containers.problems import ContainerError
 class OutputFile:
     """A container being written: its header is there, its data come in any order."""
 
-    def __init__(self, path: Path, header: bytes, placed: Sequence[Tensor], size: int) -> None:
-        self._file = path.open("wb")
-        self._file.write(header)
-        # Holes read as zeros, which is what padding between tensors is.
-        self._file.truncate(size)
+    def __init__(self, path: Path, header: bytes, placed: Sequence[Tensor], size: int, *, resume: bool = False) -> None:
+        # A file has its size only when its header is there.
+        keep = resume and path.is_file() and path.stat().st_size == size
+        #: Whether what an earlier run wrote is kept.
+        self.resumed = keep
+        self._file = path.open("r+b" if keep else "wb")
+        if not keep:
+            self._file.write(header)
+            # Holes read as zeros, which is what padding between tensors is.
+            self._file.truncate(size)
         self._places = {t.name: t for t in placed}
 
     def write(self, name: str, start: int, data: bytes | npt.NDArray[np.uint8]) -> None:
@@ -35,10 +40,14 @@ class OutputFile:
         self._file.seek(tensor.offset + start)
         self._file.write(view)
 
-    def close(self) -> None:
-        """Hand everything to the operating system."""
+    def sync(self) -> None:
+        """Wait until everything is on the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Hand everything to the operating system."""
+        self.sync()
         self._file.close()
 
 
@@ -63,9 +72,13 @@ def staged(out: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
         yield folder
-        made = folder / out.name
-        if made.is_file() and out.exists():
-            made.chmod(stat.S_IMODE(out.stat().st_mode))
-        os.replace(made, out)  # noqa: PTH105  # Path.replace follows no other rule; os.replace names both in its errors
+        put_in_place(folder / out.name, out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def put_in_place(made: Path, out: Path) -> None:
+    """Give a finished file or folder its name, with the mode of a file that it replaces."""
+    if made.is_file() and out.exists():
+        made.chmod(stat.S_IMODE(out.stat().st_mode))
+    os.replace(made, out)  # noqa: PTH105  # Path.replace follows no other rule; os.replace names both in its errors

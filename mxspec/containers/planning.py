@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mxspec.containers import gguf, safetensors
+from mxspec.containers import contract, gguf, safetensors
 from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, StoredScales, interpret_scales, read_bits
 from mxspec.containers.conventions import CONVENTIONS, Form, Scalar, find_form, list_forms
 from mxspec.containers.dtypes import SAFETENSORS_BITS, SHARED
@@ -18,7 +18,7 @@ from mxspec.containers.scalars import ONE, alpha_bits, convert_bits
 from mxspec.profiles.schema import TensorScaleKind
 
 #: `general.file_type` of GGUF files whose weights are mostly of one format.
-_FILE_TYPES = {"mxfp4": 38, "nvfp4": 39}
+FILE_TYPES = {"mxfp4": 38, "nvfp4": 39}
 Scalars = dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
 
 
@@ -259,7 +259,7 @@ def _plan_file(
     tensors = [t for g in groups for t in _stored_tensors(g, path)]
     shapes: dict[str, tuple[int, ...]] = {}
     for other in others:
-        tensors.append(_plan_other(other, container, first, shapes, path))
+        tensors.append(plan_other(other, container, first, shapes, path))
     twice = {t.name for t in tensors}
     if len(twice) < len(tensors):
         seen: set[str] = set()
@@ -267,7 +267,9 @@ def _plan_file(
         raise ContainerError(f"{clash} would be written twice: another tensor has that name already")
     back = first is not None and first.container == container
     entries = {g.group.base: g.origin for g in groups if g.origin is not None}
-    own = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith("mxspec.")}
+    # Codes stay as they are, and so does what the file says of how they were made.
+    own = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith("mxspec.") or k == contract.KEY}
+    said = {} if back else {k: v for k, v in own.items() if k == contract.KEY}
     # Between files of one container everything but the scales is carried over as it is.
     same = back or (first is None and source.container == container)
     kept = {KEY: _next_origin(first, source, entries, shapes, own).as_text()} if entries or not same else {}
@@ -275,12 +277,12 @@ def _plan_file(
         metadata = dict(first.metadata) if back and first is not None else own if source.container == container else {}
         if any(g.form.ambiguous for g in groups):
             metadata[FORMAT_KEY] = " ".join(sorted({g.form.format_name for g in groups}))
-        header, placed = safetensors.lay_out(tensors, {**metadata, **kept}, path)
+        header, placed = safetensors.lay_out(tensors, {**metadata, **said, **kept}, path)
         size = placed[-1].offset + placed[-1].size if placed else len(header)
     else:
         keys, count, alignment = _gguf_keys(first, groups, back)
         tensors = _order(tensors, first.order if back and first is not None else _source_order(headers, groups))
-        header, placed = gguf.lay_out(tensors, keys, count, kept, alignment, path)
+        header, placed = gguf.lay_out(tensors, keys, count, {**said, **kept}, alignment, path)
         size = round_up(placed[-1].offset + placed[-1].size, alignment) if placed else len(header)
     if source.container == "gguf" and len(source.keys) == 0 and source.key_count:
         notes.add("the keys of the GGUF file take more than 64 MiB and are not kept")
@@ -310,7 +312,7 @@ def _gguf_keys(first: Origin | None, groups: Sequence[GroupPlan], back: bool) ->
         return first.keys, first.key_count, first.alignment
     formats = {g.form.format_name for g in groups}
     if len(formats) == 1:
-        return gguf.encode_number_key("general.file_type", _FILE_TYPES[formats.pop()]), 1, gguf.DEFAULT_ALIGNMENT
+        return gguf.encode_number_key("general.file_type", FILE_TYPES[formats.pop()]), 1, gguf.DEFAULT_ALIGNMENT
     return b"", 0, gguf.DEFAULT_ALIGNMENT
 
 
@@ -363,9 +365,13 @@ def check_gguf_name(name: str) -> None:
         )
 
 
-def _plan_other(
+def plan_other(
     tensor: Tensor, container: str, first: Origin | None, shapes: dict[str, tuple[int, ...]], path: Path
 ) -> Tensor:
+    """The same tensor in a container, whose shape is kept in `shapes` where the container cannot hold it.
+
+    Raises ContainerError for a type, name or shape that the container does not have.
+    """
     shape = tensor.shape
     if container == "gguf":
         if tensor.dtype not in SHARED:

@@ -67,7 +67,7 @@ def convert(
     from mxspec_conformance.cli.console import fail, make_console
 
     try:
-        with _progress(make_console(stderr=True)) as progress:
+        with show_bytes(make_console(stderr=True), "converting") as progress:
             done = run_conversion(
                 source, out, convention, exact=exact, force=force, ignore_origin=ignore_origin, formats=formats,
                 progress=progress,
@@ -83,12 +83,13 @@ def convert(
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Report]:
+def show_bytes(console: Console, what: str) -> Iterator[Report]:
+    """A bar of the bytes that are done, on a terminal."""
     with Progress(
         TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console,
         transient=True, disable=not console.is_terminal,
     ) as bar:  # fmt: skip
-        task = bar.add_task("converting", total=None)
+        task = bar.add_task(what, total=None)
 
         def report(done: int, total: int, name: str) -> None:
             bar.update(task, completed=done, total=total, description=name[-40:])

@@ -11,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 import mxspec
+from mxspec.containers import ContainerError
 from mxspec.containers.text import clip
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.lint import RULES, SCHEMA, LintResult, Severity, exit_code, lint as run_lint
+from mxspec_conformance.lint.against import list_profiles_found
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 #: Findings of one rule that are shown individually; `--json` and `--all` show all.
@@ -29,15 +31,25 @@ _LISTED = 4
     "--format", "formats", multiple=True, type=BLOCK_FORMAT,
     help="A format that FILE contains, if names and shapes do not determine it; repeatable.",
 )  # fmt: skip
-def lint(files: tuple[Path, ...], as_json: bool, show_all: bool, rules: bool, formats: tuple[str, ...]) -> None:
+@click.option(
+    "--against", metavar="ORIGINAL", type=click.Path(exists=True, path_type=Path),
+    help="The unquantized checkpoint: find by the bits what became of each tensor.",
+)  # fmt: skip
+@click.option("--profile", help="With --against: the profile that tensors should follow.")
+def lint(
+    files: tuple[Path, ...], as_json: bool, show_all: bool, rules: bool, formats: tuple[str, ...], against: Path | None,
+    profile: str | None,
+) -> None:
     """Check quantized checkpoints for inconsistencies.
 
     FILE is a GGUF or safetensors file, a shard index or a folder. Checked are the container, names, dtypes, shapes, block
     scales, tensor scales and their direction, codes and configuration. Damaged or malicious files are reported as findings.
+    With --against each tensor is compared with its original: the order of nibbles, swizzled or shifted scales, wrong tensor
+    scales, double quantization, scales of another profile, codes of another tensor.
 
     Exit code: 0 if there are only notes, 1 for errors or warnings, 2 if a file could not be read.
     """
-    from mxspec_conformance.cli.console import make_console, show_progress
+    from mxspec_conformance.cli.console import fail, make_console, show_progress
 
     console = make_console()
     if rules:
@@ -48,7 +60,13 @@ def lint(files: tuple[Path, ...], as_json: bool, show_all: bool, rules: bool, fo
     results = []
     for file in files:
         with show_progress(f"checking {file.name}") as progress:
-            results.append(run_lint(file, formats=formats, progress=progress))
+            try:
+                found = run_lint(file, formats=formats, against=against, profile=profile, progress=progress)
+            except ContainerError as error:
+                fail(clip(str(error), 1500))
+            except ValueError as error:
+                raise click.UsageError(str(error)) from error
+            results.append(found)
     if as_json:
         click.echo(json.dumps(as_document(results), indent=1))
     else:
@@ -72,6 +90,10 @@ def print_result(result: LintResult, console: Console, *, show_all: bool) -> Non
     console.print(Text(clip(str(result.path), 1000), style="bold"), soft_wrap=True)
     if result.container is not None:
         console.print(Text(f"{result.container}, {result.stored} tensors: {kinds}", style="dim"))
+    if result.comparison is not None:
+        kinds = ", ".join(f"{n} {name}" for name, n in list_profiles_found(result.comparison.explanations).items())
+        text = f"{len(result.comparison.explanations)} compared with the original; follow from it, bit for bit: {kinds or 'none'}"
+        console.print(Text(text, style="dim"))
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

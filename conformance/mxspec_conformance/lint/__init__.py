@@ -7,17 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mxspec.containers import Checkpoint, ContainerError, Fault, Header, read_header
+from mxspec.containers import Checkpoint, ContainerError, Fault, Header, open_checkpoint, read_header
 from mxspec.containers.checkpoint import check_index, find_files, read_json
-from mxspec_conformance.lint import blocks, integers, scalars, tensors
+from mxspec.profiles import find_profile
+from mxspec_conformance.lint import blocks, contracts, integers, scalars, tensors
+from mxspec_conformance.lint.against import Comparison, compare
+from mxspec_conformance.lint.hypotheses import Departure, Explanation, Hypothesis
 from mxspec_conformance.lint.rules import RULES, Finding, Rule, Severity, find
 from mxspec_conformance.lint.subject import Subject
 
-__all__ = ["RULES", "Finding", "LintResult", "Rule", "Severity", "lint"]
+__all__ = [
+    "RULES", "Comparison", "Departure", "Explanation", "Finding", "Hypothesis", "LintResult", "Rule", "Severity", "lint",
+]  # fmt: skip
 
 SCHEMA = "mxspec-lint/1"
 CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
-    *tensors.CHECKS, *blocks.CHECKS, *scalars.CHECKS, *integers.CHECKS,
+    *tensors.CHECKS, *blocks.CHECKS, *scalars.CHECKS, *integers.CHECKS, *contracts.CHECKS,
 )  # fmt: skip
 
 
@@ -34,6 +39,8 @@ class LintResult:
     findings: tuple[Finding, ...]
     #: Whether everything was looked at: a file whose header is damaged is not looked into.
     complete: bool
+    #: What became of each tensor, where there is an original to compare with.
+    comparison: Comparison | None = None
 
     @property
     def exit_code(self) -> int:
@@ -51,25 +58,39 @@ class LintResult:
                 {
                     "rule": f.rule.id, "severity": f.rule.severity.value, "file": f.file, "tensor": f.tensor,
                     "offset": f.offset, "found": f.text, "means": f.rule.means, "advice": f.rule.advice,
+                    **({} if f.explanation is None else {"explanation": f.explanation.as_dict()}),
                 }
                 for f in self.findings
             ],
+            **({} if self.comparison is None else {"against": self.comparison.as_dict()}),
         }  # fmt: skip
 
 
 def lint(
-    path: str | Path, *, formats: Collection[str] = (), progress: Callable[[str], None] | None = None
+    path: str | Path, *, formats: Collection[str] = (), against: str | Path | None = None, profile: str | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> LintResult:
     """Look at a GGUF or safetensors file, an index of shards, or a folder that holds one of these.
 
     formats: block formats that it holds, where names and shapes leave that open. progress: told what is looked at.
-    Damaged and hostile files give findings; nothing is raised for them.
+    against: the unquantized checkpoint, with which every tensor is compared by its bits.
+    profile: the id of the profile that tensors should follow; only with `against`.
+
+    Damaged and hostile files give findings; nothing is raised for them. Raises ContainerError where `against` cannot be read,
+    and ValueError for a profile that is not known, or one without `against`.
     """
+    if profile is not None:
+        if against is None:
+            raise ValueError(f"profile = {profile!r} needs the original; pass against=FILE (--against FILE)")
+        profile = find_profile(profile).id
+    if against is not None:
+        open_checkpoint(against)  # so that it is refused before anything is looked at
     path = Path(path)
     findings: list[Finding] = []
     headers: list[Header] = []
     index = None
     complete = True
+    comparison = None
     try:
         files, index = find_files(path)
     except (ContainerError, OSError) as error:
@@ -107,6 +128,10 @@ def lint(
             if progress is not None:
                 progress(check.__name__.removeprefix("check_").replace("_", " "))
             findings += [_with_file(f, checkpoint) for f in check(subject)]
+        if against is not None:
+            claims = {p: c.profile for p, c in contracts.read_contracts(checkpoint).items()}
+            comparison = compare(checkpoint, against, profile=profile, claims=claims, progress=progress)
+            findings += [_with_file(f, checkpoint) for f in comparison.findings]
     except ContainerError as error:
         findings.append(_from_error(error))
         complete = False
@@ -114,7 +139,7 @@ def lint(
     for group in checkpoint.blocks.values():
         name = f"{group.form.convention} {group.form.format_name}"
         quantized[name] = quantized.get(name, 0) + 1
-    return LintResult(path, container, stored, quantized, tuple(findings), complete)
+    return LintResult(path, container, stored, quantized, tuple(findings), complete, comparison)
 
 
 def _from_error(error: ContainerError | OSError, file: str | None = None) -> Finding:

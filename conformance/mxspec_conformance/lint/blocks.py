@@ -51,30 +51,42 @@ def check_scale_nan(subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-#: The largest number of float16.
+#: The largest number of float16, and the largest that it rounds to zero.
 _LARGE = 65504
+_SMALL = power_of_two(-25)
 
 
-def check_scale_large(subject: Subject) -> Iterator[Finding]:
-    """MX scales under which most blocks hold values beyond float16."""
+def count_extremes(counts: BlockCounts, fmt: BlockFormat) -> tuple[int, int, int]:
+    """Of the blocks that are neither zero nor NaN: how many hold values beyond float16, how many only zeros of float16; all."""
+    beyond, lost, total = 0, 0, 0
+    codes = range(1, min(counts.largest.shape[1], fmt.element.max_code + 1))
+    for byte in range(0xFF):
+        held = counts.largest[byte, 1 : len(codes) + 1]
+        if held.any():
+            scale = power_of_two(byte - 127)
+            total += int(held.sum())
+            values = [(fmt.element.magnitude(c) * scale, int(held[c - 1])) for c in codes]
+            beyond += sum(number for value, number in values if value > _LARGE)
+            lost += sum(number for value, number in values if value <= _SMALL)
+    return beyond, lost, total
+
+
+def check_scale_extremes(subject: Subject) -> Iterator[Finding]:
+    """MX scales under which most blocks are beyond float16, or zero in it: no weights are."""
     for group in subject.groups:
         fmt = group.form.format
         if not fmt.is_mx:
             continue
-        largest = subject.counts(group).largest
-        codes = range(1, min(largest.shape[1], fmt.element.max_code + 1))
-        beyond, total = 0, 0
-        for byte in range(0xFF):
-            held = largest[byte, 1 : len(codes) + 1]
-            if held.any():
-                scale = power_of_two(byte - 127)
-                total += int(held.sum())
-                beyond += sum(int(held[c - 1]) for c in codes if fmt.element.magnitude(c) * scale > _LARGE)
-        if 2 * beyond > total:
-            yield find(
-                "scale/large", f"{beyond} of {total} blocks that are not zero hold values beyond {_LARGE}",
-                tensor=_scale_tensor(group), offset=locate_scale(group, 0),
-            )  # fmt: skip
+        beyond, lost, total = count_extremes(subject.counts(group), fmt)
+        for rule, number, what in (
+            ("scale/large", beyond, f"values beyond {_LARGE}"),
+            ("scale/small", lost, "nothing above 2^-25"),
+        ):
+            if 2 * number > total:
+                yield find(
+                    rule, f"{number} of {total} blocks that are not zero hold {what}", tensor=_scale_tensor(group),
+                    offset=locate_scale(group, 0),
+                )  # fmt: skip
 
 
 def check_scale_sign(subject: Subject) -> Iterator[Finding]:
@@ -194,6 +206,6 @@ def largest_scale(counts: BlockCounts) -> int:
 
 
 CHECKS = (
-    check_scale_nan, check_scale_large, check_scale_sign, check_scale_zero, check_zero_blocks, check_small_max, check_negative_zero,
+    check_scale_nan, check_scale_extremes, check_scale_sign, check_scale_zero, check_zero_blocks, check_small_max, check_negative_zero,
     check_nan_codes,
 )  # fmt: skip

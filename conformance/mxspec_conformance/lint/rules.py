@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mxspec.containers import Fault
+from mxspec_conformance.lint.hypotheses import Explanation
 
 
 class Severity(StrEnum):
@@ -40,6 +41,8 @@ class Finding:
     #: Byte of the file.
     offset: int | None = None
     file: str | None = None
+    #: What explains the tensor, where it was compared with its original.
+    explanation: Explanation | None = None
 
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -77,6 +80,7 @@ _OTHERS = (
     Rule("tensor/no-scale", _W, "an NVFP4 tensor of a GGUF file has no companion NAME.scale", "if it came from a two-level checkpoint its values lack the tensor scale: convert again, keeping it"),
     Rule("scale/nan", _E, "a block scale is NaN: the whole block is", "find the NaN or Inf in the weights before quantizing; some loaders read FF as Inf or 2^128, ggml as 2^127"),
     Rule("scale/large", _W, "most blocks of an MX tensor hold values that float16 cannot", "weights are far smaller: the scale bytes may have another bias, or belong to another tensor"),
+    Rule("scale/small", _W, "most blocks of an MX tensor hold only values that float16 has no number for but zero", "weights are far larger: the scale bytes may have another bias, or belong to another tensor"),
     Rule("scale/sign", _E, "an e4m3 block scale has its sign bit set", "block scales are unsigned: ggml and Marlin drop the bit, CUDA code honours it"),
     Rule("scale/zero", _E, "a block scale is zero and its codes are not", "the block decodes to zeros: a scale has underflowed; choose the tensor scale by the tensor's maximum"),
     Rule("scale/zero-block", _N, "a block of zero codes has a scale that no known library writes for one", "harmless by itself; check that codes and scales belong together"),
@@ -90,6 +94,30 @@ _OTHERS = (
     Rule("codes/small-max", _N, "the largest code of a block is below what every known scale rule leaves", "expected after GPTQ or pruning; otherwise scales are a factor 2 or more too large, or not these codes'"),
     Rule("codes/negative-zero", _W, "every zero is stored as -0", "ModelOpt's MXFP4 does so; readers that compare codes or skip +0 see no zeros"),
     Rule("codes/nan", _E, "element codes are NaN or Inf", "find the NaN or Inf in the weights before quantizing"),
+    Rule("against/nibbles", _E, "the two codes of a byte stand in the other order than the convention's", "swap the nibbles: every convention here has the first code in the low half"),
+    Rule("against/lanes", _E, "codes of a block are paired as in the other kind of container", "safetensors pair neighbours, GGUF lanes j and j + k/2: pack the codes again"),
+    Rule("against/swizzle", _E, "block scales stand in 128x4 tiles where row-major ones are due, or the reverse", "store them as the convention says; LightX2V alone has tiles"),
+    Rule("against/transposed", _E, "block scales are stored column by column", "store them as [N, K / block]"),
+    Rule("against/shift", _E, "every scale byte is the right one plus one number", "the bias of E8M0 is 127, and no constant belongs to a byte: subtract it"),
+    Rule("against/inverted", _E, "the tensor scale is stored in the other direction", "compressed-tensors and LightX2V store 2688 / amax, ModelOpt and GGUF amax / 2688"),
+    Rule("against/tensor-scale", _E, "the stored tensor scale is not the one with which codes and scales were made", "store the one that is named, or quantize again"),
+    Rule("against/twice", _W, "the original was quantized to something else first", "quantize from the original itself: two roundings are worse than one"),
+    Rule("against/cast", _N, "the original was rounded to a 16-bit float first", "expected of models that are loaded in bfloat16; load the original's own dtype to round once"),
+    Rule("against/scale-rule", _E, "the stored scales follow one profile, the codes were made with the scales of another", "store the scales with which the codes were made"),
+    Rule("against/other", _E, "codes and scales are those of another tensor", "write each tensor under its own name"),
+    Rule("against/other-codes", _E, "the codes are those of another tensor", "write codes and scales of one tensor under its name"),
+    Rule("against/other-scales", _E, "the block scales are those of another tensor", "write codes and scales of one tensor under its name"),
+    Rule("against/profile", _W, "the tensor follows another profile than the one asked for", "quantize with the profile asked for, or ask for the other"),
+    Rule("against/differs", _N, "most elements follow from the original, some do not", "expected of GPTQ and other error-correcting methods; otherwise look at the first of them"),
+    Rule("against/unexplained", _W, "most elements follow from the original in no way that is known", "expected of AWQ, SmoothQuant and rotations; otherwise this is not the original, or the file is damaged"),
+    Rule("against/shape", _E, "the original has another shape", "compare with the checkpoint that it was made from"),
+    Rule("against/missing", _N, "a tensor is in one of the two files only", "expected of tied or renamed tensors"),
+    Rule("against/carried", _W, "a tensor that is not quantized differs from the original's", "carry biases, norms and embeddings along as they are"),
+    Rule("contract/damaged", _W, "mxspec.contract in the metadata is not what `mxspec quantize` writes", "quantize again, or remove the entry"),
+    Rule("contract/format", _E, "the contract names another format than that of the tensors", "quantize again; the metadata are of another file"),
+    Rule("contract/profile", _W, "this version does not know the profile of the contract", "use the version of mxspec that the contract names"),
+    Rule("contract/digest", _W, "the profile of the contract has another arithmetic in this version", "use the version of mxspec that the contract names, or quantize again"),
+    Rule("contract/bits", _E, "codes and scales do not follow from the original by the profile of the contract", "quantize again; the file was edited, damaged or made from another original"),
     Rule("config/method", _E, "the configuration beside the file names another method or format", "write quantization_config for the convention of the tensors"),
     Rule("config/group-size", _E, "the configuration's group_size is not the format's block", "16 for NVFP4, 32 for MX"),
     Rule("config/absent", _W, "a config.json is there and has no quantization_config", "loaders take the tensors for plain ones: add it"),
@@ -108,6 +136,8 @@ RULES: dict[str, Rule] = {
 }  # fmt: skip
 
 
-def find(rule: str, text: str, *, tensor: str | None = None, offset: int | None = None) -> Finding:
+def find(
+    rule: str, text: str, *, tensor: str | None = None, offset: int | None = None, explanation: Explanation | None = None
+) -> Finding:
     """A finding of the rule with this id."""
-    return Finding(RULES[rule], text, tensor, offset)
+    return Finding(RULES[rule], text, tensor, offset, explanation=explanation)

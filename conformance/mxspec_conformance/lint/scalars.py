@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -11,6 +10,7 @@ import numpy as np
 from mxspec.containers import ContainerError
 from mxspec.containers.checkpoint import read_bits
 from mxspec.containers.conventions import CONVENTIONS, find_form
+from mxspec.containers.fused import name_fusion
 from mxspec.containers.groups import Group
 from mxspec.containers.origin import KEY, parse_origin
 from mxspec.containers.planning import derive_scalars, interpret_kept
@@ -22,14 +22,6 @@ from mxspec_conformance.lint.rules import Finding, find
 from mxspec_conformance.lint.subject import Subject
 
 _DECODE, _ENCODE = TensorScaleKind.DECODE, TensorScaleKind.ENCODE
-#: Layers that loaders join into one, by the end of their names.
-FUSED = (
-    re.compile(r"^(.*)\b(q_proj|k_proj|v_proj)$"),
-    re.compile(r"^(.*)\b(gate_proj|up_proj)$"),
-    re.compile(r"^(.*)\b(w1|w3)$"),
-    re.compile(r"^(.*)\b(attn_q|attn_k|attn_v)$"),
-    re.compile(r"^(.*)\b(ffn_gate|ffn_up)$"),
-)
 _FULL = 0x7E  # 448
 
 
@@ -159,12 +151,7 @@ def fused_groups(subject: Subject) -> Iterator[list[Group]]:
     for group in subject.groups:
         if subject.scales[group.base].tensor is None:
             continue
-        key: object = group.base
-        for number, pattern in enumerate(FUSED):
-            found = pattern.match(group.base)
-            if found:
-                key = (number, found[1])
-        joined[key].append(group)
+        joined[name_fusion(group.base)].append(group)
     yield from joined.values()
 
 

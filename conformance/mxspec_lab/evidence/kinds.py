@@ -199,6 +199,14 @@ KINDS = (
         command="python tests/containers/measure_convert.py", made_by=("mxspec/containers",),
     ),
     Kind(
+        pattern="containers/quantize.json", what="quantization of a checkpoint of 2 GB", time="2 min",
+        command="python tests/containers/measure_quantize.py", made_by=("mxspec/containers",),
+    ),
+    Kind(
+        pattern="containers/loaded.json", what="quantized checkpoints loaded by transformers", time="1 min",
+        command="python tests/containers/load_with_libraries.py", made_by=("mxspec/containers",),
+    ),
+    Kind(
         pattern="fuzz/planted.json", what="planted bugs found by fuzzing", time="2 min",
         command="python tests/targets/run_planted.py", made_by=("conformance/mxspec_conformance/fuzzing",),
     ),

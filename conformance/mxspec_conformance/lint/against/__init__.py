@@ -1,0 +1,211 @@
+"""`mxspec lint --against`: a quantized checkpoint and the one that it was made from, compared by their bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mxspec.containers import open_checkpoint
+from mxspec.containers.checkpoint import Checkpoint
+from mxspec.containers.fused import name_fusion
+from mxspec.containers.groups import Group
+from mxspec.containers.header import Tensor, count_items, read_at
+from mxspec.containers.plain import PLAIN_DTYPES, cut_plain, read_plain
+from mxspec_conformance.lint.against.material import Originals
+from mxspec_conformance.lint.against.search import Case, explain
+from mxspec_conformance.lint.hypotheses import (
+    Agreement,
+    Basis,
+    CodeOrder,
+    Departure,
+    Explanation,
+    Hypothesis,
+    ScaleOrder,
+)
+from mxspec_conformance.lint.rules import Finding, find
+
+__all__ = [
+    "Agreement", "Basis", "CodeOrder", "Comparison", "Departure", "Explanation", "Hypothesis", "ScaleOrder", "compare",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was compared, and what became of each tensor."""
+
+    original: Path
+    explanations: tuple[Explanation, ...]
+    findings: tuple[Finding, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form in JSON."""
+        return {"original": str(self.original), "tensors": [e.as_dict() for e in self.explanations]}
+
+
+def compare(
+    checkpoint: Checkpoint,
+    original: str | Path,
+    *,
+    profile: str | None = None,
+    claims: Mapping[Path, str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Find for each block-quantized tensor what became of its original.
+
+    original: a checkpoint with the unquantized tensors, under the same names.
+    profile: the id of the profile that every tensor should follow; another is then a finding.
+    claims: the profile that each file says its tensors follow.
+
+    Raises ContainerError where the original cannot be read, or the file is damaged.
+    """
+    originals = Originals(open_checkpoint(original))
+    explanations: list[Explanation] = []
+    findings: list[Finding] = []
+    compared: set[str] = set()
+    likely: list[str] = [] if profile is None else [profile]
+    for group in checkpoint.blocks.values():
+        tensor = originals.find(group.base)
+        if tensor is None or tensor.dtype not in PLAIN_DTYPES:
+            what = "has no tensor of this name" if tensor is None else f"holds it as {tensor.dtype}, which is not plain"
+            findings.append(find("against/missing", f"{original} {what}", tensor=group.codes.name))
+            continue
+        compared.add(tensor.name)
+        if tensor.shape != group.shape:
+            text = f"is {list(group.shape)}, the original {list(tensor.shape)}"
+            findings.append(find("against/shape", text, tensor=group.codes.name, offset=group.codes.offset))
+            continue
+        if not group.elements:
+            continue
+        if progress is not None:
+            progress(group.base)
+        own = (claims or {}).get(group.codes.path)
+        first = [*([own] if own else []), *likely]
+        found = explain(Case(group, tensor, originals, _list_fused(group, originals), first))
+        explanations.append(found)
+        if found.hypothesis.basis is Basis.PROFILE and found.agreement.complete:
+            likely = [found.hypothesis.profile, *(p for p in likely if p != found.hypothesis.profile)]
+        findings += _judge(group, found, profile)
+        if own is not None and not _follows(found, own):
+            text = f"the contract says {own}; {found.as_stored.agreeing} of {found.as_stored.elements} elements follow as stored"
+            findings.append(
+                find("contract/bits", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+            )
+    findings += _compare_others(checkpoint, originals, compared)
+    return Comparison(Path(original), tuple(explanations), tuple(findings))
+
+
+def _follows(found: Explanation, profile: str) -> bool:
+    """Whether a tensor is, bit for bit, what the profile gives."""
+    hypothesis = found.hypothesis
+    clean = found.agreement.complete and not hypothesis.departures
+    # The profile of the contract is tried first, so that another one explains the tensor only if it does not.
+    return clean and hypothesis.basis is Basis.PROFILE and hypothesis.profile == profile
+
+
+def _list_fused(group: Group, originals: Originals) -> tuple[Tensor, ...]:
+    """Originals of the layers with which loaders fuse this one, itself included."""
+    key = name_fusion(group.base)
+    if key == group.base:
+        return ()
+    return tuple(t for t in originals.plain if name_fusion(t.name.removesuffix(".weight")) == key)
+
+
+def _judge(group: Group, found: Explanation, due: str | None) -> Iterator[Finding]:
+    """The findings of one tensor."""
+    hypothesis, agreement, plain = found.hypothesis, found.agreement, found.as_stored
+    counts = f"explains {agreement.agreeing} of {agreement.elements} elements"
+    if hypothesis.departures:
+        for departure in hypothesis.departures:
+            text = f"{_tell(hypothesis, departure)}: {counts}; read as stored, {plain.agreeing} agree"
+            yield find(f"against/{departure}", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+        return
+    way = "the stored scales" if hypothesis.basis is Basis.GIVEN_SCALES else hypothesis.profile
+    if not agreement.complete:
+        first = "" if agreement.first is None else f"; the first that does not is element {agreement.first}"
+        rule = "against/differs" if agreement.majority else "against/unexplained"
+        text = f"{agreement.agreeing} of {agreement.elements} elements follow from the original by {way}{first}"
+        yield find(rule, text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+    elif due is not None and hypothesis.basis is Basis.PROFILE and hypothesis.profile != due:
+        text = f"follows {hypothesis.profile}, not {due}: {counts}"
+        yield find("against/profile", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+    elif due is not None and hypothesis.basis is Basis.GIVEN_SCALES:
+        text = f"codes are right for the stored scales, which do not follow {due}"
+        yield find("against/profile", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+
+
+def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
+    """What happened, in words."""
+    rule = (
+        f"{hypothesis.profile}" if hypothesis.basis is Basis.PROFILE else "codes rounded to nearest under the scales"
+    )
+    told = {
+        Departure.NIBBLES: "codes with the nibbles of each byte swapped",
+        Departure.LANES: "codes with lanes j and j + k/2 in one byte" if hypothesis.codes is CodeOrder.HALVES
+        else "codes with neighbours in one byte",
+        Departure.SWIZZLE: "scales read from 128x4 tiles" if hypothesis.scales is ScaleOrder.TILED else "scales read row by row",
+        Departure.TRANSPOSED: "scales read column by column",
+        Departure.SHIFT: f"scale bytes {hypothesis.shift:+d}",
+        Departure.INVERTED: "a tensor scale of the other direction",
+        Departure.TENSOR_SCALE: "another tensor scale" if hypothesis.tensor_scale is None
+        else f"the tensor scale 0x{hypothesis.tensor_scale:08x}",
+        Departure.TWICE: f"the original quantized to {hypothesis.between} first",
+        Departure.CAST: f"the original rounded to {hypothesis.between} first",
+        Departure.SCALE_RULE: f"codes by {hypothesis.profile} and scales by {hypothesis.scale_profile}",
+        Departure.OTHER: f"the original {hypothesis.codes_of}",
+        Departure.OTHER_CODES: f"codes of the original {hypothesis.codes_of}",
+        Departure.OTHER_SCALES: f"scales of the original {hypothesis.scales_of}",
+    }[departure]  # fmt: skip
+    return f"{told} ({rule})"
+
+
+def _compare_others(checkpoint: Checkpoint, originals: Originals, compared: set[str]) -> Iterator[Finding]:
+    """Tensors that are not block-quantized: carried along as they were, or gone."""
+    parts = {t.name for g in checkpoint.blocks.values() for t in g.members}
+    for tensor in checkpoint.grouping.others:
+        there = originals.checkpoint.tensors.get(tensor.name)
+        if there is not None:
+            compared.add(tensor.name)
+            yield from _compare_plain(tensor, there)
+    doubtful = {t.name for d in checkpoint.doubts for t in d.members}
+    for there in originals.checkpoint.tensors.values():
+        if there.name not in compared and there.name not in parts | doubtful:
+            text = f"{there.name} of the original is not in the file"
+            yield find("against/missing", text, tensor=there.name)
+
+
+def _compare_plain(tensor: Tensor, there: Tensor) -> Iterator[Finding]:
+    if (tensor.dtype, tensor.size) == (there.dtype, there.size):
+        changed = _count_changed_bytes(tensor, there)
+        what = f"{changed} of {tensor.size} bytes are not the original's"
+    elif tensor.dtype in PLAIN_DTYPES and there.dtype in PLAIN_DTYPES and tensor.shape == there.shape:
+        changed = sum(
+            int((read_plain(tensor, *ends) != read_plain(there, *ends)).sum()) for ends in cut_plain(there)
+        )
+        what = f"is {tensor.dtype}, the original {there.dtype}: {changed} of {count_items(there.shape)} values differ"
+    else:
+        changed, what = 1, f"is {tensor.dtype} {list(tensor.shape)}, the original {there.dtype} {list(there.shape)}"
+    if changed:
+        yield find("against/carried", what, tensor=tensor.name, offset=tensor.offset)
+
+
+def _count_changed_bytes(one: Tensor, other: Tensor) -> int:
+    changed = 0
+    for start in range(0, one.size, 1 << 22):
+        size = min(1 << 22, one.size - start)
+        pair = [np.frombuffer(read_at(t, start, size), np.uint8) for t in (one, other)]
+        changed += int((pair[0] != pair[1]).sum())
+    return changed
+
+
+def list_profiles_found(explanations: Sequence[Explanation]) -> dict[str, int]:
+    """How many tensors each profile explains, every element of them."""
+    found: dict[str, int] = {}
+    for e in explanations:
+        if e.agreement.complete and not e.hypothesis.departures:
+            name = e.hypothesis.profile if e.hypothesis.basis is Basis.PROFILE else "scales of no known profile"
+            found[name] = found.get(name, 0) + 1
+    return found

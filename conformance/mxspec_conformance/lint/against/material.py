@@ -1,0 +1,156 @@
+"""Both sides of the comparison: a stored tensor in every order in which it may be read, and originals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import layouts
+from mxspec.calibration import RunningAmax
+from mxspec.containers import Checkpoint
+from mxspec.containers.groups import Group
+from mxspec.containers.header import Tensor, read_at
+from mxspec.containers.parts import cut
+from mxspec.containers.plain import PLAIN_DTYPES, measure_amax, read_plain
+from mxspec_conformance.lint.hypotheses import CodeOrder, ScaleOrder
+
+Codes = npt.NDArray[np.uint8]
+Float32s = npt.NDArray[np.float32]
+#: Runs of a sample, and elements of each: enough to tell hypotheses apart; what they say is then counted on all elements.
+SAMPLE_RUNS, SAMPLE_RUN = 16, 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Blocks of a tensor that lie together: first block, codes [n, k] as stored."""
+
+    start: int
+    codes: Codes
+
+    @property
+    def blocks(self) -> slice:
+        """The blocks' numbers in row-major order."""
+        return slice(self.start, self.start + len(self.codes))
+
+
+@dataclass
+class Stored:
+    """A block-quantized tensor of the file."""
+
+    group: Group
+
+    @cached_property
+    def _kept(self) -> Codes:
+        """Block scales in the order in which they are stored: one byte for each block, and padding."""
+        group = self.group
+        if group.scales is not None:
+            return np.frombuffer(read_at(group.scales, 0, group.scales.size), np.uint8)
+        return np.concatenate([self._read_joint(*ends)[1] for ends in cut(group.shape, tiled=False)])
+
+    def _read_joint(self, start: int, stop: int) -> tuple[Codes, Codes]:
+        layout = layouts.get_layout(self.group.form.codes.layout)
+        data = read_at(self.group.codes, layout.size((1, start)) if start else 0, layout.size((1, stop - start)))
+        codes, scales = layouts.unpack_blocks(np.frombuffer(data, np.uint8), layout, (1, stop - start))
+        return codes.reshape(-1), scales.reshape(-1)
+
+    @cached_property
+    def scales(self) -> Mapping[ScaleOrder, Codes]:
+        """Block scales, row-major, for each order in which the stored bytes can be read."""
+        group, kept = self.group, self._kept
+        blocks = group.elements // group.form.format.k
+        columns = group.shape[-1] // group.form.format.k
+        rows = group.shape[-2] if len(group.shape) > 1 else 1
+        if not blocks:
+            return {ScaleOrder.STORED: kept}
+        matrices = blocks // (rows * columns)
+        found: dict[ScaleOrder, Codes] = {}
+        padded = (matrices, -(-rows // 128) * 128, -(-columns // 4) * 4)
+        if kept.size == padded[0] * padded[1] * padded[2]:
+            shape = (matrices, rows, columns)
+            found[ScaleOrder.TILED] = layouts.unpack(kept, layouts.get_layout("128x4"), shape).reshape(-1)
+            found[ScaleOrder.LINEAR] = kept.reshape(padded)[:, :rows, :columns].reshape(-1)
+        elif kept.size == blocks:
+            found[ScaleOrder.LINEAR] = kept
+        if kept.size == blocks and rows > 1 and columns > 1:
+            turned = kept.reshape(matrices, columns, rows).transpose(0, 2, 1)
+            found[ScaleOrder.TRANSPOSED] = np.ascontiguousarray(turned).reshape(-1)
+        own = ScaleOrder.TILED if group.form.tiled else ScaleOrder.LINEAR
+        return {ScaleOrder.STORED: found.pop(own), **found}
+
+    @property
+    def orders(self) -> tuple[CodeOrder, ...]:
+        """The orders in which codes may be read: only nibbles are mistaken."""
+        return tuple(CodeOrder) if self.group.form.format.element.bits == 4 else (CodeOrder.STORED,)
+
+    def pieces(self, runs: Iterator[tuple[int, int]]) -> Iterator[Piece]:
+        """Codes of these runs of elements."""
+        form = self.group.form
+        layout, bits, k = layouts.get_layout(form.codes.layout), form.format.element.bits, form.format.k
+        for start, stop in runs:
+            if form.scales is None:
+                codes = self._read_joint(start, stop)[0]
+            else:
+                data = read_at(self.group.codes, start * bits // 8, (stop - start) * bits // 8)
+                codes = layouts.unpack(np.frombuffer(data, np.uint8), layout, (1, stop - start))
+            yield Piece(start // k, codes.reshape(-1, k))
+
+
+def reorder(codes: Codes, order: CodeOrder) -> Codes:
+    """Codes [n, k] read in an order."""
+    n, k = codes.shape
+    if order is CodeOrder.SWAPPED:
+        return codes.reshape(n, k // 2, 2)[:, :, ::-1].reshape(n, k)
+    if order is CodeOrder.HALVES:
+        return codes.reshape(n, k // 2, 2).transpose(0, 2, 1).reshape(n, k)
+    if order is CodeOrder.PAIRS:
+        return codes.reshape(n, 2, k // 2).transpose(0, 2, 1).reshape(n, k)
+    return codes
+
+
+def sample_runs(elements: int, runs: int = SAMPLE_RUNS, run: int = SAMPLE_RUN) -> Iterator[tuple[int, int]]:
+    """Runs of elements, evenly spread; all of a small tensor. Their ends are multiples of 64."""
+    if elements <= runs * run:
+        if elements:
+            yield 0, elements
+        return
+    for number in range(runs):
+        start = (elements - run) * number // (runs - 1) // 64 * 64
+        yield start, start + run
+
+
+def whole_runs(elements: int) -> Iterator[tuple[int, int]]:
+    """All elements, in runs of a million."""
+    for start in range(0, elements, 1 << 20):
+        yield start, min(start + (1 << 20), elements)
+
+
+@dataclass
+class Originals:
+    """The unquantized checkpoint."""
+
+    checkpoint: Checkpoint
+    _maxima: dict[str, RunningAmax] = field(default_factory=dict)
+
+    def find(self, base: str) -> Tensor | None:
+        """The tensor of a base: `base.weight`, or of that very name."""
+        tensors = self.checkpoint.tensors
+        return tensors.get(f"{base}.weight") or tensors.get(base)
+
+    @cached_property
+    def plain(self) -> tuple[Tensor, ...]:
+        """Tensors of plain numbers."""
+        return tuple(t for t in self.checkpoint.tensors.values() if t.dtype in PLAIN_DTYPES)
+
+    def read(self, tensor: Tensor, runs: Iterator[tuple[int, int]], k: int) -> Float32s:
+        """Blocks [n, k] of these runs of elements."""
+        return np.concatenate([read_plain(tensor, *ends).reshape(-1, k) for ends in runs])
+
+    def amax(self, tensor: Tensor) -> RunningAmax:
+        """The largest magnitude of a tensor; measured once."""
+        if tensor.name not in self._maxima:
+            self._maxima[tensor.name] = measure_amax(tensor)
+        return self._maxima[tensor.name]

@@ -1,0 +1,124 @@
+"""Long writes that go on where a killed run stopped, and end with the same bytes.
+
+Files grow in a folder beside the output, `.NAME.partial`, whose journal says what is asked for and how many steps are on the
+disk. A step writes bytes that follow from the input and the options alone, at places that the header fixes: repeating one
+changes nothing. The output gets its name when all steps are done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from mxspec.containers.output import put_in_place
+from mxspec.containers.problems import ContainerError
+
+#: Bytes written between two entries of the journal.
+_INTERVAL = 64 << 20
+
+
+def digest_request(request: Mapping[str, Any]) -> str:
+    """SHA-256 of what is asked for, in hex: a partial output of another request is not continued."""
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+
+
+def describe_input(paths: list[Path]) -> list[list[Any]]:
+    """What tells an input file from another, or from itself after a change: name, size, time of change."""
+    return [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in paths]
+
+
+class Journal:
+    """The steps that are done."""
+
+    def __init__(self, folder: Path, file: IO[bytes], done: int) -> None:
+        self.folder = folder
+        self._file = file
+        #: Steps of an earlier run that need not be repeated.
+        self.done = done
+        self._step = 0
+        self._pending = 0
+
+    def is_done(self) -> bool:
+        """Whether the next step was done by an earlier run; counts it if so."""
+        if self._step < self.done:
+            self._step += 1
+            return True
+        return False
+
+    def forget(self) -> None:
+        """The next file is not there: whatever the journal says, its steps are to be done."""
+        self.done = min(self.done, self._step)
+
+    def finish(self, size: int, sync: Callable[[], None]) -> None:
+        """Count a step that wrote so many bytes; every so often put it on the disk."""
+        self._step += 1
+        self._pending += size
+        if self._pending >= _INTERVAL:
+            self.record(sync)
+
+    def record(self, sync: Callable[[], None]) -> None:
+        """Put what was written, and then that it was, on the disk."""
+        sync()
+        self._file.write(f"{max(self._step, self.done)}\n".encode("ascii"))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._pending = 0
+
+
+def _lock(file: IO[bytes], folder: Path) -> None:
+    """Keep a second process off the same output; the system frees the lock of one that is killed."""
+    try:
+        import fcntl
+    except ImportError:  # Windows refuses to open a file twice for writing in ways of its own
+        return
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise ContainerError(f"another process is writing {folder}; wait for it, or end it") from error
+
+
+@contextmanager
+def resumable(out: Path, request: Mapping[str, Any], *, restart: bool = False) -> Iterator[Journal]:
+    """A folder that holds, under `out`'s name, what becomes `out` when the block ends well.
+
+    A run that is killed or interrupted leaves the folder, and the same request goes on there; any other error removes it.
+
+    restart: begin anew in any case. Raises ContainerError while another process is at it.
+    """
+    folder, identity = out.parent / f".{out.name}.partial", digest_request(request)
+    folder.mkdir(exist_ok=True)
+    with (folder / "journal").open("a+b") as file:
+        _lock(file, folder)
+        done = -1 if restart else _read_journal(file, identity)
+        if done < 0:
+            for left in folder.iterdir():
+                if left.is_dir() and not left.is_symlink():
+                    shutil.rmtree(left)
+                elif left.name != "journal":
+                    left.unlink()
+            file.truncate(0)
+            file.write(f"{identity}\n".encode("ascii"))
+            file.flush()
+        try:
+            yield Journal(folder, file, max(done, 0))
+            put_in_place(folder / out.name, out)
+        except Exception:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    with suppress(OSError):
+        shutil.rmtree(folder)
+
+
+def _read_journal(file: IO[bytes], identity: str) -> int:
+    """Steps done of this request, or -1 for no journal of it."""
+    file.seek(0)
+    lines = file.read().split(b"\n")[:-1]  # a line without its end was not written whole
+    if not lines or lines[0] != identity.encode("ascii"):
+        return -1
+    return int(lines[-1]) if len(lines) > 1 and lines[-1].isdigit() else 0
