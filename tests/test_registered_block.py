@@ -116,6 +116,20 @@ def test_fp8_in_rows_of_128_is_quantized(fmt: BlockFormat, profile: str) -> None
 
 
 @pytest.mark.usefixtures("registered")
+def test_a_target_in_rows_of_128_is_judged() -> None:
+    """Sizes of calls are whole blocks of every format that the target offers."""
+    register_block(ADJACENT[1])
+
+    def quantize(x: Any, fmt: str) -> tuple[Any, Any]:
+        t = mxspec.quantize(x, fmt)
+        return t.codes, t.scales
+
+    report = check(SimpleNamespace(FORMATS=[ADJACENT[1].name, "mxfp4"], quantize=quantize), in_process=True)
+    assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
+    assert report.exit_code == 0
+
+
+@pytest.mark.usefixtures("registered")
 def test_a_target_is_judged_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """By vectors that are built for it, with random bits and with a seed, too; everything is a contract, or open."""
     ask_few_calls(monkeypatch.setattr)

@@ -103,7 +103,8 @@ def list_sizes(fmt: BlockFormat) -> list[Size]:
     stream = Stream(40)
     drawn = [Size(1 + stream.below(600), 32 * (1 + stream.below(70)), "drawn") for _ in range(DRAWN)]
     square = [Size(n, n * fmt.k, "as many rows as blocks", common=n == 3, quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
-    return sorted({(s.rows, s.columns): s for s in (*drawn, *square, *tall, *SIZES)}.values(), key=lambda s: s.elements)
+    known = {(s.rows, s.columns): s for s in (*drawn, *square, *tall, *SIZES) if s.columns % fmt.k == 0}
+    return sorted(known.values(), key=lambda s: s.elements)
 
 
 @dataclass(frozen=True, slots=True)

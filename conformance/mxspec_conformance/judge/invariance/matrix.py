@@ -180,7 +180,7 @@ def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """The same matrices, lying in memory in every way; a target may refuse what is not contiguous."""
     for pool in pools:
         k = pool.fmt.k
-        for size in STRIDED:
+        for size in (s for s in STRIDED if s.columns % k == 0):
             for arrangement in ARRANGEMENTS[1:-1]:
                 rows = size.rows
                 place = matrix.draw(pool, size.elements // k)

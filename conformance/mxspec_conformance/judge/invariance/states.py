@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
 from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
@@ -31,8 +33,11 @@ PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64))
 REPEATS, REPEAT_SECONDS = 3200, 1.0
 #: Threads, calls of each, and blocks of a call.
 THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8), (256, 16))
-#: Columns of the call before, and of that after it, which has as many.
-WIDE = 160
+
+
+def find_width(capabilities: Capabilities) -> int:
+    """Columns of the call before, and of that after it, which has as many: whole blocks of every format."""
+    return math.lcm(160, *(get_block(name).k for name in capabilities.formats))
 
 
 def judge_memory(matrix: Matrix, pools: Sequence[Pool]) -> None:
@@ -110,7 +115,7 @@ def judge_states(matrix: Matrix, pools: Sequence[Pool]) -> None:
     session = matrix.session
     for number, pool in enumerate(pools):
         for name, before in _list_earlier(session, pool) if not number else ():
-            place = matrix.draw(pool, 8 * WIDE // pool.fmt.k)
+            place = matrix.draw(pool, 8 * find_width(session.capabilities) // pool.fmt.k)
             call = partial(_after, session, pool, place, 8, before)
             matrix.enter("state", f"{pool.name}: after {name}", pool, place, call, lines=8, quick=name.startswith("format"))
         for rows, blocks in ((4, 3), (128, 8)):
@@ -185,7 +190,8 @@ def _after(session: TargetSession, pool: Pool, place: Places, rows: int, before:
 def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that may leave something behind."""
     capabilities, function = session.capabilities, pool.answered.function
-    x = (np.arange(8 * WIDE, dtype=np.float32).reshape(8, WIDE) - 300) / 7
+    wide = find_width(capabilities)
+    x = (np.arange(8 * wide, dtype=np.float32).reshape(8, wide) - 300) / 7
     for dtype in capabilities.dtypes[1:] if function == "quantize" else ():
         given = cast_input(x.astype(np.float32), dtype)
         yield f"dtype {dtype}", partial(session.call, "quantize", given, pool.fmt.name, **pool.answered.kwargs)
@@ -196,8 +202,8 @@ def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Cal
             if function == "quantize":
                 yield f"format {name}", partial(session.call, "quantize", x, name, **extra)
             else:
-                codes = (np.arange(8 * WIDE).reshape(8, WIDE) % fmt.element.code_count).astype(np.uint8)
-                scales = np.full((8, WIDE // fmt.k), fmt.scale.max_code // 2, np.uint8)
+                codes = (np.arange(8 * wide).reshape(8, wide) % fmt.element.code_count).astype(np.uint8)
+                scales = np.full((8, wide // fmt.k), fmt.scale.max_code // 2, np.uint8)
                 yield f"format {name}", partial(session.call, "dequantize", codes, scales, name, **extra)
     element = pool.fmt.element.name
     if capabilities.has("encode") and element in capabilities.elements:
@@ -218,7 +224,7 @@ def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Cal
             yield "quantize", partial(session.call, "quantize", np.ones((8, 5 * pool.fmt.k), np.float32), pool.fmt.name, **extra)
     else:
         yield "infinities and NaN", partial(
-            session.call, "quantize", np.full((3, 96), [np.inf, np.nan, -np.inf] * 32, np.float32), pool.fmt.name,
+            session.call, "quantize", np.resize(np.array([np.inf, np.nan, -np.inf], np.float32), (3, 3 * pool.fmt.k)), pool.fmt.name,
             **pool.answered.kwargs,
         )  # fmt: skip
         if session.transport in LOCAL:
@@ -227,7 +233,7 @@ def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Cal
             )
         if capabilities.has("quantize", "axis"):
             yield "another axis", partial(
-                session.call, "quantize", np.ones((96, 8), np.float32), pool.fmt.name, axis=0, **pool.answered.kwargs
+                session.call, "quantize", np.ones((3 * pool.fmt.k, 8), np.float32), pool.fmt.name, axis=0, **pool.answered.kwargs
             )
 
 
@@ -268,8 +274,9 @@ def judge_threads(matrix: Matrix, pools: Sequence[Pool]) -> None:
         _call_at_once(matrix, f"{THREADS} threads, {len({p.name for p in mixed})} kinds of input", 8, [_threaded(matrix, p, 8, 5) for p in mixed])
     others = [name for name in session.capabilities.formats if not get_block(name).has_tensor_scale and name != pool.fmt.name]
     if others and pool.answered.function == "quantize" and not pool.answered.kwargs:
-        x = (np.arange(8 * WIDE, dtype=np.float32).reshape(8, WIDE) - 300) / np.float32(7)
-        own = [_threaded(matrix, pool, 8, WIDE // pool.fmt.k) for _ in range(2)]
+        wide = find_width(session.capabilities)
+        x = (np.arange(8 * wide, dtype=np.float32).reshape(8, wide) - 300) / np.float32(7)
+        own = [_threaded(matrix, pool, 8, wide // pool.fmt.k) for _ in range(2)]
         _call_at_once(matrix, f"{THREADS} threads, two formats", 8, [own[0], ((x, others[0]), {}), own[1], ((x, others[-1]), {})])
 
 
