@@ -357,7 +357,7 @@ def test_folder_with_index_and_configuration(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     source = make_source("modelopt-nvfp4", tmp_path)
     code = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000));"
+        "import resource, sys; sys.dont_write_bytecode = True; resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000));"
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "from mxspec_conformance.cli.main import main; main(sys.argv[1:])"
     )

@@ -515,7 +515,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     """A limit of the system on the size of files, as a full disk is one."""
     original, out = source(tmp_path / "in.safetensors", "quark"), tmp_path / "x.safetensors"
     program = (
-        "import resource\nfrom mxspec_conformance.cli.main import main\nresource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\nmain()"
+        "import resource, sys\nsys.dont_write_bytecode = True\nfrom mxspec_conformance.cli.main import main\nresource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\nmain()"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "quantize", str(original), str(out), "--format", "mxfp4", "--to", "quark"],

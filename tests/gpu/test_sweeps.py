@@ -36,8 +36,8 @@ def committed() -> Any:
 
 
 def launch(job: SweepJob, first: int, patterns: int, found: Any, out: Any) -> None:
-    runs = committed()[job.name].runs
-    starts, codes = cp().asarray(runs.starts.astype(np.uint32)), cp().asarray(runs.codes)
+    steps = committed()[job.name].steps
+    starts, codes = cp().asarray(steps.starts.astype(np.uint32)), cp().asarray(steps.values)
     kernel = get_kernel(job.source(write=out is not None), U32 + POINTER * 2 + U32 + POINTER * 2, 0)
     kernel.launch(
         (patterns >> 16, 1), 256, cp().cuda.get_current_stream().ptr, first, starts.data.ptr, codes.data.ptr, len(codes),
@@ -49,7 +49,7 @@ def launch(job: SweepJob, first: int, patterns: int, found: Any, out: Any) -> No
 @pytest.mark.parametrize("job", JOBS, ids=lambda j: j.label)
 def test_compared_in_the_kernel(job: SweepJob, tally: Tally) -> None:
     assert job.name in committed(), "no committed sweep"
-    count = committed()[job.name].runs.pattern_count
+    count = committed()[job.name].steps.stop
     found = cp().zeros(16, cp().uint64)
     launch(job, 0, count, found, None)
     different, *rest = found.get().tolist()

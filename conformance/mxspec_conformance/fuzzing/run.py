@@ -174,7 +174,8 @@ def _plan(
             "scale; if it answers no call, `mxspec check` says why, else pass --profile"
         )
     if not planned:
-        raise ValueError(f"{capabilities.name} has nothing that can be fuzzed: it needs quantize, not stochastic, or dequantize")
+        why = "its quantize rounds stochastically" if capabilities.has("quantize") else "it needs quantize or dequantize"
+        raise ValueError(f"{capabilities.name} has nothing that can be fuzzed: {why}")
     return formats, planned
 
 
