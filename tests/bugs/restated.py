@@ -108,6 +108,6 @@ ENTRIES: tuple[Entry, ...] = (
     _restate("P59 tail dropped", "tail-dropped", ("mxfp4",), ("quantize/tail",), verdict=Verdict.ERROR, pad=True),
     _restate("P60 tail repeats the edge", "tail-edge-repeated", ("mxfp4",), ("quantize/tail",), pad=True),
     # Stochastic rounding.
-    _restate("P61 stochastic never up", "sr-never-up", ("e2m1",), ("stochastic/random-bits",)),
+    _restate("P61 stochastic never up", "sr-never-up", ("e2m1",), ("stochastic/random-bits",), ("stochastic/refusal",)),
     _restate("P62 stochastic inverted", "sr-inverted", ("e2m1",), ("stochastic/random-bits",)),
 )  # fmt: skip
