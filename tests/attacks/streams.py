@@ -13,7 +13,7 @@ from tests.attacks.python_targets import GOOD, HEAD
 TARGET = {"t.py": HEAD + GOOD}
 CHECK = "mxspec check t.py --quick"
 #: A limit on the size of files, as a full disk is one on their sum.
-FULL = "export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1; "
+FULL = "ulimit -f 1; "
 
 
 def shell(name: str, kind: str, what: str, line: str, codes: tuple[int, ...] = (0,), *words: str, **more: object) -> Attack:
