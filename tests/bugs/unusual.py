@@ -40,6 +40,8 @@ def integers_alone(x: Array, fmt: str) -> Answer:
 def last_block_first(x: Array, fmt: str) -> Answer:
     """One block at a time, from the last to the first, each turned round and back."""
     k = BLOCKS[fmt].k
+    if x.shape[1] % k:
+        raise ValueError(f"{x.shape[1]} columns are no multiple of {k}")
     codes, scales = np.empty(x.shape, np.uint8), np.empty((len(x), x.shape[1] // k), np.uint8)
     for i in reversed(range(scales.shape[0])):
         for j in reversed(range(scales.shape[1])):
