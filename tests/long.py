@@ -31,7 +31,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_tensor_scale.py::test_kinds_of_tensor_scale": (0, 6),
     "tests/judge/test_results.py::test_results_follow_their_schema_and_repeat": (0, 8),
     "tests/judge/test_catalogue.py::test_a_bug_fails_what_it_must_and_nothing_that_it_may_not": (16, 59),
-    "tests/test_independent.py::test_table_says_what_the_judge_says": (0, 390),
+    "tests/test_independent.py::test_table_says_what_the_judge_says": (0, 400),
     "tests/judge/test_verdicts.py::test_five_lines_conform_everywhere": (0, 9),
     "tests/test_judge_layouts.py::test_the_model_passes_every_requirement": (0, 10),
     "tests/test_transports_all.py::test_any_python_target_goes_over_the_process_transport": (0, 13),
