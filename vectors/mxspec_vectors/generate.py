@@ -8,6 +8,7 @@ from mxspec_vectors.build_layouts import build_layout, list_layout_names
 from mxspec_vectors.build_quantize import build_quantize
 from mxspec_vectors.build_scalars import build_decode, build_encode
 from mxspec_vectors.build_scale import build_scale
+from mxspec_vectors.build_sparse import build_sparse, list_sparse_names
 from mxspec_vectors.build_stochastic import build_stochastic
 from mxspec_vectors.document import Document, VectorError
 
@@ -19,15 +20,18 @@ _BUILDERS = {
     "dequantize": build_dequantize,
     "stochastic": build_stochastic,
     "layout": build_layout,
+    "sparse": build_sparse,
 }
 
 
 def list_formats(operation: str) -> tuple[str, ...]:
-    """The formats, or layouts, that an operation has vectors of: those that are registered now."""
+    """The formats, layouts or sparse formats, that an operation has vectors of: those that are registered now."""
     if operation in ("encode", "decode"):
         return (*ELEMENTS, *SCALES)
     if operation == "stochastic":
         return tuple(ELEMENTS)
+    if operation == "sparse":
+        return list_sparse_names()
     return list_layout_names() if operation == "layout" else tuple(BLOCKS)
 
 

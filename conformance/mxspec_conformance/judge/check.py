@@ -39,7 +39,7 @@ from mxspec_conformance.results.report import Failure, FormatResult, Report, Req
 from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.transports.opening import open_target
-from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest
+from mxspec_vectors.files import FURTHER_OPERATIONS, NUMERIC_OPERATIONS, vector_digest
 
 Progress = Callable[[str], None]
 
@@ -103,7 +103,7 @@ def _run(
                 "transport": session.transport,
                 "capabilities": session.capabilities.as_dict(),
             },
-            vectors=vector_digest(operations=OPERATIONS if _has_layouts(session) else NUMERIC_OPERATIONS),
+            vectors=vector_digest(operations=_name_operations(session)),
             environment=describe_environment() | describe_git(target) | getattr(session, "environment", {}),
         )
         if quick:
@@ -342,8 +342,10 @@ def _check_scalars(
             ]
 
 
-def _has_layouts(session: TargetSession) -> bool:
-    return any(session.capabilities.has(function) for function in judge_layouts.FUNCTIONS)
+def _name_operations(session: TargetSession) -> tuple[str, ...]:
+    """The operations whose vectors a result speaks of."""
+    functions = {"layout": judge_layouts.FUNCTIONS, "sparse": ()}
+    return (*NUMERIC_OPERATIONS, *(o for o in FURTHER_OPERATIONS if any(map(session.capabilities.has, functions[o]))))
 
 
 def _check_layouts(session: TargetSession, report: Report, progress: Progress, only: str | None) -> None:

@@ -24,6 +24,7 @@ _KINDS: dict[str, tuple[Callable[[Document], Stored], Callable[[Stored], Documen
     "dequantize": (pack_dequantize, expand_dequantize),
     "stochastic": (pack_plain, expand_plain),
     "layout": (pack_layout, expand_layout),
+    "sparse": (pack_plain, expand_plain),
 }
 
 
