@@ -27,6 +27,7 @@ from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.scale_search import Search, find_search
 from mxspec_conformance.judge.shapes import fit_session
+from mxspec_conformance.judge.sparse import judge_sparse, list_topics
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.tensor_kind import find_mixed_kinds
@@ -37,6 +38,7 @@ from mxspec_conformance.observations.selection import EVERYTHING, quick_selectio
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 from mxspec_conformance.targets.fitting import FittedSession
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.files import FURTHER_OPERATIONS, NUMERIC_OPERATIONS, vector_digest
@@ -119,6 +121,7 @@ def _run(
             _check_scalars(session, formats, report, progress, only)
         if profile is None and formats is None:
             _check_layouts(session, report, progress, only)
+            _check_sparse(session, report, progress, only)
         if only is not None:
             report.requirements = [r for r in report.requirements if fnmatchcase(r.id, only)]
     finally:
@@ -344,7 +347,7 @@ def _check_scalars(
 
 def _name_operations(session: TargetSession) -> tuple[str, ...]:
     """The operations whose vectors a result speaks of."""
-    functions = {"layout": judge_layouts.FUNCTIONS, "sparse": ()}
+    functions = {"layout": judge_layouts.FUNCTIONS, "sparse": SPARSE_FUNCTIONS}
     return (*NUMERIC_OPERATIONS, *(o for o in FURTHER_OPERATIONS if any(map(session.capabilities.has, functions[o]))))
 
 
@@ -357,6 +360,14 @@ def _check_layouts(session: TargetSession, report: Report, progress: Progress, o
             if only is None or fnmatchcase(f"{function}/{layout.name}/place", only) or only.startswith(f"{function}/"):
                 found = judge_layouts.judge_layout(session, function, layout)
                 report.requirements += [r for r in found if only is None or fnmatchcase(r.id, only)]
+
+
+def _check_sparse(session: TargetSession, report: Report, progress: Progress, only: str | None) -> None:
+    for function in filter(session.capabilities.has, SPARSE_FUNCTIONS):
+        progress(function)
+        for fmt in session.capabilities.sparse_formats:
+            if only is None or any(fnmatchcase(f"{function}/{fmt}/{topic}", only) for topic in list_topics(function, fmt)):
+                report.requirements += [r for r in judge_sparse(session, function, fmt) if only is None or fnmatchcase(r.id, only)]
 
 
 def _no_block(drawn: dict[str, Failure], tally: Tally) -> Failure | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.arrays import quantized_shapes
 
 Arguments = tuple[Any, ...]
@@ -58,6 +59,17 @@ def _items(args: Arguments, _: Options, value: Any) -> bool:
     )  # fmt: skip
 
 
+def _compressed(args: Arguments, _: Options, value: Any) -> bool:
+    rows, k = args[0].shape
+    return isinstance(value, tuple) and len(value) == 2 and all(
+        _is_array(a, np.uint8, (rows, n)) for a, n in zip(value, (k // 2, k // get_sparse(args[1]).group), strict=True)
+    )  # fmt: skip
+
+
+def _decompressed(args: Arguments, _: Options, value: Any) -> bool:
+    return _is_array(value, np.uint8, tuple(args[3]))
+
+
 def _raw(_args: Arguments, _: Options, value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, bytes) for v in value)
 
@@ -85,6 +97,9 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "encode": _codes,
     "encode_stochastic": _codes,
     "tensor_scale": lambda _args, _, value: isinstance(value, float),
+    "prune": _codes,
+    "compress": _compressed,
+    "decompress": _decompressed,
     "pack": _packed,
     "swizzle": _packed,
     "pack_blocks": _packed,

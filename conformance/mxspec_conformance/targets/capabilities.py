@@ -23,9 +23,10 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, 
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
+from mxspec.sparsity import RULES, SPARSE_FORMATS
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.texts import clean_name
 
 FUNCTIONS = tuple(OPERATIONS)
@@ -121,6 +122,12 @@ class Capabilities:
     shapes: tuple[int, int, int] = (1, 1, 1)
     #: Storage layouts that pack, unpack, swizzle and unswizzle know.
     layouts: tuple[str, ...] = ()
+    #: Sparse formats that prune, compress and decompress know.
+    sparse_formats: tuple[str, ...] = ()
+    #: Layouts of kept codes and of metadata that compress returns and decompress takes; none: one to a byte.
+    sparse_layout: tuple[str, ...] = ()
+    #: The rule by which `prune` decides between equal magnitudes; "": none is claimed. What is claimed is checked.
+    prune_rule: str = ""
     #: Where the arrays lie, such as `cuda:0`; None: the array library's default.
     device: str | None = None
 
@@ -159,6 +166,9 @@ class Capabilities:
             "sr_bits": self.sr_bits,
             **({} if self.sr_rule is SrRule.CARRY else {"sr_rule": self.sr_rule.value}),
             **({"stochastic": True} if self.stochastic else {}),
+            **({"sparse_formats": list(self.sparse_formats)} if self.sparse_formats else {}),
+            **({"sparse_layout": list(self.sparse_layout)} if self.sparse_layout else {}),
+            **({"prune_rule": self.prune_rule} if self.prune_rule else {}),
             "profile": list(self.claimed_profiles),
         }
 
@@ -171,12 +181,17 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     described = getattr(module, "MXSPEC_CAPABILITIES", None)
     if isinstance(described, Capabilities):  # a transport that is not Python's has read them from a description
         return described
-    functions = tuple(f for f in FUNCTIONS if callable(getattr(module, f, None)))
+    sparse = _listed(module, spec, "SPARSE_FORMATS")
+    check_names(spec, "SPARSE_FORMATS", sparse, SPARSE_FORMATS)
+    hidden = () if sparse else SPARSE_FUNCTIONS
+    functions = tuple(f for f in FUNCTIONS if f not in hidden and callable(getattr(module, f, None)))
     if not functions:
-        raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one")
+        named = [f for f in hidden if callable(getattr(module, f, None))]
+        why = f"; {', '.join(named)} of sparse formats: list them in SPARSE_FORMATS" if named else ""
+        raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one{why}")
     for function in functions:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
-        if "layout" in OPERATIONS[function].arguments:
+        if "layout" in OPERATIONS[function].arguments or function in SPARSE_FUNCTIONS:
             _check_signature(module, spec, function)
     name = _text(module, spec, "NAME", Path(spec).stem)
     formats = _listed(module, spec, "FORMATS")
@@ -219,6 +234,9 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         shapes=_shapes(module, spec),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
+        sparse_formats=sparse,
+        sparse_layout=check_sparse_layout(spec, "SPARSE_LAYOUT", _listed_twice(module, spec, "SPARSE_LAYOUT")),
+        prune_rule=check_rule(spec, "PRUNE_RULE", _single(module, spec, "PRUNE_RULE", "")),
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
 
@@ -257,6 +275,29 @@ def _listed(module: Any, spec: str, what: str) -> tuple[str, ...]:
             raise TargetError(f"{spec}: {what} holds a {type(member).__name__}; write names, as text")
         names.append(name)
     return tuple(dict.fromkeys(names))
+
+
+def _listed_twice(module: Any, spec: str, what: str) -> tuple[str, ...]:
+    """A declaration of several names, among which one may stand twice."""
+    given = getattr(module, what, ())
+    if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):
+        return tuple(clean_name(str.__str__(name)) for name in given[:_MOST_NAMES])
+    return _listed(module, spec, what)
+
+
+def check_sparse_layout(spec: str, what: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Two layouts, of kept codes and of metadata, or none. Raises TargetError for anything else."""
+    if names and len(names) != 2:
+        raise TargetError(f"{spec}: {what} names {len(names)}; name two: the layout of kept codes, that of metadata")
+    check_names(spec, what, names, ("unpacked", *(n for x in list_layouts() if len(x.fields) == 1 for n in (x.name, *x.aliases))))
+    return names
+
+
+def check_rule(spec: str, what: str, name: str) -> str:
+    """A rule of pruning, or "". Raises TargetError for another name."""
+    if name:
+        check_names(spec, what, (name,), RULES)
+    return name
 
 
 #: Names that a declaration may hold; there are fewer of anything.
@@ -378,12 +419,17 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     wrong = [name for name, kind in parts.items() if not _IS[kind](given[name])]
     if wrong:
         raise TargetError(f"{spec}: its process says of {', '.join(wrong)} what cannot be")
-    known = {"formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES}
+    known = {
+        "formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES,
+        "sparse_formats": SPARSE_FORMATS,
+    }  # fmt: skip
     for what, allowed in known.items():
         check_names(spec, what, given[what], allowed)
     if not set(given["functions"]) <= set(given["keywords"]):
         raise TargetError(f"{spec}: its process says of keywords what cannot be")
     check_claims(spec, given["formats"], given["claimed_profiles"])
+    check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
+    check_rule(spec, "prune_rule", given["prune_rule"])
     told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
     return Capabilities(**{**given, **told})
 

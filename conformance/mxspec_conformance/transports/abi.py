@@ -68,6 +68,15 @@ class LayoutCall(c.Structure):
     )  # fmt: skip
 
 
+class SparseCall(c.Structure):
+    """mxspec_sparse_call."""
+
+    _fields_ = (
+        ("format", _TEXT), ("rows", _SIZE), ("columns", _SIZE), ("codes", _POINTER), ("pruned", _POINTER), ("kept", _POINTER),
+        ("kept_size", _SIZE), ("metadata", _POINTER), ("metadata_size", _SIZE),
+    )  # fmt: skip
+
+
 class DotCall(c.Structure):
     """mxspec_dot_call."""
 
@@ -87,5 +96,6 @@ STRUCTURES: dict[str, type[c.Structure]] = {
     "mxspec_encode_stochastic_call": EncodeStochasticCall,
     "mxspec_tensor_scale_call": TensorScaleCall,
     "mxspec_layout_call": LayoutCall,
+    "mxspec_sparse_call": SparseCall,
     "mxspec_dot_call": DotCall,
 }
