@@ -14,7 +14,10 @@ import pytest
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_sparse.py::test_a_mutant_is_found_out": (12, 14),
+    "tests/judge/test_sparse.py::test_what_is_right_is_not_accused[plain]": (0, 2),
     "tests/judge/test_sparse.py::test_what_is_right_is_not_accused": (9, 20),
+    "tests/judge/test_sparse.py::test_a_case_of_a_report_can_be_asked_again": (0, 3),
+    "tests/judge/test_sparse.py::test_strategies_give_codes_of_the_format": (9, 6),
     "tests/test_attacks.py::test_an_attack_fails": (12, 45),
     "tests/test_lint_against.py::test_what_follows_any_profile_is_clean": (16, 14),
     "tests/test_lint_against.py::test_planted_fault_is_named_and_explains_every_element": (8, 15),

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import find, given, settings
+from hypothesis.errors import InvalidArgument
 
 from mxspec import sparsity
 from mxspec_conformance.adapters.registry import known_adapters
@@ -19,11 +21,13 @@ from mxspec_conformance.judge.sparse import judge_sparse
 from mxspec_conformance.results.report import Requirement, Verdict
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
+from mxspec_conformance.testing import strategies as mx
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.sparse.mutants import MUTANTS, SparseMutant
 from mxspec_lab.sparse.plain import FORMS, Plain
 from mxspec_lab.sparse.right import RIGHT, Right
 from mxspec_lab.sparse.run import Instance, judge_right, list_accused, list_instances
+from mxspec_vectors.cases import load_sparse_cases
 
 from tests.transports import EXAMPLES, judged
 
@@ -220,3 +224,58 @@ def test_one_call_packers_are_judged_on_every_python_road(tmp_path: Path) -> Non
         verdicts = {r.id: r.verdict for r in report.requirements}
         assert verdicts["compress/int4-2to4/pattern"] is verdicts["decompress/int4-2to4/pattern"] is Verdict.PASS
         assert set(verdicts.values()) <= {Verdict.PASS, Verdict.OPEN}
+
+
+def test_a_case_of_a_report_can_be_asked_again(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from mxspec_conformance.cli.main import main
+
+    path = tmp_path / "numbers.py"
+    path.write_text(
+        "from mxspec import sparsity\nSPARSE_FORMATS = ['e2m1-2to4']\n"
+        "def prune(codes, fmt): return sparsity.prune(codes, rule='metal-marlin/procedure')\n"
+        "def compress(codes, fmt): return sparsity.compress(codes)\n"
+        "def decompress(kept, metadata, fmt, shape): return sparsity.decompress(kept, metadata)\n",
+        encoding="utf-8",
+    )
+    report = check(str(path))
+    first = next(r for r in report.requirements if r.id == "prune/e2m1-2to4/largest").failing_cases[0]
+    shown = CliRunner().invoke(main, ["show", first, "--against", str(path)])
+    assert shown.exit_code == 1, shown.output
+    assert "keeps" in shown.output
+    for function in ("compress", "decompress"):
+        case = next(c.id for c in load_sparse_cases("e2m1-2to4") if c.function == function and c.topic == "pattern")
+        assert CliRunner().invoke(main, ["show", case, "--against", str(path)]).exit_code == 0
+        assert CliRunner().invoke(main, ["show", case]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("pruned", [False, True])
+def test_strategies_give_codes_of_the_format(name: str, pruned: bool) -> None:
+    fmt = sparsity.SPARSE_FORMATS[name]
+
+    @settings(max_examples=20, deadline=None, database=None)
+    @given(mx.sparse_codes(name, pruned=pruned))
+    def run(codes: np.ndarray) -> None:
+        assert codes.shape[1] % fmt.group == 0
+        choices = {"kind": fmt.kind, "sparsity": fmt.sparsity}
+        kept, metadata = sparsity.compress(codes if pruned else sparsity.prune(codes, **choices), **choices)
+        table = fmt.codes.table
+        assert table is not None
+        if pruned:
+            assert (table[sparsity.decompress(kept, metadata, sparsity=fmt.sparsity)] == table[codes]).all()
+
+    run()
+
+
+def test_strategies_reach_ties_and_shrink_to_little() -> None:
+    tie = find(mx.sparse_codes("e2m1-2to4"), lambda c: (c.reshape(-1, 4) & 7 > 0).all(axis=-1).any())
+    assert np.count_nonzero(tie) == 4
+    assert tie.size == 4
+    wide = find(mx.sparse_codes("int4-2to4", columns=32), lambda c: c.any())
+    assert wide.shape == (1, 32)
+    with pytest.raises(InvalidArgument, match="columns=6 must be a multiple of the 4 codes"):
+        mx.sparse_codes("e2m1-2to4", columns=6)
+    with pytest.raises(InvalidArgument, match="is not a sparse format; known are e2m1-2to4"):
+        mx.sparse_codes("mxfp4")

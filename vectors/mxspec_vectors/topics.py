@@ -68,7 +68,7 @@ TOPICS: dict[str, str] = {
     "pattern": "every code comes back in its place, whatever the pattern",
     "metadata": "a nibble names two positions in ascending order",
     "zero-metadata": "the nibble of a group of zeros",
-    "illegal-metadata": "nibbles that name no two positions in ascending order",
+    "illegal-metadata": "nibbles that name no two positions in ascending order are refused, or read as they stand",
 }
 
 #: Topics whose subject OCP MX v1.0 section 6.3 only recommends ("SHOULD"), of an MX block.
