@@ -23,6 +23,7 @@ from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.impact import Data, measure_impact, normal_data
 from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.nearest import count_asked, find_identical, rank_profiles
+from mxspec_conformance.judge.products.judging import judge_product, list_products
 from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.scale_search import Search, find_search
@@ -119,6 +120,8 @@ def _run(
             _check_scalars(session, formats, report, progress, only)
         if profile is None and formats is None:
             _check_layouts(session, report, progress, only)
+        if profile is None and formats is None:
+            _check_products(session, report, progress, only)
         if only is not None:
             report.requirements = [r for r in report.requirements if fnmatchcase(r.id, only)]
     finally:
@@ -355,6 +358,15 @@ def _check_layouts(session: TargetSession, report: Report, progress: Progress, o
             if only is None or fnmatchcase(f"{function}/{layout.name}/place", only) or only.startswith(f"{function}/"):
                 found = judge_layouts.judge_layout(session, function, layout)
                 report.requirements += [r for r in found if only is None or fnmatchcase(r.id, only)]
+
+
+def _check_products(session: TargetSession, report: Report, progress: Progress, only: str | None) -> None:
+    for name, product in list_products(session):
+        if only is None or fnmatchcase(f"matmul/{name}/", f"{only.rsplit('/', 1)[0]}*") or only.startswith(("*", "matmul/*")):
+            progress(name)
+            requirements, result = judge_product(session, name, product)
+            report.requirements += requirements
+            report.formats.append(result)
 
 
 def _no_block(drawn: dict[str, Failure], tally: Tally) -> Failure | None:

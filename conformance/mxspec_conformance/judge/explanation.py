@@ -31,6 +31,14 @@ class Cause(IntEnum):
     LAYOUT = 3
     #: A known mistake in this layout.
     LAYOUT_MISTAKE = 4
+    #: A product's sums of another class of accumulations: a deviation, as another profile is.
+    ACCUMULATOR = 5
+    #: A known mistake in a product.
+    PRODUCT_MISTAKE = 6
+
+
+#: Causes that make a requirement a deviation.
+DEVIATING = (Cause.PROFILE, Cause.ACCUMULATOR)
 
 
 @dataclass(frozen=True, slots=True)

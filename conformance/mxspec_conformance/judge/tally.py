@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mxspec_conformance.counterexample.evidence import show_no_answer
-from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.explanation import DEVIATING, Explanation
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
@@ -164,7 +164,7 @@ def judge_tally(
     if tally.failing:
         equal = explanation is not None and all(explanation in e for e in tally.equals.values())
         # A variant of a profile, or a rounding mode, names what is wrong; only another profile makes it a deviation.
-        named = equal and explanation is not None and explanation.cause is Cause.PROFILE
+        named = equal and explanation is not None and explanation.cause in DEVIATING
         requirement.verdict = Verdict.DEVIATION if named else Verdict.FAIL
         requirement.note = f"as {explanation.text}" if equal and explanation is not None else ""
         requirement.explained_by = explanation.name if named and explanation is not None else ""

@@ -10,7 +10,8 @@ class Operation:
     """One function that a target may have."""
 
     name: str
-    #: Positional arguments in order. Those in `NAMES` are text, `shape` is a list of sizes, all others are arrays.
+    #: Positional arguments in order. Those in `NAMES` are text, `shape` is a list of sizes, `a` and `b` are the sides of a
+    #: product (`targets/operands.py`), all others are arrays.
     arguments: tuple[str, ...]
     #: Arrays that it returns.
     outputs: tuple[str, ...]
@@ -19,9 +20,9 @@ class Operation:
 
 
 #: Arguments that name something.
-NAMES = ("format", "element", "layout")
+NAMES = ("format", "element", "layout", "out_dtype", "a_spec", "b_spec")
 #: Options that are one float32.
-FLOATS = ("tensor_scale", "a_tensor_scale", "b_tensor_scale")
+FLOATS = ("tensor_scale", "a_tensor_scale", "b_tensor_scale", "alpha", "beta")
 
 OPERATIONS: dict[str, Operation] = {
     o.name: o
@@ -44,8 +45,7 @@ OPERATIONS: dict[str, Operation] = {
         Operation(name="pack_blocks", arguments=("codes", "scales", "layout"), outputs=("data",)),
         Operation(name="unpack_blocks", arguments=("data", "layout", "shape"), outputs=("codes", "scales")),
         Operation(
-            name="dot", arguments=("a_codes", "a_scales", "b_codes", "b_scales", "format"), outputs=("values",),
-            options=("a_tensor_scale", "b_tensor_scale"),
+            name="matmul", arguments=("a", "b", "out_dtype"), outputs=("values",), options=("alpha", "beta", "c", "bias"),
         ),
     )
 }  # fmt: skip
