@@ -79,7 +79,9 @@ class Pen:
         powers = np.broadcast_to(np.asarray(exponents), (rows, k // self.run if k % self.run == 0 else -(-k // self.run)))
         if self.spec.kind is OperandKind.PLAIN:
             scale = np.repeat(np.ldexp(1.0, powers), self.run, axis=1)[:, :k]
-            return Numbers(spec=self.spec, values=(self.values[codes] * scale).astype(DTYPES[self.spec.format]))
+            scaled = self.values[codes] * scale
+            assert np.abs(scaled).max(initial=0) < 65504 or self.spec.format != "float16"
+            return Numbers(spec=self.spec, values=scaled.astype(DTYPES[self.spec.format]))
         return Numbers(spec=self.spec, codes=codes.astype(np.uint8), scales=self.power_scales(powers))
 
     def power_scales(self, exponents: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
@@ -92,6 +94,8 @@ class Pen:
     @property
     def powers(self) -> tuple[int, int]:
         """The exponents of block scales that a design may use freely."""
+        if self.spec.format == "float16":
+            return -6, 6
         return (-5, 7) if self.spec.kind is OperandKind.BLOCK and not self.spec.block.is_mx else (-12, 12)
 
     def pick(self, codes: npt.NDArray[np.intp], rows: int, k: int) -> npt.NDArray[np.intp]:
