@@ -12,6 +12,8 @@ from mxspec.formats import ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
 from mxspec.layouts import Layout
 from mxspec_conformance.judge.check import _choose_formats
 from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
+from mxspec_conformance.judge.products.cases import list_topics
+from mxspec_conformance.judge.products.judging import list_products
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
 
@@ -40,6 +42,7 @@ def list_requirements(
         for function in FUNCTIONS:
             if offered.has(function):
                 found += [name for layout in list_judged_layouts(session, function) for name in _of_layout(function, layout)]
+        found += [f"matmul/{name}/{topic}" for name, product in list_products(session) for topic in list_topics(product, offered)]
     return found
 
 

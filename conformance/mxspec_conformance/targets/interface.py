@@ -17,12 +17,22 @@ class Operation:
     outputs: tuple[str, ...]
     #: Keywords; a target that takes one has a further capability.
     options: tuple[str, ...] = ()
+    #: What the arguments are called where each array travels by a name of its own; empty: as here.
+    parts: tuple[str, ...] = ()
+
+    @property
+    def wire_arguments(self) -> tuple[str, ...]:
+        """Names of what travels for the arguments."""
+        return self.parts or self.arguments
 
 
 #: Arguments that name something.
 NAMES = ("format", "element", "layout", "out_dtype", "a_spec", "b_spec")
 #: Options that are one float32.
 FLOATS = ("tensor_scale", "a_tensor_scale", "b_tensor_scale", "alpha", "beta")
+
+#: What one side of a product consists of: its text, and its arrays as far as it has them.
+SIDE_PARTS = ("spec", "values", "codes", "scales", "tensor_scale")
 
 OPERATIONS: dict[str, Operation] = {
     o.name: o
@@ -46,6 +56,7 @@ OPERATIONS: dict[str, Operation] = {
         Operation(name="unpack_blocks", arguments=("data", "layout", "shape"), outputs=("codes", "scales")),
         Operation(
             name="matmul", arguments=("a", "b", "out_dtype"), outputs=("values",), options=("alpha", "beta", "c", "bias"),
+            parts=(*(f"{side}_{part}" for side in "ab" for part in SIDE_PARTS), "out_dtype", "shape"),
         ),
     )
 }  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec_conformance.targets.errors import BadReturn
-from mxspec_conformance.targets.interface import FLOATS, OPERATIONS
+from mxspec_conformance.targets.interface import FLOATS, OPERATIONS, SIDE_PARTS
 from mxspec_conformance.targets.operands import Side
 from mxspec_vectors.reading import parse_json
 
@@ -108,14 +108,7 @@ def name_arguments(function: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 def _name_side(name: str, side: Side) -> dict[str, Any]:
     """The arrays of one side of a product, each by a name of its own."""
-    parts = {
-        "spec": side.spec,
-        "values": side.values,
-        "codes": side.codes,
-        "scales": side.scales,
-        "tensor_scale": side.tensor_scale,
-    }
-    return {f"{name}_{part}": value for part, value in parts.items() if value is not None}
+    return {f"{name}_{part}": value for part in SIDE_PARTS if (value := getattr(side, part)) is not None}
 
 
 def digest_call(function: str, arguments: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.dot import Accumulator
+from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator
 from mxspec.layouts import Padding, get_layout
 from mxspec_conformance.judge.products.draw import Pen, Reach, takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.targets.capabilities import Capabilities
@@ -77,6 +77,11 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
         again = [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in desk.sums() if not c.before]
         cases += again + [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in desk.overflows(dtype)]
     return cases
+
+
+def list_topics(product: Product, capabilities: Capabilities) -> list[str]:
+    """The topics by which a product is judged."""
+    return list(dict.fromkeys(c.topic for c in list_cases(product, capabilities, ACCUMULATORS[DEFAULT_ACCUMULATOR])))
 
 
 class _Desk:
