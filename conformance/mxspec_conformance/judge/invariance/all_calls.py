@@ -8,6 +8,7 @@ from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.matrix import (
     Matrix,
     judge_axes,
+    judge_cut_grids,
     judge_grids,
     judge_ragged,
     judge_sizes,
@@ -58,6 +59,8 @@ def judge_calls(
             judge_ragged(matrix, pools, axis=axis)
     if offers(function, "block") and len(fmt.shapes) > 1:
         judge_grids(matrix, pools)
+        if offers(function, "pad"):
+            judge_cut_grids(matrix, pools)
     if function == "quantize":
         judge_ragged_refusal(matrix, pools)
         judge_other_dtypes(matrix, pools[0])

@@ -75,6 +75,7 @@ def judge_layout_calls(
     if session.transport in SEES_SHAPES and not reads:
         _ask_equal_rows(session, function, layout, scorecard, first)
         _ask_ragged(session, function, layout, scorecard, first)
+        _ask_nothing(session, function, layout, scorecard, first)
     return first
 
 
@@ -159,6 +160,20 @@ def _ask_ragged(
                 short = not isinstance(answer, NoAnswer) and 8 * answer.size < items.size * part.packing.width
                 text = f"{items.size} items of {part.packing.width} bits came back in fewer bytes; refuse such a call, or pad"
                 _fail(scorecard, first, "refusal", label, layout, text if short else "")
+
+
+def _ask_nothing(
+    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure]
+) -> None:
+    """No rows: refused, or answered; how many bytes hold nothing is not asked."""
+    label = "0 x 128: no rows"
+    if keeps_call("layout", layout.name, label, quick=False):
+        items = [np.zeros((0, 128 // part.covers), np.uint8) for part in reversed(layout.fields)]
+        answer = run_once(partial(session.call, function, *items, layout.name))
+        if isinstance(answer, NoAnswer) and answer.stumbled:
+            _fail(scorecard, first, "refusal", label, layout, f"{answer.message}; return no bytes, or refuse such a call")
+        elif not isinstance(answer, NoAnswer) or answer.kind in REFUSALS:
+            _fail(scorecard, first, "refusal", label, layout, "")
 
 
 def _make_items(rows: int, columns: int, part: Field) -> Bytes:

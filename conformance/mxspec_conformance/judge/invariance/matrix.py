@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.calls import (
+    CUT_GRIDS,
     GRIDS,
     LAID,
     STRIDED,
@@ -342,6 +343,44 @@ def judge_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
             if matrix.session.capabilities.has("quantize", "axis"):
                 call = partial(_call_tiles_upright, matrix.session, pool, np.ascontiguousarray(x))
                 matrix.enter("axis", f"{label}, axis 0", pool_of_rows, place, call, lines=down * side)
+
+
+def judge_cut_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
+    """Square tiles of which the last ones are cut short, with padding: as if zeros followed; a target may refuse them.
+
+    What lies in the rows that padding adds is not looked at.
+    """
+    for pool in pools:
+        k, side = pool.fmt.k, pool.fmt.shapes[1][0]
+        alone = _answer_tiles(matrix, pool, side)
+        if alone is None:
+            continue
+        for down, across, rows, columns in CUT_GRIDS:
+            tiles = alone[0][matrix.draw(pool, down * across) % len(alone[0])]
+            whole = tiles.reshape(down, across, side, k).transpose(0, 2, 1, 3).reshape(down * side, across * k).copy()
+            kept = len(whole) - rows
+            whole[kept:] = 0
+            whole[:, whole.shape[1] - columns :] = 0
+            cut = np.ascontiguousarray(whole[:kept, : whole.shape[1] - columns])
+            for axis in (-1, 0) if matrix.session.capabilities.has("quantize", "axis") else (-1,):
+                told = f"{pool.name}: {down} x {across} tiles less {rows} rows and {columns} columns" + (", axis 0" if axis == 0 else "")
+                want = run_once(partial(_call_tiles, matrix.session, pool, whole))
+                if isinstance(want, NoAnswer):  # judged elsewhere
+                    continue
+                grid = extend_pool(pool, whole.reshape(-1, k), want)
+                call = partial(_call_cut_tiles, matrix.session, pool, cut, kept * across, axis)
+                place = len(pool) + np.arange(kept * across)
+                matrix.enter("tail", told, grid, place, call, lines=kept, quick=(down, across, axis) == (8, 8, -1), may_refuse=True)
+
+
+def _call_cut_tiles(session: TargetSession, pool: Pool, x: Array, count: int, axis: int) -> Array:
+    """The first blocks of the padded answer."""
+    options: dict[str, Any] = {} if axis == -1 else {"axis": axis}
+    given = x if axis == -1 else np.ascontiguousarray(x.T)
+    codes, scales = session.call("quantize", given, pool.fmt.name, block=pool.fmt.shapes[1], pad=True, **pool.answered.kwargs, **options)
+    if axis != -1:
+        codes, scales = np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)
+    return pool.answered.rows((codes, scales))[:count]
 
 
 def _judge_tiles_written(matrix: Matrix, pool: Pool, label: str, x: Array) -> None:
