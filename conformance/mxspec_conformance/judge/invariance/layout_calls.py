@@ -36,6 +36,8 @@ def judge_layout_calls(
 ) -> dict[str, Failure]:
     """Enter calls of a packing or unpacking function; returns the first one that differs, by topic."""
     first: dict[str, Failure] = {}
+    if not scorecard.wants("call-size", "memory", "state", "refusal"):
+        return first
     answers = False
     largest = LARGEST_OF.get(session.transport)
     for number, (shape, parts, data) in enumerate(_list_calls(layout)):
@@ -45,6 +47,8 @@ def judge_layout_calls(
         if shape in LAID and session.transport != "results-file":
             ways += [("memory", a) for a in ARRANGEMENTS[1:-2]]
         for topic, arrangement in ways:
+            if answers and not scorecard.wants(topic):
+                continue
             label = f"{shape[0]} x {shape[1]}, call {number}" + (f", {arrangement}" if topic == "memory" else "")
             if not keeps_call("layout", layout.name, label, quick=topic == "call-size" and data.size <= 1 << 16):
                 continue
@@ -66,16 +70,18 @@ def judge_layout_calls(
                     returned={"first bytes": np.asarray(answer[0] if reads else answer).reshape(-1)[:16].tobytes().hex()},
                     steps=[text],
                 )  # fmt: skip
-        if shape in LAID and session.transport != "results-file":
+        if shape in LAID and session.transport != "results-file" and scorecard.wants("memory"):
             _probe(session, function, layout, (shape, parts, data), scorecard, first, reads=reads)
     if not answers:
         return first
-    if session.transport in LOCAL:
+    if session.transport in LOCAL and scorecard.wants("state"):
         _call_at_once(session, function, layout, scorecard, first, reads=reads)
     if session.transport in SEES_SHAPES and not reads:
-        _ask_equal_rows(session, function, layout, scorecard, first)
-        _ask_ragged(session, function, layout, scorecard, first)
-        _ask_nothing(session, function, layout, scorecard, first)
+        if scorecard.wants("memory"):
+            _ask_equal_rows(session, function, layout, scorecard, first)
+        if scorecard.wants("refusal"):
+            _ask_ragged(session, function, layout, scorecard, first)
+            _ask_nothing(session, function, layout, scorecard, first)
     return first
 
 

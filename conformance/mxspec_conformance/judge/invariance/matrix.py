@@ -42,6 +42,8 @@ Array = npt.NDArray[Any]
 TILES, CUT = 12, 256
 #: Arrangements of inputs that are asked along other axes, with ragged ends, and in tiles.
 REARRANGED = ("fortran", "rows", "columns", "padded", "reversed")
+#: Calls that a part of the matrix has at most.
+PART = 100_000
 #: Numbers of a call from which on not every format is asked in every size.
 LARGE = 1 << 16
 
@@ -78,6 +80,10 @@ class Matrix:
         """Whether this is the first format that the target lists: what hangs on no format is asked in it alone."""
         return self.session.capabilities.formats[:1] == (self.scorecard.format,)
 
+    def begin(self, part: int) -> None:
+        """Start a part, which draws the same blocks whatever was asked before."""
+        self.calls = PART * part
+
     def draw(self, pool: Pool, count: int) -> Places:
         """Blocks for the next call."""
         self.calls += 1
@@ -98,6 +104,8 @@ class Matrix:
         """Make one call and count it; whether every block was right. `call` returns rows like the pool's."""
         elements = len(place) * pool.answered.inputs[0].shape[1]
         if not keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=quick):
+            return True
+        if not self.scorecard.wants(topic):
             return True
         if elements > (self.largest_chosen if quick else self.largest):
             return True

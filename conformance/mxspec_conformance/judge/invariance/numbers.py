@@ -79,14 +79,17 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
     speed = Speed.FAST
     if session.transport not in LARGEST_OF:
         speed = measure_speed(lambda count: run_once(partial(numbers.ask, numbers.draw(count, 0))))
-    _judge_memory(numbers)
-    _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
-    if session.transport != "results-file":
+    wants = scorecard.wants
+    if wants("call-size"):
+        _judge_memory(numbers)
+        _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
+    if session.transport != "results-file" and wants("refusal", "state"):
         _judge_nothing(numbers)
-    if session.transport in SEES_SHAPES:
+    if session.transport in SEES_SHAPES and wants("refusal"):
         _judge_refusals(numbers)
+    if session.transport in SEES_SHAPES and wants("refusal", "call-size"):
         _judge_other_dtypes(numbers)
-    if session.transport in LOCAL:
+    if session.transport in LOCAL and wants("state"):
         _judge_states(numbers)
         if speed is not Speed.CRAWLING:
             _judge_repetition(numbers)
