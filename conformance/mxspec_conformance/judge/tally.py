@@ -115,7 +115,7 @@ def common_explanation(
         return None
     best = max(explained.values())
     # What agrees everywhere is named even where something else explains as many requirements by chance.
-    return min(explained, key=lambda e: (best - explained[e], *order(e), e.text))
+    return min(explained, key=lambda e: (best - explained[e], *order(e), *e.order))
 
 
 #: Topics about inputs that a target may refuse, whatever its element format could hold.
