@@ -7,11 +7,18 @@ from dataclasses import replace
 import pytest
 
 from mxspec import Rounding
-from mxspec_conformance.counterexample.diagnose import Cause, Neighbour, Parity, ShownCalls, Stand, describe_lanes, group_lanes
+from mxspec_conformance.counterexample.diagnose import (
+    Cause,
+    Neighbour,
+    Parity,
+    ShownCalls,
+    Stand,
+    describe_lanes,
+    group_lanes,
+)
 from mxspec_conformance.counterexample.mismatch import Part
 from mxspec_conformance.counterexample.probe import CallPattern
-from mxspec_conformance.judge.explanation import Cause as Kind
-from mxspec_conformance.judge.explanation import Explanation, Mistake
+from mxspec_conformance.judge.explanation import Cause as Kind, Explanation, Mistake
 from mxspec_conformance.judge.tally import Scorecard, common_explanation
 
 
