@@ -107,6 +107,7 @@ class Cause:
             None if self.pattern.kind in GARBLED else self.part,
             self.pattern.kind,
             self.pattern.arrangement,
+            self.pattern.axis,
             self.pattern.nth,
             self.lanes,
             self.scales,
