@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -183,11 +183,18 @@ def _ask_nothing(
 
 
 def _make_items(rows: int, columns: int, part: Field) -> Bytes:
-    """Items of one kind, of the codes that can be stored."""
+    """Items of one kind, of the codes that can be stored; not writeable."""
     kept = range(1 << part.packing.width) if part.stored is None else [c for c, s in enumerate(part.stored) if s >= 0]
+    return _draw_items(rows, columns, tuple(kept))
+
+
+@lru_cache(maxsize=128)
+def _draw_items(rows: int, columns: int, kept: tuple[int, ...]) -> Bytes:
+    """The same for all layouts that store the same codes."""
     codes = np.array(kept, np.uint8)
     z = (np.arange(rows * columns, dtype=np.uint64) + np.uint64(columns)) * np.uint64(0x9E3779B97F4A7C15)
     items: Bytes = codes[((z >> np.uint64(40)) % np.uint64(len(codes))).astype(np.intp)].reshape(rows, columns)
+    items.flags.writeable = False
     return items
 
 
