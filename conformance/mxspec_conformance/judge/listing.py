@@ -77,7 +77,7 @@ def _of_element(session: TargetSession, element: str) -> Iterator[str]:
         yield from (f"encode/{element}/{topic}" for topic in (*_ROUNDING, *_SPECIAL, "zero-sign", "call-size", "state", "refusal"))
     if offered.has("decode"):
         signs = () if fmt.twos_complement or element in SCALES else ("zero-sign",)
-        yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size", "state"))
+        yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size", "state", "refusal"))
     if offered.has("encode_stochastic") and element in ELEMENTS:
         of_nan = () if fmt.nan_code is None else ("nan",)
         yield from (f"stochastic/{element}/{topic}" for topic in ("random-bits", *of_nan, "call-size", "state", "refusal"))
