@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_conformance.mutants import Family, Instance, list_instances, list_mutants, reference
 from mxspec_conformance.mutants.instance import list_instances_of
 from mxspec_conformance.mutants.layout_mutants import Places
@@ -23,7 +24,6 @@ from mxspec_conformance.mutants.schema import Mutant
 from mxspec_conformance.observations.selection import Selection, quick_selection, read_quick, use_selection
 from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import Verdict
-from mxspec_lab.mutants.cover import cover_greedily
 from mxspec_lab.mutants.document import fill, make_tables
 from mxspec_lab.mutants.judging import flags_of, judge_instance
 from mxspec_lab.mutants.matrix import catalogue_digest, find_clones, judge_level, place_digests

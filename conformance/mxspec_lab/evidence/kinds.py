@@ -20,6 +20,7 @@ _MATRIX_CODE = (
             "rounding_mutants", "scale_mutants", "schema", "two_level_mutants",
         )
     ),
+    "conformance/mxspec_conformance/kits/cover.py",
     *(f"conformance/mxspec_lab/mutants/{name}.py" for name in ("cover", "judging", "matrix")),
 )  # fmt: skip
 #: (operation, format, profiles).

@@ -16,12 +16,13 @@ from math import sqrt
 from typing import Any
 
 from mxspec_conformance.judge.invariance.answered import ORDINARY
+from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_conformance.mutants import list_instances
 from mxspec_conformance.mutants.instance import Instance, list_instances_of
 from mxspec_conformance.mutants.layout_mutants import PACKERS
 from mxspec_conformance.mutants.schema import Mutant
 from mxspec_conformance.observations.selection import CALLS, EVERYTHING, Selection, use_selection
-from mxspec_lab.mutants.cover import choose_layout_cases, cover_greedily, split_levels
+from mxspec_lab.mutants.cover import choose_layout_cases, split_levels
 from mxspec_lab.mutants.judging import Found, Label, flags_of, judge_instance, share
 from mxspec_vectors.cases import load_quantize_cases
 from mxspec_vectors.digests import content_digest
