@@ -19,6 +19,7 @@ from mxspec_conformance.targets.capabilities import (
     check_names,
     check_rule,
     check_sparse_layout,
+    read_products,
 )
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
@@ -75,6 +76,12 @@ def read_description(document: Any, spec: str) -> Capabilities:
     check_names(spec, "sparse_formats", sparse, SPARSE_FORMATS)
     codes, scales = given.get("layout", ("unpacked", "row-major"))
     claimed, shapes = given.get("profile"), given.get("shapes", {})
+    products: dict[str, Any] = {}
+    if "matmul" in functions:
+        products = read_products(
+            spec, given.get("products", ()), given.get("out_dtypes", ()), given.get("accumulator", ""), given.get("contract", ""),
+            given.get("product_shapes", {}),
+        )  # fmt: skip
     return Capabilities(
         name=clean_name(document["name"]),
         version=clean_name(document["version"]),
@@ -89,6 +96,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
         sparse_formats=sparse,
         sparse_layout=check_sparse_layout(spec, "sparse_layout", tuple(given.get("sparse_layout", ()))),
         prune_rule=check_rule(spec, "prune_rule", given.get("prune_rule", "")),
+        **products,
         tensor_scale=given.get("tensor_scale", "decode"),
         shapes=(shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)),
         one_level=given.get("one_level", True),
