@@ -17,6 +17,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_sparse.py::test_what_is_right_is_not_accused[plain]": (0, 2),
     "tests/judge/test_sparse.py::test_what_is_right_is_not_accused": (9, 20),
     "tests/judge/test_sparse.py::test_a_case_of_a_report_can_be_asked_again": (0, 3),
+    "tests/judge/test_sparse.py::test_a_shared_library_conforms": (0, 3),
     "tests/judge/test_sparse.py::test_strategies_give_codes_of_the_format": (9, 6),
     "tests/judge/test_products.py::test_wrong_kernels_fail": (12, 100),
     "tests/judge/test_products.py::test_right_kernels_pass_under_their_own_class": (8, 40),

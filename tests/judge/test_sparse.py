@@ -24,13 +24,14 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.testing import strategies as mx
 from mxspec_conformance.transports.in_process import InProcessSession
+from mxspec_conformance.transports.recorded import write_bundle
 from mxspec_lab.sparse.mutants import MUTANTS, SparseMutant
 from mxspec_lab.sparse.plain import FORMS, Plain
 from mxspec_lab.sparse.right import RIGHT, Right
 from mxspec_lab.sparse.run import Instance, judge_right, list_accused, list_instances
 from mxspec_vectors.cases import load_sparse_cases
 
-from tests.transports import EXAMPLES, judged
+from tests.transports import EXAMPLES, build_library, judged
 
 REPORT = Path(__file__).parents[2] / "reports" / "mutants" / "sparse.json"
 
@@ -281,3 +282,34 @@ def test_strategies_reach_ties_and_shrink_to_little() -> None:
         mx.sparse_codes("e2m1-2to4", columns=6)
     with pytest.raises(InvalidArgument, match="is not a sparse format; known are e2m1-2to4"):
         mx.sparse_codes("mxfp4")
+
+
+def test_a_shared_library_conforms(tmp_path: Path) -> None:
+    """C++ with kept codes in bytes, nibbles in words, and ties to the higher position, which it claims."""
+    library = build_library(Path(__file__).parents[1] / "targets" / "sparse.cpp", tmp_path / "libsparse.so")
+    verdicts = {r.id: r.verdict for r in judged(library).requirements}
+    assert set(verdicts.values()) == {Verdict.PASS}
+    assert len(verdicts) >= 17
+
+
+def test_a_results_file_conforms(tmp_path: Path) -> None:
+    """The same calls, answered elsewhere: nothing is missing."""
+    import subprocess
+    import sys
+
+    source, bundle, results = (tmp_path / name for name in ("words.py", "bundle.jsonl", "results.jsonl"))
+    source.write_text(SOURCE, encoding="utf-8")
+    session = InProcessSession(SimpleNamespace(**run_source(SOURCE)), "words")
+    write_bundle(bundle, plan_requests(session.capabilities))
+    with bundle.open("rb") as given, results.open("wb") as written:
+        subprocess.run([sys.executable, EXAMPLES / "python" / "harness.py", source], stdin=given, stdout=written, check=True)
+    report = judged(str(results))
+    assert {r.verdict for r in report.requirements} == {Verdict.PASS}
+    assert {r.operation for r in report.requirements} == set(SPARSE_FUNCTIONS)
+
+
+def run_source(text: str) -> dict[str, Any]:
+    """The names that a module's text defines."""
+    names: dict[str, Any] = {}
+    exec(text, names)
+    return names
