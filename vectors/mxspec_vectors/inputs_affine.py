@@ -217,13 +217,14 @@ def _list_stored(fmt: AffineFormat) -> Iterator[StoredGroup]:
         ("minus-third", Fraction(-1, 3)), ("thousandth", Fraction(1, 1000)), ("hundred", Fraction(1001, 10)),
     )  # fmt: skip
     number = 0
-    for scale_name, scale in scales:
-        for offset_name, offset in offsets:
+    for place, (scale_name, scale) in enumerate(scales):
+        # Two offsets with each scale: all offsets, and the pairs in turn.
+        for offset_name, offset in (offsets[2 * place % len(offsets)], offsets[(2 * place + 1) % len(offsets)]):
             topic = "affine-code" if scale_name in ("one", "quarter") else "affine-rounding"
             flag = "negative-scale" if scale < 0 else "affine-order" if topic == "affine-rounding" else "position-code"
             yield stored(f"{scale_name}-{offset_name}", topic, scale, offset, number, flag)
             number += 1
-    for number in range(12):
+    for number in range(8):
         scale = Fraction(1 + stream.below(1 << 11), 1 << 10 + stream.below(8)) * (-1 if stream.below(4) == 0 else 1)
         # About half a range below zero, where q * s and b nearly cancel: there the order of roundings shows most.
         offset = -scale * Fraction(stream.below(bins * 16 + 1), 16) if is_bias else stream.below(bins + 1)

@@ -31,6 +31,8 @@ class Cause(IntEnum):
     LAYOUT = 3
     #: A known mistake in this layout.
     LAYOUT_MISTAKE = 4
+    #: A known mistake with affine integers.
+    AFFINE_MISTAKE = 5
 
 
 @dataclass(frozen=True, slots=True)

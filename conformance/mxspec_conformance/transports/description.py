@@ -11,7 +11,7 @@ import jsonschema
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
-from mxspec_conformance.targets.capabilities import Capabilities, SrRule, check_claims, check_names
+from mxspec_conformance.targets.capabilities import Capabilities, SrRule, check_affine, check_claims, check_names
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.texts import clean_name
 
@@ -62,6 +62,9 @@ def read_description(document: Any, spec: str) -> Capabilities:
     check_names(spec, "layouts", layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
     codes, scales = given.get("layout", ("unpacked", "row-major"))
     claimed, shapes = given.get("profile"), given.get("shapes", {})
+    affine = tuple(given.get("affine", ()))
+    affine_profile, affine_contract = given.get("affine_profile"), given.get("affine_contract")
+    check_affine(spec, functions, affine, affine_profile, affine_contract)
     return Capabilities(
         name=clean_name(document["name"]),
         version=clean_name(document["version"]),
@@ -73,6 +76,9 @@ def read_description(document: Any, spec: str) -> Capabilities:
         code_layout=codes,
         scale_layout=scales,
         layouts=layouts,
+        affine=affine,
+        affine_profile=affine_profile,
+        affine_contract=affine_contract,
         tensor_scale=given.get("tensor_scale", "decode"),
         shapes=(shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)),
         one_level=given.get("one_level", True),
