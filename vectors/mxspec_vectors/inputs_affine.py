@@ -116,6 +116,13 @@ def _list_groups(fmt: AffineFormat) -> Iterator[GroupInput]:
             if number == 1:
                 break
 
+    # The same beside midpoints of a step that fewer bits do not hold: whoever rounds the scale on its way moves them.
+    odd = Fraction(513, 512)
+    near = [bits((2 * i + 1) * odd / 2) for i in range(min(bins, group - 2))]
+    for slug, move in (("odd-step-below", -1), ("odd-step-above", 1)):
+        placed = [bits(0), bits(bins * odd), *(t + move for t in near)]
+        yield GroupInput(slug, "mixture", _fill(placed, group), ("scale-bits",))
+
     # One value in each group, and what lies near one.
     for slug, value in (
         ("one", Fraction(1)),

@@ -176,6 +176,12 @@ KINDS = (
         command="mxspec mutants publish", code=_MATRIX_CODE,
     ),
     Kind(
+        pattern="mutants/affine.json", what="the kill matrix of affine integers", time="20 s",
+        command="python -m mxspec_lab.mutants.affine_matrix --json reports/mutants/affine.json",
+        code=("conformance/mxspec_lab/mutants/affine_mutants.py", "conformance/mxspec_lab/mutants/affine_matrix.py", "vectors/mxspec_vectors/inputs_affine.py"),
+        made_by=("conformance/mxspec_conformance/judge/affine",),
+    ),
+    Kind(
         pattern="mutants/automatic.json", what="every one-place change of the model's arithmetic", time="2 core-hours",
         command="mxspec mutants automatic", list_vectors=of_everything, made_by=("mxspec",),
     ),

@@ -42,9 +42,13 @@ class _Seen:
 
 
 def same_values(a: Values, b: Values) -> bool:
-    """Whether float32 values are the same, bit for bit; every NaN is alike."""
-    both = np.isnan(a) & np.isnan(b)
-    return bool((both | (a.view(np.uint32) == b.view(np.uint32))).all())
+    """Whether float32 values are the same, bit for bit; every NaN is alike, and so are the zeros of both signs."""
+    return bool(_alike(a, b).all())
+
+
+def _alike(a: Values, b: Values) -> Values:
+    alike: Values = (np.isnan(a) & np.isnan(b)) | (a == b)
+    return alike
 
 
 def ask(session: TargetSession, name: str, cases: Sequence[AffineStoredCase], abreast: int) -> list[Any]:
@@ -151,9 +155,7 @@ def _describe(case: AffineStoredCase, fmt: AffineFormat) -> dict[str, Any]:
 
 def _show(one: _Seen, judged: str, fmt: AffineFormat) -> Failure:
     right = one.right[judged]
-    wrong = np.flatnonzero(
-        ~(np.isnan(right) & np.isnan(one.values)) & (right.view(np.uint32) != one.values.view(np.uint32))
-    )
+    wrong = np.flatnonzero(~_alike(right, one.values))
     place = int(wrong[0]) if wrong.size else 0
     return Failure(
         case=one.case.id, given=_describe(one.case, fmt) | {"code": f"{int(one.case.codes[place])} at {place}"},
@@ -165,7 +167,7 @@ def _show(one: _Seen, judged: str, fmt: AffineFormat) -> Failure:
 
 
 def _show_two(one: _Seen, alone: Values, fmt: AffineFormat) -> Failure:
-    wrong = np.flatnonzero(one.values.view(np.uint32) != alone.view(np.uint32))
+    wrong = np.flatnonzero(~_alike(one.values, alone))
     place = int(wrong[0]) if wrong.size else 0
     return Failure(
         case=one.case.id, given=_describe(one.case, fmt), expected={"value": _bits(alone[place])},

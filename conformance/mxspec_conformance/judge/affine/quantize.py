@@ -54,12 +54,16 @@ class _Seen:
 
 
 def same_bits(a: AffineAnswer, b: AffineAnswer) -> bool:
-    """Whether two answers have the same codes, scale and offset; every NaN is alike."""
+    """Whether two answers have the same codes, scale and offset; every NaN is alike, and so are the zeros of both signs.
+
+    Of zeros of both signs either is the smallest: vector instructions choose by their place.
+    """
     return bool(np.array_equal(a.codes, b.codes)) and _alike(a.scale, b.scale) and _alike(a.offset, b.offset)
 
 
 def _alike(a: Values, b: Values) -> bool:
-    both = np.isnan(np.float32(a)) and np.isnan(np.float32(b))
+    one, other = np.float32(a), np.float32(b)
+    both = (np.isnan(one) and np.isnan(other)) or (one == 0 and other == 0)
     return bool(both) or np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
