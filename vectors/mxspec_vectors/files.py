@@ -17,7 +17,7 @@ from mxspec_vectors.writing import naming, replace_tree, write_file, write_files
 
 #: Operations on numbers, and on places.
 NUMERIC_OPERATIONS = ("encode", "decode", "scale", "quantize", "dequantize", "stochastic")
-OPERATIONS = (*NUMERIC_OPERATIONS, "layout")
+OPERATIONS = (*NUMERIC_OPERATIONS, "quantize_affine", "dequantize_affine", "layout")
 
 def vectors_root() -> Path:
     """The folder of the vectors that this package ships."""

@@ -17,6 +17,7 @@ from mxspec.profiles import find_profile
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import first_failure
 from mxspec_conformance.judge import layouts as judge_layouts
+from mxspec_conformance.judge.affine.stage import judge_affine
 from mxspec_conformance.judge.behaviour import TraitName, describe, list_deviations, list_open_choices
 from mxspec_conformance.judge.causes import CALL_ALONE, KnownCause, find_causes
 from mxspec_conformance.judge.explanation import Cause, Explanation
@@ -38,6 +39,7 @@ from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING as EVERY_CASE, quick_selection, use_selection
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.transports.opening import open_target
@@ -122,6 +124,7 @@ def _run(
         if profile is None or not chosen:
             _check_scalars(session, formats, report, progress, wanted)
         if profile is None and formats is None:
+            _check_affine(session, report, progress, wanted)
             _check_layouts(session, report, progress, wanted)
             _check_products(session, report, progress, wanted)
         report.requirements = [r for r in report.requirements if wanted.fits(r.id)]
@@ -373,6 +376,22 @@ def _check_scalars(
             report.requirements += [
                 judge_tally(t, explanation, partial(_no_block, drawn), may_refuse=answers) for t in tallies
             ]
+
+
+def _check_affine(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
+    capabilities = session.capabilities
+    claims = {"quantize_affine": capabilities.affine_profile, "dequantize_affine": capabilities.affine_contract}
+    for function, claimed in claims.items():
+        for name in capabilities.affine if capabilities.has(function) else ():
+            fmt = read_operand(name).format.name
+            if not wanted.any_of(function, fmt):
+                continue
+            progress(f"{function} {fmt}")
+            found, standing = judge_affine(session, function, name, claimed)
+            report.requirements += found
+            if standing is not None:
+                entry = {"judged_against": standing.profile, "failing": standing.failing, "cases": standing.cases}
+                report.details.setdefault("affine", {}).setdefault(fmt, {})[function] = entry
 
 
 def _has_layouts(session: TargetSession) -> bool:

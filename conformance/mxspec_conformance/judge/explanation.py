@@ -35,6 +35,8 @@ class Cause(IntEnum):
     ACCUMULATOR = 5
     #: A known mistake in a product.
     PRODUCT_MISTAKE = 6
+    #: A known mistake with affine integers.
+    AFFINE_MISTAKE = 7
 
 
 #: Causes that make a requirement a deviation.

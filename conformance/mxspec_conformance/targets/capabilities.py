@@ -19,11 +19,14 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from mxspec.affine.contracts import get_contract
+from mxspec.affine.profiles import get_affine_profile
 from mxspec.dot import ACCUMULATORS, Contract
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
@@ -127,6 +130,12 @@ class Capabilities:
     shapes: tuple[int, int, int] = (1, 1, 1)
     #: Storage layouts that pack, unpack, swizzle and unswizzle know.
     layouts: tuple[str, ...] = ()
+    #: Affine integer formats of `quantize_affine` and `dequantize_affine`: int4-g64-bias-float16, with /words where codes are
+    #: 32-bit words.
+    affine: tuple[str, ...] = ()
+    #: The affine profile and dequantization contract that the target says it follows; what is claimed is checked.
+    affine_profile: str | None = None
+    affine_contract: str | None = None
     #: Where the arrays lie, such as `cuda:0`; None: the array library's default.
     device: str | None = None
     #: Products that matmul computes, as `operands.Product` writes them.
@@ -186,6 +195,9 @@ class Capabilities:
             **({"accumulator": self.accumulator} if self.accumulator else {}),
             **({"contract": self.contract} if self.contract else {}),
             "product_shapes": dict(zip(PRODUCT_SHAPE_NAMES, self.product_shapes, strict=True)),
+            **({"affine": list(self.affine)} if self.affine else {}),
+            **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
+            **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
         }
 
 
@@ -202,7 +214,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one")
     for function in functions:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
-        if "layout" in OPERATIONS[function].arguments:
+        if {"layout", "affine"} & set(OPERATIONS[function].arguments):
             _check_signature(module, spec, function)
     name = _text(module, spec, "NAME", Path(spec).stem)
     formats = _listed(module, spec, "FORMATS")
@@ -223,6 +235,12 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "SR_RULE", (sr_rule,), [r.value for r in SrRule])
     known_layouts = _listed(module, spec, "LAYOUTS")
     check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
+    affine = _listed(module, spec, "AFFINE")
+    affine_profile, affine_contract = (
+        None if getattr(module, what, None) is None else _single(module, spec, what, "")
+        for what in ("AFFINE_PROFILE", "AFFINE_CONTRACT")
+    )
+    check_affine(spec, functions, affine, affine_profile, affine_contract)
     claimed = () if getattr(module, "PROFILE", None) is None else _listed(module, spec, "PROFILE")
     signatures = {f: parameters_of(getattr(module, f)) for f in functions}
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
@@ -246,6 +264,9 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
         **_products(module, spec, functions),
+        affine=affine,
+        affine_profile=affine_profile,
+        affine_contract=affine_contract,
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
 
@@ -443,6 +464,31 @@ def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> t
     return tuple(claimed)
 
 
+def check_affine(
+    spec: str, functions: Iterable[str], affine: Iterable[str], profile: str | None, contract: str | None
+) -> None:
+    """Raise TargetError where affine formats are missing or none, or a claimed profile or contract covers none of them."""
+    offered = [f for f in AFFINE_FUNCTIONS if f in functions]
+    try:
+        formats = [read_operand(name).format for name in affine]
+    except ValueError as error:
+        raise TargetError(f"{spec}: AFFINE: {error}") from None
+    if offered and not formats:
+        raise TargetError(
+            f"{spec} defines {' and '.join(offered)}, and no AFFINE; list the formats, such as int4-g64-bias-float16"
+        )
+    try:
+        for fmt in formats:
+            what = "AFFINE_PROFILE"
+            if profile is not None:
+                get_affine_profile(profile, fmt)
+            what = "AFFINE_CONTRACT"
+            if contract is not None:
+                get_contract(contract, fmt)
+    except ValueError as error:
+        raise TargetError(f"{spec}: {what}: {error}") from None
+
+
 def write_capabilities(capabilities: Capabilities) -> dict[str, Any]:
     """Capabilities as data that `read_capabilities` reads."""
     return {f.name: getattr(capabilities, f.name) for f in fields(capabilities)}
@@ -468,6 +514,7 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     if given["products"]:
         named = dict(zip(PRODUCT_SHAPE_NAMES, given["product_shapes"], strict=True))
         read_products(spec, given["products"], given["out_dtypes"], given["accumulator"], given["contract"], named)
+    check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
     told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
     return Capabilities(**{**given, **told})
 

@@ -11,7 +11,14 @@ import jsonschema
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
-from mxspec_conformance.targets.capabilities import Capabilities, SrRule, check_claims, check_names, read_products
+from mxspec_conformance.targets.capabilities import (
+    Capabilities,
+    SrRule,
+    check_affine,
+    check_claims,
+    check_names,
+    read_products,
+)
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.texts import clean_name
 
@@ -68,6 +75,9 @@ def read_description(document: Any, spec: str) -> Capabilities:
             spec, given.get("products", ()), given.get("out_dtypes", ()), given.get("accumulator", ""), given.get("contract", ""),
             given.get("product_shapes", {}),
         )  # fmt: skip
+    affine = tuple(given.get("affine", ()))
+    affine_profile, affine_contract = given.get("affine_profile"), given.get("affine_contract")
+    check_affine(spec, functions, affine, affine_profile, affine_contract)
     return Capabilities(
         name=clean_name(document["name"]),
         version=clean_name(document["version"]),
@@ -80,6 +90,9 @@ def read_description(document: Any, spec: str) -> Capabilities:
         scale_layout=scales,
         layouts=layouts,
         **products,
+        affine=affine,
+        affine_profile=affine_profile,
+        affine_contract=affine_contract,
         tensor_scale=given.get("tensor_scale", "decode"),
         shapes=(shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)),
         one_level=given.get("one_level", True),

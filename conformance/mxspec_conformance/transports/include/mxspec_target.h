@@ -71,6 +71,35 @@ typedef struct mxspec_dequantize_call {
     float *values;
 } mxspec_dequantize_call;
 
+/* x [rows, columns] -> affine integers in groups along each row. `affine` names the format: "int4-g64-bias-float16" has codes
+ * of 4 bits in groups of 64 with float16 scales and biases (value = code * scale + bias); with "zero" for "bias" the offsets are
+ * zero points, one uint8 each (value = (code - zero) * scale). With "/words" behind it, as described, codes are uint32 words,
+ * the first code in the lowest bits; otherwise one to a byte. x has the dtype of the scales. */
+typedef struct mxspec_quantize_affine_call {
+    const char *affine;
+    const void *x;
+    int64_t rows, columns;
+    void *codes;
+    int64_t codes_size;
+    void *scales;
+    int64_t scales_size;
+    void *offsets;
+    int64_t offsets_size;
+} mxspec_quantize_affine_call;
+
+/* The same back -> values [rows, columns]. */
+typedef struct mxspec_dequantize_affine_call {
+    const char *affine;
+    const void *codes;
+    int64_t codes_size;
+    const void *scales;
+    int64_t scales_size;
+    const void *offsets;
+    int64_t offsets_size;
+    int64_t rows, columns;
+    float *values;
+} mxspec_dequantize_affine_call;
+
 /* count numbers -> codes of an element or scale format, one to a byte. */
 typedef struct mxspec_encode_call {
     const char *element;  /* "e2m1", "e4m3", "e8m0", ... */
@@ -156,6 +185,8 @@ MXSPEC_EXPORT const char *mxspec_message(void);
 /* Those that the description lists under "functions". */
 MXSPEC_EXPORT int32_t mxspec_quantize(const mxspec_quantize_call *call);
 MXSPEC_EXPORT int32_t mxspec_dequantize(const mxspec_dequantize_call *call);
+MXSPEC_EXPORT int32_t mxspec_quantize_affine(const mxspec_quantize_affine_call *call);
+MXSPEC_EXPORT int32_t mxspec_dequantize_affine(const mxspec_dequantize_affine_call *call);
 MXSPEC_EXPORT int32_t mxspec_encode(const mxspec_encode_call *call);
 MXSPEC_EXPORT int32_t mxspec_decode(const mxspec_decode_call *call);
 MXSPEC_EXPORT int32_t mxspec_encode_stochastic(const mxspec_encode_stochastic_call *call);
