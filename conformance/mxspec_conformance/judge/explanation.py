@@ -37,6 +37,8 @@ class Cause(IntEnum):
     PRODUCT_MISTAKE = 6
     #: A known mistake with affine integers.
     AFFINE_MISTAKE = 7
+    #: A known mistake in pruned or compressed codes.
+    SPARSE_MISTAKE = 8
 
 
 #: Causes that make a requirement a deviation.
