@@ -109,7 +109,9 @@ def test_committed_bench_meets_its_floors() -> None:
         assert row["milliseconds"] <= row["most"]
         assert row["different"] == 0
     overhead = report["overhead_microseconds"]
-    assert max(overhead["cupy"], overhead["torch"]) <= overhead["floor"]
+    for library in ("cupy", "torch"):
+        assert overhead[library] <= overhead["floor"]
+        assert overhead[library] - overhead["launch alone"] <= overhead["most_beyond_the_launch"]
 
 
 #: What is demanded of a row, and of which number.
