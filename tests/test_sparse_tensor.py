@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mxspec
-from mxspec import sparsity
+from mxspec import affine, sparsity
 from mxspec.elements import decode_table
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec.sparsity import KEPT, RULES, SPARSE_FORMATS, GroupScales, SparseTensor, Sparsity
@@ -110,6 +110,19 @@ def test_a_dropped_affine_code_is_zero_and_no_bias() -> None:
     given = GroupScales(4, f32([[2]]), biases=f32([[-5]]))
     t = SparseTensor.from_dense(u8([[0, 3, 9, 2]]), "uint8", scales=given)  # numbers -5, 1, 13, -1
     assert t.dequantize().tolist() == [[-5, 0, 13, 0]]
+
+
+@pytest.mark.parametrize("fmt", ["int4-g64-bias-float16", "int4-g32-bias-bfloat16", "int4-g128-zero-float16", "int8-g64-bias-float32"])
+def test_a_pruned_affine_tensor_keeps_its_numbers(fmt: str) -> None:
+    x = RNG.standard_normal((3, 256)).astype(np.float32)
+    given = affine.get_affine(fmt)
+    dense = affine.quantize(x, bits=given.bits, group=given.group, offset=given.offset, scale_dtype=given.dtype)
+    t = SparseTensor.from_affine(dense)
+    for dtype in ("float32", "float16"):
+        assert (t.dequantize(dtype) == np.where(t.mask, dense.dequantize(dtype), 0)).all()
+    numbers = np.abs(dense.dequantize()).reshape(-1, 4)
+    kept, dropped = (np.where(m, numbers, fill) for m, fill in ((t.mask.reshape(-1, 4), np.inf), (~t.mask.reshape(-1, 4), 0)))
+    assert (kept.min(axis=-1) >= dropped.max(axis=-1)).all()
 
 
 def test_scales_reach_dropped_positions_as_in_the_dense_tensor() -> None:
@@ -310,6 +323,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: GroupScales(4, np.ones((1, 1), np.float32), biases=np.ones((1, 2), np.float32)), "biases have shape"),
     (lambda: GroupScales(4, np.ones((1, 1), np.float32), zeros=np.ones((1, 1), int), biases=np.ones((1, 1), np.float32)), "pass one of them"),
     (lambda: SparseTensor.from_blocks(mxspec.quantize(np.zeros((2, 40), np.float32), "mxfp4", pad=True)), "a sparse tensor's lie along the last one, unpadded"),
+    (lambda: SparseTensor.from_affine(np.zeros(4)), "tensor is a ndarray; pass an AffineTensor"),  # type: ignore[arg-type]
     (lambda: SparseTensor.from_blocks(np.zeros(4)), "tensor is a ndarray; pass a BlockTensor"),  # type: ignore[arg-type]
 ]  # fmt: skip
 

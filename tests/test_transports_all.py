@@ -27,12 +27,15 @@ from tests.transports import EXAMPLES, build_library, canonical, judged, no_answ
 
 TARGETS = Path(__file__).resolve().parent / "targets"
 
+#: The affine format of the library with every function.
+AFFINE = "int4-g32-bias-float32/words"
 #: All that the model offers, of two formats.
 EVERYTHING = """
 from mxspec_conformance.adapters.registry import known_adapters
 model = known_adapters()["mxspec"].load()
 globals().update({name: getattr(model, name) for name in dir(model) if not name.startswith("_")})
 FORMATS, ELEMENTS, DTYPES = ["nvfp4"], ["e2m1"], ["float32", "bfloat16"]
+AFFINE = ["int4-g64-bias-bfloat16", "int4-g32-zero-float16"]
 LAYOUTS = ["nibble-low", "128x4", "ggml-mxfp4"]
 print("what a target prints is no reply")
 """
@@ -52,6 +55,8 @@ def test_any_python_target_goes_over_the_process_transport(tmp_path: Path) -> No
         "decode",
         "pack",
         "unswizzle",
+        "quantize_affine",
+        "dequantize_affine",
     }
     assert of_vectors(canonical(there)) == of_vectors(canonical(here))
 
@@ -99,6 +104,18 @@ def test_scalar_functions(every: Any) -> None:
     assert every.tensor_scale(np.array([[1, 2], [3, 4]], np.float32), "mxfp4").tolist() == [4]
     values = every.dequantize(np.full((1, 32), 2, np.uint8), np.full((1, 1), 3, np.uint8), "mxfp4", tensor_scale=0.5)
     assert (values == 3).all()
+
+
+def test_affine(every: Any) -> None:
+    x = np.arange(192, dtype=np.float32).reshape(3, 64)
+    codes, scales, offsets = every.quantize_affine(x, AFFINE)
+    assert (codes.shape, codes.dtype, codes[0, 0]) == ((3, 8), np.uint32, 364)
+    assert scales.tolist() == [[0, 32], [64, 96], [128, 160]]
+    assert offsets.tolist() == [[24, 24]] * 3
+    given = np.full((1, 8), 0x76543210, np.uint32)
+    values = every.dequantize_affine(given, np.array([[1, 2]], np.float32), np.array([[-1, 1]], np.float32), AFFINE)
+    assert values[0, :8].tolist() == list(range(-1, 7))
+    assert values[0, 32:40].tolist() == [2 * q + 1 for q in range(8)]
 
 
 def test_layouts(every: Any) -> None:
@@ -175,6 +192,7 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
     codes, scales, x = np.zeros((2, 32), np.uint8), np.ones((2, 1), np.uint8), np.ones((2, 32), np.float32)
     calls: dict[str, tuple[Any, ...]] = {
         "quantize": (x, "mxfp4"), "dequantize": (codes, scales, "mxfp4"), "encode": (x[0], "e2m1"), "decode": (codes[0], "e2m1"),
+        "quantize_affine": (x, AFFINE), "dequantize_affine": (np.zeros((2, 4), np.uint32), x[:, :1], x[:, :1], AFFINE),
         "encode_stochastic": (x[0], "e2m1", np.zeros(32, np.uint32)), "tensor_scale": (x, "mxfp4"),
         "prune": (codes, "e2m1-2to4"), "compress": (codes, "e2m1-2to4"),
         "decompress": (np.zeros((2, 16), np.uint8), np.full(8, 0x44, np.uint8), "e2m1-2to4", (2, 32)),
@@ -187,7 +205,7 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
         over, direct = getattr(remote, function)(*args), getattr(every, function)(*args)
         for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (over, direct)), strict=True):
             assert np.array_equal(a, b)
-    assert asked == list(OPERATIONS)
+    assert sorted(asked) == sorted(OPERATIONS)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.uint8, np.uint32])

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.affine.arrays import add_to_odd
+from mxspec.affine.tensor import AffineTensor
 from mxspec.blocktensor import BlockTensor
 from mxspec.dequantizing import dequantize_arrays
 from mxspec.elements import Codes, as_float32, check_codes, decode, output_dtype, round_to
@@ -81,7 +83,7 @@ class GroupScales:
                 numbers = np.where(kept, numbers - spread(self.zeros), numbers)
             exact = numbers * scale
             if self.biases is not None:
-                exact = np.where(kept, _add_to_odd(exact, spread(self.biases)), exact)
+                exact = np.where(kept, add_to_odd(exact, spread(self.biases)), exact)
             return round_to(exact, output_dtype(dtype))
 
 
@@ -198,6 +200,17 @@ class SparseTensor:
         scales = BlockScales(tensor.format, tensor.profile, tensor.scales, tensor.tensor_scale)
         return cls.from_dense(tensor.codes, tensor.format.element.name, sparsity=sparsity, scales=scales, rule=rule)
 
+    @classmethod
+    def from_affine(cls, tensor: AffineTensor, *, rule: str | PruneRule = "lower") -> SparseTensor:
+        """Prune affine integers 2:4 by their numbers; codes, scales and offsets stay as they are.
+
+        Raises TypeError for anything else, ValueError where the groups of scales do not consist of sparse groups.
+        """
+        if not isinstance(tensor, AffineTensor):
+            raise TypeError(f"tensor is a {type(tensor).__name__}; pass an AffineTensor, as mxspec.affine.quantize returns it")
+        scales = GroupScales(tensor.group, tensor.scales, zeros=tensor.zeros, biases=tensor.biases)
+        return cls.from_dense(tensor.codes, UINT8, scales=scales, rule=rule)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The dense shape."""
@@ -277,13 +290,3 @@ def _numbers_of(items: npt.NDArray[Any], kind: str) -> npt.NDArray[np.float64]:
         return np.where(items > 7, items.astype(np.float64) - 16, items)
     read: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = (lambda a: decode(a, ELEMENTS[kind])) if kind in ELEMENTS else np.asarray
     return read(items).astype(np.float64)
-
-
-def _add_to_odd(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """a + b rounded to odd: of the two neighbours of an inexact sum the odd one, so that rounding it again rounds the exact sum."""
-    total = a + b
-    back = total - a
-    error = (a - (total - back)) + (b - back)
-    even = (total.view(np.int64) & 1) == 0
-    moved = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
-    return np.where(np.isfinite(total) & (error != 0) & even, moved, total)

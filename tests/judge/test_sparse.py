@@ -140,7 +140,7 @@ def test_a_mistake_is_named(id_: str, mistake: SparseMistake) -> None:
 def test_helpers_of_these_names_are_no_functions_without_sparse_formats() -> None:
     given = SimpleNamespace(FORMATS=["mxfp4"], ELEMENTS=["e2m1"], decode=lambda codes, element: codes, compress=bytes, prune=len)
     assert InProcessSession(given, "t").capabilities.functions == ("decode",)
-    with pytest.raises(TargetError, match="compress of sparse formats: list them in SPARSE_FORMATS"):
+    with pytest.raises(TargetError, match="compress: say of what in SPARSE_FORMATS"):
         InProcessSession(SimpleNamespace(compress=lambda codes, fmt: None), "t")
 
 

@@ -9,13 +9,13 @@ std::int32_t mxspec_abi(void) { return MXSPEC_ABI; }
 const char *mxspec_describe(void) {
     return R"({"mxspec": 1, "name": "every", "version": "1", "device": "abacus", "libraries": {"beads": "2"}, "capabilities": {
         "formats": ["mxfp4"], "elements": ["e2m1"], "dtypes": ["float32", "float16", "bfloat16"],
-        "sparse_formats": ["e2m1-2to4"], "sparse_layout": ["unpacked", "nibble-low"],
+        "affine": ["int4-g32-bias-float32/words"], "sparse_formats": ["e2m1-2to4"], "sparse_layout": ["unpacked", "nibble-low"],
+        "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"],
         "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
         "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"], "encode": ["rounding", "overflow"],
         "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
-        "prune": [], "compress": [], "decompress": [],
-        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]},
-        "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"]}})";
+        "quantize_affine": [], "dequantize_affine": [], "prune": [], "compress": [], "decompress": [],
+        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]}}})";
 }
 
 // The fields, one to a byte, in place of codes.
@@ -30,6 +30,22 @@ std::int32_t mxspec_dequantize(const mxspec_dequantize_call *c) {
     for (std::int64_t i = 0; i < c->rows * c->columns; ++i)
         c->values[i] = c->codes[i] * (float)c->scales[i / 32] * (c->tensor_scale ? *c->tensor_scale : 1);
     return MXSPEC_OK;
+}
+std::int32_t mxspec_quantize_affine(const mxspec_quantize_affine_call *c) {
+    if (std::strcmp(c->affine, "int4-g32-bias-float32/words")) return MXSPEC_ERROR;
+    std::uint32_t *words = (std::uint32_t *)c->codes;
+    for (std::int64_t i = 0; i < c->codes_size / 4; ++i) words[i] = (std::uint32_t)(c->rows * 100 + c->columns);
+    for (std::int64_t i = 0; i < c->scales_size / 4; ++i) {
+        ((float *)c->scales)[i] = ((const float *)c->x)[i * 32];
+        ((float *)c->offsets)[i] = (float)c->offsets_size;
+    }
+    return MXSPEC_OK;
+}
+std::int32_t mxspec_dequantize_affine(const mxspec_dequantize_affine_call *c) {
+    for (std::int64_t i = 0; i < c->rows * c->columns; ++i)
+        c->values[i] = (((const std::uint32_t *)c->codes)[i / 8] >> i % 8 * 4 & 15) * ((const float *)c->scales)[i / 32] +
+            ((const float *)c->offsets)[i / 32];
+    return c->codes_size * 2 == c->rows * c->columns && c->scales_size == c->offsets_size ? MXSPEC_OK : MXSPEC_ERROR;
 }
 std::int32_t mxspec_encode(const mxspec_encode_call *c) {
     for (std::int64_t i = 0; i < c->count; ++i)

@@ -24,6 +24,8 @@ import numpy as np
 FUNCTIONS = {
     "quantize": (("x", "format"), ("codes", "scales")),
     "dequantize": (("codes", "scales", "format"), ("values",)),
+    "quantize_affine": (("x", "affine"), ("codes", "scales", "offsets")),
+    "dequantize_affine": (("codes", "scales", "offsets", "affine"), ("values",)),
     "encode": (("x", "element"), ("codes",)),
     "decode": (("codes", "element"), ("values",)),
     "encode_stochastic": (("x", "element", "random_bits"), ("codes",)),
@@ -45,6 +47,9 @@ OPTIONS = {
     "encode": ("rounding", "overflow"),
     "matmul": ("alpha", "beta", "c", "bias"),
 }
+NAMES = ("format", "element", "layout", "affine")
+#: Functions whose outputs have dtypes of their own.
+TYPED = ("quantize_affine",)
 SPARSE = ("prune", "compress", "decompress")
 NAMES = ("format", "element", "layout")
 
@@ -86,15 +91,18 @@ def describe(module):
         "stochastic": stochastic,
         "profile": getattr(module, "PROFILE", None),
     }
-    given |= {"sparse_formats": sparse} if sparse else {}
-    given |= {"sparse_layout": list(module.SPARSE_LAYOUT)} if hasattr(module, "SPARSE_LAYOUT") else {}
-    given |= {"prune_rule": module.PRUNE_RULE} if hasattr(module, "PRUNE_RULE") else {}
     if "matmul" in functions:
         given["products"] = products_of(module)
         given["out_dtypes"] = listed(getattr(module, "OUT_DTYPES", ["float32"]))
         given["accumulator"] = getattr(module, "ACCUMULATOR", "")
         given["contract"] = getattr(module, "CONTRACT", "")
         given["product_shapes"] = dict(getattr(module, "PRODUCT_SHAPES", {}))
+    for key in ("affine", "affine_profile", "affine_contract"):
+        if hasattr(module, key.upper()):
+            given[key] = listed(getattr(module, key.upper())) if key == "affine" else getattr(module, key.upper())
+    given |= {"sparse_formats": sparse} if sparse else {}
+    given |= {"sparse_layout": list(module.SPARSE_LAYOUT)} if hasattr(module, "SPARSE_LAYOUT") else {}
+    given |= {"prune_rule": module.PRUNE_RULE} if hasattr(module, "PRUNE_RULE") else {}
     layout = listed(getattr(module, "LAYOUT", []))
     codes = "nibble-low" if "nibble-low" in layout else "unpacked"
     given["layout"] = [codes, "128x4" if "128x4" in layout else "row-major"]
@@ -138,7 +146,11 @@ def read(name, value):
     return np.frombuffer(bytearray(data), dtype_of(value["dtype"])).reshape(value["shape"])
 
 
-def write(name, value, dtype=None):
+#: Words of codes, by the dtypes that they may have.
+WORDS = {"uint32": "uint32", "int32": "uint32"}
+
+
+def write(name, value, typed=False, dtype=None):
     """An output, as an array of the type that its name has."""
     if isinstance(value, (bytes, bytearray)):
         value = np.frombuffer(value, np.uint8)
@@ -151,6 +163,10 @@ def write(name, value, dtype=None):
     if name in ("values", "scale"):
         kind = dtype or "float32"
         array = np.atleast_1d(array.astype(dtype_of(kind)))
+    elif typed:
+        array = array.astype(np.uint8 if array.dtype.name not in WORDS and array.dtype.kind in "iu" else array.dtype)
+        data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+        return {"dtype": WORDS.get(array.dtype.name, array.dtype.name), "shape": list(array.shape), "base64": data}
     else:
         array = np.ascontiguousarray(array).view(np.uint8)
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
@@ -174,7 +190,10 @@ def answer(module, request):
     results = result if len(outputs) > 1 else (result,)
     return {
         "id": request["id"],
-        "outputs": {name: write(name, value, given.get("out_dtype")) for name, value in zip(outputs, results, strict=True)},
+        "outputs": {
+            name: write(name, value, typed=request["function"] in TYPED, dtype=given.get("out_dtype"))
+            for name, value in zip(outputs, results, strict=True)
+        },
     }
 
 

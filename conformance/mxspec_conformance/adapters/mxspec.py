@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import mxspec
-from mxspec import layouts, sparsity
+from mxspec import affine, layouts, sparsity
 from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_vectors.build_affine import AFFINE_FILES
 
 
 class _Model:
@@ -15,6 +16,7 @@ class _Model:
     ELEMENTS = (*mxspec.ELEMENTS, *mxspec.SCALES)
     DTYPES = ("float32", "float16", "bfloat16")
     TENSOR_SCALE = "amax"
+    AFFINE = AFFINE_FILES
     SPARSE_FORMATS = tuple(sparsity.SPARSE_FORMATS)
     PRUNE_RULE = "lower"
 
@@ -37,6 +39,16 @@ class _Model:
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """float32 values by the format's default profile."""
         return mxspec.dequantize(codes, scales, fmt, tensor_scale=_scale(tensor_scale))
+
+    def quantize_affine(self, x: Any, fmt: str) -> tuple[Any, Any, Any]:
+        """Codes, scales and biases or zero points by the format's default profile."""
+        found = affine.get_affine(fmt)
+        t = affine.quantize(x, bits=found.bits, group=found.group, offset=found.offset, scale_dtype=found.dtype)
+        return t.codes, t.scales, t.offsets
+
+    def dequantize_affine(self, codes: Any, scales: Any, offsets: Any, fmt: str) -> Any:
+        """float32 values: real numbers, rounded once."""
+        return affine.dequantize(codes, scales, offsets, fmt)
 
     def encode(self, x: Any, element: str, rounding: str = "rne", overflow: str = "saturate") -> Any:
         """Codes of single numbers."""

@@ -17,6 +17,7 @@ from mxspec.profiles import find_profile
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import first_failure
 from mxspec_conformance.judge import layouts as judge_layouts
+from mxspec_conformance.judge.affine.stage import judge_affine
 from mxspec_conformance.judge.behaviour import TraitName, describe, list_deviations, list_open_choices
 from mxspec_conformance.judge.causes import CALL_ALONE, KnownCause, find_causes
 from mxspec_conformance.judge.explanation import Cause, Explanation
@@ -28,7 +29,7 @@ from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.scale_search import Search, find_search
 from mxspec_conformance.judge.shapes import fit_session
-from mxspec_conformance.judge.sparse import judge_sparse
+from mxspec_conformance.judge.sparse import judge_sparse, list_topics
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.tensor_kind import find_mixed_kinds
@@ -39,6 +40,7 @@ from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING as EVERY_CASE, quick_selection, use_selection
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
@@ -124,6 +126,7 @@ def _run(
         if profile is None or not chosen:
             _check_scalars(session, formats, report, progress, wanted)
         if profile is None and formats is None:
+            _check_affine(session, report, progress, wanted)
             _check_layouts(session, report, progress, wanted)
             _check_sparse(session, report, progress, wanted)
             _check_products(session, report, progress, wanted)
@@ -378,9 +381,25 @@ def _check_scalars(
             ]
 
 
+def _check_affine(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
+    capabilities = session.capabilities
+    claims = {"quantize_affine": capabilities.affine_profile, "dequantize_affine": capabilities.affine_contract}
+    for function, claimed in claims.items():
+        for name in capabilities.affine if capabilities.has(function) else ():
+            fmt = read_operand(name).format.name
+            if not wanted.any_of(function, fmt):
+                continue
+            progress(f"{function} {fmt}")
+            found, standing = judge_affine(session, function, name, claimed)
+            report.requirements += found
+            if standing is not None:
+                entry = {"judged_against": standing.profile, "failing": standing.failing, "cases": standing.cases}
+                report.details.setdefault("affine", {}).setdefault(fmt, {})[function] = entry
+
+
 def _name_operations(session: TargetSession) -> tuple[str, ...]:
     """The operations whose vectors a result speaks of."""
-    functions = {"layout": judge_layouts.FUNCTIONS, "sparse": SPARSE_FUNCTIONS}
+    functions = {"layout": judge_layouts.FUNCTIONS, "sparse": SPARSE_FUNCTIONS} | {f: (f,) for f in AFFINE_FUNCTIONS}
     return (*NUMERIC_OPERATIONS, *(o for o in FURTHER_OPERATIONS if any(map(session.capabilities.has, functions[o]))))
 
 
@@ -407,7 +426,7 @@ def _check_sparse(session: TargetSession, report: Report, progress: Progress, wa
     for function in filter(session.capabilities.has, SPARSE_FUNCTIONS):
         progress(function)
         for fmt in session.capabilities.sparse_formats:
-            if wanted.any_of(function, fmt):
+            if wanted.any_of(function, fmt, list_topics(function, fmt)):
                 report.requirements += judge_sparse(session, function, fmt)
 
 

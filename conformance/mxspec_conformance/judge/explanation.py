@@ -35,8 +35,10 @@ class Cause(IntEnum):
     ACCUMULATOR = 5
     #: A known mistake in a product.
     PRODUCT_MISTAKE = 6
-    #: A known mistake in a sparse operand.
-    SPARSE_MISTAKE = 7
+    #: A known mistake with affine integers.
+    AFFINE_MISTAKE = 7
+    #: A known mistake in pruned or compressed codes.
+    SPARSE_MISTAKE = 8
 
 
 #: Causes that make a requirement a deviation.

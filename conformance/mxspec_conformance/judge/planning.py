@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 
 import mxspec
+from mxspec.affine.arrays import dequantize_groups, quantize_groups
+from mxspec.affine.contracts import get_contract
+from mxspec.affine.profiles import default_affine_profile, get_affine_profile
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.sparsity import compress, decompress, get_sparse, prune
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.stochastic.words import model_words
+from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.interface import OPERATIONS
@@ -89,6 +93,20 @@ class _Recorder:
             codes = np.stack([codes & 0xF, codes >> 4], axis=-1).reshape(codes.shape[0], -1)
         profile, scale = self._tensor(fmt, tensor_scale)
         return mxspec.dequantize(codes, np.asarray(scales), fmt, profile=profile, tensor_scale=scale)
+
+    def _quantize_affine(self, x: Any, affine: str) -> Any:
+        operand = read_operand(affine)
+        fmt = operand.format
+        profile = get_affine_profile(self.MXSPEC_CAPABILITIES.affine_profile or default_affine_profile(fmt), fmt)
+        codes, scales, offsets = quantize_groups(x.astype(np.float32).reshape(len(x), -1, fmt.group), fmt, profile)
+        return operand.give(codes.reshape(x.shape)), scales, offsets
+
+    def _dequantize_affine(self, codes: Any, scales: Any, offsets: Any, affine: str) -> Any:
+        operand = read_operand(affine)
+        contract = get_contract(self.MXSPEC_CAPABILITIES.affine_contract or "exact", operand.format)
+        plain = operand.take(np.asarray(codes)).reshape(*scales.shape, operand.format.group)
+        values = dequantize_groups(plain, np.asarray(scales), np.asarray(offsets), operand.format, contract, "float32")
+        return values.reshape(len(scales), -1)
 
     def _encode(self, x: Any, element: str, **options: Any) -> Any:
         return mxspec.encode(x, element, **options)

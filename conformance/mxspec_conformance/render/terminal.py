@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mxspec_conformance.render.affine import list_affine
 from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import conclude, is_provisional
@@ -42,7 +43,8 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
     rows = []
     for report in reports:
         name = f"{report.target['name']} {report.target['version']}"
-        if not report.formats:
+        lines = list(list_affine(report))
+        if not report.formats and not lines:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
             rows.append(Row((Text(name), Text("elements"), Text(counts), Text(""))))
         alike: dict[tuple[str, ...], list[FormatResult]] = {}
@@ -57,6 +59,10 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
                 below += tuple(Text(f"{named}{line}", style="cyan") for line in describe_impact(result))
                 rows.append(Row((Text(name), Text(result.format), verdict, failing), below))
                 name = ""
+        for line in lines:
+            cells = (Text(name), Text(line.format), Text(line.text, style="bold"), Text(f"{line.failing}/{line.cases}"))
+            rows.append(Row(cells))
+            name = ""
     return Rows(("target", "format", "verdict and deviations", "failing"), rows)
 
 

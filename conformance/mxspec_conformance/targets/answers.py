@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
+from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import quantized_shapes
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import read_numbers
@@ -38,6 +40,17 @@ def _quantized(args: Arguments, kwargs: Options, value: Any) -> bool:
     )
     return isinstance(value, tuple) and len(value) == 2 and all(
         _is_array(a, np.uint8, shape) for a, shape in zip(value, shapes, strict=True)
+    )  # fmt: skip
+
+
+def _quantized_affine(args: Arguments, _: Options, value: Any) -> bool:
+    x, affine = args
+    fmt = read_operand(affine).format
+    shared = (*x.shape[:-1], x.shape[-1] // fmt.group)
+    offsets = fmt.numpy_dtype if fmt.offset is Offset.BIAS else np.uint8
+    wanted = ((np.uint8, x.shape), (fmt.numpy_dtype, shared), (offsets, shared))
+    return isinstance(value, tuple) and len(value) == 3 and all(
+        _is_array(a, *w) for a, w in zip(value, wanted, strict=True)
     )  # fmt: skip
 
 
@@ -101,6 +114,8 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "raw_quantize": _raw,
     "dequantize": _values,
     "matmul": _product,
+    "quantize_affine": _quantized_affine,
+    "dequantize_affine": _values,
     "decode": _values,
     "encode": _codes,
     "encode_stochastic": _codes,

@@ -19,12 +19,15 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from mxspec.affine.contracts import get_contract
+from mxspec.affine.profiles import get_affine_profile
 from mxspec.dot import ACCUMULATORS, Contract
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
 from mxspec.sparsity import RULES, SPARSE_FORMATS
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
@@ -128,6 +131,12 @@ class Capabilities:
     shapes: tuple[int, int, int] = (1, 1, 1)
     #: Storage layouts that pack, unpack, swizzle and unswizzle know.
     layouts: tuple[str, ...] = ()
+    #: Affine integer formats of `quantize_affine` and `dequantize_affine`: int4-g64-bias-float16, with /words where codes are
+    #: 32-bit words.
+    affine: tuple[str, ...] = ()
+    #: The affine profile and dequantization contract that the target says it follows; what is claimed is checked.
+    affine_profile: str | None = None
+    affine_contract: str | None = None
     #: Sparse formats that prune, compress and decompress know.
     sparse_formats: tuple[str, ...] = ()
     #: Layouts of kept codes and of metadata that compress returns and decompress takes; none: one to a byte.
@@ -186,6 +195,9 @@ class Capabilities:
             **({"sparse_layout": list(self.sparse_layout)} if self.sparse_layout else {}),
             **({"prune_rule": self.prune_rule} if self.prune_rule else {}),
             "profile": list(self.claimed_profiles),
+            **({"affine": list(self.affine)} if self.affine else {}),
+            **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
+            **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
             **(self._describe_products() if self.products else {}),
         }
 
@@ -209,15 +221,18 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         return described
     sparse = _listed(module, spec, "SPARSE_FORMATS")
     check_names(spec, "SPARSE_FORMATS", sparse, SPARSE_FORMATS)
-    hidden = () if sparse else SPARSE_FUNCTIONS
+    # Names that libraries have for something else, NumPy's matmul among them.
+    hidden: tuple[str, ...] = () if sparse else SPARSE_FUNCTIONS
+    hidden += () if getattr(module, "OPERANDS", None) is not None else ("matmul",)
     functions = tuple(f for f in FUNCTIONS if f not in hidden and callable(getattr(module, f, None)))
     if not functions:
         named = [f for f in hidden if callable(getattr(module, f, None))]
-        why = f"; {', '.join(named)} of sparse formats: list them in SPARSE_FORMATS" if named else ""
+        listed = [("SPARSE_FORMATS", SPARSE_FUNCTIONS), ("OPERANDS", ("matmul",))]
+        why = "".join(f"; {', '.join(f for f in named if f in of)}: say of what in {what}" for what, of in listed if set(named) & set(of))
         raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one{why}")
     for function in functions:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
-        if "layout" in OPERATIONS[function].arguments or function in SPARSE_FUNCTIONS:
+        if {"layout", "affine"} & set(OPERATIONS[function].arguments) or function in SPARSE_FUNCTIONS:
             _check_signature(module, spec, function)
     name = _text(module, spec, "NAME", Path(spec).stem)
     formats = _listed(module, spec, "FORMATS")
@@ -238,6 +253,12 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "SR_RULE", (sr_rule,), [r.value for r in SrRule])
     known_layouts = _listed(module, spec, "LAYOUTS")
     check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
+    affine = _listed(module, spec, "AFFINE")
+    affine_profile, affine_contract = (
+        None if getattr(module, what, None) is None else _single(module, spec, what, "")
+        for what in ("AFFINE_PROFILE", "AFFINE_CONTRACT")
+    )
+    check_affine(spec, functions, affine, affine_profile, affine_contract)
     claimed = () if getattr(module, "PROFILE", None) is None else _listed(module, spec, "PROFILE")
     signatures = {f: parameters_of(getattr(module, f)) for f in functions}
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
@@ -260,10 +281,13 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         shapes=_shapes(module, spec),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
+        **_products(module, spec, functions),
+        affine=affine,
+        affine_profile=affine_profile,
+        affine_contract=affine_contract,
         sparse_formats=sparse,
         sparse_layout=check_sparse_layout(spec, "SPARSE_LAYOUT", _listed_twice(module, spec, "SPARSE_LAYOUT")),
         prune_rule=check_rule(spec, "PRUNE_RULE", _single(module, spec, "PRUNE_RULE", "")),
-        **_products(module, spec, functions),
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
 
@@ -383,16 +407,11 @@ def _products(module: Any, spec: str, functions: Iterable[str]) -> dict[str, Any
     """What a target says of `matmul`: OPERANDS, OUT_DTYPES, ACCUMULATOR, CONTRACT, PRODUCT_SHAPES."""
     if "matmul" not in functions:
         return {}
-    given = getattr(module, "OPERANDS", None)
-    if given is None:
-        raise TargetError(
-            f'{spec} has matmul and no OPERANDS; say what each side takes, such as {{"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low"}}'
-        )
     shapes = getattr(module, "PRODUCT_SHAPES", {})
     if not isinstance(shapes, Mapping) or not set(shapes) <= set(PRODUCT_SHAPE_NAMES):
         raise TargetError(f"{spec}: PRODUCT_SHAPES is a dict of m, n and k, such as {{'n': 8, 'k': 128}}")
     return read_products(
-        spec, given, _listed(module, spec, "OUT_DTYPES"), _single(module, spec, "ACCUMULATOR", ""),
+        spec, module.OPERANDS, _listed(module, spec, "OUT_DTYPES"), _single(module, spec, "ACCUMULATOR", ""),
         _single(module, spec, "CONTRACT", ""), shapes,
     )  # fmt: skip
 
@@ -484,6 +503,31 @@ def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> t
     return tuple(claimed)
 
 
+def check_affine(
+    spec: str, functions: Iterable[str], affine: Iterable[str], profile: str | None, contract: str | None
+) -> None:
+    """Raise TargetError where affine formats are missing or none, or a claimed profile or contract covers none of them."""
+    offered = [f for f in AFFINE_FUNCTIONS if f in functions]
+    try:
+        formats = [read_operand(name).format for name in affine]
+    except ValueError as error:
+        raise TargetError(f"{spec}: AFFINE: {error}") from None
+    if offered and not formats:
+        raise TargetError(
+            f"{spec} defines {' and '.join(offered)}, and no AFFINE; list the formats, such as int4-g64-bias-float16"
+        )
+    try:
+        for fmt in formats:
+            what = "AFFINE_PROFILE"
+            if profile is not None:
+                get_affine_profile(profile, fmt)
+            what = "AFFINE_CONTRACT"
+            if contract is not None:
+                get_contract(contract, fmt)
+    except ValueError as error:
+        raise TargetError(f"{spec}: {what}: {error}") from None
+
+
 def write_capabilities(capabilities: Capabilities) -> dict[str, Any]:
     """Capabilities as data that `read_capabilities` reads."""
     return {f.name: getattr(capabilities, f.name) for f in fields(capabilities)}
@@ -509,11 +553,12 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     if not set(given["functions"]) <= set(given["keywords"]):
         raise TargetError(f"{spec}: its process says of keywords what cannot be")
     check_claims(spec, given["formats"], given["claimed_profiles"])
-    check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
-    check_rule(spec, "prune_rule", given["prune_rule"])
     if given["products"]:
         named = dict(zip(PRODUCT_SHAPE_NAMES, given["product_shapes"], strict=True))
         read_products(spec, given["products"], given["out_dtypes"], given["accumulator"], given["contract"], named)
+    check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
+    check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
+    check_rule(spec, "prune_rule", given["prune_rule"])
     told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
     return Capabilities(**{**given, **told})
 

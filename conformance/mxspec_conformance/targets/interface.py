@@ -27,7 +27,7 @@ class Operation:
 
 
 #: Arguments that name something.
-NAMES = ("format", "element", "layout", "out_dtype", "a_spec", "b_spec")
+NAMES = ("format", "element", "layout", "affine", "out_dtype", "a_spec", "b_spec")
 #: Options that are one float32.
 FLOATS = ("tensor_scale", "a_tensor_scale", "b_tensor_scale", "alpha", "beta")
 
@@ -47,6 +47,8 @@ OPERATIONS: dict[str, Operation] = {
         Operation(
             name="dequantize", arguments=("codes", "scales", "format"), outputs=("values",), options=("tensor_scale",)
         ),
+        Operation(name="quantize_affine", arguments=("x", "affine"), outputs=("codes", "scales", "offsets")),
+        Operation(name="dequantize_affine", arguments=("codes", "scales", "offsets", "affine"), outputs=("values",)),
         Operation(name="encode", arguments=("x", "element"), outputs=("codes",), options=("rounding", "overflow")),
         Operation(name="decode", arguments=("codes", "element"), outputs=("values",)),
         Operation(name="encode_stochastic", arguments=("x", "element", "random_bits"), outputs=("codes",)),

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
+from mxspec_conformance.targets.affine import read_floats, read_offsets, read_operand
 from mxspec_conformance.targets.arrays import (
     arrange_array,
     from_target_array,
@@ -238,6 +240,27 @@ class Marshaller:
             self._ask("dequantize", self._array(given), self._array(rows), fmt, **kwargs), "dequantize's result"
         )
         return _floats(values, codes.shape, "dequantize")
+
+    def _call_quantize_affine(self, x: npt.NDArray[Any], affine: str) -> tuple[npt.NDArray[Any], ...]:
+        operand = read_operand(affine)
+        result = self._ask("quantize_affine", self._array(x), affine)
+        if not isinstance(result, (tuple, list)) or len(result) != 3:
+            raise BadReturn(f"quantize_affine returned a {type(result).__name__}; return (codes, scales, biases or zero points)")
+        names = ("codes", "scales", "biases" if operand.format.offset is Offset.BIAS else "zero points")
+        arrays = [from_target_array(a, n) for a, n in zip(result, names, strict=True)]
+        codes_shape, shared_shape = operand.shapes(x.shape)
+        for array, what, wanted in zip(arrays, names, (codes_shape, shared_shape, shared_shape), strict=True):
+            if array.shape != wanted:
+                raise BadReturn(f"{what} have shape {array.shape}; {wanted} was expected for x of shape {x.shape} in {affine}")
+        codes, scales, offsets = arrays
+        return operand.take(codes), read_floats(scales, operand.format, "scales"), read_offsets(offsets, operand.format)
+
+    def _call_dequantize_affine(
+        self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[Any], offsets: npt.NDArray[Any], affine: str
+    ) -> npt.NDArray[Any]:
+        given = [self._array(a) for a in (read_operand(affine).give(codes), scales, offsets)]
+        values = from_target_array(self._ask("dequantize_affine", *given, affine), "dequantize_affine's result")
+        return _floats(values, codes.shape, "dequantize_affine")
 
     def _call_output_dtype(self, function: str, /, *args: Any, **kwargs: Any) -> str:
         """The dtype of the values that a function returns; `float32` where it is none that the interface has."""

@@ -34,6 +34,24 @@ class DequantizeCall(c.Structure):
     )  # fmt: skip
 
 
+class QuantizeAffineCall(c.Structure):
+    """mxspec_quantize_affine_call."""
+
+    _fields_ = (
+        ("affine", _TEXT), ("x", _POINTER), ("rows", _SIZE), ("columns", _SIZE), ("codes", _POINTER), ("codes_size", _SIZE),
+        ("scales", _POINTER), ("scales_size", _SIZE), ("offsets", _POINTER), ("offsets_size", _SIZE),
+    )  # fmt: skip
+
+
+class DequantizeAffineCall(c.Structure):
+    """mxspec_dequantize_affine_call."""
+
+    _fields_ = (
+        ("affine", _TEXT), ("codes", _POINTER), ("codes_size", _SIZE), ("scales", _POINTER), ("scales_size", _SIZE),
+        ("offsets", _POINTER), ("offsets_size", _SIZE), ("rows", _SIZE), ("columns", _SIZE), ("values", _POINTER),
+    )  # fmt: skip
+
+
 class EncodeCall(c.Structure):
     """mxspec_encode_call."""
 
@@ -101,12 +119,14 @@ class MatmulCall(c.Structure):
 STRUCTURES: dict[str, type[c.Structure]] = {
     "mxspec_quantize_call": QuantizeCall,
     "mxspec_dequantize_call": DequantizeCall,
+    "mxspec_quantize_affine_call": QuantizeAffineCall,
+    "mxspec_dequantize_affine_call": DequantizeAffineCall,
     "mxspec_encode_call": EncodeCall,
     "mxspec_decode_call": DecodeCall,
     "mxspec_encode_stochastic_call": EncodeStochasticCall,
     "mxspec_tensor_scale_call": TensorScaleCall,
     "mxspec_layout_call": LayoutCall,
-    "mxspec_sparse_call": SparseCall,
     "mxspec_operand": Operand,
     "mxspec_matmul_call": MatmulCall,
+    "mxspec_sparse_call": SparseCall,
 }

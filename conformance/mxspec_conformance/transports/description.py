@@ -15,6 +15,7 @@ from mxspec.sparsity import SPARSE_FORMATS
 from mxspec_conformance.targets.capabilities import (
     Capabilities,
     SrRule,
+    check_affine,
     check_claims,
     check_names,
     check_rule,
@@ -82,6 +83,9 @@ def read_description(document: Any, spec: str) -> Capabilities:
             spec, given.get("products", ()), given.get("out_dtypes", ()), given.get("accumulator", ""), given.get("contract", ""),
             given.get("product_shapes", {}),
         )  # fmt: skip
+    affine = tuple(given.get("affine", ()))
+    affine_profile, affine_contract = given.get("affine_profile"), given.get("affine_contract")
+    check_affine(spec, functions, affine, affine_profile, affine_contract)
     return Capabilities(
         name=clean_name(document["name"]),
         version=clean_name(document["version"]),
@@ -93,10 +97,13 @@ def read_description(document: Any, spec: str) -> Capabilities:
         code_layout=codes,
         scale_layout=scales,
         layouts=layouts,
+        **products,
+        affine=affine,
+        affine_profile=affine_profile,
+        affine_contract=affine_contract,
         sparse_formats=sparse,
         sparse_layout=check_sparse_layout(spec, "sparse_layout", tuple(given.get("sparse_layout", ()))),
         prune_rule=check_rule(spec, "prune_rule", given.get("prune_rule", "")),
-        **products,
         tensor_scale=given.get("tensor_scale", "decode"),
         shapes=(shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)),
         one_level=given.get("one_level", True),

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
+from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import quantized_shapes, swizzled_size
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, RemoteError, TargetError
@@ -150,6 +152,33 @@ class Library:
             values=values.pointer,
         )  # fmt: skip
         self._call("dequantize", call)
+        return values.read("values")
+
+    def _quantize_affine(self, x: Any, affine: str) -> tuple[Any, Any, Any]:
+        x, operand = np.ascontiguousarray(x), read_operand(affine)
+        codes_shape, shared = operand.shapes(x.shape)
+        is_bias = operand.format.offset is Offset.BIAS
+        codes = _Output(codes_shape, np.uint32 if operand.words else np.uint8)
+        scales = _Output(shared, operand.format.numpy_dtype)
+        offsets = _Output(shared, operand.format.numpy_dtype if is_bias else np.uint8)
+        call = abi.QuantizeAffineCall(
+            affine=affine.encode(), x=x.ctypes.data, rows=x.shape[0], columns=x.shape[1], codes=codes.pointer,
+            codes_size=codes.size, scales=scales.pointer, scales_size=scales.size, offsets=offsets.pointer,
+            offsets_size=offsets.size,
+        )  # fmt: skip
+        self._call("quantize_affine", call)
+        return codes.read("codes"), scales.read("scales"), offsets.read("biases" if is_bias else "zero points")
+
+    def _dequantize_affine(self, codes: Any, scales: Any, offsets: Any, affine: str) -> Any:
+        given = [np.ascontiguousarray(a) for a in (codes, scales, offsets)]
+        rows, columns = scales.shape[0], scales.shape[1] * read_operand(affine).format.group
+        values = _Output((rows, columns), np.float32)
+        call = abi.DequantizeAffineCall(
+            affine=affine.encode(), codes=given[0].ctypes.data, codes_size=given[0].nbytes, scales=given[1].ctypes.data,
+            scales_size=given[1].nbytes, offsets=given[2].ctypes.data, offsets_size=given[2].nbytes, rows=rows,
+            columns=columns, values=values.pointer,
+        )  # fmt: skip
+        self._call("dequantize_affine", call)
         return values.read("values")
 
     def _encode(self, x: Any, element: str, rounding: str | None = None, overflow: str | None = None) -> Any:

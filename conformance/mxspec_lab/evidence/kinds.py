@@ -153,6 +153,10 @@ KINDS = (
         command="python tests/peers/layouts/run_layouts.py", list_vectors=of_layouts,
     ),
     Kind(
+        pattern="affine/*.json", what="affine integers against MLX", time="1 min", command="python -m tests.peers.affine_{name} --json reports/affine/{name}.json",
+        code=("mxspec/affine", "tests/peers/affine_mlx.py", "vectors/mxspec_vectors/inputs_affine.py"),
+    ),
+    Kind(
         pattern="html/*.json", what="the example report", time="5 s", list_vectors=of_check,
         command="mxspec check {name} --json reports/html/{name}.json --html reports/html/{name}.html",
     ),
@@ -183,6 +187,12 @@ KINDS = (
     Kind(
         pattern="mutants/matrix.json", what="the kill matrix", time="3 min on 2 cores", list_vectors=of_matrix,
         command="mxspec mutants publish", code=_MATRIX_CODE,
+    ),
+    Kind(
+        pattern="mutants/affine.json", what="the kill matrix of affine integers", time="20 s",
+        command="python -m mxspec_lab.mutants.affine_matrix --json reports/mutants/affine.json",
+        code=("conformance/mxspec_lab/mutants/affine_mutants.py", "conformance/mxspec_lab/mutants/affine_matrix.py", "vectors/mxspec_vectors/inputs_affine.py"),
+        made_by=("conformance/mxspec_conformance/judge/affine",),
     ),
     Kind(
         pattern="mutants/automatic.json", what="every one-place change of the model's arithmetic", time="2 core-hours",
