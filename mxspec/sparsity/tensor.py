@@ -15,10 +15,10 @@ from mxspec.blocktensor import BlockTensor
 from mxspec.dequantizing import dequantize_arrays
 from mxspec.elements import Codes, as_float32, check_codes, decode, output_dtype, round_to
 from mxspec.formats import ELEMENTS, BlockFormat
-from mxspec.inputs import to_torch, torch_dtype_name
+from mxspec.inputs import as_array, to_torch, torch_dtype_name
 from mxspec.profiles import Profile
 from mxspec.sparsity.kinds import FLOATS, Nibble, get_kind
-from mxspec.sparsity.patterns import Sparsity, check_fit, check_metadata, decompress, gather, scatter
+from mxspec.sparsity.patterns import Sparsity, check_fit, check_metadata, decompress, gather, get_sparsity, scatter
 from mxspec.sparsity.pruning import choose_kept
 from mxspec.sparsity.rules import PruneRule
 from mxspec.tensorscale import TensorScale
@@ -141,9 +141,9 @@ class SparseTensor:
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
-        keep(self, "sparsity", Sparsity(self.sparsity))
+        keep(self, "sparsity", get_sparsity(self.sparsity))
         keep(self, "kind", str(self.kind))
-        keep(self, "metadata", np.asarray(self.metadata))
+        keep(self, "metadata", as_array(self.metadata, name="metadata"))
         check_metadata(self.metadata)
         keep(self, "kept", _check_items(self.kept, self.kind))
         check_fit(self.kept, self.metadata, self.sparsity)
@@ -170,13 +170,12 @@ class SparseTensor:
         Affine codes (`uint8`) are weighed by their numbers under their scales.
         Raises TypeError or ValueError as `choose_kept` and the scales' checks.
         """
-        pattern, array = Sparsity(sparsity), np.asarray(items)
+        pattern, array = get_sparsity(sparsity), _check_items(items, kind)
         if kind == UINT8:
             if not isinstance(scales, GroupScales):
                 raise ValueError("kind is uint8: affine codes mean nothing without GroupScales")
-            dense = _check_items(array, kind)
-            scales.check(dense.shape, pattern)
-            numbers = scales.apply(dense.astype(np.float64), np.ones(dense.shape, np.bool_), np.float32)
+            scales.check(array.shape, pattern)
+            numbers = scales.apply(array.astype(np.float64), np.ones(array.shape, np.bool_), np.float32)
             nibbles = choose_kept(numbers, kind="float32", sparsity=pattern, rule=rule)
         else:
             nibbles = choose_kept(array, kind=kind, sparsity=pattern, rule=rule)
@@ -278,7 +277,7 @@ UINT8 = "uint8"
 def _check_items(items: npt.ArrayLike, kind: str) -> npt.NDArray[Any]:
     if kind != UINT8:
         return get_kind(kind).check(items, "kept codes")
-    array = np.asarray(items)
+    array = as_array(items, name="kept codes")
     if array.dtype != np.uint8:
         raise TypeError(f"kept codes are {array.dtype}; pass uint8, one code to a byte")
     return array
