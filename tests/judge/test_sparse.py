@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import find, given, settings
 from hypothesis.errors import InvalidArgument
+from rich.console import Console
 
 from mxspec import sparsity
 from mxspec_conformance.adapters.registry import known_adapters
@@ -19,6 +20,7 @@ from mxspec_conformance.judge.explanation import SparseMistake
 from mxspec_conformance.judge.listing import list_requirements
 from mxspec_conformance.judge.planning import plan_requests
 from mxspec_conformance.judge.sparse import judge_sparse
+from mxspec_conformance.render.terminal import summary_table
 from mxspec_conformance.results.report import Requirement, Verdict
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
@@ -243,6 +245,10 @@ def test_a_case_of_a_report_can_be_asked_again(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     report = check(str(path))
+    table = Console(width=120)
+    with table.capture() as printed:
+        table.print(summary_table([report]))
+    assert " sparse " in printed.get()
     first = next(r for r in report.requirements if r.id == "prune/e2m1-2to4/largest").failing_cases[0]
     shown = CliRunner().invoke(main, ["show", first, "--against", str(path)])
     assert shown.exit_code == 1, shown.output
