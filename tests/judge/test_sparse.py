@@ -26,6 +26,7 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.testing import strategies as mx
 from mxspec_conformance.transports.in_process import InProcessSession
+from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.recorded import write_bundle
 from mxspec_lab.sparse.mutants import MUTANTS, SparseMutant
 from mxspec_lab.sparse.plain import FORMS, Plain
@@ -312,6 +313,17 @@ def test_a_results_file_conforms(tmp_path: Path) -> None:
     report = judged(str(results))
     assert {r.verdict for r in report.requirements} == {Verdict.PASS}
     assert {r.operation for r in report.requirements} == set(SPARSE_FUNCTIONS)
+
+
+def test_the_harness_hands_limits_of_shapes_over(tmp_path: Path) -> None:
+    import sys
+
+    path = tmp_path / "limited.py"
+    path.write_text(f"{SOURCE}\nSHAPES = {{'k': 64, 'rows': 16}}\n", encoding="utf-8")
+    session = open_target(f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}")
+    session.close()
+    assert session.capabilities.shapes == (64, 16, 1)
+    assert session.capabilities.prune_rule == "lower"
 
 
 def run_source(text: str) -> dict[str, Any]:

@@ -220,6 +220,11 @@ KINDS = (
         made_by=("mxspec/sparsity",),
     ),
     Kind(
+        pattern="sparse/torch-check.json", what="torch's verdicts on sparse operands", time="15 s and an environment with torch",
+        command="mxspec check 'cmd:PYTHON conformance/examples/python/harness.py tests/peers/sparse_torch_target.py' --json reports/sparse/{name}.json",
+        list_vectors=of_check,
+    ),
+    Kind(
         pattern="sweeps/index.json", what="every function on all 2^32 inputs", time="hours on 16 cores",
         command="make sweep",
         made_by=tuple(f"mxspec/{n}.py" for n in ("arrays", "elements", "exact", "expressions", "formats", "reals", "rounding", "scales")),
