@@ -13,6 +13,11 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/judge/test_products.py::test_wrong_kernels_fail": (12, 100),
+    "tests/judge/test_products.py::test_right_kernels_pass_under_their_own_class": (8, 40),
+    "tests/judge/test_products.py::test_mistakes_are_named": (4, 10),
+    "tests/judge/test_products.py::test_another_class_is_a_deviation_and_no_failure": (0, 10),
+    "tests/test_score_tests.py::test_every_right_implementation_passes_every_rule": (0, 10),
     "tests/test_attacks.py::test_an_attack_fails": (12, 45),
     "tests/test_lint_against.py::test_what_follows_any_profile_is_clean": (16, 14),
     "tests/test_lint_against.py::test_planted_fault_is_named_and_explains_every_element": (8, 15),

@@ -1,4 +1,4 @@
-"""Every function of the interface goes over every transport: options, layouts, dot products, arrays of other kinds."""
+"""Every function of the interface goes over every transport: options, layouts, products, arrays of other kinds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mxspec_conformance.judge.check import check
 from mxspec_conformance.targets.arrays import from_target_array
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.library import load_library
 from mxspec_conformance.transports.remote import RemoteModule, read_reply
@@ -133,14 +134,24 @@ def test_layouts(every: Any) -> None:
         assert np.array_equal(again[1], scales)
 
 
-def test_dot(every: Any) -> None:
+def sides() -> tuple[Side, Side, Any]:
     a, b = np.arange(64, dtype=np.uint8).reshape(2, 32) % 5, np.arange(96, dtype=np.uint8).reshape(3, 32) % 7
     a_scales, b_scales = np.array([[1], [2]], np.uint8), np.array([[1], [2], [3]], np.uint8)
-    expected = (a.astype(int) * a_scales) @ (b.astype(int) * b_scales).T
-    assert np.array_equal(every.dot(a, a_scales, b, b_scales, "mxfp4"), expected)
-    assert np.array_equal(
-        every.dot(a, a_scales, b, b_scales, "mxfp4", a_tensor_scale=2.0, b_tensor_scale=5.0), 2 * expected - 5
-    )
+    product = (a.astype(int) * a_scales) @ (b.astype(int) * b_scales).T
+    left = Side(codes=a, scales=a_scales, format="mxfp4", shape=(2, 32), spec="mxfp4", tensor_scale=2.0)
+    return left, Side(codes=b, scales=b_scales, format="mxfp4", shape=(3, 32), spec="mxfp4"), 2 * product
+
+
+def test_matmul(every: Any) -> None:
+    a, b, expected = sides()
+    assert np.array_equal(every.matmul(a, b, "float32"), expected)
+    c, bias = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 2, 3], np.float32)
+    assert np.array_equal(every.matmul(a, b, "float32", alpha=0.5, beta=3.0, c=c, bias=bias), expected / 2 + 3 * c + bias)
+    plain = np.arange(64, dtype=np.float32).reshape(2, 32)
+    side = Side(codes=None, scales=None, values=plain, shape=(2, 32), spec="float32")
+    assert np.array_equal(every.matmul(side, b, "float32"), plain @ (b.codes.astype(np.float32) * b.scales).T)
+    with pytest.raises(NotImplementedError):
+        every.matmul(a, b, "float16")
 
 
 def test_every_function_goes_over_the_wire(every: Any) -> None:
@@ -154,6 +165,13 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
         }
         operation = OPERATIONS[function]
         asked.append(function)
+        if function == "matmul":
+            m, n, k = given["shape"]
+            for name, rows in (("a", m), ("b", n)):
+                parts = {p: given.get(f"{name}_{p}") for p in ("codes", "scales", "values", "spec")}
+                scale = given.get(f"{name}_tensor_scale")
+                factor = None if scale is None else float(np.uint32(int(scale["float32"], 16)).view(np.float32))
+                given[name] = Side(**parts, tensor_scale=factor, shape=(rows, k))
         result = getattr(every, function)(*(given[a] for a in operation.arguments))
         results = result if len(operation.outputs) > 1 else (result,)
         return {
@@ -170,7 +188,7 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
         "pack": (codes, "nibble-low"), "unpack": (np.zeros(32, np.uint8), "nibble-low", (2, 32)),
         "swizzle": (scales, "row-major"), "unswizzle": (np.zeros(2, np.uint8), "row-major", (2, 1)),
         "pack_blocks": (codes, scales, "ggml-mxfp4"), "unpack_blocks": (np.zeros(34, np.uint8), "ggml-mxfp4", (2, 32)),
-        "dot": (codes, scales, codes, scales, "mxfp4"),
+        "matmul": (*sides()[:2], "float32"),
     }  # fmt: skip
     for function, args in calls.items():
         over, direct = getattr(remote, function)(*args), getattr(every, function)(*args)

@@ -14,7 +14,8 @@ const char *mxspec_describe(void) {
         "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"], "encode": ["rounding", "overflow"],
         "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
         "quantize_affine": [], "dequantize_affine": [],
-        "pack_blocks": [], "unpack_blocks": [], "dot": ["a_tensor_scale", "b_tensor_scale"]}}})";
+        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]},
+        "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"]}})";
 }
 
 // The fields, one to a byte, in place of codes.
@@ -100,13 +101,16 @@ std::int32_t mxspec_unpack_blocks(const mxspec_layout_call *c) {
     }
     return MXSPEC_OK;
 }
-std::int32_t mxspec_dot(const mxspec_dot_call *c) {
+std::int32_t mxspec_matmul(const mxspec_matmul_call *c) {
+    auto value = [](const mxspec_operand &side, std::int64_t i) -> float {
+        return side.values ? static_cast<const float *>(side.values)[i] : float(side.codes[i] * side.scales[i / 32]);
+    };
     for (std::int64_t i = 0; i < c->m * c->n; ++i) {
         float sum = 0;
-        for (std::int64_t j = 0; j < c->k; ++j)
-            sum += c->a_codes[i / c->n * c->k + j] * c->a_scales[(i / c->n * c->k + j) / 32] *
-                   c->b_codes[i % c->n * c->k + j] * c->b_scales[(i % c->n * c->k + j) / 32];
-        c->values[i] = sum * (c->a_tensor_scale ? *c->a_tensor_scale : 1) - (c->b_tensor_scale ? *c->b_tensor_scale : 0);
+        for (std::int64_t j = 0; j < c->k; ++j) sum += value(c->a, i / c->n * c->k + j) * value(c->b, i % c->n * c->k + j);
+        sum *= (c->a.tensor_scale ? *c->a.tensor_scale : 1) * (c->b.tensor_scale ? *c->b.tensor_scale : 1);
+        sum = sum * (c->alpha ? *c->alpha : 1) + (c->c ? *c->beta * static_cast<const float *>(c->c)[i] : 0);
+        static_cast<float *>(c->values)[i] = sum + (c->bias ? static_cast<const float *>(c->bias)[i % c->n] : 0);
     }
-    return MXSPEC_OK;
+    return c->out_dtype == MXSPEC_FLOAT32 ? MXSPEC_OK : MXSPEC_UNSUPPORTED;
 }

@@ -66,6 +66,12 @@ TOPICS: dict[str, str] = {
     "place": "every code lies in the byte and bits that the layout gives it",
     "padding": "bytes and bits that hold no code are as the layout says",
     "batch": "matrices of a batch lie one after the other",
+    "identity": "one-hot rows of one side give the numbers of the other",
+    "sum": "a sum that is exact in every order is that sum",
+    "block-scale": "each block counts with its own scale",
+    "shape": "sizes beside those of tiles are computed alike",
+    "interval": "a sum that rounding touches lies where its class of accumulations can bring it",
+    "epilogue": "alpha, beta, C and bias enter as they are named",
 }
 
 #: Topics whose subject OCP MX v1.0 section 6.3 only recommends ("SHOULD"), of an MX block.
@@ -109,8 +115,21 @@ _OF_AFFINE = {
 }
 
 
+_OF_PRODUCTS = {
+    "nan": "a NaN of either side makes its row or column of the product NaN",
+    "inf": "an infinity of either side is multiplied and added by the rules of IEEE 754",
+    "overflow": "a sum beyond the output's largest number is infinite, or that number",
+    "zero-block": "zeros under a large scale do not change a sum",
+    "scale-code": "the ends of the scale format mean their values",
+    "tensor-scale": "each side's tensor scale multiplies the product",
+    "state": "the result does not depend on earlier calls",
+}
+
+
 def topic_text(topic: str, operation: str) -> str:
     """A topic's requirement in words, for an operation."""
+    if operation == "matmul":
+        return _OF_PRODUCTS.get(topic, TOPICS[topic])
     if operation == "tensor_scale":
         return _OF_TENSORS.get(topic, TOPICS[topic])
     if operation in ("quantize_affine", "dequantize_affine"):
@@ -126,6 +145,8 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
 
     described: whether the judged profile describes a stack; whatever it says is then what it promises.
     """
+    if operation == "matmul":  # OCP MX v1.0 section 6.1 fixes neither precision nor order
+        return Level.OPEN if topic == "zero-block" else Level.CONTRACT
     if described or topic in _CONTRACT or (operation == "stochastic" and fmt in BLOCKS):
         return Level.CONTRACT
     if topic == "nan" and _keeps_nan(operation, fmt):

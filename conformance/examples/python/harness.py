@@ -16,6 +16,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -35,13 +36,13 @@ FUNCTIONS = {
     "unswizzle": (("data", "layout", "shape"), ("scales",)),
     "pack_blocks": (("codes", "scales", "layout"), ("data",)),
     "unpack_blocks": (("data", "layout", "shape"), ("codes", "scales")),
-    "dot": (("a_codes", "a_scales", "b_codes", "b_scales", "format"), ("values",)),
+    "matmul": (("a", "b", "out_dtype"), ("values",)),
 }
 OPTIONS = {
     "quantize": ("tensor_scale", "axis", "pad", "block", "random_bits", "seed"),
     "dequantize": ("tensor_scale",),
     "encode": ("rounding", "overflow"),
-    "dot": ("a_tensor_scale", "b_tensor_scale"),
+    "matmul": ("alpha", "beta", "c", "bias"),
 }
 NAMES = ("format", "element", "layout", "affine")
 #: Functions whose outputs have dtypes of their own.
@@ -87,11 +88,33 @@ def describe(module):
     for key in ("affine", "affine_profile", "affine_contract"):
         if hasattr(module, key.upper()):
             given[key] = listed(getattr(module, key.upper())) if key == "affine" else getattr(module, key.upper())
+    if "matmul" in functions:
+        given["products"] = products_of(module)
+        given["out_dtypes"] = listed(getattr(module, "OUT_DTYPES", ["float32"]))
+        given["accumulator"] = getattr(module, "ACCUMULATOR", "")
+        given["contract"] = getattr(module, "CONTRACT", "")
+        given["product_shapes"] = dict(getattr(module, "PRODUCT_SHAPES", {}))
     layout = listed(getattr(module, "LAYOUT", []))
     codes = "nibble-low" if "nibble-low" in layout else "unpacked"
     given["layout"] = [codes, "128x4" if "128x4" in layout else "row-major"]
     name, version = getattr(module, "NAME", "target"), str(getattr(module, "VERSION", "unknown"))
     return {"mxspec": 1, "name": name, "version": version, "language": "Python", "capabilities": given}
+
+
+def products_of(module):
+    """OPERANDS: one product or several, each {"a": ..., "b": ...} or "A @ B"."""
+    operands = module.OPERANDS
+    several = [operands] if isinstance(operands, (str, dict)) else list(operands)
+    return [p if isinstance(p, str) else p["a"] + " @ " + p["b"] for p in several]
+
+
+def side_of(name, given):
+    """One side of a product: an array, or an object with codes, scales, tensor_scale, format and shape."""
+    spec, (m, n, k) = given[name + "_spec"], given["shape"]
+    if name + "_values" in given:
+        return given[name + "_values"]
+    parts = {part: given.get(f"{name}_{part}") for part in ("codes", "scales", "tensor_scale")}
+    return SimpleNamespace(**parts, format=spec.split("/")[0], spec=spec, shape=(m if name == "a" else n, k))
 
 
 def dtype_of(name):
@@ -118,7 +141,7 @@ def read(name, value):
 WORDS = {"uint32": "uint32", "int32": "uint32"}
 
 
-def write(name, value, typed=False):
+def write(name, value, dtype=None, typed=False):
     """An output, as an array of the type that its name has."""
     if isinstance(value, (bytes, bytearray)):
         value = np.frombuffer(value, np.uint8)
@@ -127,21 +150,25 @@ def write(name, value, typed=False):
     elif hasattr(value, "get") and not isinstance(value, np.ndarray):
         value = value.get()  # CuPy
     array = np.asarray(value)
+    kind = "uint8"
     if name in ("values", "scale"):
-        array = np.atleast_1d(array.astype("<f4"))
+        kind = dtype or "float32"
+        array = np.atleast_1d(array.astype(dtype_of(kind)))
     elif typed:
         array = array.astype(np.uint8 if array.dtype.name not in WORDS and array.dtype.kind in "iu" else array.dtype)
-        data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
-        return {"dtype": WORDS.get(array.dtype.name, array.dtype.name), "shape": list(array.shape), "base64": data}
+        kind = WORDS.get(array.dtype.name, array.dtype.name)
     else:
         array = np.ascontiguousarray(array).view(np.uint8)
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
-    return {"dtype": "float32" if array.dtype.kind == "f" else "uint8", "shape": list(array.shape), "base64": data}
+    return {"dtype": kind, "shape": list(array.shape), "base64": data}
 
 
 def answer(module, request):
     positional, outputs = FUNCTIONS[request["function"]]
     given = {name: read(name, value) for name, value in request["arguments"].items()}
+    if request["function"] == "matmul":
+        sides = {name: side_of(name, given) for name in ("a", "b")}
+        given = {k: v for k, v in given.items() if k in ("out_dtype", "alpha", "beta", "c", "bias")} | sides
     options = {name: value for name, value in given.items() if name not in positional}
     try:
         result = getattr(module, request["function"])(*(given[name] for name in positional), **options)
@@ -154,7 +181,7 @@ def answer(module, request):
     return {
         "id": request["id"],
         "outputs": {
-            name: write(name, value, typed=request["function"] in TYPED)
+            name: write(name, value, given.get("out_dtype"), request["function"] in TYPED)
             for name, value in zip(outputs, results, strict=True)
         },
     }

@@ -13,6 +13,8 @@ from mxspec.layouts import Layout
 from mxspec_conformance.judge.affine.stage import JUDGES, list_affine
 from mxspec_conformance.judge.check import _choose_formats
 from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
+from mxspec_conformance.judge.products.cases import list_topics
+from mxspec_conformance.judge.products.judging import list_products
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
@@ -45,6 +47,7 @@ def list_requirements(
         for function in FUNCTIONS:
             if offered.has(function):
                 found += [name for layout in list_judged_layouts(session, function) for name in _of_layout(function, layout)]
+        found += [f"matmul/{name}/{topic}" for name, product in list_products(session) for topic in list_topics(product, offered)]
     return found
 
 
@@ -79,7 +82,7 @@ def _of_element(session: TargetSession, element: str) -> Iterator[str]:
         yield from (f"encode/{element}/{topic}" for topic in (*_ROUNDING, *_SPECIAL, "zero-sign", "call-size", "state", "refusal"))
     if offered.has("decode"):
         signs = () if fmt.twos_complement or element in SCALES else ("zero-sign",)
-        yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size", "state"))
+        yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size", "state", "refusal"))
     if offered.has("encode_stochastic") and element in ELEMENTS:
         of_nan = () if fmt.nan_code is None else ("nan",)
         yield from (f"stochastic/{element}/{topic}" for topic in ("random-bits", *of_nan, "call-size", "state", "refusal"))

@@ -21,6 +21,7 @@ from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.recorded import Request
 from mxspec_conformance.transports.wire import digest_call, name_arguments
@@ -35,6 +36,8 @@ def plan_requests(capabilities: Capabilities, formats: Sequence[str] | None = No
 
 class _Recorder:
     """The model, dressed as a target with given capabilities; it keeps what it is asked."""
+
+    MXSPEC_TAKES_SIDES = True
 
     def __init__(self, capabilities: Capabilities) -> None:
         self.MXSPEC_CAPABILITIES = capabilities
@@ -127,5 +130,5 @@ class _Recorder:
     _swizzle = _pack_blocks = _pack
     _unswizzle = _unpack_blocks = _unpack
 
-    def _dot(self, a_codes: Any, a_scales: Any, b_codes: Any, b_scales: Any, fmt: str, **scales: float | None) -> Any:
-        return np.zeros((a_codes.shape[0], b_codes.shape[0]), np.float32)
+    def _matmul(self, a: Side, b: Side, out_dtype: str, **options: Any) -> Any:
+        raise NotImplementedError  # no call depends on the answer, but those about a wrong one

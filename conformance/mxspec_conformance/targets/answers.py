@@ -12,6 +12,8 @@ from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import quantized_shapes
+from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.operands import read_numbers
 
 Arguments = tuple[Any, ...]
 Options = Mapping[str, Any]
@@ -59,6 +61,11 @@ def _codes(args: Arguments, _: Options, value: Any) -> bool:
     return _is_array(value, np.uint8, args[0].shape)
 
 
+def _product(args: Arguments, _: Options, value: Any) -> bool:
+    a, b, out_dtype = args
+    return _is_array(value, DTYPES[out_dtype], (read_numbers(a).shape[0], read_numbers(b).shape[0]))
+
+
 def _packed(_args: Arguments, _: Options, value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1
 
@@ -96,6 +103,7 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "dequantize": _values,
     "quantize_affine": _quantized_affine,
     "dequantize_affine": _values,
+    "matmul": _product,
     "decode": _values,
     "encode": _codes,
     "encode_stochastic": _codes,

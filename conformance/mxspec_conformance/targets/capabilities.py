@@ -21,6 +21,7 @@ import numpy as np
 
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import get_affine_profile
+from mxspec.dot import ACCUMULATORS, Contract
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
@@ -29,6 +30,7 @@ from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.operands import parse_products
 from mxspec_conformance.targets.texts import clean_name
 
 FUNCTIONS = tuple(OPERATIONS)
@@ -76,7 +78,9 @@ class ShapeLimits:
     @property
     def text(self) -> str:
         """In words."""
-        parts = [f"columns a multiple of {self.columns}"] * (self.columns > 1) + [f"rows a multiple of {self.rows}"] * (self.rows > 1)
+        parts = [f"columns a multiple of {self.columns}"] * (self.columns > 1) + [f"rows a multiple of {self.rows}"] * (
+            self.rows > 1
+        )
         return ", ".join(parts + [f"at least {self.least_rows} rows"] * (self.least_rows > 1))
 
     def allow(self, shape: tuple[int, ...]) -> bool:
@@ -93,6 +97,8 @@ class ShapeLimits:
 
 #: Name in a target's SHAPES -> the limit.
 SHAPE_NAMES = {"k": "columns", "rows": "rows", "min_rows": "least_rows"}
+#: Names in a target's PRODUCT_SHAPES: multiples of each size of a product.
+PRODUCT_SHAPE_NAMES = ("m", "n", "k")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +138,16 @@ class Capabilities:
     affine_contract: str | None = None
     #: Where the arrays lie, such as `cuda:0`; None: the array library's default.
     device: str | None = None
+    #: Products that matmul computes, as `operands.Product` writes them.
+    products: tuple[str, ...] = ()
+    #: Dtypes that matmul returns.
+    out_dtypes: tuple[str, ...] = ("float32",)
+    #: The class of accumulations that matmul says it follows (`mxspec.dot.ACCUMULATORS`); empty: none is claimed.
+    accumulator: str = ""
+    #: What matmul says it makes of each number before it multiplies (`mxspec.dot.Contract`); empty: nothing is claimed.
+    contract: str = ""
+    #: Multiples of m, n and k that matmul takes.
+    product_shapes: tuple[int, int, int] = (1, 1, 1)
 
     def has(self, function: str, keyword: str | None = None) -> bool:
         """Whether the target has the function, and takes the keyword."""
@@ -172,6 +188,16 @@ class Capabilities:
             **({"affine": list(self.affine)} if self.affine else {}),
             **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
             **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
+            **(self._describe_products() if self.products else {}),
+        }
+
+    def _describe_products(self) -> dict[str, Any]:
+        return {
+            "products": list(self.products),
+            "out_dtypes": list(self.out_dtypes),
+            **({"accumulator": self.accumulator} if self.accumulator else {}),
+            **({"contract": self.contract} if self.contract else {}),
+            "product_shapes": dict(zip(PRODUCT_SHAPE_NAMES, self.product_shapes, strict=True)),
         }
 
 
@@ -240,6 +266,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         affine=affine,
         affine_profile=affine_profile,
         affine_contract=affine_contract,
+        **_products(module, spec, functions),
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
 
@@ -324,10 +351,62 @@ def _shapes(module: Any, spec: str) -> tuple[int, int, int]:
         except TypeError:
             value = 0
         if not 0 < value <= 1 << 16:
-            raise TargetError(f"{spec}: SHAPES says {name} of {given[name]!r:.40}; allowed are whole numbers from 1 to 65536")
+            raise TargetError(
+                f"{spec}: SHAPES says {name} of {given[name]!r:.40}; allowed are whole numbers from 1 to 65536"
+            )
         found.append(value)
     columns, rows, least = found
     return columns, rows, least
+
+
+def _products(module: Any, spec: str, functions: Iterable[str]) -> dict[str, Any]:
+    """What a target says of `matmul`: OPERANDS, OUT_DTYPES, ACCUMULATOR, CONTRACT, PRODUCT_SHAPES."""
+    if "matmul" not in functions:
+        return {}
+    given = getattr(module, "OPERANDS", None)
+    if given is None:
+        raise TargetError(
+            f'{spec} has matmul and no OPERANDS; say what each side takes, such as {{"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low"}}'
+        )
+    shapes = getattr(module, "PRODUCT_SHAPES", {})
+    if not isinstance(shapes, Mapping) or not set(shapes) <= set(PRODUCT_SHAPE_NAMES):
+        raise TargetError(f"{spec}: PRODUCT_SHAPES is a dict of m, n and k, such as {{'n': 8, 'k': 128}}")
+    return read_products(
+        spec, given, _listed(module, spec, "OUT_DTYPES"), _single(module, spec, "ACCUMULATOR", ""),
+        _single(module, spec, "CONTRACT", ""), shapes,
+    )  # fmt: skip
+
+
+def read_products(
+    spec: str, operands: Any, out_dtypes: Iterable[str], accumulator: str, contract: str, shapes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The fields of `Capabilities` that describe products.
+
+    Raises TargetError where a declaration is not one that the interface has.
+    """
+    try:
+        products = parse_products(operands)
+    except ValueError as error:
+        raise TargetError(f"{spec}: OPERANDS: {error}") from None
+    dtypes = tuple(out_dtypes) or ("float32",)
+    check_names(spec, "OUT_DTYPES", dtypes, DTYPES)
+    check_names(spec, "ACCUMULATOR", filter(None, [accumulator]), ACCUMULATORS)
+    check_names(spec, "CONTRACT", filter(None, [contract]), [c.value for c in Contract])
+    multiples = []
+    for name in PRODUCT_SHAPE_NAMES:
+        try:
+            value = operator.index(shapes.get(name, 1))
+        except TypeError:
+            value = 0
+        if not 0 < value <= 1 << 12:
+            raise TargetError(
+                f"{spec}: PRODUCT_SHAPES says {name} of {shapes[name]!r:.40}; allowed are whole numbers from 1 to 4096"
+            )
+        multiples.append(value)
+    return {
+        "products": tuple(p.text for p in products), "out_dtypes": dtypes, "accumulator": accumulator, "contract": contract,
+        "product_shapes": tuple(multiples),
+    }  # fmt: skip
 
 
 def _random_bits(module: Any, spec: str) -> int:
@@ -368,7 +447,9 @@ def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> t
     covered: dict[str, str] = {}
     for name in claimed:
         if name not in known:
-            close = get_close_matches(str(name), known, n=3) or [p.id for p in known.values() if p.kind is Kind.NORMATIVE]
+            close = get_close_matches(str(name), known, n=3) or [
+                p.id for p in known.values() if p.kind is Kind.NORMATIVE
+            ]
             raise TargetError(f"{spec}: PROFILE names {name!r}, which is no profile; close are {', '.join(close)}")
         mine = [f for f in formats if f in known[name].formats]
         if not mine:
@@ -431,6 +512,9 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
         raise TargetError(f"{spec}: its process says of keywords what cannot be")
     check_claims(spec, given["formats"], given["claimed_profiles"])
     check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
+    if given["products"]:
+        named = dict(zip(PRODUCT_SHAPE_NAMES, given["product_shapes"], strict=True))
+        read_products(spec, given["products"], given["out_dtypes"], given["accumulator"], given["contract"], named)
     told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
     return Capabilities(**{**given, **told})
 

@@ -30,6 +30,7 @@ from mxspec_conformance.targets.capabilities import Capabilities, parameters_of
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Side, lay_out, read_numbers
 
 #: What an output buffer holds before the target writes into it.
 _DIRT = 0xA5
@@ -137,9 +138,7 @@ class Marshaller:
         self.call(function, *args, **kwargs)
         return any(_copied_bytes(array) != before for array, before in self._given)
 
-    def _call_repeated(
-        self, times: int, seconds: float, function: str, *args: Any, **kwargs: Any
-    ) -> tuple[int, int]:
+    def _call_repeated(self, times: int, seconds: float, function: str, *args: Any, **kwargs: Any) -> tuple[int, int]:
         """The same call up to so many times, or seconds: the number of the first that returned other bits, or -1; and how
         many were made."""
         deadline = time.monotonic() + seconds
@@ -203,7 +202,9 @@ class Marshaller:
             raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}{hint}")
         if not swizzled and scales.shape != scale_shape:
             hint = suggest_scale_layout(scales.size, scales.shape, scale_shape)
-            raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}{hint}")
+            raise BadReturn(
+                f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}{hint}"
+            )
         for array, what in ((codes, "codes"), (scales, "scales")):
             if array.size > _MOST * max(x.size, 1024):
                 raise BadReturn(f"{what} have shape {array.shape} for x of shape {x.shape}")
@@ -265,6 +266,48 @@ class Marshaller:
         self.call(function, *args, **kwargs)
         name = str(getattr(self._returned, "dtype", "float32")).rpartition(".")[2]
         return name if name in DTYPES else "float32"
+
+    def _call_matmul(self, a: Any, b: Any, out_dtype: str, **options: Any) -> npt.NDArray[Any]:
+        sides = [read_numbers(data) for data in (a, b)]
+        for name in ("c", "bias"):
+            if options.get(name) is not None:
+                options[name] = self._array(options[name])
+        values = from_target_array(
+            self._ask("matmul", *map(self._side, sides), out_dtype, **options), "matmul's result"
+        )
+        shape = (sides[0].shape[0], sides[1].shape[0])
+        if values.shape != shape:
+            raise BadReturn(f"matmul returned shape {values.shape}; {shape} was expected: [m, n]")
+        name = values.dtype.name
+        if name not in DTYPES:
+            raise BadReturn(f"matmul returned dtype {name}; return {out_dtype}")
+        if name == out_dtype:
+            return np.array(values)
+        # torch's bfloat16 comes as float32.
+        cast = values.astype(DTYPES[out_dtype])
+        same = (cast.astype(np.float64) == values.astype(np.float64)) | (np.isnan(cast) & np.isnan(values))
+        if not same.all():
+            raise BadReturn(f"matmul returned numbers of {name} that {out_dtype} does not have; return {out_dtype}")
+        return cast
+
+    def _side(self, numbers: Numbers) -> Any:
+        """One side of a product as the target takes it."""
+        first, second = lay_out(numbers)
+        spec = numbers.spec
+        given = self._array(first)
+        takes_sides = getattr(self.module, "MXSPEC_TAKES_SIDES", False)
+        if spec.kind is OperandKind.PLAIN:
+            side = Side(codes=None, scales=None, format=spec.format, shape=numbers.shape, values=given, spec=spec.text)
+            return side if takes_sides else given
+        scales = None if second is None else self._array(second)
+        return Side(
+            codes=given,
+            scales=scales,
+            tensor_scale=numbers.tensor_scale,
+            format=spec.format,
+            shape=numbers.shape,
+            spec=spec.text,
+        )
 
     def _call_encode(self, x: npt.NDArray[Any], element: str, **kwargs: Any) -> npt.NDArray[np.uint8]:
         result = from_target_array(self._ask("encode", self._array(x), element, **kwargs), "codes")

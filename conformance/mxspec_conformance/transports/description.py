@@ -11,7 +11,14 @@ import jsonschema
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
-from mxspec_conformance.targets.capabilities import Capabilities, SrRule, check_affine, check_claims, check_names
+from mxspec_conformance.targets.capabilities import (
+    Capabilities,
+    SrRule,
+    check_affine,
+    check_claims,
+    check_names,
+    read_products,
+)
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.texts import clean_name
 
@@ -65,6 +72,12 @@ def read_description(document: Any, spec: str) -> Capabilities:
     affine = tuple(given.get("affine", ()))
     affine_profile, affine_contract = given.get("affine_profile"), given.get("affine_contract")
     check_affine(spec, functions, affine, affine_profile, affine_contract)
+    products: dict[str, Any] = {}
+    if "matmul" in functions:
+        products = read_products(
+            spec, given.get("products", ()), given.get("out_dtypes", ()), given.get("accumulator", ""), given.get("contract", ""),
+            given.get("product_shapes", {}),
+        )  # fmt: skip
     return Capabilities(
         name=clean_name(document["name"]),
         version=clean_name(document["version"]),
@@ -79,6 +92,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
         affine=affine,
         affine_profile=affine_profile,
         affine_contract=affine_contract,
+        **products,
         tensor_scale=given.get("tensor_scale", "decode"),
         shapes=(shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)),
         one_level=given.get("one_level", True),

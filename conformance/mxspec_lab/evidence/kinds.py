@@ -12,12 +12,16 @@ from mxspec.layouts import list_layouts
 
 Document = Mapping[str, Any]
 #: The mutants and what judges them; their commands and tables, and the automatic mutants, are other modules.
-_MATRIX_CODE = tuple(
-    f"conformance/mxspec_lab/mutants/{name}.py"
-    for name in (
-        "__init__", "call_mutants", "cover", "decode_mutants", "instance", "judging", "layout_mutants", "matrix",
-        "placement_mutants", "reference", "rounding_mutants", "scale_mutants", "schema", "two_level_mutants",
-    )
+_MATRIX_CODE = (
+    *(
+        f"conformance/mxspec_conformance/mutants/{name}.py"
+        for name in (
+            "__init__", "call_mutants", "decode_mutants", "instance", "layout_mutants", "placement_mutants", "reference",
+            "rounding_mutants", "scale_mutants", "schema", "two_level_mutants",
+        )
+    ),
+    "conformance/mxspec_conformance/kits/cover.py",
+    *(f"conformance/mxspec_lab/mutants/{name}.py" for name in ("cover", "judging", "matrix")),
 )  # fmt: skip
 #: (operation, format, profiles).
 Wanted = tuple[str, str, Iterable[str]]

@@ -1,4 +1,4 @@
-/* mxspec_target.h: what a shared library exports so that mxspec can judge it.  ABI 1.
+/* mxspec_target.h: what a shared library exports so that mxspec can judge it.  ABI 2.
  *
  * Build a shared library with mxspec_abi, mxspec_describe and one function or more, then run
  *     mxspec smoke ./libmykernel.so
@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#define MXSPEC_ABI 1
+#define MXSPEC_ABI 2
 
 #if defined(_WIN32)
 #define MXSPEC_VISIBLE __declspec(dllexport)
@@ -146,15 +146,29 @@ typedef struct mxspec_layout_call {
     int64_t data_size;
 } mxspec_layout_call;
 
-/* a [m, k] times b [n, k] transposed -> values [m, n]; codes one to a byte, scales [m, k / block] and [n, k / block]. */
-typedef struct mxspec_dot_call {
-    const char *format;
+/* One side of a product: [rows, k] numbers, rows being m of a and n of b, blocks along k. spec is the text under which the
+ * description lists the side, such as "mxfp4/nibble-low+128x4". */
+typedef struct mxspec_operand {
+    const char *spec;
+    const void *values;        /* float32, float16 or bfloat16 [rows, k], or [k, rows] where spec says transposed; else NULL */
+    const uint8_t *codes;      /* of a block format, laid out as spec says, by default one to a byte; else NULL */
+    int64_t codes_size;        /* bytes */
+    const uint8_t *scales;     /* laid out as spec says, by default [rows, k / block]; NULL where the codes hold them */
+    int64_t scales_size;       /* bytes */
+    const float *tensor_scale; /* NVFP4's second scale of this side, which multiplies; or NULL */
+} mxspec_operand;
+
+/* values = alpha * a b^T + beta * c + bias */
+typedef struct mxspec_matmul_call {
     int64_t m, n, k;
-    const uint8_t *a_codes, *a_scales;
-    const uint8_t *b_codes, *b_scales;
-    const float *a_tensor_scale, *b_tensor_scale; /* or NULL */
-    float *values;
-} mxspec_dot_call;
+    mxspec_operand a, b;
+    const float *alpha, *beta; /* or NULL: 1 and 0 */
+    const void *c;             /* [m, n], or NULL */
+    const void *bias;          /* [n], or NULL */
+    int32_t out_dtype;         /* enum mxspec_dtype: the type of values */
+    int32_t added_dtype;       /* the type of c and bias */
+    void *values;              /* [m, n] */
+} mxspec_matmul_call;
 
 /* Required. MXSPEC_ABI as it was when the library was compiled. */
 MXSPEC_EXPORT int32_t mxspec_abi(void);
@@ -183,6 +197,6 @@ MXSPEC_EXPORT int32_t mxspec_swizzle(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_unswizzle(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_pack_blocks(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_unpack_blocks(const mxspec_layout_call *call);
-MXSPEC_EXPORT int32_t mxspec_dot(const mxspec_dot_call *call);
+MXSPEC_EXPORT int32_t mxspec_matmul(const mxspec_matmul_call *call);
 
 #endif

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_lab.mutants import reference
-from mxspec_lab.mutants.reference import Array, Context, Step
-from mxspec_lab.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants import reference
+from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.schema import Family, Mutant
 
 MX_FLOATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
 FLOATS = (*MX_FLOATS, "nvfp4")

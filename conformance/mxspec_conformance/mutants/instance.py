@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mxspec_lab.mutants.layout_mutants import Places
-from mxspec_lab.mutants.reference import Reference, Step
-from mxspec_lab.mutants.schema import NOTHING, Mutant, Wrap
+from mxspec_conformance.mutants.layout_mutants import Places
+from mxspec_conformance.mutants.reference import Reference, Step
+from mxspec_conformance.mutants.schema import NOTHING, Mutant, Wrap
 
 
 @dataclass(frozen=True, slots=True)

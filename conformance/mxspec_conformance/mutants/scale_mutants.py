@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_lab.mutants import reference
-from mxspec_lab.mutants.decode_mutants import MX
-from mxspec_lab.mutants.reference import Array, Context, Step
-from mxspec_lab.mutants.rounding_mutants import FLOATS, MX_FLOATS
-from mxspec_lab.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants import reference
+from mxspec_conformance.mutants.decode_mutants import MX
+from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.rounding_mutants import FLOATS, MX_FLOATS
+from mxspec_conformance.mutants.schema import Family, Mutant
 
 EVERY = (*MX, "nvfp4")
 NAN_BITS = np.uint32(0x7FC00000)

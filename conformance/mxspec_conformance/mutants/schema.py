@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from mxspec_lab.mutants.reference import Step
+from mxspec_conformance.mutants.reference import Step
 
 Wrap = Callable[[Step], Step]
 NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BLOCKS
-from mxspec_lab.mutants.call_mutants import Pair, quantize_as, with_keyword
-from mxspec_lab.mutants.reference import Array, Step
-from mxspec_lab.mutants.schema import Family, Mutant, Wrap
+from mxspec_conformance.mutants.call_mutants import Pair, quantize_as, with_keyword
+from mxspec_conformance.mutants.reference import Array, Step
+from mxspec_conformance.mutants.schema import Family, Mutant, Wrap
 
 _B, _C = Family.BLOCKS, Family.CALLS
 _SOME = ("mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "mxint8", "nvfp4")

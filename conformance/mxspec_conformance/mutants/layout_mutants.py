@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_lab.mutants.reference import Array, Step
-from mxspec_lab.mutants.schema import Family, Mutant, Wrap
+from mxspec_conformance.mutants.reference import Array, Step
+from mxspec_conformance.mutants.schema import Family, Mutant, Wrap
 
 Pack = Callable[[Array], Array]
 Unpack = Callable[[Array, tuple[int, ...]], Array]

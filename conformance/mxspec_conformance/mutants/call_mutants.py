@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BLOCKS
-from mxspec_lab.mutants import reference
-from mxspec_lab.mutants.decode_mutants import MX, exactly, magnitudes, where
-from mxspec_lab.mutants.reference import Array, Context, Step
-from mxspec_lab.mutants.rounding_mutants import after, always, clamp
-from mxspec_lab.mutants.scale_mutants import EVERY
-from mxspec_lab.mutants.schema import Family, Mutant, Wrap
+from mxspec_conformance.mutants import reference
+from mxspec_conformance.mutants.decode_mutants import MX, exactly, magnitudes, where
+from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.rounding_mutants import after, always, clamp
+from mxspec_conformance.mutants.scale_mutants import EVERY
+from mxspec_conformance.mutants.schema import Family, Mutant, Wrap
 
 #: Codes and scales.
 Pair = Any
