@@ -13,8 +13,7 @@ const char *mxspec_describe(void) {
         "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
         "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"], "encode": ["rounding", "overflow"],
         "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
-        "quantize_affine": [], "dequantize_affine": [],
-        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]},
+        "quantize_affine": [], "dequantize_affine": [], "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]},
         "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"]}})";
 }
 

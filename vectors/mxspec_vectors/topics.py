@@ -105,16 +105,6 @@ _OF_TENSORS = {
 }
 
 
-_OF_AFFINE = {
-    "nan": "a group that holds a NaN, or whose scale is one",
-    "inf": "a group that holds an infinity, or whose scale is one",
-    "mixture": "codes are the nearest under the scale and offset that are stored",
-    "position": "every position of a group counts",
-    "zero-block": "a group of zeros comes back as zeros",
-    "call-size": "the result does not depend on how many groups a row holds",
-}
-
-
 _OF_PRODUCTS = {
     "nan": "a NaN of either side makes its row or column of the product NaN",
     "inf": "an infinity of either side is multiplied and added by the rules of IEEE 754",
@@ -123,6 +113,16 @@ _OF_PRODUCTS = {
     "scale-code": "the ends of the scale format mean their values",
     "tensor-scale": "each side's tensor scale multiplies the product",
     "state": "the result does not depend on earlier calls",
+}
+
+
+_OF_AFFINE = {
+    "nan": "a group that holds a NaN, or whose scale is one",
+    "inf": "a group that holds an infinity, or whose scale is one",
+    "mixture": "codes are the nearest under the scale and offset that are stored",
+    "position": "every position of a group counts",
+    "zero-block": "a group of zeros comes back as zeros",
+    "call-size": "the result does not depend on how many groups a row holds",
 }
 
 

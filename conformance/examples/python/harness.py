@@ -85,15 +85,15 @@ def describe(module):
         "stochastic": stochastic,
         "profile": getattr(module, "PROFILE", None),
     }
-    for key in ("affine", "affine_profile", "affine_contract"):
-        if hasattr(module, key.upper()):
-            given[key] = listed(getattr(module, key.upper())) if key == "affine" else getattr(module, key.upper())
     if "matmul" in functions:
         given["products"] = products_of(module)
         given["out_dtypes"] = listed(getattr(module, "OUT_DTYPES", ["float32"]))
         given["accumulator"] = getattr(module, "ACCUMULATOR", "")
         given["contract"] = getattr(module, "CONTRACT", "")
         given["product_shapes"] = dict(getattr(module, "PRODUCT_SHAPES", {}))
+    for key in ("affine", "affine_profile", "affine_contract"):
+        if hasattr(module, key.upper()):
+            given[key] = listed(getattr(module, key.upper())) if key == "affine" else getattr(module, key.upper())
     layout = listed(getattr(module, "LAYOUT", []))
     codes = "nibble-low" if "nibble-low" in layout else "unpacked"
     given["layout"] = [codes, "128x4" if "128x4" in layout else "row-major"]
@@ -141,7 +141,7 @@ def read(name, value):
 WORDS = {"uint32": "uint32", "int32": "uint32"}
 
 
-def write(name, value, dtype=None, typed=False):
+def write(name, value, typed=False, dtype=None):
     """An output, as an array of the type that its name has."""
     if isinstance(value, (bytes, bytearray)):
         value = np.frombuffer(value, np.uint8)
@@ -156,7 +156,8 @@ def write(name, value, dtype=None, typed=False):
         array = np.atleast_1d(array.astype(dtype_of(kind)))
     elif typed:
         array = array.astype(np.uint8 if array.dtype.name not in WORDS and array.dtype.kind in "iu" else array.dtype)
-        kind = WORDS.get(array.dtype.name, array.dtype.name)
+        data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+        return {"dtype": WORDS.get(array.dtype.name, array.dtype.name), "shape": list(array.shape), "base64": data}
     else:
         array = np.ascontiguousarray(array).view(np.uint8)
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
@@ -181,7 +182,7 @@ def answer(module, request):
     return {
         "id": request["id"],
         "outputs": {
-            name: write(name, value, given.get("out_dtype"), request["function"] in TYPED)
+            name: write(name, value, typed=request["function"] in TYPED, dtype=given.get("out_dtype"))
             for name, value in zip(outputs, results, strict=True)
         },
     }

@@ -185,9 +185,6 @@ class Capabilities:
             **({} if self.sr_rule is SrRule.CARRY else {"sr_rule": self.sr_rule.value}),
             **({"stochastic": True} if self.stochastic else {}),
             "profile": list(self.claimed_profiles),
-            **({"affine": list(self.affine)} if self.affine else {}),
-            **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
-            **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
             **(self._describe_products() if self.products else {}),
         }
 
@@ -198,6 +195,9 @@ class Capabilities:
             **({"accumulator": self.accumulator} if self.accumulator else {}),
             **({"contract": self.contract} if self.contract else {}),
             "product_shapes": dict(zip(PRODUCT_SHAPE_NAMES, self.product_shapes, strict=True)),
+            **({"affine": list(self.affine)} if self.affine else {}),
+            **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
+            **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
         }
 
 
@@ -263,10 +263,10 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         shapes=_shapes(module, spec),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
+        **_products(module, spec, functions),
         affine=affine,
         affine_profile=affine_profile,
         affine_contract=affine_contract,
-        **_products(module, spec, functions),
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
 
@@ -511,10 +511,10 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     if not set(given["functions"]) <= set(given["keywords"]):
         raise TargetError(f"{spec}: its process says of keywords what cannot be")
     check_claims(spec, given["formats"], given["claimed_profiles"])
-    check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
     if given["products"]:
         named = dict(zip(PRODUCT_SHAPE_NAMES, given["product_shapes"], strict=True))
         read_products(spec, given["products"], given["out_dtypes"], given["accumulator"], given["contract"], named)
+    check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
     told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
     return Capabilities(**{**given, **told})
 

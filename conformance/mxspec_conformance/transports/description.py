@@ -69,15 +69,15 @@ def read_description(document: Any, spec: str) -> Capabilities:
     check_names(spec, "layouts", layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
     codes, scales = given.get("layout", ("unpacked", "row-major"))
     claimed, shapes = given.get("profile"), given.get("shapes", {})
-    affine = tuple(given.get("affine", ()))
-    affine_profile, affine_contract = given.get("affine_profile"), given.get("affine_contract")
-    check_affine(spec, functions, affine, affine_profile, affine_contract)
     products: dict[str, Any] = {}
     if "matmul" in functions:
         products = read_products(
             spec, given.get("products", ()), given.get("out_dtypes", ()), given.get("accumulator", ""), given.get("contract", ""),
             given.get("product_shapes", {}),
         )  # fmt: skip
+    affine = tuple(given.get("affine", ()))
+    affine_profile, affine_contract = given.get("affine_profile"), given.get("affine_contract")
+    check_affine(spec, functions, affine, affine_profile, affine_contract)
     return Capabilities(
         name=clean_name(document["name"]),
         version=clean_name(document["version"]),
@@ -89,10 +89,10 @@ def read_description(document: Any, spec: str) -> Capabilities:
         code_layout=codes,
         scale_layout=scales,
         layouts=layouts,
+        **products,
         affine=affine,
         affine_profile=affine_profile,
         affine_contract=affine_contract,
-        **products,
         tensor_scale=given.get("tensor_scale", "decode"),
         shapes=(shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)),
         one_level=given.get("one_level", True),
