@@ -45,8 +45,9 @@ from mxspec.formats import (
 )
 from mxspec.scales import log2f_thresholds, significand_bits
 from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.testing.affine_groups import affine_groups
 
-__all__ = ["adversarial", "blocks", "codes", "near_powers_of_two", "scales", "tensors", "ties"]
+__all__ = ["adversarial", "affine_groups", "blocks", "codes", "near_powers_of_two", "scales", "tensors", "ties"]
 
 Array = npt.NDArray[Any]
 
