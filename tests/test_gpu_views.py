@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from mxspec_gpu import api
+from mxspec_gpu import plans
 from mxspec_gpu.build import KernelSource
 from mxspec_gpu.views import (
     Matrix,
@@ -160,12 +160,12 @@ def record_plan(view: Array, axis: int, address: int = 0) -> Launched | None:
 
     shape, strides = view.shape, element_strides(view)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "get_kernel", Recorder)
+        patch.setattr(plans, "get_kernel", Recorder)
         try:
-            plan = api._make_plan(
+            plan = plans.make_plan(
                 shape, strides, view.dtype.name, 0, address, "mxfp4", None, axis, False, "row-major", 0, True
             )
-        except api._NotAMatrixError:
+        except plans.NotAMatrixError:
             return None
     for launch in plan.launches:
         launch(0, 0, 0, 0, 0, 0, 0, 0)
@@ -181,41 +181,88 @@ def name_kernel(view: Array, axis: int) -> str:
     if file == "quantize_any.cu":
         matrix = find_matrix(view.shape, element_strides(view), axis)
         assert matrix is not None
-        assert parameters[1:5] == (matrix.row_stride, matrix.column_stride, matrix.rows, matrix.columns)
+        assert parameters[7:11] == (matrix.row_stride, matrix.column_stride, matrix.rows, matrix.columns)
     return file.removesuffix(".cu")
 
 
 def test_which_kernel_reads_a_view() -> None:
-    """The fast kernel takes contiguous memory only; the critical views are copied, pitched ones read in place."""
+    """A copy where no one stride leads from row to row; the plain kernel where neither columns nor rows follow one another."""
     x = np.zeros((4, 16, 64), np.float16)
     assert x.ctypes.data % 16 == 0
     expected = {
-        "quantize_rows": (x, x[1:3], x[2], x[:, :1, :][0], x.reshape(64, 64)),
-        "quantize_any": (x[..., :32], x[:, ::2], x[::-1, ::-1], x[0, :, ::2], x[:, :, :33][0]),
+        "quantize_rows": (
+            x, x[1:3], x[2], x[:, :1, :][0], x.reshape(64, 64), x[..., :32], x[:, ::2], x[::-1, ::-1], x[:, :, :33][0],
+            x[..., 1:34], x[0, :, 5:6], np.broadcast_to(x[0, :1], (5, 64)),
+        ),
+        "quantize_columns": (x.reshape(64, 64).T, x[0].T, x[1, ::2].T, x[1, ::-1].T, x[0].T[3:50]),
+        "quantize_any": (x[0, :, ::2], x[..., ::-1], x[0, :, :9].T, x[..., ::2].reshape(64, 32)[:, ::3]),
         "copy": (x[:, :10], x[:, 1:], x[::2, :5], x.transpose(1, 0, 2), np.broadcast_to(x[0], (4, 16, 64))),
-    }
+    }  # fmt: skip
     for kernel, views in expected.items():
         for view in views:
             assert name_kernel(view, view.ndim - 1) == kernel, (view.shape, element_strides(view))
-    assert name_kernel(np.zeros((64, 128), np.float16), 0) == "quantize_columns"
+    for matrix in (np.zeros((64, 128), np.float16), np.zeros((63, 31), np.float32), x[0, :, 1:]):
+        assert name_kernel(matrix, 0) == "quantize_columns"
     assert name_kernel(np.zeros((64, 128), np.float16)[:, ::2], 0) == "quantize_any"
     assert name_kernel(x, 1) == "copy"
     assert name_kernel(x.transpose(0, 2, 1), 2) == "copy"
 
 
+def test_more_blocks_than_a_launch_takes() -> None:
+    """Only contiguous, aligned rows are cut into several launches; other rows go to the plain kernel, which has no such bound."""
+    item = np.dtype(np.float16).itemsize
+    huge = (1 << 18, 1 << 18)  # nothing is read
+    for pitch, address, want in ((1 << 18, 0, ["quantize_rows.cu"] * 2), (1 << 18, 2, ["quantize_any.cu"]), ((1 << 18) + 8, 0, ["quantize_any.cu"])):  # fmt: skip
+        view = as_strided(np.zeros(1, np.float16), huge, (pitch * item, item))
+        assert [file for file, _ in record_plan(view, 1, address) or ()] == want
+    view = as_strided(np.zeros(1, np.float16), (1 << 15, 1 << 18), ((1 << 18) * item, item))
+    assert [file for file, _ in record_plan(view, 1, 2) or ()] == ["quantize_rows.cu"]
+
+
+def rows_source(view: Array, address: int = 0) -> int:
+    """How `quantize_rows` reads a view."""
+    matrix = find_matrix(view.shape, element_strides(view), view.ndim - 1)
+    assert matrix is not None
+    return plans.find_source(matrix, 32, view.itemsize, address)
+
+
+def test_how_rows_are_read() -> None:
+    """16 bytes at a time where every row starts at a multiple of 16 and has whole blocks; loosely where not."""
+    x = np.zeros((6, 96), np.float16)
+    assert rows_source(x) == 0
+    assert rows_source(x[2:3, :64]) == 0
+    for view in (x[:, :64], x[::2], x[::-1, :32], np.broadcast_to(x[:1], (5, 96))):
+        assert rows_source(view) == 1
+    for view in (x[:, :33], np.zeros((6, 97), np.float16)[:, :64], np.zeros((4, 40), np.float32)):
+        assert rows_source(view) == 2
+    for address in range(2, 16, 2):
+        assert rows_source(x, address) == 2
+
+
 @given(data=st.data())
-def test_fast_kernels_read_contiguous_views_only(data: st.DataObject) -> None:
+def test_fast_kernels_read_what_they_can(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 32, 64]), min_size=1, max_size=4)))
     strides = tuple(data.draw(st.sampled_from([0, 1, 2, 32, 64, 96, 2048, -1, -64])) for _ in shape)
     # Nothing is read: the strides may lead anywhere.
     item = np.dtype(np.float32).itemsize
     view = as_strided(np.zeros(1, np.float32), shape, tuple(s * item for s in strides))
     axis = view.ndim - 1
-    contiguous = bool((places(view).reshape(-1) == np.arange(view.size)).all())
     launched = record_plan(view, axis)
-    assert (launched is None) == (find_matrix(shape, strides, axis) is None)
-    fast = [file for file, _ in launched or () if file == "quantize_rows.cu"]
-    assert bool(fast) == (contiguous and shape[-1] % 32 == 0)
+    matrix = find_matrix(shape, strides, axis)
+    assert (launched is None) == (matrix is None)
+    if matrix is None or launched is None:
+        return
+    ((file, parameters),) = launched
+    if file == "quantize_rows.cu":
+        contiguous = bool((places(view).reshape(-1) == np.arange(view.size)).all())
+        source = rows_source(view)
+        assert (source == 0) == (contiguous and shape[-1] % 32 == 0)
+        assert (source == 2) == bool(shape[-1] % 32 or (not contiguous and matrix.row_stride * item % 16))
+        assert parameters[-4:] == (matrix.row_stride, matrix.columns, *(e * item for e in find_extent(shape, strides)))
+    elif file == "quantize_columns.cu":
+        assert matrix.row_stride == 1 != matrix.column_stride
+    else:
+        assert matrix.column_stride != 1 < matrix.columns
 
 
 LAUNCHES = [

@@ -134,6 +134,15 @@ def test_layouts(every: Any) -> None:
         assert np.array_equal(again[1], scales)
 
 
+def test_sparse_functions(every: Any) -> None:
+    codes = np.arange(64, dtype=np.uint8).reshape(2, 32) % 16
+    pruned = every.prune(codes, "e2m1-2to4")
+    assert (pruned.reshape(-1, 4) == codes.reshape(-1, 4) * [1, 1, 0, 0]).all()
+    kept, metadata = every.compress(codes, "e2m1-2to4")
+    assert (kept.shape, metadata.tolist()) == ((2, 16), [0x44] * 8)
+    assert np.array_equal(every.decompress(kept, metadata, "e2m1-2to4", (2, 32)), pruned)
+
+
 def sides() -> tuple[Side, Side, Any]:
     a, b = np.arange(64, dtype=np.uint8).reshape(2, 32) % 5, np.arange(96, dtype=np.uint8).reshape(3, 32) % 7
     a_scales, b_scales = np.array([[1], [2]], np.uint8), np.array([[1], [2], [3]], np.uint8)
@@ -185,6 +194,8 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
         "quantize": (x, "mxfp4"), "dequantize": (codes, scales, "mxfp4"), "encode": (x[0], "e2m1"), "decode": (codes[0], "e2m1"),
         "quantize_affine": (x, AFFINE), "dequantize_affine": (np.zeros((2, 4), np.uint32), x[:, :1], x[:, :1], AFFINE),
         "encode_stochastic": (x[0], "e2m1", np.zeros(32, np.uint32)), "tensor_scale": (x, "mxfp4"),
+        "prune": (codes, "e2m1-2to4"), "compress": (codes, "e2m1-2to4"),
+        "decompress": (np.zeros((2, 16), np.uint8), np.full(8, 0x44, np.uint8), "e2m1-2to4", (2, 32)),
         "pack": (codes, "nibble-low"), "unpack": (np.zeros(32, np.uint8), "nibble-low", (2, 32)),
         "swizzle": (scales, "row-major"), "unswizzle": (np.zeros(2, np.uint8), "row-major", (2, 1)),
         "pack_blocks": (codes, scales, "ggml-mxfp4"), "unpack_blocks": (np.zeros(34, np.uint8), "ggml-mxfp4", (2, 32)),

@@ -8,14 +8,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-#: Colours of the sizes: largest, middle, smallest.
-_COLOURS = ("#1f5f8b", "#6aa5c9", "#c3dced")
+#: Colours of the sizes, largest first.
+_COLOURS = ("#1f5f8b", "#6aa5c9", "#9cc6de", "#c3dced")
 _LABEL, _WIDTH, _ROW, _TOP, _MOST = 330, 560, 34, 78, 110.0
 
 
 def draw_chart(report: dict[str, Any]) -> str:
-    """SVG: a bar for each kernel and size, its share of the copy bandwidth; ticks for the least share and the goal."""
-    sizes = sorted({r["size"] for r in report["rows"]}, reverse=True)
+    """SVG: a bar for each kernel and size, its share of the copy bandwidth; ticks for the least share, the goal, and what its mix
+    of reads and writes reaches without arithmetic."""
+    sizes = list(dict.fromkeys(r["size"] for r in report["rows"]))
     names = list(dict.fromkeys(r["name"] for r in report["rows"]))
     at = {(r["name"], r["size"]): r for r in report["rows"]}
     peers = [p for p in report["peers"] if p["size"] == sizes[0] and "percent" in p]
@@ -30,12 +31,12 @@ def draw_chart(report: dict[str, Any]) -> str:
         f'<rect width="100%" height="100%" fill="white"/><text x="12" y="24" font-size="16">Share of the copy bandwidth, '
         f"{escape(report['device'])}</text>",
         f'<text x="12" y="44" fill="#555">100 % is {report["bandwidth"]["copy"] / 1e12:.3f} TB/s, a 4 GiB copy in the same '
-        "run; for the amax pass the read bandwidth. Red: least share; green: goal.</text>",
+        "run; for the amax pass the read bandwidth. Red: least share; green: goal; black: a kernel that only moves the same bytes.</text>",
     ]
     for i, size in enumerate(sizes):
         left = 12 + i * 130
         parts.append(f'<rect x="{left}" y="54" width="12" height="12" fill="{_COLOURS[i]}"/>')
-        parts.append(f'<text x="{left + 18}" y="65">{size} x {size}</text>')
+        parts.append(f'<text x="{left + 18}" y="65">{size if isinstance(size, str) else f"{size} x {size}"}</text>')
     for percent in range(0, 111, 10):
         parts.append(
             f'<line x1="{x(percent):.1f}" x2="{x(percent):.1f}" y1="{_TOP}" y2="{height - 40}" stroke="{"#888" if percent == 100 else "#ddd"}"/>'
@@ -50,12 +51,15 @@ def draw_chart(report: dict[str, Any]) -> str:
                 parts.append(
                     f'<rect x="{_LABEL}" y="{y + i * 9}" width="{x(row["percent"]) - _LABEL:.1f}" height="8" fill="{_COLOURS[i]}"/>'
                 )
-        first = at[name, sizes[0]]
+        first = next(at[name, size] for size in sizes if (name, size) in at)
         parts.append(f'<text x="{x(_MOST) + 6:.0f}" y="{y + 9}" fill="#333">{first["percent"]:.1f} %</text>')
-        for key, colour in (("floor", "#c0392b"), ("goal", "#1e8449")):
-            if key in first:
+        marks = [("#c0392b", first.get("floor")), ("#1e8449", first.get("goal"))]
+        if "percent_of_mix" in first:
+            marks.append(("#000", first["percent"] / first["percent_of_mix"] * 100))
+        for colour, place in marks:
+            if place is not None:
                 parts.append(
-                    f'<line x1="{x(first[key]):.1f}" x2="{x(first[key]):.1f}" y1="{y - 2}" y2="{y + 10}" stroke="{colour}" stroke-width="2"/>'
+                    f'<line x1="{x(place):.1f}" x2="{x(place):.1f}" y1="{y - 2}" y2="{y + 10}" stroke="{colour}" stroke-width="2"/>'
                 )
         y += _ROW
     for peer in peers:

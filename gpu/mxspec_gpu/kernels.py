@@ -47,16 +47,42 @@ class ColumnsTuning:
     warps: int = 8
     #: Threads of a multiprocessor that registers are shared out for.
     threads_of_sm: int = 1024
+    #: Whether a thread steps its pointer from row to row; otherwise it finds each.
+    step: bool = True
 
 
-_PLAIN_STORE = "(*(p) = (v))"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BothTuning:
+    """Speed choices of `quantize_both`; threads are those of the columns."""
+
+    columns: ColumnsTuning = ColumnsTuning()
+    rows: RowsTuning = RowsTuning(turns=2, load="__ldcs(p)")
 
 
-def tune_columns(fmt: str, *, both: bool) -> ColumnsTuning:
+PLAIN_STORE = "(*(p) = (v))"
+#: Columns of 16-bit numbers in a tile of `quantize_columns`.
+TILE_COLUMNS = 64
+
+
+def tune_columns(fmt: str, dtype: str, *, loose: bool = False) -> ColumnsTuning:
+    """The choices for a format and input."""
+    if BLOCKS[fmt].element.bits == 8 and not loose:
+        return ColumnsTuning(warps=16)
+    warps = 4 if fmt == "nvfp4" or fmt.startswith("mxfp6") else 8
+    return ColumnsTuning(warps=warps, threads_of_sm=768 if loose and dtype != "float32" else 1024)
+
+
+def columns_grid(rows: int, columns: int, dtype: str, tuning: ColumnsTuning) -> int:
+    """Blocks of threads of `quantize_columns`: groups of four tiles beside each other, each going down the rows."""
+    width = TILE_COLUMNS // 2 if dtype == "float32" else TILE_COLUMNS
+    return -(-rows // (32 * tuning.warps)) * -(-columns // (4 * width)) * 4
+
+
+def tune_both(fmt: str) -> BothTuning:
     """The choices for a format."""
-    if both:
-        return ColumnsTuning(threads_of_sm=512)
-    return ColumnsTuning(warps=4 if fmt == "nvfp4" or fmt.startswith("mxfp6") else 8)
+    if BLOCKS[fmt].element.bits == 8:
+        return BothTuning(columns=ColumnsTuning(step=False), rows=RowsTuning(values=16, turns=2))
+    return BothTuning()
 
 
 def tune_rows(fmt: str, dtype: str, *, stochastic: bool = False) -> RowsTuning:
@@ -79,10 +105,10 @@ def tune_dequantize(fmt: str, dtype: str) -> DequantizeTuning:
     if fmt == "mxfp4":
         return DequantizeTuning(threads=512)
     if bits == 8:
-        return DequantizeTuning(store=_PLAIN_STORE)
+        return DequantizeTuning(store=PLAIN_STORE)
     if fmt == "nvfp4":
         return DequantizeTuning(threads=512)
-    return DequantizeTuning(threads=64, step=32, store=_PLAIN_STORE)
+    return DequantizeTuning(threads=64, step=32, store=PLAIN_STORE)
 
 
 def _source(file: str, function: str, rules: KernelRules | None, defines: dict[str, object]) -> KernelSource:
@@ -94,26 +120,30 @@ def _source(file: str, function: str, rules: KernelRules | None, defines: dict[s
     )
 
 
-def rows_kernel(rules: KernelRules, dtype: str, *, tiled: int, stochastic: bool, tuning: RowsTuning) -> KernelSource:
-    """`quantize_rows`; tiled: 0 row-major scales, 1 tiles, 2 tiles where a row has a multiple of four blocks, 3 tiles where
+def _rows_defines(tuning: RowsTuning, dtype: str, *, source: int, tiled: int, stochastic: bool) -> dict[str, object]:
+    return {
+        "MX_INPUT": INPUTS[dtype],
+        "MX_SOURCE": source,
+        "MX_VALUES": tuning.values,
+        "MX_TILED": tiled,
+        "MX_STOCHASTIC": stochastic,
+        "MX_THREADS": tuning.threads,
+        "MX_TURNS": tuning.turns,
+        "MX_LOAD(p)": tuning.load,
+        "MX_STORE(p,v)": tuning.store,
+    }
+
+
+def rows_kernel(
+    rules: KernelRules, dtype: str, *, tiled: int, stochastic: bool, tuning: RowsTuning, source: int = 0
+) -> KernelSource:
+    """`quantize_rows`; source: 0 contiguous rows of whole blocks, 1 the same a pitch of whole 16 bytes apart, 2 rows that
+    start and end anywhere; tiled: 0 row-major scales, 1 tiles, 2 tiles where a row has a multiple of four blocks, 3 tiles where
     rows come in 128s and a row is a multiple of what a warp takes."""
     if tiled == 3:
         tuning = replace(tuning, threads=128)
-    return _source(
-        "quantize_rows.cu",
-        "quantize_rows",
-        rules,
-        {
-            "MX_INPUT": INPUTS[dtype],
-            "MX_VALUES": tuning.values,
-            "MX_TILED": tiled,
-            "MX_STOCHASTIC": stochastic,
-            "MX_THREADS": tuning.threads,
-            "MX_TURNS": tuning.turns,
-            "MX_LOAD(p)": tuning.load,
-            "MX_STORE(p,v)": tuning.store,
-        },
-    )
+    defines = _rows_defines(tuning, dtype, source=source, tiled=tiled, stochastic=stochastic)
+    return _source("quantize_rows.cu", "quantize_rows", rules, defines)
 
 
 def any_kernel(rules: KernelRules, dtype: str, *, tiled: bool, random: int) -> KernelSource:
@@ -122,16 +152,31 @@ def any_kernel(rules: KernelRules, dtype: str, *, tiled: bool, random: int) -> K
     return _source("quantize_any.cu", "quantize_any", rules, defines)
 
 
-def columns_kernel(
-    rules: KernelRules, dtype: str, *, tiled: bool, both: bool, tuning: ColumnsTuning | None = None
-) -> KernelSource:
-    """`quantize_columns`."""
-    tune = tuning or tune_columns(rules.fmt.name, both=both)
-    defines: dict[str, object] = {
-        "MX_INPUT": INPUTS[dtype], "MX_TILED": tiled, "MX_WARPS": tune.warps, "MX_BOTH": both,
-        "MX_THREADS_OF_SM": tune.threads_of_sm,
+def _columns_defines(tuning: ColumnsTuning, dtype: str, *, loose: bool, tiled: int) -> dict[str, object]:
+    return {
+        "MX_INPUT": INPUTS[dtype], "MX_LOOSE": loose, "MX_TILED": tiled, "MX_WARPS": tuning.warps, "MX_STEP": tuning.step,
+        "MX_THREADS_OF_SM": tuning.threads_of_sm,
     }  # fmt: skip
+
+
+def columns_kernel(
+    rules: KernelRules, dtype: str, *, tiled: bool, loose: bool = False, tuning: ColumnsTuning | None = None
+) -> KernelSource:
+    """`quantize_columns`; loose: columns one by one from any address, any number of rows (float32 only so)."""
+    tune = tuning or tune_columns(rules.fmt.name, dtype, loose=loose)
+    defines = _columns_defines(tune, dtype, loose=loose, tiled=tiled)
     return _source("quantize_columns.cu", "quantize_columns", rules, defines)
+
+
+def both_kernel(
+    rules: KernelRules, dtype: str, *, source: int, tiled: int, tuning: BothTuning | None = None
+) -> KernelSource:
+    """`quantize_both`; source and tiled as in `rows_kernel`, tiled at most 2."""
+    tune = tuning or tune_both(rules.fmt.name)
+    threads = replace(tune.rows, threads=32 * tune.columns.warps)
+    defines = _rows_defines(threads, dtype, source=source, tiled=tiled, stochastic=False)
+    defines |= _columns_defines(tune.columns, dtype, loose=False, tiled=tiled)
+    return _source("quantize_both.cu", "quantize_both", rules, defines)
 
 
 def dequantize_kernel(rules: KernelRules, dtype: str, *, tiled: bool, tuning: DequantizeTuning) -> KernelSource:
@@ -159,6 +204,28 @@ def scalar_kernel(function: str, fmt: str, dtype: str = "float32") -> KernelSour
     return _source("scalars.cu", function, None, {"MX_SCALAR": fmt.upper(), "MX_INPUT": INPUTS[dtype]})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixTuning:
+    """How `move_bytes` reads and writes."""
+
+    threads: int
+    load: str
+    store: str
+
+
+def mix_kernel(reads: int, writes: int, tuning: MixTuning) -> KernelSource:
+    """`move_bytes`, which only reads and writes: vectors of 16 bytes for each block of threads."""
+    return _source(
+        "mix.cu",
+        "move_bytes",
+        None,
+        {
+            "MX_READS": reads, "MX_WRITES": writes, "MX_THREADS": tuning.threads, "MX_LOAD(p)": tuning.load,
+            "MX_STORE(p,v)": tuning.store,
+        },
+    )  # fmt: skip
+
+
 def sweep_kernel(kind: int, defines: dict[str, object], rules: KernelRules | None, *, write: bool) -> KernelSource:
     """`sweep`; kind 0 the plain encoder, 1 the fast one, 2 the scale of a largest magnitude."""
     return _source("sweep.cu", "sweep", rules, {"MX_SWEEP": kind, **defines, "MX_WRITE": write})
@@ -178,15 +245,24 @@ def list_templates() -> dict[str, KernelSource]:
         "quantize_rows-fp8": rows_kernel(fp8, "float16", tiled=0, stochastic=False, tuning=RowsTuning(values=16)),
         "quantize_rows-stochastic": rows_kernel(floor, "bfloat16", tiled=0, stochastic=True, tuning=RowsTuning()),
         "quantize_any": any_kernel(te, "float32", tiled=True, random=1),
-        "quantize_columns": columns_kernel(fp8, "bfloat16", tiled=False, both=False),
-        "quantize_columns-both": columns_kernel(floor, "bfloat16", tiled=True, both=True),
+        "quantize_rows-pitched": rows_kernel(te, "bfloat16", source=1, tiled=1, stochastic=False, tuning=RowsTuning()),
+        "quantize_rows-loose": rows_kernel(floor, "bfloat16", source=2, tiled=0, stochastic=False, tuning=RowsTuning()),
+        "quantize_columns": columns_kernel(fp8, "bfloat16", tiled=False),
+        "quantize_columns-loose": columns_kernel(te, "float32", tiled=False, loose=True),
+        "quantize_both": both_kernel(floor, "bfloat16", source=0, tiled=2),
         "dequantize": dequantize_kernel(te, "bfloat16", tiled=False, tuning=DequantizeTuning()),
         "dequantize-fp6": dequantize_kernel(fp6, "float16", tiled=True, tuning=DequantizeTuning()),
         "tensor_amax": amax_kernel(te, "bfloat16", "tensor_amax"),
+        "move_bytes": mix_kernel(1024, 272, MixTuning(threads=256, load="__ldg(p)", store=PLAIN_STORE)),
         "encode_scalars": scalar_kernel("encode_scalars", "e2m1"),
         "unpack_codes": scalar_kernel("unpack_codes", "e2m3"),
         "sweep": sweep_kernel(1, {"MX_SCALAR": "E2M1", "MX_NAN_POSITIVE": 7, "MX_NAN_NEGATIVE": 7}, None, write=False),
     }
+
+
+def _ways(tiled: bool) -> tuple[tuple[int, int], ...]:
+    """(source, tiled) of `rows_kernel` that the API asks for."""
+    return ((0, 1), (0, 2), (0, 3), (1, 1), (2, 1)) if tiled else ((0, 0), (1, 0), (2, 0))
 
 
 def list_instantiations(
@@ -202,13 +278,19 @@ def list_instantiations(
                 for stochastic in (False, True) if rules.fmt.element.bits == 4 and 3 in randoms else (False,):
                     tuning = tune_rows(fmt, dtype, stochastic=stochastic)
                     for choice in {tuning, replace(tuning, values=min(tuning.values, k))}:
-                        for tiles in (1, 2, 3) if tiled else (0,):
-                            found[rows_kernel(rules, dtype, tiled=tiles, stochastic=stochastic, tuning=choice)] = None
+                        for source, tiles in _ways(tiled):
+                            kernel = rows_kernel(
+                                rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=choice
+                            )
+                            found[kernel] = None
                 for random in randoms:
                     found[any_kernel(rules, dtype, tiled=tiled, random=random)] = None
+                for loose in (False, True) if dtype != "float32" else (True,):
+                    found[columns_kernel(rules, dtype, tiled=tiled, loose=loose)] = None
                 if dtype != "float32":
-                    for both in (False, True):
-                        found[columns_kernel(rules, dtype, tiled=tiled, both=both)] = None
+                    for source, tiles in _ways(tiled):
+                        if source != 1 and tiles != 3:
+                            found[both_kernel(rules, dtype, source=source, tiled=tiles)] = None
                 found[dequantize_kernel(rules, dtype, tiled=tiled, tuning=tune_dequantize(fmt, dtype))] = None
             if two_level:
                 for function in ("tensor_amax", "derive_native"):

@@ -45,16 +45,39 @@ class Kernel:
         """Registers, local and shared bytes."""
         return dict(self._function.attributes)
 
+    def pack(self, parameters: tuple[int, ...]) -> tuple[Any, Any]:
+        """Parameters in new memory, and the array of their addresses that a launch takes."""
+        buffer = ctypes.create_string_buffer(self._pack.size)
+        self._pack.pack_into(buffer, 0, *parameters)
+        base = ctypes.addressof(buffer)
+        return buffer, (ctypes.c_void_p * len(self._offsets))(*(base + o for o in self._offsets))
+
     def launch(self, grid: tuple[int, int], threads: int, stream: int, *parameters: int) -> None:
         """Queue the kernel on a stream of the current device."""
         local = self._local
         if local.buffer is None:
-            local.buffer = ctypes.create_string_buffer(self._pack.size)
-            base = ctypes.addressof(local.buffer)
-            local.pointers = (ctypes.c_void_p * len(self._offsets))(*(base + o for o in self._offsets))
+            local.buffer, local.pointers = self.pack(parameters)
             local.address = ctypes.addressof(local.pointers)
         self._pack.pack_into(local.buffer, 0, *parameters)
         self.driver.launchKernel(self.handle, grid[0], grid[1], 1, threads, 1, 1, 0, stream, local.address, 0)
+
+
+class Prepared:
+    """A launch whose parameters lie ready in memory of its own, all but the first few. One thread's: another would overwrite
+    them. To launch: `fill(buffer, 0, *first)`, then `launch(*place, stream, 0, where)`."""
+
+    __slots__ = ("_extra", "_size", "buffer", "fill", "launch", "place", "where")
+
+    def __init__(self, kernel: Kernel, head: str, grid: tuple[int, int], threads: int, fixed: tuple[int, ...]) -> None:
+        self.buffer, _ = kernel.pack((0,) * len(head) + fixed)
+        self._size = ctypes.c_size_t(len(self.buffer))
+        # The driver takes all parameters in one piece: CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE, each with its value.
+        addresses = (1, ctypes.addressof(self.buffer), 2, ctypes.addressof(self._size), 0)
+        self._extra = (ctypes.c_void_p * len(addresses))(*addresses)
+        self.where = ctypes.addressof(self._extra)
+        self.fill = struct.Struct("@" + head).pack_into
+        self.launch = kernel.driver.launchKernel
+        self.place = (kernel.handle, grid[0], grid[1], 1, threads, 1, 1, 0)
 
 
 @lru_cache(maxsize=512)

@@ -72,8 +72,16 @@ def list_launches() -> list[tuple[str, Any]]:
         t = tensor if fmt == "nvfp4" else None
         add(f"{fmt} quantize, 128x4 tiles", lambda f=fmt, t=t: api.quantize(x, f, tensor_scale=t, scale_layout="128x4"))
     add("mxfp4 quantize, stochastic", lambda: api.quantize(x, "mxfp4", seed=1))
-    for fmt in ("mxfp4", "mxfp8_e4m3"):
-        add(f"{fmt} quantize columns", lambda f=fmt: api.quantize(x, f, axis=0))
+    for fmt in ("mxfp4", "mxfp8_e4m3", "mxfp6_e2m3", "nvfp4"):
+        t = tensor if fmt == "nvfp4" else None
+        add(f"{fmt} quantize columns", lambda f=fmt, t=t: api.quantize(x, f, axis=0, tensor_scale=t))
+    for fmt in ("mxfp4", "mxfp8_e4m3", "nvfp4"):
+        t = tensor if fmt == "nvfp4" else None
+        add(f"{fmt} quantize rows and columns", lambda f=fmt, t=t: api.quantize_both(x, f, tensor_scale=t))
+    for fmt in ("mxfp4", "nvfp4"):
+        t = tensor if fmt == "nvfp4" else None
+        add(f"{fmt} quantize, pitched", lambda f=fmt, t=t: api.quantize(x[:, :-32], f, tensor_scale=t))
+        add(f"{fmt} quantize, odd width", lambda f=fmt, t=t: api.quantize(x[:, 1:], f, tensor_scale=t, pad=True))
     for fmt in ("mxfp4", "nvfp4", "mxfp6_e2m3", "mxfp8_e4m3", "mxint8"):
         block = get_block(fmt)
         # Scales near 1 and any codes: what the bits are does not matter to the kernel's speed.

@@ -18,7 +18,10 @@ NORMATIVE = tuple(level for level in LEVELS if level[0] in ("mx-floor", "nvfp4-t
 SHAPES: tuple[tuple[int, ...], ...] = (
     (1, 32), (1, 4096), (3, 96), (7, 33), (5, 31), (129, 160), (128, 128), (1, 1), (2, 3, 64), (2, 1, 5, 48), (300, 1000), (33,), (64,), (257, 512), (128, 1024), (256, 3072), (384, 512),
 )  # fmt: skip
-MATRICES = ((32, 2), (64, 64), (256, 64), (288, 66), (320, 130), (1024, 256), (64, 33), (40, 64))
+MATRICES = (
+    (32, 2), (64, 64), (256, 64), (288, 66), (320, 130), (1024, 256), (64, 33), (40, 64), (48, 80), (513, 31), (1030, 77),
+    (33, 1), (544, 2080),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -41,8 +44,28 @@ def test_columns_and_both(level: Level, dtype: str, tally: Tally) -> None:
         x = normal(shape, dtype)
         for layout in LAYOUTS:
             compare(tally, level, x, native, layout, 0)
+            shifted = to_gpu(np.concatenate([x.reshape(-1)[:1], x.reshape(-1)]))[1:].reshape(shape)
+            compare(tally, level, x, native, layout, 0, given=shifted, label="off by one element")
             if dtype != "float32" and shape[0] % 32 == 0 and shape[1] % 32 == 0:
                 compare_both(tally, level, x, native, layout)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("level", NORMATIVE, ids=level_id)
+def test_pitched(level: Level, dtype: str, tally: Tally) -> None:
+    """Cut out of a wider tensor, from an aligned element and from others, as it is and transposed, rows reversed."""
+    native = native_values(rules_of(level))[0]
+    for shape in ((130, 256), (65, 131), (257, 64), (128, 2048)):
+        wide = normal((shape[0], shape[1] + 24), dtype)
+        for first in (0, 8, 1):
+            host, given = (a[:, first : first + shape[1]] for a in (wide, to_gpu(wide)))
+            for layout in LAYOUTS:
+                compare(tally, level, host, native, layout, given=given, label=f"from {first}")
+                compare(tally, level, host[::-1], native, layout, given=given[::-1], label=f"reversed, from {first}")
+                compare(tally, level, host.T, native, layout, given=given.T, label=f"transposed, from {first}")
+                compare(
+                    tally, level, host.T[::-1], native, layout, 0, given=given.T[::-1], label=f"columns, from {first}"
+                )
 
 
 @pytest.mark.parametrize("level", NORMATIVE, ids=level_id)

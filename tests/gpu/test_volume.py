@@ -14,6 +14,7 @@ import pytest
 
 import mxspec
 import mxspec_gpu
+from mxspec_gpu.plans import plan_any
 from mxspec_gpu.views import Matrix
 
 from tests.gpu.arithmetic import DTYPES, FORMAT_LEVELS, LEVELS, Level, level_id, native_values, rules_of
@@ -64,9 +65,7 @@ def test_fast_kernels_against_plain_ones(level: Level, tally: Tally) -> None:
             x = fuzz_input(kind, ELEMENTS, dtype, SEED + 100 * LEVELS.index(level) + kind).reshape(-1, 4096)
             q = mxspec_gpu.quantize(x, fmt, profile=profile, tensor_scale=tensor)
             codes, scales = cp().full_like(q.codes, POISON), cp().full_like(q.scales, POISON)
-            (plain,) = mxspec_gpu.api._plan_any(
-                rules, Matrix(x.shape[0], 4096, 4096, 1), dtype, 0, tiled=False, random=0
-            )
+            (plain,) = plan_any(rules, Matrix(x.shape[0], 4096, 4096, 1), dtype, 0, tiled=False, random=0)
             address = 0 if tensor is None else tensor.data.ptr
             plain(x.data.ptr, codes.data.ptr, scales.data.ptr, address, 0, 0, 0, cp().cuda.get_current_stream().ptr)
             different = int((codes != q.codes).sum()) + int((scales != q.scales).sum())

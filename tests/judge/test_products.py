@@ -187,7 +187,7 @@ def test_malformed_answers_are_errors_in_words(returned: Any, words: str) -> Non
 @pytest.mark.parametrize(
     ("operands", "words"),
     [
-        (None, "has matmul and no OPERANDS"), ({"a": "mxfp4"}, "is no product"), ({"a": "mxfp5", "b": "mxfp4"}, "neither a block format"),
+        (None, "matmul: say of what in OPERANDS"), ({"a": "mxfp4"}, "is no product"), ({"a": "mxfp5", "b": "mxfp4"}, "neither a block format"),
         ({"a": "mxfp4/nibble-lo", "b": "mxfp4"}, "which is none"), ({"a": "mxfp8_e4m3/nibble-low", "b": "mxfp4"}, "codes of 4 bits"),
         ({"a": "float32/128x4", "b": "mxfp4"}, "names a layout"), ([], "it is empty"), ({"a": "nvfp4/ggml-mxfp4", "b": "nvfp4"}, "a scale for 32"),
         ({"a": "mxfp4/gptq-v1-zeros", "b": "mxfp4"}, "holds zeros"), (7, "is no product"),

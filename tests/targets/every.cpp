@@ -9,12 +9,13 @@ std::int32_t mxspec_abi(void) { return MXSPEC_ABI; }
 const char *mxspec_describe(void) {
     return R"({"mxspec": 1, "name": "every", "version": "1", "device": "abacus", "libraries": {"beads": "2"}, "capabilities": {
         "formats": ["mxfp4"], "elements": ["e2m1"], "dtypes": ["float32", "float16", "bfloat16"],
-        "affine": ["int4-g32-bias-float32/words"],
+        "affine": ["int4-g32-bias-float32/words"], "sparse_formats": ["e2m1-2to4"], "sparse_layout": ["unpacked", "nibble-low"],
+        "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"],
         "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
         "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"], "encode": ["rounding", "overflow"],
         "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
-        "quantize_affine": [], "dequantize_affine": [], "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]},
-        "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"]}})";
+        "quantize_affine": [], "dequantize_affine": [], "prune": [], "compress": [], "decompress": [],
+        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]}}})";
 }
 
 // The fields, one to a byte, in place of codes.
@@ -99,6 +100,20 @@ std::int32_t mxspec_unpack_blocks(const mxspec_layout_call *c) {
         for (int i = 0; i < 32; ++i) c->codes[32 * b + i] = c->data[17 * b + 1 + i % 16] >> (i < 16 ? 0 : 4) & 15;
     }
     return MXSPEC_OK;
+}
+// The first two of each four are kept.
+std::int32_t mxspec_prune(const mxspec_sparse_call *c) {
+    for (std::int64_t i = 0; i < c->rows * c->columns; ++i) c->pruned[i] = i % 4 < 2 ? c->codes[i] : 0;
+    return c->kept || c->metadata ? MXSPEC_ERROR : MXSPEC_OK;
+}
+std::int32_t mxspec_compress(const mxspec_sparse_call *c) {
+    for (std::int64_t i = 0; i < c->kept_size; ++i) c->kept[i] = c->codes[i / 2 * 4 + i % 2];
+    std::memset(c->metadata, 0x44, c->metadata_size);
+    return std::strcmp(c->format, "e2m1-2to4") || c->pruned ? MXSPEC_ERROR : MXSPEC_OK;
+}
+std::int32_t mxspec_decompress(const mxspec_sparse_call *c) {
+    for (std::int64_t i = 0; i < c->rows * c->columns; ++i) c->codes[i] = i % 4 < 2 ? c->kept[i / 4 * 2 + i % 2] : 0;
+    return c->metadata[0] == 0x44 && c->metadata_size * 8 == c->rows * c->columns ? MXSPEC_OK : MXSPEC_ERROR;
 }
 std::int32_t mxspec_matmul(const mxspec_matmul_call *c) {
     auto value = [](const mxspec_operand &side, std::int64_t i) -> float {

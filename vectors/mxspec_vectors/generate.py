@@ -10,6 +10,7 @@ from mxspec_vectors.build_layouts import build_layout, list_layout_names
 from mxspec_vectors.build_quantize import build_quantize
 from mxspec_vectors.build_scalars import build_decode, build_encode
 from mxspec_vectors.build_scale import build_scale
+from mxspec_vectors.build_sparse import build_sparse, list_sparse_names
 from mxspec_vectors.build_stochastic import build_stochastic
 from mxspec_vectors.document import Document, VectorError
 
@@ -23,6 +24,7 @@ _BUILDERS = {
     "quantize_affine": build_quantize_affine,
     "dequantize_affine": build_dequantize_affine,
     "layout": build_layout,
+    "sparse": build_sparse,
 }
 
 
@@ -30,13 +32,15 @@ AFFINE_OPERATIONS = ("quantize_affine", "dequantize_affine")
 
 
 def list_formats(operation: str) -> tuple[str, ...]:
-    """The formats, or layouts, that an operation has vectors of: those that are registered now."""
+    """The formats, layouts or sparse formats, that an operation has vectors of: those that are registered now."""
     if operation in ("encode", "decode"):
         return (*ELEMENTS, *SCALES)
     if operation in AFFINE_OPERATIONS:
         return AFFINE_FILES
     if operation == "stochastic":
         return tuple(ELEMENTS)
+    if operation == "sparse":
+        return list_sparse_names()
     return list_layout_names() if operation == "layout" else tuple(BLOCKS)
 
 

@@ -72,18 +72,30 @@ TOPICS: dict[str, str] = {
     "shape": "sizes beside those of tiles are computed alike",
     "interval": "a sum that rounding touches lies where its class of accumulations can bring it",
     "epilogue": "alpha, beta, C and bias enter as they are named",
+    "largest": "the two largest of each group are kept as they are, and nothing else",
+    "prune-tie": "where equal magnitudes leave a choice, the largest are kept all the same",
+    "tie-choice": "which of equal magnitudes is kept",
+    "few": "a group with no more than two numbers that are not zero keeps what it has",
+    "negative-zero": "-0 is zero, and no number to be kept",
+    "pattern": "every code comes back in its place, whatever the pattern",
+    "metadata": "a nibble names two positions in ascending order",
+    "zero-metadata": "the nibble of a group of zeros",
+    "illegal-metadata": "nibbles that name no two positions in ascending order are refused, or read as they stand",
 }
 
 #: Topics whose subject OCP MX v1.0 section 6.3 only recommends ("SHOULD"), of an MX block.
 _SHOULD = {"scale-boundary", "scale-clamp", "scale-tie"}
 #: Topics that OCP MX v1.0 leaves to the implementation, of any format.
-_OPEN = {"nan", "inf", "zero-sign", "low-end", "affine-profile"}
+_OPEN = {
+    "nan", "inf", "zero-sign", "low-end", "affine-profile", "tie-choice", "zero-metadata", "illegal-metadata",
+}  # fmt: skip
 #: Topics about a call, its layout or its random bits: of these OCP says nothing, whatever the format.
 _CONTRACT = {
     "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "neighbour", "probability",
     "independence", "seed", "place", "padding", "batch",
     "memory", "state", "refusal",
     "affine-range", "affine-extreme", "affine-code", "affine-rounding", "constant",
+    "largest", "prune-tie", "few", "negative-zero", "pattern", "metadata",
 }
 #: What a conversion decides by its rounding. For E8M0 no text says which.
 _ROUNDED = {"tie-even", "below-tie", "above-tie", "exact", "subnormal", "mixture", "overflow"}
@@ -238,5 +250,11 @@ FLAGS: dict[str, Flag] = {
     "affine-extreme": Flag("a range that overflows, or a scale that underflows, in the dtype of the scales", "-", "edge", "read"),
     "scale-bits": Flag("16 bits of a scale or bias are read as the other 16-bit float", "tiny-llm, Task 4: bfloat16 checkpoints in a float16 kernel", "known-bug", "read"),
     "affine-order": Flag("q * s + b is rounded elsewhere: in another dtype, fused, or as q * s - z * s", "dequantization kernels", "edge", "measured"),
+    "codes-as-numbers": Flag("codes compared as numbers: every negative one counts as larger than every positive one", "Metal Marlin's document, 8.2", "known-bug", "measured"),
+    "tie-position": Flag("of equal magnitudes all are kept, or none, or others than the largest", "-", "edge", "read"),
+    "sparse-place": Flag("kept codes exchanged, in another group or at another position; nibbles in another order", "Metal Marlin's document, 3.2 and 5.3", "known-bug", "read"),
+    "few-kept": Flag("groups with fewer than two numbers: lost codes, illegal nibbles, an exception", "Metal Marlin's document, 1; CUTLASS stores nibble 0 for zeros", "known-bug", "read"),
+    "negative-zero": Flag("-0 counted as a number, for which another one is dropped", "compares codes with 0", "edge", "read"),
+    "illegal-nibble": Flag("nibbles that PTX leaves undefined are read as something", "PTX ISA, sparse matrix storage", "edge", "read"),
     "basic": Flag("plain use", "-", "basic", "read"),
 }  # fmt: skip

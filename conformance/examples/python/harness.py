@@ -30,6 +30,9 @@ FUNCTIONS = {
     "decode": (("codes", "element"), ("values",)),
     "encode_stochastic": (("x", "element", "random_bits"), ("codes",)),
     "tensor_scale": (("x", "format"), ("scale",)),
+    "prune": (("codes", "format"), ("codes",)),
+    "compress": (("codes", "format"), ("kept", "metadata")),
+    "decompress": (("kept", "metadata", "format", "shape"), ("codes",)),
     "pack": (("codes", "layout"), ("data",)),
     "unpack": (("data", "layout", "shape"), ("codes",)),
     "swizzle": (("scales", "layout"), ("data",)),
@@ -47,6 +50,7 @@ OPTIONS = {
 NAMES = ("format", "element", "layout", "affine")
 #: Functions whose outputs have dtypes of their own.
 TYPED = ("quantize_affine",)
+SPARSE = ("prune", "compress", "decompress")
 
 
 def load(path):
@@ -63,8 +67,9 @@ def listed(value):
 
 def describe(module):
     functions, one_level, stochastic = {}, True, bool(getattr(module, "STOCHASTIC", False))
+    sparse = listed(getattr(module, "SPARSE_FORMATS", []))
     for name in FUNCTIONS:
-        if callable(getattr(module, name, None)):
+        if (sparse or name not in SPARSE) and callable(getattr(module, name, None)):
             parameters = inspect.signature(getattr(module, name)).parameters
             functions[name] = [o for o in OPTIONS.get(name, ()) if o in parameters]
             if name == "quantize" and "tensor_scale" in parameters:
@@ -94,6 +99,9 @@ def describe(module):
     for key in ("affine", "affine_profile", "affine_contract"):
         if hasattr(module, key.upper()):
             given[key] = listed(getattr(module, key.upper())) if key == "affine" else getattr(module, key.upper())
+    given |= {"sparse_formats": sparse} if sparse else {}
+    given |= {"sparse_layout": list(module.SPARSE_LAYOUT)} if hasattr(module, "SPARSE_LAYOUT") else {}
+    given |= {"prune_rule": module.PRUNE_RULE} if hasattr(module, "PRUNE_RULE") else {}
     layout = listed(getattr(module, "LAYOUT", []))
     codes = "nibble-low" if "nibble-low" in layout else "unpacked"
     given["layout"] = [codes, "128x4" if "128x4" in layout else "row-major"]

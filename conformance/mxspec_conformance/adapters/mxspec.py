@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import mxspec
-from mxspec import affine, layouts
+from mxspec import affine, layouts, sparsity
 from mxspec_conformance.adapters.registry import Adapter, Library
 from mxspec_vectors.build_affine import AFFINE_FILES
 
@@ -17,6 +17,8 @@ class _Model:
     DTYPES = ("float32", "float16", "bfloat16")
     TENSOR_SCALE = "amax"
     AFFINE = AFFINE_FILES
+    SPARSE_FORMATS = tuple(sparsity.SPARSE_FORMATS)
+    PRUNE_RULE = "lower"
 
     def quantize(
         self,
@@ -63,6 +65,20 @@ class _Model:
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """The tensor's largest magnitude."""
         return mxspec.tensor_scale(x, fmt).value
+
+    def prune(self, codes: Any, fmt: str) -> Any:
+        """Codes with the two largest of each group kept."""
+        chosen = sparsity.get_sparse(fmt)
+        return sparsity.prune(codes, kind=chosen.kind, sparsity=chosen.sparsity)
+
+    def compress(self, codes: Any, fmt: str) -> tuple[Any, Any]:
+        """Kept codes and canonical metadata."""
+        chosen = sparsity.get_sparse(fmt)
+        return sparsity.compress(codes, kind=chosen.kind, sparsity=chosen.sparsity)
+
+    def decompress(self, kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
+        """Dense codes."""
+        return sparsity.decompress(kept, metadata, sparsity=sparsity.get_sparse(fmt).sparsity)
 
     def pack(self, codes: Any, layout: str) -> Any:
         """The bytes of codes in a layout."""

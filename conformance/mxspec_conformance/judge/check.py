@@ -29,6 +29,7 @@ from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.scale_search import Search, find_search
 from mxspec_conformance.judge.shapes import fit_session
+from mxspec_conformance.judge.sparse import judge_sparse, list_topics
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.tensor_kind import find_mixed_kinds
@@ -39,11 +40,12 @@ from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING as EVERY_CASE, quick_selection, use_selection
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
-from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.fitting import FittedSession
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.transports.opening import open_target
-from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest
+from mxspec_vectors.files import FURTHER_OPERATIONS, NUMERIC_OPERATIONS, vector_digest
 
 Progress = Callable[[str], None]
 
@@ -107,7 +109,7 @@ def _run(
                 "transport": session.transport,
                 "capabilities": session.capabilities.as_dict(),
             },
-            vectors=vector_digest(operations=OPERATIONS if _has_layouts(session) else NUMERIC_OPERATIONS),
+            vectors=vector_digest(operations=_name_operations(session)),
             environment=describe_environment() | describe_git(target) | getattr(session, "environment", {}),
         )
         if quick:
@@ -126,6 +128,7 @@ def _run(
         if profile is None and formats is None:
             _check_affine(session, report, progress, wanted)
             _check_layouts(session, report, progress, wanted)
+            _check_sparse(session, report, progress, wanted)
             _check_products(session, report, progress, wanted)
         report.requirements = [r for r in report.requirements if wanted.fits(r.id)]
     finally:
@@ -394,8 +397,10 @@ def _check_affine(session: TargetSession, report: Report, progress: Progress, wa
                 report.details.setdefault("affine", {}).setdefault(fmt, {})[function] = entry
 
 
-def _has_layouts(session: TargetSession) -> bool:
-    return any(session.capabilities.has(function) for function in judge_layouts.FUNCTIONS)
+def _name_operations(session: TargetSession) -> tuple[str, ...]:
+    """The operations whose vectors a result speaks of."""
+    functions = {"layout": judge_layouts.FUNCTIONS, "sparse": SPARSE_FUNCTIONS} | {f: (f,) for f in AFFINE_FUNCTIONS}
+    return (*NUMERIC_OPERATIONS, *(o for o in FURTHER_OPERATIONS if any(map(session.capabilities.has, functions[o]))))
 
 
 def _check_layouts(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
@@ -415,6 +420,14 @@ def _check_products(session: TargetSession, report: Report, progress: Progress, 
             requirements, result = judge_product(session, name, product)
             report.requirements += requirements
             report.formats.append(result)
+
+
+def _check_sparse(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
+    for function in filter(session.capabilities.has, SPARSE_FUNCTIONS):
+        progress(function)
+        for fmt in session.capabilities.sparse_formats:
+            if wanted.any_of(function, fmt, list_topics(function, fmt)):
+                report.requirements += judge_sparse(session, function, fmt)
 
 
 def _no_block(drawn: dict[str, Failure], tally: Tally) -> Failure | None:

@@ -37,8 +37,10 @@ class Cause(IntEnum):
     PRODUCT_MISTAKE = 6
     #: A known mistake with affine integers.
     AFFINE_MISTAKE = 7
+    #: A known mistake in pruned or compressed codes.
+    SPARSE_MISTAKE = 8
     #: Another dequantization contract of affine integers.
-    CONTRACT = 8
+    CONTRACT = 9
 
 
 #: Causes that make a requirement a deviation.

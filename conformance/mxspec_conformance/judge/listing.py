@@ -13,9 +13,11 @@ from mxspec.layouts import Layout
 from mxspec_conformance.judge.affine.stage import JUDGES, list_affine
 from mxspec_conformance.judge.check import _choose_formats
 from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
-from mxspec_conformance.judge.products.cases import list_topics
+from mxspec_conformance.judge.products.cases import list_topics as list_product_topics
 from mxspec_conformance.judge.products.judging import list_products
+from mxspec_conformance.judge.sparse import list_topics
 from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
 
@@ -47,7 +49,9 @@ def list_requirements(
         for function in FUNCTIONS:
             if offered.has(function):
                 found += [name for layout in list_judged_layouts(session, function) for name in _of_layout(function, layout)]
-        found += [f"matmul/{name}/{topic}" for name, product in list_products(session) for topic in list_topics(product, offered)]
+        found += [f"matmul/{name}/{topic}" for name, product in list_products(session) for topic in list_product_topics(product, offered)]
+        for function in filter(offered.has, SPARSE_FUNCTIONS):
+            found += [f"{function}/{fmt}/{topic}" for fmt in offered.sparse_formats for topic in list_topics(function, fmt)]
     return found
 
 

@@ -15,6 +15,7 @@ from mxspec.affine.profiles import default_affine_profile, get_affine_profile
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.profiles.schema import TensorScaleKind
+from mxspec.sparsity import compress, decompress, get_sparse, prune
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.stochastic.words import model_words
 from mxspec_conformance.targets.affine import read_operand
@@ -118,6 +119,27 @@ class _Recorder:
 
     def _tensor_scale(self, x: Any, fmt: str) -> Any:
         return 1.0
+
+    def _prune(self, codes: Any, fmt: str) -> Any:
+        chosen, rule = get_sparse(fmt), self.MXSPEC_CAPABILITIES.prune_rule or "lower"
+        return prune(codes, kind=chosen.kind, sparsity=chosen.sparsity, rule=rule)
+
+    def _compress(self, codes: Any, fmt: str) -> Any:
+        chosen = get_sparse(fmt)
+        parts = compress(codes, kind=chosen.kind, sparsity=chosen.sparsity)
+        return tuple(p if n == "unpacked" else get_layout(n).pack(p) for p, n in zip(parts, self._sparse_layout(), strict=True))
+
+    def _decompress(self, kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
+        chosen, (rows, k) = get_sparse(fmt), shape
+        shapes = (rows, k // 2), (rows, k // chosen.group)
+        parts = [
+            given if name == "unpacked" else get_layout(name).unpack(given, size)[0]
+            for given, name, size in zip((kept, metadata), self._sparse_layout(), shapes, strict=True)
+        ]
+        return decompress(*parts, sparsity=chosen.sparsity)
+
+    def _sparse_layout(self) -> tuple[str, ...]:
+        return self.MXSPEC_CAPABILITIES.sparse_layout or ("unpacked", "unpacked")
 
     def _pack(self, *parts_and_layout: Any) -> Any:
         *parts, layout = parts_and_layout

@@ -119,7 +119,7 @@ def common_explanation(
 
 
 #: Topics about inputs that a target may refuse, whatever its element format could hold.
-REFUSABLE = ("nan", "inf")
+REFUSABLE = ("nan", "inf", "negative-zero")
 #: Topics about calls that a target may refuse: a grid, an index or an address ends somewhere, and it says so.
 LIMITED = ("call-size", "memory")
 

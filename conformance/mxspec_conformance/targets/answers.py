@@ -10,6 +10,7 @@ import numpy as np
 from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import quantized_shapes
 from mxspec_conformance.targets.dtypes import DTYPES
@@ -78,6 +79,17 @@ def _items(args: Arguments, _: Options, value: Any) -> bool:
     )  # fmt: skip
 
 
+def _compressed(args: Arguments, _: Options, value: Any) -> bool:
+    rows, k = args[0].shape
+    return isinstance(value, tuple) and len(value) == 2 and all(
+        _is_array(a, np.uint8, (rows, n)) for a, n in zip(value, (k // 2, k // get_sparse(args[1]).group), strict=True)
+    )  # fmt: skip
+
+
+def _decompressed(args: Arguments, _: Options, value: Any) -> bool:
+    return _is_array(value, np.uint8, tuple(args[3]))
+
+
 def _raw(_args: Arguments, _: Options, value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, bytes) for v in value)
 
@@ -108,6 +120,9 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "encode": _codes,
     "encode_stochastic": _codes,
     "tensor_scale": lambda _args, _, value: isinstance(value, float),
+    "prune": _codes,
+    "compress": _compressed,
+    "decompress": _decompressed,
     "pack": _packed,
     "swizzle": _packed,
     "pack_blocks": _packed,

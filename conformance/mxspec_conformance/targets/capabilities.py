@@ -26,10 +26,11 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, 
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
+from mxspec.sparsity import RULES, SPARSE_FORMATS
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.operands import parse_products
 from mxspec_conformance.targets.texts import clean_name
 
@@ -136,6 +137,12 @@ class Capabilities:
     #: The affine profile and dequantization contract that the target says it follows; what is claimed is checked.
     affine_profile: str | None = None
     affine_contract: str | None = None
+    #: Sparse formats that prune, compress and decompress know.
+    sparse_formats: tuple[str, ...] = ()
+    #: Layouts of kept codes and of metadata that compress returns and decompress takes; none: one to a byte.
+    sparse_layout: tuple[str, ...] = ()
+    #: The rule by which `prune` decides between equal magnitudes; "": none is claimed. What is claimed is checked.
+    prune_rule: str = ""
     #: Where the arrays lie, such as `cuda:0`; None: the array library's default.
     device: str | None = None
     #: Products that matmul computes, as `operands.Product` writes them.
@@ -184,7 +191,13 @@ class Capabilities:
             "sr_bits": self.sr_bits,
             **({} if self.sr_rule is SrRule.CARRY else {"sr_rule": self.sr_rule.value}),
             **({"stochastic": True} if self.stochastic else {}),
+            **({"sparse_formats": list(self.sparse_formats)} if self.sparse_formats else {}),
+            **({"sparse_layout": list(self.sparse_layout)} if self.sparse_layout else {}),
+            **({"prune_rule": self.prune_rule} if self.prune_rule else {}),
             "profile": list(self.claimed_profiles),
+            **({"affine": list(self.affine)} if self.affine else {}),
+            **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
+            **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
             **(self._describe_products() if self.products else {}),
         }
 
@@ -195,9 +208,6 @@ class Capabilities:
             **({"accumulator": self.accumulator} if self.accumulator else {}),
             **({"contract": self.contract} if self.contract else {}),
             "product_shapes": dict(zip(PRODUCT_SHAPE_NAMES, self.product_shapes, strict=True)),
-            **({"affine": list(self.affine)} if self.affine else {}),
-            **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
-            **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
         }
 
 
@@ -209,12 +219,20 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     described = getattr(module, "MXSPEC_CAPABILITIES", None)
     if isinstance(described, Capabilities):  # a transport that is not Python's has read them from a description
         return described
-    functions = tuple(f for f in FUNCTIONS if callable(getattr(module, f, None)))
+    sparse = _listed(module, spec, "SPARSE_FORMATS")
+    check_names(spec, "SPARSE_FORMATS", sparse, SPARSE_FORMATS)
+    # Names that libraries have for something else, NumPy's matmul among them.
+    hidden: tuple[str, ...] = () if sparse else SPARSE_FUNCTIONS
+    hidden += () if getattr(module, "OPERANDS", None) is not None else ("matmul",)
+    functions = tuple(f for f in FUNCTIONS if f not in hidden and callable(getattr(module, f, None)))
     if not functions:
-        raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one")
+        named = [f for f in hidden if callable(getattr(module, f, None))]
+        listed = [("SPARSE_FORMATS", SPARSE_FUNCTIONS), ("OPERANDS", ("matmul",))]
+        why = "".join(f"; {', '.join(f for f in named if f in of)}: say of what in {what}" for what, of in listed if set(named) & set(of))
+        raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one{why}")
     for function in functions:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
-        if {"layout", "affine"} & set(OPERATIONS[function].arguments):
+        if {"layout", "affine"} & set(OPERATIONS[function].arguments) or function in SPARSE_FUNCTIONS:
             _check_signature(module, spec, function)
     name = _text(module, spec, "NAME", Path(spec).stem)
     formats = _listed(module, spec, "FORMATS")
@@ -267,6 +285,9 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         affine=affine,
         affine_profile=affine_profile,
         affine_contract=affine_contract,
+        sparse_formats=sparse,
+        sparse_layout=check_sparse_layout(spec, "SPARSE_LAYOUT", _listed_twice(module, spec, "SPARSE_LAYOUT")),
+        prune_rule=check_rule(spec, "PRUNE_RULE", _single(module, spec, "PRUNE_RULE", "")),
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
 
@@ -305,6 +326,29 @@ def _listed(module: Any, spec: str, what: str) -> tuple[str, ...]:
             raise TargetError(f"{spec}: {what} holds a {type(member).__name__}; write names, as text")
         names.append(name)
     return tuple(dict.fromkeys(names))
+
+
+def _listed_twice(module: Any, spec: str, what: str) -> tuple[str, ...]:
+    """A declaration of several names, among which one may stand twice."""
+    given = getattr(module, what, ())
+    if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):
+        return tuple(clean_name(str.__str__(name)) for name in given[:_MOST_NAMES])
+    return _listed(module, spec, what)
+
+
+def check_sparse_layout(spec: str, what: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Two layouts, of kept codes and of metadata, or none. Raises TargetError for anything else."""
+    if names and len(names) != 2:
+        raise TargetError(f"{spec}: {what} names {len(names)}; name two: the layout of kept codes, that of metadata")
+    check_names(spec, what, names, ("unpacked", *(n for x in list_layouts() if len(x.fields) == 1 for n in (x.name, *x.aliases))))
+    return names
+
+
+def check_rule(spec: str, what: str, name: str) -> str:
+    """A rule of pruning, or "". Raises TargetError for another name."""
+    if name:
+        check_names(spec, what, (name,), RULES)
+    return name
 
 
 #: Names that a declaration may hold; there are fewer of anything.
@@ -363,16 +407,11 @@ def _products(module: Any, spec: str, functions: Iterable[str]) -> dict[str, Any
     """What a target says of `matmul`: OPERANDS, OUT_DTYPES, ACCUMULATOR, CONTRACT, PRODUCT_SHAPES."""
     if "matmul" not in functions:
         return {}
-    given = getattr(module, "OPERANDS", None)
-    if given is None:
-        raise TargetError(
-            f'{spec} has matmul and no OPERANDS; say what each side takes, such as {{"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low"}}'
-        )
     shapes = getattr(module, "PRODUCT_SHAPES", {})
     if not isinstance(shapes, Mapping) or not set(shapes) <= set(PRODUCT_SHAPE_NAMES):
         raise TargetError(f"{spec}: PRODUCT_SHAPES is a dict of m, n and k, such as {{'n': 8, 'k': 128}}")
     return read_products(
-        spec, given, _listed(module, spec, "OUT_DTYPES"), _single(module, spec, "ACCUMULATOR", ""),
+        spec, module.OPERANDS, _listed(module, spec, "OUT_DTYPES"), _single(module, spec, "ACCUMULATOR", ""),
         _single(module, spec, "CONTRACT", ""), shapes,
     )  # fmt: skip
 
@@ -505,7 +544,10 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     wrong = [name for name, kind in parts.items() if not _IS[kind](given[name])]
     if wrong:
         raise TargetError(f"{spec}: its process says of {', '.join(wrong)} what cannot be")
-    known = {"formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES}
+    known = {
+        "formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES,
+        "sparse_formats": SPARSE_FORMATS,
+    }  # fmt: skip
     for what, allowed in known.items():
         check_names(spec, what, given[what], allowed)
     if not set(given["functions"]) <= set(given["keywords"]):
@@ -515,6 +557,8 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
         named = dict(zip(PRODUCT_SHAPE_NAMES, given["product_shapes"], strict=True))
         read_products(spec, given["products"], given["out_dtypes"], given["accumulator"], given["contract"], named)
     check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
+    check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
+    check_rule(spec, "prune_rule", given["prune_rule"])
     told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
     return Capabilities(**{**given, **told})
 

@@ -34,6 +34,9 @@ FLOATS = ("tensor_scale", "a_tensor_scale", "b_tensor_scale", "alpha", "beta")
 #: What one side of a product consists of: its text, and its arrays as far as it has them.
 SIDE_PARTS = ("spec", "values", "codes", "scales", "tensor_scale")
 
+#: Operations on sparse formats. Their names are those of many a helper: a target offers them by naming sparse formats.
+SPARSE_FUNCTIONS = ("prune", "compress", "decompress")
+
 OPERATIONS: dict[str, Operation] = {
     o.name: o
     for o in (
@@ -50,6 +53,9 @@ OPERATIONS: dict[str, Operation] = {
         Operation(name="decode", arguments=("codes", "element"), outputs=("values",)),
         Operation(name="encode_stochastic", arguments=("x", "element", "random_bits"), outputs=("codes",)),
         Operation(name="tensor_scale", arguments=("x", "format"), outputs=("scale",)),
+        Operation(name="prune", arguments=("codes", "format"), outputs=("codes",)),
+        Operation(name="compress", arguments=("codes", "format"), outputs=("kept", "metadata")),
+        Operation(name="decompress", arguments=("kept", "metadata", "format", "shape"), outputs=("codes",)),
         Operation(name="pack", arguments=("codes", "layout"), outputs=("data",)),
         Operation(name="unpack", arguments=("data", "layout", "shape"), outputs=("codes",)),
         Operation(name="swizzle", arguments=("scales", "layout"), outputs=("data",)),

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_floats, read_offsets, read_operand
 from mxspec_conformance.targets.arrays import (
     arrange_array,
@@ -328,6 +329,37 @@ class Marshaller:
             raise BadReturn(f"encode_stochastic returned shape {codes.shape} for x of shape {x.shape}")
         return _bytes(codes, "codes")
 
+    def _call_prune(self, codes: npt.NDArray[np.uint8], fmt: str) -> npt.NDArray[np.uint8]:
+        pruned = from_target_array(self._ask("prune", self._array(codes), fmt), "codes")
+        if pruned.shape != codes.shape:
+            raise BadReturn(f"prune returned shape {pruned.shape} for codes of shape {codes.shape}")
+        return _bytes(pruned, "codes")
+
+    def _call_compress(
+        self, codes: npt.NDArray[np.uint8], fmt: str
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+        result = self._ask("compress", self._array(codes), fmt)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise BadReturn(f"compress returned a {type(result).__name__}; return (kept, metadata)")
+        rows, k = codes.shape
+        shapes = {"kept": (rows, k // 2), "metadata": (rows, k // get_sparse(fmt).group)}
+        layouts = self.capabilities.sparse_layout or ("unpacked", "unpacked")
+        kept, metadata = (
+            _from_layout(array, name, shape, layout)
+            for array, (name, shape), layout in zip(result, shapes.items(), layouts, strict=True)
+        )
+        return kept, metadata
+
+    def _call_decompress(
+        self, kept: npt.NDArray[np.uint8], metadata: npt.NDArray[np.uint8], fmt: str, shape: tuple[int, ...]
+    ) -> npt.NDArray[np.uint8]:
+        layouts = self.capabilities.sparse_layout or ("unpacked", "unpacked")
+        given = [_to_layout(a, layout) for a, layout in zip((kept, metadata), layouts, strict=True)]
+        codes = from_target_array(self._ask("decompress", *map(self._array, given), fmt, tuple(shape)), "codes")
+        if codes.shape != tuple(shape):
+            raise BadReturn(f"decompress returned shape {codes.shape}; {tuple(shape)} was expected")
+        return _bytes(codes, "codes")
+
     def _call_pack(self, items: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
         return self._ask_packed("pack", (items,), layout)
 
@@ -413,6 +445,29 @@ def _flat_bytes(returned: Any, function: str) -> npt.NDArray[np.uint8]:
     if array.dtype.kind not in "iuV" and array.dtype.itemsize != 1:
         raise BadReturn(f"{function} returned dtype {array.dtype}; return bytes, or an array of integers")
     return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+
+
+def _to_layout(items: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
+    """Items as a target takes them: its bytes, or one to a byte."""
+    return items if layout == "unpacked" else get_layout(layout).pack(items)
+
+
+def _from_layout(returned: Any, what: str, shape: tuple[int, ...], layout: str) -> npt.NDArray[np.uint8]:
+    """The items of a shape that a target returned, in a layout or one to a byte."""
+    if layout == "unpacked":
+        items = from_target_array(returned, what)
+        if items.shape != shape:
+            raise BadReturn(f"{what} have shape {items.shape}; {shape} was expected, one to a byte (or declare SPARSE_LAYOUT)")
+        return _bytes(items, what)
+    try:
+        size = get_layout(layout).size(shape)
+    except ValueError as error:
+        raise BadReturn(f"{what} of shape {shape} cannot lie in {layout}: {error}") from None
+    given = getattr(returned, "nbytes", size)
+    data = _flat_bytes(returned, what) if given == size else None
+    if data is None or data.size != size:
+        raise BadReturn(f"{what} have {given} bytes; {layout} takes {size} for {shape}")
+    return get_layout(layout).unpack(data, shape)[0]
 
 
 def _floats(a: npt.NDArray[Any], shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:

@@ -88,6 +88,15 @@ class LayoutCall(c.Structure):
     )  # fmt: skip
 
 
+class SparseCall(c.Structure):
+    """mxspec_sparse_call."""
+
+    _fields_ = (
+        ("format", _TEXT), ("rows", _SIZE), ("columns", _SIZE), ("codes", _POINTER), ("pruned", _POINTER), ("kept", _POINTER),
+        ("kept_size", _SIZE), ("metadata", _POINTER), ("metadata_size", _SIZE),
+    )  # fmt: skip
+
+
 class Operand(c.Structure):
     """mxspec_operand."""
 
@@ -119,4 +128,5 @@ STRUCTURES: dict[str, type[c.Structure]] = {
     "mxspec_layout_call": LayoutCall,
     "mxspec_operand": Operand,
     "mxspec_matmul_call": MatmulCall,
+    "mxspec_sparse_call": SparseCall,
 }

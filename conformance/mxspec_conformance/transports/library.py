@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import quantized_shapes, swizzled_size
 from mxspec_conformance.targets.dtypes import DTYPES
@@ -217,6 +218,36 @@ class Library:
         )
         self._call("tensor_scale", call)
         return scale.read("scale")
+
+    def _prune(self, codes: Any, fmt: str) -> Any:
+        codes = np.ascontiguousarray(codes)
+        pruned = _Output(codes.shape, np.uint8)
+        self._call_sparse("prune", fmt, codes.shape, codes=codes.ctypes.data, pruned=pruned.pointer)
+        return pruned.read("codes")
+
+    def _compress(self, codes: Any, fmt: str) -> tuple[Any, Any]:
+        codes = np.ascontiguousarray(codes)
+        rows, k = codes.shape
+        layouts = self.MXSPEC_CAPABILITIES.sparse_layout or ("unpacked", "unpacked")
+        shapes = (rows, k // 2), (rows, k // get_sparse(fmt).group)
+        kept, metadata = (
+            _Output(shape if layout == "unpacked" else (get_layout(layout).size(shape),), np.uint8)
+            for shape, layout in zip(shapes, layouts, strict=True)
+        )
+        parts = {"kept": kept.pointer, "kept_size": kept.size, "metadata": metadata.pointer, "metadata_size": metadata.size}
+        self._call_sparse("compress", fmt, codes.shape, codes=codes.ctypes.data, **parts)
+        return kept.read("kept"), metadata.read("metadata")
+
+    def _decompress(self, kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
+        kept, metadata = np.ascontiguousarray(kept), np.ascontiguousarray(metadata)
+        codes = _Output(tuple(shape), np.uint8)
+        parts = {"kept": kept.ctypes.data, "kept_size": kept.nbytes, "metadata": metadata.ctypes.data}
+        self._call_sparse("decompress", fmt, tuple(shape), codes=codes.pointer, metadata_size=metadata.nbytes, **parts)
+        return codes.read("codes")
+
+    def _call_sparse(self, function: str, fmt: str, shape: tuple[int, ...], **fields: Any) -> None:
+        rows, columns = shape
+        self._call(function, abi.SparseCall(format=fmt.encode(), rows=rows, columns=columns, **fields))
 
     def _to_layout(self, function: str, parts: dict[str, Any], layout: str) -> Any:
         """parts: codes, scales or both, codes first."""

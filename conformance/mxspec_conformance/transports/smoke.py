@@ -12,6 +12,7 @@ import numpy as np
 
 from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
+from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.randomness import some_randomness
@@ -104,6 +105,15 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
                 f"encode_stochastic {element}",
                 partial(session.call, "encode_stochastic", one, element, one.astype(np.uint32)),
             )
+    for name in capabilities.sparse_formats:
+        sparse = get_sparse(name)
+        dense = np.zeros((32, 32 * sparse.group), np.uint8)
+        kept, nibbles = dense[:, ::2].copy(), np.full((32, 32), 4, np.uint8)
+        for function in ("prune", "compress"):
+            if capabilities.has(function):
+                yield f"{function} {name}", partial(session.call, function, dense, name)
+        if capabilities.has("decompress"):
+            yield f"decompress {name}", partial(session.call, "decompress", kept, nibbles, name, dense.shape)
     for fmt in capabilities.formats[:1]:
         repeats = not capabilities.stochastic or some_randomness(capabilities, ())
         if capabilities.has("quantize") and capabilities.one_level and repeats:

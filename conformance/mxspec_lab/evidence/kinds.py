@@ -9,6 +9,7 @@ from typing import Any
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec.layouts import list_layouts
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 
 Document = Mapping[str, Any]
 #: The mutants and what judges them; their commands and tables, and the automatic mutants, are other modules.
@@ -61,6 +62,8 @@ def of_check(document: Document) -> Iterator[Wanted]:
             yield operation, fmt, ()
         elif operation in functions:
             yield "layout", fmt, ()
+        elif operation in SPARSE_FUNCTIONS:
+            yield "sparse", fmt, ()
 
 
 def of_library(document: Document) -> Iterator[Wanted]:
@@ -115,6 +118,12 @@ def of_matrix(document: Document) -> Iterator[Wanted]:
 def of_bugs(document: Document) -> Iterator[Wanted]:
     """The independent bugs."""
     yield from of_instances(document["bugs"])
+
+
+def of_sparse(document: Document) -> Iterator[Wanted]:
+    """The sparse formats in which mutants and right implementations were judged."""
+    formats = {i["format"] for i in document["instances"]} | {f for r in document["right"] for f in r["formats"]}
+    yield from (("sparse", fmt, ()) for fmt in sorted(formats))
 
 
 def of_everything(document: Document) -> Iterator[Wanted]:
@@ -198,6 +207,17 @@ KINDS = (
         pattern="mutants/independent-calls.json", what="a second independent set: bugs of calls, and right implementations", time="6 min on 2 cores",
         command="python -m tests.independent_calls --json reports/mutants/{name}.json", code=("tests/independent_calls",),
         made_by=("conformance/mxspec_conformance/judge",),
+    ),
+    Kind(
+        pattern="mutants/sparse.json", what="mutants of sparse operands, and right implementations", time="1 min",
+        command="python -m mxspec_lab.sparse.run --json reports/mutants/{name}.json", list_vectors=of_sparse,
+        code=("conformance/mxspec_lab/sparse",),
+        made_by=tuple(f"conformance/mxspec_conformance/judge/{n}.py" for n in ("sparse", "sparse_calls", "sparse_groups")),
+    ),
+    Kind(
+        pattern="sparse/torch.json", what="sparse operands against torch", time="20 s and an environment with torch",
+        command="python tests/peers/sparse_torch.py --json reports/sparse/torch.json", code=("tests/peers/sparse_torch.py",),
+        made_by=("mxspec/sparsity",),
     ),
     Kind(
         pattern="sweeps/index.json", what="every function on all 2^32 inputs", time="hours on 16 cores",

@@ -2,11 +2,10 @@
 //
 // Magnitudes of floats are ordered as their bits, NaN above everything: the maximum is an integer maximum, and NaN
 // spreads, unless the profile skips them. Compiled with: the profile's Rules, MX_INPUT, MX_THREADS.
-#include "fast_block.cuh"
+#include "rules.cuh"
 namespace mx {
-#include "rules.generated.cuh"
 
-constexpr int kIn = MX_INPUT, kElements16 = 16 / Raw<kIn>::element_bytes;  // elements of 16 bytes
+constexpr int kElements16 = 16 / kItem;  // elements of 16 bytes
 constexpr bool kSkipNan = Rules::kTensorSkipsNan;
 
 __device__ __forceinline__ u32 fold4(u32 held, const uint4& v) {
@@ -14,10 +13,11 @@ __device__ __forceinline__ u32 fold4(u32 held, const uint4& v) {
   return fold_magnitude<kIn, kSkipNan>(fold_magnitude<kIn, kSkipNan>(held, v.z), v.w);
 }
 
-// result: float32 bits, zeroed before. vectors: whole 16 bytes of x; count: elements.
+// result: float32 bits, zeroed before. count: elements; head: those before the first aligned 16 bytes; vectors: whole aligned
+// 16 bytes. What is left at both ends is read one by one.
 extern "C" __global__ void __launch_bounds__(MX_THREADS)
-tensor_amax(const void* __restrict__ x, u64 vectors, u64 count, u32* __restrict__ result) {
-  const uint4* source = static_cast<const uint4*>(x);
+tensor_amax(const void* __restrict__ x, u32 head, u64 vectors, u64 count, u32* __restrict__ result) {
+  const uint4* source = reinterpret_cast<const uint4*>(static_cast<const u8*>(x) + head * kItem);
   u32 held = 0;
   const u64 step = (u64)gridDim.x * MX_THREADS;
   u64 i = (u64)blockIdx.x * MX_THREADS + threadIdx.x;
@@ -30,11 +30,14 @@ tensor_amax(const void* __restrict__ x, u64 vectors, u64 count, u32* __restrict_
   }
   for (; i < vectors; i += step) held = fold4(held, __ldcs(source + i));
   u32 largest = find_magnitude<kIn>(held);
-  if (blockIdx.x == 0)
-    for (u64 j = vectors * kElements16 + threadIdx.x; j < count; j += MX_THREADS) {
+  if (blockIdx.x == 0) {
+    const u64 body = vectors * kElements16, ends = count - body;
+    for (u64 i = threadIdx.x; i < ends; i += MX_THREADS) {
+      const u64 j = i < head ? i : i + body;
       const u32 a = bits_of(load_element<kIn>(x, (i64)j)) & ~kSign;
       if (a > largest && !(kSkipNan && a > kInf)) largest = a;
     }
+  }
 #pragma unroll
   for (int d = 16; d; d /= 2) {
     const u32 other = __shfl_xor_sync(0xFFFFFFFFu, largest, d);

@@ -75,6 +75,16 @@ MX_HD void scale8(const u32* x, float factor, float s[8]) {
   }
 }
 
+// Elements of two blocks that share a word, each times its block's factor, as a word for `gather_two_e2m1`. clamp: whether
+// either block's elements pass the bound of `Encode8Clamp`.
+template <int In>
+MX_HD u32 encode2_e2m1(u32 x, float low_factor, float high_factor, bool clamp) {
+  float lo = fmul(In == FLOAT16 ? from_f16_number(x & 0xFFFFu) : float_of(x << 16), low_factor);
+  float hi = fmul(In == FLOAT16 ? from_f16_number(x >> 16) : float_of(x & 0xFFFF0000u), high_factor);
+  if (clamp) lo = clamp_magnitude(lo, 6.0f), hi = clamp_magnitude(hi, 6.0f);
+  return place_e2m1(mul_bf16x2(pack_bf16x2(round_e2m1(lo), round_e2m1(hi)), 0x00800080u), x);  // times 2**-126
+}
+
 // bfloat16 with a power of two, twice in a word.
 MX_HD u32 twice_bf16(float x) { return permute(bits_of(x), bits_of(x), 0x7632); }
 

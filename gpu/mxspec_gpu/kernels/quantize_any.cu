@@ -9,9 +9,9 @@ namespace mx {
 
 // x[row * row_stride + column * column_stride], strides in elements; blocks lie along columns. random: a word for each
 // element of the logical tensor, row by row.
-extern "C" __global__ void quantize_any(const void* __restrict__ x, i64 row_stride, i64 column_stride, u64 rows, u64 columns,
-                                        u64 blocks_per_row, u8* __restrict__ codes, u8* __restrict__ scales,
-                                        const float* __restrict__ tensor, const u32* __restrict__ random, u64 seed, u32 tensor_bits) {
+extern "C" __global__ void quantize_any(const void* __restrict__ x, u8* __restrict__ codes, u8* __restrict__ scales,
+                                        const float* __restrict__ tensor, const u32* __restrict__ random, u64 seed, u32 tensor_bits,
+                                        i64 row_stride, i64 column_stride, u64 rows, u64 columns, u64 blocks_per_row) {
   const u64 blocks = rows * blocks_per_row;
   const Tensor t = Rules::derive_tensor(tensor_value<Rules>(tensor, tensor_bits));
   for (u64 block = (u64)blockIdx.x * blockDim.x + threadIdx.x; block < blocks; block += (u64)gridDim.x * blockDim.x) {

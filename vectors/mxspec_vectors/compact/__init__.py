@@ -26,6 +26,7 @@ _KINDS: dict[str, tuple[Callable[[Document], Stored], Callable[[Stored], Documen
     "quantize_affine": (pack_plain, expand_plain),
     "dequantize_affine": (pack_plain, expand_plain),
     "layout": (pack_layout, expand_layout),
+    "sparse": (pack_plain, expand_plain),
 }
 
 

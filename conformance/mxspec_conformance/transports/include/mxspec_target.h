@@ -170,6 +170,20 @@ typedef struct mxspec_matmul_call {
     void *values;              /* [m, n] */
 } mxspec_matmul_call;
 
+/* Codes of a sparse format [rows, columns], one to a byte, groups along a row.
+ * prune: codes -> pruned; compress: codes -> kept and metadata; decompress: kept and metadata -> codes. Kept codes are
+ * [rows, columns / 2], nibbles [rows, columns / 4] (of pairs / 8), one to a byte or as the layouts under "sparse_layout" say. */
+typedef struct mxspec_sparse_call {
+    const char *format;  /* "e2m1-2to4", "e2m1-4to8", "int4-2to4", ... */
+    int64_t rows, columns;
+    uint8_t *codes;      /* an input of prune and compress, the output of decompress */
+    uint8_t *pruned;     /* NULL but for prune */
+    uint8_t *kept;       /* NULL for prune */
+    int64_t kept_size;
+    uint8_t *metadata;   /* NULL for prune */
+    int64_t metadata_size;
+} mxspec_sparse_call;
+
 /* Required. MXSPEC_ABI as it was when the library was compiled. */
 MXSPEC_EXPORT int32_t mxspec_abi(void);
 
@@ -191,6 +205,9 @@ MXSPEC_EXPORT int32_t mxspec_encode(const mxspec_encode_call *call);
 MXSPEC_EXPORT int32_t mxspec_decode(const mxspec_decode_call *call);
 MXSPEC_EXPORT int32_t mxspec_encode_stochastic(const mxspec_encode_stochastic_call *call);
 MXSPEC_EXPORT int32_t mxspec_tensor_scale(const mxspec_tensor_scale_call *call);
+MXSPEC_EXPORT int32_t mxspec_prune(const mxspec_sparse_call *call);
+MXSPEC_EXPORT int32_t mxspec_compress(const mxspec_sparse_call *call);
+MXSPEC_EXPORT int32_t mxspec_decompress(const mxspec_sparse_call *call);
 MXSPEC_EXPORT int32_t mxspec_pack(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_unpack(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_swizzle(const mxspec_layout_call *call);

@@ -1,0 +1,77 @@
+"""Other libraries' kernels that do what these do, on the same data, for the bench."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def _make_call(function: Callable[..., Any], arguments: tuple[Any, ...], x: Any) -> Callable[[], Any]:
+    return partial(function, x, *arguments)
+
+
+def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], Callable[[], Any]]]]:
+    """(library, what, bytes, from a tensor the call)."""
+    torch = _torch()
+
+    def size(bits: float, k: int = 0, scale: int = 1) -> tuple[int, int]:
+        return n * n * 2, int(n * n * bits / 8) + (n * n * scale // k if k else 0)
+
+    peers: list[tuple[str, str, tuple[int, int], Callable[[Any], Callable[[], Any]]]] = [
+        ("torch", "x.to(float8_e4m3fn), no scale", size(8), lambda x: lambda: x.to(torch.float8_e4m3fn)),
+        ("torch", "x.to(float32), for comparison", (n * n * 2, n * n * 4), lambda x: lambda: x.to(torch.float32)),
+    ]
+    try:
+        from torchao.prototype.mx_formats.config import ScaleCalculationMode
+        from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
+        from torchao.prototype.mx_formats.nvfp4_tensor import nvfp4_quantize
+    except Exception as error:
+        print(f"torchao: {error}", file=sys.stderr)
+    else:
+        fp4 = getattr(torch, "float4_e2m1fn_x2", None)
+        compiled = torch.compile(to_mx, fullgraph=True)
+        for mode in (ScaleCalculationMode.FLOOR, ScaleCalculationMode.RCEIL):
+            for element, bits in ((fp4, 4), (torch.float8_e4m3fn, 8)):
+                if element is not None:
+                    peers.append((
+                        "torchao, torch.compile", f"to_mx {'mxfp4' if bits == 4 else 'mxfp8_e4m3'} {mode.name}", size(bits, 32),
+                        partial(_make_call, compiled, (element, 32, mode)),
+                    ))  # fmt: skip
+        nv = torch.compile(nvfp4_quantize, fullgraph=True)
+        scale = torch.full((), 0.002, device="cuda")
+        peers.append(("torchao, torch.compile", "nvfp4_quantize", size(4, 16), lambda x: lambda: nv(x, 16, scale)))
+
+        def make_dequantize(x: Any) -> Callable[[], Any]:
+            scales, codes = compiled(x, torch.float8_e4m3fn, 32, ScaleCalculationMode.FLOOR)
+            back = torch.compile(to_dtype, fullgraph=True)
+            return lambda: back(codes, scales, torch.float8_e4m3fn, 32, torch.bfloat16)
+
+        peers.append(("torchao, torch.compile", "to_dtype mxfp8_e4m3", size(8, 32), make_dequantize))
+    try:
+        import bitsandbytes.functional as bnb
+    except Exception as error:
+        print(f"bitsandbytes: {error}", file=sys.stderr)
+    else:
+        peers.append(
+            (
+                "bitsandbytes",
+                "quantize_fp4, blocks of 64",
+                size(4, 64, 4),
+                lambda x: lambda: bnb.quantize_fp4(x, blocksize=64),
+            )
+        )
+
+        def make_back(x: Any) -> Callable[[], Any]:
+            codes, state = bnb.quantize_fp4(x, blocksize=64)
+            return lambda: bnb.dequantize_fp4(codes, state)
+
+        peers.append(("bitsandbytes", "dequantize_fp4, blocks of 64", size(4, 64, 4), make_back))
+    return peers
