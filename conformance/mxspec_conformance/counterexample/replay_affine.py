@@ -49,8 +49,9 @@ def find_affine(wanted: str) -> Iterator[tuple[str, str, AffineGroupCase | Affin
 
 @lru_cache(maxsize=1)
 def _list_slugs() -> frozenset[str]:
-    cases = (c for name in AFFINE_FILES for c in (*load_affine_groups(name), *load_affine_stored(name)))
-    return frozenset(_without_digits(c.id[:-11]) for c in cases)
+    ids = [c.id for name in AFFINE_FILES for c in load_affine_groups(name)]
+    ids += [c.id for name in AFFINE_FILES for c in load_affine_stored(name)]
+    return frozenset(_without_digits(name[:-11]) for name in ids)
 
 
 def _without_digits(text: str) -> str:
