@@ -13,6 +13,15 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/test_affine.py::test_arrays_equal_the_exact_model": (6, 8),
+    "tests/test_affine.py::test_contracts_on_arrays_equal_the_exact_ones": (6, 6),
+    "tests/test_affine_mutants.py::test_a_mutant_is_found_out": (8, 8),
+    "tests/test_affine_mutants.py::test_mistakes_with_a_name_are_named": (0, 2),
+    "tests/judge/test_affine.py::test_every_contract_passes_and_is_named": (4, 4),
+    "tests/judge/test_affine.py::test_every_profile_passes_and_is_named": (3, 3),
+    "tests/judge/test_affine.py::test_a_case_can_be_shown_and_asked_again": (0, 8),
+    "tests/test_transports_affine.py::test_a_bundle_and_the_harness_give_the_verdicts_of_python": (0, 5),
+    "tests/test_transports_affine.py::test_drawn_groups_are_finite_and_of_the_dtype": (5, 2),
     "tests/judge/test_products.py::test_wrong_kernels_fail": (12, 100),
     "tests/judge/test_products.py::test_right_kernels_pass_under_their_own_class": (8, 40),
     "tests/judge/test_products.py::test_mistakes_are_named": (4, 10),

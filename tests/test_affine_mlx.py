@@ -1,4 +1,4 @@
-"""MLX quantizes, dequantizes and multiplies affine integers as the profile says; the committed record says how often."""
+"""MLX, GPTQ and AWQ compute affine integers as their profiles say: MLX is run here, the committed records say how often."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mxspec.affine.formats import AffineFormat
+from mxspec import affine
+from mxspec.affine.formats import AffineFormat, Offset
 
-from tests.peers import affine_mlx
+from tests.peers import affine_mlx, affine_torch
 
-RECORD = Path(__file__).parents[1] / "reports" / "affine" / "mlx.json"
+RECORDS = Path(__file__).parents[1] / "reports" / "affine"
 
 
 @pytest.mark.parametrize("dtype", list(affine_mlx.DTYPES))
@@ -24,7 +25,7 @@ def test_mlx_follows_its_profile(bits: int, dtype: str) -> None:
 
 
 def test_the_record_covers_every_format_and_shows_no_difference() -> None:
-    record = json.loads(RECORD.read_text("ascii"))
+    record = json.loads((RECORDS / "mlx.json").read_text("ascii"))
     seen = {(c["function"], c["format"], c["inputs"]) for c in record["comparisons"]}
     assert seen == {
         (function, fmt.name, inputs)
@@ -34,3 +35,17 @@ def test_the_record_covers_every_format_and_shows_no_difference() -> None:
     }
     assert all(c["compared"] and not c["different"] for c in record["comparisons"])
     assert record["profile"] == affine_mlx.PROFILE
+
+
+def test_the_record_of_gptq_and_awq_covers_their_profiles() -> None:
+    record = json.loads((RECORDS / "torch.json").read_text("ascii"))
+    described = [p for p in affine.list_affine_profiles() if p.offset is Offset.ZERO]
+    assert all(p.witness for p in described)
+    assert {(c["format"].partition("-zero")[0], c["inputs"]) for c in record["comparisons"]} == {
+        (f"int{bits}-g{group}", f"{p.id}: {inputs}")
+        for p in described
+        for bits in affine_torch.BITS
+        for group in affine_torch.GROUPS
+        for inputs in ("directed", "thresholds", "random")
+    }
+    assert all(c["compared"] and not c["different"] for c in record["comparisons"])

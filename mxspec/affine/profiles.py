@@ -89,7 +89,9 @@ MLX = AffineProfile(
     ),
 )
 
-_GPTQ = "IST-DASLab/gptq quant.py: Quantizer.find_params (mse off), quantize; AutoGPTQ's Quantizer is the same"
+_GPTQ = "IST-DASLab/gptq at 2d65066e, quant.py: Quantizer.find_params (mse off), quantize"
+_TORCH_WITNESS = "torch 2.13.0 on Linux x86-64: reports/affine/torch.json"
+_OVERFLOW = ("a range beyond the dtype: the zero point is NaN, which no integer is",)
 _LOW, _HIGH, _LEVEL = Leaf("low"), Leaf("high"), Leaf("level")
 _GPTQ_CODE = (
     Step("level", f32.div(X, _SCALE), whole=True),
@@ -102,7 +104,9 @@ GPTQ = AffineProfile(
     offset=Offset.ZERO,
     summary="float32; the range is widened to hold 0, a group of zeros has the range -1 .. 1; codes from the scale before storage",
     source=_GPTQ,
-    evidence=Evidence.READ,
+    evidence=Evidence.MEASURED,
+    witness=_TORCH_WITNESS,
+    unspecified=_OVERFLOW,
     group=(
         Step("below", minimum(LO, ZERO)),
         Step("above", maximum(HI, ZERO)),
@@ -125,7 +129,8 @@ GPTQ_SYMMETRIC = AffineProfile(
     offset=Offset.ZERO,
     summary="float32; the range is -max|x| .. max|x| where a value is negative, else 0 .. max, and the zero point is always 2^(bits - 1)",
     source=f"{_GPTQ}, sym=True",
-    evidence=Evidence.READ,
+    evidence=Evidence.MEASURED,
+    witness=_TORCH_WITNESS,
     group=(
         Step("below", minimum(LO, ZERO)),
         Step("above", maximum(absolute(minimum(LO, ZERO)), maximum(HI, ZERO))),
@@ -146,8 +151,10 @@ def _awq(dtype: str, domain: Domained) -> AffineProfile:
         offset=Offset.ZERO,
         dtypes=(dtype,),
         summary=f"every operation in {dtype}; a range below 1e-5 counts as 1e-5, the zero point is cut to the codes' range, so that a group without 0 is clipped",
-        source="mit-han-lab/llm-awq quantizer.py and AutoAWQ: pseudo_quantize_tensor(zero_point=True)",
-        evidence=Evidence.READ,
+        source="mit-han-lab/llm-awq at d6e797a4, awq/quantize/quantizer.py: pseudo_quantize_tensor(zero_point=True)",
+        evidence=Evidence.MEASURED,
+        witness=_TORCH_WITNESS,
+        unspecified=_OVERFLOW,
         group=(
             Step("range", domain.round(maximum(domain.sub(HI, LO), _SMALL))),
             Step("scale", domain.div(Leaf("range"), BINS)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,59 @@ def test_what_follows_no_profile_passes_where_it_is_right_under_its_own_scale() 
             (profile,) = (r for r in report.requirements if r.topic == "affine-profile")
             assert (profile.verdict, profile.level) == (Verdict.OPEN, "open")
             assert "nearest is affine-minmax" in profile.note
+
+
+@pytest.mark.parametrize("form", ["reciprocal", "fused", "bias divided"])
+def test_float32_in_another_order_is_no_fault(form: str) -> None:
+    """Groups far from zero included, where v / s and b / s are large and nearly equal."""
+
+    class Ordered(Kernel):
+        def quantize_affine(self, x: Any, fmt: str) -> Any:
+            g = x.astype(np.float32).reshape(len(x), -1, 64)
+            lo, hi = g.min(-1), g.max(-1)
+            with np.errstate(all="ignore"):
+                s = (hi - lo) / np.float32(15)
+                inverse = np.where(s == 0, np.float32(0), np.float32(1) / s)[..., None]
+                if form == "reciprocal":
+                    t = (g - lo[..., None]) * inverse
+                elif form == "fused":
+                    t = (g.astype(np.float64) * inverse - (lo[..., None] * inverse).astype(np.float64)).astype(
+                        np.float32
+                    )
+                else:
+                    t = g * inverse - lo[..., None] * inverse
+            codes = np.nan_to_num(np.rint(t)).clip(0, 15).astype(np.uint8)
+            return codes.reshape(x.shape), s.astype(np.float16), lo.astype(np.float16)
+
+    assert not failing(judged(Ordered(BIAS)))
+    random = np.random.default_rng(4)
+    x = (1000 + random.standard_normal((300, 64)) * 0.5).astype(np.float16)
+    codes, scales, offsets = Ordered(BIAS).quantize_affine(x, BIAS)
+    faults = find_faults(x.astype(np.float32), codes, scales[:, 0], offsets[:, 0], affine.get_affine(BIAS))
+    assert not any(f.any() for f in faults.values())
+
+
+def test_a_case_can_be_shown_and_asked_again(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from mxspec_conformance.cli.main import main
+
+    (quantized,) = (c for c in load_affine_groups(BIAS) if c.id.startswith("worked-example"))
+    stored = load_affine_stored("int4-g32-zero-bfloat16")[3]
+    target = tmp_path / "target.py"
+    target.write_text(
+        "from mxspec import affine\nAFFINE = ['int4-g64-bias-float16', 'int4-g32-zero-bfloat16']\n"
+        "def quantize_affine(x, fmt):\n    t = affine.quantize(x)\n    return t.codes, t.scales, t.biases\n"
+        "def dequantize_affine(codes, scales, zeros, fmt):\n"
+        "    return affine.dequantize(codes, scales, zeros, fmt, dtype='float16') + WRONG\n"
+    )
+    for wrong, status in ((0, 0), (1, 1)):
+        path = tmp_path / f"target{wrong}.py"
+        path.write_text(target.read_text().replace("WRONG", str(wrong)))
+        shown = CliRunner().invoke(main, ["show", quantized.id, "--against", str(path)])
+        assert (shown.exit_code, "0.08666" in shown.output) == (0, True), shown.output
+        shown = CliRunner().invoke(main, ["show", stored.id, "--against", str(path)])
+        assert (shown.exit_code, "contract exact" in shown.output) == (status, True), shown.output
 
 
 def test_a_claim_is_checked() -> None:

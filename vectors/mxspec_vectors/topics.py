@@ -86,8 +86,9 @@ TOPICS: dict[str, str] = {
 #: Topics whose subject OCP MX v1.0 section 6.3 only recommends ("SHOULD"), of an MX block.
 _SHOULD = {"scale-boundary", "scale-clamp", "scale-tie"}
 #: Topics that OCP MX v1.0 leaves to the implementation, of any format.
-_OPEN = {"nan", "inf", "zero-sign", "low-end", "affine-profile"}
-_OPEN = {"nan", "inf", "zero-sign", "low-end", "tie-choice", "zero-metadata", "illegal-metadata"}
+_OPEN = {
+    "nan", "inf", "zero-sign", "low-end", "affine-profile", "tie-choice", "zero-metadata", "illegal-metadata",
+}  # fmt: skip
 #: Topics about a call, its layout or its random bits: of these OCP says nothing, whatever the format.
 _CONTRACT = {
     "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "neighbour", "probability",

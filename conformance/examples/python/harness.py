@@ -51,7 +51,6 @@ NAMES = ("format", "element", "layout", "affine")
 #: Functions whose outputs have dtypes of their own.
 TYPED = ("quantize_affine",)
 SPARSE = ("prune", "compress", "decompress")
-NAMES = ("format", "element", "layout")
 
 
 def load(path):

@@ -16,9 +16,17 @@ from mxspec.layouts import get_layout, list_layouts
 from mxspec.sparsity import KEPT, SPARSE_FORMATS, SparseFormat, decompress, find_illegal
 from mxspec_conformance.counterexample.evidence import show_code
 from mxspec_conformance.counterexample.failure import describe_bits
+from mxspec_conformance.counterexample.replay_affine import (
+    arguments_of,
+    choose_reference,
+    declared_name,
+    find_affine,
+    list_rows,
+)
 from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.observations.scale import scale_blocks
 from mxspec_conformance.observations.tables import load_table_cases, rotated_table
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
@@ -61,6 +69,8 @@ class FoundCase:
         function = {"scale": "quantize", "stochastic": "encode_stochastic"}.get(self.operation, self.operation)
         if self.operation == "layout":
             return True
+        if self.operation in AFFINE_FUNCTIONS:
+            return capabilities.has(self.operation) and declared_name(capabilities, self.format) is not None
         if self.operation == "sparse":
             return capabilities.has(self.case.function.value) and self.format in capabilities.sparse_formats
         known = capabilities.formats if self.operation in ("quantize", "scale", "dequantize") else capabilities.elements
@@ -120,12 +130,14 @@ def _find(name: str) -> Iterator[FoundCase]:
         for case in _or_nothing(lambda n: load_layout_file(n).cases, layout.name):
             if case.id == wanted:
                 yield FoundCase("layout", layout.name, case.topic, name, case, variant, lane)
-
-
     for fmt in SPARSE_FORMATS:
         for case in _or_nothing(load_sparse_cases, fmt):
             if case.id == wanted:
                 yield FoundCase("sparse", fmt, case.topic, name, case, variant, lane)
+
+
+    for operation, fmt, affine_case in find_affine(wanted):
+        yield FoundCase(operation, fmt, affine_case.topic, name, affine_case, variant, lane)
 
 
 def _or_nothing(load: Callable[[str], Any], fmt: str) -> Any:
@@ -144,6 +156,7 @@ def replay_case(found: FoundCase, profile: str | None, session: TargetSession | 
     ask = {
         "quantize": _replay_quantize, "scale": _replay_scale, "dequantize": _replay_table, "encode": _replay_numbers,
         "stochastic": _replay_numbers, "decode": _replay_code, "layout": _replay_layout, "sparse": _replay_sparse,
+        "quantize_affine": _replay_affine, "dequantize_affine": _replay_affine,
     }[found.operation]  # fmt: skip
     return ask(found, profile, session)
 
@@ -301,6 +314,25 @@ def _replay_layout(found: FoundCase, profile: str | None, session: TargetSession
         shown.differs |= differs
         if differs or i < 32:
             shown.rows.append((f"byte {i}", "", f"{byte & mask:02x}", "" if got is None else f"{int(got[i]) & mask:02x}"))
+    return shown
+
+
+def _replay_affine(found: FoundCase, profile: str | None, session: TargetSession | None) -> Replayed:
+    case, reference = found.case, choose_reference(found.operation, found.format, profile, session)
+    given = arguments_of(case)
+    named = reference if found.operation == "quantize_affine" else f"contract {reference}"
+    shown = Replayed(found.operation, found.format, found.topic, found.id, named, given[0][:, : given[0].shape[1] // 3])
+    shown.facts = {"call": "the group three times in a row"}
+    declared = None if session is None else declared_name(session.capabilities, found.format)
+    got = None if declared is None else _call(shown, session, found.operation, *given, declared)
+    dtype = "float32"
+    if session is not None and got is not None and found.operation == "dequantize_affine":
+        dtype = session.call("output_dtype", found.operation, *given, declared)
+    rows = list(list_rows(case, reference, got, found.lane, dtype))
+    shown.rows = [(row.place, row.given, row.expected, row.returned) for row in rows]
+    shown.differs |= got is not None and any(row.returned != row.expected for row in rows if row.expected)
+    if found.operation == "quantize_affine":
+        shown.notes.append("codes that are right under the scale that is returned pass, too: `mxspec check` judges them")
     return shown
 
 

@@ -39,10 +39,12 @@ class Cause(IntEnum):
     AFFINE_MISTAKE = 7
     #: A known mistake in pruned or compressed codes.
     SPARSE_MISTAKE = 8
+    #: Another dequantization contract of affine integers.
+    CONTRACT = 9
 
 
 #: Causes that make a requirement a deviation.
-DEVIATING = (Cause.PROFILE, Cause.ACCUMULATOR)
+DEVIATING = (Cause.PROFILE, Cause.ACCUMULATOR, Cause.CONTRACT)
 
 
 class Mistake(StrEnum):
@@ -85,7 +87,8 @@ class Explanation:
     """One thing that would have returned the same bits."""
 
     cause: Cause
-    #: The id of a profile, a layout or a class of accumulations; of a product's mistake its words, one to each in its list.
+    #: The id of a profile, a layout or a class of accumulations; of a contract its name; of a mistake in a product
+    #: or with affine integers its words, one to each in its list.
     name: str = ""
     rounding: Rounding | None = None
     mistake: Mistake | SparseMistake | None = None
@@ -110,6 +113,8 @@ class Explanation:
         if self.cause in (Cause.LAYOUT_MISTAKE, Cause.SPARSE_MISTAKE):
             assert self.mistake is not None
             return self.mistake.value
+        if self.cause is Cause.CONTRACT:
+            return f"contract {self.name}"
         return self.name
 
 

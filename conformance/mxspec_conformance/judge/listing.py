@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from mxspec.formats import ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
 from mxspec.layouts import Layout
+from mxspec_conformance.judge.affine.stage import JUDGES, list_affine
 from mxspec_conformance.judge.check import _choose_formats
 from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
 from mxspec_conformance.judge.products.cases import list_topics as list_product_topics
 from mxspec_conformance.judge.products.judging import list_products
 from mxspec_conformance.judge.sparse import list_topics
+from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
@@ -41,6 +43,9 @@ def list_requirements(
             wanted = tuple(e for e in wanted if any(get_block(f).element.name == e for f in formats))
         found += [name for element in wanted for name in _of_element(session, element)]
     if profile is None and formats is None:
+        for function in JUDGES:
+            for name in offered.affine if offered.has(function) else ():
+                found += list(list_affine(function, read_operand(name).format.name))
         for function in FUNCTIONS:
             if offered.has(function):
                 found += [name for layout in list_judged_layouts(session, function) for name in _of_layout(function, layout)]

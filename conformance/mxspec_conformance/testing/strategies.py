@@ -46,8 +46,11 @@ from mxspec.formats import (
 from mxspec.scales import log2f_thresholds, significand_bits
 from mxspec.sparsity import KEPT, SPARSE_FORMATS, SparseFormat
 from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.testing.affine_groups import affine_groups
 
-__all__ = ["adversarial", "blocks", "codes", "near_powers_of_two", "scales", "sparse_codes", "tensors", "ties"]
+__all__ = [
+    "adversarial", "affine_groups", "blocks", "codes", "near_powers_of_two", "scales", "sparse_codes", "tensors", "ties",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 

@@ -153,8 +153,8 @@ KINDS = (
         command="python tests/peers/layouts/run_layouts.py", list_vectors=of_layouts,
     ),
     Kind(
-        pattern="affine/*.json", what="affine integers against MLX", time="1 min", command="python -m tests.peers.affine_{name} --json reports/affine/{name}.json",
-        code=("mxspec/affine", "tests/peers/affine_mlx.py", "vectors/mxspec_vectors/inputs_affine.py"),
+        pattern="affine/*.json", what="affine integers against MLX, and against GPTQ and AWQ on torch", time="1 min", command="python -m tests.peers.affine_{name} --json reports/affine/{name}.json",
+        code=("mxspec/affine", "tests/peers/affine_mlx.py", "tests/peers/affine_torch.py", "vectors/mxspec_vectors/inputs_affine.py"),
     ),
     Kind(
         pattern="html/*.json", what="the example report", time="5 s", list_vectors=of_check,

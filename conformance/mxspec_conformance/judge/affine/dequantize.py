@@ -99,7 +99,7 @@ def judge_dequantize(session: TargetSession, name: str, claimed: str | None, sco
     for one in seen:
         names = {Explanation(Cause.AFFINE_MISTAKE, words) for words in one.mistakes}
         if claimed is not None:
-            names |= {Explanation(Cause.PROFILE, f"contract {c}") for c in one.equals}
+            names |= {Explanation(Cause.CONTRACT, c) for c in one.equals}
         scorecard.count(
             one.case.topic, one.case.id, ok=judged in one.equals, equals=names, show=partial(_show, one, judged, fmt)
         )

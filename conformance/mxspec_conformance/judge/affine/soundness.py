@@ -1,9 +1,9 @@
 """Whether codes are right under the scale and offset that are stored with them, whatever rule chose these.
 
-A kernel computes codes from its scale before or after it rounds the scale to the stored dtype, and in float32. So a code is
-right if it is the nearest one for some scale and bias that round to the stored ones, with the error of two float32
-operations: an interval of quotients, of which every whole number nearest to one of its members is right. Nothing else is
-allowed: no tolerance is chosen.
+A kernel computes codes from its scale before or after it rounds the scale to the stored dtype, and in float32, as
+(v - b) / s or in another order. So a code is right if it is the nearest one for some scale and bias that round to the stored
+ones, with the error of a few float32 operations on v / s and b / s: an interval of quotients, of which every whole number
+nearest to one of its members is right. Nothing else is allowed: no tolerance is chosen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from mxspec.affine.formats import AffineFormat, Offset
 Values = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
-#: A difference and a quotient in float32 have a relative error of 2**-24 each, together below this.
+#: A reciprocal, two products and a sum in float32 have a relative error of 2**-24 each, of terms no larger than
+#: (|v| + |b|) / |s|: together below this times that.
 _FLOAT32_ERROR = 2.0**-22
 
 
@@ -59,12 +60,14 @@ def find_quotients(x: Values, scales: Values, offsets: Values, fmt: AffineFormat
     shift: Values = np.zeros_like(s) if fmt.offset is Offset.BIAS else offsets.astype(np.float64)[:, None]
     with np.errstate(all="ignore"):
         near = far = v
+        size = np.abs(v) / np.abs(s)
         if fmt.offset is Offset.BIAS:
             b = offsets.astype(np.float64)[:, None]
             near, far = v - b - half_ulp(b, fmt), v - b + half_ulp(b, fmt)
+            size = size + np.abs(b) / np.abs(s)
         corners = np.stack([n / d for n in (near, far) for d in (s - slack, s + slack)])
         low, high = corners.min(axis=0), corners.max(axis=0)
-        low, high = low - np.abs(low) * _FLOAT32_ERROR + shift, high + np.abs(high) * _FLOAT32_ERROR + shift
+        low, high = low - size * _FLOAT32_ERROR + shift, high + size * _FLOAT32_ERROR + shift
     return Quotients(low, high, np.broadcast_to(np.abs(s) <= slack, v.shape))
 
 

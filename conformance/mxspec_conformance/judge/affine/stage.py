@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from mxspec_conformance.judge.affine.dequantize import judge_dequantize
 from mxspec_conformance.judge.affine.quantize import Standing, judge_quantize
@@ -11,10 +11,20 @@ from mxspec_conformance.judge.tally import Scorecard, common_explanation, judge_
 from mxspec_conformance.results.report import Requirement, Verdict
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.affine_cases import load_affine_groups, load_affine_stored
 
 _Judge = Callable[[TargetSession, str, str | None, Scorecard], Standing | None]
 #: Function -> its judge.
 JUDGES: dict[str, _Judge] = {"quantize_affine": judge_quantize, "dequantize_affine": judge_dequantize}
+
+
+def list_affine(function: str, fmt: str) -> Iterator[str]:
+    """Ids of the requirements of a function in a format."""
+    if function == "quantize_affine":
+        topics = dict.fromkeys((*(c.topic for c in load_affine_groups(fmt)), "affine-profile", "call-size"))
+    else:
+        topics = dict.fromkeys((*(c.topic for c in load_affine_stored(fmt)), "call-size"))
+    yield from (f"{function}/{fmt}/{topic}" for topic in topics)
 
 
 def judge_affine(
