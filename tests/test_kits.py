@@ -160,7 +160,7 @@ def test_the_generated_header_equals_the_model(tmp_path: Path) -> None:
     library = build(header, tmp_path)
     different = []
     for row, (name, fmt, two_level) in enumerate(header.rows):
-        if row % 6 == 0 or name in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil") or name.startswith("nvfp4-"):
+        if row % 9 == 0 or name in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil") or name.startswith("nvfp4-"):
             entry = compare(library, row, name, fmt, two_level, 64)
             assert entry["cases"] > 300
             if entry["differ"]:

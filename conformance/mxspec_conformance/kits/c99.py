@@ -7,17 +7,29 @@ function with one statement for each operation, in its order and domain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from math import ceil, floor
 from pathlib import Path
 
 import mxspec
 from mxspec import reals
 from mxspec.expressions import Choose, Const, Domain, Expr, Leaf, Op, Test, walk
-from mxspec.formats import BlockFormat, ScalarFormat, get_block
+from mxspec.formats import BFLOAT16, BlockFormat, ScalarFormat, floor_log2, get_block
 from mxspec.profiles import get_profile
-from mxspec.profiles.schema import TENSOR_LEAF, AmaxNan, ExponentUnderflow, Profile, QuantizationSteps, ScaleStep
+from mxspec.profiles.schema import (
+    TENSOR_LEAF,
+    AmaxNan,
+    ErrorNorm,
+    ErrorOrder,
+    ExponentUnderflow,
+    Profile,
+    QuantizationSteps,
+    ScaleStep,
+)
 from mxspec.reals import nan_codes
-from mxspec.rounding import MAGNITUDE_RULES, MagnitudeRule, Rounding, ZeroPolicy
+from mxspec.rounding import MAGNITUDE_RULES, MagnitudeRule, NanPolicy, Rounding, ZeroPolicy
 from mxspec_vectors.cases import load_quantize_cases
 
 RUNTIME = Path(__file__).with_name("c99_runtime.h")
@@ -33,6 +45,8 @@ _RULES = {
 }  # fmt: skip
 _STEPS = {
     ScaleStep.FLOOR: "MX_STEP_FLOOR", ScaleStep.CEIL: "MX_STEP_CEIL", ScaleStep.HALF_UP: "MX_STEP_HALF_UP", ScaleStep.ENCODE: "MX_STEP_ENCODE",
+    ScaleStep.LOG2F_FLOOR: "MX_STEP_LOG2F_FLOOR", ScaleStep.LOG2F_CEIL: "MX_STEP_LOG2F_CEIL",
+    ScaleStep.LOG2BF16_FLOOR: "MX_STEP_LOG2BF16_FLOOR", ScaleStep.GGML_UE4M3: "MX_STEP_GGML_UE4M3",
 }  # fmt: skip
 _AMAX = {
     AmaxNan.PROPAGATE: "MX_AMAX_PROPAGATE", AmaxNan.SKIP: "MX_AMAX_SKIP", AmaxNan.SKIP_UNLESS_ALL: "MX_AMAX_SKIP_UNLESS_ALL",
@@ -57,6 +71,7 @@ class _Header:
     functions: dict[str, str] = field(default_factory=dict)
     rows: list[str] = field(default_factory=list)
     scalars: dict[str, str] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
 
     def expression(self, expr: Expr) -> str:
         """The name of the function of an expression."""
@@ -92,7 +107,7 @@ class _Header:
     def definitions(self) -> Iterator[str]:
         """All functions, in the order in which they were needed."""
         for text, name in self.functions.items():
-            head = f"static void {name}(mx_env *v)" if name.startswith("mx_d") else f"static mx_real {name}(const mx_env *v)"
+            head = f"static inline void {name}(mx_env *v)" if name.startswith("mx_d") else f"static inline mx_real {name}(const mx_env *v)"
             unused = "  (void)v;\n" if "v->" not in text else ""
             yield f"{head} {{\n{unused}{text}\n}}"
 
@@ -138,8 +153,6 @@ def _operation(node: Expr, names: dict[Expr, str]) -> str:
 def _row(header: _Header, profile: Profile, fmt: BlockFormat, steps: QuantizationSteps, *, two_level: bool) -> str:
     """A profile's rules as one initializer. Raises UnsupportedProfileError."""
     rule, element, scale = steps.scale, steps.element, fmt.scale
-    if steps.alternative is not None or element.error is not None or element.unbounded_fields or element.binade_log2f:
-        raise UnsupportedProfileError("finds codes by other means than rounding")
     if rule.step not in _STEPS:
         raise UnsupportedProfileError(f"finds scales by {rule.step.value}")
     if element.rounding is Rounding.SR:
@@ -147,6 +160,7 @@ def _row(header: _Header, profile: Profile, fmt: BlockFormat, steps: Quantizatio
     low, high = rule.byte_range
     assert scale.nan_code is not None
     policy = element.nan if fmt.element.nan_code is None else element.nan_own
+    lost = (0, 0) if policy is NanPolicy.RAISE else nan_codes(fmt.element, policy)
     f = fmt.element
     tensor = profile.tensor if two_level else None
 
@@ -160,15 +174,80 @@ def _row(header: _Header, profile: Profile, fmt: BlockFormat, steps: Quantizatio
         int(rule.underflow is ExponentUnderflow.WRAP), low, high, low if rule.on_zero is None else rule.on_zero,
         high if rule.on_inf is None else rule.on_inf, scale.nan_code if rule.on_nan is None else rule.on_nan, _AMAX[profile.amax_nan],
         int(profile.flush_inputs), _pair([_RULES[r] for r in MAGNITUDE_RULES[element.rounding]]), _pair(over(infinite=False)),
-        _pair(over(infinite=True)), _pair(nan_codes(f, policy)), _ZERO[element.zero], element.int8_lowest, element.invalid_sign,
+        _pair(over(infinite=True)), _pair(lost), _ZERO[element.zero], element.int8_lowest, element.invalid_sign,
         -1 if element.under_nan_scale is None else element.under_nan_scale, _HALF_FLOOR[element.half_floor_domain] if element.add_half_floor_f32 else 0,
+        int(element.binade_log2f), int(element.unbounded_fields),
     ]  # fmt: skip
     leaf = _TENSOR[TENSOR_LEAF[tensor.native]] if tensor is not None else "MX_NO_TENSOR"
     functions = [header.expression(e) for e in (rule.value, steps.scaled, steps.dequantize)]
-    functions.append("0" if steps.normalize is None else header.expression(steps.normalize))
+    functions += ["0" if e is None else header.expression(e) for e in (steps.normalize, element.error)]
     functions.append("0" if tensor is None else header.derivation(tensor.derived))
+    functions += _other(header, profile, fmt, steps, two_level=two_level)
     head = [f'"{profile.id}"', f'"{fmt.name}"', str(fmt.k), leaf, f"&{header.scalar(f)}", f"&{header.scalar(scale)}", *functions]
     return f"  {{{', '.join(head)},\n   {', '.join(map(str, numbers))}}},"
+
+
+def _other(header: _Header, profile: Profile, fmt: BlockFormat, steps: QuantizationSteps, *, two_level: bool) -> list[str]:
+    """What a row says of a second scale rule, which becomes an object of its own."""
+    rule = steps.alternative
+    if rule is None:
+        return ["0", "0", "0", "0", "0"]
+    text = _row(header, profile, fmt, replace(steps, scale=rule.scale, alternative=None), two_level=two_level)
+    name = f"mx_other{len(header.others)}"
+    header.others.append(f"static const mx_rules {name} =\n{text.rstrip(',')};")
+    norm = {ErrorNorm.SQUARED: "MX_SUM_OF_SQUARES", ErrorNorm.ABSOLUTE: "MX_SUM", ErrorNorm.MAXIMUM: "MX_LARGEST"}[rule.norm]
+    halves = str(int(rule.order is ErrorOrder.HALVES))
+    return [f"&{name}", header.expression(rule.error), norm, halves, str({Domain.EXACT: 0, **_HALF_FLOOR}[rule.total])]
+
+
+#: Exponents from -150 on for which tables of rounded logarithms have an entry.
+_FIRST, _COUNT = -150, 280
+
+
+def _spacing(n: int, bits: int, *, above: bool) -> Fraction:
+    """The distance from an integer to its neighbour above, or below, among numbers of so many significant bits; 0 from 0."""
+    if n == 0:
+        return Fraction(0)
+    away = above == (n > 0)
+    top = abs(n).bit_length() - 1
+    nearer = 1 if not away and abs(n) == 1 << top else 0
+    return Fraction(2) ** (top - (bits - 1) - nearer)
+
+
+def _power(exponent: Fraction) -> Decimal:
+    """2^(64 + exponent) with 60 digits."""
+    with localcontext() as context:
+        context.prec = 60
+        return Decimal(2) ** 64 * ((Decimal(exponent.numerator) / Decimal(exponent.denominator)) * Decimal(2).ln()).exp()
+
+
+def _log2_tables() -> str:
+    """From which significand on a rounded logarithm of what lies below 2^n is n already; up to which one of what lies above is n still."""
+
+    def up(n: int) -> int:
+        half = _spacing(n, 24, above=False) / 2
+        return ceil(_power(-half)) if half else 0
+
+    def down(n: int) -> int:
+        half = _spacing(n, 24, above=True) / 2
+        return floor(_power(half - 1)) if half else 1 << 63
+
+    def up_bfloat16(n: int) -> int:
+        if n == 0:
+            return 0
+        tie = n - _spacing(n, 8, above=False) / 2  # a float32; which way it goes, the last bit of n's bfloat16 says
+        step = Fraction(2) ** (floor_log2(abs(tie)) - 23)
+        odd = reals.encode_real(reals.make_real(Fraction(n)), BFLOAT16) & 1
+        least = tie + (step if odd else 0)
+        below = step / 2 if abs(least) != Fraction(2) ** floor_log2(abs(least)) or least < 0 else step / 4
+        return ceil(_power(least - below - n))
+
+    lines = []
+    for name, find in (("mx_log2f_up", up), ("mx_log2f_down", down), ("mx_log2bf16_up", up_bfloat16)):
+        words = [f"0x{min(find(n), (1 << 64) - 1):016X}u" for n in range(_FIRST, _FIRST + _COUNT)]
+        rows = [f"  {', '.join(words[i : i + 7])}," for i in range(0, _COUNT, 7)]
+        lines += [f"static const uint64_t {name}[{_COUNT}] = {{ /* 2^{_FIRST} and on */", *rows, "};"]
+    return "\n".join(lines)
 
 
 def _pair(values: Iterable[object]) -> str:
@@ -206,6 +285,7 @@ def write_c99(formats: Iterable[str] = ()) -> C99:
     for fmt in formats or ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4"):
         for profile, steps, two_level in list_levels(fmt):
             try:
+                _row(_Header(), profile, get_block(fmt), steps, two_level=two_level)  # leaves nothing behind if it raises
                 header.rows.append(_row(header, profile, get_block(fmt), steps, two_level=two_level))
                 rows.append((profile.id, fmt, two_level))
             except UnsupportedProfileError as error:
@@ -217,10 +297,10 @@ def write_c99(formats: Iterable[str] = ()) -> C99:
             " *",
             f" * Generated by mxspec {mxspec.__version__} from the profiles' expressions: every statement below the runtime is one operation of one of them.",
             " * Code: Apache-2.0. mx_quantize() and mx_dequantize() take a row of mx_all; numbers go in and out by their bits. Not here:",
-            note, " */", RUNTIME.read_text("utf-8"), "/* Formats. */", *header.scalars.values(), "", "/* Expressions. */",
-            *header.definitions(), "", "static const mx_rules mx_all[] = {", *header.rows, "};", "",
+            note, " */", RUNTIME.read_text("utf-8").replace("@LOG2@", _log2_tables()), "/* Formats. */", *header.scalars.values(), "", "/* Expressions. */",
+            *header.definitions(), "", *header.others, "static const mx_rules mx_all[] = {", *header.rows, "};", "",
             "/* The rules of a profile; 0 if there are none of this name. */",
-            "static const mx_rules *mx_find(const char *profile, const char *format, int with_tensor_scale) {",
+            "static inline const mx_rules *mx_find(const char *profile, const char *format, int with_tensor_scale) {",
             "  size_t i, n;", "  for (i = 0; i < sizeof mx_all / sizeof *mx_all; i++) {", "    const mx_rules *r = &mx_all[i];",
             "    for (n = 0; r->profile[n] && r->profile[n] == profile[n]; n++) continue;", "    if (r->profile[n] != profile[n]) continue;",
             "    for (n = 0; r->format[n] && r->format[n] == format[n]; n++) continue;",
