@@ -13,6 +13,7 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/test_action.py::test_the_step_ends_as_the_verdict": (3, 10),
     "tests/test_score_tests.py::test_every_right_implementation_passes_every_rule": (0, 10),
     "tests/test_attacks.py::test_an_attack_fails": (12, 45),
     "tests/test_lint_against.py::test_what_follows_any_profile_is_clean": (16, 14),

@@ -103,6 +103,19 @@ def _count(matrix: Mapping[str, Kills], found: Callable[[Kills], bool]) -> dict[
     return {"found": sum(map(found, matrix.values())), "of": len(matrix)}
 
 
+def make_table(report: Mapping[str, Any]) -> str:
+    """The table of docs/kits.md."""
+    lines = [
+        "| format | 16 blocks | 70 blocks | 140 blocks | all mutants | by other authors | right ones rejected |", "|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for entry in report["formats"]:
+        held, kit = entry["cross_validation"], entry["sizes"]["140"]
+        shares = [f"{100 * held[str(size)]['mean']:.0f} % ({100 * held[str(size)]['worst']:.0f} %)" for size in SIZES]
+        counts = [f"{kit[n]['found']} of {kit[n]['of']}" for n in ("with_calls", "by_other_authors", "right_rejected")]
+        lines.append(f"| {' | '.join([entry['format'], *shares, *counts])} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     """Choose and measure."""
     chosen, rows = {}, []

@@ -19,7 +19,7 @@ from mxspec_vectors.files import write_file
 @click.argument("name", required=False)
 @click.option("--out", "-o", "folder", type=OUTPUT_FOLDER, help="Folder to write the files to.")
 @click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help=f"Only this format; repeatable. Default: {', '.join(COMMON)}."
+    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help=f"Only this format; repeatable. Default: {', '.join(COMMON)}; onnx: {', '.join(KITS['onnx'].formats)}."
 )
 @click.option("--size", type=click.Choice([str(s) for s in SIZES]), default=str(SIZES[-1]), show_default=True, help="Blocks of each format.")
 def kit(name: str | None, folder: Path | None, formats: tuple[str, ...], size: str) -> None:
@@ -39,9 +39,9 @@ def kit(name: str | None, folder: Path | None, formats: tuple[str, ...], size: s
         files = write_kit(name, formats, int(size))
     except ValueError as error:
         fail(str(error))
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, text in files.items():
-        write_file(folder / file, text.encode("ascii"))
+    for file, data in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        write_file(folder / file, data)
     with until_closed():
-        for file, text in files.items():
-            click.echo(f"{folder / file}  {len(text)} bytes")
+        for file, data in files.items():
+            click.echo(f"{folder / file}  {len(data)} bytes")
