@@ -26,6 +26,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_products.py::test_right_kernels_pass_under_their_own_class": (8, 40),
     "tests/judge/test_products.py::test_mistakes_are_named": (4, 10),
     "tests/judge/test_products.py::test_another_class_is_a_deviation_and_no_failure": (0, 10),
+    "tests/test_action.py::test_the_step_ends_as_the_verdict": (3, 10),
     "tests/test_score_tests.py::test_every_right_implementation_passes_every_rule": (0, 10),
     "tests/judge/test_sparse.py::test_a_mutant_is_found_out": (12, 14),
     "tests/judge/test_sparse.py::test_what_is_right_is_not_accused[plain]": (0, 2),
