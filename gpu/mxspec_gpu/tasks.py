@@ -155,7 +155,14 @@ def _lookups() -> list[Task]:
 def _list_tasks() -> tuple[Task, ...]:
     plain = _plain()
     tiled = [
-        Task(name=f"{t.name}, 128x4 tiles", kind="quantize", fmt=t.fmt, profile=t.profile, tiled=True)
+        Task(
+            name=f"{t.name}, 128x4 tiles",
+            kind="quantize",
+            fmt=t.fmt,
+            profile=t.profile,
+            tiled=True,
+            shapes=(LARGE, MIDDLE),
+        )
         for t in plain
         if t.profile in ("mx-floor", "nvfp4-te")
     ]
@@ -167,7 +174,15 @@ def _list_tasks() -> tuple[Task, ...]:
         for f in ("mxfp4", "nvfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8")
     ]  # fmt: skip
     tiled += [
-        Task(name=f"{t.name}, 128x4 tiles", kind="dequantize", fmt=t.fmt, profile=t.profile, tiled=True) for t in back
+        Task(
+            name=f"{t.name}, 128x4 tiles",
+            kind="dequantize",
+            fmt=t.fmt,
+            profile=t.profile,
+            tiled=True,
+            shapes=(LARGE, MIDDLE),
+        )
+        for t in back
     ]
     columns_least = {"mxfp8_e4m3": (90, 94), "mxfp4": (90, 95), "mxfp6_e2m3": (85, 89), "nvfp4": (72, 77)}
     columns = [
@@ -186,7 +201,7 @@ def _list_tasks() -> tuple[Task, ...]:
     )  # fmt: skip
     amax = Task(name="tensor amax", kind="amax", fmt="nvfp4", profile="nvfp4-te", floor=95, goal=99)
     wide = [
-        Task(name=f"{f} quantize of {d}", kind="quantize", fmt=f, profile=p, dtype=d)
+        Task(name=f"{f} quantize of {d}", kind="quantize", fmt=f, profile=p, dtype=d, shapes=(LARGE, MIDDLE))
         for d in ("float32", "float16")
         for f, p in (("mxfp4", "mx-floor"), ("nvfp4", "nvfp4-te"), ("mxfp8_e4m3", "mx-floor"))
     ]
