@@ -13,6 +13,12 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/test_identify_products.py::test_what_a_kernel_does_is_found": (9, 12),
+    "tests/test_identify_products.py::test_what_no_model_gives_is_said": (0, 2),
+    "tests/test_product_adapters.py::test_numpy_conforms": (0, 10),
+    "tests/test_product_adapters.py::test_mlx_adds_16_bit_products_in_16_bits": (0, 4),
+    "tests/test_transports_products.py::test_roads_agree": (0, 6),
+    "tests/test_transports_products.py::test_a_c_kernel_and_its_mistakes": (2, 4),
     "tests/test_affine.py::test_arrays_equal_the_exact_model": (6, 8),
     "tests/test_affine.py::test_contracts_on_arrays_equal_the_exact_ones": (6, 6),
     "tests/test_affine_mutants.py::test_a_mutant_is_found_out": (8, 8),

@@ -6,10 +6,11 @@ its negative leave), Fasi et al. (bits that a unit keeps).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_conformance.transports.opening import open_target
 
 #: The widest gap between two numbers that is asked for.
 _WIDEST = 44
@@ -187,9 +189,22 @@ class _Asker:
         return None
 
 
-def identify_products(session: TargetSession) -> list[ProductIdentity]:
-    """What is found of every product of a target, in the order in which it lists them."""
-    return [identify_product(session, parse_product(text)) for text in session.capabilities.products]
+def identify_products_of(
+    target: Any, *, in_process: bool = False, timeout: float = 60.0, progress: Callable[[str], None] = lambda _: None
+) -> list[ProductIdentity]:
+    """What is found of every product of a target, in the order in which it lists them; none where it has no `matmul`.
+
+    Raises TargetError where the target does not load.
+    """
+    session = open_target(target, in_process=in_process, timeout=timeout)
+    try:
+        found = []
+        for text in session.capabilities.products:
+            progress(text)
+            found.append(identify_product(session, parse_product(text)))
+        return found
+    finally:
+        session.close()
 
 
 def identify_product(session: TargetSession, product: Product) -> ProductIdentity:
@@ -205,6 +220,8 @@ def identify_product(session: TargetSession, product: Product) -> ProductIdentit
     found.order = _ask_order(asker, found, k)
     if found.order:
         found.orders = [name for name, model in models if _model_order(found, k, model) == found.order]
+    # Those that add in the target's order first: several may give the bits of few operands.
+    models.sort(key=lambda model: model[0] not in found.orders)
     _compare_models(asker, found, models)
     found.questions = asker.questions
     return found
