@@ -170,7 +170,7 @@ def test_the_parser_of_command_lines_notices_mistakes() -> None:
 def test_the_readme_names_every_command() -> None:
     table = README[README.index("## Commands") : README.index("In Python:")]
     calls = [shlex.split(c) for c in re.findall(r"`([^`]+)`", table)]
-    named = {c[0] for c in calls if c[0].isalpha()}
+    named = {c[0] for c in calls if c[0].replace("-", "").isalpha() and not c[0].startswith("-")}
     assert named == set(main.list_commands(root_context()))
     assert {" ".join(c): find_mistake(c) for c in calls if len(c) > 1 and find_mistake(c)} == {}
 
@@ -272,7 +272,10 @@ def test_help_and_pages_use_the_terms_of_the_field() -> None:
 # Python that is shown
 
 #: Pages with Python that runs as it stands, in a folder with `my_kernel.py` and `model.safetensors`.
-RUNNABLE = ("README.md", "docs/containers.md", "docs/fuzzing.md", "docs/judge.md", "docs/layouts.md", "docs/python.md")
+RUNNABLE = (
+    "README.md", "docs/affine.md", "docs/containers.md", "docs/fuzzing.md", "docs/judge.md", "docs/layouts.md",
+    "docs/products.md", "docs/python.md", "docs/sparsity.md",
+)  # fmt: skip
 #: Pages whose Python needs what is not here, or is a part of a file: a GPU, the user's own library, one of our tables.
 EXCERPTS = ("docs/gpu.md", "docs/mutants.md", "docs/requirements.md", "docs/targets.md")
 _MODEL = """

@@ -116,7 +116,7 @@ def test_a_target_of_matrices_alone_is_judged_by_matrices() -> None:
         return layouts.pack(scales, name)
 
     report = check(target(LAYOUTS=["128x4"], swizzle=swizzle))
-    of_calls = {f"swizzle/128x4/{topic}": Verdict.PASS for topic in ("call-size", "memory", "state")}
+    of_calls = {f"swizzle/128x4/{topic}": Verdict.PASS for topic in ("call-size", "memory", "state", "refusal")}
     assert verdicts(report) == {
         "swizzle/128x4/place": Verdict.PASS, "swizzle/128x4/batch": Verdict.UNSUPPORTED, **of_calls
     }  # fmt: skip
@@ -169,7 +169,7 @@ def test_every_slip_can_be_told_from_the_right_bytes() -> None:
                     continue
                 if made is not None and (made.shape != case.data.shape or ((made ^ case.data) & case.mask).any()):
                     changed = True
-        assert changed, mistake.text
+        assert changed, mistake.what
 
 
 def test_cropped_output_fails_with_both_sizes() -> None:

@@ -15,18 +15,18 @@ from click.testing import CliRunner
 
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.kits.cover import cover_greedily
+from mxspec_conformance.mutants import Family, Instance, list_instances, list_mutants, reference
+from mxspec_conformance.mutants.instance import list_instances_of
+from mxspec_conformance.mutants.layout_mutants import Places
+from mxspec_conformance.mutants.reference import Reference
+from mxspec_conformance.mutants.schema import Mutant
 from mxspec_conformance.observations.selection import Selection, quick_selection, read_quick, use_selection
 from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import Verdict
-from mxspec_lab.mutants import Family, Instance, list_instances, list_mutants, reference
-from mxspec_lab.mutants.cover import cover_greedily
 from mxspec_lab.mutants.document import fill, make_tables
-from mxspec_lab.mutants.instance import list_instances_of
 from mxspec_lab.mutants.judging import flags_of, judge_instance
-from mxspec_lab.mutants.layout_mutants import Places
 from mxspec_lab.mutants.matrix import catalogue_digest, find_clones, judge_level, place_digests
-from mxspec_lab.mutants.reference import Reference
-from mxspec_lab.mutants.schema import Mutant
 from mxspec_lab.mutants.source import MODULES, change_source, list_changes, source_of
 from mxspec_vectors.cases import open_document
 from mxspec_vectors.topics import FLAGS
@@ -257,7 +257,7 @@ def test_the_command_lists_judges_and_fails_on_survivors(monkeypatch: pytest.Mon
     survivor = Mutant(
         id="harmless", family=Family.INT8, source="own", formats=("mxint8",), what="nothing", change=harmless
     )
-    monkeypatch.setattr("mxspec_lab.mutants.list_instances", lambda: tuple(list_instances_of(survivor)))
+    monkeypatch.setattr("mxspec_conformance.mutants.list_instances", lambda: tuple(list_instances_of(survivor)))
     alive = runner.invoke(main, ["mutants", "--quick"])
     assert alive.exit_code == 1
     assert "survives: harmless/quantize/mxint8" in alive.output

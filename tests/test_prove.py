@@ -190,6 +190,60 @@ def test_lanes_that_depend_on_the_call_end_the_proof(name: str, fmt: str, contex
     assert "no proof, as lanes depend" in report.details["statements"][0]
 
 
+class Kernel:
+    """The model; scales of several rows and columns lie transposed, or columns from the second on are wrong."""
+
+    NAME, VERSION, FORMATS = "kernel", "1", ["mxfp4"]
+    transposed = shifted = False
+
+    def quantize(self, x: Any, fmt: str, axis: int = -1) -> Any:
+        t = mxspec.quantize(x, fmt, axis=axis)
+        codes, scales = t.codes.copy(), t.scales.copy()
+        if self.transposed:
+            scales = np.ascontiguousarray(scales.reshape(scales.shape[::-1]).T)
+        if self.shifted and axis == 0:
+            codes[:, 1:] = codes[:, :-1]
+        return codes, scales
+
+
+class Transposed(Kernel):
+    transposed = True
+
+
+class Shifted(Kernel):
+    shifted = True
+
+
+class Narrow:
+    """One block to a row, along the last axis."""
+
+    NAME, VERSION, FORMATS = "narrow", "1", ["mxfp4"]
+
+    def quantize(self, x: Any, fmt: str) -> Any:
+        if x.shape[1] > 32:
+            raise ValueError("one block to a row")
+        t = mxspec.quantize(x, fmt)
+        return t.codes, t.scales
+
+
+@pytest.mark.parametrize(("target", "context"), [(Transposed(), "rows of several blocks"), (Shifted(), "the first axis")])
+def test_blocks_in_wide_rows_and_along_the_first_axis_end_the_proof(target: Kernel, context: str) -> None:
+    report = prove(target, SMALL)
+    assert requirement(report, "lane-independence").verdict is Verdict.FAIL
+    assert context in report.details["independence"]["bfloat16/one-level"]["broken"]
+
+
+def test_what_was_not_varied_is_named() -> None:
+    whole, narrow = (prove(target, SMALL) for target in (Kernel(), Narrow()))
+    assert {r.verdict for r in whole.requirements} | {r.verdict for r in narrow.requirements} == {Verdict.PASS}
+    (told,) = [s for s in whole.details["statements"] if s.startswith("not varied")]
+    assert "threads" in told
+    assert "axis" not in told
+    (told,) = [s for s in narrow.details["statements"] if s.startswith("not varied")]
+    assert "the axis (not offered)" in told
+    assert "rows of several blocks, 2 (refused)" in told
+
+
 @pytest.mark.parametrize(
     ("profile", "words"),
     [

@@ -1,4 +1,4 @@
-"""Every function of the interface goes over every transport: options, layouts, dot products, arrays of other kinds."""
+"""Every function of the interface goes over every transport: options, layouts, products, arrays of other kinds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mxspec_conformance.judge.check import check
 from mxspec_conformance.targets.arrays import from_target_array
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.library import load_library
 from mxspec_conformance.transports.remote import RemoteModule, read_reply
@@ -26,12 +27,15 @@ from tests.transports import EXAMPLES, build_library, canonical, judged, no_answ
 
 TARGETS = Path(__file__).resolve().parent / "targets"
 
+#: The affine format of the library with every function.
+AFFINE = "int4-g32-bias-float32/words"
 #: All that the model offers, of two formats.
 EVERYTHING = """
 from mxspec_conformance.adapters.registry import known_adapters
 model = known_adapters()["mxspec"].load()
 globals().update({name: getattr(model, name) for name in dir(model) if not name.startswith("_")})
 FORMATS, ELEMENTS, DTYPES = ["nvfp4"], ["e2m1"], ["float32", "bfloat16"]
+AFFINE = ["int4-g64-bias-bfloat16", "int4-g32-zero-float16"]
 LAYOUTS = ["nibble-low", "128x4", "ggml-mxfp4"]
 print("what a target prints is no reply")
 """
@@ -51,6 +55,8 @@ def test_any_python_target_goes_over_the_process_transport(tmp_path: Path) -> No
         "decode",
         "pack",
         "unswizzle",
+        "quantize_affine",
+        "dequantize_affine",
     }
     assert of_vectors(canonical(there)) == of_vectors(canonical(here))
 
@@ -100,6 +106,18 @@ def test_scalar_functions(every: Any) -> None:
     assert (values == 3).all()
 
 
+def test_affine(every: Any) -> None:
+    x = np.arange(192, dtype=np.float32).reshape(3, 64)
+    codes, scales, offsets = every.quantize_affine(x, AFFINE)
+    assert (codes.shape, codes.dtype, codes[0, 0]) == ((3, 8), np.uint32, 364)
+    assert scales.tolist() == [[0, 32], [64, 96], [128, 160]]
+    assert offsets.tolist() == [[24, 24]] * 3
+    given = np.full((1, 8), 0x76543210, np.uint32)
+    values = every.dequantize_affine(given, np.array([[1, 2]], np.float32), np.array([[-1, 1]], np.float32), AFFINE)
+    assert values[0, :8].tolist() == list(range(-1, 7))
+    assert values[0, 32:40].tolist() == [2 * q + 1 for q in range(8)]
+
+
 def test_layouts(every: Any) -> None:
     rng = np.random.default_rng(1)
     for shape in ((2, 64), (3, 2, 64)):
@@ -116,14 +134,33 @@ def test_layouts(every: Any) -> None:
         assert np.array_equal(again[1], scales)
 
 
-def test_dot(every: Any) -> None:
+def test_sparse_functions(every: Any) -> None:
+    codes = np.arange(64, dtype=np.uint8).reshape(2, 32) % 16
+    pruned = every.prune(codes, "e2m1-2to4")
+    assert (pruned.reshape(-1, 4) == codes.reshape(-1, 4) * [1, 1, 0, 0]).all()
+    kept, metadata = every.compress(codes, "e2m1-2to4")
+    assert (kept.shape, metadata.tolist()) == ((2, 16), [0x44] * 8)
+    assert np.array_equal(every.decompress(kept, metadata, "e2m1-2to4", (2, 32)), pruned)
+
+
+def sides() -> tuple[Side, Side, Any]:
     a, b = np.arange(64, dtype=np.uint8).reshape(2, 32) % 5, np.arange(96, dtype=np.uint8).reshape(3, 32) % 7
     a_scales, b_scales = np.array([[1], [2]], np.uint8), np.array([[1], [2], [3]], np.uint8)
-    expected = (a.astype(int) * a_scales) @ (b.astype(int) * b_scales).T
-    assert np.array_equal(every.dot(a, a_scales, b, b_scales, "mxfp4"), expected)
-    assert np.array_equal(
-        every.dot(a, a_scales, b, b_scales, "mxfp4", a_tensor_scale=2.0, b_tensor_scale=5.0), 2 * expected - 5
-    )
+    product = (a.astype(int) * a_scales) @ (b.astype(int) * b_scales).T
+    left = Side(codes=a, scales=a_scales, format="mxfp4", shape=(2, 32), spec="mxfp4", tensor_scale=2.0)
+    return left, Side(codes=b, scales=b_scales, format="mxfp4", shape=(3, 32), spec="mxfp4"), 2 * product
+
+
+def test_matmul(every: Any) -> None:
+    a, b, expected = sides()
+    assert np.array_equal(every.matmul(a, b, "float32"), expected)
+    c, bias = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 2, 3], np.float32)
+    assert np.array_equal(every.matmul(a, b, "float32", alpha=0.5, beta=3.0, c=c, bias=bias), expected / 2 + 3 * c + bias)
+    plain = np.arange(64, dtype=np.float32).reshape(2, 32)
+    side = Side(codes=None, scales=None, values=plain, shape=(2, 32), spec="float32")
+    assert np.array_equal(every.matmul(side, b, "float32"), plain @ (b.codes.astype(np.float32) * b.scales).T)
+    with pytest.raises(NotImplementedError):
+        every.matmul(a, b, "float16")
 
 
 def test_every_function_goes_over_the_wire(every: Any) -> None:
@@ -137,6 +174,13 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
         }
         operation = OPERATIONS[function]
         asked.append(function)
+        if function == "matmul":
+            m, n, k = given["shape"]
+            for name, rows in (("a", m), ("b", n)):
+                parts = {p: given.get(f"{name}_{p}") for p in ("codes", "scales", "values", "spec")}
+                scale = given.get(f"{name}_tensor_scale")
+                factor = None if scale is None else float(np.uint32(int(scale["float32"], 16)).view(np.float32))
+                given[name] = Side(**parts, tensor_scale=factor, shape=(rows, k))
         result = getattr(every, function)(*(given[a] for a in operation.arguments))
         results = result if len(operation.outputs) > 1 else (result,)
         return {
@@ -148,17 +192,20 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
     codes, scales, x = np.zeros((2, 32), np.uint8), np.ones((2, 1), np.uint8), np.ones((2, 32), np.float32)
     calls: dict[str, tuple[Any, ...]] = {
         "quantize": (x, "mxfp4"), "dequantize": (codes, scales, "mxfp4"), "encode": (x[0], "e2m1"), "decode": (codes[0], "e2m1"),
+        "quantize_affine": (x, AFFINE), "dequantize_affine": (np.zeros((2, 4), np.uint32), x[:, :1], x[:, :1], AFFINE),
         "encode_stochastic": (x[0], "e2m1", np.zeros(32, np.uint32)), "tensor_scale": (x, "mxfp4"),
+        "prune": (codes, "e2m1-2to4"), "compress": (codes, "e2m1-2to4"),
+        "decompress": (np.zeros((2, 16), np.uint8), np.full(8, 0x44, np.uint8), "e2m1-2to4", (2, 32)),
         "pack": (codes, "nibble-low"), "unpack": (np.zeros(32, np.uint8), "nibble-low", (2, 32)),
         "swizzle": (scales, "row-major"), "unswizzle": (np.zeros(2, np.uint8), "row-major", (2, 1)),
         "pack_blocks": (codes, scales, "ggml-mxfp4"), "unpack_blocks": (np.zeros(34, np.uint8), "ggml-mxfp4", (2, 32)),
-        "dot": (codes, scales, codes, scales, "mxfp4"),
+        "matmul": (*sides()[:2], "float32"),
     }  # fmt: skip
     for function, args in calls.items():
         over, direct = getattr(remote, function)(*args), getattr(every, function)(*args)
         for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (over, direct)), strict=True):
             assert np.array_equal(a, b)
-    assert asked == list(OPERATIONS)
+    assert sorted(asked) == sorted(OPERATIONS)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.uint8, np.uint32])

@@ -97,7 +97,7 @@ def test_a_library_that_writes_into_its_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("defines", "words"),
     [
-        (["ABI=2"], "was compiled for ABI 2; this judge speaks ABI 1"),
+        (["ABI=3"], "was compiled for ABI 3; this judge speaks ABI 2"),
         (["NO_DECODE"], "describes decode, but does not export mxspec_decode"),
         (['DESCRIPTION="{"'], "mxspec_describe returned no JSON"),
         (['DESCRIPTION="{}"'], "describes itself wrongly: the object: 'mxspec' is a required property"),
@@ -272,7 +272,7 @@ def test_the_schema_knows_the_interface() -> None:
         name: list(o.options) for name, o in OPERATIONS.items()
     }
     assert parts["run"]["properties"]["function"]["enum"] == list(OPERATIONS)
-    named = {n for o in OPERATIONS.values() for n in (*o.arguments, *o.options)}
+    named = {n for o in OPERATIONS.values() for n in (*o.wire_arguments, *o.options)}
     assert named == set(parts["arguments"]["properties"])
 
 

@@ -42,7 +42,7 @@ NAMES = [file_name(*f) for f in FILES]
 each_file = pytest.mark.parametrize(("operation", "fmt"), FILES, ids=NAMES)
 
 #: The whole of the vectors, in bytes.
-BUDGET = 6_000_000
+BUDGET = 10_000_000
 #: Topics of which every case is held to the exact model; of the others a sample is.
 SPECIAL = ("nan", "inf", "zero-block", "zero-sign", "axis", "tail")
 #: Fields of a case that its id does not depend on.

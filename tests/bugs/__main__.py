@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from mxspec_lab.mutants import list_mutants
+from mxspec_conformance.mutants import list_mutants
 
 from tests.bugs import MODULES
 from tests.independent.run_independent import BUGS, key_of
@@ -17,7 +17,7 @@ def list_all() -> Iterator[tuple[str, str, str]]:
         for entry in module.ENTRIES:
             yield module.__name__, entry.id, entry.what
     for mutant in list_mutants():
-        yield "mxspec_lab.mutants", mutant.id, mutant.what
+        yield "mxspec_conformance.mutants", mutant.id, mutant.what
     for bug in BUGS:
         yield "tests.independent", key_of(bug), bug.story
 

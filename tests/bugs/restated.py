@@ -10,10 +10,10 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from mxspec_conformance.mutants import list_mutants
+from mxspec_conformance.mutants.instance import Instance
+from mxspec_conformance.mutants.schema import Mutant
 from mxspec_conformance.results.report import Verdict
-from mxspec_lab.mutants import list_mutants
-from mxspec_lab.mutants.instance import Instance
-from mxspec_lab.mutants.schema import Mutant
 
 from tests.bugs.entry import Entry
 

@@ -107,8 +107,8 @@ class Summary:
 def summarize_judge(summary: Summary) -> None:
     """Verdicts on targets that are right, wrong in each way, and without an answer."""
     from mxspec_conformance.judge.check import check
-    from mxspec_lab.mutants import list_mutants
-    from mxspec_lab.mutants.instance import list_instances_of
+    from mxspec_conformance.mutants import list_mutants
+    from mxspec_conformance.mutants.instance import list_instances_of
 
     from tests.bugs import find
     from tests.judge.reading import AWAY, TARGETS

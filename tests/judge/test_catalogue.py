@@ -6,8 +6,8 @@ import pytest
 
 import mxspec
 from mxspec.formats import BLOCKS
+from mxspec_conformance.mutants import list_mutants
 from mxspec_conformance.results.conclusion import Stand, conclude
-from mxspec_lab.mutants import list_mutants
 from mxspec_vectors.topics import TOPICS
 
 from tests.bugs import Entry, Kind, list_entries, no_answer

@@ -120,3 +120,58 @@ def test_tensor_scales_are_not_remembered() -> None:
     assert "state" in judge_scale(shared_between_threads)
     known.clear()
     assert judge_scale(running)
+
+
+def in_narrow_dtypes(spoil: Callable[[Array, Array], Array] | None) -> Any:
+    """Numbers in bfloat16 and float16, too; spoil: (x, codes) -> codes, of the narrow ones; None: they are refused."""
+
+    def encode(x: Array, element: str) -> Array:
+        if x.dtype == np.float32:
+            return mxspec.encode(x, element)
+        if spoil is None:
+            raise TypeError(f"{x.dtype}; encode takes float32")
+        return spoil(x, mxspec.encode(x.astype(np.float32), element))
+
+    made = target(["e4m3"], encode=encode)
+    made.DTYPES = ("float32", "bfloat16", "float16")
+    return made
+
+
+def lost_at_the_end(x: Array, codes: Array) -> Array:
+    if len(x) % 2 and len(x) > 64:
+        codes = codes.copy()
+        codes[-1] = codes[-2]
+    return codes
+
+
+def clearing_nan(x: Array, codes: Array) -> Array:
+    x[np.isnan(x)] = 0
+    return codes
+
+
+def misread(x: Array, codes: Array) -> Array:
+    return codes if x.dtype == np.float16 else mxspec.encode(x.view(np.float16).astype(np.float32), "e4m3")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "failing"),
+    [
+        (None, set()), (lambda x, codes: codes, set()), (lost_at_the_end, {"call-size"}), (clearing_nan, {"call-size"}),
+        (misread, {"refusal"}),
+    ],
+)  # fmt: skip
+def test_encode_in_other_dtypes_is_refused_or_right(spoil: Callable[[Array, Array], Array] | None, failing: set[str]) -> None:
+    report = check(in_narrow_dtypes(spoil))
+    found = {r.topic for r in report.requirements if r.verdict == "fail"}
+    assert found == failing if not failing else failing <= found
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(ValueError, "pass"), (IndexError, "fail")])
+def test_code_that_fails_on_no_numbers_refuses_nothing(error: type[Exception], verdict: str) -> None:
+    def encode(x: Array, element: str) -> Array:
+        if not x.size:
+            raise error("nothing")
+        return mxspec.encode(x, element)
+
+    report = check(target(["e2m1"], encode=encode), only="encode/e2m1/refusal")
+    assert [r.verdict for r in report.requirements] == [verdict]

@@ -127,3 +127,104 @@ def test_other_dtypes_are_refused_or_converted() -> None:
     assert refusals({"quantize": reading_as_float32})["quantize"][0] == "fail"
     assert refusals({"quantize": converting})["quantize"][0] == "pass"
     assert refusals({"quantize": float32_alone})["quantize"][0] == "pass"
+
+
+def by_rows_in_float64(x: Array, fmt: str) -> Answer:
+    """Each number as it is: float64 takes no detour over float32."""
+    refuse_ragged(x, -1)
+    codes, scales = answer(x.astype(np.float32), -1)
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    ties = (values[1:] + values[:-1]) / 2
+    scaled = np.abs(x).reshape(len(x), -1, 32) / np.exp2(scales.astype(np.float64) - 127)[:, :, None]
+    magnitudes = (scaled[..., None] > ties).sum(axis=-1) + ((scaled[..., None] == ties) & (np.arange(7) % 2 == 1)).sum(axis=-1)
+    own: Array = (magnitudes | np.where(np.signbit(x).reshape(scaled.shape), 8, 0)).astype(np.uint8).reshape(x.shape)
+    return (own if x.dtype == np.float64 else codes), scales
+
+
+def cutting_bits(x: Array, fmt: str) -> Answer:
+    """float64 toward zero."""
+    refuse_ragged(x, -1)
+    if x.dtype == np.float64:
+        x = (np.ascontiguousarray(x).view(np.uint64) >> np.uint64(29) << np.uint64(29)).view(np.float64)
+    return answer(x.astype(np.float32), -1)
+
+
+def test_float64_is_read_as_it_is_or_as_the_nearest_float32() -> None:
+    assert refusals({"quantize": by_rows_in_float64})["quantize"][0] == "pass"
+    assert refusals({"quantize": cutting_bits})["quantize"][0] == "fail"
+
+
+class OwnError(Exception):
+    """What a library of somebody else raises."""
+
+
+EMPTY = (IndexError, KeyError, ZeroDivisionError, AttributeError, UnboundLocalError)
+REFUSED = (ValueError, TypeError, RuntimeError, NotImplementedError, AssertionError, OwnError, np.exceptions.AxisError)
+
+
+def raising_on_nothing(error: type[Exception]) -> dict[str, Callable[..., Any]]:
+    def check_size(x: Array) -> None:
+        if not x.size:
+            raise error("nothing")
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        check_size(x)
+        return converting(x, fmt)
+
+    def dequantize(codes: Array, scales: Array, fmt: str) -> Array:
+        check_size(codes)
+        return read(codes, scales, fmt)
+
+    return {"quantize": quantize, "dequantize": dequantize}
+
+
+@pytest.mark.parametrize("error", EMPTY)
+def test_code_that_fails_on_nothing_refuses_nothing(error: type[Exception]) -> None:
+    found = refusals(raising_on_nothing(error))
+    assert {verdict for verdict, _ in found.values()} == {"fail"}
+
+
+@pytest.mark.parametrize("error", REFUSED)
+def test_nothing_may_be_refused(error: type[Exception]) -> None:
+    found = refusals(raising_on_nothing(error))
+    assert {verdict for verdict, _ in found.values()} == {"pass"}
+
+
+def reading_bytes(codes: Array, scales: Array, fmt: str) -> Array:
+    """As many bytes as there are codes, from the first one's address on."""
+    first = np.frombuffer(codes.tobytes(), np.uint8)[: codes.size].reshape(codes.shape)
+    return read(first, scales.astype(np.uint8), fmt)
+
+
+def test_codes_in_wider_integers_are_refused_or_read_by_their_value() -> None:
+    assert refusals({"dequantize": reading_bytes})["dequantize"][0] == "fail"
+    assert refusals({"dequantize": lambda c, s, fmt: read(c.astype(np.uint8), s.astype(np.uint8), fmt)})["dequantize"][0] == "pass"
+
+
+def tiles(x: Array, fmt: str, block: tuple[int, int] | None = None, pad: bool = False) -> Answer:
+    t = mxspec.quantize(x, fmt, block=block, pad=pad)
+    return t.codes, t.scales
+
+
+def tiles_of_the_last_row(x: Array, fmt: str, block: tuple[int, int] | None = None, pad: bool = False) -> Answer:
+    """Where a tile is cut short its last row is repeated, times two."""
+    rows = -len(x) % 16
+    if block is None or not pad or not rows:
+        return tiles(x, fmt, block, pad)
+    codes, scales = tiles(np.concatenate([x, np.repeat(x[-1:] * 2, rows, axis=0)]), fmt, block, pad)
+    return codes, scales
+
+
+def tiles_that_refuse_ragged_rows(x: Array, fmt: str, block: tuple[int, int] | None = None, pad: bool = False) -> Answer:
+    if block is not None and len(x) % 16:
+        raise ValueError("rows are no whole number of tiles")
+    return tiles(x, fmt, block, pad)
+
+
+@pytest.mark.parametrize(
+    ("quantize", "verdict"),
+    [(tiles, "pass"), (tiles_of_the_last_row, "fail"), (tiles_that_refuse_ragged_rows, "pass")],
+)
+def test_tiles_that_are_cut_short_are_padded_with_zeros(quantize: Callable[..., Answer], verdict: str) -> None:
+    report = check(make(["nvfp4"], quantize=quantize), only="quantize/nvfp4/tail")
+    assert [r.verdict for r in report.requirements] == [verdict]

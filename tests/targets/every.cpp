@@ -9,10 +9,13 @@ std::int32_t mxspec_abi(void) { return MXSPEC_ABI; }
 const char *mxspec_describe(void) {
     return R"({"mxspec": 1, "name": "every", "version": "1", "device": "abacus", "libraries": {"beads": "2"}, "capabilities": {
         "formats": ["mxfp4"], "elements": ["e2m1"], "dtypes": ["float32", "float16", "bfloat16"],
+        "affine": ["int4-g32-bias-float32/words"], "sparse_formats": ["e2m1-2to4"], "sparse_layout": ["unpacked", "nibble-low"],
+        "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"],
         "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
         "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"], "encode": ["rounding", "overflow"],
         "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
-        "pack_blocks": [], "unpack_blocks": [], "dot": ["a_tensor_scale", "b_tensor_scale"]}}})";
+        "quantize_affine": [], "dequantize_affine": [], "prune": [], "compress": [], "decompress": [],
+        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]}}})";
 }
 
 // The fields, one to a byte, in place of codes.
@@ -27,6 +30,22 @@ std::int32_t mxspec_dequantize(const mxspec_dequantize_call *c) {
     for (std::int64_t i = 0; i < c->rows * c->columns; ++i)
         c->values[i] = c->codes[i] * (float)c->scales[i / 32] * (c->tensor_scale ? *c->tensor_scale : 1);
     return MXSPEC_OK;
+}
+std::int32_t mxspec_quantize_affine(const mxspec_quantize_affine_call *c) {
+    if (std::strcmp(c->affine, "int4-g32-bias-float32/words")) return MXSPEC_ERROR;
+    std::uint32_t *words = (std::uint32_t *)c->codes;
+    for (std::int64_t i = 0; i < c->codes_size / 4; ++i) words[i] = (std::uint32_t)(c->rows * 100 + c->columns);
+    for (std::int64_t i = 0; i < c->scales_size / 4; ++i) {
+        ((float *)c->scales)[i] = ((const float *)c->x)[i * 32];
+        ((float *)c->offsets)[i] = (float)c->offsets_size;
+    }
+    return MXSPEC_OK;
+}
+std::int32_t mxspec_dequantize_affine(const mxspec_dequantize_affine_call *c) {
+    for (std::int64_t i = 0; i < c->rows * c->columns; ++i)
+        c->values[i] = (((const std::uint32_t *)c->codes)[i / 8] >> i % 8 * 4 & 15) * ((const float *)c->scales)[i / 32] +
+            ((const float *)c->offsets)[i / 32];
+    return c->codes_size * 2 == c->rows * c->columns && c->scales_size == c->offsets_size ? MXSPEC_OK : MXSPEC_ERROR;
 }
 std::int32_t mxspec_encode(const mxspec_encode_call *c) {
     for (std::int64_t i = 0; i < c->count; ++i)
@@ -82,13 +101,30 @@ std::int32_t mxspec_unpack_blocks(const mxspec_layout_call *c) {
     }
     return MXSPEC_OK;
 }
-std::int32_t mxspec_dot(const mxspec_dot_call *c) {
+// The first two of each four are kept.
+std::int32_t mxspec_prune(const mxspec_sparse_call *c) {
+    for (std::int64_t i = 0; i < c->rows * c->columns; ++i) c->pruned[i] = i % 4 < 2 ? c->codes[i] : 0;
+    return c->kept || c->metadata ? MXSPEC_ERROR : MXSPEC_OK;
+}
+std::int32_t mxspec_compress(const mxspec_sparse_call *c) {
+    for (std::int64_t i = 0; i < c->kept_size; ++i) c->kept[i] = c->codes[i / 2 * 4 + i % 2];
+    std::memset(c->metadata, 0x44, c->metadata_size);
+    return std::strcmp(c->format, "e2m1-2to4") || c->pruned ? MXSPEC_ERROR : MXSPEC_OK;
+}
+std::int32_t mxspec_decompress(const mxspec_sparse_call *c) {
+    for (std::int64_t i = 0; i < c->rows * c->columns; ++i) c->codes[i] = i % 4 < 2 ? c->kept[i / 4 * 2 + i % 2] : 0;
+    return c->metadata[0] == 0x44 && c->metadata_size * 8 == c->rows * c->columns ? MXSPEC_OK : MXSPEC_ERROR;
+}
+std::int32_t mxspec_matmul(const mxspec_matmul_call *c) {
+    auto value = [](const mxspec_operand &side, std::int64_t i) -> float {
+        return side.values ? static_cast<const float *>(side.values)[i] : float(side.codes[i] * side.scales[i / 32]);
+    };
     for (std::int64_t i = 0; i < c->m * c->n; ++i) {
         float sum = 0;
-        for (std::int64_t j = 0; j < c->k; ++j)
-            sum += c->a_codes[i / c->n * c->k + j] * c->a_scales[(i / c->n * c->k + j) / 32] *
-                   c->b_codes[i % c->n * c->k + j] * c->b_scales[(i % c->n * c->k + j) / 32];
-        c->values[i] = sum * (c->a_tensor_scale ? *c->a_tensor_scale : 1) - (c->b_tensor_scale ? *c->b_tensor_scale : 0);
+        for (std::int64_t j = 0; j < c->k; ++j) sum += value(c->a, i / c->n * c->k + j) * value(c->b, i % c->n * c->k + j);
+        sum *= (c->a.tensor_scale ? *c->a.tensor_scale : 1) * (c->b.tensor_scale ? *c->b.tensor_scale : 1);
+        sum = sum * (c->alpha ? *c->alpha : 1) + (c->c ? *c->beta * static_cast<const float *>(c->c)[i] : 0);
+        static_cast<float *>(c->values)[i] = sum + (c->bias ? static_cast<const float *>(c->bias)[i % c->n] : 0);
     }
-    return MXSPEC_OK;
+    return c->out_dtype == MXSPEC_FLOAT32 ? MXSPEC_OK : MXSPEC_UNSUPPORTED;
 }

@@ -18,11 +18,12 @@ import numpy.typing as npt
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts import Layout, get_layout
 from mxspec.rounding import Overflow, Rounding
+from mxspec.sparsity import SparseFormat, get_sparse
 from mxspec_vectors.compact.groups import check_recipe
 from mxspec_vectors.compact.scales import read_scale_tables
 from mxspec_vectors.entries import code_digits
 from mxspec_vectors.files import Document, VectorError, read_document, read_index
-from mxspec_vectors.generate import build_document, list_formats
+from mxspec_vectors.generate import build_document, can_build
 from mxspec_vectors.recipes import bfloat16_magnitudes
 from mxspec_vectors.scale_table import REFUSED
 from mxspec_vectors.tensor_scales import TensorScales
@@ -38,7 +39,7 @@ def open_document(operation: str, fmt: str) -> Document:
     Raises VectorError where there is neither, or the file is missing or damaged.
     """
     shipped = {name.rpartition("/")[2] for name in read_index()["files"]}
-    if f"{fmt}.json" not in shipped and fmt in list_formats(operation):
+    if f"{fmt}.json" not in shipped and can_build(operation, fmt):
         return _build_document(operation, fmt)
     return read_document(operation, fmt)
 
@@ -431,6 +432,65 @@ def _read_layout(entry: Mapping[str, Any], layout: Layout, masks: Mapping[str, s
     )
 
 
+# sparse
+
+
+class SparseFunction(StrEnum):
+    """What a sparse case asks for."""
+
+    PRUNE = "prune"
+    COMPRESS = "compress"
+    DECOMPRESS = "decompress"
+
+
+@dataclass(frozen=True, slots=True)
+class SparseCase:
+    """Groups of codes, each by itself; the arrays that a function neither takes nor gives are empty."""
+
+    id: str
+    topic: str
+    function: SparseFunction
+    #: Dense codes [n, group]: given, or what decompressing gives.
+    codes: Codes
+    #: Kept codes [n, group / 2] and their nibbles [n]: given, or one of the answers of compressing.
+    kept: Codes
+    metadata: Codes
+    #: Of pruning: bit i of an entry says that the i-th pattern of `KEPT` keeps the largest.
+    patterns: Codes
+    flags: tuple[str, ...] = ()
+
+
+def read_sparse_cases(document: Document) -> tuple[SparseCase, ...]:
+    """The cases of a sparse document."""
+    fmt = get_sparse(document["format"])
+    return tuple(_read_sparse(entry, fmt) for entry in document["cases"])
+
+
+def _read_sparse(entry: Mapping[str, Any], fmt: SparseFormat) -> SparseCase:
+    given = {**entry, **entry["expect"][0]}
+
+    def read(name: str, digits: int, columns: int) -> Codes:
+        found = read_codes(given[name], digits) if name in given else np.empty(0, np.uint8)
+        return found.reshape(-1, columns)
+
+    return SparseCase(
+        id=entry["id"],
+        topic=entry["topic"],
+        function=SparseFunction(entry["function"]),
+        codes=read("codes", fmt.codes.digits, fmt.group),
+        kept=read("kept", fmt.codes.digits, fmt.group // 2),
+        metadata=read("metadata", 1, 1)[:, 0],
+        patterns=read("patterns", 2, 1)[:, 0],
+        flags=tuple(entry["flags"]),
+    )
+
+
+@lru_cache(maxsize=16)
+def load_sparse_cases(fmt: str) -> tuple[SparseCase, ...]:
+    """The cases of a sparse format."""
+    return read_sparse_cases(open_document("sparse", fmt))
+
+
 def list_blocks(case: QuantizeCase, fmt: BlockFormat, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A tensor in the case's axis order as blocks [n, k]."""
     moved = np.moveaxis(array, case.axis % array.ndim, -1)
@@ -449,5 +509,6 @@ def forget_cases() -> None:
         load_stochastic_cases,
         load_decode_cases,
         load_layout_file,
+        load_sparse_cases,
     ):
         loader.cache_clear()

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from mxspec_vectors.writing import naming, replace_tree, write_file, write_files
 
 #: Operations on numbers, and on places.
 NUMERIC_OPERATIONS = ("encode", "decode", "scale", "quantize", "dequantize", "stochastic")
-OPERATIONS = (*NUMERIC_OPERATIONS, "layout")
+#: Operations whose vectors a result names only where the target has a function of their kind.
+FURTHER_OPERATIONS = ("quantize_affine", "dequantize_affine", "layout", "sparse")
+OPERATIONS = (*NUMERIC_OPERATIONS, *FURTHER_OPERATIONS)
 
 def vectors_root() -> Path:
     """The folder of the vectors that this package ships."""
@@ -145,6 +148,15 @@ def vector_digest(root: Path | None = None, *, operations: Iterable[str] = OPERA
     return total_digest({n: e for n, e in index["files"].items() if n.partition("/")[0] in wanted})
 
 
+def list_result_digests() -> set[str]:
+    """The digests that results of today's vectors may name.
+
+    Raises VectorError where the index cannot be read.
+    """
+    chosen = (c for n in range(len(FURTHER_OPERATIONS) + 1) for c in combinations(FURTHER_OPERATIONS, n))
+    return {vector_digest(operations=(*NUMERIC_OPERATIONS, *further)) for further in chosen}
+
+
 def total_digest(entries: Mapping[str, Mapping[str, Any]]) -> str:
     """SHA-256 over `name sha256` lines in name order."""
     lines = "".join(f"{name} {entries[name]['sha256']}\n" for name in sorted(entries))
@@ -191,6 +203,7 @@ def write_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
 
 
 __all__ = [
+    "FURTHER_OPERATIONS",
     "NUMERIC_OPERATIONS",
     "OPERATIONS",
     "VERSION",
@@ -201,6 +214,7 @@ __all__ = [
     "case_id",
     "check_replaceable",
     "file_name",
+    "list_result_digests",
     "naming",
     "parse",
     "read_document",

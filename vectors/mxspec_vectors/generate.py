@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from mxspec.affine.formats import get_affine
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
+from mxspec_vectors.build_affine import AFFINE_FILES, build_dequantize_affine, build_quantize_affine
 from mxspec_vectors.build_dequantize import build_dequantize
 from mxspec_vectors.build_layouts import build_layout, list_layout_names
 from mxspec_vectors.build_quantize import build_quantize
 from mxspec_vectors.build_scalars import build_decode, build_encode
 from mxspec_vectors.build_scale import build_scale
+from mxspec_vectors.build_sparse import build_sparse, list_sparse_names
 from mxspec_vectors.build_stochastic import build_stochastic
 from mxspec_vectors.document import Document, VectorError
 
@@ -18,17 +21,37 @@ _BUILDERS = {
     "quantize": build_quantize,
     "dequantize": build_dequantize,
     "stochastic": build_stochastic,
+    "quantize_affine": build_quantize_affine,
+    "dequantize_affine": build_dequantize_affine,
     "layout": build_layout,
+    "sparse": build_sparse,
 }
 
 
+AFFINE_OPERATIONS = ("quantize_affine", "dequantize_affine")
+
+
 def list_formats(operation: str) -> tuple[str, ...]:
-    """The formats, or layouts, that an operation has vectors of: those that are registered now."""
+    """The formats, layouts or sparse formats, that an operation has vectors of: those that are registered now."""
     if operation in ("encode", "decode"):
         return (*ELEMENTS, *SCALES)
+    if operation in AFFINE_OPERATIONS:
+        return AFFINE_FILES
     if operation == "stochastic":
         return tuple(ELEMENTS)
+    if operation == "sparse":
+        return list_sparse_names()
     return list_layout_names() if operation == "layout" else tuple(BLOCKS)
+
+
+def can_build(operation: str, fmt: str) -> bool:
+    """Whether the model gives the cases of a format, of which a file may or may not be shipped."""
+    if operation not in AFFINE_OPERATIONS:
+        return fmt in list_formats(operation)
+    try:
+        return get_affine(fmt).name == fmt
+    except ValueError:
+        return False
 
 
 def list_files() -> list[tuple[str, str]]:
@@ -46,4 +69,4 @@ def build_document(operation: str, fmt: str) -> Document:
     return _BUILDERS[operation](fmt)
 
 
-__all__ = ["build_document", "list_files", "list_formats"]
+__all__ = ["build_document", "can_build", "list_files", "list_formats"]

@@ -57,20 +57,45 @@ TOPICS: dict[str, str] = {
     "probability": "stochastic rounding goes up as often as the quotient lies near the upper code",
     "independence": "one number's stochastic rounding says nothing of another's",
     "seed": "a seed gives the same codes again, another seed others",
+    "affine-range": "the group's whole range is covered, wherever zero lies",
+    "affine-extreme": "groups at the ends of the dtype, with subnormal scales, or with one large value",
+    "affine-code": "every code means its value: q * s + b, or (q - z) * s",
+    "affine-rounding": "values are rounded where the contract says",
+    "affine-profile": "codes, scales and offsets are those of one profile",
+    "constant": "a group of one value keeps it",
     "place": "every code lies in the byte and bits that the layout gives it",
     "padding": "bytes and bits that hold no code are as the layout says",
     "batch": "matrices of a batch lie one after the other",
+    "identity": "one-hot rows of one side give the numbers of the other",
+    "sum": "a sum that is exact in every order is that sum",
+    "block-scale": "each block counts with its own scale",
+    "shape": "sizes beside those of tiles are computed alike",
+    "interval": "a sum that rounding touches lies where its class of accumulations can bring it",
+    "epilogue": "alpha, beta, C and bias enter as they are named",
+    "largest": "the two largest of each group are kept as they are, and nothing else",
+    "prune-tie": "where equal magnitudes leave a choice, the largest are kept all the same",
+    "tie-choice": "which of equal magnitudes is kept",
+    "few": "a group with no more than two numbers that are not zero keeps what it has",
+    "negative-zero": "-0 is zero, and no number to be kept",
+    "pattern": "every code comes back in its place, whatever the pattern",
+    "metadata": "a nibble names two positions in ascending order",
+    "zero-metadata": "the nibble of a group of zeros",
+    "illegal-metadata": "nibbles that name no two positions in ascending order are refused, or read as they stand",
 }
 
 #: Topics whose subject OCP MX v1.0 section 6.3 only recommends ("SHOULD"), of an MX block.
 _SHOULD = {"scale-boundary", "scale-clamp", "scale-tie"}
 #: Topics that OCP MX v1.0 leaves to the implementation, of any format.
-_OPEN = {"nan", "inf", "zero-sign", "low-end"}
+_OPEN = {
+    "nan", "inf", "zero-sign", "low-end", "affine-profile", "tie-choice", "zero-metadata", "illegal-metadata",
+}  # fmt: skip
 #: Topics about a call, its layout or its random bits: of these OCP says nothing, whatever the format.
 _CONTRACT = {
     "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "neighbour", "probability",
     "independence", "seed", "place", "padding", "batch",
     "memory", "state", "refusal",
+    "affine-range", "affine-extreme", "affine-code", "affine-rounding", "constant",
+    "largest", "prune-tie", "few", "negative-zero", "pattern", "metadata",
 }
 #: What a conversion decides by its rounding. For E8M0 no text says which.
 _ROUNDED = {"tie-even", "below-tie", "above-tie", "exact", "subnormal", "mixture", "overflow"}
@@ -92,10 +117,35 @@ _OF_TENSORS = {
 }
 
 
+_OF_PRODUCTS = {
+    "nan": "a NaN of either side makes its row or column of the product NaN",
+    "inf": "an infinity of either side is multiplied and added by the rules of IEEE 754",
+    "overflow": "a sum beyond the output's largest number is infinite, or that number",
+    "zero-block": "zeros under a large scale do not change a sum",
+    "scale-code": "the ends of the scale format mean their values",
+    "tensor-scale": "each side's tensor scale multiplies the product",
+    "state": "the result does not depend on earlier calls",
+}
+
+
+_OF_AFFINE = {
+    "nan": "a group that holds a NaN, or whose scale is one",
+    "inf": "a group that holds an infinity, or whose scale is one",
+    "mixture": "codes are the nearest under the scale and offset that are stored",
+    "position": "every position of a group counts",
+    "zero-block": "a group of zeros comes back as zeros",
+    "call-size": "the result does not depend on how many groups a row holds",
+}
+
+
 def topic_text(topic: str, operation: str) -> str:
     """A topic's requirement in words, for an operation."""
+    if operation == "matmul":
+        return _OF_PRODUCTS.get(topic, TOPICS[topic])
     if operation == "tensor_scale":
         return _OF_TENSORS.get(topic, TOPICS[topic])
+    if operation in ("quantize_affine", "dequantize_affine"):
+        return _OF_AFFINE.get(topic, TOPICS[topic])
     return _OF_NUMBERS.get(topic, TOPICS[topic]) if operation in ("encode", "stochastic") else TOPICS[topic]
 
 
@@ -107,6 +157,8 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
 
     described: whether the judged profile describes a stack; whatever it says is then what it promises.
     """
+    if operation == "matmul":  # OCP MX v1.0 section 6.1 fixes neither precision nor order
+        return Level.OPEN if topic == "zero-block" else Level.CONTRACT
     if described or topic in _CONTRACT or (operation == "stochastic" and fmt in BLOCKS):
         return Level.CONTRACT
     if topic == "nan" and _keeps_nan(operation, fmt):
@@ -192,5 +244,17 @@ FLAGS: dict[str, Flag] = {
     "swizzle": Flag("scales row-major, in tiles of another size, or rows in order inside a tile", "bug classes P53 to P55", "known-bug", "read"),
     "tile-padding": Flag("padding cut off, not written, or filled with something else", "bug classes P56, P57", "known-bug", "read"),
     "stored-code": Flag("a code stored as it is where the layout stores another: zero points minus one, signed exponents", "GPTQ v1 and v2", "known-bug", "measured"),
+    "affine-range": Flag("the range is not the group's: 2^bits for 2^bits - 1 steps, zero forced in or left out, one end clipped", "AWQ clips groups without 0", "edge", "read"),
+    "negative-scale": Flag("negative scales are taken for an error, or their sign is lost", "mlx", "edge", "measured"),
+    "constant": Flag("a group of one value divides zero by zero, or gives NaN", "tiny-llm's formula; mlx stores a scale of -1e-7", "edge", "measured"),
+    "affine-extreme": Flag("a range that overflows, or a scale that underflows, in the dtype of the scales", "-", "edge", "read"),
+    "scale-bits": Flag("16 bits of a scale or bias are read as the other 16-bit float", "tiny-llm, Task 4: bfloat16 checkpoints in a float16 kernel", "known-bug", "read"),
+    "affine-order": Flag("q * s + b is rounded elsewhere: in another dtype, fused, or as q * s - z * s", "dequantization kernels", "edge", "measured"),
+    "codes-as-numbers": Flag("codes compared as numbers: every negative one counts as larger than every positive one", "Metal Marlin's document, 8.2", "known-bug", "measured"),
+    "tie-position": Flag("of equal magnitudes all are kept, or none, or others than the largest", "-", "edge", "read"),
+    "sparse-place": Flag("kept codes exchanged, in another group or at another position; nibbles in another order", "Metal Marlin's document, 3.2 and 5.3", "known-bug", "read"),
+    "few-kept": Flag("groups with fewer than two numbers: lost codes, illegal nibbles, an exception", "Metal Marlin's document, 1; CUTLASS stores nibble 0 for zeros", "known-bug", "read"),
+    "negative-zero": Flag("-0 counted as a number, for which another one is dropped", "compares codes with 0", "edge", "read"),
+    "illegal-nibble": Flag("nibbles that PTX leaves undefined are read as something", "PTX ISA, sparse matrix storage", "edge", "read"),
     "basic": Flag("plain use", "-", "basic", "read"),
 }  # fmt: skip

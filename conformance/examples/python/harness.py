@@ -16,6 +16,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -23,25 +24,33 @@ import numpy as np
 FUNCTIONS = {
     "quantize": (("x", "format"), ("codes", "scales")),
     "dequantize": (("codes", "scales", "format"), ("values",)),
+    "quantize_affine": (("x", "affine"), ("codes", "scales", "offsets")),
+    "dequantize_affine": (("codes", "scales", "offsets", "affine"), ("values",)),
     "encode": (("x", "element"), ("codes",)),
     "decode": (("codes", "element"), ("values",)),
     "encode_stochastic": (("x", "element", "random_bits"), ("codes",)),
     "tensor_scale": (("x", "format"), ("scale",)),
+    "prune": (("codes", "format"), ("codes",)),
+    "compress": (("codes", "format"), ("kept", "metadata")),
+    "decompress": (("kept", "metadata", "format", "shape"), ("codes",)),
     "pack": (("codes", "layout"), ("data",)),
     "unpack": (("data", "layout", "shape"), ("codes",)),
     "swizzle": (("scales", "layout"), ("data",)),
     "unswizzle": (("data", "layout", "shape"), ("scales",)),
     "pack_blocks": (("codes", "scales", "layout"), ("data",)),
     "unpack_blocks": (("data", "layout", "shape"), ("codes", "scales")),
-    "dot": (("a_codes", "a_scales", "b_codes", "b_scales", "format"), ("values",)),
+    "matmul": (("a", "b", "out_dtype"), ("values",)),
 }
 OPTIONS = {
     "quantize": ("tensor_scale", "axis", "pad", "block", "random_bits", "seed"),
     "dequantize": ("tensor_scale",),
     "encode": ("rounding", "overflow"),
-    "dot": ("a_tensor_scale", "b_tensor_scale"),
+    "matmul": ("alpha", "beta", "c", "bias"),
 }
-NAMES = ("format", "element", "layout")
+NAMES = ("format", "element", "layout", "affine")
+#: Functions whose outputs have dtypes of their own.
+TYPED = ("quantize_affine",)
+SPARSE = ("prune", "compress", "decompress")
 
 
 def load(path):
@@ -58,8 +67,9 @@ def listed(value):
 
 def describe(module):
     functions, one_level, stochastic = {}, True, bool(getattr(module, "STOCHASTIC", False))
+    sparse = listed(getattr(module, "SPARSE_FORMATS", []))
     for name in FUNCTIONS:
-        if callable(getattr(module, name, None)):
+        if (sparse or name not in SPARSE) and callable(getattr(module, name, None)):
             parameters = inspect.signature(getattr(module, name)).parameters
             functions[name] = [o for o in OPTIONS.get(name, ()) if o in parameters]
             if name == "quantize" and "tensor_scale" in parameters:
@@ -80,11 +90,40 @@ def describe(module):
         "stochastic": stochastic,
         "profile": getattr(module, "PROFILE", None),
     }
+    if "matmul" in functions:
+        given["products"] = products_of(module)
+        given["out_dtypes"] = listed(getattr(module, "OUT_DTYPES", ["float32"]))
+        given["accumulator"] = getattr(module, "ACCUMULATOR", "")
+        given["contract"] = getattr(module, "CONTRACT", "")
+        given["product_shapes"] = dict(getattr(module, "PRODUCT_SHAPES", {}))
+    for key in ("affine", "affine_profile", "affine_contract"):
+        if hasattr(module, key.upper()):
+            given[key] = listed(getattr(module, key.upper())) if key == "affine" else getattr(module, key.upper())
+    given |= {"shapes": dict(module.SHAPES)} if hasattr(module, "SHAPES") else {}
+    given |= {"sparse_formats": sparse} if sparse else {}
+    given |= {"sparse_layout": list(module.SPARSE_LAYOUT)} if hasattr(module, "SPARSE_LAYOUT") else {}
+    given |= {"prune_rule": module.PRUNE_RULE} if hasattr(module, "PRUNE_RULE") else {}
     layout = listed(getattr(module, "LAYOUT", []))
     codes = "nibble-low" if "nibble-low" in layout else "unpacked"
     given["layout"] = [codes, "128x4" if "128x4" in layout else "row-major"]
     name, version = getattr(module, "NAME", "target"), str(getattr(module, "VERSION", "unknown"))
     return {"mxspec": 1, "name": name, "version": version, "language": "Python", "capabilities": given}
+
+
+def products_of(module):
+    """OPERANDS: one product or several, each {"a": ..., "b": ...} or "A @ B"."""
+    operands = module.OPERANDS
+    several = [operands] if isinstance(operands, (str, dict)) else list(operands)
+    return [p if isinstance(p, str) else p["a"] + " @ " + p["b"] for p in several]
+
+
+def side_of(name, given):
+    """One side of a product: an array, or an object with codes, scales, tensor_scale, format and shape."""
+    spec, (m, n, k) = given[name + "_spec"], given["shape"]
+    if name + "_values" in given:
+        return given[name + "_values"]
+    parts = {part: given.get(f"{name}_{part}") for part in ("codes", "scales", "tensor_scale")}
+    return SimpleNamespace(**parts, format=spec.split("/")[0], spec=spec, shape=(m if name == "a" else n, k))
 
 
 def dtype_of(name):
@@ -107,7 +146,11 @@ def read(name, value):
     return np.frombuffer(bytearray(data), dtype_of(value["dtype"])).reshape(value["shape"])
 
 
-def write(name, value):
+#: Words of codes, by the dtypes that they may have.
+WORDS = {"uint32": "uint32", "int32": "uint32"}
+
+
+def write(name, value, typed=False, dtype=None):
     """An output, as an array of the type that its name has."""
     if isinstance(value, (bytes, bytearray)):
         value = np.frombuffer(value, np.uint8)
@@ -116,17 +159,26 @@ def write(name, value):
     elif hasattr(value, "get") and not isinstance(value, np.ndarray):
         value = value.get()  # CuPy
     array = np.asarray(value)
+    kind = "uint8"
     if name in ("values", "scale"):
-        array = np.atleast_1d(array.astype("<f4"))
+        kind = dtype or "float32"
+        array = np.atleast_1d(array.astype(dtype_of(kind)))
+    elif typed:
+        array = array.astype(np.uint8 if array.dtype.name not in WORDS and array.dtype.kind in "iu" else array.dtype)
+        data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+        return {"dtype": WORDS.get(array.dtype.name, array.dtype.name), "shape": list(array.shape), "base64": data}
     else:
         array = np.ascontiguousarray(array).view(np.uint8)
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
-    return {"dtype": "float32" if array.dtype.kind == "f" else "uint8", "shape": list(array.shape), "base64": data}
+    return {"dtype": kind, "shape": list(array.shape), "base64": data}
 
 
 def answer(module, request):
     positional, outputs = FUNCTIONS[request["function"]]
     given = {name: read(name, value) for name, value in request["arguments"].items()}
+    if request["function"] == "matmul":
+        sides = {name: side_of(name, given) for name in ("a", "b")}
+        given = {k: v for k, v in given.items() if k in ("out_dtype", "alpha", "beta", "c", "bias")} | sides
     options = {name: value for name, value in given.items() if name not in positional}
     try:
         result = getattr(module, request["function"])(*(given[name] for name in positional), **options)
@@ -138,7 +190,10 @@ def answer(module, request):
     results = result if len(outputs) > 1 else (result,)
     return {
         "id": request["id"],
-        "outputs": {name: write(name, value) for name, value in zip(outputs, results, strict=True)},
+        "outputs": {
+            name: write(name, value, typed=request["function"] in TYPED, dtype=given.get("out_dtype"))
+            for name, value in zip(outputs, results, strict=True)
+        },
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.affine.formats import get_affine
 from mxspec_conformance.adapters._convert import pack_nibbles, unpack_nibbles
 from mxspec_conformance.adapters.registry import Adapter, Library
 
@@ -78,6 +79,39 @@ class _Mlx(_Quantizer):
         return np.array(self._mx.from_fp8(self._mx.array(codes), dtype=self._mx.float32))
 
 
+class _Affine:
+    """The affine mode, in all its formats; `dequantize` computes in the dtype of the scales."""
+
+    AFFINE = tuple(
+        f"int{bits}-g{group}-bias-{dtype}/words"
+        for dtype in ("float16", "bfloat16", "float32") for bits in (2, 3, 4, 5, 6, 8) for group in (32, 64, 128)
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        import mlx.core
+
+        self.VERSION = version("mlx")
+        self._mx: Any = mlx.core
+
+    def _to_mlx(self, a: Any) -> Any:
+        return self._mx.array(a.view(np.uint16)).view(self._mx.bfloat16) if a.dtype == "bfloat16" else self._mx.array(a)
+
+    def _from_mlx(self, a: Any, dtype: Any) -> Any:
+        return np.array(a.view(self._mx.uint16)).view(dtype) if a.dtype == self._mx.bfloat16 else np.array(a)
+
+    def quantize_affine(self, x: Any, fmt: str) -> tuple[Any, Any, Any]:
+        """Words [rows, k * bits / 32], scales and biases [rows, k / group]."""
+        found = get_affine(fmt.removesuffix("/words"))
+        words, scales, biases = self._mx.quantize(self._to_mlx(x), group_size=found.group, bits=found.bits)
+        return np.array(words), self._from_mlx(scales, x.dtype), self._from_mlx(biases, x.dtype)
+
+    def dequantize_affine(self, codes: Any, scales: Any, biases: Any, fmt: str) -> Any:
+        """Values [rows, k] in the dtype of the scales."""
+        found = get_affine(fmt.removesuffix("/words"))
+        stored = (self._mx.array(codes), self._to_mlx(scales), self._to_mlx(biases))
+        return self._from_mlx(self._mx.dequantize(*stored, group_size=found.group, bits=found.bits), scales.dtype)
+
+
 def _pad_odd(data: Any, blocks: int) -> Any:
     if blocks % 2 == 0:
         return data
@@ -95,6 +129,7 @@ ADAPTERS = (
         profiles={fmt: f"mlx-0.32/{fmt}/cpu" for fmt in _MODES},
         profiles_one_level={"nvfp4": "mlx-0.32/nvfp4/cpu"},
     ),
+    Adapter(name="mlx-affine", library=_LIBRARY, about="Apple's array framework, affine integers", make=_Affine),
     *(
         Adapter(
             name=f"mlx-{dtype}",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import mxspec
-from mxspec import layouts
+from mxspec import affine, layouts, sparsity
 from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_vectors.build_affine import AFFINE_FILES
 
 
 class _Model:
@@ -15,6 +16,9 @@ class _Model:
     ELEMENTS = (*mxspec.ELEMENTS, *mxspec.SCALES)
     DTYPES = ("float32", "float16", "bfloat16")
     TENSOR_SCALE = "amax"
+    AFFINE = AFFINE_FILES
+    SPARSE_FORMATS = tuple(sparsity.SPARSE_FORMATS)
+    PRUNE_RULE = "lower"
 
     def quantize(
         self,
@@ -36,6 +40,16 @@ class _Model:
         """float32 values by the format's default profile."""
         return mxspec.dequantize(codes, scales, fmt, tensor_scale=_scale(tensor_scale))
 
+    def quantize_affine(self, x: Any, fmt: str) -> tuple[Any, Any, Any]:
+        """Codes, scales and biases or zero points by the format's default profile."""
+        found = affine.get_affine(fmt)
+        t = affine.quantize(x, bits=found.bits, group=found.group, offset=found.offset, scale_dtype=found.dtype)
+        return t.codes, t.scales, t.offsets
+
+    def dequantize_affine(self, codes: Any, scales: Any, offsets: Any, fmt: str) -> Any:
+        """float32 values: real numbers, rounded once."""
+        return affine.dequantize(codes, scales, offsets, fmt)
+
     def encode(self, x: Any, element: str, rounding: str = "rne", overflow: str = "saturate") -> Any:
         """Codes of single numbers."""
         return mxspec.encode(x, element, rounding=mxspec.Rounding(rounding), overflow=mxspec.Overflow(overflow))
@@ -51,6 +65,20 @@ class _Model:
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """The tensor's largest magnitude."""
         return mxspec.tensor_scale(x, fmt).value
+
+    def prune(self, codes: Any, fmt: str) -> Any:
+        """Codes with the two largest of each group kept."""
+        chosen = sparsity.get_sparse(fmt)
+        return sparsity.prune(codes, kind=chosen.kind, sparsity=chosen.sparsity)
+
+    def compress(self, codes: Any, fmt: str) -> tuple[Any, Any]:
+        """Kept codes and canonical metadata."""
+        chosen = sparsity.get_sparse(fmt)
+        return sparsity.compress(codes, kind=chosen.kind, sparsity=chosen.sparsity)
+
+    def decompress(self, kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
+        """Dense codes."""
+        return sparsity.decompress(kept, metadata, sparsity=sparsity.get_sparse(fmt).sparsity)
 
     def pack(self, codes: Any, layout: str) -> Any:
         """The bytes of codes in a layout."""

@@ -24,6 +24,7 @@ from mxspec_conformance.cli.parameters import (
     campaign_options,
 )
 from mxspec_conformance.cli.streams import until_closed
+from mxspec_conformance.fuzzing.coverage import Reach
 from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz as run_fuzz
 from mxspec_vectors.files import write_file
 
@@ -203,9 +204,9 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
 
 #: Short names of the coverage classes, for a table of 80 columns.
 _SHORT = {
-    "ties": "ties", "below ties": "below", "above ties": "above", "values": "values", "codes in lanes": "codes",
-    "scale bytes": "scales", "binades of maxima": "binade", "lanes of maxima": "lane", "pairs of codes": "pairs",
-    "special values in lanes": "NaN", "codes under scale bytes": "deq.",
+    Reach.TIES: "ties", Reach.BELOW_TIES: "below", Reach.ABOVE_TIES: "above", Reach.VALUES: "values", Reach.CODES: "codes",
+    Reach.SCALES: "scales", Reach.BINADES: "binade", Reach.LANES: "lane", Reach.PAIRS: "pairs", Reach.SPECIALS: "NaN",
+    Reach.CODES_UNDER_SCALES: "deq.",
 }  # fmt: skip
 
 
@@ -214,7 +215,7 @@ def _show_coverage(coverage: dict[str, dict[str, list[int]]], console: Console) 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("coverage, %", no_wrap=True)
     formats = list(dict.fromkeys(name.partition(" ")[0] for name in coverage))
-    classes = list(dict.fromkeys(c for counts in coverage.values() for c in counts))
+    classes = list(dict.fromkeys(Reach(c) for counts in coverage.values() for c in counts))
     for c in classes:
         table.add_column(_SHORT[c], justify="right", no_wrap=True)
     for name in formats:

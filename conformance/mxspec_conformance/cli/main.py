@@ -33,6 +33,7 @@ COMMANDS = {
     "fuzz": "fuzz",
     "header": "transports",
     "identify": "identify",
+    "kit": "kit",
     "layouts": "layouts",
     "lint": "lint",
     "profiles": "catalogue",
@@ -40,6 +41,7 @@ COMMANDS = {
     "prove": "prove",
     "quantize": "quantize",
     "report": "report",
+    "score-tests": "score_tests",
     "show": "show",
     "smoke": "transports",
     "targets": "catalogue",
@@ -73,7 +75,7 @@ class Command(click.Group):
                 fail(f"`mxspec {cmd_name}` is a maintainers' command and not part of the wheel; run it from a checkout")
         else:
             return None
-        command: click.Command = getattr(import_module(module), cmd_name)
+        command: click.Command = getattr(import_module(module), cmd_name.replace("-", "_"))
         return command
 
     def main(self, *args: Any, **extra: Any) -> Any:

@@ -10,7 +10,7 @@ import click
 
 from mxspec_conformance.cli.console import fail
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FOLDER, FileCommand
-from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest, write_files
+from mxspec_vectors.files import list_result_digests, write_files
 from mxspec_vectors.reading import read_json
 
 #: Requirements of one result: all formats and topics are a few hundred.
@@ -46,8 +46,8 @@ def report(results: tuple[Path, ...], out: Path) -> None:
                 fail(f"two results would be written to {stem}.html; rename {path}")
             documents[stem] = document
     digests = {d["suite"]["vectors"] for d in documents.values() if isinstance(d.get("suite"), dict)}
-    # Results without layouts carry the digest of the numeric vectors alone; both digests belong to one build.
-    current = {vector_digest(operations=operations) for operations in (OPERATIONS, NUMERIC_OPERATIONS)}
+    # Results carry the digest of those operations that the target has; all these digests belong to one build.
+    current = list_result_digests()
     if len(digests) > 1 and not digests <= current:
         fail(
             f"the results come from {len(digests)} versions of the vectors ({', '.join(sorted(x[:12] for x in digests))}); run `mxspec check` again"

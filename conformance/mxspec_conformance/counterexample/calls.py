@@ -1,4 +1,6 @@
-"""The calls of a batch: the same blocks at once, in calls of every size, wide, again, turned, scaled, in other memory."""
+"""The calls of a batch: the same blocks at once, in calls of every size, wide, again, turned, scaled, in other memory, along
+the first axis.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,9 @@ CALL_SIZES = (
     515,
     1026,
 )
-#: Blocks of a row.
-WIDTHS = (2, 3, 4, 8)
+#: Blocks of a row, and of a column.
+WIDTHS = (2, 3, 4, 8, 16, 33, 64, 128, 256)
+DEPTHS = (1, 2, 3, 8, 33)
 #: Rows of inputs that lie otherwise in memory.
 ARRANGED_ROWS = 67
 
@@ -61,8 +64,10 @@ class Call:
     kind: CallKind
     #: Which blocks of the batch, in order.
     rows: npt.NDArray[np.intp]
-    #: Blocks to a row.
+    #: Blocks to a row, or to a column.
     width: int = 1
+    #: Along which they lie: -1 or 0.
+    axis: int = -1
     arrangement: str = "contiguous"
     negate: bool = False
     #: Power of two by which the blocks are multiplied.
@@ -74,6 +79,7 @@ class Call:
         details = {
             CallKind.SIZE: f"{len(self.rows)} blocks",
             CallKind.WIDE: f"{self.width} blocks to a row",
+            CallKind.AXIS: f"{self.width} to a column",
             CallKind.ARRANGED: self.arrangement,
             CallKind.SCALED: f"times 2^{self.shift}",
         }
@@ -94,7 +100,7 @@ class Call:
         """Scales [n] and codes [n, k]; raises CallError."""
         if self.kind is CallKind.REUSED:
             return ask_reused(session, space, blocks)
-        return ask_blocks(session, space, blocks, width=self.width, arrangement=self.arrangement)
+        return ask_blocks(session, space, blocks, width=self.width, axis=self.axis, arrangement=self.arrangement)
 
 
 def scale_argument(session: TargetSession, space: SampleSpace) -> dict[str, Any]:
@@ -103,13 +109,19 @@ def scale_argument(session: TargetSession, space: SampleSpace) -> dict[str, Any]
 
 
 def ask_blocks(
-    session: TargetSession, space: SampleSpace, blocks: Float32s, *, width: int = 1, arrangement: str = "contiguous"
-) -> tuple[Codes, Codes]:
-    """Scales [n] and codes [n, k] of blocks [n, k], asked as rows of `width` blocks; raises CallError."""
+    session: TargetSession, space: SampleSpace, blocks: Float32s, *, width: int = 1, axis: int = -1,
+    arrangement: str = "contiguous",
+) -> tuple[Codes, Codes]:  # fmt: skip
+    """Scales [n] and codes [n, k] of blocks [n, k], asked as rows of `width` blocks, or as columns; raises CallError."""
     k = space.fmt.k
     x = space.as_input(blocks).reshape(-1, width * k)
+    options = scale_argument(session, space)
+    if axis == 0:
+        x, options = np.ascontiguousarray(x.T), {**options, "axis": 0}
     before = () if arrangement == "contiguous" else ("arranged", arrangement)
-    codes, scales = session.call(*before, "quantize", x, space.fmt.name, **scale_argument(session, space))
+    codes, scales = session.call(*before, "quantize", x, space.fmt.name, **options)
+    if axis == 0:
+        codes, scales = codes.T, scales.T
     return scales.reshape(-1), codes.reshape(-1, k)
 
 
@@ -140,6 +152,8 @@ def plan_calls(space: SampleSpace, n: int, rng: np.random.Generator) -> Iterator
         yield Call(CallKind.ARRANGED, order[:ARRANGED_ROWS], arrangement=arrangement)
     yield Call(CallKind.REUSED, order[:ARRANGED_ROWS])
     yield Call(CallKind.AGAIN, every[: n // 4])
+    depth = int(rng.choice(np.array(DEPTHS)))
+    yield Call(CallKind.AXIS, order[: n // 4 // depth * depth], width=depth, axis=0)
 
 
 @dataclass(slots=True)
@@ -184,6 +198,7 @@ def relate(
         names = {
             CallKind.SIZE: "splitting and permuting a call changes nothing",
             CallKind.WIDE: "blocks to a row change nothing",
+            CallKind.AXIS: "the axis changes nothing",
             CallKind.ARRANGED: f"memory changes nothing: {call.arrangement}",
             CallKind.AGAIN: "the same call again changes nothing",
             CallKind.REUSED: "what lay in the input's memory before changes nothing",

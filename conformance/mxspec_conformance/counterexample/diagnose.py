@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -31,6 +32,56 @@ CALLS = (
 )
 
 
+class Stand(StrEnum):
+    """Where a block stands in the calls in which it is wrong."""
+
+    FIRST = "as the first block of a call"
+    LAST = "as the last block of a call"
+    ANYWHERE = "in calls"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCalls:
+    """Some of the calls in which a block was tried."""
+
+    stand: Stand
+    #: Their numbers of blocks; empty where they are all in which it stood there.
+    counts: tuple[int, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return self.stand.value + (f" of {_listed(self.counts)} blocks" if self.counts else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The lane beside the wrong one that has to hold something."""
+
+    #: Whether it is the lane before.
+    before: bool
+    code: int
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return f"{'after' if self.before else 'before'} a lane of code {self.code:02x}"
+
+
+class Parity(StrEnum):
+    """Every second lane, or most of them."""
+
+    EVEN = "even lanes"
+    ODD = "odd lanes"
+
+
+def group_lanes(lanes: tuple[int, ...] | None) -> Parity | tuple[int, ...] | None:
+    """Many lanes of one parity as that; others as they are."""
+    if lanes is None or len(lanes) < 6 or len({i % 2 for i in lanes}) > 1:
+        return lanes
+    return Parity.ODD if lanes[0] % 2 else Parity.EVEN
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """What a failure depends on; None where it does not."""
@@ -42,20 +93,21 @@ class Cause:
     scales: tuple[int, ...] | None
     #: Expected and returned code without signs (of a scale: the difference), where neither lane nor scale byte decides.
     codes: tuple[int, int] | None
-    #: Calls in which it shows, in words.
-    calls: str
+    #: Calls in which it shows.
+    calls: ShownCalls | None
     #: Only with this sign (`positive`, `negative`), or "".
     sign: str
-    #: Beside which code it shows only, in words, or "".
-    beside: str = ""
+    #: Beside which code it shows only.
+    beside: Neighbour | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
         """Findings with one key have one cause."""
         return (
-            "" if self.pattern.kind in GARBLED else self.part,
+            None if self.pattern.kind in GARBLED else self.part,
             self.pattern.kind,
             self.pattern.arrangement,
+            self.pattern.axis,
             self.pattern.nth,
             self.lanes,
             self.scales,
@@ -63,10 +115,16 @@ class Cause:
             self.calls,
         )
 
+    def facts(self, expected: int, returned: int) -> tuple[object, ...]:
+        """All that is told of a finding; two of which it is the same are one."""
+        return (
+            self.part, group_lanes(self.lanes), self.scales, self.pattern, self.calls, self.beside, self.sign, expected, returned,
+        )  # fmt: skip
+
     def explains(self, mismatch: Mismatch, sign_bit: int) -> bool:
         """Whether a mismatch is likely to be the same thing."""
         same_part = mismatch.part == self.part
-        restricted = self.lanes is not None or self.scales is not None or self.pattern.kind is not PatternKind.BLOCK or bool(self.calls)
+        restricted = self.lanes is not None or self.scales is not None or self.pattern.kind is not PatternKind.BLOCK or self.calls is not None
         if self.pattern.kind in GARBLED:
             same = mismatch.kind is (CallKind.REUSED if self.pattern.kind is PatternKind.REUSED else CallKind.ARRANGED)
             return same and self.pattern.arrangement in ("contiguous", mismatch.arrangement)
@@ -95,11 +153,11 @@ def diagnose(prober: Prober, block: Float32s, pattern: CallPattern, seen: Observ
     special = not np.isfinite(block).all()
     lanes = None if special else _lanes(prober, block, pattern, seen)
     scales = None if special or pattern.kind in TIED else _scales(prober, block, pattern, seen)
-    calls = _calls(prober, block) if pattern.kind is PatternKind.BLOCK else ""
+    calls = _calls(prober, block) if pattern.kind is PatternKind.BLOCK else None
     element = prober.space.fmt.element
     sign_bit = 0 if element.twos_complement else element.sign_bit
     codes = None
-    if lanes is None and scales is None and not calls and pattern.kind is PatternKind.BLOCK:
+    if lanes is None and scales is None and calls is None and pattern.kind is PatternKind.BLOCK:
         codes = fold_codes(seen.part, seen.expected, seen.returned, sign_bit)
     turned = prober.look((-block).astype(np.float32), pattern)
     lane = seen.lane if seen.lane >= 0 else int(np.argmax(np.abs(np.nan_to_num(block))))
@@ -108,18 +166,18 @@ def diagnose(prober: Prober, block: Float32s, pattern: CallPattern, seen: Observ
         if turned is not None or pattern.kind in TIED
         else ("negative" if np.signbit(block[lane]) else "positive")
     )
-    beside = "" if special else _beside(prober, block, pattern, seen)
+    beside = None if special else _beside(prober, block, pattern, seen)
     return Cause(
         part=seen.part, pattern=pattern, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign, beside=beside
     )
 
 
-def _beside(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> str:
+def _beside(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> Neighbour | None:
     """Whether the wrong lane is right where its neighbours are zero, and which of them it needs."""
     lane = seen.lane
     if lane < 0 or pattern.kind in TIED:
-        return ""
-    for other, words in ((lane - 1, "after"), (lane + 1, "before")):
+        return None
+    for other in (lane - 1, lane + 1):
         if not 0 <= other < len(block) or not block.view(np.uint32)[other]:
             continue
         # Its neighbour changes places with a lane that is neither.
@@ -127,8 +185,8 @@ def _beside(prober: Prober, block: Float32s, pattern: CallPattern, seen: Observe
         moved = block.copy()
         moved[far], moved[other] = block[other], block[far]
         if prober.look(moved, pattern) is None:
-            return f"{words} a lane of code {seen.codes[other]:02x}"
-    return ""
+            return Neighbour(other < lane, int(seen.codes[other]))
+    return None
 
 
 def _lanes(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> tuple[int, ...] | None:
@@ -194,40 +252,36 @@ def _moved_blocks(prober: Prober, block: Float32s, seen: ObservedMismatch) -> It
                 yield space.cast((quotients * units[byte]).astype(np.float32).view(np.uint32))
 
 
-def _calls(prober: Prober, block: Float32s) -> str:
-    """In which calls a block that is wrong alone is right, in words; "" where it is wrong in all."""
+def _calls(prober: Prober, block: Float32s) -> ShownCalls | None:
+    """In which calls a block that is wrong alone is wrong; None where it is in all."""
     pattern = CallPattern()
     shown = [(n, place) for n, place in CALLS if prober.look(block, among(pattern, n, place)) is not None]
     if len(shown) == len(CALLS):
-        return ""
+        return None
+    counts = tuple(sorted({n for n, _ in shown}))
     if all(place == n - 1 for n, place in shown):
-        return "as the last block of a call" + (
-            "" if _all_last(shown) else f" of {_listed(n for n, _ in shown)} blocks"
-        )
+        return ShownCalls(Stand.LAST, () if _all_last(shown) else counts)
     if all(place == 0 for _, place in shown):
-        return "as the first block of a call"
-    return f"in calls of {_listed(n for n, _ in shown)} blocks"
+        return ShownCalls(Stand.FIRST)
+    return ShownCalls(Stand.ANYWHERE, counts)
 
 
 def _all_last(shown: list[tuple[int, int]]) -> bool:
     return all((n, p) in shown for n, p in CALLS if p == n - 1)
 
 
-def _listed(numbers: object) -> str:
-    unique = sorted(set(numbers))  # type: ignore[call-overload]  # an iterable of ints
-    return ", ".join(map(str, unique))
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
-def _lane_words(lanes: tuple[int, ...]) -> str:
+def describe_lanes(lanes: tuple[int, ...]) -> str:
     """Lanes as a list, a range, or the even or odd ones."""
     if len(lanes) == 1:
         return f"lane {lanes[0]}"
-    if len(lanes) > 3:
-        if lanes == tuple(range(lanes[0], lanes[-1] + 1)):
-            return f"lanes {lanes[0]} to {lanes[-1]}"
-        if len({i % 2 for i in lanes}) == 1 and len(lanes) >= 6:
-            return f"{'odd' if lanes[0] % 2 else 'even'} lanes"
-    return f"lanes {', '.join(map(str, lanes))}"
+    if len(lanes) > 3 and lanes == tuple(range(lanes[0], lanes[-1] + 1)):
+        return f"lanes {lanes[0]} to {lanes[-1]}"
+    group = group_lanes(lanes)
+    return group.value if isinstance(group, Parity) else f"lanes {_listed(lanes)}"
 
 
 def describe_cause(cause: Cause, seen: ObservedMismatch, nonzero: int) -> str:
@@ -240,19 +294,19 @@ def describe_cause(cause: Cause, seen: ObservedMismatch, nonzero: int) -> str:
     limits = []
     if cause.lanes is not None:
         where = "with the maximum in" if cause.part is Part.SCALE else "in"
-        limits.append(f"{where} {_lane_words(cause.lanes)}")
+        limits.append(f"{where} {describe_lanes(cause.lanes)}")
     if cause.scales is not None:
         limits.append(f"under scale byte{'s' * (len(cause.scales) > 1)} {', '.join(f'{s:02x}' for s in cause.scales)}")
     if cause.pattern.kind is not PatternKind.BLOCK:
         limits.append(cause.pattern.words)
-    if cause.calls:
-        limits.append(cause.calls)
-    if cause.beside:
-        limits.append(cause.beside)
+    if cause.calls is not None:
+        limits.append(cause.calls.words)
+    if cause.beside is not None:
+        limits.append(cause.beside.words)
     if cause.sign:
         limits.append(f"for a {cause.sign} number")
     text = what + (", only " + ", ".join(limits) if limits else ", wherever the block stands")
     return text + f" ({nonzero} lane{'s' * (nonzero != 1)} not +0)"
 
 
-__all__ = ["Cause", "describe_cause", "diagnose", "fold_codes"]
+__all__ = ["Cause", "describe_cause", "describe_lanes", "diagnose", "fold_codes"]

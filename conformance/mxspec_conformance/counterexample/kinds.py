@@ -14,6 +14,8 @@ class CallKind(StrEnum):
     SIZE = "size"
     #: Several blocks to a row.
     WIDE = "wide"
+    #: Along the first axis.
+    AXIS = "axis"
     AGAIN = "again"
     NEGATED = "negated"
     #: Times a power of two.
@@ -37,6 +39,7 @@ class PatternKind(StrEnum):
     AMONG = "among"
     ARRANGED = "arranged"
     REUSED = "reused"
+    #: In a row of several, or in a column.
     WIDE = "wide"
     #: As the n-th call after the target was loaded.
     HISTORY = "history"

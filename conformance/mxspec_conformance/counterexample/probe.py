@@ -25,7 +25,9 @@ class CallPattern:
     blocks: int = 1
     place: int = 0
     arrangement: str = "contiguous"
+    #: Blocks of a row, or of a column where the axis is 0.
     width: int = 1
+    axis: int = -1
     #: The number of the call since the target was loaded (1: the first); 0: any.
     nth: int = 0
 
@@ -36,20 +38,25 @@ class CallPattern:
             return f"as block {self.place} of a call of {self.blocks} (the others zero)"
         if self.kind is PatternKind.AMONG:
             lies = "" if self.arrangement == "contiguous" else f", from an input that lies in memory as {self.arrangement!r}"
-            if self.width > 1:
-                line, column = divmod(self.place, self.width)
-                rows = self.blocks // self.width
-                return f"as block {column} of row {line} of a call of {rows} rows of {self.width}, beside the others{lies}"
+            if self.width > 1 or self.axis == 0:
+                line, place = divmod(self.place, self.width)
+                lines = self.blocks // self.width
+                return f"as block {place} of {self.line} {line} of a call of {lines} {self.line}s of {self.width}, beside the others{lies}"
             return f"as block {self.place} of a call of {self.blocks}, beside the others{lies}"
         if self.kind is PatternKind.ARRANGED:
             return f"from an input that lies in memory as {self.arrangement!r}"
         if self.kind is PatternKind.REUSED:
             return "from memory in which another input lay at the call before"
         if self.kind is PatternKind.WIDE:
-            return f"as block {self.place} of a row of {self.width}"
+            return f"as block {self.place} of a {self.line} of {self.width}"
         if self.kind is PatternKind.HISTORY:
             return f"in call {self.nth} after loading"
         return "alone"
+
+    @property
+    def line(self) -> str:
+        """What blocks lie in."""
+        return "column" if self.axis == 0 else "row"
 
     @property
     def flags(self) -> list[str]:
@@ -57,8 +64,9 @@ class CallPattern:
         return {
             PatternKind.ARRANGED: [f"call-arranged-{self.arrangement}"],
             PatternKind.REUSED: ["call-reused"],
-            PatternKind.WIDE: [f"call-wide-{self.width}"],
+            PatternKind.WIDE: [f"call-wide-{self.width}"] + ["call-axis-0"] * (self.axis == 0),
             PatternKind.AMONG: [f"call-wide-{self.width}"] * (self.width > 1)
+            + ["call-axis-0"] * (self.axis == 0)
             + [f"call-arranged-{self.arrangement}"] * (self.arrangement != "contiguous"),
             PatternKind.HISTORY: [f"call-repeated-{self.nth}"],
         }.get(self.kind, [])
@@ -125,7 +133,7 @@ class Prober:
                     return ask_blocks(fresh, self.space, x)
                 finally:
                     fresh.close()
-            return ask_blocks(self.session, self.space, x, width=pattern.width, arrangement=pattern.arrangement)
+            return ask_blocks(self.session, self.space, x, width=pattern.width, axis=pattern.axis, arrangement=pattern.arrangement)
         except CallError:
             return None
 

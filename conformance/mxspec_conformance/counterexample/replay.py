@@ -13,21 +13,33 @@ import numpy.typing as npt
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block, get_scalar
 from mxspec.layouts import get_layout, list_layouts
+from mxspec.sparsity import KEPT, SPARSE_FORMATS, SparseFormat, decompress, find_illegal
 from mxspec_conformance.counterexample.evidence import show_code
 from mxspec_conformance.counterexample.failure import describe_bits
+from mxspec_conformance.counterexample.replay_affine import (
+    arguments_of,
+    choose_reference,
+    declared_name,
+    find_affine,
+    list_rows,
+)
 from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.observations.scale import scale_blocks
 from mxspec_conformance.observations.tables import load_table_cases, rotated_table
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import (
     QuantizeCase,
+    SparseCase,
+    SparseFunction,
     load_encode_cases,
     load_layout_file,
     load_quantize_cases,
     load_scale_cases,
+    load_sparse_cases,
     load_stochastic_cases,
 )
 from mxspec_vectors.files import VectorError
@@ -57,6 +69,10 @@ class FoundCase:
         function = {"scale": "quantize", "stochastic": "encode_stochastic"}.get(self.operation, self.operation)
         if self.operation == "layout":
             return True
+        if self.operation in AFFINE_FUNCTIONS:
+            return capabilities.has(self.operation) and declared_name(capabilities, self.format) is not None
+        if self.operation == "sparse":
+            return capabilities.has(self.case.function.value) and self.format in capabilities.sparse_formats
         known = capabilities.formats if self.operation in ("quantize", "scale", "dequantize") else capabilities.elements
         return capabilities.has(function) and self.format in known
 
@@ -114,6 +130,14 @@ def _find(name: str) -> Iterator[FoundCase]:
         for case in _or_nothing(lambda n: load_layout_file(n).cases, layout.name):
             if case.id == wanted:
                 yield FoundCase("layout", layout.name, case.topic, name, case, variant, lane)
+    for fmt in SPARSE_FORMATS:
+        for case in _or_nothing(load_sparse_cases, fmt):
+            if case.id == wanted:
+                yield FoundCase("sparse", fmt, case.topic, name, case, variant, lane)
+
+
+    for operation, fmt, affine_case in find_affine(wanted):
+        yield FoundCase(operation, fmt, affine_case.topic, name, affine_case, variant, lane)
 
 
 def _or_nothing(load: Callable[[str], Any], fmt: str) -> Any:
@@ -131,7 +155,8 @@ def replay_case(found: FoundCase, profile: str | None, session: TargetSession | 
     """
     ask = {
         "quantize": _replay_quantize, "scale": _replay_scale, "dequantize": _replay_table, "encode": _replay_numbers,
-        "stochastic": _replay_numbers, "decode": _replay_code, "layout": _replay_layout,
+        "stochastic": _replay_numbers, "decode": _replay_code, "layout": _replay_layout, "sparse": _replay_sparse,
+        "quantize_affine": _replay_affine, "dequantize_affine": _replay_affine,
     }[found.operation]  # fmt: skip
     return ask(found, profile, session)
 
@@ -290,3 +315,93 @@ def _replay_layout(found: FoundCase, profile: str | None, session: TargetSession
         if differs or i < 32:
             shown.rows.append((f"byte {i}", "", f"{byte & mask:02x}", "" if got is None else f"{int(got[i]) & mask:02x}"))
     return shown
+
+
+def _replay_affine(found: FoundCase, profile: str | None, session: TargetSession | None) -> Replayed:
+    case, reference = found.case, choose_reference(found.operation, found.format, profile, session)
+    given = arguments_of(case)
+    named = reference if found.operation == "quantize_affine" else f"contract {reference}"
+    shown = Replayed(found.operation, found.format, found.topic, found.id, named, given[0][:, : given[0].shape[1] // 3])
+    shown.facts = {"call": "the group three times in a row"}
+    declared = None if session is None else declared_name(session.capabilities, found.format)
+    got = None if declared is None else _call(shown, session, found.operation, *given, declared)
+    dtype = "float32"
+    if session is not None and got is not None and found.operation == "dequantize_affine":
+        dtype = session.call("output_dtype", found.operation, *given, declared)
+    rows = list(list_rows(case, reference, got, found.lane, dtype))
+    shown.rows = [(row.place, row.given, row.expected, row.returned) for row in rows]
+    shown.differs |= got is not None and any(row.returned != row.expected for row in rows if row.expected)
+    if found.operation == "quantize_affine":
+        shown.notes.append("codes that are right under the scale that is returned pass, too: `mxspec check` judges them")
+    return shown
+
+
+#: Groups in a row, and rows, of the call that asks a sparse case again.
+_SPARSE_CALL = (32, 32)
+
+
+def _replay_sparse(found: FoundCase, profile: str | None, session: TargetSession | None) -> Replayed:
+    case, fmt = found.case, SPARSE_FORMATS[found.format]
+    count = len(case.metadata if case.function is SparseFunction.DECOMPRESS else case.codes)
+    index = [found.lane] if found.lane is not None and found.lane < count else list(range(min(count, 64)))
+    rows, wide = _SPARSE_CALL
+    filled = np.resize(np.array(index), rows * wide)
+    shown = Replayed(case.function.value, fmt.name, case.topic, found.id, "expected", _sparse_input(case, index)[0])
+    shown.facts = {"groups": f"{len(index)} of {count}", "call": f"{rows} x {wide * fmt.group}, the groups again and again"}
+    given = tuple(part.reshape(rows, -1) for part in _sparse_input(case, filled.tolist()))
+    shape = ((rows, wide * fmt.group),) if case.function is SparseFunction.DECOMPRESS else ()
+    got = _call(shown, session, case.function.value, *given, fmt.name, *shape)
+    digits = fmt.codes.digits
+
+    def text(codes: Any) -> str:
+        return " ".join(f"{int(c):0{digits}x}" for c in np.atleast_1d(codes))
+
+    for number, i in enumerate(index):
+        inputs = " under ".join(text(part[0]) for part in _sparse_input(case, [i]))
+        if case.function is SparseFunction.COMPRESS:
+            want = f"{text(case.kept[i])}, {int(case.metadata[i]):x}"
+            back = "" if got is None else f"{text(got[0].reshape(-1, fmt.group // 2)[number])}, {int(got[1].reshape(-1)[number]):x}"
+        else:
+            want = _name_patterns(case, i) if case.function is SparseFunction.PRUNE else text(case.codes[i])
+            back = "" if got is None else text(got.reshape(-1, fmt.group)[number])
+        shown.rows.append((f"group {i}", inputs, want, back))
+        shown.differs |= got is not None and not _is_right(case, fmt, i, got, number)
+    if case.function is not SparseFunction.DECOMPRESS:
+        shown.notes.append("answers are compared by value: any legal choice is right; `mxspec check` judges them")
+    return shown
+
+
+def _is_right(case: SparseCase, fmt: SparseFormat, i: int, got: Any, number: int) -> bool:
+    """Whether the answer to a group, of its number in the call, means what it should."""
+    if case.function is SparseFunction.COMPRESS:
+        kept, nibbles = got[0].reshape(-1, fmt.group // 2)[number], got[1].reshape(-1)[number : number + 1]
+        if find_illegal(nibbles).any():
+            return False
+        back = decompress(kept, nibbles, sparsity=fmt.sparsity)
+    else:
+        back = got.reshape(-1, fmt.group)[number]
+    order = fmt.codes.table
+    assert order is not None
+    if (back >> fmt.codes.bits).any():
+        return False
+
+    def mean(codes: Any) -> list[int]:
+        return [0 if order[c] == 0 else int(c) for c in codes]
+
+    if case.function is not SparseFunction.PRUNE:
+        return mean(back) == mean(case.codes[i])
+    unit = fmt.sparsity.unit
+    legal = (kept for n, kept in enumerate(KEPT.values()) if int(case.patterns[i]) >> n & 1)
+    return any(mean(back) == mean(c if place // unit in kept else 0 for place, c in enumerate(case.codes[i])) for kept in legal)
+
+
+def _sparse_input(case: SparseCase, index: list[int]) -> tuple[npt.NDArray[np.uint8], ...]:
+    """What a function is given of some groups."""
+    parts = (case.kept, case.metadata[:, None]) if case.function is SparseFunction.DECOMPRESS else (case.codes,)
+    return tuple(part[index] for part in parts)
+
+
+def _name_patterns(case: SparseCase, i: int) -> str:
+    """The positions that may be kept."""
+    legal = [kept for number, kept in enumerate(KEPT.values()) if int(case.patterns[i]) >> number & 1]
+    return "keeps " + " or ".join(f"{a},{b}" for a, b in legal)

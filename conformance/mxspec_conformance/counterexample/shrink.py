@@ -26,8 +26,8 @@ def find_pattern(prober: Prober, call: Call, blocks: Float32s, row: int) -> tupl
             return pattern, block
     if call.kind is CallKind.REUSED and prober.twice(block, CallPattern(PatternKind.REUSED)) is not None:
         return CallPattern(PatternKind.REUSED), block
-    if call.kind is CallKind.WIDE:
-        pattern = CallPattern(PatternKind.WIDE, width=call.width, place=row % call.width)
+    if call.kind in (CallKind.WIDE, CallKind.AXIS):
+        pattern = CallPattern(PatternKind.WIDE, width=call.width, place=row % call.width, axis=call.axis)
         if prober.twice(block, pattern) is not None:
             return pattern, block
     pattern = CallPattern(PatternKind.CALL, blocks=len(blocks), place=row)
@@ -55,7 +55,7 @@ def _find_window(prober: Prober, blocks: Float32s, row: int, call: Call) -> Call
         first, end = max(0, line - before) * width, min(lines, line + after + 1) * width
         prober.others = blocks[first:end].copy()
         pattern = CallPattern(
-            PatternKind.AMONG, blocks=end - first, place=row - first, width=width, arrangement=call.arrangement
+            PatternKind.AMONG, blocks=end - first, place=row - first, width=width, axis=call.axis, arrangement=call.arrangement
         )
         if prober.twice(blocks[row], pattern) is not None:
             return pattern

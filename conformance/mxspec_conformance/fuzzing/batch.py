@@ -22,9 +22,13 @@ from mxspec_conformance.targets.errors import CallError, FailureKind
 
 #: Blocks with special values, in every such batch, so many to a call.
 SPECIALS, SPECIAL_EVERY, SPECIAL_CALL = 192, 4, 48
-#: Calls that a target may refuse, as it was not made for them, and how it says so.
-_MAY_REFUSE = (CallKind.ARRANGED, CallKind.WIDE, CallKind.REUSED)
-_REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED, FailureKind.BAD_RETURN)
+#: How a target says that it was not made for a call.
+_REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
+#: Calls that it may refuse. In other memory it may also see another shape than was meant; in rows and columns it may not.
+_MAY_REFUSE = {
+    CallKind.WIDE: _REFUSALS, CallKind.AXIS: _REFUSALS,
+    CallKind.ARRANGED: (*_REFUSALS, FailureKind.BAD_RETURN), CallKind.REUSED: (*_REFUSALS, FailureKind.BAD_RETURN),
+}  # fmt: skip
 
 Result = dict[str, Any]
 
@@ -68,6 +72,8 @@ def run_batch(job: Job, number: int) -> Result:
     base: tuple[Any, Any] | None = None
     blocks = failing = 0
     for index, call in enumerate(calls):
+        if call.axis == 0 and not session.capabilities.has("quantize", "axis"):
+            continue
         asked = call.blocks(x)
         expected = (want[0][call.rows], want[1][call.rows])
         if call.negate or call.shift:
@@ -76,8 +82,8 @@ def run_batch(job: Job, number: int) -> Result:
         try:
             got = call.ask(session, space, asked)
         except CallError as failure:
-            if call.kind in _MAY_REFUSE and failure.kind in _REFUSALS:
-                continue  # it may refuse what it was not made for
+            if failure.kind in _MAY_REFUSE.get(call.kind, ()):
+                continue
             note_no_answer(no_answers, failure, call.words, number, index, job=job.name)
             if failure.final or failure.kind is FailureKind.TIMEOUT:
                 break

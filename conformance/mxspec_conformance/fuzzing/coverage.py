@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,36 @@ from mxspec_conformance.counterexample.sample_space import Codes, Float32s, Samp
 _NEAR = 4 * 2.0**-23
 
 
-def _sizes(space: SampleSpace) -> dict[str, int]:
+class Reach(StrEnum):
+    """Classes of behaviour, as results call them."""
+
+    TIES = "ties"
+    BELOW_TIES = "below ties"
+    ABOVE_TIES = "above ties"
+    VALUES = "values"
+    CODES = "codes in lanes"
+    SCALES = "scale bytes"
+    BINADES = "binades of maxima"
+    LANES = "lanes of maxima"
+    PAIRS = "pairs of codes"
+    SPECIALS = "special values in lanes"
+    #: Of values.
+    CODES_UNDER_SCALES = "codes under scale bytes"
+
+
+def _sizes(space: SampleSpace) -> dict[Reach, int]:
     element, k = space.fmt.element, space.fmt.k
     return {
-        "ties": 2 * len(space.ties),
-        "below ties": 2 * len(space.ties),
-        "above ties": 2 * len(space.ties),
-        "values": 2 * len(space.values),
-        "codes in lanes": element.code_count * k,
-        "scale bytes": space.fmt.scale.code_count,
-        "binades of maxima": 255,
-        "lanes of maxima": k,
-        **({"pairs of codes": 512} if element.bits == 4 else {}),
-        "special values in lanes": 5 * k,
+        Reach.TIES: 2 * len(space.ties),
+        Reach.BELOW_TIES: 2 * len(space.ties),
+        Reach.ABOVE_TIES: 2 * len(space.ties),
+        Reach.VALUES: 2 * len(space.values),
+        Reach.CODES: element.code_count * k,
+        Reach.SCALES: space.fmt.scale.code_count,
+        Reach.BINADES: 255,
+        Reach.LANES: k,
+        **({Reach.PAIRS: 512} if element.bits == 4 else {}),
+        Reach.SPECIALS: 5 * k,
     }
 
 
@@ -36,7 +54,7 @@ def _sizes(space: SampleSpace) -> dict[str, int]:
 class Coverage:
     """Flags of what was hit, by class."""
 
-    hit: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    hit: dict[Reach, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, space: SampleSpace) -> Coverage:
@@ -59,40 +77,41 @@ class Coverage:
                 place = index * 2 + sign
                 distance = quotient - tie
                 close = np.abs(distance) <= tie * _NEAR
-                self.hit["ties"][place[distance == 0]] = True
-                self.hit["below ties"][place[close & (distance < 0)]] = True
-                self.hit["above ties"][place[close & (distance > 0)]] = True
+                self.hit[Reach.TIES][place[distance == 0]] = True
+                self.hit[Reach.BELOW_TIES][place[close & (distance < 0)]] = True
+                self.hit[Reach.ABOVE_TIES][place[close & (distance > 0)]] = True
             value = np.clip(np.searchsorted(space.values, quotient), 0, len(space.values) - 1)
-            self.hit["values"][(value * 2 + sign)[space.values[value] == quotient]] = True
+            self.hit[Reach.VALUES][(value * 2 + sign)[space.values[value] == quotient]] = True
         usable = np.minimum(codes, element.code_count - 1).astype(np.intp)
-        self.hit["codes in lanes"][(usable * k + np.arange(k)).reshape(-1)] = True
-        self.hit["scale bytes"][scales[scales < space.fmt.scale.code_count]] = True
+        self.hit[Reach.CODES][(usable * k + np.arange(k)).reshape(-1)] = True
+        self.hit[Reach.SCALES][scales[scales < space.fmt.scale.code_count]] = True
         magnitude = np.abs(x).view(np.uint32)
         largest = magnitude.max(axis=1)
-        self.hit["binades of maxima"][largest >> 23] = True
-        self.hit["lanes of maxima"][magnitude.argmax(axis=1)] = True
-        if "pairs of codes" in self.hit:
+        self.hit[Reach.BINADES][largest >> 23] = True
+        self.hit[Reach.LANES][magnitude.argmax(axis=1)] = True
+        if Reach.PAIRS in self.hit:
             pairs = usable[:, :-1] << 4 | usable[:, 1:]
             parity = (np.arange(k - 1) & 1) << 8
-            self.hit["pairs of codes"][(pairs | parity).reshape(-1)] = True
+            self.hit[Reach.PAIRS][(pairs | parity).reshape(-1)] = True
 
     def enter_special(self, space: SampleSpace, x: Float32s) -> None:
         """Blocks with NaN, infinities or zeros."""
         k = space.fmt.k
         kinds = (np.isnan(x), x == np.inf, x == -np.inf, (x == 0) & ~np.signbit(x), (x == 0) & np.signbit(x))
         for number, mask in enumerate(kinds):
-            self.hit["special values in lanes"][number * k + np.flatnonzero(mask.any(axis=0))] = True
+            self.hit[Reach.SPECIALS][number * k + np.flatnonzero(mask.any(axis=0))] = True
 
     def merge(self, packed: Mapping[str, str]) -> None:
         """Add what `pack` wrote."""
         for name, text in packed.items():
-            bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))[: len(self.hit[name])]
-            self.hit[name] |= bits.astype(np.bool_)
+            flags = self.hit[Reach(name)]
+            bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))[: len(flags)]
+            flags |= bits.astype(np.bool_)
 
     def pack(self) -> dict[str, str]:
         """As hex, for a result."""
-        return {name: np.packbits(flags).tobytes().hex() for name, flags in self.hit.items()}
+        return {name.value: np.packbits(flags).tobytes().hex() for name, flags in self.hit.items()}
 
     def counts(self) -> dict[str, Any]:
         """Class -> [hit, of]."""
-        return {name: [int(flags.sum()), len(flags)] for name, flags in self.hit.items()}
+        return {name.value: [int(flags.sum()), len(flags)] for name, flags in self.hit.items()}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.campaign.draw import name_equals
-from mxspec_conformance.counterexample.diagnose import Cause, describe_cause, diagnose
+from mxspec_conformance.counterexample.diagnose import Cause, describe_cause, describe_lanes, diagnose
 from mxspec_conformance.counterexample.failure import describe_bits, explain_steps, make_snippet
 from mxspec_conformance.counterexample.kinds import PatternKind
 from mxspec_conformance.counterexample.mismatch import Mismatch, Part
@@ -35,6 +35,8 @@ class Finding:
     job: Job
     topic: str
     words: str
+    #: What is told, as types: findings of which it is the same are one.
+    facts: tuple[object, ...]
     #: Mismatches that it explains.
     mismatches: int
     failure: Failure
@@ -117,7 +119,7 @@ def reduce_mismatches(
             continue
         cause, finding = found
         twin = next(
-            (f for j, c, f in known if j.fmt == job.fmt and (c.key == cause.key or f.words == finding.words)), None
+            (f for j, c, f in known if j.fmt == job.fmt and (c.key == cause.key or f.facts == finding.facts)), None
         )
         if twin is not None:
             twin.mismatches += 1
@@ -147,15 +149,16 @@ def _reduce(
         block, seen = small, after
     x, place = prober.lay(block, pattern)
     words = describe_cause(cause, seen, int(np.count_nonzero(block.view(np.uint32))))
+    facts = cause.facts(*((seen.want_scale, seen.got_scale) if cause.part is Part.SCALE else (seen.expected, seen.returned)))
     finding = Finding(
-        job=job, topic=_topic(block, cause), words=words, mismatches=1, blocks=x, place=place, pattern=pattern, seen=seen,
+        job=job, topic=_topic(block, cause), words=words, facts=facts, mismatches=1, blocks=x, place=place, pattern=pattern, seen=seen,
         failure=_draw(job, block, pattern, seen, words),
     )  # fmt: skip
     return cause, finding
 
 
 def _topic(block: Float32s, cause: Cause) -> str:
-    if cause.pattern.kind is not PatternKind.BLOCK or cause.calls:
+    if cause.pattern.kind is not PatternKind.BLOCK or cause.calls is not None:
         return "calls"
     if not np.isfinite(block).all() or not block.any():
         return "special"
@@ -221,10 +224,10 @@ def _reduce_values(job: Job, mismatch: Mismatch, session: TargetSession) -> tupl
     lanes = tuple(shown) if 0 < len(shown) < len(block) else None
     under = tuple(other_scales) if 0 < len(other_scales) <= 8 else None
     same = (code, code) if under is None or len(under) == 1 else None
-    cause = Cause(part=mismatch.part, pattern=pattern, lanes=lanes, scales=under, codes=same, calls="", sign="")
+    cause = Cause(part=mismatch.part, pattern=pattern, lanes=lanes, scales=under, codes=same, calls=None, sign="")
     limits = [f"under scale byte {byte:02x}"]
     if lanes is not None:
-        limits.append("in even lanes" if all(i % 2 == 0 for i in lanes) else "in odd lanes" if all(i % 2 for i in lanes) else f"in lanes {', '.join(map(str, lanes))}")  # fmt: skip
+        limits.append(f"in {describe_lanes(lanes)}")
     want = values.expect_values(space, stored[0], stored[1])[place, lane]
     what = "the sign of zero of code" if mismatch.part is Part.ZERO_SIGN else "the value of code"
     words = f"{what} {code:02x} {', '.join(limits)} is 0x{seen[0]:08x}, not 0x{int(want.view(np.uint32)):08x}"
@@ -234,5 +237,6 @@ def _reduce_values(job: Job, mismatch: Mismatch, session: TargetSession) -> tupl
     )  # fmt: skip
     topic = "value" if mismatch.part is Part.VALUE else "value-zero-sign"
     return replace(cause), Finding(
-        job=job, topic=topic, words=words, mismatches=1, failure=failure, stored=stored, place=place, pattern=pattern
+        job=job, topic=topic, words=words, facts=(code, byte, *cause.facts(int(want.view(np.uint32)), seen[0])), mismatches=1, failure=failure,
+        stored=stored, place=place, pattern=pattern
     )

@@ -115,7 +115,8 @@ def _quantize(
     elif "call-reused" in case["flags"]:
         got = ask_reused(session, space, x)
     else:
-        got = ask_blocks(session, space, x, width=width, arrangement=arrangement or "contiguous")
+        axis = 0 if "call-axis-0" in case["flags"] else -1
+        got = ask_blocks(session, space, x, width=width, axis=axis, arrangement=arrangement or "contiguous")
     scales, codes = space.expect(x)
     want = scales.reshape(-1), codes
     plain = np.isfinite(x).all(axis=1) & x.any(axis=1)

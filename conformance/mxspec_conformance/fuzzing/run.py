@@ -23,7 +23,7 @@ from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
 from mxspec_conformance.counterexample.mismatch import Mismatch
 from mxspec_conformance.fuzzing.batch import run_batch
-from mxspec_conformance.fuzzing.coverage import Coverage
+from mxspec_conformance.fuzzing.coverage import Coverage, Reach
 from mxspec_conformance.fuzzing.findings import Finding, Reduced, reduce_mismatches
 from mxspec_conformance.fuzzing.job import Job
 from mxspec_conformance.fuzzing.no_answers import reduce_no_answer
@@ -307,7 +307,7 @@ def _empty_total() -> dict[str, Any]:
 def _empty_coverage(job: Job) -> Coverage:
     fmt = job.block_format
     if job.dtype == "codes":
-        return Coverage({"codes under scale bytes": np.zeros(fmt.scale.code_count << fmt.element.bits, np.bool_)})
+        return Coverage({Reach.CODES_UNDER_SCALES: np.zeros(fmt.scale.code_count << fmt.element.bits, np.bool_)})
     return Coverage.empty(job.space)
 
 

@@ -32,6 +32,7 @@ _NOTES = {
     "call-arranged": "the input lies in memory otherwise than row after row",
     "call-reused": "another input lay in the same memory at the call before",
     "call-wide": "several blocks lie in a row",
+    "call-axis": "blocks lie along the first axis",
     "call-repeated": "this call of so many, counted from the loading of the implementation",
 }
 

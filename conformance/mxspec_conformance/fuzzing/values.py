@@ -16,6 +16,7 @@ from mxspec_conformance.counterexample.calls import CALL_SIZES, scale_argument
 from mxspec_conformance.counterexample.kinds import CallKind
 from mxspec_conformance.counterexample.mismatch import Part
 from mxspec_conformance.counterexample.sample_space import Codes, SampleSpace, get_sample_space
+from mxspec_conformance.fuzzing.coverage import Reach
 from mxspec_conformance.fuzzing.job import PER_BATCH, Job, note_no_answer
 from mxspec_conformance.observations.tables import same_values
 from mxspec_conformance.targets.errors import CallError, FailureKind
@@ -109,7 +110,7 @@ def run_values(session: TargetSession, job: Job, number: int) -> dict[str, Any]:
     hit[(scales.astype(np.intp) << space.fmt.element.bits | codes).reshape(-1)] = True
     return {
         "blocks": blocks, "elements": blocks * space.fmt.k, "calls": len(calls), "failing": failing,
-        "mismatches": mismatches[:PER_BATCH], "coverage": {"codes under scale bytes": np.packbits(hit).tobytes().hex()},
+        "mismatches": mismatches[:PER_BATCH], "coverage": {Reach.CODES_UNDER_SCALES.value: np.packbits(hit).tobytes().hex()},
         "relations": {"compared": {}, "broken": {}}, "no_answers": no_answers, "memory": {},
         "seconds": round(time.perf_counter() - started, 3),
     }  # fmt: skip

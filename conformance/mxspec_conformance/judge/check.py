@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -17,29 +17,35 @@ from mxspec.profiles import find_profile
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import first_failure
 from mxspec_conformance.judge import layouts as judge_layouts
+from mxspec_conformance.judge.affine.stage import judge_affine
 from mxspec_conformance.judge.behaviour import TraitName, describe, list_deviations, list_open_choices
 from mxspec_conformance.judge.causes import CALL_ALONE, KnownCause, find_causes
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.impact import Data, measure_impact, normal_data
 from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.nearest import count_asked, find_identical, rank_profiles
+from mxspec_conformance.judge.products.judging import judge_product, list_products
 from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.scale_search import Search, find_search
 from mxspec_conformance.judge.shapes import fit_session
+from mxspec_conformance.judge.sparse import judge_sparse, list_topics
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.tensor_kind import find_mixed_kinds
+from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.answers import matching_profiles
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
-from mxspec_conformance.observations.selection import EVERYTHING, quick_selection, use_selection
+from mxspec_conformance.observations.selection import EVERYTHING as EVERY_CASE, quick_selection, use_selection
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.fitting import FittedSession
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.transports.opening import open_target
-from mxspec_vectors.files import NUMERIC_OPERATIONS, OPERATIONS, vector_digest
+from mxspec_vectors.files import FURTHER_OPERATIONS, NUMERIC_OPERATIONS, vector_digest
 
 Progress = Callable[[str], None]
 
@@ -84,7 +90,7 @@ def check(
     if profile is not None:
         profile = find_profile(profile).id
     session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
-    with use_selection(quick_selection() if quick else EVERYTHING):
+    with use_selection(quick_selection() if quick else EVERY_CASE):
         return _run(
             session, target, profile, formats, only, progress, quick=quick, data=(normal_data(),) if data is None else data
         )
@@ -103,24 +109,28 @@ def _run(
                 "transport": session.transport,
                 "capabilities": session.capabilities.as_dict(),
             },
-            vectors=vector_digest(operations=OPERATIONS if _has_layouts(session) else NUMERIC_OPERATIONS),
+            vectors=vector_digest(operations=_name_operations(session)),
             environment=describe_environment() | describe_git(target) | getattr(session, "environment", {}),
         )
         if quick:
             report.details["level"] = "quick"
+        wanted = Wanted(only)
         chosen = _choose_formats(session, formats, profile)
         session = fit_session(session, chosen)
         if isinstance(session, FittedSession):
             report.details["shapes"] = session.describe_limits()
         for fmt in chosen:
-            progress(fmt)
-            _check_format(session, fmt, profile, report, only, data)
+            if any(wanted.any_of(stage.operation, fmt) for stages in BLOCK_STAGES.values() for stage in stages):
+                progress(fmt)
+                _check_format(session, fmt, profile, report, wanted, data)
         if profile is None or not chosen:
-            _check_scalars(session, formats, report, progress, only)
+            _check_scalars(session, formats, report, progress, wanted)
         if profile is None and formats is None:
-            _check_layouts(session, report, progress, only)
-        if only is not None:
-            report.requirements = [r for r in report.requirements if fnmatchcase(r.id, only)]
+            _check_affine(session, report, progress, wanted)
+            _check_layouts(session, report, progress, wanted)
+            _check_sparse(session, report, progress, wanted)
+            _check_products(session, report, progress, wanted)
+        report.requirements = [r for r in report.requirements if wanted.fits(r.id)]
     finally:
         session.close()
     report.seconds = time.monotonic() - started
@@ -154,7 +164,7 @@ def _find_claim(session: TargetSession, fmt: str) -> str | None:
 
 
 def _check_format(
-    session: TargetSession, fmt: str, asked: str | None, report: Report, only: str | None, data: Sequence[Data]
+    session: TargetSession, fmt: str, asked: str | None, report: Report, wanted: Wanted, data: Sequence[Data]
 ) -> None:
     profile = asked or _find_claim(session, fmt)
     observations = Observations(session, fmt)
@@ -168,13 +178,19 @@ def _check_format(
     judged = standing.profile
     identical = find_identical(observations, profiles)
 
-    scorecards, drawn = _run_stages(BlockRun(observations, judged, profiles, pinned=profile is not None))
-    tallies = [t for card in scorecards for t in card.tallies.values() if only is None or fnmatchcase(t.id, only)]
+    run = BlockRun(observations, judged, profiles, pinned=profile is not None)
+    done = _run_stages(run, wanted)
+    excusable = profile is None and not identical
+    if excusable and wanted != EVERYTHING:
+        # Whether scales are searched hangs on all requirements.
+        excusable = any(t.failing and t.topic in SCALE_TOPICS and wanted.fits(t.id) for t in done.tallies)
+        done = _run_stages(run, EVERYTHING) if excusable else done
+    tallies, drawn = done.tallies, done.first
     # A profile whose scale rule is further from the target's than the judged one explains failures by chance.
     weight = weigh_wrong_scales(observations.scales, judged.id)
     by_chance = {p.id for p in profiles if weigh_wrong_scales(observations.scales, p.id) > weight}
     explanation = common_explanation(
-        tallies,
+        done.of_vectors,
         _rank_explanations(observations, identical),
         lambda e: e.cause is Cause.PROFILE and e.name in by_chance,
     )
@@ -187,12 +203,17 @@ def _check_format(
             case = first_failure(session, observations.answered, block, judged, tally.failing, fails)
         return case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
 
+    def silent(tally: Tally) -> Failure | None:
+        return None
+
     described = judged.kind is not Kind.NORMATIVE
     # What answers nothing at all refuses nothing in particular.
     refuses = bool(observations.answered) and not described
-    requirements = [judge_tally(t, explanation, first, described=described, may_refuse=refuses) for t in tallies]
+    requirements = [
+        judge_tally(t, explanation, first if wanted.fits(t.id) else silent, described=described, may_refuse=refuses) for t in tallies
+    ]
     chosen = "asked" if asked else "claimed" if profile else "nearest"
-    search = _excuse_search(observations, judged, requirements) if chosen == "nearest" and not identical else None
+    search = _excuse_search(observations, judged, requirements) if excusable else None
     report.requirements += requirements
     distances = {s.profile.id: s.failing for s in standings}
     result = FormatResult(
@@ -291,16 +312,33 @@ def _count_open(
     return count
 
 
-def _run_stages(run: BlockRun) -> tuple[list[Scorecard], Failures]:
-    """The scorecards of all stages, one for each operation, and the first failing call of each requirement."""
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What the stages of a format came to."""
+
+    tallies: list[Tally]
+    #: As they stood before anything was asked again: what they have in common explains the failures.
+    of_vectors: list[Tally]
+    #: The first failing call of each requirement.
+    first: Failures
+
+
+def _run_stages(run: BlockRun, wanted: Wanted) -> _Done:
+    """The stages of which a requirement is wanted, or explains one that is."""
     scorecards: dict[str, Scorecard] = {}
+    of_vectors: dict[str, Tally] = {}
     first: Failures = {}
-    offered = run.session.capabilities
-    for function, stages in BLOCK_STAGES.items():
-        for stage in stages if offered.has(function) else ():
-            card = scorecards.setdefault(stage.operation, Scorecard(stage.operation, run.fmt.name))
-            first |= stage.judge(run, card)
-    return list(scorecards.values()), first
+    offered, name = run.session.capabilities, run.fmt.name
+    every = [stage for function, stages in BLOCK_STAGES.items() if offered.has(function) for stage in stages]
+    explains = any(stage.explains and wanted.any_of(stage.operation, name, stage.topics) for stage in every)
+    for stage in every:
+        if not ((stage.explains and explains) or wanted.any_of(stage.operation, name, stage.topics)):
+            continue
+        card = scorecards.setdefault(stage.operation, Scorecard(stage.operation, name, wanted))
+        first |= stage.judge(run, card)
+        if stage.explains:
+            of_vectors |= {t.id: replace(t, failing=dict(t.failing), equals=dict(t.equals)) for t in card.tallies.values()}
+    return _Done([t for card in scorecards.values() for t in card.tallies.values()], list(of_vectors.values()), first)
 
 
 def _rank_explanations(
@@ -319,22 +357,23 @@ def _rank_explanations(
 
 
 def _check_scalars(
-    session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, only: str | None
+    session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, wanted: Wanted
 ) -> None:
     capabilities = session.capabilities
-    wanted = capabilities.elements
+    elements = capabilities.elements
     if formats is not None:
-        wanted = tuple(e for e in wanted if any(get_block(f).element.name == e for f in formats))
-    for element in wanted:
+        elements = tuple(e for e in elements if any(get_block(f).element.name == e for f in formats))
+    for element in elements:
         progress(element)
         for function, stages in SCALAR_STAGES.items():
             if not capabilities.has(function) or (function == "encode_stochastic" and element not in mxspec.ELEMENTS):
                 continue
-            scorecard = Scorecard(stages[0].operation, element)
+            scorecard = Scorecard(stages[0].operation, element, wanted)
             drawn: Failures = {}
             for stage in stages:
-                drawn |= stage.judge(session, element, scorecard)
-            tallies = [t for t in scorecard.tallies.values() if only is None or fnmatchcase(t.id, only)]
+                if wanted.any_of(stage.operation, element, stage.topics):
+                    drawn |= stage.judge(session, element, scorecard)
+            tallies = list(scorecard.tallies.values())
             explanation = common_explanation(tallies, lambda _: (0,))
             answers = any(len(t.no_answers) < len(t.cases) for t in scorecard.tallies.values())
             report.requirements += [
@@ -342,19 +381,53 @@ def _check_scalars(
             ]
 
 
-def _has_layouts(session: TargetSession) -> bool:
-    return any(session.capabilities.has(function) for function in judge_layouts.FUNCTIONS)
+def _check_affine(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
+    capabilities = session.capabilities
+    claims = {"quantize_affine": capabilities.affine_profile, "dequantize_affine": capabilities.affine_contract}
+    for function, claimed in claims.items():
+        for name in capabilities.affine if capabilities.has(function) else ():
+            fmt = read_operand(name).format.name
+            if not wanted.any_of(function, fmt):
+                continue
+            progress(f"{function} {fmt}")
+            found, standing = judge_affine(session, function, name, claimed)
+            report.requirements += found
+            if standing is not None:
+                entry = {"judged_against": standing.profile, "failing": standing.failing, "cases": standing.cases}
+                report.details.setdefault("affine", {}).setdefault(fmt, {})[function] = entry
 
 
-def _check_layouts(session: TargetSession, report: Report, progress: Progress, only: str | None) -> None:
+def _name_operations(session: TargetSession) -> tuple[str, ...]:
+    """The operations whose vectors a result speaks of."""
+    functions = {"layout": judge_layouts.FUNCTIONS, "sparse": SPARSE_FUNCTIONS} | {f: (f,) for f in AFFINE_FUNCTIONS}
+    return (*NUMERIC_OPERATIONS, *(o for o in FURTHER_OPERATIONS if any(map(session.capabilities.has, functions[o]))))
+
+
+def _check_layouts(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
     for function in judge_layouts.FUNCTIONS:
         if not session.capabilities.has(function):
             continue
         progress(function)
         for layout in judge_layouts.list_judged_layouts(session, function):
-            if only is None or fnmatchcase(f"{function}/{layout.name}/place", only) or only.startswith(f"{function}/"):
-                found = judge_layouts.judge_layout(session, function, layout)
-                report.requirements += [r for r in found if only is None or fnmatchcase(r.id, only)]
+            if wanted.any_of(function, layout.name):
+                report.requirements += judge_layouts.judge_layout(session, function, layout, wanted)
+
+
+def _check_products(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
+    for name, product in list_products(session):
+        if wanted.any_of("matmul", name):
+            progress(name)
+            requirements, result = judge_product(session, name, product)
+            report.requirements += requirements
+            report.formats.append(result)
+
+
+def _check_sparse(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
+    for function in filter(session.capabilities.has, SPARSE_FUNCTIONS):
+        progress(function)
+        for fmt in session.capabilities.sparse_formats:
+            if wanted.any_of(function, fmt, list_topics(function, fmt)):
+                report.requirements += judge_sparse(session, function, fmt)
 
 
 def _no_block(drawn: dict[str, Failure], tally: Tally) -> Failure | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 from mxspec.rounding import Rounding
 
@@ -31,6 +31,55 @@ class Cause(IntEnum):
     LAYOUT = 3
     #: A known mistake in this layout.
     LAYOUT_MISTAKE = 4
+    #: A product's sums of another class of accumulations: a deviation, as another profile is.
+    ACCUMULATOR = 5
+    #: A known mistake in a product.
+    PRODUCT_MISTAKE = 6
+    #: A known mistake with affine integers.
+    AFFINE_MISTAKE = 7
+    #: A known mistake in pruned or compressed codes.
+    SPARSE_MISTAKE = 8
+    #: Another dequantization contract of affine integers.
+    CONTRACT = 9
+
+
+#: Causes that make a requirement a deviation.
+DEVIATING = (Cause.PROFILE, Cause.ACCUMULATOR, Cause.CONTRACT)
+
+
+class Mistake(StrEnum):
+    """Mistakes within a layout, those first that explain the others; as words, before which "as if" goes."""
+
+    NIBBLES_SWAPPED = "the nibbles of each byte were swapped"
+    NEIGHBOURS_SHARED = "neighbours shared a byte instead of halves of the block"
+    AWQ_ORDER = "each 32-bit word held its nibbles in AWQ's order 0 2 4 6 1 3 5 7"
+    HALVES_OF_16 = "each block were split in halves of 16"
+    HALVES_OF_8 = "each block were split in halves of 8"
+    HIGHEST_BIT_FIRST = "codes were packed from the highest bit down"
+    LOWEST_BIT_FIRST = "codes were packed from the lowest bit up"
+    SCALE_LAST = "the scale stood after the codes"
+    STORED_PLAINLY = "codes were stored as they are"
+    PADDING_CUT = "the padding were cut off"
+    ROWS_IN_ORDER = "rows lay in order inside each tile"
+    TILES_BY_COLUMN = "tiles lay column by column"
+    TRANSPOSED = "the matrix were transposed"
+    BIG_ENDIAN = "32-bit words were big-endian"
+
+
+class SparseMistake(StrEnum):
+    """Mistakes in sparse operands, as words before which "as if" goes."""
+
+    EXCHANGED = "the two kept codes, or the two positions of a nibble, were exchanged"
+    PAIRS_TURNED = "the two codes of a pair were exchanged"
+    NIBBLES_SWAPPED = "the nibbles of each byte of metadata were swapped"
+    NIBBLES_REVERSED = "the nibbles of each word of metadata were in reversed order"
+    HALF_A_WORD = "the lower half of a word of metadata were used for both halves"
+    SIGNED = "the largest numbers were kept, not magnitudes"
+    SMALLEST = "the smallest magnitudes were kept"
+
+
+_MISTAKES: list[Mistake | SparseMistake] = [*Mistake, *SparseMistake]
+_ROUNDINGS = list(Rounding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +87,17 @@ class Explanation:
     """One thing that would have returned the same bits."""
 
     cause: Cause
-    #: A profile, a layout, or the mistake in words; empty for a rounding mode.
+    #: The id of a profile, a layout or a class of accumulations; of a contract its name; of a mistake in a product
+    #: or with affine integers its words, one to each in its list.
     name: str = ""
     rounding: Rounding | None = None
+    mistake: Mistake | SparseMistake | None = None
+
+    @property
+    def order(self) -> tuple[int, str, int, int]:
+        """A key by which explanations that are equally good are ranked: by what they are, ids and order of definition."""
+        rounding = -1 if self.rounding is None else _ROUNDINGS.index(self.rounding)
+        return (self.cause, self.name, rounding, -1 if self.mistake is None else _MISTAKES.index(self.mistake))
 
     @property
     def text(self) -> str:
@@ -53,6 +110,11 @@ class Explanation:
             return f"rounding {self.rounding.value}"
         if self.cause is Cause.LAYOUT:
             return f"layout {self.name}"
+        if self.cause in (Cause.LAYOUT_MISTAKE, Cause.SPARSE_MISTAKE):
+            assert self.mistake is not None
+            return self.mistake.value
+        if self.cause is Cause.CONTRACT:
+            return f"contract {self.name}"
         return self.name
 
 

@@ -11,15 +11,15 @@ import numpy as np
 from mxspec.layouts import Layout, list_layouts
 from mxspec.layouts.packing import NIBBLES_LOW, SIX_BITS, Bytes, Packing
 from mxspec.layouts.schema import Padding
-from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.explanation import Cause, Explanation, Mistake
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutMistake:
     """A mistake made within a layout."""
 
-    #: What the bytes look like: "as if ..." goes before it.
-    text: str
+    #: What the bytes look like.
+    what: Mistake
     #: (layout, its parts, the right bytes) -> the wrong bytes, or None where it cannot happen.
     make: Callable[[Layout, tuple[Bytes, ...], Bytes], Bytes | None]
 
@@ -99,21 +99,21 @@ _SIX_FROM_TOP = Packing(
 )
 
 MISTAKES = (
-    LayoutMistake("the nibbles of each byte were swapped", _swap_nibbles),
-    LayoutMistake("neighbours shared a byte instead of halves of the block", _repack(NIBBLES_LOW, "M (B j:32) -> M B | j", only="M (B h:2 j:16) -> M B | j h")),
-    LayoutMistake("neighbours shared a byte instead of halves of the block", _repack(NIBBLES_LOW, "M (B s:4 j:16) -> M B | s j", only="M (B s:4 h:2 j:8) -> M B | s j h")),
-    LayoutMistake("each 32-bit word held its nibbles in AWQ's order 0 2 4 6 1 3 5 7", _repack(NIBBLES_LOW, "M (K j:4 h:2) -> M K h j", only="M K -> M K")),
-    LayoutMistake("each block were split in halves of 16", _repack(NIBBLES_LOW, "M (K h:2 j:16) -> M K j h", only="M K -> M K")),
-    LayoutMistake("each block were split in halves of 8", _repack(NIBBLES_LOW, "M (K h:2 j:8) -> M K j h", only="M K -> M K")),
-    LayoutMistake("codes were packed from the highest bit down", _repack(_SIX_FROM_TOP)),
-    LayoutMistake("codes were packed from the lowest bit up", _repack(SIX_BITS)),
-    LayoutMistake("the scale stood after the codes", _put_scales_last),
-    LayoutMistake("codes were stored as they are", _store_plainly),
-    LayoutMistake("the padding were cut off", _drop_padding),
-    LayoutMistake("rows lay in order inside each tile", _order_rows_in_tiles),
-    LayoutMistake("tiles lay column by column", _order_tiles_by_columns),
-    LayoutMistake("the matrix were transposed", _transpose),
-    LayoutMistake("32-bit words were big-endian", _swap_words),
+    LayoutMistake(Mistake.NIBBLES_SWAPPED, _swap_nibbles),
+    LayoutMistake(Mistake.NEIGHBOURS_SHARED, _repack(NIBBLES_LOW, "M (B j:32) -> M B | j", only="M (B h:2 j:16) -> M B | j h")),
+    LayoutMistake(Mistake.NEIGHBOURS_SHARED, _repack(NIBBLES_LOW, "M (B s:4 j:16) -> M B | s j", only="M (B s:4 h:2 j:8) -> M B | s j h")),
+    LayoutMistake(Mistake.AWQ_ORDER, _repack(NIBBLES_LOW, "M (K j:4 h:2) -> M K h j", only="M K -> M K")),
+    LayoutMistake(Mistake.HALVES_OF_16, _repack(NIBBLES_LOW, "M (K h:2 j:16) -> M K j h", only="M K -> M K")),
+    LayoutMistake(Mistake.HALVES_OF_8, _repack(NIBBLES_LOW, "M (K h:2 j:8) -> M K j h", only="M K -> M K")),
+    LayoutMistake(Mistake.HIGHEST_BIT_FIRST, _repack(_SIX_FROM_TOP)),
+    LayoutMistake(Mistake.LOWEST_BIT_FIRST, _repack(SIX_BITS)),
+    LayoutMistake(Mistake.SCALE_LAST, _put_scales_last),
+    LayoutMistake(Mistake.STORED_PLAINLY, _store_plainly),
+    LayoutMistake(Mistake.PADDING_CUT, _drop_padding),
+    LayoutMistake(Mistake.ROWS_IN_ORDER, _order_rows_in_tiles),
+    LayoutMistake(Mistake.TILES_BY_COLUMN, _order_tiles_by_columns),
+    LayoutMistake(Mistake.TRANSPOSED, _transpose),
+    LayoutMistake(Mistake.BIG_ENDIAN, _swap_words),
 )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def list_alternatives(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) ->
         except ValueError:
             continue
         if made is not None and not np.array_equal(made, right):
-            yield Explanation(Cause.LAYOUT_MISTAKE, mistake.text), made, np.full(made.shape, 0xFF, np.uint8)
+            yield Explanation(Cause.LAYOUT_MISTAKE, mistake=mistake.what), made, np.full(made.shape, 0xFF, np.uint8)
 
 
 @lru_cache(maxsize=128)

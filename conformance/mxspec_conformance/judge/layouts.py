@@ -15,6 +15,7 @@ from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.invariance.layout_calls import judge_layout_calls
 from mxspec_conformance.judge.layout_mistakes import name_bytes
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
+from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
@@ -41,11 +42,14 @@ def list_judged_layouts(session: TargetSession, function: str) -> list[Layout]:
     return [x for x in chosen if (len(x.fields) > 1) == several and (several or (x.main.part is Part.SCALES) == scales)]
 
 
-def judge_layout(session: TargetSession, function: str, layout: Layout) -> list[Requirement]:
-    """The requirements of one function for one layout."""
+def judge_layout(
+    session: TargetSession, function: str, layout: Layout, wanted: Wanted = EVERYTHING
+) -> list[Requirement]:
+    """The requirements of one function for one layout; those that are wanted, and what explains them."""
     file = load_layout_file(layout.name)
-    scorecard = Scorecard(function, layout.name)
-    cases = [c for c in file.cases if keeps("layout", layout.name, c.id)]
+    scorecard = Scorecard(function, layout.name, wanted)
+    asked = scorecard.wants("padding", *(c.topic for c in file.cases))
+    cases = [c for c in file.cases if keeps("layout", layout.name, c.id)] if asked else []
     reads = FUNCTIONS[function][2]
     drawn: dict[str, Failure] = {}
 

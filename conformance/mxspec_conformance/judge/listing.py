@@ -10,8 +10,14 @@ from collections.abc import Iterator, Sequence
 
 from mxspec.formats import ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
 from mxspec.layouts import Layout
+from mxspec_conformance.judge.affine.stage import JUDGES, list_affine
 from mxspec_conformance.judge.check import _choose_formats
 from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
+from mxspec_conformance.judge.products.cases import list_topics as list_product_topics
+from mxspec_conformance.judge.products.judging import list_products
+from mxspec_conformance.judge.sparse import list_topics
+from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
 
@@ -37,9 +43,15 @@ def list_requirements(
             wanted = tuple(e for e in wanted if any(get_block(f).element.name == e for f in formats))
         found += [name for element in wanted for name in _of_element(session, element)]
     if profile is None and formats is None:
+        for function in JUDGES:
+            for name in offered.affine if offered.has(function) else ():
+                found += list(list_affine(function, read_operand(name).format.name))
         for function in FUNCTIONS:
             if offered.has(function):
                 found += [name for layout in list_judged_layouts(session, function) for name in _of_layout(function, layout)]
+        found += [f"matmul/{name}/{topic}" for name, product in list_products(session) for topic in list_product_topics(product, offered)]
+        for function in filter(offered.has, SPARSE_FUNCTIONS):
+            found += [f"{function}/{fmt}/{topic}" for fmt in offered.sparse_formats for topic in list_topics(function, fmt)]
     return found
 
 
@@ -74,7 +86,7 @@ def _of_element(session: TargetSession, element: str) -> Iterator[str]:
         yield from (f"encode/{element}/{topic}" for topic in (*_ROUNDING, *_SPECIAL, "zero-sign", "call-size", "state", "refusal"))
     if offered.has("decode"):
         signs = () if fmt.twos_complement or element in SCALES else ("zero-sign",)
-        yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size", "state"))
+        yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size", "state", "refusal"))
     if offered.has("encode_stochastic") and element in ELEMENTS:
         of_nan = () if fmt.nan_code is None else ("nan",)
         yield from (f"stochastic/{element}/{topic}" for topic in ("random-bits", *of_nan, "call-size", "state", "refusal"))

@@ -9,14 +9,20 @@ from typing import Any
 import numpy as np
 
 import mxspec
+from mxspec.affine.arrays import dequantize_groups, quantize_groups
+from mxspec.affine.contracts import get_contract
+from mxspec.affine.profiles import default_affine_profile, get_affine_profile
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.profiles.schema import TensorScaleKind
+from mxspec.sparsity import compress, decompress, get_sparse, prune
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.stochastic.words import model_words
+from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.recorded import Request
 from mxspec_conformance.transports.wire import digest_call, name_arguments
@@ -31,6 +37,8 @@ def plan_requests(capabilities: Capabilities, formats: Sequence[str] | None = No
 
 class _Recorder:
     """The model, dressed as a target with given capabilities; it keeps what it is asked."""
+
+    MXSPEC_TAKES_SIDES = True
 
     def __init__(self, capabilities: Capabilities) -> None:
         self.MXSPEC_CAPABILITIES = capabilities
@@ -86,6 +94,20 @@ class _Recorder:
         profile, scale = self._tensor(fmt, tensor_scale)
         return mxspec.dequantize(codes, np.asarray(scales), fmt, profile=profile, tensor_scale=scale)
 
+    def _quantize_affine(self, x: Any, affine: str) -> Any:
+        operand = read_operand(affine)
+        fmt = operand.format
+        profile = get_affine_profile(self.MXSPEC_CAPABILITIES.affine_profile or default_affine_profile(fmt), fmt)
+        codes, scales, offsets = quantize_groups(x.astype(np.float32).reshape(len(x), -1, fmt.group), fmt, profile)
+        return operand.give(codes.reshape(x.shape)), scales, offsets
+
+    def _dequantize_affine(self, codes: Any, scales: Any, offsets: Any, affine: str) -> Any:
+        operand = read_operand(affine)
+        contract = get_contract(self.MXSPEC_CAPABILITIES.affine_contract or "exact", operand.format)
+        plain = operand.take(np.asarray(codes)).reshape(*scales.shape, operand.format.group)
+        values = dequantize_groups(plain, np.asarray(scales), np.asarray(offsets), operand.format, contract, "float32")
+        return values.reshape(len(scales), -1)
+
     def _encode(self, x: Any, element: str, **options: Any) -> Any:
         return mxspec.encode(x, element, **options)
 
@@ -98,6 +120,27 @@ class _Recorder:
     def _tensor_scale(self, x: Any, fmt: str) -> Any:
         return 1.0
 
+    def _prune(self, codes: Any, fmt: str) -> Any:
+        chosen, rule = get_sparse(fmt), self.MXSPEC_CAPABILITIES.prune_rule or "lower"
+        return prune(codes, kind=chosen.kind, sparsity=chosen.sparsity, rule=rule)
+
+    def _compress(self, codes: Any, fmt: str) -> Any:
+        chosen = get_sparse(fmt)
+        parts = compress(codes, kind=chosen.kind, sparsity=chosen.sparsity)
+        return tuple(p if n == "unpacked" else get_layout(n).pack(p) for p, n in zip(parts, self._sparse_layout(), strict=True))
+
+    def _decompress(self, kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
+        chosen, (rows, k) = get_sparse(fmt), shape
+        shapes = (rows, k // 2), (rows, k // chosen.group)
+        parts = [
+            given if name == "unpacked" else get_layout(name).unpack(given, size)[0]
+            for given, name, size in zip((kept, metadata), self._sparse_layout(), shapes, strict=True)
+        ]
+        return decompress(*parts, sparsity=chosen.sparsity)
+
+    def _sparse_layout(self) -> tuple[str, ...]:
+        return self.MXSPEC_CAPABILITIES.sparse_layout or ("unpacked", "unpacked")
+
     def _pack(self, *parts_and_layout: Any) -> Any:
         *parts, layout = parts_and_layout
         return get_layout(layout).pack(*reversed(parts))
@@ -109,5 +152,5 @@ class _Recorder:
     _swizzle = _pack_blocks = _pack
     _unswizzle = _unpack_blocks = _unpack
 
-    def _dot(self, a_codes: Any, a_scales: Any, b_codes: Any, b_scales: Any, fmt: str, **scales: float | None) -> Any:
-        return np.zeros((a_codes.shape[0], b_codes.shape[0]), np.float32)
+    def _matmul(self, a: Side, b: Side, out_dtype: str, **options: Any) -> Any:
+        raise NotImplementedError  # no call depends on the answer, but those about a wrong one

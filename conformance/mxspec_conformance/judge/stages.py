@@ -29,6 +29,11 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.topics import TOPICS
+
+#: Topics of which no vector is a case, and all others.
+OF_CALLS = frozenset({"call-size", "memory", "state", "refusal"})
+OF_VECTORS = frozenset(TOPICS) - OF_CALLS
 
 #: Requirement id -> the first call that failed it.
 Failures = dict[str, Failure]
@@ -79,6 +84,13 @@ class BlockStage:
     operation: str
     source: Source
     judge: Callable[[BlockRun, Scorecard], Failures]
+    #: The topics that it may enter.
+    topics: frozenset[str] = OF_VECTORS
+
+    @property
+    def explains(self) -> bool:
+        """Whether it is by its cases that the failures of the whole format are explained."""
+        return self.topics == OF_VECTORS
 
 
 def _judge_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
@@ -171,28 +183,32 @@ def _matrix_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     return judge_calls(run.session, run.fmt, pools, scorecard)
 
 
-#: Function of the target -> its stages in order.
+_SIZES = frozenset({"call-size"})
+_PLACES = frozenset({"axis", "tail", "position"})
+_GENERATOR = frozenset({"neighbour", "exact", "zero-block", "overflow", "probability", "independence", "seed"})
+
+#: Function of the target -> its stages in order; of each operation those that explain come first.
 BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
     "quantize": (
         BlockStage("quantize", Source.QUANTIZE, _judge_quantize),
         BlockStage("scale", Source.SCALE, _judge_scales),
-        BlockStage("quantize", Source.CALLS, _repeat_quantize),
-        BlockStage("quantize", Source.CALLS, _place_quantize),
-        BlockStage("quantize", Source.CALLS, _shape_quantize),
-        BlockStage("quantize", Source.CALLS, _matrix_quantize),
-        BlockStage("stochastic", Source.CALLS, _round_by_given_bits),
-        BlockStage("stochastic", Source.CALLS, _round_by_own_generator),
+        BlockStage("quantize", Source.CALLS, _repeat_quantize, frozenset({"call-size", "position"})),
+        BlockStage("quantize", Source.CALLS, _place_quantize, frozenset({"call-size", *_PLACES})),
+        BlockStage("quantize", Source.CALLS, _shape_quantize, _SIZES),
+        BlockStage("quantize", Source.CALLS, _matrix_quantize, OF_CALLS | _PLACES),
+        BlockStage("stochastic", Source.CALLS, _round_by_given_bits, frozenset({"random-bits"})),
+        BlockStage("stochastic", Source.CALLS, _round_by_own_generator, _GENERATOR),
     ),
     "dequantize": (
         BlockStage("dequantize", Source.DEQUANTIZE, _judge_dequantize),
-        BlockStage("dequantize", Source.CALLS, _dequantize_specials),
-        BlockStage("dequantize", Source.CALLS, _repeat_dequantize),
-        BlockStage("dequantize", Source.CALLS, _shape_dequantize),
-        BlockStage("dequantize", Source.CALLS, _matrix_dequantize),
+        BlockStage("dequantize", Source.CALLS, _dequantize_specials, frozenset({"refusal"})),
+        BlockStage("dequantize", Source.CALLS, _repeat_dequantize, _SIZES),
+        BlockStage("dequantize", Source.CALLS, _shape_dequantize, _SIZES),
+        BlockStage("dequantize", Source.CALLS, _matrix_dequantize, OF_CALLS),
     ),
     "tensor_scale": (
         BlockStage("tensor_scale", Source.CALLS, _judge_tensor_scale),
-        BlockStage("tensor_scale", Source.CALLS, _place_tensor_maxima),
+        BlockStage("tensor_scale", Source.CALLS, _place_tensor_maxima, OF_CALLS),
     ),
 }
 
@@ -205,6 +221,8 @@ class ScalarStage:
     operation: str
     source: Source
     judge: Callable[[TargetSession, str, Scorecard], Failures]
+    #: The topics that it may enter.
+    topics: frozenset[str] = OF_VECTORS
 
 
 def _repeat_numbers(function: str) -> Callable[[TargetSession, str, Scorecard], Failures]:
@@ -221,14 +239,14 @@ SCALAR_STAGES: dict[str, tuple[ScalarStage, ...]] = {
     "encode": (
         ScalarStage("encode", Source.ENCODE, scalars.judge_encode),
         ScalarStage("encode", Source.CALLS, judge_every_number),
-        ScalarStage("encode", Source.CALLS, _repeat_numbers("encode")),
+        ScalarStage("encode", Source.CALLS, _repeat_numbers("encode"), OF_CALLS),
     ),
     "decode": (
         ScalarStage("decode", Source.DECODE, scalars.judge_decode),
-        ScalarStage("decode", Source.CALLS, _repeat_numbers("decode")),
+        ScalarStage("decode", Source.CALLS, _repeat_numbers("decode"), OF_CALLS),
     ),
     "encode_stochastic": (
         ScalarStage("stochastic", Source.STOCHASTIC, scalars.judge_stochastic),
-        ScalarStage("stochastic", Source.CALLS, _repeat_numbers("encode_stochastic")),
+        ScalarStage("stochastic", Source.CALLS, _repeat_numbers("encode_stochastic"), OF_CALLS),
     ),
 }

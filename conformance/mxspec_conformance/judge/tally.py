@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mxspec_conformance.counterexample.evidence import show_no_answer
-from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.explanation import DEVIATING, Explanation
+from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
@@ -44,9 +45,13 @@ class Tally:
 class Scorecard:
     """All tallies of one run of one format."""
 
-    def __init__(self, operation: str, fmt: str) -> None:
-        self.operation, self.format = operation, fmt
+    def __init__(self, operation: str, fmt: str, wanted: Wanted = EVERYTHING) -> None:
+        self.operation, self.format, self.wanted = operation, fmt, wanted
         self.tallies: dict[str, Tally] = {}
+
+    def wants(self, *topics: str) -> bool:
+        """Whether one of these topics is asked for: calls that serve no other one need not be made."""
+        return self.wanted.any_of(self.operation, self.format, topics)
 
     def tally(self, topic: str) -> Tally:
         """The tally of a topic."""
@@ -110,11 +115,11 @@ def common_explanation(
         return None
     best = max(explained.values())
     # What agrees everywhere is named even where something else explains as many requirements by chance.
-    return min(explained, key=lambda e: (best - explained[e], *order(e), e.text))
+    return min(explained, key=lambda e: (best - explained[e], *order(e), *e.order))
 
 
 #: Topics about inputs that a target may refuse, whatever its element format could hold.
-REFUSABLE = ("nan", "inf")
+REFUSABLE = ("nan", "inf", "negative-zero")
 #: Topics about calls that a target may refuse: a grid, an index or an address ends somewhere, and it says so.
 LIMITED = ("call-size", "memory")
 
@@ -164,7 +169,7 @@ def judge_tally(
     if tally.failing:
         equal = explanation is not None and all(explanation in e for e in tally.equals.values())
         # A variant of a profile, or a rounding mode, names what is wrong; only another profile makes it a deviation.
-        named = equal and explanation is not None and explanation.cause is Cause.PROFILE
+        named = equal and explanation is not None and explanation.cause in DEVIATING
         requirement.verdict = Verdict.DEVIATION if named else Verdict.FAIL
         requirement.note = f"as {explanation.text}" if equal and explanation is not None else ""
         requirement.explained_by = explanation.name if named and explanation is not None else ""

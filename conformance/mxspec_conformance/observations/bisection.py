@@ -28,6 +28,8 @@ class NoAnswer:
     among: int = 0
     #: Whether the case was not asked, as too many before it had failed.
     given_up: bool = False
+    #: Whether the target's code failed, where it did not refuse.
+    stumbled: bool = False
 
     @property
     def is_unsupported(self) -> bool:
@@ -56,7 +58,7 @@ def run_bisected(
         counter[failure.kind] += 1
         if len(items) == 1 or failure.final or failure.kind is FailureKind.UNSUPPORTED:
             among = 0 if len(items) == 1 else len(items)
-            return [NoAnswer(failure.kind, str(failure), failure.detail, among)] * len(items)
+            return [NoAnswer(failure.kind, str(failure), failure.detail, among, stumbled=failure.stumbled)] * len(items)
         half = len(items) // 2
         found = run_bisected(items[:half], call, failures=counter)
         found += run_bisected(items[half:], call, failures=counter)

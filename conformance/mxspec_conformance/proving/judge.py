@@ -116,7 +116,8 @@ def _judge_lanes(
     compared, broken = sum(result["compared"].values()), sum(result["broken"].values())
     tally.cases += compared
     tally.failing += broken
-    judged.independence[job.name] = {"compared": result["compared"], "broken": result["broken"]}
+    left_out = result.get("left_out", [])
+    judged.independence[job.name] = {"compared": result["compared"], "broken": result["broken"], "not_varied": left_out}
     if broken:
         first = result["first"]
         tally.labels.append(f"{job.name}: {first['context']}")
@@ -132,6 +133,8 @@ def _judge_lanes(
             f"{_where(job)}: no proof, as lanes depend on what else the call holds ({', '.join(result['broken'])}): "
             f"{broken} of {compared} comparisons of a lane with itself elsewhere differ"
         )
+    if left_out:
+        judged.statements.append(f"not varied in {_where(job)}: {', '.join(left_out)}")
 
 
 def _judge_pairs(

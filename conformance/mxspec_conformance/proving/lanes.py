@@ -17,13 +17,23 @@ import numpy.typing as npt
 from mxspec_conformance.proving.answers import PairAnswers
 from mxspec_conformance.proving.pairs import Patterns
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
-from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.errors import CallError, FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Pairs that are drawn.
 PAIRS = 512
 #: Blocks of the calls that the same blocks are asked in.
 CALL_SIZES = (1, 2, 3, 5, 7, 8, 9, 16, 31, 33, 64, 127, 128, 129, 255, 257, 511, 512, 513, 1025, 4097)
+
+#: Blocks to a row of the calls that hold many: few, as many as there are rows, powers of two with a neighbour, all in one row.
+WIDTHS = (2, 3, 5, 8, 16, 33, 64, 128, 256, 512)
+#: Blocks below each other, along the first axis.
+DEPTHS = (1, 2, 3, 16, 64)
+
+#: How a target says that it does not take a call.
+REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
+#: What no context tries, whatever the target offers.
+NOT_VARIED = ("threads", "calls in other formats before", "rows that end within a block")
 
 Ask = Callable[[Patterns], tuple[Any, Any]]
 
@@ -37,6 +47,8 @@ class Independence:
     broken: dict[str, int] = field(default_factory=dict)
     #: The first block that answered otherwise, as patterns, with words.
     first: dict[str, Any] | None = None
+    #: What was not tried, and why.
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def holds(self) -> bool:
@@ -73,9 +85,11 @@ def draw_pairs(answers: PairAnswers, rng: np.random.Generator, count: int = PAIR
 
 
 def probe_lanes(
-    session: TargetSession, answers: PairAnswers, ask: Ask, arranged: Callable[..., Any], seed: int
+    session: TargetSession, answers: PairAnswers, ask: Ask, arranged: Callable[..., Any], laid: Callable[..., Any], seed: int
 ) -> Independence:
-    """Try every context. ask: blocks of patterns [n, k] -> (scales [n], codes [n, k]); arranged: the same, in an arrangement."""
+    """Try every context. ask: blocks of patterns [n, k] -> (scales [n], codes [n, k]); arranged: the same, in an arrangement;
+    laid: so many of them to a row, and along an axis.
+    """
     rng = np.random.default_rng(seed)
     maxima, elements = draw_pairs(answers, rng)
     n, k = len(maxima), answers.space.k
@@ -120,14 +134,40 @@ def probe_lanes(
     got_scales, got = ask(mixed)
     wrong = (got_scales != whole_scales) | (got != whole).any(axis=1)
     found.enter("again", wrong, mixed, "the same call again gives something else")
+    _probe_places(session, found, mixed, (whole_scales, whole), laid)
     for arrangement in ARRANGEMENTS[1:-1]:
         try:
             got_scales, got = arranged(arrangement, mixed)
         except CallError:  # it may refuse arrays that are not contiguous
+            found.left_out.append(f"inputs that lie in memory as {arrangement!r} (refused)")
             continue
         wrong = (got_scales != whole_scales) | (got != whole).any(axis=1)
         found.enter("memory", wrong, mixed, f"inputs that lie otherwise in memory ({arrangement}) give something else")
+    found.left_out += NOT_VARIED
     return found
+
+
+def _probe_places(
+    session: TargetSession, found: Independence, mixed: Patterns, whole: tuple[Any, Any], laid: Callable[..., Any]
+) -> None:
+    """The same blocks several to a row, and along the first axis; a target may refuse them."""
+    rows = [("rows of several blocks", width, -1) for width in WIDTHS]
+    offered = session.capabilities.has("quantize", "axis")
+    columns = [("the first axis", depth, 0) for depth in DEPTHS] if offered else []
+    if not offered:
+        found.left_out.append("the axis (not offered)")
+    for context, count, axis in rows + columns:
+        part = slice(len(mixed) // count * count)
+        try:
+            scales, codes = laid(mixed[part], count, axis)
+        except CallError as failure:
+            if failure.kind not in REFUSALS:
+                raise
+            found.left_out.append(f"{context}, {count} (refused)")
+            continue
+        wrong = (scales != whole[0][part]) | (codes != whole[1][part]).any(axis=1)
+        told = f"{count} blocks to a row give" if axis == -1 else f"columns of {count} block{'s' * (count > 1)} give"
+        found.enter(context, wrong, mixed[part], f"{told} something else")
 
 
 def _other_lanes(

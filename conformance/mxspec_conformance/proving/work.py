@@ -90,15 +90,25 @@ def _open(job: Job) -> TargetSession:
     return call_target(job.target, job.timeout, in_process=job.in_process)
 
 
-def _asker(session: TargetSession, job: Job, *before: str) -> Callable[[Patterns], tuple[Any, Any]]:
-    """Blocks of patterns -> (scales [n], codes [n, k]); as float32 where the target does not take the dtype."""
+def _asker(
+    session: TargetSession, job: Job, *before: str, width: int = 1, axis: int = -1
+) -> Callable[[Patterns], tuple[Any, Any]]:
+    """Blocks of patterns -> (scales [n], codes [n, k]); as float32 where the target does not take the dtype.
+
+    width: blocks of a line; axis: along which lines lie, the last or the first.
+    """
     extra = _extra(session, job.tensor)
     native = job.dtype in session.capabilities.dtypes
 
     def ask(patterns: Patterns) -> tuple[Any, Any]:
         x: npt.NDArray[Any] = as_floats(patterns, job.dtype) if native else as_float32(patterns, job.dtype)
-        codes, scales = session.call(*before, "quantize", x, job.fmt, **extra)
-        return scales[:, 0], codes
+        lines = x.reshape(-1, width * x.shape[1])
+        if axis == 0:
+            codes, scales = session.call(*before, "quantize", np.ascontiguousarray(lines.T), job.fmt, axis=0, **extra)
+            codes, scales = np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)
+        else:
+            codes, scales = session.call(*before, "quantize", lines, job.fmt, **extra)
+        return scales.reshape(-1), codes.reshape(x.shape)
 
     return ask
 
@@ -114,8 +124,11 @@ def prove_lanes(job: Job, seed: int) -> Result:
     def arranged(arrangement: str, patterns: Patterns) -> tuple[Any, Any]:
         return _asker(session, job, "arranged", arrangement)(patterns)
 
+    def laid(patterns: Patterns, width: int, axis: int) -> tuple[Any, Any]:
+        return _asker(session, job, width=width, axis=axis)(patterns)
+
     try:
-        found = probe_lanes(session, pair_answers(job), _asker(session, job), arranged, seed)
+        found = probe_lanes(session, pair_answers(job), _asker(session, job), arranged, laid, seed)
     except CallError as failure:
         return _no_answer(failure)
     return asdict(found)

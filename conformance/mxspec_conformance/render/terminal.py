@@ -11,10 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mxspec_conformance.render.affine import list_affine
 from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import conclude, is_provisional
 from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_vectors.topics import Level
 
 #: What a screen of several targets gives an example of.
@@ -37,14 +39,21 @@ _OF_FORMATS = "failing: hard cases that contradict the profile; nearest: that wi
 _OF_VERDICTS = "deviation: all failing cases have one other profile's bits; fail: they have not"
 
 
+def _name_subject(report: Report) -> str:
+    """What a target without block formats was judged in."""
+    sparse = bool(report.requirements) and all(r.operation in SPARSE_FUNCTIONS for r in report.requirements)
+    return "sparse" if sparse else "elements"
+
+
 def summary_table(reports: Sequence[Report]) -> RenderableType:
     """For each target its formats: nearest profile, failing cases; below, once for alike formats, what they are like."""
     rows = []
     for report in reports:
         name = f"{report.target['name']} {report.target['version']}"
-        if not report.formats:
+        lines = list(list_affine(report))
+        if not report.formats and not lines:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
-            rows.append(Row((Text(name), Text("elements"), Text(counts), Text(""))))
+            rows.append(Row((Text(name), Text(_name_subject(report)), Text(counts), Text(""))))
         alike: dict[tuple[str, ...], list[FormatResult]] = {}
         for result in report.formats:
             alike.setdefault(tuple(line.plain for line in _describe_format(result)), []).append(result)
@@ -57,6 +66,10 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
                 below += tuple(Text(f"{named}{line}", style="cyan") for line in describe_impact(result))
                 rows.append(Row((Text(name), Text(result.format), verdict, failing), below))
                 name = ""
+        for line in lines:
+            cells = (Text(name), Text(line.format), Text(line.text, style="bold"), Text(f"{line.failing}/{line.cases}"))
+            rows.append(Row(cells))
+            name = ""
     return Rows(("target", "format", "verdict and deviations", "failing"), rows)
 
 

@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec.sparsity import get_sparse
+from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import quantized_shapes
+from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.operands import read_numbers
 
 Arguments = tuple[Any, ...]
 Options = Mapping[str, Any]
@@ -38,12 +43,28 @@ def _quantized(args: Arguments, kwargs: Options, value: Any) -> bool:
     )  # fmt: skip
 
 
+def _quantized_affine(args: Arguments, _: Options, value: Any) -> bool:
+    x, affine = args
+    fmt = read_operand(affine).format
+    shared = (*x.shape[:-1], x.shape[-1] // fmt.group)
+    offsets = fmt.numpy_dtype if fmt.offset is Offset.BIAS else np.uint8
+    wanted = ((np.uint8, x.shape), (fmt.numpy_dtype, shared), (offsets, shared))
+    return isinstance(value, tuple) and len(value) == 3 and all(
+        _is_array(a, *w) for a, w in zip(value, wanted, strict=True)
+    )  # fmt: skip
+
+
 def _values(args: Arguments, _: Options, value: Any) -> bool:
     return _is_array(value, np.float32, args[0].shape)
 
 
 def _codes(args: Arguments, _: Options, value: Any) -> bool:
     return _is_array(value, np.uint8, args[0].shape)
+
+
+def _product(args: Arguments, _: Options, value: Any) -> bool:
+    a, b, out_dtype = args
+    return _is_array(value, DTYPES[out_dtype], (read_numbers(a).shape[0], read_numbers(b).shape[0]))
 
 
 def _packed(_args: Arguments, _: Options, value: Any) -> bool:
@@ -56,6 +77,17 @@ def _items(args: Arguments, _: Options, value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == len(wanted) and all(
         _is_array(a, np.uint8, shape) for a, shape in zip(value, wanted, strict=True)
     )  # fmt: skip
+
+
+def _compressed(args: Arguments, _: Options, value: Any) -> bool:
+    rows, k = args[0].shape
+    return isinstance(value, tuple) and len(value) == 2 and all(
+        _is_array(a, np.uint8, (rows, n)) for a, n in zip(value, (k // 2, k // get_sparse(args[1]).group), strict=True)
+    )  # fmt: skip
+
+
+def _decompressed(args: Arguments, _: Options, value: Any) -> bool:
+    return _is_array(value, np.uint8, tuple(args[3]))
 
 
 def _raw(_args: Arguments, _: Options, value: Any) -> bool:
@@ -81,10 +113,16 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "quantize": _quantized,
     "raw_quantize": _raw,
     "dequantize": _values,
+    "matmul": _product,
+    "quantize_affine": _quantized_affine,
+    "dequantize_affine": _values,
     "decode": _values,
     "encode": _codes,
     "encode_stochastic": _codes,
     "tensor_scale": lambda _args, _, value: isinstance(value, float),
+    "prune": _codes,
+    "compress": _compressed,
+    "decompress": _decompressed,
     "pack": _packed,
     "swizzle": _packed,
     "pack_blocks": _packed,
@@ -94,4 +132,5 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "arranged": _arranged,
     "probe": _probe,
     "reused": _reused,
+    "timed": lambda _args, _, value: isinstance(value, float),
 }

@@ -19,13 +19,19 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from mxspec.affine.contracts import get_contract
+from mxspec.affine.profiles import get_affine_profile
+from mxspec.dot import ACCUMULATORS, Contract
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
+from mxspec.sparsity import RULES, SPARSE_FORMATS
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
+from mxspec_conformance.targets.operands import parse_products
 from mxspec_conformance.targets.texts import clean_name
 
 FUNCTIONS = tuple(OPERATIONS)
@@ -73,7 +79,9 @@ class ShapeLimits:
     @property
     def text(self) -> str:
         """In words."""
-        parts = [f"columns a multiple of {self.columns}"] * (self.columns > 1) + [f"rows a multiple of {self.rows}"] * (self.rows > 1)
+        parts = [f"columns a multiple of {self.columns}"] * (self.columns > 1) + [f"rows a multiple of {self.rows}"] * (
+            self.rows > 1
+        )
         return ", ".join(parts + [f"at least {self.least_rows} rows"] * (self.least_rows > 1))
 
     def allow(self, shape: tuple[int, ...]) -> bool:
@@ -90,6 +98,8 @@ class ShapeLimits:
 
 #: Name in a target's SHAPES -> the limit.
 SHAPE_NAMES = {"k": "columns", "rows": "rows", "min_rows": "least_rows"}
+#: Names in a target's PRODUCT_SHAPES: multiples of each size of a product.
+PRODUCT_SHAPE_NAMES = ("m", "n", "k")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +131,30 @@ class Capabilities:
     shapes: tuple[int, int, int] = (1, 1, 1)
     #: Storage layouts that pack, unpack, swizzle and unswizzle know.
     layouts: tuple[str, ...] = ()
+    #: Affine integer formats of `quantize_affine` and `dequantize_affine`: int4-g64-bias-float16, with /words where codes are
+    #: 32-bit words.
+    affine: tuple[str, ...] = ()
+    #: The affine profile and dequantization contract that the target says it follows; what is claimed is checked.
+    affine_profile: str | None = None
+    affine_contract: str | None = None
+    #: Sparse formats that prune, compress and decompress know.
+    sparse_formats: tuple[str, ...] = ()
+    #: Layouts of kept codes and of metadata that compress returns and decompress takes; none: one to a byte.
+    sparse_layout: tuple[str, ...] = ()
+    #: The rule by which `prune` decides between equal magnitudes; "": none is claimed. What is claimed is checked.
+    prune_rule: str = ""
     #: Where the arrays lie, such as `cuda:0`; None: the array library's default.
     device: str | None = None
+    #: Products that matmul computes, as `operands.Product` writes them.
+    products: tuple[str, ...] = ()
+    #: Dtypes that matmul returns.
+    out_dtypes: tuple[str, ...] = ("float32",)
+    #: The class of accumulations that matmul says it follows (`mxspec.dot.ACCUMULATORS`); empty: none is claimed.
+    accumulator: str = ""
+    #: What matmul says it makes of each number before it multiplies (`mxspec.dot.Contract`); empty: nothing is claimed.
+    contract: str = ""
+    #: Multiples of m, n and k that matmul takes.
+    product_shapes: tuple[int, int, int] = (1, 1, 1)
 
     def has(self, function: str, keyword: str | None = None) -> bool:
         """Whether the target has the function, and takes the keyword."""
@@ -159,7 +191,23 @@ class Capabilities:
             "sr_bits": self.sr_bits,
             **({} if self.sr_rule is SrRule.CARRY else {"sr_rule": self.sr_rule.value}),
             **({"stochastic": True} if self.stochastic else {}),
+            **({"sparse_formats": list(self.sparse_formats)} if self.sparse_formats else {}),
+            **({"sparse_layout": list(self.sparse_layout)} if self.sparse_layout else {}),
+            **({"prune_rule": self.prune_rule} if self.prune_rule else {}),
             "profile": list(self.claimed_profiles),
+            **({"affine": list(self.affine)} if self.affine else {}),
+            **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
+            **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
+            **(self._describe_products() if self.products else {}),
+        }
+
+    def _describe_products(self) -> dict[str, Any]:
+        return {
+            "products": list(self.products),
+            "out_dtypes": list(self.out_dtypes),
+            **({"accumulator": self.accumulator} if self.accumulator else {}),
+            **({"contract": self.contract} if self.contract else {}),
+            "product_shapes": dict(zip(PRODUCT_SHAPE_NAMES, self.product_shapes, strict=True)),
         }
 
 
@@ -171,12 +219,20 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     described = getattr(module, "MXSPEC_CAPABILITIES", None)
     if isinstance(described, Capabilities):  # a transport that is not Python's has read them from a description
         return described
-    functions = tuple(f for f in FUNCTIONS if callable(getattr(module, f, None)))
+    sparse = _listed(module, spec, "SPARSE_FORMATS")
+    check_names(spec, "SPARSE_FORMATS", sparse, SPARSE_FORMATS)
+    # Names that libraries have for something else, NumPy's matmul among them.
+    hidden: tuple[str, ...] = () if sparse else SPARSE_FUNCTIONS
+    hidden += () if getattr(module, "OPERANDS", None) is not None else ("matmul",)
+    functions = tuple(f for f in FUNCTIONS if f not in hidden and callable(getattr(module, f, None)))
     if not functions:
-        raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one")
+        named = [f for f in hidden if callable(getattr(module, f, None))]
+        listed = [("SPARSE_FORMATS", SPARSE_FUNCTIONS), ("OPERANDS", ("matmul",))]
+        why = "".join(f"; {', '.join(f for f in named if f in of)}: say of what in {what}" for what, of in listed if set(named) & set(of))
+        raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one{why}")
     for function in functions:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
-        if "layout" in OPERATIONS[function].arguments:
+        if {"layout", "affine"} & set(OPERATIONS[function].arguments) or function in SPARSE_FUNCTIONS:
             _check_signature(module, spec, function)
     name = _text(module, spec, "NAME", Path(spec).stem)
     formats = _listed(module, spec, "FORMATS")
@@ -197,6 +253,12 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "SR_RULE", (sr_rule,), [r.value for r in SrRule])
     known_layouts = _listed(module, spec, "LAYOUTS")
     check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
+    affine = _listed(module, spec, "AFFINE")
+    affine_profile, affine_contract = (
+        None if getattr(module, what, None) is None else _single(module, spec, what, "")
+        for what in ("AFFINE_PROFILE", "AFFINE_CONTRACT")
+    )
+    check_affine(spec, functions, affine, affine_profile, affine_contract)
     claimed = () if getattr(module, "PROFILE", None) is None else _listed(module, spec, "PROFILE")
     signatures = {f: parameters_of(getattr(module, f)) for f in functions}
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
@@ -219,6 +281,13 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         shapes=_shapes(module, spec),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
+        **_products(module, spec, functions),
+        affine=affine,
+        affine_profile=affine_profile,
+        affine_contract=affine_contract,
+        sparse_formats=sparse,
+        sparse_layout=check_sparse_layout(spec, "SPARSE_LAYOUT", _listed_twice(module, spec, "SPARSE_LAYOUT")),
+        prune_rule=check_rule(spec, "PRUNE_RULE", _single(module, spec, "PRUNE_RULE", "")),
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
 
@@ -257,6 +326,29 @@ def _listed(module: Any, spec: str, what: str) -> tuple[str, ...]:
             raise TargetError(f"{spec}: {what} holds a {type(member).__name__}; write names, as text")
         names.append(name)
     return tuple(dict.fromkeys(names))
+
+
+def _listed_twice(module: Any, spec: str, what: str) -> tuple[str, ...]:
+    """A declaration of several names, among which one may stand twice."""
+    given = getattr(module, what, ())
+    if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):
+        return tuple(clean_name(str.__str__(name)) for name in given[:_MOST_NAMES])
+    return _listed(module, spec, what)
+
+
+def check_sparse_layout(spec: str, what: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Two layouts, of kept codes and of metadata, or none. Raises TargetError for anything else."""
+    if names and len(names) != 2:
+        raise TargetError(f"{spec}: {what} names {len(names)}; name two: the layout of kept codes, that of metadata")
+    check_names(spec, what, names, ("unpacked", *(n for x in list_layouts() if len(x.fields) == 1 for n in (x.name, *x.aliases))))
+    return names
+
+
+def check_rule(spec: str, what: str, name: str) -> str:
+    """A rule of pruning, or "". Raises TargetError for another name."""
+    if name:
+        check_names(spec, what, (name,), RULES)
+    return name
 
 
 #: Names that a declaration may hold; there are fewer of anything.
@@ -303,10 +395,57 @@ def _shapes(module: Any, spec: str) -> tuple[int, int, int]:
         except TypeError:
             value = 0
         if not 0 < value <= 1 << 16:
-            raise TargetError(f"{spec}: SHAPES says {name} of {given[name]!r:.40}; allowed are whole numbers from 1 to 65536")
+            raise TargetError(
+                f"{spec}: SHAPES says {name} of {given[name]!r:.40}; allowed are whole numbers from 1 to 65536"
+            )
         found.append(value)
     columns, rows, least = found
     return columns, rows, least
+
+
+def _products(module: Any, spec: str, functions: Iterable[str]) -> dict[str, Any]:
+    """What a target says of `matmul`: OPERANDS, OUT_DTYPES, ACCUMULATOR, CONTRACT, PRODUCT_SHAPES."""
+    if "matmul" not in functions:
+        return {}
+    shapes = getattr(module, "PRODUCT_SHAPES", {})
+    if not isinstance(shapes, Mapping) or not set(shapes) <= set(PRODUCT_SHAPE_NAMES):
+        raise TargetError(f"{spec}: PRODUCT_SHAPES is a dict of m, n and k, such as {{'n': 8, 'k': 128}}")
+    return read_products(
+        spec, module.OPERANDS, _listed(module, spec, "OUT_DTYPES"), _single(module, spec, "ACCUMULATOR", ""),
+        _single(module, spec, "CONTRACT", ""), shapes,
+    )  # fmt: skip
+
+
+def read_products(
+    spec: str, operands: Any, out_dtypes: Iterable[str], accumulator: str, contract: str, shapes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The fields of `Capabilities` that describe products.
+
+    Raises TargetError where a declaration is not one that the interface has.
+    """
+    try:
+        products = parse_products(operands)
+    except ValueError as error:
+        raise TargetError(f"{spec}: OPERANDS: {error}") from None
+    dtypes = tuple(out_dtypes) or ("float32",)
+    check_names(spec, "OUT_DTYPES", dtypes, DTYPES)
+    check_names(spec, "ACCUMULATOR", filter(None, [accumulator]), ACCUMULATORS)
+    check_names(spec, "CONTRACT", filter(None, [contract]), [c.value for c in Contract])
+    multiples = []
+    for name in PRODUCT_SHAPE_NAMES:
+        try:
+            value = operator.index(shapes.get(name, 1))
+        except TypeError:
+            value = 0
+        if not 0 < value <= 1 << 12:
+            raise TargetError(
+                f"{spec}: PRODUCT_SHAPES says {name} of {shapes[name]!r:.40}; allowed are whole numbers from 1 to 4096"
+            )
+        multiples.append(value)
+    return {
+        "products": tuple(p.text for p in products), "out_dtypes": dtypes, "accumulator": accumulator, "contract": contract,
+        "product_shapes": tuple(multiples),
+    }  # fmt: skip
 
 
 def _random_bits(module: Any, spec: str) -> int:
@@ -347,7 +486,9 @@ def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> t
     covered: dict[str, str] = {}
     for name in claimed:
         if name not in known:
-            close = get_close_matches(str(name), known, n=3) or [p.id for p in known.values() if p.kind is Kind.NORMATIVE]
+            close = get_close_matches(str(name), known, n=3) or [
+                p.id for p in known.values() if p.kind is Kind.NORMATIVE
+            ]
             raise TargetError(f"{spec}: PROFILE names {name!r}, which is no profile; close are {', '.join(close)}")
         mine = [f for f in formats if f in known[name].formats]
         if not mine:
@@ -360,6 +501,31 @@ def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> t
                 raise TargetError(f"{spec}: PROFILE names {covered[fmt]} and {name}, both for {fmt}; claim one")
             covered[fmt] = name
     return tuple(claimed)
+
+
+def check_affine(
+    spec: str, functions: Iterable[str], affine: Iterable[str], profile: str | None, contract: str | None
+) -> None:
+    """Raise TargetError where affine formats are missing or none, or a claimed profile or contract covers none of them."""
+    offered = [f for f in AFFINE_FUNCTIONS if f in functions]
+    try:
+        formats = [read_operand(name).format for name in affine]
+    except ValueError as error:
+        raise TargetError(f"{spec}: AFFINE: {error}") from None
+    if offered and not formats:
+        raise TargetError(
+            f"{spec} defines {' and '.join(offered)}, and no AFFINE; list the formats, such as int4-g64-bias-float16"
+        )
+    try:
+        for fmt in formats:
+            what = "AFFINE_PROFILE"
+            if profile is not None:
+                get_affine_profile(profile, fmt)
+            what = "AFFINE_CONTRACT"
+            if contract is not None:
+                get_contract(contract, fmt)
+    except ValueError as error:
+        raise TargetError(f"{spec}: {what}: {error}") from None
 
 
 def write_capabilities(capabilities: Capabilities) -> dict[str, Any]:
@@ -378,12 +544,21 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     wrong = [name for name, kind in parts.items() if not _IS[kind](given[name])]
     if wrong:
         raise TargetError(f"{spec}: its process says of {', '.join(wrong)} what cannot be")
-    known = {"formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES}
+    known = {
+        "formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES,
+        "sparse_formats": SPARSE_FORMATS,
+    }  # fmt: skip
     for what, allowed in known.items():
         check_names(spec, what, given[what], allowed)
     if not set(given["functions"]) <= set(given["keywords"]):
         raise TargetError(f"{spec}: its process says of keywords what cannot be")
     check_claims(spec, given["formats"], given["claimed_profiles"])
+    if given["products"]:
+        named = dict(zip(PRODUCT_SHAPE_NAMES, given["product_shapes"], strict=True))
+        read_products(spec, given["products"], given["out_dtypes"], given["accumulator"], given["contract"], named)
+    check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
+    check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
+    check_rule(spec, "prune_rule", given["prune_rule"])
     told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
     return Capabilities(**{**given, **told})
 

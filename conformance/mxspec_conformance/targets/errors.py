@@ -25,6 +25,16 @@ class FailureKind(StrEnum):
     UNSUPPORTED = "unsupported"
 
 
+#: What Python raises where code fails that nobody meant to fail. What refuses a call raises ValueError, TypeError,
+#: RuntimeError, NotImplementedError, an assertion or an exception of its own.
+_STUMBLES = (ZeroDivisionError, LookupError, AttributeError, NameError, StopIteration)
+
+
+def is_stumble(error: BaseException) -> bool:
+    """Whether an exception says that code failed, and not that a call is refused. NumPy's AxisError is a ValueError, too."""
+    return isinstance(error, _STUMBLES) and not isinstance(error, (ValueError, RuntimeError))
+
+
 class TargetError(Exception):
     """A target cannot be loaded, or what it says of itself is wrong. The message says what to do."""
 
@@ -47,9 +57,13 @@ class RemoteError(Exception):
 class CallError(Exception):
     """One call did not give a usable answer."""
 
-    def __init__(self, kind: FailureKind, message: str, detail: str = "", *, final: bool = False) -> None:
+    def __init__(
+        self, kind: FailureKind, message: str, detail: str = "", stumbled: bool = False, *, final: bool = False
+    ) -> None:
         super().__init__(clean_text(message))
         self.kind = FailureKind(kind)
         self.detail = clean_text(detail, DETAIL)
+        #: Whether the target's code failed, where it did not refuse: `is_stumble`.
+        self.stumbled = stumbled
         #: Whether calling the function again is of no use.
         self.final = final

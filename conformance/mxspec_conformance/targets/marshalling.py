@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec.sparsity import get_sparse
+from mxspec_conformance.targets.affine import read_floats, read_offsets, read_operand
 from mxspec_conformance.targets.arrays import (
     arrange_array,
     from_target_array,
@@ -28,11 +31,30 @@ from mxspec_conformance.targets.capabilities import Capabilities, parameters_of
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Side, lay_out, read_numbers
 
+#: Times as long as on an idle machine that something may take on a busy one.
+_BUSY = 8
 #: What an output buffer holds before the target writes into it.
 _DIRT = 0xA5
 #: How many times as many items as an input has an answer may have before it is looked at: padding to tiles is less.
 _MOST = 1024
+
+
+class _Clock:
+    """Time since it was made, of which the machine's other work is no part: the process's own, and what it waited for.
+
+    Of a wait nobody knows whether it was for a device or for a turn: it counts for a part.
+    """
+
+    def __init__(self) -> None:
+        self._wall, self._own = time.monotonic(), time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        """At most the time on the wall."""
+        wall = time.monotonic() - self._wall
+        return min(wall, max(time.process_time() - self._own, wall / _BUSY))
 
 
 @dataclass(slots=True)
@@ -135,19 +157,25 @@ class Marshaller:
         self.call(function, *args, **kwargs)
         return any(_copied_bytes(array) != before for array, before in self._given)
 
+    def _call_timed(self, function: str, *args: Any, **kwargs: Any) -> float:
+        """The seconds that a call takes, as on an idle machine."""
+        clock = _Clock()
+        self.call(function, *args, **kwargs)
+        return clock.seconds
+
     def _call_repeated(
         self, times: int, seconds: float, function: str, *args: Any, **kwargs: Any
     ) -> tuple[int, int]:
-        """The same call up to so many times, or seconds: the number of the first that returned other bits, or -1; and how
-        many were made."""
-        deadline = time.monotonic() + seconds
+        """The same call up to so many times, or seconds as on an idle machine: the number of the first that returned other
+        bits, or -1; and how many were made."""
+        clock = _Clock()
         self.call(function, *args, **kwargs)
         first = _copied_bytes(self._returned)
         for number in range(1, times):
             self.call(function, *args, **kwargs)
             if _copied_bytes(self._returned) != first:
                 return number, number + 1
-            if time.monotonic() > deadline:
+            if clock.seconds > seconds:
                 return -1, number + 1
         return -1, times
 
@@ -201,7 +229,9 @@ class Marshaller:
             raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}{hint}")
         if not swizzled and scales.shape != scale_shape:
             hint = suggest_scale_layout(scales.size, scales.shape, scale_shape)
-            raise BadReturn(f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}{hint}")
+            raise BadReturn(
+                f"scales have shape {scales.shape}; {scale_shape} was expected for x of shape {x.shape}{hint}"
+            )
         for array, what in ((codes, "codes"), (scales, "scales")):
             if array.size > _MOST * max(x.size, 1024):
                 raise BadReturn(f"{what} have shape {array.shape} for x of shape {x.shape}")
@@ -237,11 +267,74 @@ class Marshaller:
         )
         return _floats(values, codes.shape, "dequantize")
 
+    def _call_quantize_affine(self, x: npt.NDArray[Any], affine: str) -> tuple[npt.NDArray[Any], ...]:
+        operand = read_operand(affine)
+        result = self._ask("quantize_affine", self._array(x), affine)
+        if not isinstance(result, (tuple, list)) or len(result) != 3:
+            raise BadReturn(f"quantize_affine returned a {type(result).__name__}; return (codes, scales, biases or zero points)")
+        names = ("codes", "scales", "biases" if operand.format.offset is Offset.BIAS else "zero points")
+        arrays = [from_target_array(a, n) for a, n in zip(result, names, strict=True)]
+        codes_shape, shared_shape = operand.shapes(x.shape)
+        for array, what, wanted in zip(arrays, names, (codes_shape, shared_shape, shared_shape), strict=True):
+            if array.shape != wanted:
+                raise BadReturn(f"{what} have shape {array.shape}; {wanted} was expected for x of shape {x.shape} in {affine}")
+        codes, scales, offsets = arrays
+        return operand.take(codes), read_floats(scales, operand.format, "scales"), read_offsets(offsets, operand.format)
+
+    def _call_dequantize_affine(
+        self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[Any], offsets: npt.NDArray[Any], affine: str
+    ) -> npt.NDArray[Any]:
+        given = [self._array(a) for a in (read_operand(affine).give(codes), scales, offsets)]
+        values = from_target_array(self._ask("dequantize_affine", *given, affine), "dequantize_affine's result")
+        return _floats(values, codes.shape, "dequantize_affine")
+
     def _call_output_dtype(self, function: str, /, *args: Any, **kwargs: Any) -> str:
         """The dtype of the values that a function returns; `float32` where it is none that the interface has."""
         self.call(function, *args, **kwargs)
         name = str(getattr(self._returned, "dtype", "float32")).rpartition(".")[2]
         return name if name in DTYPES else "float32"
+
+    def _call_matmul(self, a: Any, b: Any, out_dtype: str, **options: Any) -> npt.NDArray[Any]:
+        sides = [read_numbers(data) for data in (a, b)]
+        for name in ("c", "bias"):
+            if options.get(name) is not None:
+                options[name] = self._array(options[name])
+        values = from_target_array(
+            self._ask("matmul", *map(self._side, sides), out_dtype, **options), "matmul's result"
+        )
+        shape = (sides[0].shape[0], sides[1].shape[0])
+        if values.shape != shape:
+            raise BadReturn(f"matmul returned shape {values.shape}; {shape} was expected: [m, n]")
+        name = values.dtype.name
+        if name not in DTYPES:
+            raise BadReturn(f"matmul returned dtype {name}; return {out_dtype}")
+        if name == out_dtype:
+            return np.array(values)
+        # torch's bfloat16 comes as float32.
+        cast = values.astype(DTYPES[out_dtype])
+        same = (cast.astype(np.float64) == values.astype(np.float64)) | (np.isnan(cast) & np.isnan(values))
+        if not same.all():
+            raise BadReturn(f"matmul returned numbers of {name} that {out_dtype} does not have; return {out_dtype}")
+        return cast
+
+    def _side(self, numbers: Numbers) -> Any:
+        """One side of a product as the target takes it."""
+        first, second = lay_out(numbers)
+        spec = numbers.spec
+        given = self._array(first)
+        takes_sides = getattr(self.module, "MXSPEC_TAKES_SIDES", False)
+        if spec.kind is OperandKind.PLAIN:
+            side = Side(codes=None, scales=None, format=spec.format, shape=numbers.shape, values=given, spec=spec.text)
+            return side if takes_sides else given
+        scales = None if second is None else self._array(second)
+        return Side(
+            codes=given,
+            scales=scales,
+            tensor_scale=numbers.tensor_scale,
+            format=spec.format,
+            shape=numbers.shape,
+            spec=spec.text,
+        )
 
     def _call_encode(self, x: npt.NDArray[Any], element: str, **kwargs: Any) -> npt.NDArray[np.uint8]:
         result = from_target_array(self._ask("encode", self._array(x), element, **kwargs), "codes")
@@ -260,6 +353,37 @@ class Marshaller:
         codes = from_target_array(result, "codes")
         if codes.shape != x.shape:
             raise BadReturn(f"encode_stochastic returned shape {codes.shape} for x of shape {x.shape}")
+        return _bytes(codes, "codes")
+
+    def _call_prune(self, codes: npt.NDArray[np.uint8], fmt: str) -> npt.NDArray[np.uint8]:
+        pruned = from_target_array(self._ask("prune", self._array(codes), fmt), "codes")
+        if pruned.shape != codes.shape:
+            raise BadReturn(f"prune returned shape {pruned.shape} for codes of shape {codes.shape}")
+        return _bytes(pruned, "codes")
+
+    def _call_compress(
+        self, codes: npt.NDArray[np.uint8], fmt: str
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+        result = self._ask("compress", self._array(codes), fmt)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise BadReturn(f"compress returned a {type(result).__name__}; return (kept, metadata)")
+        rows, k = codes.shape
+        shapes = {"kept": (rows, k // 2), "metadata": (rows, k // get_sparse(fmt).group)}
+        layouts = self.capabilities.sparse_layout or ("unpacked", "unpacked")
+        kept, metadata = (
+            _from_layout(array, name, shape, layout)
+            for array, (name, shape), layout in zip(result, shapes.items(), layouts, strict=True)
+        )
+        return kept, metadata
+
+    def _call_decompress(
+        self, kept: npt.NDArray[np.uint8], metadata: npt.NDArray[np.uint8], fmt: str, shape: tuple[int, ...]
+    ) -> npt.NDArray[np.uint8]:
+        layouts = self.capabilities.sparse_layout or ("unpacked", "unpacked")
+        given = [_to_layout(a, layout) for a, layout in zip((kept, metadata), layouts, strict=True)]
+        codes = from_target_array(self._ask("decompress", *map(self._array, given), fmt, tuple(shape)), "codes")
+        if codes.shape != tuple(shape):
+            raise BadReturn(f"decompress returned shape {codes.shape}; {tuple(shape)} was expected")
         return _bytes(codes, "codes")
 
     def _call_pack(self, items: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
@@ -347,6 +471,29 @@ def _flat_bytes(returned: Any, function: str) -> npt.NDArray[np.uint8]:
     if array.dtype.kind not in "iuV" and array.dtype.itemsize != 1:
         raise BadReturn(f"{function} returned dtype {array.dtype}; return bytes, or an array of integers")
     return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+
+
+def _to_layout(items: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
+    """Items as a target takes them: its bytes, or one to a byte."""
+    return items if layout == "unpacked" else get_layout(layout).pack(items)
+
+
+def _from_layout(returned: Any, what: str, shape: tuple[int, ...], layout: str) -> npt.NDArray[np.uint8]:
+    """The items of a shape that a target returned, in a layout or one to a byte."""
+    if layout == "unpacked":
+        items = from_target_array(returned, what)
+        if items.shape != shape:
+            raise BadReturn(f"{what} have shape {items.shape}; {shape} was expected, one to a byte (or declare SPARSE_LAYOUT)")
+        return _bytes(items, what)
+    try:
+        size = get_layout(layout).size(shape)
+    except ValueError as error:
+        raise BadReturn(f"{what} of shape {shape} cannot lie in {layout}: {error}") from None
+    given = getattr(returned, "nbytes", size)
+    data = _flat_bytes(returned, what) if given == size else None
+    if data is None or data.size != size:
+        raise BadReturn(f"{what} have {given} bytes; {layout} takes {size} for {shape}")
+    return get_layout(layout).unpack(data, shape)[0]
 
 
 def _floats(a: npt.NDArray[Any], shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:

@@ -44,9 +44,13 @@ from mxspec.formats import (
     power_of_two,
 )
 from mxspec.scales import log2f_thresholds, significand_bits
+from mxspec.sparsity import KEPT, SPARSE_FORMATS, SparseFormat
 from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.testing.affine_groups import affine_groups
 
-__all__ = ["adversarial", "blocks", "codes", "near_powers_of_two", "scales", "tensors", "ties"]
+__all__ = [
+    "adversarial", "affine_groups", "blocks", "codes", "near_powers_of_two", "scales", "sparse_codes", "tensors", "ties",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 
@@ -274,6 +278,63 @@ def scales(
     each = st.one_of(st.sampled_from(order), st.sampled_from(ends))
     size = int(np.prod(shape))
     return st.lists(each, min_size=size, max_size=size).map(lambda c: np.array(c, np.uint8).reshape(shape))
+
+
+def sparse_codes(
+    fmt: str | SparseFormat, *, max_rows: int = 4, max_groups: int = 16, pruned: bool = False, columns: int | None = None
+) -> st.SearchStrategy[npt.NDArray[np.uint8]]:
+    """uint8 codes [rows, K] of a sparse format, one in each byte, without NaN and infinity: groups with equal magnitudes, with
+    zeros of either sign, with fewer numbers than are kept.
+
+    pruned: at most two of each group (of pairs: two pairs) are not zero, -0 among the others; else any.
+    columns: K is a multiple of this; default: of a group.
+
+    >>> from hypothesis import find
+    >>> find(sparse_codes("e2m1-2to4"), lambda c: (c & 7).any()).tolist()
+    [[0, 0, 0, 1]]
+    """
+    _check(
+        isinstance(fmt, SparseFormat) or fmt in SPARSE_FORMATS,
+        f"fmt={fmt!r} is not a sparse format; known are {', '.join(SPARSE_FORMATS)}",
+    )
+    chosen = fmt if isinstance(fmt, SparseFormat) else SPARSE_FORMATS[fmt]
+    for given, label in ((max_rows, "max_rows"), (max_groups, "max_groups")):
+        _check(isinstance(given, int) and given >= 1, f"{label}={given!r} must be an integer from 1 on")
+    step = chosen.group if columns is None else columns
+    _check(
+        isinstance(step, int) and step > 0 and step % chosen.group == 0,
+        f"columns={columns!r} must be a multiple of the {chosen.group} codes of a group of {chosen.name}",
+    )
+    return _sparse_groups(chosen, max_rows, max_groups, bool(pruned), step)
+
+
+@st.composite
+def _sparse_groups(
+    draw: st.DrawFn, fmt: SparseFormat, max_rows: int, max_groups: int, pruned: bool, step: int
+) -> npt.NDArray[np.uint8]:
+    order = fmt.codes.table
+    assert order is not None
+    # Infinity of e5m2 is above all numbers.
+    top = order.max() if fmt.kind == "e5m2" else order.max() + 1
+    finite = [c for c in range(len(order)) if 0 <= order[c] < top]
+    zeros = [c for c in finite if order[c] == 0]
+    alike = st.sampled_from([[c for c in finite if order[c] == size] for size in sorted({int(order[c]) for c in finite})])
+    unit = fmt.sparsity.unit
+    rows = draw(st.integers(1, max_rows))
+    units = step // unit
+    wide = units * draw(st.integers(1, max(max_groups * fmt.group // step, 1)))
+    dense = np.zeros((rows, wide // 4, 4, unit), np.uint8)
+    places = st.tuples(st.integers(0, rows - 1), st.integers(0, wide // 4 - 1))
+    for row, group in draw(st.lists(places, max_size=6)):
+        near = draw(alike)
+        each = st.one_of(st.sampled_from(near), st.sampled_from(zeros), st.sampled_from(finite))
+        drawn = draw(st.lists(each, min_size=4 * unit, max_size=4 * unit))
+        dense[row, group] = np.array(drawn, np.uint8).reshape(4, unit)
+        if pruned:
+            kept = draw(st.sampled_from(list(KEPT.values())))
+            for place in set(range(4)) - set(kept):
+                dense[row, group, place] = draw(st.sampled_from(zeros))
+    return dense.reshape(rows, -1)
 
 
 def _is_finite(element: ElementFormat, code: int) -> bool:

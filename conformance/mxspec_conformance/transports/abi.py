@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes as c
 
-ABI = 1
+ABI = 2
+#: ABIs that a library may have been compiled for: 2 differs from 1 in a function that was never called.
+ABIS = (1, 2)
 #: Values of `enum mxspec_status`.
 OK, UNSUPPORTED, ERROR = 0, 1, 2
 #: Values of `enum mxspec_dtype`.
@@ -29,6 +31,24 @@ class DequantizeCall(c.Structure):
     _fields_ = (
         ("format", _TEXT), ("codes", _POINTER), ("codes_size", _SIZE), ("scales", _POINTER), ("scales_size", _SIZE),
         ("rows", _SIZE), ("columns", _SIZE), ("tensor_scale", _POINTER), ("values", _POINTER),
+    )  # fmt: skip
+
+
+class QuantizeAffineCall(c.Structure):
+    """mxspec_quantize_affine_call."""
+
+    _fields_ = (
+        ("affine", _TEXT), ("x", _POINTER), ("rows", _SIZE), ("columns", _SIZE), ("codes", _POINTER), ("codes_size", _SIZE),
+        ("scales", _POINTER), ("scales_size", _SIZE), ("offsets", _POINTER), ("offsets_size", _SIZE),
+    )  # fmt: skip
+
+
+class DequantizeAffineCall(c.Structure):
+    """mxspec_dequantize_affine_call."""
+
+    _fields_ = (
+        ("affine", _TEXT), ("codes", _POINTER), ("codes_size", _SIZE), ("scales", _POINTER), ("scales_size", _SIZE),
+        ("offsets", _POINTER), ("offsets_size", _SIZE), ("rows", _SIZE), ("columns", _SIZE), ("values", _POINTER),
     )  # fmt: skip
 
 
@@ -68,13 +88,30 @@ class LayoutCall(c.Structure):
     )  # fmt: skip
 
 
-class DotCall(c.Structure):
-    """mxspec_dot_call."""
+class SparseCall(c.Structure):
+    """mxspec_sparse_call."""
 
     _fields_ = (
-        ("format", _TEXT), ("m", _SIZE), ("n", _SIZE), ("k", _SIZE), ("a_codes", _POINTER), ("a_scales", _POINTER),
-        ("b_codes", _POINTER), ("b_scales", _POINTER), ("a_tensor_scale", _POINTER), ("b_tensor_scale", _POINTER),
-        ("values", _POINTER),
+        ("format", _TEXT), ("rows", _SIZE), ("columns", _SIZE), ("codes", _POINTER), ("pruned", _POINTER), ("kept", _POINTER),
+        ("kept_size", _SIZE), ("metadata", _POINTER), ("metadata_size", _SIZE),
+    )  # fmt: skip
+
+
+class Operand(c.Structure):
+    """mxspec_operand."""
+
+    _fields_ = (
+        ("spec", _TEXT), ("values", _POINTER), ("codes", _POINTER), ("codes_size", _SIZE), ("scales", _POINTER),
+        ("scales_size", _SIZE), ("tensor_scale", _POINTER),
+    )  # fmt: skip
+
+
+class MatmulCall(c.Structure):
+    """mxspec_matmul_call."""
+
+    _fields_ = (
+        ("m", _SIZE), ("n", _SIZE), ("k", _SIZE), ("a", Operand), ("b", Operand), ("alpha", _POINTER), ("beta", _POINTER),
+        ("c", _POINTER), ("bias", _POINTER), ("out_dtype", _INT), ("added_dtype", _INT), ("values", _POINTER),
     )  # fmt: skip
 
 
@@ -82,10 +119,14 @@ class DotCall(c.Structure):
 STRUCTURES: dict[str, type[c.Structure]] = {
     "mxspec_quantize_call": QuantizeCall,
     "mxspec_dequantize_call": DequantizeCall,
+    "mxspec_quantize_affine_call": QuantizeAffineCall,
+    "mxspec_dequantize_affine_call": DequantizeAffineCall,
     "mxspec_encode_call": EncodeCall,
     "mxspec_decode_call": DecodeCall,
     "mxspec_encode_stochastic_call": EncodeStochasticCall,
     "mxspec_tensor_scale_call": TensorScaleCall,
     "mxspec_layout_call": LayoutCall,
-    "mxspec_dot_call": DotCall,
+    "mxspec_operand": Operand,
+    "mxspec_matmul_call": MatmulCall,
+    "mxspec_sparse_call": SparseCall,
 }

@@ -157,4 +157,4 @@ class SubprocessSession:
 
 
 def _is_failure(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
+    return isinstance(value, tuple) and tuple(map(type, value)) == (str, str, bool)

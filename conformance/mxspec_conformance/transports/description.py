@@ -11,8 +11,19 @@ import jsonschema
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
-from mxspec_conformance.targets.capabilities import Capabilities, SrRule, check_claims, check_names
+from mxspec.sparsity import SPARSE_FORMATS
+from mxspec_conformance.targets.capabilities import (
+    Capabilities,
+    SrRule,
+    check_affine,
+    check_claims,
+    check_names,
+    check_rule,
+    check_sparse_layout,
+    read_products,
+)
 from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.texts import clean_name
 
 #: The version of protocol and description.
@@ -60,8 +71,21 @@ def read_description(document: Any, spec: str) -> Capabilities:
     check_names(spec, "elements", elements, {**ELEMENTS, **SCALES})
     layouts = tuple(given.get("layouts", ()))
     check_names(spec, "layouts", layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
+    sparse = tuple(given.get("sparse_formats", ()))
+    if not sparse and set(SPARSE_FUNCTIONS) & set(functions):
+        raise TargetError(f"{spec} lists no sparse_formats; name those that it supports: {', '.join(SPARSE_FORMATS)}")
+    check_names(spec, "sparse_formats", sparse, SPARSE_FORMATS)
     codes, scales = given.get("layout", ("unpacked", "row-major"))
     claimed, shapes = given.get("profile"), given.get("shapes", {})
+    products: dict[str, Any] = {}
+    if "matmul" in functions:
+        products = read_products(
+            spec, given.get("products", ()), given.get("out_dtypes", ()), given.get("accumulator", ""), given.get("contract", ""),
+            given.get("product_shapes", {}),
+        )  # fmt: skip
+    affine = tuple(given.get("affine", ()))
+    affine_profile, affine_contract = given.get("affine_profile"), given.get("affine_contract")
+    check_affine(spec, functions, affine, affine_profile, affine_contract)
     return Capabilities(
         name=clean_name(document["name"]),
         version=clean_name(document["version"]),
@@ -73,6 +97,13 @@ def read_description(document: Any, spec: str) -> Capabilities:
         code_layout=codes,
         scale_layout=scales,
         layouts=layouts,
+        **products,
+        affine=affine,
+        affine_profile=affine_profile,
+        affine_contract=affine_contract,
+        sparse_formats=sparse,
+        sparse_layout=check_sparse_layout(spec, "sparse_layout", tuple(given.get("sparse_layout", ()))),
+        prune_rule=check_rule(spec, "prune_rule", given.get("prune_rule", "")),
         tensor_scale=given.get("tensor_scale", "decode"),
         shapes=(shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)),
         one_level=given.get("one_level", True),

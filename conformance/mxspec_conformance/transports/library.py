@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
+from mxspec.sparsity import get_sparse
+from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.arrays import quantized_shapes, swizzled_size
+from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, RemoteError, TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports import abi
 from mxspec_conformance.transports.description import describe_surroundings, read_description
 from mxspec_conformance.transports.wire import parse_line
@@ -48,7 +53,7 @@ def load_library(path: Path) -> Library:
         if not hasattr(handle, name):
             raise TargetError(f"{path} does not export {name}; it is declared in {header_path()}")
     version = handle.mxspec_abi()
-    if version != abi.ABI:
+    if version not in abi.ABIS:
         raise TargetError(f"{path} was compiled for ABI {version}; this judge speaks ABI {abi.ABI}")
     handle.mxspec_describe.restype = ctypes.c_char_p
     text = handle.mxspec_describe() or b""
@@ -82,6 +87,8 @@ class _Output:
 
 class Library:
     """Has the functions that the library describes, with the signatures of the Python interface."""
+
+    MXSPEC_TAKES_SIDES = True
 
     def __init__(self, handle: Any, document: Any, spec: str) -> None:
         self.MXSPEC_CAPABILITIES = read_description(document, spec)
@@ -147,6 +154,33 @@ class Library:
         self._call("dequantize", call)
         return values.read("values")
 
+    def _quantize_affine(self, x: Any, affine: str) -> tuple[Any, Any, Any]:
+        x, operand = np.ascontiguousarray(x), read_operand(affine)
+        codes_shape, shared = operand.shapes(x.shape)
+        is_bias = operand.format.offset is Offset.BIAS
+        codes = _Output(codes_shape, np.uint32 if operand.words else np.uint8)
+        scales = _Output(shared, operand.format.numpy_dtype)
+        offsets = _Output(shared, operand.format.numpy_dtype if is_bias else np.uint8)
+        call = abi.QuantizeAffineCall(
+            affine=affine.encode(), x=x.ctypes.data, rows=x.shape[0], columns=x.shape[1], codes=codes.pointer,
+            codes_size=codes.size, scales=scales.pointer, scales_size=scales.size, offsets=offsets.pointer,
+            offsets_size=offsets.size,
+        )  # fmt: skip
+        self._call("quantize_affine", call)
+        return codes.read("codes"), scales.read("scales"), offsets.read("biases" if is_bias else "zero points")
+
+    def _dequantize_affine(self, codes: Any, scales: Any, offsets: Any, affine: str) -> Any:
+        given = [np.ascontiguousarray(a) for a in (codes, scales, offsets)]
+        rows, columns = scales.shape[0], scales.shape[1] * read_operand(affine).format.group
+        values = _Output((rows, columns), np.float32)
+        call = abi.DequantizeAffineCall(
+            affine=affine.encode(), codes=given[0].ctypes.data, codes_size=given[0].nbytes, scales=given[1].ctypes.data,
+            scales_size=given[1].nbytes, offsets=given[2].ctypes.data, offsets_size=given[2].nbytes, rows=rows,
+            columns=columns, values=values.pointer,
+        )  # fmt: skip
+        self._call("dequantize_affine", call)
+        return values.read("values")
+
     def _encode(self, x: Any, element: str, rounding: str | None = None, overflow: str | None = None) -> Any:
         x = np.ascontiguousarray(x, np.float32)
         codes = _Output(x.shape, np.uint8)
@@ -184,6 +218,36 @@ class Library:
         )
         self._call("tensor_scale", call)
         return scale.read("scale")
+
+    def _prune(self, codes: Any, fmt: str) -> Any:
+        codes = np.ascontiguousarray(codes)
+        pruned = _Output(codes.shape, np.uint8)
+        self._call_sparse("prune", fmt, codes.shape, codes=codes.ctypes.data, pruned=pruned.pointer)
+        return pruned.read("codes")
+
+    def _compress(self, codes: Any, fmt: str) -> tuple[Any, Any]:
+        codes = np.ascontiguousarray(codes)
+        rows, k = codes.shape
+        layouts = self.MXSPEC_CAPABILITIES.sparse_layout or ("unpacked", "unpacked")
+        shapes = (rows, k // 2), (rows, k // get_sparse(fmt).group)
+        kept, metadata = (
+            _Output(shape if layout == "unpacked" else (get_layout(layout).size(shape),), np.uint8)
+            for shape, layout in zip(shapes, layouts, strict=True)
+        )
+        parts = {"kept": kept.pointer, "kept_size": kept.size, "metadata": metadata.pointer, "metadata_size": metadata.size}
+        self._call_sparse("compress", fmt, codes.shape, codes=codes.ctypes.data, **parts)
+        return kept.read("kept"), metadata.read("metadata")
+
+    def _decompress(self, kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
+        kept, metadata = np.ascontiguousarray(kept), np.ascontiguousarray(metadata)
+        codes = _Output(tuple(shape), np.uint8)
+        parts = {"kept": kept.ctypes.data, "kept_size": kept.nbytes, "metadata": metadata.ctypes.data}
+        self._call_sparse("decompress", fmt, tuple(shape), codes=codes.pointer, metadata_size=metadata.nbytes, **parts)
+        return codes.read("codes")
+
+    def _call_sparse(self, function: str, fmt: str, shape: tuple[int, ...], **fields: Any) -> None:
+        rows, columns = shape
+        self._call(function, abi.SparseCall(format=fmt.encode(), rows=rows, columns=columns, **fields))
 
     def _to_layout(self, function: str, parts: dict[str, Any], layout: str) -> Any:
         """parts: codes, scales or both, codes first."""
@@ -227,21 +291,43 @@ class Library:
     def _unpack_blocks(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         return self._from_layout("unpack_blocks", data, layout, shape)
 
-    def _dot(
-        self, a_codes: Any, a_scales: Any, b_codes: Any, b_scales: Any, fmt: str,
-        a_tensor_scale: float | None = None, b_tensor_scale: float | None = None,
-    ) -> Any:  # fmt: skip
-        arrays = [np.ascontiguousarray(a) for a in (a_codes, a_scales, b_codes, b_scales)]
-        scales = _pointed(a_tensor_scale), _pointed(b_tensor_scale)
-        (m, k), n = arrays[0].shape, arrays[2].shape[0]
-        values = _Output((m, n), np.float32)
-        call = abi.DotCall(
-            format=fmt.encode(), m=m, n=n, k=k, a_codes=arrays[0].ctypes.data, a_scales=arrays[1].ctypes.data,
-            b_codes=arrays[2].ctypes.data, b_scales=arrays[3].ctypes.data, a_tensor_scale=_address(scales[0]),
-            b_tensor_scale=_address(scales[1]), values=values.pointer,
+    def _matmul(
+        self,
+        a: Side,
+        b: Side,
+        out_dtype: str,
+        alpha: float | None = None,
+        beta: float | None = None,
+        c: Any = None,
+        bias: Any = None,
+    ) -> Any:
+        (m, k), n = a.shape, b.shape[0]
+        values = _Output((m, n), DTYPES[out_dtype])
+        held = [_held_arrays(side) for side in (a, b)]
+        factors = _pointed(alpha), _pointed(beta)
+        added = [None if x is None else np.ascontiguousarray(x) for x in (c, bias)]
+        dtypes = {x.dtype.name for x in added if x is not None}
+        call = abi.MatmulCall(
+            m=m, n=n, k=k, a=_describe_operand(a, held[0]), b=_describe_operand(b, held[1]), alpha=_address(factors[0]),
+            beta=_address(factors[1]), c=_address(added[0]), bias=_address(added[1]), out_dtype=abi.DTYPE_NUMBERS[out_dtype],
+            added_dtype=abi.DTYPE_NUMBERS[next(iter(dtypes), "float32")], values=values.pointer,
         )  # fmt: skip
-        self._call("dot", call)
+        self._call("matmul", call)
         return values.read("values")
+
+
+def _held_arrays(side: Side) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of one side of a product, dense."""
+    parts = {"values": side.values, "codes": side.codes, "scales": side.scales}
+    found = {name: np.ascontiguousarray(part) for name, part in parts.items() if part is not None}
+    if side.tensor_scale is not None:
+        found["tensor_scale"] = np.array([side.tensor_scale], np.float32)
+    return found
+
+
+def _describe_operand(side: Side, held: dict[str, npt.NDArray[Any]]) -> abi.Operand:
+    sizes = {f"{name}_size": held[name].size for name in ("codes", "scales") if name in held}
+    return abi.Operand(spec=side.spec.encode(), **{name: array.ctypes.data for name, array in held.items()}, **sizes)
 
 
 def _pointed(value: float | None) -> npt.NDArray[np.float32] | None:

@@ -19,6 +19,8 @@ Ask = Callable[[str, str, Mapping[str, Any]], Mapping[str, Any]]
 class RemoteModule:
     """Has the functions that its capabilities list; each asks and reads the reply."""
 
+    MXSPEC_TAKES_SIDES = True
+
     def __init__(self, capabilities: Capabilities, ask: Ask) -> None:
         self.MXSPEC_CAPABILITIES = capabilities
         self._ask = ask

@@ -60,7 +60,7 @@ def serve_socket(wire: socket.socket) -> None:
             try:
                 kind, value = OK, run_call(marshaller, function, args, kwargs)
             except CallError as error:
-                kind, value = error.kind.value, (str(error), error.detail)
+                kind, value = error.kind.value, (str(error), error.detail, error.stumbled)
             _reply(wire, mine, call, kind, value)
 
 
@@ -75,7 +75,7 @@ def _reply(wire: socket.socket, mine: int, call: str, kind: str, value: Any) -> 
     try:
         write_frame(wire, call, kind, value)
     except TypeError as error:
-        write_frame(wire, call, FailureKind.BAD_RETURN.value, (f"the answer cannot be sent: {error}", ""))
+        write_frame(wire, call, FailureKind.BAD_RETURN.value, (f"the answer cannot be sent: {error}", "", False))
 
 
 def _load(wire: socket.socket, call: str, spec: str, mine: int) -> tuple[Any, Any]:
@@ -85,10 +85,10 @@ def _load(wire: socket.socket, call: str, spec: str, mine: int) -> tuple[Any, An
         capabilities = describe_target(module, spec)
         described = (write_capabilities(capabilities), describe_surroundings(module, capabilities))
     except TargetError as error:
-        _reply(wire, mine, call, TARGET_ERROR, (str(error), ""))
+        _reply(wire, mine, call, TARGET_ERROR, (str(error), "", False))
         return None, None
     except BaseException as error:
-        _reply(wire, mine, call, TARGET_ERROR, (f"{spec} does not import: {message_of(error, MESSAGE)}", ""))
+        _reply(wire, mine, call, TARGET_ERROR, (f"{spec} does not import: {message_of(error, MESSAGE)}", "", False))
         return None, None
     _reply(wire, mine, call, OK, described)
     return module, capabilities

@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
+from mxspec.sparsity import get_sparse
+from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.randomness import some_randomness
 from mxspec_conformance.targets.sessions import TargetSession
@@ -81,6 +84,17 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
                 yield f"dequantize {fmt}, {label}", partial(session.call, "dequantize", codes, scales, fmt)
         if capabilities.has("tensor_scale") and block.has_tensor_scale:
             yield f"tensor_scale {fmt}", partial(session.call, "tensor_scale", np.ones((1, block.k), np.float32), fmt)
+    for name in capabilities.affine:
+        fmt_of_name = read_operand(name).format
+        for rows in (1, 16):
+            given = np.ones((rows, 2 * fmt_of_name.group), fmt_of_name.numpy_dtype)
+            if capabilities.has("quantize_affine"):
+                yield f"quantize_affine {name}, {rows} rows", partial(session.call, "quantize_affine", given, name)
+            if capabilities.has("dequantize_affine"):
+                shared = np.ones((rows, 2), fmt_of_name.numpy_dtype)
+                offsets = shared if fmt_of_name.offset is Offset.BIAS else shared.astype(np.uint8)
+                stored = (np.ones(given.shape, np.uint8), shared, offsets, name)
+                yield f"dequantize_affine {name}, {rows} rows", partial(session.call, "dequantize_affine", *stored)
     for element in capabilities.elements:
         if capabilities.has("encode"):
             yield f"encode {element}", partial(session.call, "encode", one, element)
@@ -91,6 +105,15 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
                 f"encode_stochastic {element}",
                 partial(session.call, "encode_stochastic", one, element, one.astype(np.uint32)),
             )
+    for name in capabilities.sparse_formats:
+        sparse = get_sparse(name)
+        dense = np.zeros((32, 32 * sparse.group), np.uint8)
+        kept, nibbles = dense[:, ::2].copy(), np.full((32, 32), 4, np.uint8)
+        for function in ("prune", "compress"):
+            if capabilities.has(function):
+                yield f"{function} {name}", partial(session.call, function, dense, name)
+        if capabilities.has("decompress"):
+            yield f"decompress {name}", partial(session.call, "decompress", kept, nibbles, name, dense.shape)
     for fmt in capabilities.formats[:1]:
         repeats = not capabilities.stochastic or some_randomness(capabilities, ())
         if capabilities.has("quantize") and capabilities.one_level and repeats:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec_conformance.targets.errors import BadReturn
-from mxspec_conformance.targets.interface import FLOATS, OPERATIONS
+from mxspec_conformance.targets.interface import FLOATS, OPERATIONS, SIDE_PARTS
+from mxspec_conformance.targets.operands import Side
 from mxspec_vectors.reading import parse_json
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -67,7 +68,9 @@ def count_bytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
 
 
 #: Dtypes of arrays between the judge and its own processes: those of the protocol, and what NumPy makes of a number.
-PLAIN_DTYPES = {n: np.dtype(n) for n in ("bool", "int8", "int16", "int32", "int64", "uint16", "uint64", "float64")} | DTYPES
+PLAIN_DTYPES = {
+    n: np.dtype(n) for n in ("bool", "int8", "int16", "int32", "int64", "uint16", "uint64", "float64")
+} | DTYPES
 #: Axes that NumPy's arrays can have in all versions.
 _MAX_AXES = 32
 
@@ -94,8 +97,18 @@ def write_float(value: float) -> dict[str, str]:
 
 def name_arguments(function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a call by the interface's names; options that are None are left out."""
-    named = dict(zip(OPERATIONS[function].arguments, args, strict=True))
+    named: dict[str, Any] = {}
+    for name, value in zip(OPERATIONS[function].arguments, args, strict=True):
+        named |= _name_side(name, value) if isinstance(value, Side) else {name: value}
+    if function == "matmul":
+        (m, k), (n, _) = args[0].shape, args[1].shape
+        named["shape"] = (m, n, k)
     return named | {k: v for k, v in kwargs.items() if v is not None}
+
+
+def _name_side(name: str, side: Side) -> dict[str, Any]:
+    """The arrays of one side of a product, each by a name of its own."""
+    return {f"{name}_{part}": value for part in SIDE_PARTS if (value := getattr(side, part)) is not None}
 
 
 def digest_call(function: str, arguments: Mapping[str, Any]) -> str:

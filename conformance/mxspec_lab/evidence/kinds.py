@@ -9,16 +9,28 @@ from typing import Any
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec.layouts import list_layouts
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 
 Document = Mapping[str, Any]
 #: The mutants and what judges them; their commands and tables, and the automatic mutants, are other modules.
-_MATRIX_CODE = tuple(
-    f"conformance/mxspec_lab/mutants/{name}.py"
-    for name in (
-        "__init__", "call_mutants", "cover", "decode_mutants", "instance", "judging", "layout_mutants", "matrix",
-        "placement_mutants", "reference", "rounding_mutants", "scale_mutants", "schema", "two_level_mutants",
-    )
+_MATRIX_CODE = (
+    *(
+        f"conformance/mxspec_conformance/mutants/{name}.py"
+        for name in (
+            "__init__", "call_mutants", "decode_mutants", "instance", "layout_mutants", "placement_mutants", "reference",
+            "rounding_mutants", "scale_mutants", "schema", "two_level_mutants",
+        )
+    ),
+    "conformance/mxspec_conformance/kits/cover.py",
+    *(f"conformance/mxspec_lab/mutants/{name}.py" for name in ("cover", "judging", "matrix")),
 )  # fmt: skip
+#: What decides which blocks a kit holds and what they find.
+_KIT_CODE = (
+    *(f"conformance/mxspec_conformance/kits/{name}.py" for name in ("choosing", "golden", "runtime")), "conformance/mxspec_lab/kits.py",
+    *_MATRIX_CODE[:11],
+)  # fmt: skip
+#: What decides what a rule sees of the mutants.
+_SCORING_CODE = (*(f"conformance/mxspec_conformance/scoring/{name}.py" for name in ("rules", "subjects", "score")), *_MATRIX_CODE[:11])
 #: (operation, format, profiles).
 Wanted = tuple[str, str, Iterable[str]]
 
@@ -57,6 +69,8 @@ def of_check(document: Document) -> Iterator[Wanted]:
             yield operation, fmt, ()
         elif operation in functions:
             yield "layout", fmt, ()
+        elif operation in SPARSE_FUNCTIONS:
+            yield "sparse", fmt, ()
 
 
 def of_library(document: Document) -> Iterator[Wanted]:
@@ -113,6 +127,12 @@ def of_bugs(document: Document) -> Iterator[Wanted]:
     yield from of_instances(document["bugs"])
 
 
+def of_sparse(document: Document) -> Iterator[Wanted]:
+    """The sparse formats in which mutants and right implementations were judged."""
+    formats = {i["format"] for i in document["instances"]} | {f for r in document["right"] for f in r["formats"]}
+    yield from (("sparse", fmt, ()) for fmt in sorted(formats))
+
+
 def of_everything(document: Document) -> Iterator[Wanted]:
     """All numeric vectors, of the profiles that the document lists."""
     for fmt in BLOCKS:
@@ -129,6 +149,19 @@ def of_layouts(_: Document) -> Iterator[Wanted]:
     yield from (("layout", layout.name, ()) for layout in list_layouts())
 
 
+def of_kits(document: Document) -> Iterator[Wanted]:
+    """The rules that kits know, in the formats that they hold."""
+    for entry in document["formats"]:
+        known = {p.id for p in mxspec.list_profiles(entry["format"])}
+        yield "quantize", entry["format"], {p for p in known if p.startswith(("mx-", "nvfp4-"))}
+
+
+def of_c99(document: Document) -> Iterator[Wanted]:
+    """Each profile that the header has."""
+    for row in document["rows"]:
+        yield "quantize", row["format"], (row["profile"],)
+
+
 KINDS = (
     Kind(
         pattern="peers/*.json", without=("layouts",), what="a library against its profiles, and its verdicts",
@@ -138,6 +171,10 @@ KINDS = (
     Kind(
         pattern="peers/layouts.json", what="layouts against the libraries", time="20 min and their environments",
         command="python tests/peers/layouts/run_layouts.py", list_vectors=of_layouts,
+    ),
+    Kind(
+        pattern="affine/*.json", what="affine integers against MLX, and against GPTQ and AWQ on torch", time="1 min", command="python -m tests.peers.affine_{name} --json reports/affine/{name}.json",
+        code=("mxspec/affine", "tests/peers/affine_mlx.py", "tests/peers/affine_torch.py", "vectors/mxspec_vectors/inputs_affine.py"),
     ),
     Kind(
         pattern="html/*.json", what="the example report", time="5 s", list_vectors=of_check,
@@ -172,6 +209,12 @@ KINDS = (
         command="mxspec mutants publish", code=_MATRIX_CODE,
     ),
     Kind(
+        pattern="mutants/affine.json", what="the kill matrix of affine integers", time="20 s",
+        command="python -m mxspec_lab.mutants.affine_matrix --json reports/mutants/affine.json",
+        code=("conformance/mxspec_lab/mutants/affine_mutants.py", "conformance/mxspec_lab/mutants/affine_matrix.py", "vectors/mxspec_vectors/inputs_affine.py"),
+        made_by=("conformance/mxspec_conformance/judge/affine",),
+    ),
+    Kind(
         pattern="mutants/automatic.json", what="every one-place change of the model's arithmetic", time="2 core-hours",
         command="mxspec mutants automatic", list_vectors=of_everything, made_by=("mxspec",),
     ),
@@ -184,6 +227,22 @@ KINDS = (
         pattern="mutants/independent-calls.json", what="a second independent set: bugs of calls, and right implementations", time="6 min on 2 cores",
         command="python -m tests.independent_calls --json reports/mutants/{name}.json", code=("tests/independent_calls",),
         made_by=("conformance/mxspec_conformance/judge",),
+    ),
+    Kind(
+        pattern="mutants/sparse.json", what="mutants of sparse operands, and right implementations", time="1 min",
+        command="python -m mxspec_lab.sparse.run --json reports/mutants/{name}.json", list_vectors=of_sparse,
+        code=("conformance/mxspec_lab/sparse",),
+        made_by=tuple(f"conformance/mxspec_conformance/judge/{n}.py" for n in ("sparse", "sparse_calls", "sparse_groups")),
+    ),
+    Kind(
+        pattern="sparse/torch.json", what="sparse operands against torch", time="20 s and an environment with torch",
+        command="python tests/peers/sparse_torch.py --json reports/sparse/torch.json", code=("tests/peers/sparse_torch.py",),
+        made_by=("mxspec/sparsity",),
+    ),
+    Kind(
+        pattern="sparse/torch-check.json", what="torch's verdicts on sparse operands", time="15 s and an environment with torch",
+        command="mxspec check 'cmd:PYTHON conformance/examples/python/harness.py tests/peers/sparse_torch_target.py' --json reports/sparse/{name}.json",
+        list_vectors=of_check,
     ),
     Kind(
         pattern="sweeps/index.json", what="every function on all 2^32 inputs", time="hours on 16 cores",
@@ -214,6 +273,23 @@ KINDS = (
         pattern="attacks/attacks.json", what="attacks on the command line", time="20 min on 2 cores", code=("tests/attacks",),
         command="python -m tests.attacks --json reports/attacks/attacks.json --markdown reports/attacks/attacks.md",
         made_by=tuple(f"conformance/mxspec_conformance/{room}" for room in ("cli", "targets", "transports")),
+    ),
+    Kind(
+        pattern="kits/cross-validation.json", what="which blocks kits hold, and what they find of mutants that were not looked at",
+        time="20 min on 2 cores", command="python -m mxspec_lab.kits", list_vectors=of_kits, code=_KIT_CODE,
+    ),
+    Kind(
+        pattern="kits/c99.json", what="the generated C99 header against the model", time="15 min", list_vectors=of_c99,
+        command="python -m mxspec_lab.c99 --blocks 16384 --default-blocks 16777216 --write",
+        code=("conformance/mxspec_conformance/kits/c99.py", "conformance/mxspec_conformance/kits/c99_runtime.h"),
+    ),
+    Kind(
+        pattern="score-tests/rules.json", what="what the acceptance rules of public suites see", time="20 min on 2 cores",
+        command="python -m mxspec_lab.suites", code=_SCORING_CODE,
+    ),
+    Kind(
+        pattern="score-tests/real.json", what="what public suites that were run see", time="15 min and the suites",
+        command="python -m mxspec_lab.suites --real NAME=FILE", made_by=("tests/suites",),
     ),
     Kind(
         pattern="clusters/dask.json", what="a campaign on a cluster, one worker killed", time="1 min",

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec_conformance.cli.console import fail, make_console, show_progress
-from mxspec_lab.mutants.instance import list_instances_of
+from mxspec_conformance.mutants.instance import list_instances_of
 from mxspec_vectors.files import write_file
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -40,7 +40,7 @@ def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool
         return
     from fnmatch import fnmatchcase
 
-    from mxspec_lab.mutants import list_instances, list_mutants
+    from mxspec_conformance.mutants import list_instances, list_mutants
 
     pattern = only or "*"
     chosen = [i for i in list_instances() if fnmatchcase(i.name, pattern) or fnmatchcase(i.mutant.id, pattern)]
@@ -152,7 +152,7 @@ def _list(chosen: Sequence[Any], console: Console) -> None:
 
 def _show(chosen: Sequence[Any], level: Any, console: Console) -> None:
     """Families in rows, operations in columns; then survivors; then, for few mutants, each with its flags."""
-    from mxspec_lab.mutants.instance import LAYOUT_OPERATIONS
+    from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS
     from mxspec_lab.mutants.judging import flags_of
 
     operations = list(dict.fromkeys(i.operation for i in chosen))

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
 from mxspec.layouts import Layout, list_layouts
 from mxspec_conformance.judge.explanation import Explanation
 from mxspec_conformance.judge.layout_mistakes import list_alternatives
 from mxspec_conformance.judge.stages import Source
+from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_lab.mutants.judging import Label
 from mxspec_vectors.cases import load_layout_file, load_quantize_cases, load_scale_cases
-
-T = TypeVar("T", bound=Hashable)
-
-
-def cover_greedily(wanted: Iterable[Iterable[T]], cost: Callable[[T], float] = lambda _: 1.0) -> list[T]:
-    """Members, in the order in which they were chosen, such that every set of `wanted` holds one of them.
-
-    The member that covers most for its cost comes first; of equal ones the lowest by order, so that the result is always the same.
-    """
-    left = {number: frozenset(members) for number, members in enumerate(wanted)}
-    if any(not members for members in left.values()):
-        raise ValueError("an empty set cannot be covered")
-    holders: dict[T, set[int]] = {}
-    for number, members in left.items():
-        for member in members:
-            holders.setdefault(member, set()).add(number)
-    chosen: list[T] = []
-    while left:
-        best = min(holders, key=lambda m: (-len(holders[m]) / cost(m), str(m)))
-        chosen.append(best)
-        for number in list(holders[best]):
-            for member in left.pop(number):
-                holders[member].discard(number)
-                if not holders[member]:
-                    del holders[member]
-    return chosen
 
 
 def split_levels(kills: Iterable[Label]) -> list[frozenset[Label]]:

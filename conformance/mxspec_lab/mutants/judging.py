@@ -16,12 +16,12 @@ from mxspec_conformance.judge import (
 )
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Source
 from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS, Instance
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import CALLS, keeps
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.in_process import InProcessSession
-from mxspec_lab.mutants.instance import LAYOUT_OPERATIONS, Instance
 from mxspec_vectors.cases import (
     load_decode_cases,
     load_encode_cases,

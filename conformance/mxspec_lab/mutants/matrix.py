@@ -16,13 +16,14 @@ from math import sqrt
 from typing import Any
 
 from mxspec_conformance.judge.invariance.answered import ORDINARY
+from mxspec_conformance.kits.cover import cover_greedily
+from mxspec_conformance.mutants import list_instances
+from mxspec_conformance.mutants.instance import Instance, list_instances_of
+from mxspec_conformance.mutants.layout_mutants import PACKERS
+from mxspec_conformance.mutants.schema import Mutant
 from mxspec_conformance.observations.selection import CALLS, EVERYTHING, Selection, use_selection
-from mxspec_lab.mutants import list_instances
-from mxspec_lab.mutants.cover import choose_layout_cases, cover_greedily, split_levels
-from mxspec_lab.mutants.instance import Instance, list_instances_of
+from mxspec_lab.mutants.cover import choose_layout_cases, split_levels
 from mxspec_lab.mutants.judging import Found, Label, flags_of, judge_instance, share
-from mxspec_lab.mutants.layout_mutants import PACKERS
-from mxspec_lab.mutants.schema import Mutant
 from mxspec_vectors.cases import load_quantize_cases
 from mxspec_vectors.digests import content_digest
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
@@ -298,7 +299,7 @@ def _correlate(both: int, killed: int, flagged: int, total: int) -> float:
 
 def run_matrix(progress: Progress = lambda _: None) -> tuple[dict[str, Any], dict[str, Any]]:
     """The matrix and the quick level, computed anew."""
-    from mxspec_lab.mutants import list_mutants
+    from mxspec_conformance.mutants import list_mutants
 
     mutants, instances = list_mutants(), list_instances()
     full = judge_level(instances, progress=progress, jobs=None)

@@ -23,7 +23,10 @@ _KINDS: dict[str, tuple[Callable[[Document], Stored], Callable[[Stored], Documen
     "quantize": (pack_quantize, expand_quantize),
     "dequantize": (pack_dequantize, expand_dequantize),
     "stochastic": (pack_plain, expand_plain),
+    "quantize_affine": (pack_plain, expand_plain),
+    "dequantize_affine": (pack_plain, expand_plain),
     "layout": (pack_layout, expand_layout),
+    "sparse": (pack_plain, expand_plain),
 }
 
 

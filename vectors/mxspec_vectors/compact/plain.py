@@ -1,4 +1,4 @@
-"""Files of encode, decode and stochastic cases: every case is stored as it is."""
+"""Files of encode, decode, stochastic and sparse cases: every case is stored as it is."""
 
 from __future__ import annotations
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.matrix import (
     Matrix,
     judge_axes,
+    judge_cut_grids,
     judge_grids,
     judge_ragged,
     judge_sizes,
@@ -32,6 +34,9 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 
+#: A part of the matrix.
+Part = Callable[[Matrix], None]
+
 
 def judge_calls(
     session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool], scorecard: Scorecard
@@ -43,28 +48,39 @@ def judge_calls(
     if not pools:
         return {}
     matrix = Matrix.start(session, scorecard, pools[0])
+    for number, (topics, judge) in enumerate(_list_parts(session, fmt, pools)):
+        if scorecard.wants(*topics):
+            matrix.begin(number)
+            judge(matrix)
+    return matrix.first
+
+
+def _list_parts(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool]) -> Iterator[tuple[tuple[str, ...], Part]]:
+    """(topics, what is asked of them), in order."""
     function, offers = pools[0].answered.function, session.capabilities.has
-    judge_sizes(matrix, pools)
-    if session.transport != "results-file":  # every call of which is stored
-        judge_strides(matrix, pools)
-        judge_memory(matrix, pools)
-        judge_gaps(matrix, pools[0])
-        judge_states(matrix, pools)
-        judge_samples(matrix, pools[0])
+    stored = session.transport == "results-file"  # every call
+    yield ("call-size",), partial(judge_sizes, pools=pools)
+    if not stored:
+        yield ("memory",), partial(judge_strides, pools=pools)
+        yield ("memory",), partial(judge_memory, pools=pools)
+        yield ("memory",), partial(judge_gaps, pool=pools[0])
+        yield ("state",), partial(judge_states, pools=pools)
+        yield ("state",), partial(judge_samples, pool=pools[0])
     if offers(function, "axis"):
-        judge_axes(matrix, pools)
+        yield ("axis",), partial(judge_axes, pools=pools)
     if offers(function, "pad"):
         for axis in (-1, 0, 1, -2) if offers(function, "axis") else (-1,):
-            judge_ragged(matrix, pools, axis=axis)
+            yield ("tail",), partial(judge_ragged, pools=pools, axis=axis)
     if offers(function, "block") and len(fmt.shapes) > 1:
-        judge_grids(matrix, pools)
+        yield ("position", "memory", "axis"), partial(judge_grids, pools=pools)
+        if offers(function, "pad"):
+            yield ("tail",), partial(judge_cut_grids, pools=pools)
     if function == "quantize":
-        judge_ragged_refusal(matrix, pools)
-        judge_other_dtypes(matrix, pools[0])
+        yield ("refusal",), partial(judge_ragged_refusal, pools=pools)
+        yield ("refusal",), partial(judge_other_dtypes, pool=pools[0])
     else:
-        judge_scale_shapes(matrix, pools)
-    if session.transport != "results-file":
-        judge_empty(matrix, pools[0])
-    judge_repetition(matrix, pools[0])
-    judge_threads(matrix, pools)
-    return matrix.first
+        yield ("refusal",), partial(judge_scale_shapes, pools=pools)
+    if not stored:
+        yield ("refusal", "state"), partial(judge_empty, pool=pools[0])
+    yield ("state",), partial(judge_repetition, pool=pools[0])
+    yield ("state",), partial(judge_threads, pools=pools)

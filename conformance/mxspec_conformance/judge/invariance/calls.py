@@ -141,8 +141,10 @@ def list_ragged(k: int) -> list[Laid]:
     ]  # fmt: skip
 
 
-#: Grids of square tiles: tiles below each other, tiles side by side. What a tile that is cut short becomes is not asked:
-#: right implementations disagree.
+#: Grids of square tiles whose edges are cut short: tiles below each other and side by side, rows and columns that are missing.
+CUT_GRIDS = ((1, 1, 5, 3), (2, 3, 1, 0), (2, 3, 0, 1), (3, 2, 15, 15), (1, 5, 8, 4), (5, 1, 3, 9), (4, 19, 7, 0), (9, 9, 0, 11), (8, 8, 4, 8))
+
+#: Grids of square tiles: tiles below each other, tiles side by side.
 GRIDS = (
     (1, 1), (1, 2), (1, 3), (3, 1), (2, 5), (5, 2), (3, 3), (4, 4), (8, 8), (1, 17), (2, 33), (17, 1), (33, 2), (7, 9), (3, 64), (16, 24),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ def judge_layout_calls(
 ) -> dict[str, Failure]:
     """Enter calls of a packing or unpacking function; returns the first one that differs, by topic."""
     first: dict[str, Failure] = {}
+    if not scorecard.wants("call-size", "memory", "state", "refusal"):
+        return first
     answers = False
     largest = LARGEST_OF.get(session.transport)
     for number, (shape, parts, data) in enumerate(_list_calls(layout)):
@@ -45,6 +47,8 @@ def judge_layout_calls(
         if shape in LAID and session.transport != "results-file":
             ways += [("memory", a) for a in ARRANGEMENTS[1:-2]]
         for topic, arrangement in ways:
+            if answers and not scorecard.wants(topic):
+                continue
             label = f"{shape[0]} x {shape[1]}, call {number}" + (f", {arrangement}" if topic == "memory" else "")
             if not keeps_call("layout", layout.name, label, quick=topic == "call-size" and data.size <= 1 << 16):
                 continue
@@ -66,15 +70,18 @@ def judge_layout_calls(
                     returned={"first bytes": np.asarray(answer[0] if reads else answer).reshape(-1)[:16].tobytes().hex()},
                     steps=[text],
                 )  # fmt: skip
-        if shape in LAID and session.transport != "results-file":
+        if shape in LAID and session.transport != "results-file" and scorecard.wants("memory"):
             _probe(session, function, layout, (shape, parts, data), scorecard, first, reads=reads)
     if not answers:
         return first
-    if session.transport in LOCAL:
+    if session.transport in LOCAL and scorecard.wants("state"):
         _call_at_once(session, function, layout, scorecard, first, reads=reads)
     if session.transport in SEES_SHAPES and not reads:
-        _ask_equal_rows(session, function, layout, scorecard, first)
-        _ask_ragged(session, function, layout, scorecard, first)
+        if scorecard.wants("memory"):
+            _ask_equal_rows(session, function, layout, scorecard, first)
+        if scorecard.wants("refusal"):
+            _ask_ragged(session, function, layout, scorecard, first)
+            _ask_nothing(session, function, layout, scorecard, first)
     return first
 
 
@@ -161,12 +168,33 @@ def _ask_ragged(
                 _fail(scorecard, first, "refusal", label, layout, text if short else "")
 
 
+def _ask_nothing(
+    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure]
+) -> None:
+    """No rows: refused, or answered; how many bytes hold nothing is not asked."""
+    label = "0 x 128: no rows"
+    if keeps_call("layout", layout.name, label, quick=False):
+        items = [np.zeros((0, 128 // part.covers), np.uint8) for part in reversed(layout.fields)]
+        answer = run_once(partial(session.call, function, *items, layout.name))
+        if isinstance(answer, NoAnswer) and answer.stumbled:
+            _fail(scorecard, first, "refusal", label, layout, f"{answer.message}; return no bytes, or refuse such a call")
+        elif not isinstance(answer, NoAnswer) or answer.kind in REFUSALS:
+            _fail(scorecard, first, "refusal", label, layout, "")
+
+
 def _make_items(rows: int, columns: int, part: Field) -> Bytes:
-    """Items of one kind, of the codes that can be stored."""
+    """Items of one kind, of the codes that can be stored; not writeable."""
     kept = range(1 << part.packing.width) if part.stored is None else [c for c, s in enumerate(part.stored) if s >= 0]
+    return _draw_items(rows, columns, tuple(kept))
+
+
+@lru_cache(maxsize=128)
+def _draw_items(rows: int, columns: int, kept: tuple[int, ...]) -> Bytes:
+    """The same for all layouts that store the same codes."""
     codes = np.array(kept, np.uint8)
     z = (np.arange(rows * columns, dtype=np.uint64) + np.uint64(columns)) * np.uint64(0x9E3779B97F4A7C15)
     items: Bytes = codes[((z >> np.uint64(40)) % np.uint64(len(codes))).astype(np.intp)].reshape(rows, columns)
+    items.flags.writeable = False
     return items
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.calls import (
+    CUT_GRIDS,
     GRIDS,
     LAID,
     STRIDED,
@@ -41,6 +42,8 @@ Array = npt.NDArray[Any]
 TILES, CUT = 12, 256
 #: Arrangements of inputs that are asked along other axes, with ragged ends, and in tiles.
 REARRANGED = ("fortran", "rows", "columns", "padded", "reversed")
+#: Calls that a part of the matrix has at most.
+PART = 100_000
 #: Numbers of a call from which on not every format is asked in every size.
 LARGE = 1 << 16
 
@@ -65,8 +68,8 @@ class Matrix:
         """A matrix without a call yet; measures the target's speed on the pool's blocks."""
 
         def call(count: int) -> Any:
-            place = draw_places(count // pool.fmt.k, len(pool), 0)
-            return run_once(partial(_call, session, pool, place, 8))
+            given = pool.answered.arguments(draw_places(count // pool.fmt.k, len(pool), 0), rows=8)
+            return run_once(partial(session.call, "timed", pool.answered.function, *given, **pool.answered.kwargs))
 
         speed = Speed.FAST if session.transport in LARGEST_OF else measure_speed(call)
         limit = LARGEST_OF.get(session.transport, Speed.FAST.largest)
@@ -77,10 +80,17 @@ class Matrix:
         """Whether this is the first format that the target lists: what hangs on no format is asked in it alone."""
         return self.session.capabilities.formats[:1] == (self.scorecard.format,)
 
+    def begin(self, part: int) -> None:
+        """Start a part, which draws the same blocks whatever was asked before."""
+        self.calls = PART * part
+
     def draw(self, pool: Pool, count: int) -> Places:
-        """Blocks for the next call."""
+        """Blocks for the next call; the last one, which is lost most often, is one whose answer is pinned."""
         self.calls += 1
-        return draw_places(count, len(pool), self.calls)
+        place = draw_places(count, len(pool), self.calls)
+        if count and len(pool.pinned):
+            place[-1] = pool.pinned[place[-1] % len(pool.pinned)]
+        return place
 
     def enter(
         self,
@@ -97,6 +107,8 @@ class Matrix:
         """Make one call and count it; whether every block was right. `call` returns rows like the pool's."""
         elements = len(place) * pool.answered.inputs[0].shape[1]
         if not keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=quick):
+            return True
+        if not self.scorecard.wants(topic):
             return True
         if elements > (self.largest_chosen if quick else self.largest):
             return True
@@ -342,6 +354,44 @@ def judge_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
             if matrix.session.capabilities.has("quantize", "axis"):
                 call = partial(_call_tiles_upright, matrix.session, pool, np.ascontiguousarray(x))
                 matrix.enter("axis", f"{label}, axis 0", pool_of_rows, place, call, lines=down * side)
+
+
+def judge_cut_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
+    """Square tiles of which the last ones are cut short, with padding: as if zeros followed; a target may refuse them.
+
+    What lies in the rows that padding adds is not looked at.
+    """
+    for pool in pools:
+        k, side = pool.fmt.k, pool.fmt.shapes[1][0]
+        alone = _answer_tiles(matrix, pool, side)
+        if alone is None:
+            continue
+        for down, across, rows, columns in CUT_GRIDS:
+            tiles = alone[0][matrix.draw(pool, down * across) % len(alone[0])]
+            whole = tiles.reshape(down, across, side, k).transpose(0, 2, 1, 3).reshape(down * side, across * k).copy()
+            kept = len(whole) - rows
+            whole[kept:] = 0
+            whole[:, whole.shape[1] - columns :] = 0
+            cut = np.ascontiguousarray(whole[:kept, : whole.shape[1] - columns])
+            for axis in (-1, 0) if matrix.session.capabilities.has("quantize", "axis") else (-1,):
+                told = f"{pool.name}: {down} x {across} tiles less {rows} rows and {columns} columns" + (", axis 0" if axis == 0 else "")
+                want = run_once(partial(_call_tiles, matrix.session, pool, whole))
+                if isinstance(want, NoAnswer):  # judged elsewhere
+                    continue
+                grid = extend_pool(pool, whole.reshape(-1, k), want)
+                call = partial(_call_cut_tiles, matrix.session, pool, cut, kept * across, axis)
+                place = len(pool) + np.arange(kept * across)
+                matrix.enter("tail", told, grid, place, call, lines=kept, quick=(down, across, axis) == (8, 8, -1), may_refuse=True)
+
+
+def _call_cut_tiles(session: TargetSession, pool: Pool, x: Array, count: int, axis: int) -> Array:
+    """The first blocks of the padded answer."""
+    options: dict[str, Any] = {} if axis == -1 else {"axis": axis}
+    given = x if axis == -1 else np.ascontiguousarray(x.T)
+    codes, scales = session.call("quantize", given, pool.fmt.name, block=pool.fmt.shapes[1], pad=True, **pool.answered.kwargs, **options)
+    if axis != -1:
+        codes, scales = np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)
+    return pool.answered.rows((codes, scales))[:count]
 
 
 def _judge_tiles_written(matrix: Matrix, pool: Pool, label: str, x: Array) -> None:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mxspec.formats import get_scalar
+from mxspec_conformance.judge.invariance import beside_ties
 from mxspec_conformance.judge.invariance.answered import Answered, call_failure
 from mxspec_conformance.judge.invariance.calls import NUMBERS
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
+from mxspec_conformance.judge.invariance.refusals import fails_on_nothing, is_lost
 from mxspec_conformance.judge.invariance.states import REPEATS, ROUNDS, THREADS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS
+from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -44,9 +48,9 @@ class Numbers:
         """Places of numbers that were answered."""
         return draw_places(count, len(self.answered.before), salt)
 
-    def ask(self, place: Places) -> Any:
-        """The target's answer for these numbers."""
-        return self.session.call(self.answered.function, *self.answered.arguments(place), **self.answered.kwargs)
+    def ask(self, place: Places, *before: str) -> Any:
+        """The target's answer for these numbers; before: the name of a call that holds this one."""
+        return self.session.call(*before, self.answered.function, *self.answered.arguments(place), **self.answered.kwargs)
 
     def keeps(self, label: str, *, quick: bool = False) -> bool:
         """Whether a call is among those that are asked."""
@@ -74,12 +78,18 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
     numbers = Numbers(session, answered, scorecard)
     speed = Speed.FAST
     if session.transport not in LARGEST_OF:
-        speed = measure_speed(lambda count: run_once(partial(numbers.ask, numbers.draw(count, 0))))
-    _judge_memory(numbers)
-    _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
-    if session.transport in SEES_SHAPES:
+        speed = measure_speed(lambda count: run_once(partial(numbers.ask, numbers.draw(count, 0), "timed")))
+    wants = scorecard.wants
+    if wants("call-size"):
+        _judge_memory(numbers)
+        _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
+    if session.transport != "results-file" and wants("refusal", "state"):
+        _judge_nothing(numbers)
+    if session.transport in SEES_SHAPES and wants("refusal"):
         _judge_refusals(numbers)
-    if session.transport in LOCAL:
+    if session.transport in SEES_SHAPES and wants("refusal", "call-size"):
+        _judge_other_dtypes(numbers)
+    if session.transport in LOCAL and wants("state"):
         _judge_states(numbers)
         if speed is not Speed.CRAWLING:
             _judge_repetition(numbers)
@@ -95,13 +105,16 @@ def _judge_counts(numbers: Numbers, largest: int) -> None:
             numbers.enter("call-size", label, place, partial(numbers.ask, place))
 
 
-def _judge_memory(numbers: Numbers) -> None:
-    """Whether a larger call writes into its input, or changes what an earlier one returned; one number in all places."""
+def _judge_memory(numbers: Numbers, told: str = "") -> None:
+    """Whether a larger call writes into its input, or changes what an earlier one returned; one number in all places.
+
+    told: what the labels say of the numbers.
+    """
     answered, session = numbers.answered, numbers.session
     if session.transport == "results-file":  # every call of which is stored
         return
     for count in (1500, 5000):
-        label = f"{count} numbers: memory"
+        label = f"{count} numbers{told}: memory"
         if not numbers.keeps(label):
             continue
         pair = [answered.arguments(numbers.draw(count, 60 + i)) for i in range(2)]
@@ -112,8 +125,8 @@ def _judge_memory(numbers: Numbers) -> None:
         wrote, changed, _ = answer
         text = "the call wrote into its input" if wrote else "a later call changed what an earlier one had returned"
         numbers.settle("call-size", label, ok=not (wrote or changed), text=text)
-    _judge_special(numbers)
-    label = f"{FEW} times one number, which lies in memory once"
+    _judge_special(numbers, told)
+    label = f"{FEW} times one number{told}, which lies in memory once"
     if numbers.keeps(label):
         place = np.repeat(numbers.draw(1, 70), FEW)
         arguments = answered.arguments(place)
@@ -122,10 +135,70 @@ def _judge_memory(numbers: Numbers) -> None:
             numbers.enter("call-size", label, place, call)
 
 
+def _judge_nothing(numbers: Numbers) -> None:
+    """A call without numbers: none come back, or it is refused; and the call after it is as any other."""
+    label, answered = "no numbers", numbers.answered
+    if not numbers.keeps(label):
+        return
+    answer: Any = run_once(partial(numbers.ask, numbers.draw(0, 72)))
+    if is_lost(answer):
+        numbers.scorecard.count_no_answer("refusal", label, answer)
+    else:
+        failed = fails_on_nothing(answer)
+        text = f"{answer.message}; return no {'values' if answered.function == 'decode' else 'codes'}, or refuse such a call" if failed else ""
+        numbers.settle("refusal", label, ok=not failed, text=text)
+    place = numbers.draw(FEW, 74)
+    numbers.enter("state", "after a call without numbers", place, partial(numbers.ask, place))
+
+
+def _judge_other_dtypes(numbers: Numbers) -> None:
+    """The same numbers in the further dtypes that the target lists for its x: the same codes, however many there are, wherever
+    they lie. A target may refuse them: the dtypes of `encode` are float32 alone.
+    """
+    answered, session = numbers.answered, numbers.session
+    for dtype in session.capabilities.dtypes if answered.function != "decode" else ():
+        narrow = cast_exactly(answered, dtype)
+        if dtype == "float32" or narrow is None or not numbers.keeps(f"numbers in {dtype}"):
+            continue
+        asked = replace(numbers, answered=narrow)
+        everything = np.arange(len(narrow.before))
+        whole = run_once(partial(asked.ask, everything))
+        if isinstance(whole, NoAnswer) and not is_lost(whole):
+            continue
+        asked.enter("refusal", f"{len(everything)} numbers in {dtype}", everything, partial(_given, whole))
+        for salt, count in enumerate((1, 65, 333, 1024, 65537), 100):
+            place = asked.draw(count, salt)
+            asked.enter("call-size", f"{count} numbers in {dtype}", place, partial(asked.ask, place))
+        place = asked.draw(333, 110)
+        for arrangement in ARRANGEMENTS[1:-2]:
+            call = partial(session.call, "arranged", arrangement, narrow.function, *narrow.arguments(place), **narrow.kwargs)
+            if not isinstance(run_once(call), NoAnswer):  # a target may refuse it
+                asked.enter("call-size", f"333 numbers in {dtype}, {arrangement}", place, call)
+        _judge_memory(asked, f" in {dtype}")
+
+
+def _given(answer: Any) -> Any:
+    """An answer that has come already, as a call."""
+    return answer
+
+
+def cast_exactly(answered: Answered, dtype: str) -> Answered | None:
+    """The items whose numbers another dtype holds exactly, in that dtype; None where there are none."""
+    given = answered.inputs[0].astype(np.float32)
+    with np.errstate(all="ignore"):
+        narrow = cast_input(given, dtype)
+        kept = narrow.astype(np.float32).view(np.uint32) == given.view(np.uint32)
+    if not kept.any():
+        return None
+    inputs = (narrow[kept], *(a[kept] for a in answered.inputs[1:]))
+    return replace(answered, inputs=inputs, before=answered.before[kept])
+
+
 def _judge_refusals(numbers: Numbers) -> None:
     """float64, which is refused or converted; fewer random words than numbers, which are refused."""
     answered, session = numbers.answered, numbers.session
     if answered.function == "decode":
+        _judge_wide_codes(numbers)
         return
     place = numbers.draw(FEW, 73)
     x, element, *words = answered.arguments(place)
@@ -135,6 +208,8 @@ def _judge_refusals(numbers: Numbers) -> None:
         answer = run_once(call)
         if not isinstance(answer, NoAnswer):
             numbers.enter("refusal", label, place, lambda: answer)
+            if answered.function == "encode":
+                _judge_beside_ties(numbers)
         elif answer.kind in REFUSALS:
             numbers.settle("refusal", label, ok=True, text="")
     label = "fewer random words than numbers"
@@ -145,14 +220,43 @@ def _judge_refusals(numbers: Numbers) -> None:
         numbers.settle("refusal", label, ok=refused, text=text)
 
 
-def _judge_special(numbers: Numbers) -> None:
+def _judge_beside_ties(numbers: Numbers) -> None:
+    """Numbers in float64 beside ties."""
+    element = get_scalar(numbers.answered.name)
+    if not numbers.keeps(beside_ties.LABEL) or element.max_code < 4:
+        return
+    ties = beside_ties.list_beside_ties(element)
+    ask = partial(numbers.session.call, "encode")
+    answers = [run_once(partial(ask, x, element.name)) for x in (ties.exact, ties.nearest, ties.beside)]
+    if not any(isinstance(a, NoAnswer) for a in answers):
+        ok = any(np.array_equal(answers[0], a) for a in answers[1:])
+        numbers.settle("refusal", beside_ties.LABEL, ok=ok, text=beside_ties.TEXT)
+
+
+def _judge_wide_codes(numbers: Numbers) -> None:
+    """Codes in wider integers: refused, or read by their value."""
+    answered, session = numbers.answered, numbers.session
+    for dtype in ("int32", "int64"):
+        label = f"codes in {dtype}"
+        if not numbers.keeps(label):
+            continue
+        place = numbers.draw(FEW, 75)
+        codes, element = answered.arguments(place)
+        answer = run_once(partial(session.call, "decode", codes.astype(dtype), element, **answered.kwargs))
+        if not isinstance(answer, NoAnswer):
+            numbers.enter("refusal", label, place, partial(_given, answer))
+        elif answer.kind in REFUSALS:
+            numbers.settle("refusal", label, ok=True, text="")
+
+
+def _judge_special(numbers: Numbers, told: str) -> None:
     """Whether a call with NaN, infinities and zeros writes into its input."""
-    answered, session, label = numbers.answered, numbers.session, f"{FEW} numbers with NaN: input afterwards"
+    answered, session, label = numbers.answered, numbers.session, f"{FEW} numbers{told} with NaN: input afterwards"
     if answered.function == "decode" or not numbers.keeps(label):
         return
     x, element, *words = answered.arguments(numbers.draw(FEW, 71))
     x = x.copy()
-    x[::5] = np.resize(np.array([np.nan, np.inf, -np.inf, 0, -0.0, -np.nan], np.float32), len(x[::5]))
+    x[::5] = np.resize(np.array([np.nan, np.inf, -np.inf, 0, -0.0, -np.nan], x.dtype), len(x[::5]))
     wrote = run_once(partial(session.call, "wrote", answered.function, x, element, *words, **answered.kwargs))
     if not isinstance(wrote, NoAnswer):  # judged elsewhere
         numbers.settle("call-size", label, ok=not wrote, text="the call wrote into its input")

@@ -57,7 +57,7 @@ def judge_placement(
     first: dict[str, Failure] = {}
 
     def enter(topic: str, label: str, ask: Callable[[], Asked], *, may_refuse: bool = False) -> None:
-        if not keeps(CALLS, f"quantize/{fmt.name}", label):
+        if not scorecard.wants(topic) or not keeps(CALLS, f"quantize/{fmt.name}", label):
             return
         answer = run_once(ask)
         if isinstance(answer, NoAnswer):

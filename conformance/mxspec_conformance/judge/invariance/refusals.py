@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.formats import BlockFormat
+from mxspec_conformance.judge.invariance import beside_ties
 from mxspec_conformance.judge.invariance.matrix import Matrix, draw_call, extend_pool
 from mxspec_conformance.judge.invariance.pools import Pool
 from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
@@ -76,7 +78,7 @@ def judge_other_dtypes(matrix: Matrix, pool: Pool) -> None:
     if session.transport not in SEES_SHAPES or answered.function != "quantize":
         return
     offered = session.capabilities.dtypes
-    numbers = (np.arange(6 * 5 * pool.fmt.k) * 37 % 201 - 100).reshape(6, -1)
+    numbers = _make_numbers(pool.fmt)
     alone = run_once(partial(session.call, "quantize", numbers.astype(np.float32), pool.fmt.name, **answered.kwargs))
     if isinstance(alone, NoAnswer) or "float32" not in offered:  # judged elsewhere
         return
@@ -96,8 +98,54 @@ def judge_other_dtypes(matrix: Matrix, pool: Pool) -> None:
         if not wrong.any():
             card.count("refusal", label, ok=True)
             continue
-        text = f"{int(wrong.sum())} of {len(want)} blocks of whole numbers got other bits than as float32"
+        text = f"{int(wrong.sum())} of {len(want)} blocks got other bits than the same numbers as float32"
         _fail(matrix, label, f"{text}; refuse other dtypes, or convert them")
+    if "float64" not in offered and not pool.fmt.has_tensor_scale:
+        _judge_beside_ties(matrix, pool)
+
+
+def _make_numbers(fmt: BlockFormat) -> npt.NDArray[Any]:
+    """Numbers [6, n] that every offered dtype holds, and whose codes no rounding on the way decides.
+
+    Scaling by a power of two is exact, ties and all; where scales are not, no number lies near one.
+    """
+    numbers = np.arange(6 * 5 * fmt.k)
+    if not fmt.has_tensor_scale:
+        return (numbers * 37 % 201 - 100.0).reshape(6, -1)
+    values = np.array([6, 4, -3, 2, -1.5, 1, -0.5, 0, -6, 3, 1.5])[numbers * 7 % 11] * (63 + numbers * 5 % 3) / 64
+    values[:: fmt.k] = 6.0
+    return values.reshape(6, -1)
+
+
+def _judge_beside_ties(matrix: Matrix, pool: Pool) -> None:
+    """Numbers in float64 beside ties, in blocks whose largest number is the element's: their scale is 1, where it is a rule's."""
+    element, k, card = pool.fmt.element, pool.fmt.k, matrix.scorecard
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", beside_ties.LABEL, quick=False):
+        return
+    numbers = beside_ties.list_beside_ties(element)
+    answers = []
+    for values in (numbers.exact, numbers.nearest, numbers.beside):
+        x = np.zeros((2, 2 * k), values.dtype)
+        x[:, ::k] = float(element.max_value)
+        x[:, 1 : 1 + len(values)] = values
+        answers.append(run_once(partial(matrix.session.call, "quantize", x, pool.fmt.name, **pool.answered.kwargs)))
+    if any(isinstance(a, NoAnswer) for a in answers):  # judged elsewhere
+        return
+    found, *wanted = map(pool.answered.rows, answers)
+    if any(np.array_equal(found, rows) for rows in wanted):
+        card.count("refusal", beside_ties.LABEL, ok=True)
+    else:
+        _fail(matrix, beside_ties.LABEL, beside_ties.TEXT)
+
+
+def is_lost(answer: Any) -> bool:
+    """Whether a call came to neither an answer, whatever its form, nor an exception."""
+    return isinstance(answer, NoAnswer) and answer.kind not in (*REFUSALS, FailureKind.BAD_RETURN)
+
+
+def fails_on_nothing(answer: Any) -> bool:
+    """Whether a call with nothing in it came to something else than nothing or a refusal. Code that fails refuses nothing."""
+    return isinstance(answer, NoAnswer) and (answer.kind is FailureKind.BAD_RETURN or answer.stumbled)
 
 
 def judge_empty(matrix: Matrix, pool: Pool) -> None:
@@ -109,11 +157,10 @@ def judge_empty(matrix: Matrix, pool: Pool) -> None:
     nothing = [np.zeros((0, 3 * a.shape[1]), a.dtype) for a in answered.inputs]
     arguments = (*nothing, answered.name) if answered.function == "dequantize" else (nothing[0], answered.name)
     answer = run_once(partial(matrix.session.call, answered.function, *arguments, **answered.kwargs))
-    if isinstance(answer, NoAnswer) and answer.kind not in REFUSALS:
-        if answer.kind is FailureKind.BAD_RETURN:
-            _fail(matrix, label, f"{answer.message}; refuse such a call, or return no rows")
-        else:
-            card.count_no_answer("refusal", label, answer)
+    if is_lost(answer):
+        card.count_no_answer("refusal", label, answer)
+    elif fails_on_nothing(answer):
+        _fail(matrix, label, f"{answer.message}; return no rows, or refuse such a call")
     else:
         card.count("refusal", label, ok=True)
     place = matrix.draw(pool, 12)
@@ -204,11 +251,37 @@ def judge_scale_shapes(matrix: Matrix, pools: Sequence[Pool]) -> None:
             card.count("refusal", label, ok=True)
         else:
             card.count_no_answer("refusal", label, answer)
+    _judge_wide_integers(matrix, pool)
     codes, scales, *rest = pool.answered.arguments(matrix.draw(pool, 32), rows=8)
     half = np.ascontiguousarray(codes[:, : -pool.fmt.k // 2]), np.ascontiguousarray(scales[:, :3])
     call = partial(matrix.session.call, "dequantize", *half, *rest, **pool.answered.kwargs)
     text = "values came back for scales that are not those of the codes; refuse such a call"
     _judge_refusal(matrix, "8 x 3.5 blocks with 8 x 3 scales", call, text)
+
+
+def _judge_wide_integers(matrix: Matrix, pool: Pool) -> None:
+    """Codes or scales in wider integers: refused, or read by their value. What stands for no code is not asked."""
+    if matrix.session.capabilities.code_layout != "unpacked":
+        return
+    card, place = matrix.scorecard, matrix.draw(pool, 24)
+    for which, name in enumerate(("codes", "scales")):
+        for dtype in ("int32", "int64"):
+            label = f"{name} in {dtype}"
+            if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+                continue
+            given = list(pool.answered.arguments(place, rows=6))
+            given[which] = given[which].astype(dtype)
+            answer = run_once(partial(matrix.session.call, "dequantize", *given, **pool.answered.kwargs))
+            if isinstance(answer, NoAnswer):
+                if answer.kind in REFUSALS:
+                    card.count("refusal", label, ok=True)
+                continue
+            wrong = pool.find_wrong(place, pool.answered.rows(answer))
+            if wrong.any():
+                text = f"{int(wrong.sum())} of {len(wrong)} blocks got other values than in uint8; refuse other dtypes, or convert them"
+                _fail(matrix, label, text)
+            else:
+                card.count("refusal", label, ok=True)
 
 
 def _fail(matrix: Matrix, label: str, text: str) -> None:

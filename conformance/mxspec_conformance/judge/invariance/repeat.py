@@ -34,6 +34,9 @@ def judge_repeats(session: TargetSession, repeat: Answered, scorecard: Scorecard
     def again(place: npt.NDArray[np.intp], *before: str) -> Callable[[], Any]:
         return partial(session.call, *before, repeat.function, *repeat.arguments(place), **repeat.kwargs)
 
+    if not scorecard.wants("call-size"):
+        return first
+
     def enter(label: str, place: npt.NDArray[np.intp], call: Callable[[], Any], *, may_refuse: bool = False) -> None:
         if not keeps(CALLS, f"{scorecard.operation}/{scorecard.format}", label):
             return
@@ -86,7 +89,7 @@ def judge_nan_lanes(session: TargetSession, fmt: BlockFormat, repeat: Answered, 
 
     Codes under a NaN scale are open, and so is which of its NaN codes an element format gives.
     """
-    if not keeps(CALLS, f"quantize/{fmt.name}", NAN_LANES):
+    if not scorecard.wants("position") or not keeps(CALLS, f"quantize/{fmt.name}", NAN_LANES):
         return {}
     x = np.ones((fmt.k, fmt.k), repeat.inputs[0].dtype)
     np.fill_diagonal(x, np.nan)

@@ -44,7 +44,7 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
         return first
 
     def enter(topic: str, label: str, *call: Any, quick: bool = False, may_refuse: bool = False) -> None:
-        if not keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=quick):
+        if not scorecard.wants(topic) or not keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=quick):
             return
         value = run_once(partial(session.call, *call))
         if isinstance(value, NoAnswer):
@@ -78,7 +78,7 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
                     if arrangement != "broadcast" or share == 1:
                         enter("memory", label, "arranged", arrangement, "tensor_scale", given, fmt, may_refuse=arrangement != "offset")
             label = f"{dtype}, {shape[0]} x {shape[1]}: input afterwards"
-            if keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
+            if scorecard.wants("memory") and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
                 wrote = run_once(partial(session.call, "wrote", "tensor_scale", x, fmt))
                 if not isinstance(wrote, NoAnswer):
                     settle("memory", label, not wrote, "the call wrote into its input")
@@ -88,7 +88,7 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             pair = (cast_input(before, dtype), fmt), (cast_input(x, dtype), fmt)
             enter("state", label, "reused", "tensor_scale", *pair)
     label = "a tensor in float64, which is not offered"
-    asked = session.transport in SEES_SHAPES and "float64" not in session.capabilities.dtypes
+    asked = scorecard.wants("refusal") and session.transport in SEES_SHAPES and "float64" not in session.capabilities.dtypes
     if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
         value = run_once(partial(session.call, "tensor_scale", make_tensor((4, 64), 0.37, 1).astype(np.float64), fmt))
         if not isinstance(value, NoAnswer):
@@ -98,7 +98,7 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             settle("refusal", label, bool(same), text)
         elif value.kind in REFUSALS:
             settle("refusal", label, True, "")
-    if session.transport in LOCAL and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=False):
+    if session.transport in LOCAL and scorecard.wants("state") and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=False):
         no_options: dict[str, Any] = {}
         calls = [((make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt), no_options) for i in range(THREADS)]
         answer = run_once(partial(session.call, "threads", 4 * ROUNDS, "tensor_scale", calls))

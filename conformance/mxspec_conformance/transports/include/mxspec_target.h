@@ -1,4 +1,4 @@
-/* mxspec_target.h: what a shared library exports so that mxspec can judge it.  ABI 1.
+/* mxspec_target.h: what a shared library exports so that mxspec can judge it.  ABI 2.
  *
  * Build a shared library with mxspec_abi, mxspec_describe and one function or more, then run
  *     mxspec smoke ./libmykernel.so
@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#define MXSPEC_ABI 1
+#define MXSPEC_ABI 2
 
 #if defined(_WIN32)
 #define MXSPEC_VISIBLE __declspec(dllexport)
@@ -71,6 +71,35 @@ typedef struct mxspec_dequantize_call {
     float *values;
 } mxspec_dequantize_call;
 
+/* x [rows, columns] -> affine integers in groups along each row. `affine` names the format: "int4-g64-bias-float16" has codes
+ * of 4 bits in groups of 64 with float16 scales and biases (value = code * scale + bias); with "zero" for "bias" the offsets are
+ * zero points, one uint8 each (value = (code - zero) * scale). With "/words" behind it, as described, codes are uint32 words,
+ * the first code in the lowest bits; otherwise one to a byte. x has the dtype of the scales. */
+typedef struct mxspec_quantize_affine_call {
+    const char *affine;
+    const void *x;
+    int64_t rows, columns;
+    void *codes;
+    int64_t codes_size;
+    void *scales;
+    int64_t scales_size;
+    void *offsets;
+    int64_t offsets_size;
+} mxspec_quantize_affine_call;
+
+/* The same back -> values [rows, columns]. */
+typedef struct mxspec_dequantize_affine_call {
+    const char *affine;
+    const void *codes;
+    int64_t codes_size;
+    const void *scales;
+    int64_t scales_size;
+    const void *offsets;
+    int64_t offsets_size;
+    int64_t rows, columns;
+    float *values;
+} mxspec_dequantize_affine_call;
+
 /* count numbers -> codes of an element or scale format, one to a byte. */
 typedef struct mxspec_encode_call {
     const char *element;  /* "e2m1", "e4m3", "e8m0", ... */
@@ -117,15 +146,43 @@ typedef struct mxspec_layout_call {
     int64_t data_size;
 } mxspec_layout_call;
 
-/* a [m, k] times b [n, k] transposed -> values [m, n]; codes one to a byte, scales [m, k / block] and [n, k / block]. */
-typedef struct mxspec_dot_call {
-    const char *format;
+/* One side of a product: [rows, k] numbers, rows being m of a and n of b, blocks along k. spec is the text under which the
+ * description lists the side, such as "mxfp4/nibble-low+128x4". */
+typedef struct mxspec_operand {
+    const char *spec;
+    const void *values;        /* float32, float16 or bfloat16 [rows, k], or [k, rows] where spec says transposed; else NULL */
+    const uint8_t *codes;      /* of a block format, laid out as spec says, by default one to a byte; else NULL */
+    int64_t codes_size;        /* bytes */
+    const uint8_t *scales;     /* laid out as spec says, by default [rows, k / block]; NULL where the codes hold them */
+    int64_t scales_size;       /* bytes */
+    const float *tensor_scale; /* NVFP4's second scale of this side, which multiplies; or NULL */
+} mxspec_operand;
+
+/* values = alpha * a b^T + beta * c + bias */
+typedef struct mxspec_matmul_call {
     int64_t m, n, k;
-    const uint8_t *a_codes, *a_scales;
-    const uint8_t *b_codes, *b_scales;
-    const float *a_tensor_scale, *b_tensor_scale; /* or NULL */
-    float *values;
-} mxspec_dot_call;
+    mxspec_operand a, b;
+    const float *alpha, *beta; /* or NULL: 1 and 0 */
+    const void *c;             /* [m, n], or NULL */
+    const void *bias;          /* [n], or NULL */
+    int32_t out_dtype;         /* enum mxspec_dtype: the type of values */
+    int32_t added_dtype;       /* the type of c and bias */
+    void *values;              /* [m, n] */
+} mxspec_matmul_call;
+
+/* Codes of a sparse format [rows, columns], one to a byte, groups along a row.
+ * prune: codes -> pruned; compress: codes -> kept and metadata; decompress: kept and metadata -> codes. Kept codes are
+ * [rows, columns / 2], nibbles [rows, columns / 4] (of pairs / 8), one to a byte or as the layouts under "sparse_layout" say. */
+typedef struct mxspec_sparse_call {
+    const char *format;  /* "e2m1-2to4", "e2m1-4to8", "int4-2to4", ... */
+    int64_t rows, columns;
+    uint8_t *codes;      /* an input of prune and compress, the output of decompress */
+    uint8_t *pruned;     /* NULL but for prune */
+    uint8_t *kept;       /* NULL for prune */
+    int64_t kept_size;
+    uint8_t *metadata;   /* NULL for prune */
+    int64_t metadata_size;
+} mxspec_sparse_call;
 
 /* Required. MXSPEC_ABI as it was when the library was compiled. */
 MXSPEC_EXPORT int32_t mxspec_abi(void);
@@ -142,16 +199,21 @@ MXSPEC_EXPORT const char *mxspec_message(void);
 /* Those that the description lists under "functions". */
 MXSPEC_EXPORT int32_t mxspec_quantize(const mxspec_quantize_call *call);
 MXSPEC_EXPORT int32_t mxspec_dequantize(const mxspec_dequantize_call *call);
+MXSPEC_EXPORT int32_t mxspec_quantize_affine(const mxspec_quantize_affine_call *call);
+MXSPEC_EXPORT int32_t mxspec_dequantize_affine(const mxspec_dequantize_affine_call *call);
 MXSPEC_EXPORT int32_t mxspec_encode(const mxspec_encode_call *call);
 MXSPEC_EXPORT int32_t mxspec_decode(const mxspec_decode_call *call);
 MXSPEC_EXPORT int32_t mxspec_encode_stochastic(const mxspec_encode_stochastic_call *call);
 MXSPEC_EXPORT int32_t mxspec_tensor_scale(const mxspec_tensor_scale_call *call);
+MXSPEC_EXPORT int32_t mxspec_prune(const mxspec_sparse_call *call);
+MXSPEC_EXPORT int32_t mxspec_compress(const mxspec_sparse_call *call);
+MXSPEC_EXPORT int32_t mxspec_decompress(const mxspec_sparse_call *call);
 MXSPEC_EXPORT int32_t mxspec_pack(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_unpack(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_swizzle(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_unswizzle(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_pack_blocks(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_unpack_blocks(const mxspec_layout_call *call);
-MXSPEC_EXPORT int32_t mxspec_dot(const mxspec_dot_call *call);
+MXSPEC_EXPORT int32_t mxspec_matmul(const mxspec_matmul_call *call);
 
 #endif

@@ -1,0 +1,337 @@
+"""The calls by which a product is judged: each has operands made for one kind of mistake, and a topic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator
+from mxspec.layouts import Padding, get_layout
+from mxspec_conformance.judge.products.draw import Pen, Reach, takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
+from mxspec_vectors.topics import TOPICS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductCase:
+    """One call of `matmul`."""
+
+    topic: str
+    label: str
+    a: Numbers
+    b: Numbers
+    out_dtype: str = "float32"
+    #: alpha, beta, c and bias.
+    options: dict[str, Any] = field(default_factory=dict)
+    #: Words of the call before its function: an arrangement in memory, or a repetition.
+    before: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.topic in TOPICS
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Multiples of m, n and k that a target takes of one product."""
+
+    m: int
+    n: int
+    k: int
+
+    def fit(self, m: int, n: int, k: int) -> tuple[int, int, int]:
+        """The smallest sizes at least these that are taken."""
+        return tuple(-(-want // step) * step for want, step in ((m, self.m), (n, self.n), (k, self.k)))  # type: ignore[return-value]
+
+
+def find_sizes(product: Product, capabilities: Capabilities) -> Sizes:
+    """The sizes that a target takes: whole blocks, its own multiples, and whole tiles where a layout does not pad."""
+    m, n, k = capabilities.product_shapes
+    rows = []
+    for spec, own in ((product.a, m), (product.b, n)):
+        tile = 1
+        if spec.kind is OperandKind.BLOCK:
+            k = math.lcm(k, spec.block.k)
+            for name, covers in ((spec.codes, 1), (spec.scales, spec.block.k)):
+                if name in ("unpacked", "row-major"):
+                    continue
+                layout = get_layout(name)
+                if layout.padding is Padding.REFUSED:
+                    tall, wide = layout.pad_to or layout.tile
+                    tile, k = math.lcm(tile, tall), math.lcm(k, wide * covers)
+        rows.append(math.lcm(own, tile))
+    return Sizes(rows[0], rows[1], k)
+
+
+def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumulator, seed: int = 20) -> list[ProductCase]:
+    """Every call by which a product is judged, the same ones each time."""
+    desk = _Desk(product, capabilities, accumulator, seed)
+    first, *others = capabilities.out_dtypes
+    cases = [replace(case, out_dtype=first) for case in desk.all_cases()]
+    for dtype in others:
+        again = [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in desk.sums() if not c.before]
+        cases += again + [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in desk.overflows(dtype)]
+    return cases
+
+
+def list_topics(product: Product, capabilities: Capabilities) -> list[str]:
+    """The topics by which a product is judged."""
+    return list(dict.fromkeys(c.topic for c in list_cases(product, capabilities, ACCUMULATORS[DEFAULT_ACCUMULATOR])))
+
+
+class _Desk:
+    """Makes the cases of one product."""
+
+    def __init__(self, product: Product, capabilities: Capabilities, accumulator: Accumulator, seed: int) -> None:
+        self.capabilities = capabilities
+        self.sizes = find_sizes(product, capabilities)
+        self.bits = min(accumulator.sure_bits, 24)
+        draw = np.random.default_rng(seed)
+        self.a, self.b = Pen(product.a, draw), Pen(product.b, draw)
+        self.draw = draw
+
+    def all_cases(self) -> list[ProductCase]:
+        groups = (
+            self.identities(), self.sums(), self.block_scales(), self.cancellations(), self.shapes(), self.ordinary(),
+            self.scale_codes(), self.tensor_scales(), self.epilogues(), self.specials(), self.zero_blocks(),
+            self.overflows(self.capabilities.out_dtypes[0]), self.calls(),
+        )  # fmt: skip
+        return [case for group in groups for case in group]
+
+    def _integers(self, pen: Pen, rows: int, k: int, *, reach: Reach = Reach.MANY, bits: int | None = None) -> Any:
+        most = math.isqrt((1 << (self.bits if bits is None else bits)) // (2 * k))
+        codes = pen.lattice(max(most, 1), reach)
+        return pen.pick(codes, rows, k)
+
+    def identities(self) -> Iterator[ProductCase]:
+        """One-hot rows: the product is the other side, number by number."""
+        run = math.lcm(self.a.run, self.b.run)
+        _, _, k = self.sizes.fit(1, 1, max(128, 3 * run))
+        for side in ("a", "b"):
+            m, n, _ = self.sizes.fit(k, 20, k) if side == "a" else self.sizes.fit(20, k, k)
+            rows = m if side == "a" else n
+            places = np.where(np.arange(rows) < k, (np.arange(rows) * 5) % k if k % 5 else np.arange(rows), -1)
+            hot, other = (self.a, self.b) if side == "a" else (self.b, self.a)
+            sides = (hot.one_hot(rows, k, places), other.positions(n if side == "a" else m, k))
+            a, b = sides if side == "a" else sides[::-1]
+            yield ProductCase(topic="identity", label=f"one-hot rows of {side}, every position", a=a, b=b)
+        m, n, k = self.sizes.fit(16, 24, 2 * run)
+        places = np.append(np.arange(m - 1) % k, k - 1)
+        for side in ("a", "b"):
+            pens = (self.a, self.b) if side == "a" else (self.b, self.a)
+            rows, across = (m, n) if side == "a" else (n, m)
+            hot_places = places if side == "a" else np.append(np.arange(n - 1) % k, k - 1)
+            numbers = pens[0].one_hot(rows, k, hot_places), pens[1].numbers(pens[1].pick(pens[1].finite, across, k))
+            a, b = numbers if side == "a" else numbers[::-1]
+            yield ProductCase(topic="code", label=f"every code of {'b' if side == 'a' else 'a'} under the scale one", a=a, b=b)
+
+    def sums(self) -> Iterator[ProductCase]:
+        """Integers whose partial sums are exact in every order."""
+        wanted = ((96, Reach.MANY), (128, Reach.LOW), (256, Reach.HIGH), (640, Reach.MANY), (2048, Reach.MANY))
+        for number, (k_least, reach) in enumerate(wanted):
+            m, n, k = self.sizes.fit(*((9, 13) if k_least < 2048 else (2, 3)), k_least)
+            a = self.a.numbers(self._integers(self.a, m, k, reach=reach))
+            b = self.b.numbers(self._integers(self.b, n, k, reach=reach))
+            yield ProductCase(topic="sum", label=f"integers {number}, k = {k}", a=a, b=b)
+        m, n, k = self.sizes.fit(4, 5, 512)
+        ones = [pen.numbers(np.full((rows, k), pen.code_of(1.0))) for pen, rows in ((self.a, m), (self.b, n))]
+        yield ProductCase(topic="sum", label=f"ones, k = {k}", a=ones[0], b=ones[1])
+        signs = self._integers(self.a, m, k, bits=10)
+        yield ProductCase(topic="sum", label="small integers", a=self.a.numbers(signs), b=self.b.numbers(self._integers(self.b, n, k, bits=10)))
+        positive = [
+            pen.numbers(np.where(pen.values[c := self._integers(pen, rows, k)] < 0, self._negate(pen, c), c))
+            for pen, rows in ((self.a, m), (self.b, n))
+        ]
+        yield ProductCase(topic="sum", label="integers of one sign", a=positive[0], b=positive[1])
+
+    def _negate(self, pen: Pen, codes: Any) -> Any:
+        lookup = {float(v): c for c, v in reversed(list(enumerate(pen.values.tolist())))}
+        table = np.array([lookup.get(-float(v), lookup[0.0]) for v in pen.values])
+        return table[codes]
+
+    def block_scales(self) -> Iterator[ProductCase]:
+        """Every block another scale on either side, their product one: another scale than the block's own shows."""
+        low, high = (f(self.a.powers[i], -self.b.powers[1 - i]) for i, f in ((0, max), (1, min)))
+        for number, k_least in enumerate((4, 16)):
+            run = math.lcm(self.a.run, self.b.run)
+            m, n, k = self.sizes.fit(11, 14, k_least * run)
+            power = self.draw.permutation(np.resize(np.arange(low, high + 1), max(k // run, high - low + 1)))[: k // run]
+            exponents = [np.tile(np.repeat(sign * power, run // pen.run), (rows, 1)) for sign, pen, rows in ((1, self.a, m), (-1, self.b, n))]
+            a = self.a.numbers(self._integers(self.a, m, k), exponents[0])
+            b = self.b.numbers(self._integers(self.b, n, k), exponents[1])
+            yield ProductCase(topic="block-scale", label=f"reciprocal block scales {number}, k = {k}", a=a, b=b)
+        m, n, k = self.sizes.fit(24, 24, 3 * run)
+        own = [np.tile((np.arange(rows) % 7 - 3)[:, None], (1, -(-k // pen.run))) for pen, rows in ((self.a, m), (self.b, n))]
+        a = self.a.numbers(self._integers(self.a, m, k), own[0])
+        b = self.b.numbers(self._integers(self.b, n, k), own[1])
+        yield ProductCase(topic="block-scale", label="every row another scale", a=a, b=b)
+
+    def cancellations(self) -> Iterator[ProductCase]:
+        """A number and its negative, wherever they stand: zero."""
+        m, n, k = self.sizes.fit(12, 3, 256)
+        codes = np.full((m, k), self.a.code_of(0.0))
+        codes[np.arange(m), np.arange(m) * 3 % k] = self.a.code_of(1.0)
+        codes[np.arange(m), k - 1 - np.arange(m)] = self.a.code_of(-1.0)
+        b = self.b.numbers(np.repeat(self._integers(self.b, n, 1), k, axis=1))
+        yield ProductCase(topic="sum", label="a number and its negative", a=self.a.numbers(codes), b=b)
+
+    def shapes(self) -> Iterator[ProductCase]:
+        """Sizes beside those of tiles."""
+        run = math.lcm(self.a.run, self.b.run)
+        for m, n, k in ((1, 1, 1), (1, 40, 3), (3, 1, 5), (17, 33, 2), (65, 7, 9), (2, 129, 1), (130, 2, 33)):
+            fitted = self.sizes.fit(m, n, k * run)
+            a = self.a.numbers(self._integers(self.a, fitted[0], fitted[2]))
+            b = self.b.numbers(self._integers(self.b, fitted[1], fitted[2]))
+            label = f"{fitted[0]} x {fitted[1]} x {fitted[2]}"
+            yield ProductCase(topic="shape", label=label, a=a, b=b)
+
+    def ordinary(self) -> Iterator[ProductCase]:
+        """Numbers as they come: what is certified has one result, the rest an interval."""
+        for label, k_least, fold in (("normal", 256, False), ("normal, long", 1024, False), ("magnitudes of normal", 1024, True)):
+            m, n, k = self.sizes.fit(12, 12, k_least)
+            x, w = self.draw.standard_normal((m, k)), self.draw.standard_normal((n, k))
+            if fold:
+                x, w = np.abs(x), np.abs(w)
+            yield ProductCase(topic="interval", label=f"{label}, k = {k}", a=self.a.quantized(x), b=self.b.quantized(w))
+        m, n, k = self.sizes.fit(10, 10, 512)
+        spread = np.exp2(self.draw.integers(-6, 7, (m, -(-k // 32)))).repeat(32, axis=1)[:, :k]
+        x, w = self.draw.standard_normal((m, k)) * spread, self.draw.standard_normal((n, k))
+        yield ProductCase(topic="interval", label=f"wide, k = {k}", a=self.a.quantized(x), b=self.b.quantized(w))
+
+    def scale_codes(self) -> Iterator[ProductCase]:
+        """The ends of the scale format, one side's taking back the other's."""
+        for side, pen, other in (("a", self.a, self.b), ("b", self.b, self.a)):
+            if pen.spec.kind is not OperandKind.BLOCK:
+                continue
+            m, n, k = self.sizes.fit(6, 7, 128)
+            rows, across = (m, n) if side == "a" else (n, m)
+            # At least one, so that bfloat16 holds the smallest scale times a number.
+            codes = pen.pick(pen.finite[np.abs(pen.values[pen.finite]) >= 1], rows, k)
+            # At most one, so that float32 holds the largest scale times a number.
+            small = other.finite[np.abs(other.values[other.finite]) <= 1]
+            facing = other.pick(small, across, k)
+            runs = k // pen.run
+            if not pen.spec.block.is_mx:
+                ends = np.resize(np.array([1, 2, 7, 8, 0x7E, 0x38], np.uint8), (rows, runs))
+                for row in range(rows):
+                    ends[row] = ends[row, row % min(6, runs)]
+                numbers = Numbers(spec=pen.spec, codes=codes.astype(np.uint8), scales=ends)
+                pair = (numbers, other.numbers(facing))
+            elif other.spec.kind is OperandKind.BLOCK and other.spec.block.is_mx:
+                pair = (pen.numbers(codes, -127), other.numbers(facing, 127))
+            else:
+                pair = (pen.numbers(codes, -100 if side == "a" else 100), other.numbers(facing))
+            a, b = pair if side == "a" else pair[::-1]
+            yield ProductCase(topic="scale-code", label=f"the ends of {side}'s scales", a=a, b=b)
+
+    def tensor_scales(self) -> Iterator[ProductCase]:
+        """Tensor scales of either side."""
+        scaled = [takes_tensor_scale(pen.spec) for pen in (self.a, self.b)]
+        if not any(scaled):
+            return
+        m, n, k = self.sizes.fit(5, 6, 256)
+        a, b = self.a.numbers(self._integers(self.a, m, k)), self.b.numbers(self._integers(self.b, n, k))
+        for label, values in (("powers of two", (0.125, 32.0)), ("another of each side", (4.0, 0.5)), ("any", (0.3712, 1.9045))):
+            sides = [with_tensor_scale(x, v) if s else x for x, v, s in zip((a, b), values, scaled, strict=True)]
+            yield ProductCase(topic="tensor-scale", label=label, a=sides[0], b=sides[1])
+
+    def epilogues(self) -> Iterator[ProductCase]:
+        """alpha, beta, C and bias, by themselves and together."""
+        takes = {o for o in ("alpha", "beta", "c", "bias") if self.capabilities.has("matmul", o)}
+        m, n, k = self.sizes.fit(6, 10, 128)
+        a, b = (p.numbers(self._integers(p, rows, k, bits=min(self.bits, 18))) for p, rows in ((self.a, m), (self.b, n)))
+        dtype = DTYPES[self.capabilities.out_dtypes[0]]
+        c = (np.arange(m * n).reshape(m, n) % 23 - 11).astype(dtype)
+        bias = (np.arange(n) * 3 % 17 - 8).astype(dtype)
+        wanted: list[tuple[str, dict[str, Any]]] = [
+            ("alpha 0.5", {"alpha": 0.5}), ("alpha 0", {"alpha": 0.0}), ("alpha -2", {"alpha": -2.0}), ("alpha 1/3", {"alpha": 1 / 3}),
+            ("bias", {"bias": bias}), ("alpha and bias", {"alpha": 4.0, "bias": bias}),
+            ("C", {"beta": 1.0, "c": c}), ("beta 2 and C", {"beta": 2.0, "c": c}),
+            ("all", {"alpha": 0.5, "beta": -1.0, "c": c, "bias": bias}),
+        ]  # fmt: skip
+        for label, options in wanted:
+            if set(options) <= takes:
+                yield ProductCase(topic="epilogue", label=label, a=a, b=b, options=options)
+
+    def specials(self) -> Iterator[ProductCase]:
+        """NaN and Inf in one row, and in a block that others multiply by zero."""
+        for side, pen in (("a", self.a), ("b", self.b)):
+            m, n, k = self.sizes.fit(5, 6, 128)
+            # No zeros, and one sign: an infinity times zero, or two that cancel, are NaN, too.
+            lattices = [(p, p.lattice(4), rows) for p, rows in ((self.a, m), (self.b, n))]
+            a, b = (p.numbers(p.pick(codes[p.values[codes] > 0], rows, k)) for p, codes, rows in lattices)
+            chosen = a if side == "a" else b
+            for topic, label, changed in _spoil(pen, chosen):
+                pair = (changed, b) if side == "a" else (a, changed)
+                yield ProductCase(topic=topic, label=f"{label} in {side}", a=pair[0], b=pair[1])
+
+    def zero_blocks(self) -> Iterator[ProductCase]:
+        """A block of zeros under a large scale, beside ones."""
+        if self.a.spec.kind is not OperandKind.BLOCK or not self.a.spec.block.is_mx:
+            return
+        m, n, k = self.sizes.fit(2, 3, 128)
+        codes = np.full((m, k), self.a.code_of(1.0))
+        codes[:, : self.a.run] = self.a.code_of(0.0)
+        exponents = np.zeros((m, k // self.a.run), int)
+        exponents[:, 0] = 60
+        b = self.b.numbers(np.full((n, k), self.b.code_of(1.0)))
+        yield ProductCase(topic="zero-block", label="zeros under the scale 2^60", a=self.a.numbers(codes, exponents), b=b)
+
+    def overflows(self, dtype: str) -> Iterator[ProductCase]:
+        """Sums beyond the output's largest number."""
+        power = 6 if dtype == "float16" else 60
+        sides = []
+        m, n, k = self.sizes.fit(3, 4, 256)
+        for pen, rows in ((self.a, m), (self.b, n)):
+            largest = int(pen.finite[np.argmax(pen.values[pen.finite])])
+            top = min(power + 5, pen.powers[1]) if pen.powers[1] < 12 else power + 5
+            if pen.spec.kind is OperandKind.PLAIN and pen.spec.format == "float16":
+                top = 5
+            codes = np.full((rows, k), largest)
+            codes[-1] = pen.code_of(1.0)
+            sides.append(pen.numbers(codes, top))
+        yield ProductCase(topic="overflow", label="sums beyond the largest number", a=sides[0], b=sides[1])
+
+    def calls(self) -> Iterator[ProductCase]:
+        """The same operands again, in other memory, and in a call that follows others."""
+        m, n, k = self.sizes.fit(7, 9, 128)
+        a, b = (p.numbers(self._integers(p, rows, k)) for p, rows in ((self.a, m), (self.b, n)))
+        case = ProductCase(topic="state", label="a call", a=a, b=b)
+        yield case
+        yield replace(case, label="the same call again")
+        m2, n2, k2 = self.sizes.fit(19, 21, 224)
+        wide = [p.numbers(self._integers(p, rows, k2)) for p, rows in ((self.a, m2), (self.b, n2))]
+        yield replace(case, label="a larger call", a=wide[0], b=wide[1])
+        yield replace(case, label="the first call once more")
+        empty = [p.numbers(np.full((rows, k), p.code_of(0.0))) for p, rows in ((self.a, m), (self.b, n))]
+        yield replace(case, label="zeros in the same shape", a=empty[0], b=empty[1])
+        for arrangement in ("offset", "rows", "padded"):
+            yield replace(case, topic="memory", label=f"operands in memory: {arrangement}", before=("arranged", arrangement))
+
+
+def _spoil(pen: Pen, numbers: Numbers) -> Iterator[tuple[str, str, Numbers]]:
+    """A side with a NaN or an Inf in row 1, in all ways that its format has: (topic, what, the side)."""
+    if numbers.codes is None:
+        assert numbers.values is not None
+        for topic, value in (("nan", np.nan), ("inf", np.inf)):
+            values = numbers.values.copy()
+            values[min(1, len(values) - 1), 3] = value
+            yield topic, f"a {'NaN' if topic == 'nan' else 'positive Inf'}", replace(numbers, values=values)
+        return
+    row = min(1, len(numbers.codes) - 1)
+    assert numbers.scales is not None
+    table = pen.spec.block.scale
+    if table.nan_code is not None:
+        scales = numbers.scales.copy()
+        scales[row, -1] = table.nan_code
+        yield "nan", "a NaN scale", replace(numbers, scales=scales)
+    for topic, found in (("nan", np.isnan(pen.values)), ("inf", np.isinf(pen.values))):
+        for code in np.flatnonzero(found)[:2].tolist():
+            codes = numbers.codes.copy()
+            codes[row, 3] = code
+            yield topic, f"the code {code:02x}", replace(numbers, codes=codes)

@@ -1,0 +1,224 @@
+"""Judging `matmul`: every output equal where one result is certain, elsewhere inside what its class of accumulations allows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, Contract
+from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.products.cases import ProductCase, Sizes, find_sizes, list_cases
+from mxspec_conformance.judge.products.mistakes import list_mistakes
+from mxspec_conformance.judge.products.reference import Reference, allow, refer_case
+from mxspec_conformance.judge.products.shrinking import (
+    Wrong,
+    describe_places,
+    describe_wrong,
+    find_wrong,
+    shrink_product,
+)
+from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.results.report import Failure, FormatResult, Requirement, Verdict
+from mxspec_conformance.targets.errors import FailureKind
+from mxspec_conformance.targets.operands import Product, parse_product
+from mxspec_conformance.targets.sessions import TargetSession
+
+OPERATION = "matmul"
+#: Topics that say nothing of how sums are rounded.
+_ASIDE = ("zero-block",)
+#: Topics of sums that a coarser class brings elsewhere: without a wrong one of these, nothing is wrong with the additions.
+_ROUNDED = ("sum", "interval")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A case and what the target returned."""
+
+    case: ProductCase
+    answer: Any
+    #: Whether the target has declared its contract.
+    declared: bool = False
+    #: Contract -> exact sums, found when first needed.
+    references: dict[Contract, Reference] = field(default_factory=dict)
+
+    @property
+    def output(self) -> Any:
+        """The outputs; None where there are none."""
+        return None if isinstance(self.answer, NoAnswer) else self.answer
+
+    def refer(self, contract: Contract) -> Reference:
+        """The exact sums under a contract."""
+        if self.case.topic == "scale-code" and not self.declared:
+            contract = Contract.EXACT  # what does not fit a narrower float is lost, whatever rounds there
+        if contract not in self.references:
+            self.references[contract] = refer_case(self.case, contract)
+        return self.references[contract]
+
+    def is_right(self, accumulator: Accumulator, contract: Contract) -> bool:
+        """Whether all outputs are allowed; an answer that never came is neither right nor wrong."""
+        if self.output is None:
+            return True
+        return bool(allow(self.refer(contract), self.case, accumulator).accepts(self.output).all())
+
+
+def list_products(session: TargetSession) -> list[tuple[str, Product]]:
+    """The products that a target computes, each by the name that its requirements have."""
+    named: list[tuple[str, Product]] = []
+    for text in session.capabilities.products:
+        product = parse_product(text)
+        same = sum(p.name == product.name for _, p in named)
+        named.append((f"{product.name}#{same + 1}" if same else product.name, product))
+    return named
+
+
+def judge_product(session: TargetSession, name: str, product: Product) -> tuple[list[Requirement], FormatResult]:
+    """The requirements of one product, and what it is like."""
+    capabilities = session.capabilities
+    declared = capabilities.accumulator
+    judged = ACCUMULATORS[declared or DEFAULT_ACCUMULATOR]
+    asked = ask_cases(session, list_cases(product, capabilities, judged))
+    contracts = [Contract(capabilities.contract)] if capabilities.contract else list(Contract)
+    contract = min(contracts, key=lambda c: sum(not x.is_right(judged, c) for x in asked))
+    wrong = [x for x in asked if not x.is_right(judged, contract)]
+    scorecard = Scorecard(OPERATION, name)
+    spoilt = {id(x) for x in wrong}
+    right = [x for x in asked if id(x) not in spoilt and x.output is not None and x.case.topic not in _ASIDE]
+    named = name_mistakes(wrong, right, judged)
+    by_mistake = wrong and frozenset.intersection(*named.values())
+    rounded = not by_mistake and not declared and any(x.case.topic in _ROUNDED for x in wrong)
+    found = find_class(session, product, asked, contracts) if rounded else None
+    for x in asked:
+        if isinstance(x.answer, NoAnswer):
+            scorecard.count_no_answer(x.case.topic, x.case.label, x.answer)
+            continue
+        bad = id(x) in spoilt
+        reasons = named.get(id(x), frozenset()) if found is None else {Explanation(Cause.ACCUMULATOR, found[0].name)}
+        scorecard.count(x.case.topic, x.case.label, ok=not bad, equals=reasons if bad else ())
+    tallies = list(scorecard.tallies.values())
+    order = {mistake.text: i for i, mistake in enumerate(list_mistakes())}
+    explanation = common_explanation(tallies, lambda e: (order.get(e.name, -1),))
+    first = partial(_first, session, wrong, find_sizes(product, capabilities), judged, contract)
+    requirements = [judge_tally(tally, explanation, first) for tally in tallies]
+    for requirement in requirements:
+        if requirement.verdict is Verdict.FAIL and requirement.note:
+            requirement.note = requirement.note.replace("as ", "as if ", 1)
+        if requirement.explained_by:
+            requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}"
+    return requirements, _describe(name, asked, wrong, judged, contract, found, explanation, declared=bool(declared))
+
+
+def ask_cases(session: TargetSession, cases: Sequence[ProductCase]) -> list[Asked]:
+    """What the target returns for each case, one call each, in order."""
+    failures = Counter[FailureKind]()
+    declared = bool(session.capabilities.contract)
+    return [Asked(case, run_bisected([case], partial(_ask, session), failures=failures)[0], declared) for case in cases]
+
+
+def _ask(session: TargetSession, cases: Sequence[ProductCase]) -> list[Any]:
+    return [
+        session.call(*case.before, OPERATION, case.a.as_data(), case.b.as_data(), case.out_dtype, **case.options)
+        for case in cases
+    ]
+
+
+def find_class(
+    session: TargetSession, product: Product, asked: Sequence[Asked], contracts: Sequence[Contract]
+) -> tuple[Accumulator, Contract] | None:
+    """The first class, from the most demanding one, that allows every output; None where there is none.
+
+    The interval of a coarse class holds much that is wrong for other reasons. The target is therefore asked once more, for sums
+    that have one result even in that class.
+    """
+    used = [x for x in asked if x.case.topic not in _ASIDE]
+    for accumulator in ACCUMULATORS.values():
+        for contract in contracts:
+            if not all(x.is_right(accumulator, contract) for x in used):
+                continue
+            again = ask_cases(session, list_cases(product, session.capabilities, accumulator))
+            if all(x.is_right(accumulator, contract) for x in again if x.case.topic not in _ASIDE):
+                return accumulator, contract
+    return None
+
+
+def name_mistakes(
+    wrong: Iterable[Asked], right: Sequence[Asked], accumulator: Accumulator
+) -> dict[int, frozenset[Explanation]]:
+    """For each wrong case the mistakes that explain it and all others of its topic, and would have shown in no right one."""
+    by_topic: dict[str, list[Asked]] = {}
+    for x in wrong:
+        by_topic.setdefault(x.case.topic, []).append(x)
+    mistakes = list(list_mistakes())
+    named: dict[int, frozenset[Explanation]] = {}
+    for group in by_topic.values():
+        left = mistakes
+        for x in sorted(group, key=lambda x: x.output.size * x.case.a.shape[1]):
+            with np.errstate(all="ignore"):
+                left = [mistake for mistake in left if mistake.explains(x.case, x.output, accumulator)]
+        with np.errstate(all="ignore"):
+            left = [m for m in left if all(m.fits(x.case, x.output, accumulator) for x in right)]
+        explained = frozenset(Explanation(Cause.PRODUCT_MISTAKE, mistake.text) for mistake in left)
+        named |= {id(x): explained for x in group}
+    return named
+
+
+def _first(
+    session: TargetSession, wrong: Sequence[Asked], sizes: Sizes, accumulator: Accumulator, contract: Contract, tally: Tally
+) -> Failure | None:
+    own = [x for x in wrong if x.case.topic == tally.topic]
+    if not own:
+        return None
+    x = min(own, key=lambda x: x.output.size * x.case.a.shape[1])
+    if tally.topic == "scale-code" and not x.declared:
+        contract = Contract.EXACT
+    place = find_wrong(x.case, x.output, accumulator, contract)
+    assert place is not None
+
+    def ask(case: ProductCase) -> Any:
+        return run_bisected([case], partial(_ask, session))[0]
+
+    smallest = Wrong(x.case, x.output, place)
+    if not x.case.before and tally.topic != "state":
+        smallest = shrink_product(ask, smallest, sizes, accumulator, contract)
+    failure = describe_wrong(smallest, accumulator, contract)
+    failure.case = x.case.label
+    failure.steps.append(describe_places(x.case, x.output, accumulator, contract))
+    return failure
+
+
+def _describe(
+    name: str, asked: Sequence[Asked], wrong: Sequence[Asked], judged: Accumulator, contract: Contract,
+    found: tuple[Accumulator, Contract] | None, explanation: Explanation | None, *, declared: bool,
+) -> FormatResult:  # fmt: skip
+    answered = [x for x in asked if x.output is not None]
+    certain = outputs = 0
+    for x in answered:
+        allowed = allow(x.refer(contract), x.case, judged)
+        certain += int(allowed.decided.sum())
+        outputs += allowed.decided.size
+    result = FormatResult(
+        format=name,
+        judged_against=f"{judged.name} sums",
+        chosen="claimed" if declared else "default",
+        provisional=False,
+        distance=len(wrong),
+        cases=len(answered),
+        operations=[OPERATION],
+        open_cases=sum(x.case.topic in _ASIDE for x in wrong),
+    )
+    result.behaviour["outputs with one right result"] = f"{certain} of {outputs}"
+    if contract is not Contract.EXACT:
+        result.behaviour["numbers before they are multiplied"] = f"rounded to {contract.value}, tensor scale included"
+    if found is not None:
+        result.behaviour["sums"] = found[0].text
+        result.deviations.append(f"sums: {found[0].text}, not {judged.text}")
+    elif explanation is not None and explanation.cause is Cause.PRODUCT_MISTAKE:
+        result.deviations.append(explanation.text)
+    return result
+
+

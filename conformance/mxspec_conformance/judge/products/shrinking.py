@@ -1,0 +1,201 @@
+"""From a wrong output to the smallest product that shows it, with its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.dot import Accumulator, Contract
+from mxspec_conformance.judge.products.cases import ProductCase, Sizes
+from mxspec_conformance.judge.products.draw import PLAIN_RUN
+from mxspec_conformance.judge.products.reference import allow, refer_case, round_exactly
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.operands import Numbers, OperandKind
+
+#: Calls that making a product smaller may cost.
+_CALLS = 48
+#: Products of one output that are shown.
+_SHOWN = 8
+
+Ask = Callable[[ProductCase], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A case with an output that is not allowed."""
+
+    case: ProductCase
+    output: npt.NDArray[Any]
+    place: tuple[int, int]
+
+
+def find_wrong(
+    case: ProductCase, output: Any, accumulator: Accumulator, contract: Contract
+) -> tuple[int, int] | None:
+    """The first output that is not allowed; None where all are, or none came."""
+    if not isinstance(output, np.ndarray):
+        return None
+    bad = ~allow(refer_case(case, contract), case, accumulator).accepts(output)
+    return None if not bad.any() else tuple(int(i) for i in np.argwhere(bad)[0])  # type: ignore[return-value]
+
+
+def shrink_product(ask: Ask, wrong: Wrong, sizes: Sizes, accumulator: Accumulator, contract: Contract) -> Wrong:
+    """The smallest product found that is still wrong: fewer rows and columns, then fewer products, then a shorter k."""
+    left = [_CALLS]
+
+    def attempt(case: ProductCase | None) -> Wrong | None:
+        if case is None or left[0] <= 0:
+            return None
+        left[0] -= 1
+        output = ask(case)
+        place = find_wrong(case, output, accumulator, contract)
+        return None if place is None else Wrong(case, output, place)
+
+    best = wrong
+    best = attempt(_pick_rows(best.case, best.place, sizes)) or best
+    step = max(best.case.a.shape[1] // 2, 1)
+    while step >= 1 and left[0] > 6:  # products in runs, halving their length, as delta debugging does
+        start, k = 0, best.case.a.shape[1]
+        while start < k and left[0] > 6:
+            if _uses(best.case, best.place, start, step):
+                best = attempt(_clear(best.case, start, step)) or best
+            start += step
+        step //= 2
+    return attempt(_shorten(best.case, sizes)) or best
+
+
+def _pick_rows(case: ProductCase, place: tuple[int, int], sizes: Sizes) -> ProductCase | None:
+    """The case with the rows of one output first, and as few others as the target takes."""
+    i, j = place
+    if case.a.shape[0] == sizes.m and case.b.shape[0] == sizes.n:
+        return None
+    chosen = [_first_rows(at, rows, least) for at, rows, least in ((i, case.a.shape[0], sizes.m), (j, case.b.shape[0], sizes.n))]
+    options = dict(case.options)
+    if "c" in options:
+        options["c"] = options["c"][np.ix_(*chosen)]
+    if "bias" in options:
+        options["bias"] = options["bias"][chosen[1]]
+    return replace(case, a=_take(case.a, chosen[0]), b=_take(case.b, chosen[1]), options=options)
+
+
+def _first_rows(at: int, rows: int, least: int) -> npt.NDArray[np.intp]:
+    order = np.concatenate([[at], np.delete(np.arange(rows), at)])
+    return order[: min(least, rows)].astype(np.intp)
+
+
+def _take(numbers: Numbers, rows: npt.NDArray[np.intp]) -> Numbers:
+    parts = {name: part[rows] for name in ("values", "codes", "scales") if (part := getattr(numbers, name)) is not None}
+    return replace(numbers, **parts)
+
+
+def _uses(case: ProductCase, place: tuple[int, int], start: int, length: int) -> bool:
+    return any(_held(x)[row, start : start + length].any() for x, row in ((case.a, place[0]), (case.b, place[1])))
+
+
+def _held(numbers: Numbers) -> npt.NDArray[Any]:
+    held = numbers.values if numbers.codes is None else numbers.codes
+    assert held is not None
+    return held
+
+
+def _clear(case: ProductCase, start: int, length: int) -> ProductCase:
+    """Both sides with zeros at a stretch of k; zero has the code 0 in every format."""
+    sides = []
+    for numbers in (case.a, case.b):
+        held = _held(numbers).copy()
+        held[:, start : start + length] = 0
+        sides.append(replace(numbers, values=held) if numbers.codes is None else replace(numbers, codes=held))
+    return replace(case, a=sides[0], b=sides[1])
+
+
+def _shorten(case: ProductCase, sizes: Sizes) -> ProductCase | None:
+    """Without the blocks behind the last product that is not zero."""
+    used = np.flatnonzero((_held(case.a) != 0).any(axis=0) & (_held(case.b) != 0).any(axis=0))
+    k = sizes.fit(1, 1, int(used[-1]) + 1 if used.size else 1)[2]
+    if k >= case.a.shape[1]:
+        return None
+    return replace(case, a=_cut(case.a, k), b=_cut(case.b, k))
+
+
+def _cut(numbers: Numbers, k: int) -> Numbers:
+    if numbers.codes is None:
+        assert numbers.values is not None
+        return replace(numbers, values=numbers.values[:, :k])
+    assert numbers.scales is not None
+    return replace(numbers, codes=numbers.codes[:, :k], scales=numbers.scales[:, : k // numbers.spec.block.k])
+
+
+def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: Contract) -> Failure:
+    """The failure that a report shows: sizes, operands of one output, its sum term by term, what may come and what came."""
+    case, (i, j) = wrong.case, wrong.place
+    reference = refer_case(case, contract)
+    allowed = allow(reference, case, accumulator)
+    exact = round_exactly(reference, case)
+    low, high = float(allowed.low[i, j]), float(allowed.high[i, j])
+    m, n, k = case.a.shape[0], case.b.shape[0], case.a.shape[1]
+    given: dict[str, Any] = {"m x n x k": f"{m} x {n} x {k}", "output": f"[{i}, {j}]"}
+    given |= _show_side("a", case.a, i) | _show_side("b", case.b, j)
+    given |= {name: f"{value:g}" for name, value in case.options.items() if isinstance(value, float)}
+    given |= {name: _show_added(case.options[name], i, j) for name in ("c", "bias") if name in case.options}
+    expected = {"value": _show(exact[i, j])}
+    if allowed.decided[i, j] or low == high:
+        expected["why"] = "every order of additions gives it"
+    elif not allowed.special[i, j]:
+        expected["allowed"] = f"{low:.9g} to {high:.9g}, {accumulator.text}"
+    return Failure(
+        case=case.label,
+        given=given,
+        expected=expected,
+        returned={"value": _show(wrong.output[i, j])},
+        steps=_list_terms(reference.a.values[i], reference.b.values[j]),
+    )
+
+
+def describe_places(case: ProductCase, output: Any, accumulator: Accumulator, contract: Contract) -> str:
+    """Where the wrong outputs of a case lie, in words."""
+    bad = ~allow(refer_case(case, contract), case, accumulator).accepts(output)
+    text = f"{int(bad.sum())} of {bad.size} outputs are wrong"
+    for name, axis in (("row", 1), ("column", 0)):
+        lines = np.flatnonzero(bad.all(axis=axis))
+        if not lines.size or lines.size == bad.shape[1 - axis] or bad.sum() != lines.size * bad.shape[axis]:
+            continue
+        run = lines.size > 1 and (np.diff(lines) == 1).all()
+        shown = f"{name}s {lines[0]} to {lines[-1]}" if run else f"{name} {', '.join(map(str, lines[:8].tolist()))}"
+        return f"{text}: {shown}, each whole"
+    return text
+
+
+def _show(value: Any) -> str:
+    bits = value.tobytes()[::-1].hex()
+    return f"{float(value):.9g} ({bits})"
+
+
+def _show_added(added: npt.NDArray[Any], i: int, j: int) -> str:
+    return f"{float(added[i, j] if added.ndim == 2 else added[j]):.9g}"
+
+
+def _show_side(name: str, numbers: Numbers, row: int) -> dict[str, str]:
+    shown = {name: numbers.spec.text}
+    if numbers.spec.kind is OperandKind.PLAIN:
+        return shown
+    assert numbers.codes is not None
+    assert numbers.scales is not None
+    used = np.flatnonzero(numbers.codes[row])
+    shown[f"{name} codes"] = " ".join(f"k{k}:{int(numbers.codes[row, k]):02x}" for k in used[:_SHOWN]) + (" ..." if len(used) > _SHOWN else "")
+    blocks = np.unique(used // numbers.spec.block.k) if len(used) else np.arange(1)
+    shown[f"{name} scales"] = " ".join(f"block {b}:{int(numbers.scales[row, b]):02x}" for b in blocks[:_SHOWN])
+    if numbers.tensor_scale is not None:
+        shown[f"{name} tensor scale"] = f"{numbers.tensor_scale:.9g}"
+    return shown
+
+
+def _list_terms(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> list[str]:
+    used = np.flatnonzero((a != 0) & (b != 0))
+    lines = [f"k = {k}: {a[k]:.9g} * {b[k]:.9g} = {a[k] * b[k]:.9g}" for k in used[:_SHOWN].tolist()]
+    if len(used) > _SHOWN:
+        lines.append(f"and {len(used) - _SHOWN} products more, in blocks of {PLAIN_RUN} to k = {int(used[-1])}")
+    return lines

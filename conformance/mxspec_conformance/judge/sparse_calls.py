@@ -1,0 +1,163 @@
+"""Pruning, compressing and decompressing in calls of other sizes, in other memory, from several threads, and of ragged rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mxspec.layouts import get_layout
+from mxspec.sparsity import find_largest
+from mxspec_conformance.judge.explanation import Cause
+from mxspec_conformance.judge.invariance.pace import LARGEST_OF
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
+from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
+from mxspec_conformance.judge.sparse_groups import Asked
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.selection import keeps_call
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import SparseFunction
+
+#: (rows, groups in a row) in order of the calls.
+SHAPES = (
+    (1, 1), (1, 8), (3, 8), (2, 16), (16, 16), (5, 24), (32, 32), (16, 64), (33, 32), (64, 64), (7, 160), (1, 1024), (257, 16),
+    (2048, 8), (128, 128), (256, 256),
+)  # fmt: skip
+#: Those that are asked in other memory, and for what is done to memory.
+LAID = ((32, 32), (64, 64))
+#: Codes in calls that every target is asked for, and the seconds for them beyond which no larger ones are.
+_SMALL, _PATIENCE = 1 << 12, 0.25
+
+
+def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
+    """Enter calls made of a case's groups, which are to come back as they did when the case was asked."""
+    largest = LARGEST_OF.get(session.transport, 1 << 30)
+    slow = False
+    for shape, part in _list_calls(session, pool):
+        codes = shape[0] * shape[1] * pool.fmt.group
+        if codes > largest or (slow and codes > _SMALL):
+            continue
+        label = f"{shape[0]} x {shape[1] * pool.fmt.group}"
+        if keeps_call("sparse", pool.fmt.name, label, quick=True):
+            started = time.monotonic()
+            answer = run_once(partial(session.call, pool.case.function.value, *part.arguments(shape[0])))
+            slow |= time.monotonic() - started > _PATIENCE
+            if isinstance(answer, NoAnswer):
+                scorecard.count_no_answer("call-size", label, answer)
+            else:
+                _enter(part, answer, scorecard, "call-size", label)
+        if shape in LAID and session.transport != "results-file":
+            _ask_memory(session, part, shape, scorecard, label)
+    if session.transport in LOCAL:
+        _call_at_once(session, pool, scorecard)
+    if session.transport in SEES_SHAPES:
+        _ask_ragged(session, pool, scorecard)
+
+
+def _list_calls(session: TargetSession, pool: Asked) -> Iterator[tuple[tuple[int, int], Asked]]:
+    """(shape, the groups that fill it) for the shapes that the target takes; no two groups that lie near each other are alike."""
+    for rows, wide in SHAPES:
+        if session.capabilities.limits.allow((rows, wide * pool.fmt.group)) and takes_shape(session, pool, rows, wide):
+            yield (rows, wide), fill_call(pool, rows * wide, rows)
+
+
+def fill_call(pool: Asked, count: int, turn: int) -> Asked:
+    """So many groups of a pool, without a pattern."""
+    z = (np.arange(count, dtype=np.uint64) + np.uint64(turn << 24)) * np.uint64(0x9E3779B97F4A7C15)
+    return pool.choose(((z >> np.uint64(33)) % np.uint64(pool.count)).astype(np.intp))
+
+
+def takes_shape(session: TargetSession, pool: Asked, rows: int, wide: int) -> bool:
+    """Whether the target's layouts hold matrices of this shape."""
+    shapes = (rows, wide * pool.fmt.group // 2), (rows, wide)
+    try:
+        for name, shape in zip(session.capabilities.sparse_layout, shapes, strict=False):
+            if name != "unpacked":
+                get_layout(name).size(shape)
+    except ValueError:
+        return False
+    return True
+
+
+def _enter(part: Asked, answer: Any, scorecard: Scorecard, topic: str, label: str, done: str = "") -> None:
+    """Count one call, by all its groups and by what it did beside."""
+    assert part.answers is not None
+    wrong = ~part.equal(part.mean(part.read(answer)), part.answers)
+    scorecard.count(topic, label, ok=not wrong.any() and not done, show=lambda: _show(part, wrong, topic, label, done))
+
+
+def _show(part: Asked, wrong: Any, topic: str, label: str, done: str) -> Failure:
+    places = np.flatnonzero(wrong)
+    text = done or f"{places.size} of {wrong.size} groups differ; the first is group {int(places[0])}"
+    return Failure(case=label, given={"format": part.fmt.name, "call": label}, expected={}, returned={}, steps=[text])
+
+
+def _ask_memory(session: TargetSession, part: Asked, shape: tuple[int, int], scorecard: Scorecard, label: str) -> None:
+    function = part.case.function.value
+    for arrangement in ARRANGEMENTS[1:-2]:
+        name = f"{label}, {arrangement}"
+        if keeps_call("sparse", part.fmt.name, name, quick=False):
+            answer = run_once(partial(session.call, "arranged", arrangement, function, *part.arguments(shape[0])))
+            if not isinstance(answer, NoAnswer):
+                _enter(part, answer, scorecard, "memory", name)
+    name = f"{label}: memory"
+    if keeps_call("sparse", part.fmt.name, name, quick=False):
+        other = part.choose(np.arange(part.count)[::-1])
+        answer = run_once(partial(session.call, "probe", function, part.arguments(shape[0]), other.arguments(shape[0])))
+        if not isinstance(answer, NoAnswer):
+            wrote, changed, last = answer
+            done = "the call wrote into its input" if wrote else ""
+            _enter(part, last, scorecard, "memory", name, done or ("a later call changed an earlier answer" if changed else ""))
+
+
+def _call_at_once(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
+    label, (rows, wide) = f"{THREADS} threads", LAID[-1]
+    limits = session.capabilities.limits
+    if not (limits.allow((rows, wide * pool.fmt.group)) and takes_shape(session, pool, rows, wide)):
+        return
+    if keeps_call("sparse", pool.fmt.name, label, quick=False):
+        calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+            (fill_call(pool, rows * wide, 100 + turn).arguments(rows), {}) for turn in range(THREADS)
+        ]
+        answer = run_once(partial(session.call, "threads", ROUNDS // 4, pool.case.function.value, calls))
+        if not isinstance(answer, NoAnswer):
+            wrong, made = answer
+            text = f"{wrong} of {made} calls returned something else when threads called at once"
+            show = partial(_show, pool, np.zeros(1, bool), "state", label, text)
+            scorecard.count("state", label, ok=not wrong, show=show)
+
+
+def _ask_ragged(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
+    """Rows that end within a group: refused, or answered as if zeros followed."""
+    if pool.case.function is not SparseFunction.PRUNE:
+        return
+    fmt, rows = pool.fmt, 4
+    for ragged in (1, fmt.group // 2):
+        whole = fill_call(pool, rows * 9, ragged)
+        dense = whole.case.codes.reshape(rows, -1).copy()
+        k = dense.shape[1] - fmt.group + ragged
+        label = f"{rows} x {k}, which ends within a group"
+        if not session.capabilities.limits.allow((rows, k)) or not keeps_call("sparse", fmt.name, label, quick=False):
+            continue
+        answer = run_once(partial(session.call, "prune", dense[:, :k], fmt.name))
+        if isinstance(answer, NoAnswer):
+            if answer.kind in REFUSALS:
+                scorecard.count("refusal", label, ok=True)
+            continue  # a malformed answer is noticed by whoever gets it
+        dense[:, k:] = 0
+        returned = np.pad(answer, ((0, 0), (0, dense.shape[1] - k))).reshape(-1, fmt.group)
+        groups = dense.reshape(-1, fmt.group)
+        padded = replace(pool, case=replace(pool.case, codes=groups, patterns=find_largest(groups, kind=fmt.kind, sparsity=fmt.sparsity)[:, 0]))
+        # Of the groups that were cut any rule will do: how the target chooses is judged elsewhere.
+        right = padded.find_right((returned,))
+        for explanation, other in padded.list_alternatives():
+            right |= padded.equal(returned, other) & (explanation.cause is Cause.PROFILE)
+        show = partial(_show, padded, ~right, "refusal", label, "")
+        scorecard.count("refusal", label, ok=bool(right.all()), show=show)

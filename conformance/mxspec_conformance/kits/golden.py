@@ -1,0 +1,146 @@
+"""The golden vectors' blocks as a kit holds them, and which of them, and which calls, find a mutant out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes  # noqa: F401  # the runtime looks for it among what is imported
+import numpy as np
+
+from mxspec.formats import get_block
+from mxspec_conformance.kits import runtime
+from mxspec_vectors.cases import Answer, QuantizeCase, load_quantize_cases
+from mxspec_vectors.topics import Level, topic_level
+
+#: What a kit says of a block: see `runtime.failing_blocks`.
+Block = dict[str, Any]
+#: Rules that a kit knows.
+RULES = {False: ("mx-floor", "mx-rceil", "mx-even", "mx-ceil"), True: ("nvfp4-te", "nvfp4-paper", "nvfp4-exact", "nvfp4-exact-encode", "nvfp4-decode")}
+
+#: Cases that a tensor scale needs.
+FEWEST = 4
+
+
+@lru_cache(maxsize=16)
+def list_blocks(fmt: str) -> tuple[Block, ...]:
+    """The blocks of a format's vectors that a kit may hold.
+
+    Left out, in NVFP4: blocks with NaN or Inf, or of a tensor with one; zeros, whose scale no text fixes; and tensor scales that few cases share,
+    as each is a call of its own.
+    """
+    cases = [case for case in load_quantize_cases(fmt) if case.is_row and _is_for_kits(case, fmt)]
+    shared = Counter(case.tensor for case in cases)
+    return tuple(_as_block(case, fmt) for case in cases if shared[case.tensor] >= FEWEST)
+
+
+def _is_for_kits(case: QuantizeCase, fmt: str) -> bool:
+    block = get_block(fmt)
+    rules = [r for r in RULES[block.has_tensor_scale] if r in case.answers]
+    if not rules:
+        return False
+    if block.has_tensor_scale:
+        special = case.tensor is not None and case.tensor.is_special
+        return not special and case.topic not in ("nan", "inf", "zero-block")
+    return True
+
+
+def _is_low_end(case: QuantizeCase, fmt: str) -> bool:
+    """Whether a rule gives a MX block the smallest scale: OCP leaves open whether such blocks take the next one, or become zeros."""
+    if get_block(fmt).has_tensor_scale or case.topic == "zero-block":
+        return False
+    return any(answers[0].scale[0] == 0 for rule, answers in case.answers.items() if rule in RULES[False])
+
+
+def _as_block(case: QuantizeCase, fmt: str) -> Block:
+    block = get_block(fmt)
+    words = case.x.reshape(-1).view(np.uint32)
+    entry: Block = {"i": case.id, "p": case.topic, "x": words, "a": []}
+    if case.tensor is not None:
+        entry["g"] = {"amax": case.tensor.as_dict()["amax"], "encode": case.tensor.as_dict()["encode"], "decode": case.tensor.as_dict()["decode"]}
+    if case.topic in ("zero-sign", "zero-block"):
+        entry["z"] = 1
+    if topic_level(case.topic, "quantize", fmt) is Level.OPEN or _is_low_end(case, fmt):
+        entry["o"] = 1
+    groups: dict[int, tuple[list[str], tuple[Answer, ...]]] = {}
+    for rule in RULES[block.has_tensor_scale]:
+        if rule in case.answers:
+            answers = case.answers[rule]
+            groups.setdefault(id(answers), ([], answers))[0].append(rule)
+    entry["a"] = [[rules, [_as_answer(a) for a in answers]] for rules, answers in groups.values()]
+    return entry
+
+
+def _as_answer(a: Answer) -> dict[str, Any]:
+    entry: dict[str, Any] = {"s": int(a.scale[0]), "c": a.codes.tobytes().hex()}
+    if a.scale_max[0] != a.scale[0]:
+        entry["t"] = int(a.scale_max[0])
+    if (a.mask != 0xFF).any():
+        entry["m"] = a.mask.tobytes().hex()
+    if a.nan_lanes:
+        entry["n"] = list(a.nan_lanes)
+    return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Kills:
+    """What finds an implementation out: blocks by their id, and calls as `call:NAME`; those by open choices alone apart."""
+
+    blocks: frozenset[str] = frozenset()
+    open_blocks: frozenset[str] = frozenset()
+    calls: frozenset[str] = frozenset()
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Everything."""
+        return self.blocks | self.open_blocks | self.calls
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """Blocks and call patterns of one format."""
+
+    format: str
+    blocks: tuple[Block, ...]
+    patterns: tuple[str, ...] = field(default=tuple(runtime.PATTERNS))
+
+
+def find_kills(build: Callable[[], Any], kit: Kit, rule: str) -> Kills:
+    """Which blocks and calls of a kit an implementation of a rule fails.
+
+    build: a fresh implementation; each pattern gets its own, so that state does not pass from one to the next.
+    """
+    fmt = kit.format
+    kind = getattr(build(), "TENSOR_SCALE", "amax") or "amax"
+    try:
+        found = runtime.ask_blocks(build().quantize, fmt, kit.blocks, kind)
+        wrong = runtime.failing_blocks(found, fmt, kit.blocks, rule)
+    except Exception:
+        wrong = list(range(len(kit.blocks)))
+    ids = [kit.blocks[i] for i in wrong]
+    calls = [name for name in kit.patterns if not call_holds(build, kit, name, kind)]
+    return Kills(
+        frozenset(b["i"] for b in ids if not b.get("o")), frozenset(b["i"] for b in ids if b.get("o")), frozenset(f"call:{c}" for c in calls)
+    )
+
+
+def call_holds(build: Callable[[], Any], kit: Kit, name: str, kind: str) -> bool:
+    """Whether a call pattern gives the answers of a plain call."""
+    try:
+        return bool(getattr(runtime.Calls(build().quantize, kit.format, kit.blocks, kind), name)())
+    except Exception:
+        return False
+
+
+def select(fmt: str, ids: Iterable[str]) -> tuple[Block, ...]:
+    """Blocks by their ids, in that order."""
+    known = {block["i"]: block for block in list_blocks(fmt)}
+    return tuple(known[name] for name in ids)
+
+
+def rule_blocks(blocks: Sequence[Block], rule: str) -> list[Block]:
+    """Those of which a rule says something."""
+    return [b for b in blocks if runtime.answers_of(b, rule) is not None]

@@ -1,0 +1,121 @@
+"""A kit as one pytest file that needs NumPy alone."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import mxspec
+from mxspec_conformance.kits import runtime
+from mxspec_conformance.kits.golden import Block
+
+_HEAD = '''# {title}
+#
+# {about}
+#
+# Written by mxspec {version}; data: CC0-1.0, code: Apache-2.0. It needs NumPy and pytest; torch if TORCH is set. Edit the next lines, or set
+# the environment variable MX_KIT_TARGET, and run: pytest {name}
+"""MX and NVFP4 golden blocks."""
+
+from __future__ import annotations
+
+# ruff: noqa
+# mypy: ignore-errors
+import os
+
+#: The function under test: "package.module:function". It is called with (x [rows, columns] float32, fmt) and returns codes (uint8, one to a byte,
+#: or two FP4 codes to a byte, the first in the low half) and scales (uint8, float8_e4m3 or float8_e8m0 [rows, columns / k]).
+TARGET = os.environ.get("MX_KIT_TARGET", "")
+#: The same for the way back, (codes, scales, fmt) -> float32; "" if there is none.
+DEQUANTIZE = os.environ.get("MX_KIT_DEQUANTIZE", "")
+#: The formats that it supports; () for all.
+SUPPORTED = tuple(filter(None, os.environ.get("MX_KIT_FORMATS", "").split(",")))
+#: The rule that it follows; "" for whichever is nearest. The rules: {rules}.
+RULE = os.environ.get("MX_KIT_RULE", "")
+#: What `tensor_scale` is to it: "amax" (the largest magnitude), "encode" (S) or "decode" (1 / S); "" if it takes none.
+TENSOR_SCALE = os.environ.get("MX_KIT_TENSOR_SCALE", "")
+#: Pass torch tensors.
+TORCH = bool(os.environ.get("MX_KIT_TORCH", ""))
+#: Also fail where OCP leaves the answer open (NaN, infinities, the sign of zero, the lowest scale).
+STRICT = bool(os.environ.get("MX_KIT_STRICT", ""))
+#: Keywords that it takes besides: "axis", "pad", "block".
+KEYWORDS = tuple(filter(None, os.environ.get("MX_KIT_KEYWORDS", "").split(",")))
+'''
+
+_TESTS = '''
+DATA = unpack_data("""
+{data}
+""")
+CALLS = {calls!r}
+
+
+def _load(name):
+    import importlib
+
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+@pytest.fixture
+def quantize(request):
+    if not TARGET:
+        pytest.skip("set TARGET at the head of this file, or MX_KIT_TARGET, to package.module:function")
+    return plain(_load(TARGET), torch=TORCH)
+
+
+def _blocks(fmt):
+    if SUPPORTED and fmt not in SUPPORTED:
+        pytest.skip("not among SUPPORTED")
+    return [b for b in DATA[fmt] if "g" not in b or TENSOR_SCALE]
+
+
+@pytest.mark.parametrize("fmt", DATA)
+def test_blocks(quantize, fmt):
+    blocks = _blocks(fmt)
+    found = ask_blocks(quantize, fmt, blocks, TENSOR_SCALE)
+    rule, wrong = nearest_rule(found, fmt, blocks, RULE)
+    failing = [i for i in wrong if STRICT or not blocks[i].get("o")]
+    print(f"{{fmt}}: {{len(blocks)}} blocks, nearest rule {{rule}}, {{len(failing)}} differ, {{len(wrong) - len(failing)}} where OCP leaves it open")
+    assert not failing, "\\n" + describe(quantize, fmt, blocks, found, rule, failing, TENSOR_SCALE)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("fmt", DATA)
+def test_calls(quantize, fmt, name):
+    needed = PATTERNS[name]
+    if needed and needed not in KEYWORDS:
+        pytest.skip(f"{{needed}} is not among KEYWORDS")
+    calls = Calls(quantize, fmt, _blocks(fmt), TENSOR_SCALE)
+    assert getattr(calls, name)(), f"{{fmt}}: {{getattr(Calls, name).__doc__}} The same block got another answer than in a plain call."
+
+
+@pytest.mark.parametrize("fmt", DATA)
+def test_dequantize(fmt):
+    if not DEQUANTIZE:
+        pytest.skip("DEQUANTIZE is not set")
+    _blocks(fmt)
+    wrong = wrong_values(_load(DEQUANTIZE), fmt)
+    assert not wrong, wrong
+'''
+
+
+def write_pytest_file(
+    blocks: Mapping[str, Sequence[Block]], calls: Sequence[str], *, name: str, title: str, about: str
+) -> str:
+    """The text of the file. blocks: format -> blocks; calls: names of `runtime.PATTERNS`; about: a sentence or two."""
+    rules = dict.fromkeys(rule for listed in blocks.values() for rule in runtime.rules_in(listed))
+    head = _HEAD.format(
+        title=title, about="\n# ".join(textwrap.wrap(about, 140)), version=mxspec.__version__, name=name, rules=", ".join(rules)
+    )
+    data = "\n".join(textwrap.wrap(runtime.pack_data(blocks), 1000))
+    return head + _runtime_text() + _TESTS.format(data=data, calls=list(calls))
+
+
+def _runtime_text() -> str:
+    """The runtime without its docstring and its future import, which has to come first in a file."""
+    text = Path(runtime.__file__).read_text("utf-8")
+    _, _, rest = text.partition("from __future__ import annotations\n")
+    rest = re.sub(r"  # (noqa|type: ignore).*", "", rest)
+    return rest.replace("import numpy as np\n", "import numpy as np\nimport pytest\n", 1)

@@ -1,0 +1,232 @@
+"""The kinds of tests: a function, a pytest file, a program, a named rule; each is asked about one implementation."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mxspec_conformance.scoring.implementation import FUNCTIONS, Implementation
+from mxspec_conformance.scoring.outcomes import Outcome, Verdict
+from mxspec_conformance.scoring.rules import RULES, run_rule
+from mxspec_conformance.scoring.subjects import Kind, Subject
+from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.sessions import message_of
+from mxspec_conformance.targets.texts import MESSAGE
+
+#: Asks a test about one implementation.
+Ask = Callable[[Subject, str], Outcome]
+
+RULE, PROGRAM, FUNCTION_MARK = "rule:", "cmd:", "::"
+#: Exit code by which a program says that it cannot run here; the convention of automake.
+SKIP_CODE = 77
+#: Argument names under which a function takes the whole implementation, or its format.
+_WHOLE, _FORMAT = ("impl", "implementation", "target"), ("fmt", "format")
+
+
+def load_test(spec: str, replace: Sequence[str] = ()) -> Ask:
+    """The test that a text names.
+
+    `rule:NAME`; `cmd:PROGRAM ...`; `FILE.py::FUNCTION` or `MODULE::FUNCTION`, where the function takes `quantize`, `dequantize`, `tensor_scale`
+    or the whole `impl`; any other file, folder or node id: pytest's, with fixtures of these names.
+    replace: for pytest, `MODULE.ATTRIBUTE=FUNCTION` or `MODULE.ATTRIBUTE=FILE.py::MAKER`: what takes the place of the function under test;
+    a maker is given the implementation.
+    Raises TargetError, saying what to do.
+    """
+    if spec.startswith(RULE):
+        name = spec.removeprefix(RULE)
+        if name not in RULES:
+            raise TargetError(f"no rule is named {name!r}; known are {', '.join(RULES)}")
+        return lambda subject, profile: run_rule(RULES[name], subject, profile)
+    if spec.startswith(PROGRAM):
+        words = shlex.split(spec.removeprefix(PROGRAM), posix=os.name != "nt")
+        if not words:
+            raise TargetError("cmd: names no program; write cmd:./my_test {implementation}")
+        return lambda subject, _: _ask_program(words, subject)
+    place, mark, function = spec.partition(FUNCTION_MARK)
+    found = getattr(_load_module(place), function, None) if mark and not function.startswith("Test") and not replace else None
+    if mark and callable(found) and _is_plain(found):
+        return lambda subject, _: _ask_function(found, subject)
+    if not Path(place).exists():
+        raise TargetError(f"{spec!r} names no test; write FILE.py::FUNCTION, a pytest file, cmd:PROGRAM or rule:NAME")
+    return lambda subject, _: _ask_pytest(spec, subject, replace)
+
+
+def _is_plain(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called here: what pytest parametrizes, or gives other fixtures, is pytest's."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    known = {*FUNCTIONS, *_WHOLE, *_FORMAT}
+    return not getattr(function, "pytestmark", None) and all(
+        p.name in known or p.default is not p.empty for p in parameters
+    )
+
+
+def _load_module(place: str) -> Any:
+    path = Path(place)
+    if not place.endswith(".py"):
+        try:
+            return importlib.import_module(place)
+        except ImportError:
+            return None
+    if not path.is_file():
+        raise TargetError(f"{place}: no such file; write FILE.py::FUNCTION")
+    name = f"mxspec_scored_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.append(str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        raise TargetError(f"{place} does not import: {message_of(error, MESSAGE)}") from error
+    return module
+
+
+def _arguments(implementation: Implementation) -> dict[str, Any]:
+    whole = dict.fromkeys(_WHOLE, implementation) | dict.fromkeys(_FORMAT, implementation.fmt)
+    return whole | {name: getattr(implementation, name) for name in FUNCTIONS}
+
+
+def _ask_function(function: Callable[..., Any], subject: Subject) -> Outcome:
+    implementation = Implementation(subject.build(), subject.format)
+    given = _arguments(implementation)
+    wanted = {name: given[name] for name in inspect.signature(function).parameters if name in given}
+    try:
+        answer = function(**wanted)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if type(error).__name__ == "Skipped" and type(error).__module__ == "_pytest.outcomes":
+            return Outcome(Verdict.SKIPPED, str(error))
+        return Outcome(Verdict.REJECTS, message_of(error, MESSAGE), tuple(implementation.calls))
+    calls = tuple(implementation.calls)
+    if answer is False:
+        return Outcome(Verdict.REJECTS, "returned False", calls)
+    return Outcome(Verdict.ACCEPTS, "", calls) if calls else Outcome(Verdict.SKIPPED, "it called no function")
+
+
+# pytest.
+
+
+class _Fixtures:
+    """The plugin of a run: fixtures, and what became of the tests."""
+
+    def __init__(self, implementation: Implementation) -> None:
+        self._implementation = implementation
+        self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+        self.first = ""
+
+    def pytest_collection_modifyitems(self, session: Any) -> None:
+        """Enter the fixtures: those of a file or a conftest of these names come before ours."""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Count."""
+        if report.failed or (report.when == "call" and report.passed) or report.skipped:
+            self.counts[report.outcome] += 1
+        if report.failed and not self.first:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.first = f"{report.nodeid}: {crash.message if crash else report.longrepr}"[:MESSAGE]
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """A file that does not import."""
+        if report.failed and not self.first:
+            self.first = str(report.longrepr)[-MESSAGE:]
+
+
+def _fixtures_of(implementation: Implementation) -> Any:
+    """A plugin class with a fixture for each name; made late, as pytest is not ours to require."""
+    import pytest
+
+    namespace: dict[str, Any] = {}
+    for name, value in _arguments(implementation).items():
+
+        def give(self: Any, value: Any = value) -> Any:
+            return value
+
+        give.__name__ = name
+        give.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        )
+        namespace[name] = pytest.fixture(name=name)(give)
+    return type("MxspecFixtures", (_Fixtures,), namespace)(implementation)
+
+
+def _ask_pytest(spec: str, subject: Subject, replace: Sequence[str]) -> Outcome:
+    try:
+        import pytest
+    except ImportError:
+        return Outcome(Verdict.BROKEN, "pytest is not installed here; `pip install pytest`, or name a function: FILE.py::FUNCTION")
+    implementation = Implementation(subject.build(), subject.format)
+    for entry in replace:
+        _replace(entry, implementation)
+    plugin = _fixtures_of(implementation)
+    code = int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:mxspec", "-p", "no:xdist", spec], plugins=[plugin]))
+    calls = tuple(implementation.calls)
+    if plugin.counts["failed"]:
+        return Outcome(Verdict.REJECTS, plugin.first, calls)
+    if code == 0 and plugin.counts["passed"]:
+        return Outcome(Verdict.ACCEPTS if calls else Verdict.SKIPPED, "" if calls else "it called no function", calls)
+    if code in (0, 5):
+        return Outcome(Verdict.SKIPPED, "every test was skipped" if plugin.counts["skipped"] else "no test was found", calls)
+    return Outcome(Verdict.BROKEN, plugin.first or f"pytest ended with exit code {code}", calls)
+
+
+def _replace(entry: str, implementation: Implementation) -> None:
+    """Put the implementation, or what a maker makes of it, in the place of the function under test."""
+    place, _, by = entry.partition("=")
+    module_name, _, attribute = place.rpartition(".")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise TargetError(f"--replace {entry}: {module_name} does not import: {error}") from error
+    if not hasattr(module, attribute):
+        raise TargetError(f"--replace {entry}: {module_name} has no {attribute}")
+    if by in FUNCTIONS:
+        made = getattr(implementation, by)
+    else:
+        file, _, maker = by.partition(FUNCTION_MARK)
+        function = getattr(_load_module(file), maker, None)
+        if function is None:
+            raise TargetError(f"--replace {entry}: {by} is neither {', '.join(FUNCTIONS)} nor FILE.py::MAKER")
+        made = function(implementation)
+    setattr(module, attribute, made)
+
+
+# Programs.
+
+
+def _ask_program(words: Sequence[str], subject: Subject) -> Outcome:
+    """Run a program; `{implementation}` stands for a command that quantizes: `scoring/command.py`."""
+    command = [sys.executable, "-m", "mxspec_conformance.scoring.command", subject.name]
+    filled = [shlex.join(command) if w == "{implementation}" else w.replace("{format}", subject.format) for w in words]
+    environment = os.environ | {"MXSPEC_IMPLEMENTATION": shlex.join(command), "MXSPEC_FORMAT": subject.format}
+    try:
+        done = subprocess.run(filled, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        return Outcome(Verdict.BROKEN, f"{filled[0]} cannot be run: {error.strerror}")
+    said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-MESSAGE:]
+    calls = ("quantize", "dequantize")
+    if done.returncode == 0:
+        return Outcome(Verdict.ACCEPTS, "", calls)
+    if done.returncode == SKIP_CODE:
+        return Outcome(Verdict.SKIPPED, said, calls)
+    return Outcome(Verdict.REJECTS, said or f"exit code {done.returncode}", calls)
+
+
+def is_right(subject: Subject) -> bool:
+    """Whether a test that rejects this subject rejects something right."""
+    return subject.kind in (Kind.CONTROL, Kind.RIGHT)

@@ -1,0 +1,1 @@
+"""Kernels of matrix products, right ones and wrong ones: what the judge of products is measured by."""

@@ -1,0 +1,122 @@
+"""Products of block-scaled, plain and other matrices: the exact result, and every result that an accumulation may give.
+
+>>> import numpy as np
+>>> from mxspec import dot, quantize
+>>> x = quantize(np.ones((2, 64), np.float32), "mxfp4")
+>>> a = dot.block_factor(x.codes, x.scales, "mxfp4")
+>>> dot.matmul(a, a)
+array([[64., 64.],
+       [64., 64.]], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.dot.accumulators import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, get_accumulator
+from mxspec.dot.factor import Contract, Factor, apply_contract, block_factor, exact_factor, plain_factor
+from mxspec.dot.outputs import Allowed, Epilogue, allow_outputs, finish_product
+from mxspec.dot.rounding import OUTPUTS, Direction, round_floats
+from mxspec.dot.simulate import Order, simulate_product
+from mxspec.dot.sums import Special, Sums, sum_products
+
+__all__ = [
+    "ACCUMULATORS",
+    "DEFAULT_ACCUMULATOR",
+    "OUTPUTS",
+    "Accumulator",
+    "Allowed",
+    "Contract",
+    "Direction",
+    "Epilogue",
+    "Factor",
+    "Order",
+    "Special",
+    "Sums",
+    "allow_outputs",
+    "apply_contract",
+    "block_dot",
+    "block_factor",
+    "exact_factor",
+    "finish_product",
+    "get_accumulator",
+    "matmul",
+    "plain_factor",
+    "round_floats",
+    "simulate_product",
+    "sum_products",
+]
+
+
+def matmul(
+    a: Factor,
+    b: Factor,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: npt.NDArray[Any] | None = None,
+    bias: npt.NDArray[Any] | None = None,
+    out_dtype: str = "float32",
+) -> npt.NDArray[Any]:
+    """The product a b^T, correctly rounded: the exact sums, scaled and added to exactly, rounded once to nearest even.
+
+    Args:
+        a: [m, k], as `block_factor` or `plain_factor` make it.
+        b: [n, k].
+        alpha: Factor of the sum, a float32; both tensor scales are applied as well.
+        beta: Factor of c, a float32.
+        c: [m, n]; None: nothing is added.
+        bias: [n], added to every row; None: nothing is added.
+        out_dtype: "float32", "bfloat16" or "float16".
+
+    Returns:
+        [m, n] of that dtype. NaN where a NaN is among the products or infinities cancel.
+
+    Raises:
+        ValueError: Lengths that do not belong together, an unknown dtype.
+    """
+    if out_dtype not in OUTPUTS:
+        raise ValueError(f"out_dtype = {out_dtype!r}; allowed are {', '.join(OUTPUTS)}")
+    shape = (a.rows, b.rows)
+    if c is not None and np.shape(c) != shape:
+        raise ValueError(f"c has shape {np.shape(c)}; the product has {shape}")
+    if bias is not None and np.shape(bias) != shape[1:]:
+        raise ValueError(f"bias has shape {np.shape(bias)}; it has one number for each row of b: {shape[1:]}")
+    epilogue = Epilogue(alpha=alpha, beta=beta, c=c, bias=bias)
+    return finish_product(
+        sum_products(a, b), out_dtype, tensor_scale=a.tensor_scale * b.tensor_scale, epilogue=epilogue
+    )
+
+
+def block_dot(
+    a_codes: object, a_scale: int, b_codes: object, b_scale: int, a_fmt: str, b_fmt: str | None = None,
+    *, a_tensor_scale: float = 1.0, b_tensor_scale: float = 1.0,
+) -> float:  # fmt: skip
+    """The dot product of two blocks, OCP MX v1.0 section 6.1, rounded once to float32.
+
+    Args:
+        a_codes: uint8 [k]: one block's element codes.
+        a_scale: The block's scale code.
+        b_codes: uint8 [k].
+        b_scale: The block's scale code.
+        a_fmt: Name of a's format.
+        b_fmt: Name of b's format; default: a's.
+        a_tensor_scale: NVFP4's second scale of a.
+        b_tensor_scale: NVFP4's second scale of b.
+
+    Returns:
+        The number, NaN where an operand is NaN.
+
+    Raises:
+        ValueError: Blocks of different lengths, or codes that the format does not have.
+    """
+    sides = []
+    for codes, scale, fmt, tensor_scale in (
+        (a_codes, a_scale, a_fmt, a_tensor_scale), (b_codes, b_scale, b_fmt or a_fmt, b_tensor_scale)
+    ):  # fmt: skip
+        row = np.asarray(codes, np.uint8)[None, :]
+        sides.append(block_factor(row, np.array([[scale]], np.uint8), fmt, tensor_scale=tensor_scale))
+    return float(matmul(sides[0], sides[1])[0, 0])

@@ -1,0 +1,128 @@
+"""One side of a product: exact numbers with the exponents at which hardware aligns them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import elements
+from mxspec.dot.rounding import OUTPUTS, Float64s, round_floats
+from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, BlockFormat, FloatFormat, get_block
+
+_PLAIN: dict[np.dtype[Any], FloatFormat] = {
+    np.dtype(np.float32): FLOAT32,
+    np.dtype(np.float16): FLOAT16,
+    np.dtype(ml_dtypes.bfloat16): BFLOAT16,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """The matrix [rows, k] that one side of a product stands for; NaN and Inf are among its values.
+
+    A tensor scale is not multiplied in: the number meant is values * tensor_scale.
+    """
+
+    values: Float64s
+    #: Exponent of each element as hardware sees it: that of a subnormal, and of zero, is the format's smallest, and a block
+    #: scale's is added.
+    exponents: npt.NDArray[np.int16]
+    tensor_scale: float = 1.0
+
+    @property
+    def rows(self) -> int:
+        """Rows: m of a, n of b."""
+        return int(self.values.shape[0])
+
+    @property
+    def k(self) -> int:
+        """Length of the sums."""
+        return int(self.values.shape[1])
+
+
+def block_factor(codes: object, scales: object, fmt: str | BlockFormat, *, tensor_scale: float = 1.0) -> Factor:
+    """A matrix in a block format, blocks along k.
+
+    Args:
+        codes: uint8 [rows, k], one code for each element in its low bits.
+        scales: uint8 [rows, k / block], a scale code for each block.
+        fmt: A block format or its name.
+        tensor_scale: NVFP4's second scale, a float32, of the kind that decodes (value = code * block scale * tensor scale).
+
+    Returns:
+        The exact numbers. e8m0 FF, and a NaN code, are NaN.
+
+    Raises:
+        TypeError, ValueError: Codes or scales of another dtype or shape, codes beyond the element's bits.
+    """
+    fmt = get_block(fmt)
+    code_array = elements.check_codes(codes, fmt.element)
+    scale_array = elements.check_codes(scales, fmt.scale, name="scales")
+    if code_array.ndim != 2:
+        raise ValueError(f"codes have {code_array.ndim} dimensions; a side of a product has two, [rows, k]")
+    rows, k = code_array.shape
+    if k % fmt.k:
+        raise ValueError(
+            f"k = {k} is not a multiple of the {fmt.k}-element block of {fmt.name}; pad both sides with zero blocks"
+        )
+    if scale_array.shape != (rows, k // fmt.k):
+        raise ValueError(
+            f"scales have shape {scale_array.shape}; {(rows, k // fmt.k)} belong to codes of shape {code_array.shape}"
+        )
+    scale = elements.decode_table(fmt.scale).astype(np.float64)[scale_array]
+    q = elements.decode_table(fmt.element).astype(np.float64)[code_array]
+    with np.errstate(all="ignore"):
+        values = (q.reshape(rows, k // fmt.k, fmt.k) * scale[:, :, None]).reshape(rows, k)
+        own = np.maximum(np.frexp(np.where(np.isfinite(q), q, 0))[1] - 1, 1 - fmt.element.bias)
+        above = np.maximum(np.frexp(np.where(np.isfinite(scale), scale, 0))[1] - 1, 1 - fmt.scale.bias)
+    exponents = (own.reshape(rows, k // fmt.k, fmt.k) + above[:, :, None]).reshape(rows, k).astype(np.int16)
+    return Factor(values=values, exponents=exponents, tensor_scale=float(np.float32(tensor_scale)))
+
+
+def plain_factor(x: npt.NDArray[Any]) -> Factor:
+    """A matrix [rows, k] of float32, float16 or bfloat16 numbers.
+
+    Raises TypeError for other dtypes and ValueError for other ranks.
+    """
+    if x.dtype not in _PLAIN:
+        raise TypeError(
+            f"a plain side of a product is {', '.join(f.name for f in _PLAIN.values())}; {x.dtype} was given"
+        )
+    if x.ndim != 2:
+        raise ValueError(f"x has {x.ndim} dimensions; a side of a product has two, [rows, k]")
+    return exact_factor(x.astype(np.float64), least=1 - _PLAIN[x.dtype].bias)
+
+
+def exact_factor(values: Float64s, *, least: int = -126) -> Factor:
+    """Numbers that float64 holds exactly; least: the exponent of subnormals and of zero."""
+    finite = np.where(np.isfinite(values), values, 0)
+    exponents = np.maximum(np.frexp(finite)[1] - 1, least).astype(np.int16)
+    return Factor(values=values, exponents=np.where(finite == 0, least, exponents).astype(np.int16))
+
+
+class Contract(StrEnum):
+    """What a kernel makes of an operand before it multiplies. The tensor scale may be applied to the sum, or to each number."""
+
+    #: Nothing is rounded: codes and block scales are multiplied exactly, the tensor scale is applied to the sum.
+    EXACT = "exact"
+    #: Each number times its scales, rounded to float32.
+    FLOAT32 = "float32"
+    #: The same, rounded to bfloat16.
+    BFLOAT16 = "bfloat16"
+    #: The same, rounded to float16.
+    FLOAT16 = "float16"
+
+
+def apply_contract(factor: Factor, contract: Contract) -> Factor:
+    """The side as a kernel with a contract multiplies it."""
+    if contract is Contract.EXACT:
+        return factor
+    # 24 bits times at most 24: float64 holds the product.
+    scaled = factor.values * np.float64(factor.tensor_scale)
+    rounded = round_floats(scaled, OUTPUTS[contract.value])
+    return replace(exact_factor(rounded, least=1 - OUTPUTS[contract.value].bias), tensor_scale=1.0)

@@ -1,0 +1,117 @@
+"""Products as an accumulator computes them: one routine for fused groups, one for rounded additions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+
+from mxspec.dot.accumulators import Accumulator
+from mxspec.dot.factor import Factor
+from mxspec.dot.rounding import Direction, Float64s, round_floats
+from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
+
+_FORMATS: dict[int, FloatFormat] = {24: FLOAT32, 11: FLOAT16, 8: BFLOAT16}
+
+
+class Order(StrEnum):
+    """The order of rounded additions."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    #: Neighbours first, as a balanced tree.
+    PAIRS = "pairs"
+    #: Eight running sums, each of every eighth product, then their sum.
+    STRIDED = "strided"
+    #: Each half by itself, then their sum.
+    HALVES = "halves"
+
+
+def simulate_product(
+    a: Factor,
+    b: Factor,
+    accumulator: Accumulator,
+    *,
+    order: Order = Order.FORWARD,
+    direction: Direction = Direction.NEAREST,
+) -> Float64s:
+    """Outputs [m, n], as float64, of one accumulation of a class; without the tensor scales.
+
+    order and direction: of rounded additions; fused groups are taken forward and cut toward zero.
+    """
+    if accumulator.group:
+        return _add_groups(a, b, accumulator)
+    fmt = _FORMATS[accumulator.precision]
+    with np.errstate(invalid="ignore"):
+        products = a.values[:, None, :] * b.values[None, :, :]
+    return _add_ordered(round_floats(products, fmt, direction), fmt, order, direction)
+
+
+def _add_ordered(terms: Float64s, fmt: FloatFormat, order: Order, direction: Direction) -> Float64s:
+    """The sum along the last axis, each addition rounded. float64 holds the sum of two numbers of the format, or is nearer
+    than any midpoint of it."""
+
+    def add(x: Float64s, y: Float64s) -> Float64s:
+        with np.errstate(invalid="ignore"):
+            return round_floats(_add_to_odd(x, y), fmt, direction)
+
+    k = terms.shape[-1]
+    if k == 0:
+        return np.zeros(terms.shape[:-1])
+    if order is Order.HALVES and k > 1:
+        halves = [_add_ordered(terms[..., s], fmt, Order.FORWARD, direction) for s in (slice(k // 2), slice(k // 2, k))]
+        return add(halves[0], halves[1])
+    if order is Order.STRIDED:
+        lanes = [_add_ordered(terms[..., lane::8], fmt, Order.FORWARD, direction) for lane in range(min(8, k))]
+        return _add_ordered(np.stack(lanes, axis=-1), fmt, Order.FORWARD, direction)
+    if order is Order.PAIRS:
+        while terms.shape[-1] > 1:
+            if terms.shape[-1] % 2:
+                terms = np.concatenate([terms, np.zeros((*terms.shape[:-1], 1))], axis=-1)
+            terms = add(terms[..., 0::2], terms[..., 1::2])
+        return terms[..., 0]
+    if order is Order.BACKWARD:
+        terms = terms[..., ::-1]
+    total = terms[..., 0]
+    for i in range(1, k):
+        total = add(total, terms[..., i])
+    return total
+
+
+def _add_to_odd(x: Float64s, y: Float64s) -> Float64s:
+    """x + y rounded to odd."""
+    total = x + y
+    back = total - x
+    lost = (x - (total - back)) + (y - back)
+    even = (total.view(np.int64) & 1) == 0
+    toward = np.where(lost > 0, np.inf, -np.inf)
+    return np.where((lost != 0) & even & np.isfinite(total), np.nextafter(total, toward), total)
+
+
+def _add_groups(a: Factor, b: Factor, unit: Accumulator) -> Float64s:
+    """Steps of `group` products: all addends cut to the place that the largest exponent leaves, added, and cut again."""
+    k = a.k
+    total = np.zeros((a.rows, b.rows))
+    promoted = np.zeros_like(total)
+    for start in range(0, k, unit.group):
+        part = slice(start, min(start + unit.group, k))
+        with np.errstate(invalid="ignore"):
+            products = a.values[:, None, part] * b.values[None, :, part]
+        exponents = a.exponents[:, None, part].astype(np.int64) + b.exponents[None, :, part]
+        own = np.where(
+            total == 0, unit.least, np.maximum(np.frexp(np.where(np.isfinite(total), total, 0))[1] - 1, unit.least)
+        )
+        top = np.maximum(exponents.max(axis=-1), own)
+        place = top - unit.fraction
+        kept = np.trunc(np.ldexp(products, -place[..., None])).sum(axis=-1) + np.trunc(np.ldexp(total, -place))
+        total = _cut_output(np.ldexp(kept, place), unit)
+        if unit.promoted and (start + unit.group) % unit.promoted == 0:
+            promoted = round_floats(_add_to_odd(promoted, total), FLOAT32)
+            total = np.zeros_like(total)
+    return round_floats(_add_to_odd(promoted, total), FLOAT32) if unit.promoted else total
+
+
+def _cut_output(x: Float64s, unit: Accumulator) -> Float64s:
+    finite = np.where(np.isfinite(x), x, 0)
+    place = np.maximum(np.frexp(finite)[1] - 1, unit.least) - unit.output_fraction
+    return np.where(np.isfinite(x), np.ldexp(np.trunc(np.ldexp(finite, -place)), place), x)

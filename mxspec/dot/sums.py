@@ -1,0 +1,192 @@
+"""Exact sums of products of two matrices: decided to be exact output by output, never assumed.
+
+Every product is a multiple of a power of two u. Where the sum of magnitudes is below 2**53 u, float64 adds in any order
+without an error, and the sum of magnitudes that float64 itself finds decides that: it is exact as long as it is below. Other
+outputs are added anew: matrices by slices of few exponents, whose products float64 adds exactly, single outputs with
+`math.fsum` or rationals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.dot.factor import Factor
+from mxspec.dot.rounding import Float64s, lowest_bit, step_to_odd
+
+#: Length of the runs along k whose lowest bits and exponents are looked at together.
+_RUN = 16
+#: Outputs that are added one by one; more are added by slices.
+_FEW = 4096
+#: Exponents that one slice spans, less the bits of its numbers.
+_PARTS_AT_MOST = 96
+
+
+class Special(IntEnum):
+    """What an output is that no sum decides."""
+
+    FINITE = 0
+    PLUS_INF = 1
+    MINUS_INF = 2
+    NAN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """For each output [m, n] the exact sum of its products, and what decides which accumulations have to give it."""
+
+    #: The float64 nearest to the sum.
+    nearest: Float64s
+    #: Sign of the sum minus `nearest`: 0 where float64 holds it.
+    remainder: npt.NDArray[np.int8]
+    #: At least the sum of the magnitudes of the products.
+    magnitude: Float64s
+    #: Every product is a multiple of 2**unit.
+    unit: npt.NDArray[np.int16]
+    #: The largest exponent at which hardware aligns a product, zeros included.
+    top: npt.NDArray[np.int16]
+    special: npt.NDArray[np.int8]
+    #: Products in each sum.
+    k: int
+
+    @property
+    def odd(self) -> Float64s:
+        """The sum rounded to odd, so that it can be rounded once more."""
+        return step_to_odd(self.nearest, self.remainder)
+
+    def fits(self, bits: int) -> npt.NDArray[np.bool_]:
+        """Where every partial sum, in any order, has at most so many bits."""
+        return self.magnitude < np.ldexp(1.0, np.clip(self.unit.astype(np.int64) + bits, -1074, 1023))
+
+
+def sum_products(a: Factor, b: Factor) -> Sums:
+    """The exact sums of a [m, k] times b [n, k], row by row; tensor scales are left out.
+
+    Raises ValueError where the k differ.
+    """
+    if a.k != b.k:
+        raise ValueError(f"a has k = {a.k} and b has k = {b.k}; both sides of a product have one k, their last axis")
+    special = _find_special(a.values, b.values)
+    left, right = (np.where(np.isfinite(f.values), f.values, 0) for f in (a, b))
+    nearest = left @ right.T
+    magnitude = np.abs(left) @ np.abs(right.T)
+    unit = _reduce_runs(lowest_bit(left), lowest_bit(right), np.minimum, 8192)
+    top = _reduce_runs(a.exponents, b.exponents, np.maximum, -8192)
+    remainder = np.zeros(nearest.shape, np.int8)
+    sums = Sums(
+        nearest=nearest, remainder=remainder, magnitude=magnitude, unit=unit, top=top, special=special, k=a.k
+    )  # fmt: skip
+    unsure = ~sums.fits(53) & (special == Special.FINITE)
+    if unsure.sum() > _FEW and (terms := _multiply_slices(left, right)) is not None:
+        _add_matrices(terms, nearest, remainder, unsure)
+    else:
+        for i, j in np.argwhere(unsure).tolist():
+            nearest[i, j], remainder[i, j] = _add_products(left[i], right[j])
+    # Each of k additions may have rounded it down.
+    magnitude[unsure] *= 1 + 2.0**-50 * max(a.k, 4)
+    nearest[nearest == 0] = 0  # -0 is decided by the accumulator
+    return sums
+
+
+def _find_special(a: Float64s, b: Float64s) -> npt.NDArray[np.int8]:
+    if np.isfinite(a).all() and np.isfinite(b).all():
+        return np.zeros((len(a), len(b)), np.int8)
+    with np.errstate(invalid="ignore"):
+        terms = (np.where(np.isfinite(x), np.sign(x), x) for x in (a, b))
+        left, right = terms
+        found = np.array([[_special_of(row * column) for column in right] for row in left], np.int8)
+    return found.reshape(len(a), len(b))
+
+
+def _special_of(products: Float64s) -> Special:
+    plus, minus = bool((products == np.inf).any()), bool((products == -np.inf).any())
+    if np.isnan(products).any() or (plus and minus):
+        return Special.NAN
+    return Special.PLUS_INF if plus else Special.MINUS_INF if minus else Special.FINITE
+
+
+def _reduce_runs(
+    a: npt.NDArray[np.int16], b: npt.NDArray[np.int16], smaller: np.ufunc, nothing: int
+) -> npt.NDArray[np.int16]:
+    """For each output the least, or largest, sum of what its products' sides have; by runs along k, so a bound of it."""
+    runs = [smaller.reduceat(x, range(0, x.shape[1], _RUN), axis=1) if x.shape[1] else x for x in (a, b)]
+    result = np.full((len(a), len(b)), nothing, np.int16)
+    for left, right in zip(runs[0].T, runs[1].T, strict=True):
+        smaller(result, left[:, None] + right[None, :], out=result)
+    return result
+
+
+def _add_products(a: Float64s, b: Float64s) -> tuple[float, int]:
+    """The nearest float64 of one sum, and the sign of what it lacks."""
+    used = (a != 0) & (b != 0)
+    products = (a * b)[used]
+    bits = [int((np.frexp(x[used])[1] - lowest_bit(x[used])).max(initial=0)) for x in (a, b)]
+    if sum(bits) > 53:
+        total = sum(
+            (Fraction(x) * Fraction(y) for x, y in zip(a[used].tolist(), b[used].tolist(), strict=True)), Fraction()
+        )
+        near = float(total)
+        return near, (total > Fraction(near)) - (total < Fraction(near))
+    near = math.fsum(products)
+    rest = math.fsum([*products.tolist(), -near])
+    return near, (rest > 0) - (rest < 0)
+
+
+def _cut(x: Float64s, width: int) -> list[Float64s]:
+    """x as a sum of matrices, the numbers of each within so many exponents."""
+    exponents = np.where(x == 0, -(1 << 14), np.frexp(x)[1] // width)
+    return [np.where(exponents == e, x, 0) for e in np.unique(exponents[x != 0])]
+
+
+def _multiply_slices(a: Float64s, b: Float64s) -> Iterable[Float64s] | None:
+    """Matrices whose exact sum is the product; None where that takes too many."""
+    bits = [int((np.frexp(x)[1] - lowest_bit(x))[x != 0].max(initial=1)) for x in (a, b)]
+    room = 53 - sum(bits) - a.shape[1].bit_length()
+    if room < 2:
+        return None
+    parts = [_cut(x, room // 2) for x in (a, b)]
+    if len(parts[0]) * len(parts[1]) > _PARTS_AT_MOST:
+        return None
+    return (left @ right.T for left in parts[0] for right in parts[1])
+
+
+def _add_matrices(
+    terms: Iterable[Float64s], nearest: Float64s, remainder: npt.NDArray[np.int8], where: npt.NDArray[np.bool_]
+) -> None:
+    """Exact sums of several matrices, into `nearest` and `remainder`, at some outputs."""
+    columns = [term[where] for term in terms]
+    found, signs = _distil(columns)
+    nearest[where], remainder[where] = found, signs
+
+
+def _distil(columns: Sequence[Float64s]) -> tuple[Float64s, npt.NDArray[np.int8]]:
+    """The nearest float64 of each sum over the columns, and the sign of what it lacks."""
+    rest = [c.copy() for c in columns]
+    for _ in range(3):  # error-free transformations: each leaves the sum and moves it upward
+        for i in range(1, len(rest)):
+            low, high = rest[i - 1], rest[i]
+            total = low + high
+            back = total - low
+            rest[i - 1] = (low - (total - back)) + (high - back)
+            rest[i] = total
+    lower = sum(rest[:-1], np.zeros_like(rest[-1]))
+    total = rest[-1] + lower
+    left = (rest[-1] - total) + lower
+    slack = np.ldexp(sum((np.abs(c) for c in rest[:-1]), np.zeros_like(lower)), -48) * len(rest)
+    # Sure where what is left is zero with nothing lost, or larger than all that was, and far from a midpoint.
+    exact = slack == 0
+    spacing = np.spacing(np.abs(total))
+    sure = exact | ((np.abs(left) > slack) & (np.abs(left) + slack < spacing / 4))
+    signs = np.where(exact, np.sign(left), np.sign(left)).astype(np.int8)
+    for place in np.flatnonzero(~sure).tolist():
+        values = [float(c[place]) for c in columns]
+        total[place] = near = math.fsum(values)
+        over = math.fsum([*values, -near])
+        signs[place] = (over > 0) - (over < 0)
+    return total, signs

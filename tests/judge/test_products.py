@@ -1,0 +1,225 @@
+"""Products: right kernels pass whatever OCP leaves open, wrong ones fail and are named, the smallest product shows them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from mxspec_conformance import Report, check
+from mxspec_conformance.judge.explanation import Cause
+from mxspec_conformance.judge.products.mistakes import list_mistakes
+from mxspec_conformance.results.report import Verdict
+from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.operands import parse_operand, parse_product
+from mxspec_lab.products.kernels import Kernel, KernelTarget
+from mxspec_lab.products.right import NVFP4, RIGHT
+from mxspec_lab.products.wrong import list_wrong
+
+WRONG = list_wrong()
+GOOD = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.OPEN)
+
+
+def judge(kernel: Kernel) -> Report:
+    return check(KernelTarget(kernel))
+
+
+@cache
+def judge_wrong(name: str) -> Report:
+    return judge(next(k for k in WRONG if k.name == name))
+
+
+def failing(report: Report) -> dict[str, Verdict]:
+    return {r.topic: r.verdict for r in report.requirements if r.verdict not in GOOD}
+
+
+@pytest.mark.parametrize("kernel", RIGHT, ids=[f"{i}-{k.name}" for i, k in enumerate(RIGHT)])
+def test_right_kernels_pass_under_their_own_class(kernel: Kernel) -> None:
+    report = judge(kernel)
+    assert failing(report) == {}
+    assert report.exit_code == 0
+    assert len(report.requirements) >= 12
+
+
+@pytest.mark.parametrize("kernel", WRONG, ids=[k.name for k in WRONG])
+def test_wrong_kernels_fail(kernel: Kernel) -> None:
+    report = judge_wrong(kernel.name)
+    assert report.exit_code == 1
+    shown = [r.first for r in report.requirements if r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
+    assert shown
+    assert all(f is not None and f.expected != f.returned for f in shown)
+
+
+def test_there_are_enough_of_both() -> None:
+    assert len({k.name for k in WRONG}) == len(WRONG) >= 60
+    assert len(RIGHT) >= 25
+
+
+#: Wrong kernel -> what the report says of it.
+NAMED = {
+    "next block's scale, b": "the scale of the next block of b is used, the first one's for the last",
+    "last k dropped, a": "the last k is dropped",
+    "k beyond 64s dropped, b": "what lies beyond a multiple of 64 along k is dropped",
+    "nibbles swapped, a": "the two nibbles of a byte are swapped on one side",
+    "linear e2m1, b": "the codes of b are taken as steps of one half",
+    "scale 00 is zero": "the scale code 00 of a and b is taken as zero",
+    "subnormal scales flushed": "subnormal scales of a and b are taken as zero",
+    "tiles read as rows": "the 128x4 tiles of b's scales are read as rows",
+    "no tensor scale of a": "the tensor scale of a is ignored",
+    "epilogue: bias of next": "the bias of the next column is added",
+    "bfloat16 output cut": "outputs are cut, not rounded",
+    "bfloat16 ties away": "outputs midway are rounded away from zero",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_mistakes_are_named(name: str) -> None:
+    report = judge_wrong(name)
+    assert report.formats[0].deviations == [NAMED[name]]
+    assert any(r.note == f"as if {NAMED[name]}" for r in report.requirements)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("float16 additions, not declared", "float16"), ("bfloat16 additions, not declared", "bfloat16"),
+        ("13 bits below the largest exponent, not declared", "fused-f13-32-promoted-128"),
+    ],
+)  # fmt: skip
+def test_another_class_is_a_deviation_and_no_failure(name: str, found: str) -> None:
+    report = judge_wrong(name)
+    assert set(failing(report).values()) == {Verdict.DEVIATION}
+    assert {r.explained_by for r in report.requirements if r.verdict is Verdict.DEVIATION} == {found}
+
+
+def test_a_coarse_class_excuses_nothing_but_additions() -> None:
+    """What is dropped beyond k = 1024 lies in the interval of coarse classes; sums that are certain in them tell."""
+    report = judge_wrong("k beyond 1024 dropped, b")
+    assert set(failing(report).values()) == {Verdict.FAIL}
+
+
+def test_the_smallest_product_is_shown() -> None:
+    report = judge_wrong("last k dropped, b")
+    first = next(r.first for r in report.requirements if r.topic == "identity")
+    assert first is not None
+    assert first.given["m x n x k"].startswith("1 x 1 x ")
+    assert first.expected["why"] == "every order of additions gives it"
+    assert any(step.startswith("k = 127: ") for step in first.steps)
+
+
+def test_places_of_wrong_outputs_are_said() -> None:
+    report = judge_wrong("rows beyond tiles of 128")
+    first = next(r.first for r in report.requirements if r.topic == "shape")
+    assert first is not None
+    assert any("rows 128 to 129, each whole" in step for step in first.steps)
+
+
+class Shaped(KernelTarget):
+    """Takes multiples alone, and refuses others."""
+
+    PRODUCT_SHAPES: ClassVar[dict[str, int]] = {"m": 16, "n": 8, "k": 128}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inner = self.matmul
+
+        def matmul(a: Any, b: Any, out_dtype: str) -> Any:
+            (m, k), n = a.shape, b.shape[0]
+            if m % 16 or n % 8 or k % 128:
+                raise ValueError("not a multiple")
+            return inner(a, b, out_dtype)
+
+        self.matmul = matmul
+
+
+def test_declared_shapes_are_kept() -> None:
+    report = check(Shaped(Kernel(name="shaped", product=NVFP4)))
+    assert failing(report) == {}
+    assert not any(r.topic == "epilogue" for r in report.requirements), "nothing is asked that the signature lacks"
+
+
+def test_an_unsupported_product_is_no_failure() -> None:
+    target = KernelTarget(RIGHT[0])
+    target.OPERANDS = [{"a": "mxfp4", "b": "mxfp4"}, {"a": "mxint8", "b": "mxfp4"}]  # type: ignore[assignment]
+    inner = target.matmul
+
+    def matmul(a: Any, b: Any, out_dtype: str) -> Any:
+        if a.format == "mxint8":
+            raise NotImplementedError("no int8 here")
+        return inner(a, b, out_dtype)
+
+    target.matmul = matmul  # type: ignore[method-assign]
+    report = check(target)
+    assert report.exit_code == 0
+    assert {r.verdict for r in report.requirements if r.format == "mxint8@mxfp4"} == {Verdict.UNSUPPORTED}
+
+
+def test_a_target_that_answers_nothing_right_does_not_conform() -> None:
+    class Raises(KernelTarget):
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            self.matmul = self.fail  # type: ignore[method-assign, assignment]
+
+        def fail(self, a: Any, b: Any, out_dtype: str) -> Any:
+            raise RuntimeError("no")
+
+    assert check(Raises(RIGHT[0])).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (lambda y: y[:1], "matmul returned shape"), (lambda y: y.astype(np.float64), "matmul returned dtype float64"),
+        (lambda y: [1.0], "not an array"), (lambda y: (y, y), "not an array"),
+    ],
+)  # fmt: skip
+def test_malformed_answers_are_errors_in_words(returned: Any, words: str) -> None:
+    report = judge(replace(RIGHT[0], returned=returned))
+    wrong = [r for r in report.requirements if r.verdict is Verdict.ERROR]
+    assert wrong
+    assert words in wrong[0].note
+
+
+@pytest.mark.parametrize(
+    ("operands", "words"),
+    [
+        (None, "matmul: say of what in OPERANDS"), ({"a": "mxfp4"}, "is no product"), ({"a": "mxfp5", "b": "mxfp4"}, "neither a block format"),
+        ({"a": "mxfp4/nibble-lo", "b": "mxfp4"}, "which is none"), ({"a": "mxfp8_e4m3/nibble-low", "b": "mxfp4"}, "codes of 4 bits"),
+        ({"a": "float32/128x4", "b": "mxfp4"}, "names a layout"), ([], "it is empty"), ({"a": "nvfp4/ggml-mxfp4", "b": "nvfp4"}, "a scale for 32"),
+        ({"a": "mxfp4/gptq-v1-zeros", "b": "mxfp4"}, "holds zeros"), (7, "is no product"),
+    ],
+)  # fmt: skip
+def test_wrong_declarations_are_refused_in_words(operands: Any, words: str) -> None:
+    target = KernelTarget(RIGHT[0])
+    target.OPERANDS = operands
+    with pytest.raises(TargetError, match=words):
+        check(target)
+
+
+def test_unknown_classes_contracts_and_shapes_are_refused() -> None:
+    for name, value in (("ACCUMULATOR", "float33"), ("CONTRACT", "float8"), ("OUT_DTYPES", ["float64"])):
+        target = KernelTarget(RIGHT[0])
+        setattr(target, name, value)
+        with pytest.raises(TargetError, match=f"{name} names"):
+            check(target)
+    target = KernelTarget(RIGHT[0])
+    target.PRODUCT_SHAPES = {"k": 0}  # type: ignore[attr-defined]
+    with pytest.raises(TargetError, match="PRODUCT_SHAPES says k of 0"):
+        check(target)
+
+
+@pytest.mark.parametrize("text", ["mxfp4", "mxfp4/nibble-low", "mxfp4/nibble-low+128x4", "mxfp8_e4m3/128x4", "bfloat16", "float32/transposed",
+                                  "mxfp4/ggml-mxfp4", "nvfp4/transposed"])  # fmt: skip
+def test_texts_of_operands_are_read_back(text: str) -> None:
+    assert parse_operand(text).text == text
+    assert parse_product(f"{text} @ mxfp4").text == f"{text} @ mxfp4"
+
+
+def test_texts_of_mistakes_are_their_names() -> None:
+    texts = Counter(m.text for m in list_mistakes())
+    assert all("one side" in text for text, times in texts.items() if times > 1)
+    assert Cause.PRODUCT_MISTAKE is not Cause.ACCUMULATOR
