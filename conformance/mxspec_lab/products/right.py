@@ -62,6 +62,11 @@ def _flushed(a: Floats, b: Floats) -> Floats:
     return np.where(np.abs(total) < 2.0**-126, 0.0, total)
 
 
+def _flush_numbers(x: Floats, run: int) -> Floats:
+    """Numbers that are subnormal in float32 become zero."""
+    return np.where(np.abs(x) < 2.0**-126, 0.0, x)
+
+
 def _saturate(total: Floats, *rest: Any) -> Any:
     out_dtype = rest[-1]
     y = finish_float32(total, *rest)
@@ -120,5 +125,8 @@ RIGHT: tuple[Kernel, ...] = (
     *(Kernel(name=f"NVFP4, dequantized to {dtype}", fold=dtype, contract=declared, product=NVFP4)
       for dtype in ("float32", "bfloat16", "float16") for declared in ("", dtype)),
     Kernel(name="bfloat16 operands", fold="bfloat16"),
+    Kernel(name="float16 operands", fold="float16", product=("mxfp4", "mxfp4")),
+    Kernel(name="subnormal operands flushed", numbers=_flush_numbers),
+    Kernel(name="subnormal operands flushed, MXINT8", numbers=_flush_numbers, product=("mxint8", "mxint8")),
     *(Kernel(name=f"{fmt} by itself", product=(fmt, fmt)) for fmt in ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e5m2", "mxint8")),
 )  # fmt: skip

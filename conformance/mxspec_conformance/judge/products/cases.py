@@ -165,6 +165,15 @@ class _Desk:
             a = self.a.numbers(self._integers(self.a, m, k), exponents[0])
             b = self.b.numbers(self._integers(self.b, n, k), exponents[1])
             yield ProductCase(topic="block-scale", label=f"reciprocal block scales {number}, k = {k}", a=a, b=b)
+        if all(pen.spec.kind is not OperandKind.BLOCK or pen.spec.block.is_mx for pen in (self.a, self.b)) and "float16" not in (
+            self.a.spec.format, self.b.spec.format
+        ):  # fmt: skip
+            m, n, k = self.sizes.fit(5, 6, 4 * run)
+            far = np.where(np.arange(k // run) % 2, 30, -30)
+            exponents = [np.tile(np.repeat(sign * far, run // pen.run), (rows, 1)) for sign, pen, rows in ((1, self.a, m), (-1, self.b, n))]
+            a = self.a.numbers(self._integers(self.a, m, k), exponents[0])
+            b = self.b.numbers(self._integers(self.b, n, k), exponents[1])
+            yield ProductCase(topic="block-scale", label="reciprocal block scales beyond float16", a=a, b=b)
         m, n, k = self.sizes.fit(24, 24, 3 * run)
         own = [np.tile((np.arange(rows) % 7 - 3)[:, None], (1, -(-k // pen.run))) for pen, rows in ((self.a, m), (self.b, n))]
         a = self.a.numbers(self._integers(self.a, m, k), own[0])
@@ -210,8 +219,11 @@ class _Desk:
                 continue
             m, n, k = self.sizes.fit(6, 7, 128)
             rows, across = (m, n) if side == "a" else (n, m)
-            # At least one, so that bfloat16 holds the smallest scale times a number.
-            codes = pen.pick(pen.finite[np.abs(pen.values[pen.finite]) >= 1], rows, k)
+            # No float32 or bfloat16 is subnormal that holds the smallest scale times a number: a unit may flush these.
+            largest = np.abs(pen.values[pen.finite]).max()
+            least = 2.0 if largest >= 2 else 1.0
+            codes = pen.pick(pen.finite[np.abs(pen.values[pen.finite]) >= least], rows, k)
+            end = 127 if least == 2 else 126
             # At most one, so that float32 holds the largest scale times a number.
             small = other.finite[np.abs(other.values[other.finite]) <= 1]
             facing = other.pick(small, across, k)
@@ -223,7 +235,7 @@ class _Desk:
                 numbers = Numbers(spec=pen.spec, codes=codes.astype(np.uint8), scales=ends)
                 pair = (numbers, other.numbers(facing))
             elif other.spec.kind is OperandKind.BLOCK and other.spec.block.is_mx:
-                pair = (pen.numbers(codes, -127), other.numbers(facing, 127))
+                pair = (pen.numbers(codes, -end), other.numbers(facing, end))
             else:
                 pair = (pen.numbers(codes, -100 if side == "a" else 100), other.numbers(facing))
             a, b = pair if side == "a" else pair[::-1]
