@@ -8,16 +8,20 @@ by `--real NAME=FILE`.
 from __future__ import annotations
 
 import json
+import random
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
+from mxspec_conformance.kits.choosing import order_blocks
 from mxspec_conformance.kits.golden import Kit, find_kills, list_blocks
 from mxspec_conformance.scoring.rules import RULES
 from mxspec_conformance.scoring.score import as_dict, score_test
 from mxspec_conformance.scoring.subjects import Subject, list_mutant_subjects
+from mxspec_lab.kits import Matrix, find_matrix
 from mxspec_vectors.files import vector_digest, write_file
 
 FOLDER = Path(__file__).resolve().parents[2] / "reports" / "score-tests"
@@ -60,6 +64,23 @@ def entry_of(name: str, document: Mapping[str, Any], plain: set[str]) -> dict[st
     }  # fmt: skip
 
 
+def lift(document: Mapping[str, Any], matrix: Matrix, splits: int = 20, seed: int = 15, size: int = 140) -> dict[str, Any]:
+    """What a test sees together with a patch that was chosen by half of the mutants: shares of the other half, over random halves.
+
+    document: the test's score. matrix: what finds each mutant of quantize out. The patch is `size` blocks, and all calls.
+    """
+    seen = {r["id"] for r in document["mutants"] if r["operation"] == "quantize" and r["verdict"] == "rejects"}
+    ids = sorted({name.rpartition("/")[2] for name in matrix})
+    chance, before, after = random.Random(seed), [], []
+    for _ in range(splits):
+        looked = set(chance.sample(ids, len(ids) // 2))
+        chosen = set(order_blocks([k.blocks | k.open_blocks for n, k in matrix.items() if n.rpartition("/")[2] in looked], size))
+        others = [(n.rpartition("/")[2], k) for n, k in matrix.items() if n.rpartition("/")[2] not in looked]
+        before.append(sum(n in seen for n, _ in others) / len(others))
+        after.append(sum(n in seen or bool(k.calls) or bool(chosen & (k.blocks | k.open_blocks)) for n, k in others) / len(others))
+    return {"blocks": size, "splits": splits, "before": round(mean(before), 4), "mean": round(mean(after), 4), "worst": round(min(after), 4)}
+
+
 def _seen(rows: Sequence[Mapping[str, Any]]) -> int:
     return sum(r["verdict"] == "rejects" for r in rows)
 
@@ -81,8 +102,19 @@ def render(document: Mapping[str, Any]) -> str:
         rows = sorted(listed, key=lambda r: r["plain"]["seen"] / max(r["plain"]["mutants"], 1))
         lines += [f"## {fmt}", "", "| test | from | of mutants that a plain call shows | of all | by other authors | right ones rejected |", "|---|---|---:|---:|---:|---:|"]
         lines += [_row(r, document["rules"]) for r in rows]
+        lines += _lifted([r for r in rows if "with_patch" in r])
         lines.append("")
     return "\n".join(lines)
+
+
+def _lifted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each suite that was run: what it sees with a patch."""
+    return [
+        f"\n{r['rule']} with a patch of {r['with_patch']['blocks']} blocks and the call patterns, chosen by half of all mutants of quantize: it sees "
+        f"{100 * r['with_patch']['mean']:.0f} % of the other half (worst of {r['with_patch']['splits']} splits {100 * r['with_patch']['worst']:.0f} %), "
+        f"without it {100 * r['with_patch']['before']:.0f} %."
+        for r in rows
+    ]
 
 
 def _row(row: Mapping[str, Any], rules: Mapping[str, Any]) -> str:
@@ -102,12 +134,16 @@ def _row(row: Mapping[str, Any], rules: Mapping[str, Any]) -> str:
 def join_real(named: Sequence[str]) -> None:
     """Enter scores of suites that were run, NAME=FILE of `mxspec score-tests --json`, into reports/score-tests/real.json."""
     path = FOLDER / "real.json"
+    matrices: dict[str, Matrix] = {}
     rows = json.loads(path.read_text("ascii"))["suites"] if path.exists() else []
     for text in named:
         name, _, file = text.partition("=")
         score = json.loads(Path(file).read_text("ascii"))
         rows = [r for r in rows if (r["rule"], r["format"]) != (name, score["format"])]
-        rows.append(entry_of(name, score, find_plain(score["format"])))
+        row = entry_of(name, score, find_plain(score["format"]))
+        if score["format"] not in matrices:
+            matrices[score["format"]] = find_matrix([s for s in list_mutant_subjects(score["format"]) if s.operation == "quantize"])
+        rows.append(row | {"with_patch": lift(score, matrices[score["format"]])})
     document = {"schema": SCHEMA, "suites": sorted(rows, key=lambda r: (r["format"], r["rule"]))}
     write_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
     publish()
