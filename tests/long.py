@@ -13,7 +13,13 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
-    "tests/test_action.py::test_the_step_ends_as_the_verdict": (3, 10),
+    "tests/test_score_tests.py::test_a_flickering_test_has_no_score": (0, 2),
+    "tests/test_score_tests.py::test_hostile_tests_are_told": (2, 2),
+    "tests/test_score_tests.py::test_a_pytest_file_with_fixtures_and_replacements": (0, 2),
+    "tests/test_kits.py::test_the_c_kit_compiles_clean_and_finds_ties_away": (4, 3),
+    "tests/test_kits.py::test_no_right_implementation_is_rejected": (3, 2),
+    "tests/test_kits.py::test_the_generated_header_equals_the_model": (0, 3),
+    "tests/test_action.py::test_the_step_ends_as_the_verdict": (4, 10),
     "tests/test_score_tests.py::test_every_right_implementation_passes_every_rule": (0, 10),
     "tests/test_attacks.py::test_an_attack_fails": (12, 45),
     "tests/test_lint_against.py::test_what_follows_any_profile_is_clean": (16, 14),
