@@ -234,3 +234,11 @@ def test_the_command_writes_and_lists(tmp_path: Path) -> None:
     wrong = runner.invoke(main, ["kit", "paper", "-o", str(tmp_path)])
     assert wrong.exit_code == 2
     assert "there are pytest, c, hardware, onnx" in wrong.output
+
+
+def test_the_published_comparison_found_no_difference_and_is_of_every_row() -> None:
+    report = json.loads((REPORT / "c99.json").read_text("ascii"))
+    rows = {(r["profile"], r["format"], r["tensor_scale"]) for r in report["rows"]}
+    assert rows == set(write_c99().rows)
+    assert not any(r["differ"] for r in report["rows"])
+    assert all(r["cases"] > 300 and r["random"] >= 1000 for r in report["rows"])

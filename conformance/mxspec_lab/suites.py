@@ -1,28 +1,38 @@
 """The published table of what acceptance tests see: `python -m mxspec_lab.suites`.
 
 Every named rule (`mxspec_conformance.scoring.rules`) is asked about all mutants, right implementations and bugs by other authors of the formats
-that it speaks of. Results of suites that were run themselves (`reports/score-tests/real/*.json`, written by `mxspec score-tests --json`) join
-the table.
+that it speaks of. Scores of suites that were run themselves, written by `mxspec score-tests --json`, join the table
+by `--real NAME=FILE`.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
+from mxspec_conformance.kits.choosing import order_blocks
 from mxspec_conformance.kits.golden import Kit, find_kills, list_blocks
 from mxspec_conformance.scoring.rules import RULES
-from mxspec_conformance.scoring.score import Score, as_dict, score_test
+from mxspec_conformance.scoring.score import as_dict, score_test
 from mxspec_conformance.scoring.subjects import Subject, list_mutant_subjects
+from mxspec_lab.kits import Matrix, find_matrix
 from mxspec_vectors.files import vector_digest, write_file
 
 FOLDER = Path(__file__).resolve().parents[2] / "reports" / "score-tests"
 FORMATS = ("mxfp4", "mxfp8_e4m3", "nvfp4")
 SCHEMA = "mxspec-suites/1"
+#: Suites that were run themselves: what, in which version. tests/suites/README.md has the commands.
+REAL = {
+    "tosa": "Arm TOSA, CAST_TO_BLOCK_SCALED from fp32, reference model and tosa_verify of tosa-tools 2026.8.0",
+    "gfloat": "graphcore-research/gfloat `test/test_block.py` @b142762de8, gfloat 0.5.2",
+    "mlx": "ml-explore/mlx `python/tests/test_quantized.py` @846d176227, the test of the format's mode, mlx 0.32.4",
+}
 #: Calls without a keyword, and with float32: what `quantize(x)` alone can show.
 PLAIN_CALLS = frozenset({"call:rows", "call:wide", "call:single", "call:large"})
 
@@ -40,22 +50,39 @@ def find_plain(fmt: str) -> set[str]:
         return {s.id for s, plain in zip(subjects, pool.map(is_plain, subjects, chunksize=8), strict=True) if plain}
 
 
-def entry_of(name: str, score: Score, plain: set[str]) -> dict[str, Any]:
-    """A row of the table."""
-    document = as_dict(score)
-    quantize = [r for r in score.mutants if r.subject.operation == "quantize"]
-    visible = [r for r in quantize if r.subject.id in plain]
+def entry_of(name: str, document: Mapping[str, Any], plain: set[str]) -> dict[str, Any]:
+    """A row of the table, from a score."""
+    quantize = [r for r in document["mutants"] if r["operation"] == "quantize"]
+    visible = [r for r in quantize if r["id"] in plain]
+    others = [r for r in document["independent"] if r["operation"] == "quantize"]
     return {
-        "rule": name, "format": score.format, "status": score.status.value, "rules": list(score.rules),
-        "quantize": {"mutants": len(quantize), "seen": sum(r.is_seen for r in quantize)},
-        "plain": {"mutants": len(visible), "seen": sum(r.is_seen for r in visible)},
-        "independent": {
-            "bugs": sum(r.subject.operation == "quantize" for r in score.independent),
-            "seen": sum(r.is_seen for r in score.independent if r.subject.operation == "quantize"),
-        },
-        "right": {"asked": len(score.right) + len(score.controls), "rejected": len(score.rejected_right)},
-        "families": document["families"], "does_not_see": sorted(r.subject.id for r in score.survivors if r.subject.operation == "quantize"),
+        "rule": name, "format": document["format"], "status": document["status"], "rules": document["rules"],
+        "quantize": {"mutants": len(quantize), "seen": _seen(quantize)}, "plain": {"mutants": len(visible), "seen": _seen(visible)},
+        "independent": {"bugs": len(others), "seen": _seen(others)},
+        "right": {"asked": document["counts"]["right"] + len(document["controls"]), "rejected": document["counts"]["right_rejected"]},
+        "families": document["families"], "does_not_see": sorted(r["id"] for r in quantize if r["verdict"] == "accepts"),
     }  # fmt: skip
+
+
+def lift(document: Mapping[str, Any], matrix: Matrix, splits: int = 20, seed: int = 15, size: int = 140) -> dict[str, Any]:
+    """What a test sees together with a patch that was chosen by half of the mutants: shares of the other half, over random halves.
+
+    document: the test's score. matrix: what finds each mutant of quantize out. The patch is `size` blocks, and all calls.
+    """
+    seen = {r["id"] for r in document["mutants"] if r["operation"] == "quantize" and r["verdict"] == "rejects"}
+    ids = sorted({name.rpartition("/")[2] for name in matrix})
+    chance, before, after = random.Random(seed), [], []
+    for _ in range(splits):
+        looked = set(chance.sample(ids, len(ids) // 2))
+        chosen = set(order_blocks([k.blocks | k.open_blocks for n, k in matrix.items() if n.rpartition("/")[2] in looked], size))
+        others = [(n.rpartition("/")[2], k) for n, k in matrix.items() if n.rpartition("/")[2] not in looked]
+        before.append(sum(n in seen for n, _ in others) / len(others))
+        after.append(sum(n in seen or bool(k.calls) or bool(chosen & (k.blocks | k.open_blocks)) for n, k in others) / len(others))
+    return {"blocks": size, "splits": splits, "before": round(mean(before), 4), "mean": round(mean(after), 4), "worst": round(min(after), 4)}
+
+
+def _seen(rows: Sequence[Mapping[str, Any]]) -> int:
+    return sum(r["verdict"] == "rejects" for r in rows)
 
 
 def render(document: Mapping[str, Any]) -> str:
@@ -64,24 +91,37 @@ def render(document: Mapping[str, Any]) -> str:
         "# What acceptance tests see",
         "",
         "Generated by `python -m mxspec_lab.suites`; the data is in [rules.json](rules.json). How to read it: [score-tests](../../docs/score-tests.md).",
-        "A rule is restated from the named file, on data of its distribution; suites that were run themselves are listed as such. Mutants are mxspec's",
+        "A rule is restated from the named file, on data of its distribution; suites that were run themselves say so. Mutants are mxspec's",
         "own; bugs by other authors count in a column of their own. A test that does not see a mutant is not wrong: it asks something else. Tests that",
-        "compare bytes with a reference, such as Transformer Engine's and vLLM's, are good tests with thin data.",
+        "compare bytes with a reference, such as Transformer Engine's and vLLM's, are good tests with thin data. The last column counts choices that",
+        "OCP leaves open (NaN, zero blocks): a test of one implementation may well insist on the choice that was made there.",
         "",
     ]
     for fmt in FORMATS:
-        rows = sorted((r for r in document["suites"] if r["format"] == fmt), key=lambda r: r["plain"]["seen"] / max(r["plain"]["mutants"], 1))
+        listed = [r for r in (*document["suites"], *document["real"]) if r["format"] == fmt]
+        rows = sorted(listed, key=lambda r: r["plain"]["seen"] / max(r["plain"]["mutants"], 1))
         lines += [f"## {fmt}", "", "| test | from | of mutants that a plain call shows | of all | by other authors | right ones rejected |", "|---|---|---:|---:|---:|---:|"]
         lines += [_row(r, document["rules"]) for r in rows]
+        lines += _lifted([r for r in rows if "with_patch" in r])
         lines.append("")
     return "\n".join(lines)
+
+
+def _lifted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each suite that was run: what it sees with a patch."""
+    return [
+        f"\n{r['rule']} with a patch of {r['with_patch']['blocks']} blocks and the call patterns, chosen by half of all mutants of quantize: it sees "
+        f"{100 * r['with_patch']['mean']:.0f} % of the other half (worst of {r['with_patch']['splits']} splits {100 * r['with_patch']['worst']:.0f} %), "
+        f"without it {100 * r['with_patch']['before']:.0f} %."
+        for r in rows
+    ]
 
 
 def _row(row: Mapping[str, Any], rules: Mapping[str, Any]) -> str:
     about = rules.get(row["rule"], {})
     place = f"{about['repository']} `{about['file'].split(',')[0]}` @{about['commit'][:10]}" if about.get("repository") else "-"
-    if row.get("run"):
-        place = f"run: {row['run']}"
+    if row["rule"] in REAL:
+        place = f"run itself: {REAL[row['rule']]}"
 
     def share(part: Mapping[str, int], key: str) -> str:
         return f"{part['seen']} of {part[key]} ({100 * part['seen'] / part[key]:.0f} %)" if part[key] else "-"
@@ -91,8 +131,37 @@ def _row(row: Mapping[str, Any], rules: Mapping[str, Any]) -> str:
     return f"| {name} | {place} | {share(row['plain'], 'mutants')} | {share(row['quantize'], 'mutants')} | {share(row['independent'], 'bugs')} | {right['rejected']} of {right['asked']} |"
 
 
+def join_real(named: Sequence[str]) -> None:
+    """Enter scores of suites that were run, NAME=FILE of `mxspec score-tests --json`, into reports/score-tests/real.json."""
+    path = FOLDER / "real.json"
+    matrices: dict[str, Matrix] = {}
+    rows = json.loads(path.read_text("ascii"))["suites"] if path.exists() else []
+    for text in named:
+        name, _, file = text.partition("=")
+        score = json.loads(Path(file).read_text("ascii"))
+        rows = [r for r in rows if (r["rule"], r["format"]) != (name, score["format"])]
+        row = entry_of(name, score, find_plain(score["format"]))
+        if score["format"] not in matrices:
+            matrices[score["format"]] = find_matrix([s for s in list_mutant_subjects(score["format"]) if s.operation == "quantize"])
+        rows.append(row | {"with_patch": lift(score, matrices[score["format"]])})
+    document = {"schema": SCHEMA, "suites": sorted(rows, key=lambda r: (r["format"], r["rule"]))}
+    write_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+    publish()
+
+
+def publish() -> None:
+    """Write the table."""
+    document = json.loads((FOLDER / "rules.json").read_text("ascii"))
+    real = FOLDER / "real.json"
+    document["real"] = json.loads(real.read_text("ascii"))["suites"] if real.exists() else []
+    write_file(FOLDER / "README.md", render(document).encode("utf-8"))
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Score all rules, or those named."""
+    """Score all rules, or those named; or join scores of suites: --real NAME=FILE ..."""
+    if arguments[:1] == ["--real"]:
+        join_real(arguments[1:])
+        return 0
     suites: list[dict[str, Any]] = []
     for fmt in FORMATS:
         plain = find_plain(fmt)
@@ -100,15 +169,15 @@ def main(arguments: Sequence[str]) -> int:
         for name, rule in RULES.items():
             if fmt in rule.asks and (not arguments or name in arguments):
                 score = score_test(f"rule:{name}", fmt, timeout=600, repeat=1, patch=False)
-                suites.append(entry_of(name, score, plain))
+                suites.append(entry_of(name, as_dict(score), plain))
                 print({k: v for k, v in suites[-1].items() if k not in ("families", "does_not_see")}, file=sys.stderr, flush=True)
-    about = {n: {"suite": r.suite, "repository": r.repository, "file": r.file, "commit": r.commit, "words": r.words} for n, r in RULES.items()}
-    document = {"schema": SCHEMA, "vectors": vector_digest(operations=("quantize",)), "rules": about, "suites": suites}
     if arguments:
         return 0
+    about = {n: {"suite": r.suite, "repository": r.repository, "file": r.file, "commit": r.commit, "words": r.words} for n, r in RULES.items()}
+    document = {"schema": SCHEMA, "vectors": vector_digest(operations=("quantize",)), "rules": about, "suites": suites}
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_file(FOLDER / "rules.json", (json.dumps(document, indent=1) + "\n").encode("ascii"))
-    write_file(FOLDER / "README.md", render(document).encode("utf-8"))
+    publish()
     return 0
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from mxspec.formats import get_block
@@ -119,12 +120,16 @@ def _changes(subject: Subject) -> dict[str, Any]:
     raise KeyError(subject.name)
 
 
-#: The module of a checkout that lists bugs planted by others; see its docstring.
+#: The module of a checkout that lists bugs planted by others, and its file there: nobody else's package of this name is imported.
 INDEPENDENT_MODULE = "tests.independent.scoring"
+_INDEPENDENT_FILE = Path(__file__).resolve().parents[3] / "tests" / "independent" / "scoring.py"
 
 
 def _independent() -> Any:
+    if not _INDEPENDENT_FILE.is_file() or not any(Path(p or ".").resolve() == _INDEPENDENT_FILE.parents[2] for p in sys.path):
+        return None
     try:
-        return import_module(INDEPENDENT_MODULE) if find_spec(INDEPENDENT_MODULE) is not None else None
+        module = import_module(INDEPENDENT_MODULE)
     except ImportError:
         return None
+    return module if Path(module.__file__ or "").resolve() == _INDEPENDENT_FILE else None
