@@ -13,6 +13,12 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/test_identify_products.py::test_what_a_kernel_does_is_found": (9, 12),
+    "tests/test_identify_products.py::test_what_no_model_gives_is_said": (0, 2),
+    "tests/test_product_adapters.py::test_numpy_conforms": (0, 10),
+    "tests/test_product_adapters.py::test_mlx_adds_16_bit_products_in_16_bits": (0, 4),
+    "tests/test_transports_products.py::test_roads_agree": (0, 6),
+    "tests/test_transports_products.py::test_a_c_kernel_and_its_mistakes": (2, 4),
     "tests/test_affine.py::test_arrays_equal_the_exact_model": (6, 8),
     "tests/test_affine.py::test_contracts_on_arrays_equal_the_exact_ones": (6, 6),
     "tests/test_affine_mutants.py::test_a_mutant_is_found_out": (8, 8),
@@ -26,11 +32,13 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_products.py::test_right_kernels_pass_under_their_own_class": (8, 40),
     "tests/judge/test_products.py::test_mistakes_are_named": (4, 10),
     "tests/judge/test_products.py::test_another_class_is_a_deviation_and_no_failure": (0, 10),
+    "tests/test_action.py::test_the_step_ends_as_the_verdict": (3, 10),
     "tests/test_score_tests.py::test_every_right_implementation_passes_every_rule": (0, 10),
     "tests/judge/test_sparse.py::test_a_mutant_is_found_out": (12, 14),
     "tests/judge/test_sparse.py::test_what_is_right_is_not_accused[plain]": (0, 2),
     "tests/judge/test_sparse.py::test_what_is_right_is_not_accused": (9, 20),
     "tests/judge/test_sparse.py::test_a_case_of_a_report_can_be_asked_again": (0, 3),
+    "tests/judge/test_sparse.py::test_a_shared_library_conforms": (0, 3),
     "tests/judge/test_sparse.py::test_strategies_give_codes_of_the_format": (9, 6),
     "tests/test_attacks.py::test_an_attack_fails": (12, 45),
     "tests/test_lint_against.py::test_what_follows_any_profile_is_clean": (16, 14),

@@ -60,8 +60,8 @@ def test_division_by_multiplication(divisor: int) -> None:
 
 #: Module -> how much it compared at least.
 EVIDENCE = {
-    "calls": 9_000, "levels": 10**9, "quick": 10**6, "scalars": 10**7, "shapes": 10**8, "stochastic": 10**7, "streams": 10**6,
-    "sweeps": 5 * 10**11, "tensor_scale": 10**7, "views": 10**7, "volume": 5 * 10**10,
+    "calls": 9_000, "levels": 10**9, "lookup": 10**6, "quick": 10**6, "scalars": 10**7, "shapes": 10**8, "stochastic": 10**7, "streams": 10**6,
+    "sweeps": 5 * 10**11, "tensor_scale": 10**7, "transform": 10**6, "views": 10**7, "volume": 5 * 10**10,
 }  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def test_committed_bench_is_honest() -> None:
     for row in report["rows"]:
         assert int(row["method"].split()[-4]) >= report["least_sets_of_buffers"] == 3, row["name"]
         assert row["percent_of_mix"] <= 103, row["name"]
-        if row["size"] == 16384 and not row["tiled"]:
+        if row["size"] == 16384 and {"floor", "goal", "most"} & set(row):
             assert row["sustained"]["microseconds"] > 0
             assert row["sustained"]["sm_megahertz"] > 0
             assert row["sustained"]["watts"] > 0

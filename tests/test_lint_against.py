@@ -481,3 +481,22 @@ def test_scales_of_another_bias_without_an_original(tmp_path: Path) -> None:
         found = [f.rule.id for f in lint(edit(path, shift(by))).findings if f.rule.id.startswith("scale/")]
         assert set(found) - {"scale/zero-block"} == ({rule} - {None})
 
+
+
+def test_a_weight_quantized_with_the_inputs_scale_is_seen(tmp_path: Path) -> None:
+    """LightX2V's notes quantize a weight with the input's tensor scale and store the weight's: the cosine says that all is well."""
+    weight, taken = draw(0).astype(np.float32), 150 * draw(1).astype(np.float32)
+    scales = [mxspec.tensor_scale(x, "nvfp4", "nvfp4-te") for x in (weight, taken)]
+    made = mxspec.quantize(weight, "nvfp4", profile="nvfp4-te", tensor_scale=scales[1])
+    stored = mxspec.BlockTensor.from_codes(made.codes, made.scales, "nvfp4", profile="nvfp4-te", tensor_scale=scales[0])
+    values = stored.dequantize().astype(np.float64)
+    norms = [float(np.sqrt((x.astype(np.float64) ** 2).sum())) for x in (values, weight)]
+    product = float((values * weight).sum())
+    assert product > 0.99 * norms[0] * norms[1]
+    assert product < 0.1 * norms[1] ** 2
+    path, original = tmp_path / "x.safetensors", save(tmp_path / "original.safetensors", {"a.weight": weight})
+    containers.write(path, {"a": stored}, "modelopt")
+    assert [f.rule.id for f in lint(path).findings] == ["global/range"]
+    result = lint(path, against=original)
+    assert {"global/range", "against/unexplained"} <= {f.rule.id for f in result.findings}
+    assert result.exit_code == 1

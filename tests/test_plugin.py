@@ -54,7 +54,7 @@ def write_waivers(folder: Path, identifier: str = "decode/e2m1/code", expires: s
 
 def test_each_requirement_is_a_test(pytester: pytest.Pytester, kernel: Path) -> None:
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "-v", "-rA")
-    result.assert_outcomes(passed=3, failed=1)
+    result.assert_outcomes(passed=4, failed=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
@@ -71,7 +71,7 @@ def test_each_requirement_is_a_test(pytester: pytest.Pytester, kernel: Path) -> 
 def test_a_target_without_fault_passes(pytester: pytest.Pytester, kernel: Path) -> None:
     kernel.write_text(RIGHT, encoding="utf-8")
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=5)
     assert result.ret == 0
 
 
@@ -83,33 +83,33 @@ def test_without_the_option_nothing_is_added(pytester: pytest.Pytester, kernel: 
 def test_own_tests_are_beside_it_and_k_chooses(pytester: pytest.Pytester, kernel: Path) -> None:
     pytester.makepyfile("def test_one(): pass")
     both = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
-    both.assert_outcomes(passed=4, failed=1)
+    both.assert_outcomes(passed=5, failed=1)
     chosen = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "-k", "zero-sign")
-    chosen.assert_outcomes(passed=1, deselected=4)
+    chosen.assert_outcomes(passed=1, deselected=5)
 
 
 def test_the_ini_file_can_name_all(pytester: pytest.Pytester, kernel: Path) -> None:
     write_waivers(pytester.path)
     pytester.makeini("[pytest]\nmxspec_target = kernel.py\nmxspec_waivers = waivers.toml")
-    pytester.runpytest_inprocess().assert_outcomes(passed=3, xfailed=1)
+    pytester.runpytest_inprocess().assert_outcomes(passed=4, xfailed=1)
 
 
 def test_a_waiver_is_a_strict_xfail(pytester: pytest.Pytester, kernel: Path) -> None:
     waivers = write_waivers(pytester.path)
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--mxspec-waivers", waivers, "-rx")
-    result.assert_outcomes(passed=3, xfailed=1)
+    result.assert_outcomes(passed=4, xfailed=1)
     result.stdout.fnmatch_lines(["XFAIL mxspec::kernel::decode/e2m1/code*code 3 is reserved*https://example.org/3*"])
     kernel.write_text(RIGHT, encoding="utf-8")
     mended = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--mxspec-waivers", waivers)
-    mended.assert_outcomes(passed=3, failed=1)
+    mended.assert_outcomes(passed=4, failed=1)
     mended.stdout.fnmatch_lines(["*XPASS(strict)*code 3 is reserved*"])
 
 
 @pytest.mark.parametrize(
     ("identifier", "expires", "outcomes", "words"),
     [
-        ("decode/e2m1/nothing", "2999-12-31", {"passed": 3, "failed": 2}, "stale waiver: matches nothing"),
-        ("decode/e2m1/code", "2020-01-01", {"passed": 3, "failed": 2}, "stale waiver: expired"),
+        ("decode/e2m1/nothing", "2999-12-31", {"passed": 4, "failed": 2}, "stale waiver: matches nothing"),
+        ("decode/e2m1/code", "2020-01-01", {"passed": 4, "failed": 2}, "stale waiver: expired"),
     ],
 )
 def test_a_stale_waiver_fails(
@@ -129,11 +129,11 @@ def test_workers_are_handed_the_result_and_it_is_written(pytester: pytest.Pytest
     result = pytester.runpytest_subprocess(
         "--mxspec-target", str(kernel), "-n", "2", "--mxspec-json", "result.json", "--junit-xml", "junit.xml"
     )
-    result.assert_outcomes(passed=3, failed=1)
+    result.assert_outcomes(passed=4, failed=1)
     assert (pytester.path / "loads").read_text("utf-8") == "x"
     document: dict[str, Any] = json.loads((pytester.path / "result.json").read_bytes())
     jsonschema.validate(document, load_result_schema())
-    assert document["counts"] == {"pass": 3, "fail": 1}
+    assert document["counts"] == {"pass": 4, "fail": 1}
     junit = (pytester.path / "junit.xml").read_text("utf-8")
     assert 'name="decode/e2m1/code"' in junit
     assert 'name="mxspec_verdict" value="fail"' in junit
@@ -217,10 +217,10 @@ def test_collecting_calls_nothing_and_counts_rightly(pytester: pytest.Pytester, 
     kernel.write_text(COUNTED, encoding="utf-8")
     pytester.makepyfile("def test_one(): pass")
     listed = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--collect-only", "-q")
-    listed.stdout.fnmatch_lines(["*test_one", "mxspec::kernel::decode/e2m1/zero-sign", "*5 tests collected in *"])
+    listed.stdout.fnmatch_lines(["*test_one", "mxspec::kernel::decode/e2m1/zero-sign", "*6 tests collected in *"])
     assert (pytester.path / "calls").read_text("utf-8").split() == ["load"]
     chosen = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "-k", "zero-sign")
-    chosen.stdout.fnmatch_lines(["collected 5 items / 4 deselected / 1 selected"])
+    chosen.stdout.fnmatch_lines(["collected 6 items / 5 deselected / 1 selected"])
 
 
 def test_a_target_that_breaks_between_collection_and_run(pytester: pytest.Pytester, kernel: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_target_that_breaks_between_collection_and_run(pytester: pytest.Pytest
     text = "import pathlib\nmark = pathlib.Path(__file__).with_name('once')\nassert not mark.exists()\nmark.touch()\n"
     kernel.write_text(text + RIGHT, encoding="utf-8")
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
-    result.assert_outcomes(failed=4)
+    result.assert_outcomes(failed=5)
     result.stdout.no_fnmatch_line("*Traceback*")
 
 

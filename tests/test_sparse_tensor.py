@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mxspec
-from mxspec import sparsity
+from mxspec import affine, sparsity
 from mxspec.elements import decode_table
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec.sparsity import KEPT, RULES, SPARSE_FORMATS, GroupScales, SparseTensor, Sparsity
@@ -112,6 +112,19 @@ def test_a_dropped_affine_code_is_zero_and_no_bias() -> None:
     assert t.dequantize().tolist() == [[-5, 0, 13, 0]]
 
 
+@pytest.mark.parametrize("fmt", ["int4-g64-bias-float16", "int4-g32-bias-bfloat16", "int4-g128-zero-float16", "int8-g64-bias-float32"])
+def test_a_pruned_affine_tensor_keeps_its_numbers(fmt: str) -> None:
+    x = RNG.standard_normal((3, 256)).astype(np.float32)
+    given = affine.get_affine(fmt)
+    dense = affine.quantize(x, bits=given.bits, group=given.group, offset=given.offset, scale_dtype=given.dtype)
+    t = SparseTensor.from_affine(dense)
+    for dtype in ("float32", "float16"):
+        assert (t.dequantize(dtype) == np.where(t.mask, dense.dequantize(dtype), 0)).all()
+    numbers = np.abs(dense.dequantize()).reshape(-1, 4)
+    kept, dropped = (np.where(m, numbers, fill) for m, fill in ((t.mask.reshape(-1, 4), np.inf), (~t.mask.reshape(-1, 4), 0)))
+    assert (kept.min(axis=-1) >= dropped.max(axis=-1)).all()
+
+
 def test_scales_reach_dropped_positions_as_in_the_dense_tensor() -> None:
     """A NaN scale makes its group NaN; zeros under a negative scale are negative."""
     codes, scales = u8([[7, 0, 0, 0, 1, 2, 3, 4]]), f32([[np.nan, -1]])
@@ -191,6 +204,37 @@ def test_magnitudes_of_eight_bit_codes_and_nan() -> None:
     assert sparsity.prune(codes, kind="e4m3").tolist() == [[0x38, 0xB9, 0, 0]]
     with pytest.raises(ValueError, match=r"codes hold a NaN at \(0, 0, 1, 0\), which has no magnitude"):
         sparsity.prune(u8([[0, 0x7F, 0, 0]]), kind="e4m3")
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (2, 0), (0, 0), (3, 0, 8)])
+@pytest.mark.parametrize("pattern", list(Sparsity))
+def test_nothing_is_sparse(shape: tuple[int, ...], pattern: Sparsity) -> None:
+    kept, metadata = sparsity.compress(sparsity.prune(np.zeros(shape, np.uint8), sparsity=pattern), sparsity=pattern)
+    assert kept.shape == (*shape[:-1], shape[-1] // 2)
+    assert sparsity.decompress(kept, metadata, sparsity=pattern).shape == shape
+    assert SparseTensor(kept, metadata, "e2m1", pattern).dequantize().shape == shape
+
+
+def test_words_of_nothing() -> None:
+    for shape in ((0, 3), (32, 0)):
+        values, metadata = sparsity.pack_sparse(np.zeros(shape, np.uint8))
+        assert (values.shape, metadata.shape) == ((shape[0] // 16, shape[1]), (shape[0] // 32, shape[1]))
+        assert sparsity.unpack_sparse(values, metadata).shape == shape
+
+
+def test_codes_of_their_own_dtype_and_views_are_taken() -> None:
+    codes = RNG.integers(0, 0x7F, (4, 16)).astype(np.uint8)
+    native = codes.view(ml_dtypes.float8_e4m3fn)
+    assert (sparsity.prune(native, kind="e4m3") == sparsity.prune(codes, kind="e4m3")).all()
+    wide = np.zeros((4, 32), np.uint8)
+    wide[:, ::2] = codes & 15
+    assert (sparsity.prune(wide[:, ::2]) == sparsity.prune(codes & 15)).all()
+    wide[:, ::2].flags.writeable = False
+    before = wide.copy()
+    sparsity.compress(sparsity.prune(wide[::-1, ::2]))
+    assert (wide == before).all()
+    masked = np.ma.MaskedArray(codes & 15, codes > 200)
+    assert (sparsity.prune(masked) == sparsity.prune(codes & 15)).all()
 
 
 # The linear form.
@@ -296,6 +340,10 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: sparsity.prune(np.zeros((1, 4), np.uint8), kind="fp4"), "unknown kind 'fp4'; known are"),
     (lambda: sparsity.prune(np.zeros((1, 4), np.uint8), rule="upper"), "unknown rule of pruning 'upper'; known are lower, higher"),
     (lambda: sparsity.prune(np.zeros((1, 4), np.float16), kind="float32"), "codes are float16; pass float32"),
+    (lambda: sparsity.prune(np.zeros((1, 4), np.uint8), sparsity="1:2"), "unknown sparsity '1:2'; known are \"2:4\", and \"4:8\""),
+    (lambda: sparsity.convert(_K, _M, to="linear"), "unknown form 'linear'; known are \"torch\""),
+    (lambda: sparsity.prune([[0, 1], [2]]), "nested lists of unequal lengths"),
+    (lambda: sparsity.prune(object()), "codes is a object|codes are object"),
     (lambda: sparsity.get_sparse("e2m1"), "unknown sparse format 'e2m1'; .*did you mean e2m1-2to4 or e2m1-4to8"),
     (lambda: sparsity.prune(np.uint8(3)), "codes are a single number"),
     (lambda: SparseTensor(_K, np.full((1, 1), 5, np.uint8), "e2m1"), "metadata hold 0x5"),
@@ -310,6 +358,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: GroupScales(4, np.ones((1, 1), np.float32), biases=np.ones((1, 2), np.float32)), "biases have shape"),
     (lambda: GroupScales(4, np.ones((1, 1), np.float32), zeros=np.ones((1, 1), int), biases=np.ones((1, 1), np.float32)), "pass one of them"),
     (lambda: SparseTensor.from_blocks(mxspec.quantize(np.zeros((2, 40), np.float32), "mxfp4", pad=True)), "a sparse tensor's lie along the last one, unpadded"),
+    (lambda: SparseTensor.from_affine(np.zeros(4)), "tensor is a ndarray; pass an AffineTensor"),  # type: ignore[arg-type]
     (lambda: SparseTensor.from_blocks(np.zeros(4)), "tensor is a ndarray; pass a BlockTensor"),  # type: ignore[arg-type]
 ]  # fmt: skip
 

@@ -22,6 +22,7 @@ from mxspec_gpu.api import (
     unpack,
 )
 from mxspec_gpu.build import GpuMissingError
+from mxspec_gpu.lookup import embedding, gemv
 from mxspec_gpu.rules import UnsupportedProfileError
 
 __all__ = [
@@ -31,7 +32,9 @@ __all__ = [
     "check_gpu",
     "decode",
     "dequantize",
+    "embedding",
     "encode",
+    "gemv",
     "pack",
     "quantize",
     "quantize_both",

@@ -15,6 +15,7 @@ from typing import Any
 
 from mxspec.expressions import TMAX
 from mxspec.formats import BlockFormat
+from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale
 from mxspec_gpu import kernels
@@ -48,7 +49,11 @@ from mxspec_gpu.plans import MAX_BLOCKS, NotAMatrixError, find_plan, launch_both
 from mxspec_gpu.quick import find_output, remember, run_again
 from mxspec_gpu.rules import KernelRules, generate_rules
 from mxspec_gpu.scalars import decode, encode, pack, unpack
+from mxspec_gpu.transform import SIZE as TRANSFORM_SIZE, find_signs
 from mxspec_gpu.views import Matrix, count_tiles, split_launches
+
+#: The default of `sr_bits`, which calls that give none have as this object.
+_BITS = 32
 
 
 @dataclass(slots=True)
@@ -96,7 +101,7 @@ def launch_on(device: int, launches: Sequence[Callable[..., None]], *arguments: 
 
 
 @dataclass(frozen=True, slots=True)
-class _Tensor:
+class LaunchTensor:
     """A tensor scale as a launch takes it: an address to read, or where that is 0 the float32 bits themselves."""
 
     given: Any = None
@@ -109,10 +114,26 @@ class _Tensor:
         return self.given is not None
 
 
-_NO_TENSOR = _Tensor()
+_NO_TENSOR = LaunchTensor()
 
 
-def _take_tensor_scale(x: View, tensor_scale: Any, rules_of: Callable[[], KernelRules]) -> _Tensor:
+def _take_signs(
+    x: View, fmt: str, profile: str | Profile | None, signs: Any, random_bits: Any = None
+) -> kernels.Signs | None:
+    """The signs of a call's transform."""
+    if signs is None:
+        return None
+    found = find_signs(signs, get_profile(profile, fmt))
+    if x.dtype == "float32":
+        raise TypeError("x has dtype float32; the transform takes float16 and bfloat16; convert it first")
+    if random_bits is not None:
+        raise ValueError("both random_bits and signs were given; with a transform pass seed")
+    return found
+
+
+def _take_tensor_scale(
+    x: View, tensor_scale: Any, rules_of: Callable[[], KernelRules], signs: kernels.Signs | None = None, axis: int = -1
+) -> LaunchTensor:
     """The tensor scale of a call. A TensorScale travels in the launch: it needs no memory and touches no stream."""
     if tensor_scale is None:
         return _NO_TENSOR
@@ -124,14 +145,14 @@ def _take_tensor_scale(x: View, tensor_scale: Any, rules_of: Callable[[], Kernel
                 f"{native.value if native else 'none'}; pass that kind (mxspec.tensor_scale gives it), or 'auto' to compute it "
                 "from x. The kinds are not reciprocals of each other bit for bit"
             )
-        return _Tensor(tensor_scale, 0, tensor_scale.bits)
+        return LaunchTensor(tensor_scale, 0, tensor_scale.bits)
     array = tensor_scale
     if isinstance(tensor_scale, str):
         if tensor_scale != "auto":
             raise ValueError(
                 f"tensor_scale = {tensor_scale!r}; allowed are None, 'auto', a TensorScale or a float32 array [1]"
             )
-        array = _find_tensor_scale(x, rules_of(), None)
+        array = _find_tensor_scale(x, rules_of(), None, signs, axis)
     view = view_array(array, "tensor_scale")
     if view.dtype != "float32" or view.size != 1 or view.device != x.device:
         raise ValueError(
@@ -139,7 +160,7 @@ def _take_tensor_scale(x: View, tensor_scale: Any, rules_of: Callable[[], Kernel
             f"device {x.device} (of the kind that the profile stores), a TensorScale, or 'auto'"
         )
     # The view's own array, which for a negated one is not what was given.
-    return _Tensor(view.owner, view.pointer)
+    return LaunchTensor(view.owner, view.pointer)
 
 
 def _take_random(x: View, axis: int, random_bits: Any, sr_bits: int, seed: int | None) -> tuple[int, View | None, int]:
@@ -172,6 +193,7 @@ def quantize(
     random_bits: Any = None,
     sr_bits: int = 32,
     seed: int | None = None,
+    signs: int | None = None,
     out: tuple[Any, Any] | None = None,
 ) -> Quantized:
     """Quantize along one axis, as `mxspec.quantize` does, into packed codes.
@@ -186,13 +208,15 @@ def quantize(
     pad: fill a ragged tail with zeros; otherwise it raises.
     random_bits: uint32 words, x's shape: elements round stochastically by the integer rule with the low `sr_bits`.
     seed: stochastic rounding with random bytes made in the kernel (see kernels/philox.cuh).
+    signs: of the profile's random Hadamard transform, which is then applied to x first, along the blocks (see transform.py):
+        16 bits, bit i negates element i of each 16. x is float16 or bfloat16. None: x has been transformed already.
     out: (codes, scales), uint8, contiguous, 16-byte aligned, of the shapes that the result has, overlapping neither x nor
         each other.
 
     Raises TypeError and ValueError that say what was given, what is allowed and what to do; GpuMissingError without CuPy
     or a GPU.
     """
-    again = type(out) is tuple and len(out) == 2 and random_bits is None and type(sr_bits) is int and sr_bits == 32
+    again = type(out) is tuple and len(out) == 2 and random_bits is None and sr_bits is _BITS and signs is None
     if out is not None and again:
         try:
             known = run_again(x, fmt, profile, axis, tensor_scale, scale_layout, pad, seed, out)
@@ -209,12 +233,15 @@ def quantize(
     axis = check_axis(axis, len(view.shape))
     profile = check_profile(profile)
     tensor = _NO_TENSOR
+    turned = _take_signs(view, name, profile, signs, random_bits)
     if tensor_scale is not None:
-        tensor = _take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, name, two_level=True))
+        tensor = _take_tensor_scale(
+            view, tensor_scale, lambda: generate_rules(profile, name, two_level=True), turned, axis
+        )
     random, words, key = 0, None, 0
     if random_bits is not None or seed is not None:
         random, words, key = _take_random(view, axis, random_bits, sr_bits, seed)
-    rest = tensor.two_level, scale_layout, random, bool(pad)
+    rest = tensor.two_level, scale_layout, random, bool(pad), turned
     copied = False
     try:
         plan = find_plan(view, name, profile, axis, *rest)
@@ -284,28 +311,36 @@ def _fits_both(view: View) -> bool:
 
 
 _find_both = lru_cache(maxsize=1024)(
-    lambda rules, matrix, dtype, device, aligned, tiled: launch_both(
-        rules, matrix, dtype, device, aligned=aligned, tiled=tiled
+    lambda rules, matrix, dtype, device, aligned, tiled, stochastic, signs: launch_both(
+        rules, matrix, dtype, device, aligned=aligned, tiled=tiled, stochastic=stochastic, signs=signs
     )
 )
 
 
 def quantize_both(
     x: Any, fmt: str | BlockFormat, *, profile: str | Profile | None = None, tensor_scale: Any = None,
-    scale_layout: str = "row-major", out: tuple[Any, Any, Any, Any] | None = None,
+    scale_layout: str = "row-major", seed: int | None = None, signs: int | None = None,
+    out: tuple[Any, Any, Any, Any] | None = None,
 ) -> tuple[Quantized, Quantized]:  # fmt: skip
     """A matrix quantized along its last axis and along its first, in one pass over it.
 
     x: float16 or bfloat16 [rows, columns], both multiples of 32, the last axis contiguous and 4-byte aligned.
+    seed (formats of four bits), signs: as in `quantize`, for both directions.
     out: codes and scales of the rows, then of the columns. Returns both as `quantize` does for `axis=-1` and `axis=0`.
     """
     view = view_array(x)
     name = check_format(fmt).name
     check_float_array(view.dtype, "x")
     profile, tiled = check_profile(profile), check_layout(scale_layout)
-    tensor = _take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, name, two_level=True))
+    turned = _take_signs(view, name, profile, signs)
+    key = 0 if seed is None else check_seed(seed)
+    tensor = _take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, name, two_level=True), turned)
     rules = generate_rules(profile, name, two_level=tensor.two_level)
     block = rules.fmt
+    if seed is not None and block.element.bits != 4:
+        raise ValueError(
+            f"seed: both directions in one pass round only formats of four bits stochastically, not {name}; call quantize twice"
+        )
     if not _fits_both(view):
         raise ValueError(
             f"x has dtype {view.dtype}, shape {view.shape} and strides {view.strides}; both directions in one pass need a "
@@ -329,7 +364,7 @@ def quantize_both(
     )
     if view.size:
         matrix = Matrix(rows, columns, view.strides[0], 1)
-        launch = _find_both(rules, matrix, view.dtype, view.device, view.pointer % 16, tiled)
+        launch = _find_both(rules, matrix, view.dtype, view.device, view.pointer % 16, tiled, seed is not None, turned)
         stream = current_stream(view.library, view.device)
         with OnDevice(view.device):
             if tiled:
@@ -337,12 +372,13 @@ def quantize_both(
                     if r % 128 or c % 4:
                         import_cupy().cuda.runtime.memsetAsync(pointers[which], 0, shapes[which][0], stream)
             if launch is not None:
-                launch(view.pointer, tuple(pointers), tensor.pointer, tensor.bits, stream)
+                launch(view.pointer, tuple(pointers), tensor.pointer, key, tensor.bits, stream)
         if launch is None:
             for axis, codes, scales in ((1, *pointers[:2]), (0, *pointers[2:])):
-                plan = find_plan(view, name, profile, axis, tensor.two_level, scale_layout, 0, False)
+                random = 0 if seed is None else 3
+                plan = find_plan(view, name, profile, axis, tensor.two_level, scale_layout, random, False, turned)
                 launch_on(
-                    view.device, plan.launches, view.pointer, codes, scales, tensor.pointer, 0, 0, tensor.bits, stream
+                    view.device, plan.launches, view.pointer, codes, scales, tensor.pointer, 0, key, tensor.bits, stream
                 )
     return (
         Quantized(block, rules.profile, arrays[0], arrays[1], tensor.given, (rows, columns), scale_layout),
@@ -353,29 +389,30 @@ def quantize_both(
 # Tensor scale
 
 
-def _find_tensor_scale(view: View, rules: KernelRules, out: Any) -> Any:
+def _find_tensor_scale(
+    view: View, rules: KernelRules, out: Any, signs: kernels.Signs | None = None, axis: int = -1
+) -> Any:
     check_float_array(view.dtype, "x")
-    if not view.contiguous:
-        view = copy_contiguous(view)
+    if signs is not None and view.shape[axis] % TRANSFORM_SIZE:
+        raise ValueError(
+            f"axis {axis} of x has {view.shape[axis]} elements, no multiple of the {TRANSFORM_SIZE} that the transform mixes; "
+            "pad it"
+        )
+    last = axis % max(len(view.shape), 1) == len(view.shape) - 1
+    if not view.contiguous or (signs is not None and (view.pointer % 16 or not last)):
+        view = copy_contiguous(view, axis if signs is not None else -1)
     array = empty_array((1,), "float32", view.library, view.device) if out is None else out
     target = view_output(array)
     if target.dtype != "float32" or target.size != 1 or target.device != view.device:
         raise ValueError(
             f"out has dtype {target.dtype} and shape {target.shape}; pass one float32 on device {view.device}"
         )
-    per_vector = 16 // ITEM_BYTES[view.dtype]
-    # Elements before the first 16 aligned bytes.
-    head = min(-view.pointer % 16 // ITEM_BYTES[view.dtype], view.size)
-    vectors = (view.size - head) // per_vector
-    types = POINTER + U32 + U64 * 2 + POINTER
-    amax = get_kernel(kernels.amax_kernel(rules, view.dtype, "tensor_amax"), types, view.device)
     check_apart([("out", *target.range)], [("x", *view.range)])
     stream = current_stream(view.library, view.device)
     with OnDevice(view.device):
         import_cupy().cuda.runtime.memsetAsync(target.pointer, 0, 4, stream)
         if view.size:
-            grid = min(max(-(-vectors // 512 // 4), 1), _multiprocessors(view.device) * 4)
-            amax.launch((grid, 1), 512, stream, view.pointer, head, vectors, view.size, target.pointer)
+            _launch_amax(view, rules, target.pointer, stream, signs)
         # The maximum itself is the native scale of some profiles.
         assert rules.profile.tensor is not None
         if rules.native is not TensorScaleKind.AMAX or rules.profile.tensor.from_amax != TMAX:
@@ -385,24 +422,53 @@ def _find_tensor_scale(view: View, rules: KernelRules, out: Any) -> Any:
     return array
 
 
+def _launch_amax(view: View, rules: KernelRules, target: int, stream: int, signs: kernels.Signs | None) -> None:
+    """The largest magnitude of a contiguous array, maximised into `target`."""
+    most = _multiprocessors(view.device) * 4
+    if signs is not None:
+        groups = view.size // TRANSFORM_SIZE
+        source = kernels.amax_kernel(rules, view.dtype, "transformed_amax", signs)
+        kernel = get_kernel(source, POINTER + U64 + POINTER, view.device)
+        kernel.launch((min(-(-groups // 512), most), 1), 512, stream, view.pointer, groups, target)
+        return
+    item = ITEM_BYTES[view.dtype]
+    # Elements before the first 16 aligned bytes.
+    head = min(-view.pointer % 16 // item, view.size)
+    vectors = (view.size - head) // (16 // item)
+    types = POINTER + U32 + U64 * 2 + POINTER
+    kernel = get_kernel(kernels.amax_kernel(rules, view.dtype, "tensor_amax"), types, view.device)
+    grid = min(max(-(-vectors // 512 // 4), 1), most)
+    kernel.launch((grid, 1), 512, stream, view.pointer, head, vectors, view.size, target)
+
+
 @lru_cache(maxsize=16)
 def _multiprocessors(device: int) -> int:
     count: int = import_cupy().cuda.runtime.getDeviceProperties(device)["multiProcessorCount"]
     return count
 
 
-def tensor_scale(x: Any, fmt: str = "nvfp4", profile: str | Profile | None = None, *, out: Any = None) -> Any:
+def tensor_scale(
+    x: Any, fmt: str = "nvfp4", profile: str | Profile | None = None, *, out: Any = None, signs: int | None = None,
+    axis: int = -1,
+) -> Any:  # fmt: skip
     """float32 [1] on the GPU: the tensor scale that a profile computes for x, of the profile's native kind.
 
+    signs: of the profile's transform, which is then applied first, along `axis` (a multiple of 16 elements long), as
+    `quantize` does; x is float16 or bfloat16.
     A pass over x; nothing waits for it. Raises ValueError for profiles without a tensor scale.
     """
     view, name = view_array(x), check_format(fmt).name
-    return _find_tensor_scale(view, generate_rules(check_profile(profile), name, two_level=True), out)
+    profile = check_profile(profile)
+    turned = _take_signs(view, name, profile, signs)
+    if turned is not None:
+        axis = check_axis(axis, len(view.shape))
+    return _find_tensor_scale(view, generate_rules(profile, name, two_level=True), out, turned, axis)
 
 
 # Dequantize
 
-_DEQUANTIZE = POINTER * 4 + U32 * 6
+#: Types of the kernel's parameters: at the end the rows to take, and of how many.
+DEQUANTIZE_TYPES = POINTER * 4 + U32 * 6 + POINTER + U64
 #: Blocks of one launch, so that groups of eight elements are counted in 32 bits.
 _MAX_BLOCKS_BACK = MAX_BLOCKS // 2
 
@@ -414,7 +480,7 @@ def _dequantize_launches(
 ) -> tuple[Callable[..., None], ...]:  # fmt: skip
     fmt = rules.fmt
     tune = tuning or kernels.tune_dequantize(fmt.name, dtype)
-    kernel = get_kernel(kernels.dequantize_kernel(rules, dtype, tiled=tiled, tuning=tune), _DEQUANTIZE, device)
+    kernel = get_kernel(kernels.dequantize_kernel(rules, dtype, tiled=tiled, tuning=tune), DEQUANTIZE_TYPES, device)
     per_row = columns // fmt.k
     division, tiles = make_division(per_row), count_tiles(per_row)
     code_bytes, block_bytes = fmt.k * fmt.element.bits // 8, fmt.k * ITEM_BYTES[dtype]
@@ -429,11 +495,68 @@ def _dequantize_launches(
             kernel.launch(
                 (-(-eights // (tune.threads * tune.unroll)), 1), tune.threads, stream,
                 codes + first * code_bytes, scales + offset, out + first * block_bytes,
-                tensor, eights, per_row, division.multiplier, division.shift, tiles, bits,
+                tensor, eights, per_row, division.multiplier, division.shift, tiles, bits, 0, 0,
             )  # fmt: skip
 
         launches.append(launch)
     return tuple(launches)
+
+
+def check_packed(codes: Any, scales: Any, block: BlockFormat, scale_layout: str) -> tuple[View, View]:
+    """Packed codes, and their scales contiguous.
+
+    Raises TypeError and ValueError for what does not match.
+    """
+    view, scale_view = view_array(codes, "codes"), view_array(scales, "scales")
+    tiled = check_layout(scale_layout)
+    if view.dtype != "uint8" or scale_view.dtype != "uint8":
+        raise TypeError(f"codes have dtype {view.dtype} and scales {scale_view.dtype}; both are uint8")
+    if scale_view.device != view.device:
+        raise ValueError(
+            f"codes are on device {view.device} and scales on device {scale_view.device}; pass both on one"
+        )
+    block_bytes = block.k * block.element.bits // 8
+    if not view.shape or view.shape[-1] % block_bytes:
+        raise ValueError(
+            f"codes have shape {view.shape}; the last axis of packed {block.name} is a multiple of {block_bytes} bytes (one block)"
+        )
+    blocks_of_row = view.shape[-1] // block_bytes
+    rows = view.size // view.shape[-1] if view.size else 0
+    expected = scale_shape(rows, blocks_of_row, scale_layout) if tiled else (*view.shape[:-1], blocks_of_row)
+    if scale_view.shape != expected:
+        raise ValueError(
+            f"codes of shape {view.shape} and scales of shape {scale_view.shape} do not match for packed {block.name} in "
+            f"scale_layout={scale_layout!r}; pass scales of shape {expected}"
+        )
+    return view, scale_view if scale_view.contiguous else copy_contiguous(scale_view)
+
+
+def find_dequantize_rules(
+    view: View, block: BlockFormat, profile: str | Profile | None, tensor_scale: Any
+) -> tuple[KernelRules, LaunchTensor]:
+    """The rules of the values of packed codes, and the tensor scale as a launch takes it."""
+    profile = check_profile(profile)
+    if isinstance(tensor_scale, str):
+        raise ValueError(
+            f"tensor_scale = {tensor_scale!r}; pass the tensor scale that the codes were made with, as a TensorScale or a float32 array [1]"
+        )
+    tensor = _take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, block.name, two_level=True))
+    return generate_rules(profile, block.name, two_level=tensor.two_level), tensor
+
+
+def check_values_output(target: View, dtype: str, shape: tuple[int, ...], device: int) -> None:
+    """That values can be written to an array as it is."""
+    if (
+        target.dtype != dtype
+        or target.shape != shape
+        or not target.contiguous
+        or target.device != device
+        or target.pointer % 16
+    ):
+        raise ValueError(
+            f"out has dtype {target.dtype}, shape {target.shape}, strides {target.strides}, device {target.device}; pass "
+            f"{dtype} of shape {shape}, contiguous and 16-byte aligned, on device {device}"
+        )
 
 
 def dequantize(
@@ -447,55 +570,19 @@ def dequantize(
     is not looked at: to refuse it, a call would have to wait for the GPU.
     Raises TypeError and ValueError that say what was given, what is allowed and what to do.
     """
-    name = check_format(fmt).name
-    view, scale_view = view_array(codes, "codes"), view_array(scales, "scales")
+    block, tiled = check_format(fmt), check_layout(scale_layout)
     check_float_name(dtype)
-    profile, tiled = check_profile(profile), check_layout(scale_layout)
-    if view.dtype != "uint8" or scale_view.dtype != "uint8":
-        raise TypeError(f"codes have dtype {view.dtype} and scales {scale_view.dtype}; both are uint8")
-    if scale_view.device != view.device:
-        raise ValueError(
-            f"codes are on device {view.device} and scales on device {scale_view.device}; pass both on one"
-        )
-    if isinstance(tensor_scale, str):
-        raise ValueError(
-            f"tensor_scale = {tensor_scale!r}; pass the tensor scale that the codes were made with, as a TensorScale or a float32 array [1]"
-        )
-    tensor = _take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, name, two_level=True))
-    rules = generate_rules(profile, name, two_level=tensor.two_level)
-    block = rules.fmt
-    block_bytes = block.k * block.element.bits // 8
-    if not view.shape or view.shape[-1] % block_bytes:
-        raise ValueError(
-            f"codes have shape {view.shape}; the last axis of packed {block.name} is a multiple of {block_bytes} bytes (one block)"
-        )
-    blocks_of_row = view.shape[-1] // block_bytes
+    view, scale_view = check_packed(codes, scales, block, scale_layout)
+    rules, tensor = find_dequantize_rules(view, block, profile, tensor_scale)
+    blocks_of_row = view.shape[-1] // (block.k * block.element.bits // 8)
     rows, columns = view.size // view.shape[-1] if view.size else 0, blocks_of_row * block.k
-    expected = scale_shape(rows, blocks_of_row, scale_layout) if tiled else (*view.shape[:-1], blocks_of_row)
-    if scale_view.shape != expected:
-        raise ValueError(
-            f"codes of shape {view.shape} and scales of shape {scale_view.shape} do not match for packed {block.name} in "
-            f"scale_layout={scale_layout!r}; pass scales of shape {expected}"
-        )
     if not view.contiguous or view.pointer % 8:
         view = copy_contiguous(view)
-    if not scale_view.contiguous:
-        scale_view = copy_contiguous(scale_view)
     shape = (*view.shape[:-1], columns)
     if out is None:
         out = empty_array(shape, dtype, view.library, view.device)
     target = view_output(out)
-    if (
-        target.dtype != dtype
-        or target.shape != shape
-        or not target.contiguous
-        or target.device != view.device
-        or target.pointer % 16
-    ):
-        raise ValueError(
-            f"out has dtype {target.dtype}, shape {target.shape}, strides {target.strides}, device {target.device}; pass "
-            f"{dtype} of shape {shape}, contiguous and 16-byte aligned, on device {view.device}"
-        )
+    check_values_output(target, dtype, shape, view.device)
     check_apart([("out", *target.range)], [("codes", *view.range), ("scales", *scale_view.range)])
     if rows * columns:
         launch_on(

@@ -22,7 +22,8 @@ def _name_type(value: object) -> str:
     return type(value).__name__
 
 
-def _check_integer(value: Any, name: str, allowed: str) -> int:
+def check_integer(value: Any, name: str, allowed: str) -> int:
+    """A plain integer."""
     # Not operator.index: for a tensor on the GPU it would wait for the GPU.
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} = {value!r} is of type {_name_type(value)}; pass {allowed}")
@@ -36,7 +37,7 @@ def check_axis(axis: Any, dimensions: int, name: str = "x") -> int:
             f"{name} has no axis to cut into blocks; pass at least one dimension, say {name}.reshape(1, -1)"
         )
     allowed = f"{-dimensions} to {dimensions - 1}"
-    number = _check_integer(axis, "axis", f"an integer from {allowed}")
+    number = check_integer(axis, "axis", f"an integer from {allowed}")
     if not -dimensions <= number < dimensions:
         raise ValueError(f"axis = {number} is out of range for {dimensions} dimensions; allowed are {allowed}")
     return number % dimensions
@@ -45,7 +46,7 @@ def check_axis(axis: Any, dimensions: int, name: str = "x") -> int:
 def check_seed(seed: Any) -> int:
     """The key of the random bytes."""
     allowed = "an integer from 0 to 2**64 - 1 (a Python or NumPy one, not a tensor: its value goes into the launch)"
-    number = _check_integer(seed, "seed", allowed)
+    number = check_integer(seed, "seed", allowed)
     if not 0 <= number < 1 << 64:
         raise ValueError(f"seed = {number} is out of range; pass {allowed}")
     return number

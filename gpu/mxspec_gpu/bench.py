@@ -29,9 +29,9 @@ import numpy as np
 import mxspec
 from mxspec import reals
 from mxspec.elements import default_nan_policy, encode_table
-from mxspec.formats import ELEMENTS
+from mxspec.formats import ELEMENTS, get_block
 from mxspec.rounding import Overflow, Rounding
-from mxspec_gpu import api, kernels
+from mxspec_gpu import api, kernels, lookup
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.ceilings import Ceilings, measure_bandwidths
 from mxspec_gpu.compile_all import build_all
@@ -41,7 +41,11 @@ from mxspec_gpu.plans import HEAD, KernelLaunch, plan_any
 from mxspec_gpu.rules import generate_rules
 from mxspec_gpu.tasks import LARGE, SHAPES, TASKS, Shape, Task, count_bytes
 from mxspec_gpu.timing import LEAST_SETS, SECONDS, Timing, count_sets, measure, measure_sustained
+from mxspec_gpu.transform import find_signs
 from mxspec_gpu.views import Matrix
+
+#: Of the transform in the bench.
+SIGNS = 0x5A3C
 
 
 def _torch() -> Any:
@@ -69,23 +73,50 @@ def _make_calls(task: Task, shape: Shape) -> list[Callable[[], Any]]:
     layout = "128x4" if task.tiled else "row-major"
     tensor = torch.full((1,), 5.5, device="cuda") if task.two_level else None
     calls: list[Callable[[], Any]] = []
+    if task.kind in ("gemv", "embedding"):
+        return _make_lookups(task, shape)
     for x in _inputs(task, shape, count_sets(sum(count_bytes(task, shape)))):
         common: dict[str, Any] = {"profile": task.profile, "tensor_scale": tensor, "scale_layout": layout}
+        signs = {"signs": SIGNS} if task.transformed else {}
         if task.kind == "amax":
             out = torch.zeros(1, device="cuda")
-            calls.append(partial(api.tensor_scale, x, "nvfp4", task.profile, out=out))
+            calls.append(partial(api.tensor_scale, x, "nvfp4", task.profile, out=out, **signs))
         elif task.kind == "both":
+            common |= signs | ({"seed": 1234} if task.stochastic else {})
             first = api.quantize_both(x, task.fmt, **common)
             arrays = tuple(a for q in first for a in (q.codes, q.scales))
             calls.append(partial(api.quantize_both, x, task.fmt, out=arrays, **common))
         else:
             common |= {"axis": 0} if task.kind == "columns" else {}
-            common |= {"seed": 1234} if task.stochastic else {}
+            common |= signs | ({"seed": 1234} if task.stochastic else {})
             q = api.quantize(x, task.fmt, pad=True, **common)
             if task.kind == "dequantize":
                 calls.append(partial(api.dequantize, q.codes, q.scales, task.fmt, dtype=task.dtype, out=x, **common))
             else:
                 calls.append(partial(api.quantize, x, task.fmt, pad=True, out=(q.codes, q.scales), **common))
+    return calls
+
+
+def _make_lookups(task: Task, shape: Shape) -> list[Callable[[], Any]]:
+    """Calls that use weights where they lie."""
+    torch = _torch()
+    n, k = shape
+    block = get_block(task.fmt)
+    low, high = (110, 126) if block.scale.mantissa_bits == 0 else (0x20, 0x60)
+    calls: list[Callable[[], Any]] = []
+    if task.kind == "gemv":
+        x = torch.randn(task.batch, k, device="cuda").to(torch.bfloat16)
+        for _ in range(count_sets(sum(count_bytes(task, shape)))):
+            codes = torch.randint(0, 256, (n, k // 2), device="cuda", dtype=torch.uint8)
+            scales = torch.randint(low, high, (n, k // block.k), device="cuda", dtype=torch.uint8)
+            out = torch.empty(task.batch, n, device="cuda", dtype=torch.bfloat16)
+            calls.append(partial(lookup.gemv, x, codes, scales, task.fmt, out=out))
+        return calls
+    codes = torch.randint(0, 256, (4 * n, k // 2), device="cuda", dtype=torch.uint8)
+    scales = torch.randint(low, high, (4 * n, k // block.k), device="cuda", dtype=torch.uint8)
+    for _ in range(LEAST_SETS + 1):
+        ids, out = torch.randint(0, 4 * n, (n,), device="cuda"), torch.empty(n, k, device="cuda", dtype=torch.bfloat16)
+        calls.append(partial(lookup.embedding, ids, codes, scales, task.fmt, profile=task.profile, out=out))
     return calls
 
 
@@ -149,6 +180,8 @@ def run_tasks(shapes: tuple[Shape, ...], ceilings: Ceilings) -> list[dict[str, A
                 "profile": task.profile,
                 "tiled": task.tiled,
                 "stochastic": task.stochastic,
+                "transformed": task.transformed,
+                "batch": task.batch,
                 "dtype": task.dtype,
                 "source": task.source,
             }
@@ -171,7 +204,7 @@ def sustain_rows(rows: list[dict[str, Any]], ceilings: Ceilings) -> None:
     torch = _torch()
     for task in TASKS:
         row = next((r for r in rows if r["name"] == task.name and r["size"] == LARGE[0]), None)
-        if row is None or task.tiled:
+        if row is None or task.tiled or not (task.floor or task.goal or task.most):
             continue
         row |= _sustain(_make_calls(task, LARGE), ceilings.find(*count_bytes(task, LARGE)))
         torch.cuda.empty_cache()
@@ -183,7 +216,7 @@ def compare_rows(rows: list[dict[str, Any]]) -> None:
     plain = {
         (r["size"], r["kind"], r["format"], r["profile"], r["dtype"], r["source"]): r
         for r in rows
-        if not r["tiled"] and not r["stochastic"]
+        if not r["tiled"] and not r["stochastic"] and not r["transformed"]
     }
     for r in rows:
         key = r["size"], r["kind"], r["format"], r["profile"], r["dtype"]
@@ -337,10 +370,13 @@ def describe_environment() -> dict[str, Any]:
 
 def _prebuild() -> None:
     sources = []
-    for fmt, profile in {(t.fmt, t.profile) for t in TASKS}:
+    for fmt, profile, transformed in {(t.fmt, t.profile, t.transformed) for t in TASKS}:
         level = (profile, fmt, fmt == "nvfp4")
-        generate_rules(profile, fmt, two_level=level[2])
-        sources += kernels.list_instantiations([level], (0,))
+        rules = generate_rules(profile, fmt, two_level=level[2])
+        if transformed:
+            sources += kernels.list_transformed(rules, "bfloat16", find_signs(SIGNS, rules.profile))
+        else:
+            sources += kernels.list_instantiations([level], (0,))
     capability = import_cupy().cuda.Device().compute_capability
     from mxspec_gpu.build import name_arch
 
@@ -377,7 +413,7 @@ def run_bench(out: Path, *, peers: bool = False, quick: bool = False) -> None:
         "sweeps": measure_sweeps(),
     }
     sustain_rows(report["rows"], ceilings)
-    report["peers"] = run_peers([s for s in shapes if s[0] == s[1]], ceilings) if peers else []
+    report["peers"] = run_peers(shapes[:1], ceilings) if peers else []
     report["mixes"] = ceilings.describe()
     again = measure_bandwidths()
     report["bandwidth_at_the_end"] = {k: round(v) for k, v in again.items()}

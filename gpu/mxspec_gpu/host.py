@@ -105,6 +105,14 @@ class HostLibrary:
         call(FORMATS.index(fmt), ctypes.c_int64(count), _pointer(codes), _pointer(out))
         return out
 
+    def hadamard(self, x: npt.NDArray[np.float32], signs: int) -> npt.NDArray[np.float32]:
+        """The random Hadamard transform of whole sixteens, for the signs 0000, 5A3C, 8001 and FFFF."""
+        out = np.empty_like(x)
+        code = self._library.mx_hadamard(signs, ctypes.c_int64(x.size), _pointer(x), _pointer(out))
+        if code:
+            raise ValueError(f"signs = {signs:#x} are not compiled for the host")
+        return out
+
     def encode_scale(self, value: npt.NDArray[np.float32], rules: int) -> npt.NDArray[np.uint8]:
         """Scale bytes of scale values."""
         out = np.empty(value.size, np.uint8)

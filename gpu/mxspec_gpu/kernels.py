@@ -18,6 +18,25 @@ INPUTS = {"float32": 0, "float16": 1, "bfloat16": 2}
 SCALARS = ("e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8", "e8m0", "ue4m3")
 
 
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """The random signs of a profile's Hadamard transform."""
+
+    #: Bit i: whether element i of each sixteen is negated.
+    mask: int
+    #: Of the transformed values.
+    dtype: str
+
+    @property
+    def defines(self) -> dict[str, object]:
+        """For a kernel."""
+        return {"MX_TRANSFORM": self.mask, "MX_VALUE": INPUTS[self.dtype]}
+
+
+def _signs(signs: Signs | None) -> dict[str, object]:
+    return {} if signs is None else signs.defines
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsTuning:
     """Speed choices of `quantize_rows`."""
@@ -49,6 +68,9 @@ class ColumnsTuning:
     threads_of_sm: int = 1024
     #: Whether a thread steps its pointer from row to row; otherwise it finds each.
     step: bool = True
+    #: Tiles beside each other that blocks of threads go down together.
+    group: int = 4
+    load: str = "__ldg(p)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,21 +89,22 @@ TILE_COLUMNS = 64
 def tune_columns(fmt: str, dtype: str, *, loose: bool = False) -> ColumnsTuning:
     """The choices for a format and input."""
     if BLOCKS[fmt].element.bits == 8 and not loose:
-        return ColumnsTuning(warps=16)
+        return ColumnsTuning(warps=16, load="load_word_ahead(p)")
     warps = 4 if fmt == "nvfp4" or fmt.startswith("mxfp6") else 8
-    return ColumnsTuning(warps=warps, threads_of_sm=768 if loose and dtype != "float32" else 1024)
+    threads = 768 if loose and dtype != "float32" else 1024
+    return ColumnsTuning(warps=warps, threads_of_sm=threads, group=1 if fmt == "nvfp4" else 4)
 
 
 def columns_grid(rows: int, columns: int, dtype: str, tuning: ColumnsTuning) -> int:
-    """Blocks of threads of `quantize_columns`: groups of four tiles beside each other, each going down the rows."""
+    """Blocks of threads of `quantize_columns`: groups of tiles beside each other, each going down the rows."""
     width = TILE_COLUMNS // 2 if dtype == "float32" else TILE_COLUMNS
-    return -(-rows // (32 * tuning.warps)) * -(-columns // (4 * width)) * 4
+    return -(-rows // (32 * tuning.warps)) * -(-columns // (tuning.group * width)) * tuning.group
 
 
 def tune_both(fmt: str) -> BothTuning:
     """The choices for a format."""
     if BLOCKS[fmt].element.bits == 8:
-        return BothTuning(columns=ColumnsTuning(step=False), rows=RowsTuning(values=16, turns=2))
+        return BothTuning(rows=RowsTuning(values=16, turns=2))
     return BothTuning()
 
 
@@ -97,6 +120,22 @@ def tune_rows(fmt: str, dtype: str, *, stochastic: bool = False) -> RowsTuning:
     if dtype != "bfloat16":
         return RowsTuning(values=16)
     return RowsTuning(turns=2) if fmt == "nvfp4" else RowsTuning()
+
+
+def tune_transformed(tuning: RowsTuning, *, stochastic: bool) -> RowsTuning:
+    """The choices for rows that are transformed first, from those for rows that are not."""
+    return RowsTuning(values=tuning.values, threads=64, turns=4)
+
+
+def tune_transformed_columns(fmt: str, dtype: str, *, loose: bool) -> ColumnsTuning:
+    """The choices for columns that are transformed first, which takes more registers."""
+    return replace(tune_columns(fmt, dtype, loose=loose), threads_of_sm=768)
+
+
+def tune_transformed_both(fmt: str) -> BothTuning:
+    """The choices for both directions, transformed first."""
+    tune = tune_both(fmt)
+    return replace(tune, columns=replace(tune.columns, threads_of_sm=768))
 
 
 def tune_dequantize(fmt: str, dtype: str) -> DequantizeTuning:
@@ -135,15 +174,16 @@ def _rows_defines(tuning: RowsTuning, dtype: str, *, source: int, tiled: int, st
 
 
 def rows_kernel(
-    rules: KernelRules, dtype: str, *, tiled: int, stochastic: bool, tuning: RowsTuning, source: int = 0
-) -> KernelSource:
+    rules: KernelRules, dtype: str, *, tiled: int, stochastic: bool, tuning: RowsTuning, source: int = 0,
+    signs: Signs | None = None,
+) -> KernelSource:  # fmt: skip
     """`quantize_rows`; source: 0 contiguous rows of whole blocks, 1 the same a pitch of whole 16 bytes apart, 2 rows that
     start and end anywhere; tiled: 0 row-major scales, 1 tiles, 2 tiles where a row has a multiple of four blocks, 3 tiles where
     rows come in 128s and a row is a multiple of what a warp takes."""
     if tiled == 3:
         tuning = replace(tuning, threads=128)
     defines = _rows_defines(tuning, dtype, source=source, tiled=tiled, stochastic=stochastic)
-    return _source("quantize_rows.cu", "quantize_rows", rules, defines)
+    return _source("quantize_rows.cu", "quantize_rows", rules, defines | _signs(signs))
 
 
 def any_kernel(rules: KernelRules, dtype: str, *, tiled: bool, random: int) -> KernelSource:
@@ -152,49 +192,57 @@ def any_kernel(rules: KernelRules, dtype: str, *, tiled: bool, random: int) -> K
     return _source("quantize_any.cu", "quantize_any", rules, defines)
 
 
-def _columns_defines(tuning: ColumnsTuning, dtype: str, *, loose: bool, tiled: int) -> dict[str, object]:
+def _columns_defines(
+    tuning: ColumnsTuning, dtype: str, *, loose: bool, tiled: int, stochastic: bool
+) -> dict[str, object]:
     return {
-        "MX_INPUT": INPUTS[dtype], "MX_LOOSE": loose, "MX_TILED": tiled, "MX_WARPS": tuning.warps, "MX_STEP": tuning.step,
+        "MX_INPUT": INPUTS[dtype], "MX_STOCHASTIC": stochastic, "MX_LOOSE": loose, "MX_GROUP": tuning.group,
+        "MX_COLUMN_LOAD(p)": tuning.load, "MX_TILED": tiled, "MX_WARPS": tuning.warps, "MX_STEP": tuning.step,
         "MX_THREADS_OF_SM": tuning.threads_of_sm,
     }  # fmt: skip
 
 
 def columns_kernel(
-    rules: KernelRules, dtype: str, *, tiled: bool, loose: bool = False, tuning: ColumnsTuning | None = None
-) -> KernelSource:
+    rules: KernelRules, dtype: str, *, tiled: bool, loose: bool = False, stochastic: bool = False,
+    tuning: ColumnsTuning | None = None, signs: Signs | None = None,
+) -> KernelSource:  # fmt: skip
     """`quantize_columns`; loose: columns one by one from any address, any number of rows (float32 only so)."""
     tune = tuning or tune_columns(rules.fmt.name, dtype, loose=loose)
-    defines = _columns_defines(tune, dtype, loose=loose, tiled=tiled)
-    return _source("quantize_columns.cu", "quantize_columns", rules, defines)
+    defines = _columns_defines(tune, dtype, loose=loose, tiled=tiled, stochastic=stochastic)
+    return _source("quantize_columns.cu", "quantize_columns", rules, defines | _signs(signs))
 
 
 def both_kernel(
-    rules: KernelRules, dtype: str, *, source: int, tiled: int, tuning: BothTuning | None = None
-) -> KernelSource:
+    rules: KernelRules, dtype: str, *, source: int, tiled: int, stochastic: bool = False, tuning: BothTuning | None = None,
+    signs: Signs | None = None,
+) -> KernelSource:  # fmt: skip
     """`quantize_both`; source and tiled as in `rows_kernel`, tiled at most 2."""
     tune = tuning or tune_both(rules.fmt.name)
     threads = replace(tune.rows, threads=32 * tune.columns.warps)
-    defines = _rows_defines(threads, dtype, source=source, tiled=tiled, stochastic=False)
-    defines |= _columns_defines(tune.columns, dtype, loose=False, tiled=tiled)
-    return _source("quantize_both.cu", "quantize_both", rules, defines)
+    defines = _rows_defines(threads, dtype, source=source, tiled=tiled, stochastic=stochastic)
+    defines |= _columns_defines(tune.columns, dtype, loose=False, tiled=tiled, stochastic=stochastic)
+    return _source("quantize_both.cu", "quantize_both", rules, defines | _signs(signs))
 
 
-def dequantize_kernel(rules: KernelRules, dtype: str, *, tiled: bool, tuning: DequantizeTuning) -> KernelSource:
-    """`dequantize`."""
+def dequantize_kernel(
+    rules: KernelRules, dtype: str, *, tiled: bool, tuning: DequantizeTuning, gather: bool = False
+) -> KernelSource:
+    """`dequantize`; gather: rows of a table by their numbers."""
     defines: dict[str, object] = {
         "MX_OUTPUT": INPUTS[dtype],
         "MX_TILED": tiled,
         "MX_UNROLL": tuning.unroll,
         "MX_THREADS": tuning.threads,
         "MX_STEP": tuning.step or tuning.threads,
+        "MX_GATHER": gather,
         "MX_STORE(p,v)": tuning.store,
     }
     return _source("dequantize.cu", "dequantize", rules, defines)
 
 
-def amax_kernel(rules: KernelRules, dtype: str, function: str) -> KernelSource:
-    """`tensor_amax` or `derive_native`."""
-    return _source("amax.cu", function, rules, {"MX_INPUT": INPUTS[dtype], "MX_THREADS": 512})
+def amax_kernel(rules: KernelRules, dtype: str, function: str, signs: Signs | None = None) -> KernelSource:
+    """`tensor_amax`, `transformed_amax` or `derive_native`."""
+    return _source("amax.cu", function, rules, {"MX_INPUT": INPUTS[dtype], "MX_THREADS": 512} | _signs(signs))
 
 
 def scalar_kernel(function: str, fmt: str, dtype: str = "float32") -> KernelSource:
@@ -202,6 +250,40 @@ def scalar_kernel(function: str, fmt: str, dtype: str = "float32") -> KernelSour
     if function in ("unpack_codes", "pack_codes"):
         return _source("unpack.cu", function, None, {"MX_SCALAR": fmt.upper()})
     return _source("scalars.cu", function, None, {"MX_SCALAR": fmt.upper(), "MX_INPUT": INPUTS[dtype]})
+
+
+#: Rows of W that a block of threads of `gemv` takes.
+GEMV_ROWS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemvTuning:
+    """Speed choices of `gemv`."""
+
+    warps: int = 4
+    blocks_of_sm: int = 4
+    #: Chunks of codes on their way.
+    depth: int = 2
+
+
+def tune_gemv(fmt: str, batch: int) -> GemvTuning:
+    """The choices for a format and number of vectors."""
+    return GemvTuning()
+
+
+def gemv_kernel(fmt: str, output: str, batch: int, tuning: GemvTuning) -> KernelSource:
+    """`gemv` of a format of e2m1 codes; batch: at most this many x, 8 or 16."""
+    block = BLOCKS[fmt]
+    return _source(
+        "gemv.cu",
+        "gemv",
+        None,
+        {
+            "MX_SCALE": block.scale.name.upper(), "MX_BLOCK": block.k, "MX_OUTPUT": INPUTS[output], "MX_BATCH": batch,
+            "MX_WARPS": tuning.warps, "MX_BLOCKS_OF_SM": tuning.blocks_of_sm,
+            "MX_DEPTH": tuning.depth,
+        },
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,8 +332,22 @@ def list_templates() -> dict[str, KernelSource]:
         "quantize_columns": columns_kernel(fp8, "bfloat16", tiled=False),
         "quantize_columns-loose": columns_kernel(te, "float32", tiled=False, loose=True),
         "quantize_both": both_kernel(floor, "bfloat16", source=0, tiled=2),
+        "quantize_rows-transformed": rows_kernel(
+            te, "bfloat16", tiled=0, stochastic=False, tuning=RowsTuning(), signs=Signs(0x5A3C, "bfloat16")
+        ),
+        "quantize_columns-transformed": columns_kernel(
+            te,
+            "bfloat16",
+            tiled=False,
+            stochastic=False,
+            signs=Signs(0x5A3C, "bfloat16"),
+            tuning=tune_transformed_columns("nvfp4", "bfloat16", loose=False),
+        ),
         "dequantize": dequantize_kernel(te, "bfloat16", tiled=False, tuning=DequantizeTuning()),
         "dequantize-fp6": dequantize_kernel(fp6, "float16", tiled=True, tuning=DequantizeTuning()),
+        "dequantize-gather": dequantize_kernel(floor, "bfloat16", tiled=True, tuning=DequantizeTuning(), gather=True),
+        "gemv-mxfp4": gemv_kernel("mxfp4", "bfloat16", 8, GemvTuning()),
+        "gemv-nvfp4": gemv_kernel("nvfp4", "float32", 16, GemvTuning()),
         "tensor_amax": amax_kernel(te, "bfloat16", "tensor_amax"),
         "move_bytes": mix_kernel(1024, 272, MixTuning(threads=256, load="__ldg(p)", store=PLAIN_STORE)),
         "encode_scalars": scalar_kernel("encode_scalars", "e2m1"),
@@ -286,15 +382,24 @@ def list_instantiations(
                 for random in randoms:
                     found[any_kernel(rules, dtype, tiled=tiled, random=random)] = None
                 for loose in (False, True) if dtype != "float32" else (True,):
-                    found[columns_kernel(rules, dtype, tiled=tiled, loose=loose)] = None
+                    for stochastic in (False, True) if rules.fmt.element.bits == 4 and 3 in randoms else (False,):
+                        found[columns_kernel(rules, dtype, tiled=tiled, loose=loose, stochastic=stochastic)] = None
                 if dtype != "float32":
                     for source, tiles in _ways(tiled):
                         if source != 1 and tiles != 3:
                             found[both_kernel(rules, dtype, source=source, tiled=tiles)] = None
-                found[dequantize_kernel(rules, dtype, tiled=tiled, tuning=tune_dequantize(fmt, dtype))] = None
+                for gather in (False, True):
+                    kernel = dequantize_kernel(
+                        rules, dtype, tiled=tiled, tuning=tune_dequantize(fmt, dtype), gather=gather
+                    )
+                    found[kernel] = None
             if two_level:
                 for function in ("tensor_amax", "derive_native"):
                     found[amax_kernel(rules, dtype, function)] = None
+    for fmt in ("mxfp4", "nvfp4"):
+        for dtype in INPUTS:
+            for batch in (8, 16):
+                found[gemv_kernel(fmt, dtype, batch, tune_gemv(fmt, batch))] = None
     for name in SCALARS:
         for function in ("encode_scalars", "encode_scalars_stochastic"):
             for dtype in INPUTS:
@@ -303,6 +408,34 @@ def list_instantiations(
         if name in ELEMENTS:
             for function in ("unpack_codes", "pack_codes"):
                 found[scalar_kernel(function, name)] = None
+    return list(found)
+
+
+def list_transformed(rules: KernelRules, dtype: str, signs: Signs) -> list[KernelSource]:
+    """Every kernel that the API can ask for with these signs, but those of `any_kernel`, which has no transform."""
+    found: dict[KernelSource, None] = {}
+    for stochastic in (False, True) if rules.fmt.element.bits == 4 else (False,):
+        tuning = tune_transformed(tune_rows(rules.fmt.name, dtype, stochastic=stochastic), stochastic=stochastic)
+        for tiled in (False, True):
+            for source, tiles in _ways(tiled):
+                for values in {tuning.values, min(tuning.values, rules.fmt.k)}:
+                    choice = replace(tuning, values=values)
+                    kernel = rows_kernel(
+                        rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=choice, signs=signs
+                    )
+                    found[kernel] = None
+                if source != 1 and tiles != 3:
+                    both = tune_transformed_both(rules.fmt.name)
+                    kernel = both_kernel(
+                        rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=both, signs=signs
+                    )
+                    found[kernel] = None
+            for loose in (False, True):
+                columns = tune_transformed_columns(rules.fmt.name, dtype, loose=loose)
+                kernel = columns_kernel(
+                    rules, dtype, tiled=tiled, loose=loose, stochastic=stochastic, tuning=columns, signs=signs
+                )
+                found[kernel] = None
     return list(found)
 
 

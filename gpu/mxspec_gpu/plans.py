@@ -26,7 +26,7 @@ HEAD = POINTER * 5 + U64 + U32
 _ROWS = HEAD + U32 * 5 + U64 + I64 + U64 + I64 * 2
 _ANY = HEAD + I64 * 2 + U64 * 3
 _COLUMNS = HEAD + I64 + U32 * 4
-_BOTH = POINTER * 6 + I64 + U32 * 12 + I64 + U32
+_BOTH = POINTER * 6 + I64 + U32 * 12 + I64 + U64 + U32
 #: Fewer columns than this leave most of a warp idle in `quantize_columns`.
 _LEAST_COLUMNS = 12
 
@@ -69,7 +69,7 @@ class Plan:
     extent: tuple[int, int]
 
 
-class NotAMatrixError(Exception):
+class NotAMatrixError(ValueError):
     """The leading axes have no one stride; a copy is needed."""
 
 
@@ -98,7 +98,7 @@ def find_source(matrix: Matrix, k: int, item: int, aligned: int) -> int:
 
 def plan_rows(
     rules: KernelRules, matrix: Matrix, dtype: str, device: int, extent: tuple[int, int], *, source: int, tiled: bool,
-    stochastic: bool,
+    stochastic: bool, signs: kernels.Signs | None = None,
 ) -> list[Launch]:  # fmt: skip
     """Rows whose elements follow one another, at most MAX_BLOCKS blocks of them if they are not contiguous and aligned.
     extent: as a Plan's; source: of `find_source`."""
@@ -108,6 +108,8 @@ def plan_rows(
     launches: list[Launch] = []
     for part in split_launches(matrix.rows, per_row, MAX_BLOCKS, tiled=tiled):
         tune = kernels.tune_rows(fmt.name, dtype, stochastic=stochastic)
+        if signs is not None:
+            tune = kernels.tune_transformed(tune, stochastic=stochastic)
         if tune.values > fmt.k and (per_row if source or tiled else part.blocks) % (tune.values // fmt.k):
             tune = replace(tune, values=fmt.k)
         warp_blocks = 32 * tune.values // fmt.k
@@ -115,7 +117,9 @@ def plan_rows(
         if way == 3:
             tune = replace(tune, threads=128)
         kernel = get_kernel(
-            kernels.rows_kernel(rules, dtype, source=source, tiled=way, stochastic=stochastic, tuning=tune),
+            kernels.rows_kernel(
+                rules, dtype, source=source, tiled=way, stochastic=stochastic, tuning=tune, signs=signs
+            ),
             _ROWS,
             device,
         )
@@ -143,14 +147,19 @@ def plan_any(rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, til
 
 
 def plan_columns(
-    rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, aligned: int, tiled: bool
-) -> list[Launch]:
+    rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, aligned: int, tiled: bool, stochastic: bool = False,
+    signs: kernels.Signs | None = None,
+) -> list[Launch]:  # fmt: skip
     """A matrix whose rows follow one another, element beside element: the kernel sees it transposed."""
     k = rules.fmt.k
     rows, columns, pitch = matrix.columns, matrix.rows, matrix.column_stride
     loose = dtype == "float32" or bool(rows % 32 or columns % 2 or pitch % 2 or aligned % 4)
-    tune = kernels.tune_columns(rules.fmt.name, dtype, loose=loose)
-    kernel = get_kernel(kernels.columns_kernel(rules, dtype, tiled=tiled, loose=loose, tuning=tune), _COLUMNS, device)
+    find = kernels.tune_columns if signs is None else kernels.tune_transformed_columns
+    tune = find(rules.fmt.name, dtype, loose=loose)
+    source = kernels.columns_kernel(
+        rules, dtype, tiled=tiled, loose=loose, stochastic=stochastic, tuning=tune, signs=signs
+    )
+    kernel = get_kernel(source, _COLUMNS, device)
     padded = -(-rows // k) * k
     grid = kernels.columns_grid(rows, columns, dtype, tune)
     return [KernelLaunch(kernel, (grid, 1), 32 * tune.warps, (pitch, rows, padded, columns, count_tiles(padded // k)))]
@@ -197,8 +206,10 @@ def find_plan(view: View, fmt: str, profile: str | Profile | None, *rest: Any) -
 def make_plan(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, device: int, aligned: int,
     fmt: str, profile: str | Profile | None, axis: int, two_level: bool, scale_layout: str, random: int, pad: bool,
+    signs: kernels.Signs | None = None,
 ) -> Plan:  # fmt: skip
-    """The launches of a call. aligned: the address modulo 16; random as in `kernels.any_kernel`.
+    """The launches of a call. aligned: the address modulo 16; random as in `kernels.any_kernel`; signs: of the profile's
+    transform, applied first.
 
     Raises ValueError for an axis of no whole blocks without `pad`, and NotAMatrixError.
     """
@@ -227,37 +238,45 @@ def make_plan(
             launches.append(zero_scales(scales_shape[0]))
         matrix = find_matrix(shape, strides, axis)
         if matrix is None:
-            raise NotAMatrixError
+            raise NotAMatrixError("the axes beside the blocks' have no one stride")
         counted = random == 3 and block.element.bits == 4
         along = matrix.column_stride == 1 or matrix.columns == 1
         # One launch takes rows that are not contiguous and aligned.
         source = find_source(matrix, block.k, ITEM_BYTES[dtype], aligned)
         fits = source == 0 or rows * per_row <= MAX_BLOCKS
         if along and fits and (random == 0 or counted):
-            launches += plan_rows(rules, matrix, dtype, device, extent, source=source, tiled=tiled, stochastic=counted)
-        elif random == 0 and fits_columns(matrix, block.k):
-            launches += plan_columns(rules, matrix, dtype, device, aligned=aligned, tiled=tiled)
+            launches += plan_rows(
+                rules, matrix, dtype, device, extent, source=source, tiled=tiled, stochastic=counted, signs=signs
+            )
+        elif (random == 0 or counted) and fits_columns(matrix, block.k):
+            launches += plan_columns(
+                rules, matrix, dtype, device, aligned=aligned, tiled=tiled, stochastic=counted, signs=signs
+            )
+        elif signs is not None:
+            raise NotAMatrixError("the plain kernel has no transform; a copy has rows that follow one another")
         else:
             launches += plan_any(rules, matrix, dtype, device, tiled=tiled, random=random)
     return Plan(tuple(launches), codes_shape, scales_shape, logical, rules, extent)
 
 
 def launch_both(
-    rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, aligned: int, tiled: bool
-) -> Callable[[int, tuple[int, ...], int, int, int], None] | None:
+    rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, aligned: int, tiled: bool, stochastic: bool,
+    signs: kernels.Signs | None,
+) -> Callable[[int, tuple[int, ...], int, int, int, int], None] | None:  # fmt: skip
     """The launch that quantizes a matrix [rows, columns] of 16-bit numbers, multiples of 32, along both axes, as a function of
-    (x, (row codes, row scales, column codes, column scales), tensor scale, its bits, stream). None where blocks are too many
+    (x, (row codes, row scales, column codes, column scales), tensor scale, seed, its bits, stream). None where blocks are too many
     for one launch."""
     k, item = rules.fmt.k, ITEM_BYTES[dtype]
     rows, columns = matrix.rows, matrix.columns
     if rows * columns // k > MAX_BLOCKS:
         return None
-    tune = kernels.tune_both(rules.fmt.name)
+    tune = (kernels.tune_both if signs is None else kernels.tune_transformed_both)(rules.fmt.name)
     source = find_source(matrix, k, item, aligned)
     source = 0 if source == 0 else 2
     per_row = columns // k
     way = _tiling(tiled, 1, per_row, 1, source)
-    kernel = get_kernel(kernels.both_kernel(rules, dtype, source=source, tiled=way, tuning=tune), _BOTH, device)
+    kind = kernels.both_kernel(rules, dtype, source=source, tiled=way, stochastic=stochastic, tuning=tune, signs=signs)
+    kernel = get_kernel(kind, _BOTH, device)
     threads = 32 * tune.columns.warps
     panels, across = -(-rows // threads), -(-columns // kernels.TILE_COLUMNS)
     row_blocks = -(-(threads * columns // tune.rows.values) // (threads * tune.rows.turns))
@@ -273,11 +292,11 @@ def launch_both(
         ((rows - 1) * matrix.row_stride + columns) * item,
     )  # fmt: skip
 
-    def launch(x: int, outputs: tuple[int, ...], tensor: int, bits: int, stream: int) -> None:
+    def launch(x: int, outputs: tuple[int, ...], tensor: int, seed: int, bits: int, stream: int) -> None:
         row_codes, row_scales, column_codes, column_scales = outputs
         kernel.launch(
             ((panels + 1) * jobs, 1), threads, stream, x, row_codes, row_scales, tensor, column_codes, column_scales,
-            *fixed, bits,
+            *fixed, seed, bits,
         )  # fmt: skip
 
     return launch

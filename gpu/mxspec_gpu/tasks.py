@@ -18,7 +18,7 @@ class Task:
     """A row of the table."""
 
     name: str
-    #: "quantize", "dequantize", "columns", "both", "amax".
+    #: "quantize", "dequantize", "columns", "both", "amax", "gemv", "embedding" (as many rows of a table four times as long).
     kind: str
     fmt: str
     profile: str
@@ -28,6 +28,10 @@ class Task:
     #: How x lies in memory: "contiguous"; "pitched", in rows of 256 elements more; "shifted", one element off 16 bytes; "odd",
     #: one element less in a row.
     source: str = "contiguous"
+    #: Whether the profile's Hadamard transform is applied first.
+    transformed: bool = False
+    #: Vectors of a product.
+    batch: int = 1
     shapes: tuple[Shape, ...] = SHAPES
     #: The shape that demands are made of: least share of the copy bandwidth and goal, in percent, or most microseconds.
     judged: Shape = LARGE
@@ -100,10 +104,65 @@ def _loose() -> list[Task]:
     return found
 
 
+def _recipe() -> list[Task]:
+    """The NVFP4 training recipe: random Hadamard transform, tensor scale given, nearest or stochastic rounding, one pass."""
+    profile = "te-2.14/nvfp4/kernel-rht"
+    found = []
+    for kind, what, floors in (
+        ("quantize", "rows", (75, 60)),
+        ("columns", "columns", (None, None)),
+        ("both", "rows and columns", (None, None)),
+    ):
+        for stochastic, floor in zip((False, True), floors, strict=True):
+            name = f"nvfp4 transform and quantize {what}{', stochastic' * stochastic}"
+            found.append(
+                Task(
+                    name=name, kind=kind, fmt="nvfp4", profile=profile, transformed=True, stochastic=stochastic, floor=floor,
+                    goal=75 if floor else None, shapes=(LARGE, MIDDLE),
+                )
+            )  # fmt: skip
+    found.append(
+        Task(
+            name="tensor amax after the transform",
+            kind="amax",
+            fmt="nvfp4",
+            profile=profile,
+            transformed=True,
+            shapes=(LARGE, MIDDLE),
+        )
+    )
+    return found
+
+
+def _lookups() -> list[Task]:
+    """Weights used where they lie."""
+    goals = {"mxfp4": 78, "nvfp4": 72}
+    found = [
+        Task(
+            name=f"{f} product with {m} vector{'s' * (m > 1)}", kind="gemv", fmt=f, profile=p, batch=m,
+            floor=50 if m == 1 else None, goal=goals[f] if m == 1 else None, shapes=(LARGE, MIDDLE),
+        )
+        for f, p in (("mxfp4", "mx-floor"), ("nvfp4", "nvfp4-te"))
+        for m in (1, 4, 8, 16)
+    ]  # fmt: skip
+    found += [
+        Task(name=f"{f} embedding", kind="embedding", fmt=f, profile=p, shapes=(MIDDLE,), judged=MIDDLE)
+        for f, p in (("mxfp4", "mx-floor"), ("nvfp4", "nvfp4-te"))
+    ]
+    return found
+
+
 def _list_tasks() -> tuple[Task, ...]:
     plain = _plain()
     tiled = [
-        Task(name=f"{t.name}, 128x4 tiles", kind="quantize", fmt=t.fmt, profile=t.profile, tiled=True)
+        Task(
+            name=f"{t.name}, 128x4 tiles",
+            kind="quantize",
+            fmt=t.fmt,
+            profile=t.profile,
+            tiled=True,
+            shapes=(LARGE, MIDDLE),
+        )
         for t in plain
         if t.profile in ("mx-floor", "nvfp4-te")
     ]
@@ -115,7 +174,15 @@ def _list_tasks() -> tuple[Task, ...]:
         for f in ("mxfp4", "nvfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8")
     ]  # fmt: skip
     tiled += [
-        Task(name=f"{t.name}, 128x4 tiles", kind="dequantize", fmt=t.fmt, profile=t.profile, tiled=True) for t in back
+        Task(
+            name=f"{t.name}, 128x4 tiles",
+            kind="dequantize",
+            fmt=t.fmt,
+            profile=t.profile,
+            tiled=True,
+            shapes=(LARGE, MIDDLE),
+        )
+        for t in back
     ]
     columns_least = {"mxfp8_e4m3": (90, 94), "mxfp4": (90, 95), "mxfp6_e2m3": (85, 89), "nvfp4": (72, 77)}
     columns = [
@@ -134,11 +201,11 @@ def _list_tasks() -> tuple[Task, ...]:
     )  # fmt: skip
     amax = Task(name="tensor amax", kind="amax", fmt="nvfp4", profile="nvfp4-te", floor=95, goal=99)
     wide = [
-        Task(name=f"{f} quantize of {d}", kind="quantize", fmt=f, profile=p, dtype=d)
+        Task(name=f"{f} quantize of {d}", kind="quantize", fmt=f, profile=p, dtype=d, shapes=(LARGE, MIDDLE))
         for d in ("float32", "float16")
         for f, p in (("mxfp4", "mx-floor"), ("nvfp4", "nvfp4-te"), ("mxfp8_e4m3", "mx-floor"))
     ]
-    return (*plain, *tiled, amax, *back, *columns, *both, stochastic, *wide, *_loose())
+    return (*plain, *tiled, amax, *back, *columns, *both, stochastic, *wide, *_loose(), *_recipe(), *_lookups())
 
 
 TASKS = _list_tasks()
@@ -157,6 +224,10 @@ def count_bytes(task: Task, shape: Shape) -> tuple[int, int]:
     codes, scales = padded * block.element.bits // 8, padded // block.k
     if task.kind == "amax":
         return rows * columns * item, 0
+    if task.kind == "gemv":  # x and the result are small
+        return codes + scales, 0
+    if task.kind == "embedding":
+        return codes + scales + rows * 8, rows * columns * item
     if task.kind == "dequantize":
         return codes + scales, rows * columns * item
     return rows * columns * item, (codes + scales) * (2 if task.kind == "both" else 1)

@@ -17,7 +17,7 @@ REPLAYS = 21
 #: Of a sustained measurement.
 SECONDS = 2.0
 #: Seconds without work before a burst: what ran before has left the chip at its power limit, where it lowers its clock.
-PAUSE = 0.25
+PAUSE = 0.1
 
 Call = Callable[[], Any]
 

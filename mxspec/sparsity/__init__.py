@@ -21,7 +21,7 @@ from mxspec.sparsity.conversion import Form, convert, convert_from_torch
 from mxspec.sparsity.formats import SPARSE_FORMATS, SparseFormat, get_sparse
 from mxspec.sparsity.kinds import Kind, Nibble, get_kind
 from mxspec.sparsity.linear import SparseSize, describe_size, pack_sparse, unpack_sparse
-from mxspec.sparsity.patterns import KEPT, Sparsity, check_metadata, decompress, find_illegal
+from mxspec.sparsity.patterns import KEPT, Sparsity, check_metadata, decompress, find_illegal, get_sparsity
 from mxspec.sparsity.pruning import choose_kept, compress, find_largest, prune, take
 from mxspec.sparsity.rules import RULES, Norm, PruneRule, Ties, Weigh, get_rule
 from mxspec.sparsity.tensor import BlockScales, GroupScales, SparseTensor, check_group
@@ -56,6 +56,7 @@ __all__ = [
     "get_kind",
     "get_rule",
     "get_sparse",
+    "get_sparsity",
     "pack_sparse",
     "prune",
     "take",

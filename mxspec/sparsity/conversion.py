@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import layouts
-from mxspec.sparsity.patterns import Codes, Sparsity, check_fit, check_metadata
+from mxspec.inputs import as_array
+from mxspec.sparsity.patterns import Codes, Sparsity, check_fit, check_metadata, get_sparsity
 
 #: Bits of kept items -> (layout of their metadata, type of its words, nibbles in a word).
 _TORCH: dict[int, tuple[str, np.dtype[Any], int]] = {16: ("torch-metadata-16", np.dtype("<i2"), 4), 8: ("torch-metadata-32", np.dtype("<i4"), 8)}
@@ -47,8 +48,10 @@ def convert(
         ValueError: 2:4 to 4:8, or back: the one keeps two of every four codes, the other whole pairs, so that no metadata of one
             stand for the other: prune the dense codes again. Also for illegal metadata and shapes that the form does not take.
     """
-    form, pattern = Form(to), Sparsity(sparsity)
-    items, nibbles = np.asarray(kept), np.asarray(metadata)
+    if to not in {*Form, "4:8"}:
+        raise ValueError(f'unknown form {to!r}; known are "torch", "2:4" and "4:8"')
+    form, pattern = Form(to), get_sparsity(sparsity)
+    items, nibbles = as_array(kept, name="kept items"), as_array(metadata, name="metadata")
     check_metadata(nibbles)
     check_fit(items, nibbles, pattern)
     if form is not Form.TORCH:
@@ -75,7 +78,7 @@ def convert_from_torch(packed: npt.ArrayLike, meta: npt.ArrayLike) -> tuple[npt.
 
     Raises TypeError or ValueError for other types and shapes than torch's.
     """
-    items, words = np.asarray(packed), np.asarray(meta)
+    items, words = as_array(packed, name="packed"), as_array(meta, name="meta")
     if items.dtype not in _TYPES:
         raise TypeError(f"packed is {items.dtype}; torch keeps 2:4 of float16, bfloat16 and int8 (float32 is 1:2 there)")
     layout, word, count = _TORCH[_TYPES[items.dtype]]

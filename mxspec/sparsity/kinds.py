@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mxspec.elements import decode_table
 from mxspec.formats import ELEMENTS, ElementFormat
+from mxspec.inputs import as_array
 from mxspec.suggestions import did_you_mean
 
 Magnitudes = npt.NDArray[np.int64]
@@ -34,6 +35,10 @@ FLOATS = {
 }
 
 
+#: Dtypes whose bytes are codes.
+_NATIVE = {"e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2)}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """Codes of one scalar format, or plain numbers."""
@@ -52,7 +57,10 @@ class Kind:
 
     def check(self, items: npt.ArrayLike, name: str = "codes") -> npt.NDArray[Any]:
         """The items as an array. Raises TypeError for another type, ValueError for a code with too many bits."""
-        array = np.asarray(items)
+        array = as_array(items, name=name)
+        native = _NATIVE.get(self.name)
+        if native is not None and array.dtype == native:
+            array = array.view(np.uint8)
         if self.table is None:
             if array.dtype != FLOATS[self.name]:
                 raise TypeError(f"{name} are {array.dtype}; pass {self.name}, as kind says")

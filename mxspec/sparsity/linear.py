@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from mxspec import layouts
 from mxspec.formats import ElementFormat
+from mxspec.inputs import as_array
 from mxspec.sparsity.kinds import Nibble, get_kind
-from mxspec.sparsity.patterns import Codes, Sparsity, check_k, decompress, gather
+from mxspec.sparsity.patterns import Codes, Sparsity, check_k, decompress, gather, get_sparsity
 from mxspec.sparsity.pruning import choose_kept
 from mxspec.sparsity.rules import PruneRule
 from mxspec.sparsity.tensor import check_group
@@ -99,7 +100,7 @@ def _to_words(items: npt.NDArray[Any]) -> Words:
 
 
 def _from_words(words: npt.ArrayLike, name: str) -> Codes:
-    array = np.asarray(words)
+    array = as_array(words, name=name)
     if array.dtype not in (np.uint32, np.int32):
         raise TypeError(f"{name} are {array.dtype}; pass uint32 words")
     if array.ndim != 2:
@@ -143,7 +144,7 @@ def describe_size(
     group: neighbours along K that share a scale of `scale_bytes`; None: no scales.
     Raises ValueError where K does not fill whole bytes of metadata, or the group does not suit it.
     """
-    rule = Sparsity(sparsity)
+    rule = get_sparsity(sparsity)
     check_k(k, rule, 2 * rule.group)
     if group is not None:
         check_group(group, k, rule)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.inputs import as_array
+
 Codes = npt.NDArray[np.uint8]
 
 #: Metadata nibble -> positions of the two that are kept.
@@ -48,6 +50,14 @@ class Sparsity(StrEnum):
         return 4 * self.unit
 
 
+def get_sparsity(sparsity: str | Sparsity) -> Sparsity:
+    """The sparsity of this name. Raises ValueError, listing the names, where there is none."""
+    try:
+        return Sparsity(sparsity)
+    except ValueError:
+        raise ValueError(f'unknown sparsity {sparsity!r}; known are "2:4", and "4:8" for pairs of 4-bit codes') from None
+
+
 def find_illegal(metadata: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Where nibbles are illegal."""
     illegal: npt.NDArray[np.bool_] = (metadata > 15) | (_ROW[metadata & 15] < 0)
@@ -56,7 +66,7 @@ def find_illegal(metadata: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 def check_metadata(metadata: npt.ArrayLike) -> None:
     """Raise ValueError, with the first place and all legal nibbles, where a nibble is illegal."""
-    nibbles = np.asarray(metadata)
+    nibbles = as_array(metadata, name="metadata")
     if nibbles.dtype != np.uint8:
         raise TypeError(f"metadata are {nibbles.dtype}; pass uint8, one nibble in the low bits of each")
     bad = find_illegal(nibbles)
@@ -86,7 +96,7 @@ def gather(items: npt.NDArray[Any], metadata: Codes, rule: Sparsity) -> npt.NDAr
     """The items [..., K / 2] that legal nibbles keep of [..., K]."""
     grouped = items.reshape(*metadata.shape, 4, rule.unit)
     found = np.take_along_axis(grouped, positions_of(metadata)[..., None], axis=-2)
-    return np.ascontiguousarray(found).reshape(*metadata.shape[:-1], -1)
+    return np.ascontiguousarray(found).reshape(*metadata.shape[:-1], 2 * rule.unit * metadata.shape[-1])
 
 
 def scatter(kept: npt.NDArray[Any], metadata: Codes, rule: Sparsity) -> npt.NDArray[Any]:
@@ -94,7 +104,7 @@ def scatter(kept: npt.NDArray[Any], metadata: Codes, rule: Sparsity) -> npt.NDAr
     dense = np.zeros((*metadata.shape, 4, rule.unit), kept.dtype)
     places = positions_of(metadata)[..., None]
     np.put_along_axis(dense, places, kept.reshape(*metadata.shape, 2, rule.unit), axis=-2)
-    return dense.reshape(*metadata.shape[:-1], -1)
+    return dense.reshape(*metadata.shape[:-1], rule.group * metadata.shape[-1])
 
 
 def decompress(
@@ -111,7 +121,7 @@ def decompress(
         TypeError: Metadata are not uint8.
         ValueError: An illegal nibble, with its place, or shapes that do not fit each other.
     """
-    rule, values, nibbles = Sparsity(sparsity), np.asarray(kept), np.asarray(metadata)
+    rule, values, nibbles = get_sparsity(sparsity), as_array(kept, name="kept codes"), as_array(metadata, name="metadata")
     check_metadata(nibbles)
     check_fit(values, nibbles, rule)
     return scatter(values, nibbles, rule)

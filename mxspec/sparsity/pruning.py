@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import ElementFormat
+from mxspec.inputs import as_array
 from mxspec.sparsity.kinds import Kind, Magnitudes, Nibble, get_kind
-from mxspec.sparsity.patterns import POSITIONS, Codes, Sparsity, check_k, check_metadata, gather, scatter
+from mxspec.sparsity.patterns import POSITIONS, Codes, Sparsity, check_k, check_metadata, gather, get_sparsity, scatter
 from mxspec.sparsity.rules import Norm, PruneRule, Ties, Weigh, get_rule
 
 
@@ -30,7 +31,7 @@ def choose_kept(
         TypeError: The items have another type than the kind.
         ValueError: K is no multiple of the group, an item is NaN or has too many bits, pairs of anything but 4-bit codes.
     """
-    what, pattern, chosen = get_kind(kind), Sparsity(sparsity), get_rule(rule)
+    what, pattern, chosen = get_kind(kind), get_sparsity(sparsity), get_rule(rule)
     grouped = _group(codes, what, pattern)
     order = what.order(grouped)
     if chosen.by_nonzero:
@@ -57,7 +58,7 @@ def find_largest(
     Of pairs a pattern counts that keeps the largest by the sum of magnitudes, by their squares, or by the larger one: no text
     says which. Arguments and errors are those of `choose_kept`.
     """
-    what, pattern = get_kind(kind), Sparsity(sparsity)
+    what, pattern = get_kind(kind), get_sparsity(sparsity)
     order = what.order(_group(codes, what, pattern))
     found = np.zeros(order.shape[:-2], np.uint8)
     for norm in Norm if pattern.unit > 1 else (Norm.SUM,):
@@ -75,8 +76,8 @@ def prune(
 ) -> npt.NDArray[Any]:  # fmt: skip
     """The codes, or numbers, with all but those that `choose_kept` keeps set to 0; same shape and type."""
     nibbles = choose_kept(codes, kind=kind, sparsity=sparsity, rule=rule)
-    pattern = Sparsity(sparsity)
-    return scatter(gather(np.asarray(codes), nibbles, pattern), nibbles, pattern)
+    pattern = get_sparsity(sparsity)
+    return scatter(gather(get_kind(kind).check(codes), nibbles, pattern), nibbles, pattern)
 
 
 def compress(
@@ -91,7 +92,8 @@ def compress(
     Raises:
         ValueError: More than two of a group are non-zero: prune first. The message names the group. Also as `choose_kept`.
     """
-    what, pattern, array = get_kind(kind), Sparsity(sparsity), np.asarray(codes)
+    what, pattern = get_kind(kind), get_sparsity(sparsity)
+    array = what.check(codes)
     nibbles = choose_kept(array, kind=kind, sparsity=pattern)
     kept = gather(array, nibbles, pattern)
     order = what.order(array)
@@ -112,7 +114,7 @@ def take(items: npt.ArrayLike, metadata: npt.ArrayLike, *, sparsity: str | Spars
 
     For items whose code 0 is no zero, such as affine ones: choose by their numbers, then take their codes.
     """
-    pattern, array, nibbles = Sparsity(sparsity), np.asarray(items), np.asarray(metadata)
+    pattern, array, nibbles = get_sparsity(sparsity), as_array(items, name="items"), as_array(metadata, name="metadata")
     check_metadata(nibbles)
     wanted = (*nibbles.shape[:-1], nibbles.shape[-1] * pattern.group)
     if array.shape != wanted:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.affine.arrays import add_to_odd
+from mxspec.affine.tensor import AffineTensor
 from mxspec.blocktensor import BlockTensor
 from mxspec.dequantizing import dequantize_arrays
 from mxspec.elements import Codes, as_float32, check_codes, decode, output_dtype, round_to
 from mxspec.formats import ELEMENTS, BlockFormat
-from mxspec.inputs import to_torch, torch_dtype_name
+from mxspec.inputs import as_array, to_torch, torch_dtype_name
 from mxspec.profiles import Profile
 from mxspec.sparsity.kinds import FLOATS, Nibble, get_kind
-from mxspec.sparsity.patterns import Sparsity, check_fit, check_metadata, decompress, gather, scatter
+from mxspec.sparsity.patterns import Sparsity, check_fit, check_metadata, decompress, gather, get_sparsity, scatter
 from mxspec.sparsity.pruning import choose_kept
 from mxspec.sparsity.rules import PruneRule
 from mxspec.tensorscale import TensorScale
@@ -81,7 +83,7 @@ class GroupScales:
                 numbers = np.where(kept, numbers - spread(self.zeros), numbers)
             exact = numbers * scale
             if self.biases is not None:
-                exact = np.where(kept, _add_to_odd(exact, spread(self.biases)), exact)
+                exact = np.where(kept, add_to_odd(exact, spread(self.biases)), exact)
             return round_to(exact, output_dtype(dtype))
 
 
@@ -139,9 +141,9 @@ class SparseTensor:
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
-        keep(self, "sparsity", Sparsity(self.sparsity))
+        keep(self, "sparsity", get_sparsity(self.sparsity))
         keep(self, "kind", str(self.kind))
-        keep(self, "metadata", np.asarray(self.metadata))
+        keep(self, "metadata", as_array(self.metadata, name="metadata"))
         check_metadata(self.metadata)
         keep(self, "kept", _check_items(self.kept, self.kind))
         check_fit(self.kept, self.metadata, self.sparsity)
@@ -168,13 +170,12 @@ class SparseTensor:
         Affine codes (`uint8`) are weighed by their numbers under their scales.
         Raises TypeError or ValueError as `choose_kept` and the scales' checks.
         """
-        pattern, array = Sparsity(sparsity), np.asarray(items)
+        pattern, array = get_sparsity(sparsity), _check_items(items, kind)
         if kind == UINT8:
             if not isinstance(scales, GroupScales):
                 raise ValueError("kind is uint8: affine codes mean nothing without GroupScales")
-            dense = _check_items(array, kind)
-            scales.check(dense.shape, pattern)
-            numbers = scales.apply(dense.astype(np.float64), np.ones(dense.shape, np.bool_), np.float32)
+            scales.check(array.shape, pattern)
+            numbers = scales.apply(array.astype(np.float64), np.ones(array.shape, np.bool_), np.float32)
             nibbles = choose_kept(numbers, kind="float32", sparsity=pattern, rule=rule)
         else:
             nibbles = choose_kept(array, kind=kind, sparsity=pattern, rule=rule)
@@ -197,6 +198,17 @@ class SparseTensor:
             )
         scales = BlockScales(tensor.format, tensor.profile, tensor.scales, tensor.tensor_scale)
         return cls.from_dense(tensor.codes, tensor.format.element.name, sparsity=sparsity, scales=scales, rule=rule)
+
+    @classmethod
+    def from_affine(cls, tensor: AffineTensor, *, rule: str | PruneRule = "lower") -> SparseTensor:
+        """Prune affine integers 2:4 by their numbers; codes, scales and offsets stay as they are.
+
+        Raises TypeError for anything else, ValueError where the groups of scales do not consist of sparse groups.
+        """
+        if not isinstance(tensor, AffineTensor):
+            raise TypeError(f"tensor is a {type(tensor).__name__}; pass an AffineTensor, as mxspec.affine.quantize returns it")
+        scales = GroupScales(tensor.group, tensor.scales, zeros=tensor.zeros, biases=tensor.biases)
+        return cls.from_dense(tensor.codes, UINT8, scales=scales, rule=rule)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -265,7 +277,7 @@ UINT8 = "uint8"
 def _check_items(items: npt.ArrayLike, kind: str) -> npt.NDArray[Any]:
     if kind != UINT8:
         return get_kind(kind).check(items, "kept codes")
-    array = np.asarray(items)
+    array = as_array(items, name="kept codes")
     if array.dtype != np.uint8:
         raise TypeError(f"kept codes are {array.dtype}; pass uint8, one code to a byte")
     return array
@@ -277,13 +289,3 @@ def _numbers_of(items: npt.NDArray[Any], kind: str) -> npt.NDArray[np.float64]:
         return np.where(items > 7, items.astype(np.float64) - 16, items)
     read: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = (lambda a: decode(a, ELEMENTS[kind])) if kind in ELEMENTS else np.asarray
     return read(items).astype(np.float64)
-
-
-def _add_to_odd(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """a + b rounded to odd: of the two neighbours of an inexact sum the odd one, so that rounding it again rounds the exact sum."""
-    total = a + b
-    back = total - a
-    error = (a - (total - back)) + (b - back)
-    even = (total.view(np.int64) & 1) == 0
-    moved = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
-    return np.where(np.isfinite(total) & (error != 0) & even, moved, total)

@@ -29,6 +29,7 @@ from mxspec_gpu.kernels import list_instantiations
 from tests.gpu.arithmetic import LEVELS
 from tests.gpu.digest import digest_sources
 from tests.gpu.sweeps import JOBS
+from tests.gpu.transformed import list_kernels
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
@@ -80,7 +81,7 @@ def compile_kernels() -> Result:
     """Every kernel that the tests ask for, into the cache."""
     text = import_cupy().cuda.Device().compute_capability
     start = time.perf_counter()
-    sources = [*list_instantiations(LEVELS), *(j.source(write=w) for j in JOBS for w in (False, True))]
+    sources = [*list_instantiations(LEVELS), *list_kernels(), *(j.source(write=w) for j in JOBS for w in (False, True))]
     build_all(sources, name_arch((int(text[:-1]), int(text[-1]))), os.cpu_count() or 1)
     return {"kernels": len(sources), "seconds": round(time.perf_counter() - start, 1)}
 

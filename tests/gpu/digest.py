@@ -15,7 +15,8 @@ from tests.gpu.arithmetic import LEVELS, level_id, rules_of
 PACKAGE = Path(__file__).resolve().parents[2] / "gpu" / "mxspec_gpu"
 #: The modules that a call goes through; not those that measure, draw or probe.
 MODULES = (
-    "api", "arguments", "arrays", "build", "kernels", "launch", "plans", "quick", "rules", "scalars", "views",
+    "api", "arguments", "arrays", "build", "kernels", "launch", "lookup", "plans", "quick", "rules", "scalars", "transform",
+    "views",
 )  # fmt: skip
 
 

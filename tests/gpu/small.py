@@ -11,6 +11,7 @@ import numpy as np
 
 import mxspec
 import mxspec_gpu
+from mxspec.tensorscale import TensorScale
 from mxspec_gpu.build import import_cupy
 
 from tests.gpu import arithmetic
@@ -22,6 +23,46 @@ LEVELS = (
     ("mx-rceil", "mxfp4", False),
     ("nvfp4-te", "nvfp4", True),
 )
+
+
+def _transformed(rng: np.random.Generator) -> int:
+    """The transform: rows, columns and both, nearest and stochastic."""
+    calls = 0
+    profile, signs = "te-2.14/nvfp4/kernel-rht", 0x5A3C
+    scale = TensorScale.from_float("amax", 3.0)
+    for shape in ((160, 192), (3, 96), (130, 33), (48, 80)):
+        x = rng.standard_normal(shape).astype(arithmetic.DTYPES["bfloat16"])
+        x.reshape(-1)[7] = np.inf
+        g = to_gpu(x)
+        for axis in (-1, 0):
+            for seed in (None, 3):
+                mxspec_gpu.quantize(
+                    g, "nvfp4", profile=profile, axis=axis, tensor_scale=scale, pad=True, seed=seed, signs=signs
+                )
+                calls += 1
+            if shape[axis] % 16 == 0:
+                mxspec_gpu.tensor_scale(g, "nvfp4", profile, signs=signs, axis=axis)
+                calls += 1
+    both = to_gpu(rng.standard_normal((160, 192)).astype(arithmetic.DTYPES["bfloat16"]))
+    for seed in (None, 3):
+        mxspec_gpu.quantize_both(both, "nvfp4", profile=profile, tensor_scale=scale, seed=seed, signs=signs)
+        calls += 1
+    return calls
+
+
+def _lookups(rng: np.random.Generator) -> int:
+    """Products with vectors, and rows by number."""
+    calls = 0
+    for fmt in ("mxfp4", "nvfp4"):
+        for n, k in ((1, 32), (40, 160), (64, 1056)):
+            codes = to_gpu(rng.integers(0, 256, (n, k // 2), dtype=np.uint8))
+            scales = to_gpu(rng.integers(100, 120, (n, k // mxspec.BLOCKS[fmt].k), dtype=np.uint8))
+            for m in (1, 9):
+                mxspec_gpu.gemv(to_gpu(np.ones((m, k), arithmetic.DTYPES["bfloat16"])), codes, scales, fmt)
+                calls += 1
+            mxspec_gpu.embedding(to_gpu(np.array([0, n - 1, n, -1])), codes, scales, fmt)
+            calls += 1
+    return calls
 
 
 def main() -> None:
@@ -68,6 +109,7 @@ def main() -> None:
         mxspec_gpu.decode(codes, "e2m1")
         mxspec_gpu.unpack(codes, "mxfp4")
         calls += 2
+    calls += _transformed(rng) + _lookups(rng)
     x32 = cupy.asarray(rng.standard_normal(1000).astype(np.float32))
     for name in (*mxspec.ELEMENTS, *mxspec.SCALES):
         codes = mxspec_gpu.encode(x32, name)

@@ -99,6 +99,7 @@ def describe(module):
     for key in ("affine", "affine_profile", "affine_contract"):
         if hasattr(module, key.upper()):
             given[key] = listed(getattr(module, key.upper())) if key == "affine" else getattr(module, key.upper())
+    given |= {"shapes": dict(module.SHAPES)} if hasattr(module, "SHAPES") else {}
     given |= {"sparse_formats": sparse} if sparse else {}
     given |= {"sparse_layout": list(module.SPARSE_LAYOUT)} if hasattr(module, "SPARSE_LAYOUT") else {}
     given |= {"prune_rule": module.PRUNE_RULE} if hasattr(module, "PRUNE_RULE") else {}

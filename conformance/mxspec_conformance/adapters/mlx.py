@@ -12,6 +12,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mxspec.affine.formats import get_affine
@@ -112,6 +113,33 @@ class _Affine:
         return self._from_mlx(self._mx.dequantize(*stored, group_size=found.group, bits=found.bits), scales.dtype)
 
 
+class _Products:
+    """`mx.quantized_matmul` of floats and weights in MX formats, two codes to a byte; the result has the floats' dtype."""
+
+    def __init__(self, dtype: str) -> None:
+        import mlx.core
+
+        self.VERSION = version("mlx")
+        self._mx: Any = mlx.core
+        self._dtype = dtype
+        self.OPERANDS = [
+            {"a": dtype, "b": "mxfp4/nibble-low"},
+            {"a": dtype, "b": "mxfp8_e4m3"},
+            {"a": dtype, "b": "nvfp4/nibble-low"},
+        ]
+        self.OUT_DTYPES = (dtype,)
+        self.PRODUCT_SHAPES = {"n": 8}
+
+    def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+        """[m, n]; MLX's kernels take no tensor scale here."""
+        if b.tensor_scale is not None:
+            raise NotImplementedError("mx.quantized_matmul takes no tensor scale")
+        x = self._mx.array(a.view(np.uint16)).view(self._mx.bfloat16) if self._dtype == "bfloat16" else self._mx.array(a)
+        words = self._mx.array(np.ascontiguousarray(b.codes).view(np.uint32))
+        y = self._mx.quantized_matmul(x, words, self._mx.array(b.scales), transpose=True, mode=_MODES[b.format])
+        return np.array(y.view(self._mx.uint16)).view(ml_dtypes.bfloat16) if self._dtype == "bfloat16" else np.array(y)
+
+
 def _pad_odd(data: Any, blocks: int) -> Any:
     if blocks % 2 == 0:
         return data
@@ -130,6 +158,15 @@ ADAPTERS = (
         profiles_one_level={"nvfp4": "mlx-0.32/nvfp4/cpu"},
     ),
     Adapter(name="mlx-affine", library=_LIBRARY, about="Apple's array framework, affine integers", make=_Affine),
+    *(
+        Adapter(
+            name=f"mlx-products-{dtype}",
+            library=_LIBRARY,
+            about=f"Apple's array framework, products of {dtype} and quantized weights",
+            make=partial(_Products, dtype),
+        )
+        for dtype in ("float32", "bfloat16", "float16")
+    ),
     *(
         Adapter(
             name=f"mlx-{dtype}",

@@ -48,22 +48,32 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
 
     Exit code: 0, or 2 if the target quantizes none of the formats.
     """
-    from mxspec_conformance.identification.target import identify as identify_target
+    from mxspec_conformance.identification.products import describe_product, identify_products_of
+    from mxspec_conformance.identification.target import has_quantize, identify as identify_target
 
     started = time.monotonic()
     try:
         with show_progress(f"identifying {target}") as progress:
-            found = identify_target(target, formats=formats, in_process=in_process, timeout=timeout, progress=progress)
+            products = [] if formats else identify_products_of(target, in_process=in_process, timeout=timeout, progress=progress)
+            found = []
+            if not products or has_quantize(target, in_process=in_process, timeout=timeout):
+                found = identify_target(target, formats=formats, in_process=in_process, timeout=timeout, progress=progress)
     except ValueError as error:
         fail(str(error))
     if json_file is not None:
-        text = json.dumps([as_dict(i) for i in found], indent=1) + "\n"
+        text = json.dumps([as_dict(i) for i in found] + [asdict(p) for p in products], indent=1) + "\n"
         click.echo(text, nl=False) if str(json_file) == "-" else write_file(json_file, text.encode("ascii"))
     if str(json_file) != "-":
         console = make_console()
         with until_closed():
             for identity in found:
                 _print_identity(identity, console)
+            for product in products:
+                console.print(Text(product.product, style="bold"))
+                rows = Table(box=None, pad_edge=False, show_header=False)
+                for trait, words in describe_product(product).items():
+                    rows.add_row(trait, Text(words))
+                console.print(Padding(rows, (0, 0, 0, 2)))
             console.print(Text(f"{target}: {time.monotonic() - started:.1f} s", style="dim"))
 
 

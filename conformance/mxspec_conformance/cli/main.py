@@ -33,6 +33,7 @@ COMMANDS = {
     "fuzz": "fuzz",
     "header": "transports",
     "identify": "identify",
+    "kit": "kit",
     "layouts": "layouts",
     "lint": "lint",
     "profiles": "catalogue",

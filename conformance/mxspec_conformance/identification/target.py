@@ -67,6 +67,15 @@ class Identity:
     neighbours: list[Neighbour] = field(default_factory=list)
 
 
+def has_quantize(target: Any, *, in_process: bool = False, timeout: float = 60.0) -> bool:
+    """Whether a target quantizes. Raises TargetError where it does not load."""
+    session = open_target(target, in_process=in_process, timeout=timeout)
+    try:
+        return session.capabilities.has("quantize")
+    finally:
+        session.close()
+
+
 def identify(
     target: Any,
     *,

@@ -66,7 +66,20 @@ class Mistake(StrEnum):
     BIG_ENDIAN = "32-bit words were big-endian"
 
 
-_MISTAKES, _ROUNDINGS = list(Mistake), list(Rounding)
+class SparseMistake(StrEnum):
+    """Mistakes in sparse operands, as words before which "as if" goes."""
+
+    EXCHANGED = "the two kept codes, or the two positions of a nibble, were exchanged"
+    PAIRS_TURNED = "the two codes of a pair were exchanged"
+    NIBBLES_SWAPPED = "the nibbles of each byte of metadata were swapped"
+    NIBBLES_REVERSED = "the nibbles of each word of metadata were in reversed order"
+    HALF_A_WORD = "the lower half of a word of metadata were used for both halves"
+    SIGNED = "the largest numbers were kept, not magnitudes"
+    SMALLEST = "the smallest magnitudes were kept"
+
+
+_MISTAKES: list[Mistake | SparseMistake] = [*Mistake, *SparseMistake]
+_ROUNDINGS = list(Rounding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +91,7 @@ class Explanation:
     #: or with affine integers its words, one to each in its list.
     name: str = ""
     rounding: Rounding | None = None
-    mistake: Mistake | None = None
+    mistake: Mistake | SparseMistake | None = None
 
     @property
     def order(self) -> tuple[int, str, int, int]:
@@ -97,7 +110,7 @@ class Explanation:
             return f"rounding {self.rounding.value}"
         if self.cause is Cause.LAYOUT:
             return f"layout {self.name}"
-        if self.cause is Cause.LAYOUT_MISTAKE:
+        if self.cause in (Cause.LAYOUT_MISTAKE, Cause.SPARSE_MISTAKE):
             assert self.mistake is not None
             return self.mistake.value
         if self.cause is Cause.CONTRACT:

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from mxspec.sparsity import KEPT, RULES, SparseFormat, find_illegal, get_sparse
 from mxspec_conformance.judge.sparse_calls import judge_sparse_calls
 from mxspec_conformance.judge.sparse_groups import Asked, Bools, Codes, equal_codes, list_masks, place_kept
-from mxspec_conformance.judge.tally import Scorecard, common_explanation, judge_tally
+from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
 from mxspec_conformance.observations.selection import keeps
-from mxspec_conformance.results.report import Failure, Requirement
+from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import SparseFunction, load_sparse_cases
@@ -68,12 +68,17 @@ def judge_sparse(session: TargetSession, function: str, fmt: str) -> list[Requir
         judge_sparse_calls(session, pools[0], scorecard)
     order = {name: number for number, name in enumerate(RULES)}
     explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause, order.get(e.name, 0)))
-    return [
-        judge_tally(
-            tally, explanation, lambda t: None if t.show is None else t.show(), described=bool(rule), may_refuse=answers
-        )
-        for tally in scorecard.tallies.values()
-    ]  # fmt: skip
+    requirements = []
+    for tally in scorecard.tallies.values():
+        requirement = judge_tally(tally, explanation, _show_first, described=bool(rule), may_refuse=answers)
+        if requirement.note and requirement.verdict is Verdict.FAIL and explanation is not None:
+            requirement.note = f"as if {explanation.text}"
+        requirements.append(requirement)
+    return requirements
+
+
+def _show_first(tally: Tally) -> Failure | None:
+    return None if tally.show is None else tally.show()
 
 
 def fit_rows(session: TargetSession, count: int, fmt: SparseFormat) -> tuple[int, int]:

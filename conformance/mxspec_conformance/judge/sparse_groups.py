@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.sparsity import KEPT, RULES, SparseFormat, prune
-from mxspec_conformance.judge.explanation import Cause, Explanation, by_profile
+from mxspec_conformance.judge.explanation import Cause, Explanation, SparseMistake, by_profile
 from mxspec_vectors.cases import SparseCase, SparseFunction
 
 Codes = npt.NDArray[np.uint8]
@@ -84,20 +84,20 @@ class Asked:
         case, fmt = self.case, self.fmt
         if case.function is SparseFunction.PRUNE:
             yield from ((by_profile(name), self.prune_by(name)) for name in RULES if name != self.rule)
-            for name, turned in _turn_magnitudes(case.codes, fmt):
-                yield Explanation(Cause.SPARSE_MISTAKE, name), turned
+            for mistake, turned in _turn_magnitudes(case.codes, fmt):
+                yield Explanation(Cause.SPARSE_MISTAKE, mistake=mistake), turned
         elif case.function is SparseFunction.DECOMPRESS:
-            for name, (kept, metadata) in list_mistakes(case.kept, case.metadata, fmt):
-                yield Explanation(Cause.SPARSE_MISTAKE, name), place_kept(kept, metadata, fmt)
+            for mistake, (kept, metadata) in list_mistakes(case.kept, case.metadata, fmt):
+                yield Explanation(Cause.SPARSE_MISTAKE, mistake=mistake), place_kept(kept, metadata, fmt)
 
     def explain(self, returned: tuple[Codes, ...], wrong: Bools) -> list[frozenset[Explanation]]:
         """For each wrong group what would have returned it."""
         found: list[tuple[Explanation, Bools]] = []
         if self.case.function is SparseFunction.COMPRESS:
             # Read as if that mistake had been made, what came back is right.
-            for name, parts in list_mistakes(returned[0], returned[1], self.fmt):
+            for mistake, parts in list_mistakes(returned[0], returned[1], self.fmt):
                 same = self.equal(place_kept(*parts, self.fmt), self.case.codes)
-                found.append((Explanation(Cause.SPARSE_MISTAKE, name), same))
+                found.append((Explanation(Cause.SPARSE_MISTAKE, mistake=mistake), same))
         else:
             found = [(e, self.equal(returned[0], dense)) for e, dense in self.list_alternatives()]
         return [frozenset(e for e, same in found if same[i]) for i in np.flatnonzero(wrong)]
@@ -128,20 +128,20 @@ def place_kept(kept: Codes, metadata: Codes, fmt: SparseFormat) -> Codes:
     return dense.reshape(len(kept), fmt.group)
 
 
-def list_mistakes(kept: Codes, metadata: Codes, fmt: SparseFormat) -> Iterator[tuple[str, tuple[Codes, Codes]]]:
+def list_mistakes(kept: Codes, metadata: Codes, fmt: SparseFormat) -> Iterator[tuple[SparseMistake, tuple[Codes, Codes]]]:
     """Kept codes and metadata as somebody else reads or writes them, and what he has mixed up."""
     unit = fmt.sparsity.unit
     turned = np.ascontiguousarray(kept.reshape(len(kept), 2, unit)[:, ::-1]).reshape(kept.shape)
-    yield "the two kept codes, or the two positions of a nibble, exchanged", (turned, metadata)
+    yield SparseMistake.EXCHANGED, (turned, metadata)
     if unit > 1:
         inside = np.ascontiguousarray(kept.reshape(len(kept), 2, unit)[:, :, ::-1]).reshape(kept.shape)
-        yield "the two codes of a pair exchanged", (inside, metadata)
+        yield SparseMistake.PAIRS_TURNED, (inside, metadata)
     if len(metadata) % 8 == 0:
         words = metadata.reshape(-1, 8)
         for name, order in (
-            ("the nibbles of a byte exchanged", [1, 0, 3, 2, 5, 4, 7, 6]),
-            ("the nibbles of a word in reversed order", [7, 6, 5, 4, 3, 2, 1, 0]),
-            ("the lower half of a word of metadata used for both halves", [0, 1, 2, 3, 0, 1, 2, 3]),
+            (SparseMistake.NIBBLES_SWAPPED, [1, 0, 3, 2, 5, 4, 7, 6]),
+            (SparseMistake.NIBBLES_REVERSED, [7, 6, 5, 4, 3, 2, 1, 0]),
+            (SparseMistake.HALF_A_WORD, [0, 1, 2, 3, 0, 1, 2, 3]),
         ):
             yield name, (kept, np.ascontiguousarray(words[:, order]).reshape(-1))
 
@@ -154,13 +154,13 @@ def list_masks(fmt: SparseFormat) -> npt.NDArray[np.bool_]:
     return found.reshape(len(KEPT), fmt.group)
 
 
-def _turn_magnitudes(codes: Codes, fmt: SparseFormat) -> Iterator[tuple[str, Codes]]:
+def _turn_magnitudes(codes: Codes, fmt: SparseFormat) -> Iterator[tuple[SparseMistake, Codes]]:
     """The groups, pruned by something else than magnitudes."""
     table, bits = fmt.codes.table, fmt.codes.bits
     assert table is not None
     order, negative = table[codes].astype(np.int64), codes >> bits - 1 == 1
     signed = np.where(negative, -order, order)
-    for name, weight in (("the largest numbers kept, not magnitudes", signed), ("the smallest magnitudes kept", -order)):
+    for name, weight in ((SparseMistake.SIGNED, signed), (SparseMistake.SMALLEST, -order)):
         of_units = weight.reshape(len(codes), 4, -1).sum(axis=-1)
         kept = np.sort(np.argsort(-of_units, axis=-1, kind="stable")[:, :2], axis=-1)
         mask = np.zeros((len(codes), 4), np.bool_)

@@ -57,10 +57,8 @@ def _is_low_end(case: QuantizeCase, fmt: str) -> bool:
 
 def _as_block(case: QuantizeCase, fmt: str) -> Block:
     block = get_block(fmt)
-    digits = case.x.reshape(-1).view(np.uint32).astype(">u4").tobytes().hex()
-    while digits.endswith("0" * 8):
-        digits = digits[:-8]
-    entry: Block = {"i": case.id, "p": case.topic, "k": block.k, "x": digits, "a": []}
+    words = case.x.reshape(-1).view(np.uint32)
+    entry: Block = {"i": case.id, "p": case.topic, "x": words, "a": []}
     if case.tensor is not None:
         entry["g"] = {"amax": case.tensor.as_dict()["amax"], "encode": case.tensor.as_dict()["encode"], "decode": case.tensor.as_dict()["decode"]}
     if case.topic in ("zero-sign", "zero-block"):
@@ -138,9 +136,9 @@ def call_holds(build: Callable[[], Any], kit: Kit, name: str, kind: str) -> bool
 
 
 def select(fmt: str, ids: Iterable[str]) -> tuple[Block, ...]:
-    """Blocks by their ids, in the vectors' order."""
-    wanted = set(ids)
-    return tuple(b for b in list_blocks(fmt) if b["i"] in wanted)
+    """Blocks by their ids, in that order."""
+    known = {block["i"]: block for block in list_blocks(fmt)}
+    return tuple(known[name] for name in ids)
 
 
 def rule_blocks(blocks: Sequence[Block], rule: str) -> list[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ TENSOR_SCALE = os.environ.get("MX_KIT_TENSOR_SCALE", "")
 TORCH = bool(os.environ.get("MX_KIT_TORCH", ""))
 #: Also fail where OCP leaves the answer open (NaN, infinities, the sign of zero, the lowest scale).
 STRICT = bool(os.environ.get("MX_KIT_STRICT", ""))
-#: Keywords that it takes beyond these arguments, of "axis" and "pad".
+#: Keywords that it takes besides: "axis", "pad", "block".
 KEYWORDS = tuple(filter(None, os.environ.get("MX_KIT_KEYWORDS", "").split(",")))
 '''
 
@@ -59,7 +60,6 @@ def _load(name):
 
 @pytest.fixture
 def quantize(request):
-    """The function under test; in a test folder with a fixture of this name elsewhere, set TARGET."""
     if not TARGET:
         pytest.skip("set TARGET at the head of this file, or MX_KIT_TARGET, to package.module:function")
     return plain(_load(TARGET), torch=TORCH)
@@ -78,7 +78,7 @@ def test_blocks(quantize, fmt):
     rule, wrong = nearest_rule(found, fmt, blocks, RULE)
     failing = [i for i in wrong if STRICT or not blocks[i].get("o")]
     print(f"{{fmt}}: {{len(blocks)}} blocks, nearest rule {{rule}}, {{len(failing)}} differ, {{len(wrong) - len(failing)}} where OCP leaves it open")
-    assert not failing, "\\n" + describe(fmt, blocks, found, rule, failing)
+    assert not failing, "\\n" + describe(quantize, fmt, blocks, found, rule, failing, TENSOR_SCALE)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -109,17 +109,13 @@ def write_pytest_file(
     head = _HEAD.format(
         title=title, about="\n# ".join(textwrap.wrap(about, 140)), version=mxspec.__version__, name=name, rules=", ".join(rules)
     )
-    data = "\n".join(textwrap.wrap(runtime.pack_data({fmt: [slim(b) for b in listed] for fmt, listed in blocks.items()}), 160))
+    data = "\n".join(textwrap.wrap(runtime.pack_data(blocks), 1000))
     return head + _runtime_text() + _TESTS.format(data=data, calls=list(calls))
-
-
-def slim(block: Block) -> Block:
-    """A block without the digits that ids add to their words."""
-    return block
 
 
 def _runtime_text() -> str:
     """The runtime without its docstring and its future import, which has to come first in a file."""
     text = Path(runtime.__file__).read_text("utf-8")
     _, _, rest = text.partition("from __future__ import annotations\n")
+    rest = re.sub(r"  # (noqa|type: ignore).*", "", rest)
     return rest.replace("import numpy as np\n", "import numpy as np\nimport pytest\n", 1)

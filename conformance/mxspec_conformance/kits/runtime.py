@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import lzma
 import sys
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,20 +51,32 @@ FORMATS = {
 
 
 def unpack_data(text: str) -> dict[str, list[dict[str, Any]]]:
-    """Format -> blocks, from the text that a kit holds."""
-    data: dict[str, list[dict[str, Any]]] = json.loads(zlib.decompress(base64.b85decode("".join(text.split()))))
+    """Format -> blocks, from the text that a kit holds: JSON, then the inputs' four bytes in planes, as they pack best."""
+    raw = lzma.decompress(base64.b85decode("".join(text.split())))
+    end = raw.index(b"\n")
+    data: dict[str, list[dict[str, Any]]] = json.loads(raw[:end])
+    bits = np.ascontiguousarray(np.frombuffer(raw[end + 1 :], np.uint8).reshape(4, -1).T).view(">u4").astype(np.uint32).reshape(-1)
+    at = 0
+    for fmt, blocks in data.items():
+        for block in blocks:
+            block["x"] = bits[at : at + FORMATS[fmt].k]
+            at += FORMATS[fmt].k
     return data
 
 
-def pack_data(data: Mapping[str, Any]) -> str:
+def pack_data(data: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """The inverse."""
-    return base64.b85encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 9)).decode()
+    words = np.concatenate([b["x"] for blocks in data.values() for b in blocks])
+    planes = np.ascontiguousarray(words.astype(">u4").view(np.uint8).reshape(-1, 4).T).tobytes()
+    rest = {fmt: [{k: v for k, v in b.items() if k != "x"} for b in blocks] for fmt, blocks in data.items()}
+    raw = json.dumps(rest, separators=(",", ":")).encode() + b"\n" + planes
+    best = {"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "pb": 0}
+    return base64.b85encode(lzma.compress(raw, lzma.FORMAT_ALONE, filters=[best])).decode()
 
 
 def inputs_of(block: Mapping[str, Any]) -> Array:
-    """The float32 numbers [k] of a block: hex digits, zeros at the end left out."""
-    k, text = block["k"], block["x"]
-    return np.frombuffer(bytes.fromhex(text + "0" * (8 * k - len(text))), ">u4").astype(np.uint32).view(np.float32)
+    """The float32 numbers [k] of a block."""
+    return block["x"].view(np.float32)
 
 
 # Implementations.
@@ -140,7 +152,7 @@ def ask_blocks(quantize: Quantize, fmt: str, blocks: Sequence[Mapping[str, Any]]
         codes, scales = quantize(x, fmt, **tensor_option(bits))
         codes, scales = np.asarray(codes), np.asarray(scales)
         if codes.shape != x.shape or scales.size != len(members):
-            raise AssertionError(f"{fmt}: x {x.shape} gave codes {codes.shape} and scales {scales.shape}; expected {x.shape} and {(len(members), 1)}")
+            raise AssertionError(f"{fmt}: x {x.shape} gave codes {codes.shape}, scales {scales.shape}; expected {x.shape}, {(len(members), 1)}")
         for row, i in enumerate(members):
             found[i] = codes[row], int(scales.reshape(-1)[row])
     return found
@@ -175,42 +187,59 @@ def rules_in(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def nearest_rule(found: Sequence[tuple[Array, int]], fmt: str, blocks: Sequence[Mapping[str, Any]], rule: str = "") -> tuple[str, list[int]]:
-    """The rule that was asked for, or the one with the fewest failing blocks; and those."""
+    """The rule asked for, or that with the fewest failing blocks; and those."""
     rules = [rule] if rule else rules_in(blocks)
     return min(((r, failing_blocks(found, fmt, blocks, r)) for r in rules), key=lambda p: len([i for i in p[1] if not blocks[i].get("o")]))
 
 
-def describe(fmt: str, blocks: Sequence[Mapping[str, Any]], found: Sequence[tuple[Array, int]], rule: str, wrong: Sequence[int]) -> str:
+def shrink(quantize: Quantize, fmt: str, block: Mapping[str, Any], found: tuple[Array, int], rule: str, kind: str) -> tuple[Any, tuple[Array, int]]:
+    """The block with its largest lane and a wrong one alone, if it is still wrong then; the other lanes do not change what is right."""
+    legal = answers_of(block, rule) or ()
+    x = inputs_of(block)
+    if len(legal) != 1 or "m" in legal[0] or not np.isfinite(x).all():
+        return block, found
+    want = np.frombuffer(bytes.fromhex(legal[0]["c"]), np.uint8)
+    for lane in np.flatnonzero(fold(found[0], fmt) != fold(want, fmt)).tolist() or [0]:
+        keep = np.isin(np.arange(len(x)), [int(np.abs(x).argmax()), lane])
+        small = {**block, "x": np.where(keep, block["x"], 0).astype(np.uint32), "a": [[[rule], [{**legal[0], "c": np.where(keep, want, 0).astype(np.uint8).tobytes().hex()}]]]}
+        (again,) = ask_blocks(quantize, fmt, [small], kind)
+        if failing_blocks([again], fmt, [small], rule):
+            return small, again
+    return block, found
+
+
+def describe(quantize: Quantize, fmt: str, blocks: Sequence[Mapping[str, Any]], found: Sequence[tuple[Array, int]], rule: str, wrong: Sequence[int], kind: str) -> str:
     """The simplest failing block: input, expected, returned."""
     i = min(wrong, key=lambda i: (np.count_nonzero(inputs_of(blocks[i])), i))
-    b, (codes, scale) = blocks[i], found[i]
+    others = [r for r in rules_in(blocks) if (a := answers_of(blocks[i], r)) is not None and matches(a, bool(blocks[i].get("z")), *found[i], fmt)]
+    b, (codes, scale) = shrink(quantize, fmt, blocks[i], found[i], rule, kind)
     legal = answers_of(b, rule) or [{"s": 0, "c": ""}]
     want = np.frombuffer(bytes.fromhex(legal[0]["c"]), np.uint8)
     x = inputs_of(b)
-    lanes = [n for n in range(len(x)) if x[n] or codes[n] != want[n]]
+    wrong_lanes = [n for n in range(len(x)) if codes[n] != want[n]]
+    lanes = sorted({*wrong_lanes[:6], *[n for n in range(len(x)) if x[n]][:6], int(np.abs(np.nan_to_num(x)).argmax())})
+    rest = "all other lanes are +0" if np.count_nonzero(x) <= len(lanes) else f"{len(x)} lanes in all"
     lines = [
         f"{fmt}: nearest rule {rule}; {len(wrong)} of {len(blocks)} blocks differ. The simplest ({b['i']}, {b['p']}):",
         *([f"  tensor scale {b['g']}"] if "g" in b else []),
         f"  scale: expected {legal[0]['s']:02x}, returned {scale:02x}",
     ]
     lines += [
-        f"  lane {n:2d}: x = {x[n]!r} (0x{int(x.view(np.uint32)[n]):08x})  expected {want[n]:02x}, returned {codes[n]:02x}{'' if codes[n] == want[n] else '  <--'}"
-        for n in lanes[:8]
+        f"  lane {n:2d}: x = {x[n]!s} (0x{int(x.view(np.uint32)[n]):08x})  expected {want[n]:02x}, returned {codes[n]:02x}{'' if codes[n] == want[n] else '  <--'}"
+        for n in lanes
     ]
-    others = [r for r in rules_in(blocks) if (a := answers_of(b, r)) is not None and matches(a, bool(b.get("z")), codes, scale, fmt)]
-    lines.append(f"  all other lanes are +0; returned is what {', '.join(others)} gives" if others else "  all other lanes are +0; no rule gives what was returned")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"  {rest}; returned is what {', '.join(others)} gives" if others else f"  {rest}; no rule gives what was returned"])
 
 
 # Calls: the same block must get the same answer, however it comes.
 
 
 class Calls:
-    """Call patterns over one format; each compares with the implementation's own answers to the blocks in one plain call."""
+    """Call patterns of one format; each compares with the function's own answers to the blocks in one plain call."""
 
     def __init__(self, quantize: Quantize, fmt: str, blocks: Sequence[Mapping[str, Any]], kind: str = "amax") -> None:
         groups = [b.get("g", {}).get(kind, "") for b in blocks]
-        commonest = _commonest(groups)
+        commonest = _commonest([g for g in groups if g] or groups)  # a tensor scale, where there are any
         chosen = [b for b, group in zip(blocks, groups) if group == commonest]  # noqa: B905
         self.fmt, self.k = fmt, FORMATS[fmt].k
         # A NaN, and a number that float32 holds as a subnormal alone, are in every pattern.
@@ -325,6 +354,29 @@ class Calls:
                 return False
         return True
 
+    def tiles(self) -> bool:
+        """Tiles of 16 rows that share a scale: that of the row with the largest number, wherever it lies."""
+        tops = np.abs(self.x).max(axis=1)
+        finite = np.flatnonzero(np.isfinite(tops) & (tops > 0))
+        finite = finite[np.argsort(-tops[finite], kind="stable")][:16]
+        if len(finite) < 16 or self.k != 16:
+            return True
+        rows, top = self.x[finite], np.float32(tops[finite[0]])
+        answers = []  # what lanes become beside the tile's largest number, which stands in lane 0, then in lane 1
+        for lane in (0, 1):
+            beside = rows.copy()
+            beside[:, lane] = top
+            answers.append(self.call(beside))
+        codes = answers[0][0].copy()
+        codes[:, 0] = answers[1][0][:, 0]
+        for shift in (0, 5, 10, 15):
+            got, scales = self.call(np.roll(rows, shift, axis=0), block=(16, 16))
+            if np.size(scales) != 16 or (np.reshape(scales, -1) != answers[0][1].reshape(-1)[0]).any():
+                return False
+            if (fold(got, self.fmt) != fold(np.roll(codes, shift, axis=0), self.fmt)).any():
+                return False
+        return True
+
     def tensor_scales(self) -> bool:
         """Two tensor scales in turn."""
         if len(self.others) < 2:
@@ -352,7 +404,8 @@ def _coprime(n: int, start: int) -> int:
 
 #: Pattern -> the keyword that it needs.
 PATTERNS: dict[str, str] = {
-    "rows": "", "single": "", "wide": "", "large": "", "again": "", "strides": "", "halves": "", "axis": "axis", "tail": "pad", "tensor_scales": "",
+    "rows": "", "single": "", "wide": "", "large": "", "again": "", "strides": "", "halves": "", "axis": "axis", "tail": "pad", "tiles": "block",
+    "tensor_scales": "",
 }  # fmt: skip
 
 
@@ -381,8 +434,3 @@ def wrong_values(dequantize: Callable[..., Any], fmt: str) -> str:
         return ""
     row, lane = np.argwhere(wrong)[0]
     return f"{fmt}: code {codes[row, lane]:02x} under scale {bytes_[row]:02x}: expected {want[row, lane]!r}, returned {got[row, lane]!r}; {wrong.sum()} of {asked.sum()} differ"
-
-
-def iterate(data: Mapping[str, Sequence[Any]], formats: Sequence[str]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Formats with their blocks, those alone that are asked for."""
-    return ((fmt, data[fmt]) for fmt in data if not formats or fmt in formats)

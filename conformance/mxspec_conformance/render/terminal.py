@@ -16,6 +16,7 @@ from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import conclude, is_provisional
 from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_vectors.topics import Level
 
 #: What a screen of several targets gives an example of.
@@ -38,6 +39,12 @@ _OF_FORMATS = "failing: hard cases that contradict the profile; nearest: that wi
 _OF_VERDICTS = "deviation: all failing cases have one other profile's bits; fail: they have not"
 
 
+def _name_subject(report: Report) -> str:
+    """What a target without block formats was judged in."""
+    sparse = bool(report.requirements) and all(r.operation in SPARSE_FUNCTIONS for r in report.requirements)
+    return "sparse" if sparse else "elements"
+
+
 def summary_table(reports: Sequence[Report]) -> RenderableType:
     """For each target its formats: nearest profile, failing cases; below, once for alike formats, what they are like."""
     rows = []
@@ -46,7 +53,7 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
         lines = list(list_affine(report))
         if not report.formats and not lines:
             counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
-            rows.append(Row((Text(name), Text("elements"), Text(counts), Text(""))))
+            rows.append(Row((Text(name), Text(_name_subject(report)), Text(counts), Text(""))))
         alike: dict[tuple[str, ...], list[FormatResult]] = {}
         for result in report.formats:
             alike.setdefault(tuple(line.plain for line in _describe_format(result)), []).append(result)

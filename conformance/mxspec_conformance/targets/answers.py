@@ -132,4 +132,5 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "arranged": _arranged,
     "probe": _probe,
     "reused": _reused,
+    "timed": lambda _args, _, value: isinstance(value, float),
 }

@@ -14,7 +14,7 @@ from mxspec_conformance.targets.capabilities import Capabilities, ShapeLimits
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Calls that hold a call -> the place of the function's name among the arguments.
-_NESTED = {"arranged": 1, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "threads": 1}
+_NESTED = {"arranged": 1, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "threads": 1, "timed": 0}
 
 #: Answer in the shape that was made -> answer in the shape that was asked.
 Unlay = Callable[[Any], Any]

@@ -24,6 +24,13 @@ _MATRIX_CODE = (
     "conformance/mxspec_conformance/kits/cover.py",
     *(f"conformance/mxspec_lab/mutants/{name}.py" for name in ("cover", "judging", "matrix")),
 )  # fmt: skip
+#: What decides which blocks a kit holds and what they find.
+_KIT_CODE = (
+    *(f"conformance/mxspec_conformance/kits/{name}.py" for name in ("choosing", "golden", "runtime")), "conformance/mxspec_lab/kits.py",
+    *_MATRIX_CODE[:11],
+)  # fmt: skip
+#: What decides what a rule sees of the mutants.
+_SCORING_CODE = (*(f"conformance/mxspec_conformance/scoring/{name}.py" for name in ("rules", "subjects", "score")), *_MATRIX_CODE[:11])
 #: (operation, format, profiles).
 Wanted = tuple[str, str, Iterable[str]]
 
@@ -142,6 +149,19 @@ def of_layouts(_: Document) -> Iterator[Wanted]:
     yield from (("layout", layout.name, ()) for layout in list_layouts())
 
 
+def of_kits(document: Document) -> Iterator[Wanted]:
+    """The rules that kits know, in the formats that they hold."""
+    for entry in document["formats"]:
+        known = {p.id for p in mxspec.list_profiles(entry["format"])}
+        yield "quantize", entry["format"], {p for p in known if p.startswith(("mx-", "nvfp4-"))}
+
+
+def of_c99(document: Document) -> Iterator[Wanted]:
+    """Each profile that the header has."""
+    for row in document["rows"]:
+        yield "quantize", row["format"], (row["profile"],)
+
+
 KINDS = (
     Kind(
         pattern="peers/*.json", without=("layouts",), what="a library against its profiles, and its verdicts",
@@ -220,6 +240,11 @@ KINDS = (
         made_by=("mxspec/sparsity",),
     ),
     Kind(
+        pattern="sparse/torch-check.json", what="torch's verdicts on sparse operands", time="15 s and an environment with torch",
+        command="mxspec check 'cmd:PYTHON conformance/examples/python/harness.py tests/peers/sparse_torch_target.py' --json reports/sparse/{name}.json",
+        list_vectors=of_check,
+    ),
+    Kind(
         pattern="sweeps/index.json", what="every function on all 2^32 inputs", time="hours on 16 cores",
         command="make sweep",
         made_by=tuple(f"mxspec/{n}.py" for n in ("arrays", "elements", "exact", "expressions", "formats", "reals", "rounding", "scales")),
@@ -248,6 +273,23 @@ KINDS = (
         pattern="attacks/attacks.json", what="attacks on the command line", time="20 min on 2 cores", code=("tests/attacks",),
         command="python -m tests.attacks --json reports/attacks/attacks.json --markdown reports/attacks/attacks.md",
         made_by=tuple(f"conformance/mxspec_conformance/{room}" for room in ("cli", "targets", "transports")),
+    ),
+    Kind(
+        pattern="kits/cross-validation.json", what="which blocks kits hold, and what they find of mutants that were not looked at",
+        time="20 min on 2 cores", command="python -m mxspec_lab.kits", list_vectors=of_kits, code=_KIT_CODE,
+    ),
+    Kind(
+        pattern="kits/c99.json", what="the generated C99 header against the model", time="15 min", list_vectors=of_c99,
+        command="python -m mxspec_lab.c99 --blocks 16384 --default-blocks 16777216 --write",
+        code=("conformance/mxspec_conformance/kits/c99.py", "conformance/mxspec_conformance/kits/c99_runtime.h"),
+    ),
+    Kind(
+        pattern="score-tests/rules.json", what="what the acceptance rules of public suites see", time="20 min on 2 cores",
+        command="python -m mxspec_lab.suites", code=_SCORING_CODE,
+    ),
+    Kind(
+        pattern="score-tests/real.json", what="what public suites that were run see", time="15 min and the suites",
+        command="python -m mxspec_lab.suites --real NAME=FILE", made_by=("tests/suites",),
     ),
     Kind(
         pattern="clusters/dask.json", what="a campaign on a cluster, one worker killed", time="1 min",

@@ -63,6 +63,13 @@ def _highest_zeros(groups: Array, form: Form) -> Array:
     return np.sort(_higher(number)[..., :2], axis=-1)
 
 
+def _any_zeros(groups: Array, form: Form) -> Array:
+    """Zeros are kept at positions that follow no rule."""
+    number = (magnitude(groups, form) != 0).any(axis=-1).astype(np.int64)
+    noise = (np.arange(number.size).reshape(number.shape) * 2654435761 >> 9) % 61
+    return np.sort(np.argsort(-(number * 64 + noise), axis=-1, kind="stable")[..., :2], axis=-1)
+
+
 def _minus_zeros(groups: Array, kept: Array, form: Form) -> Array:
     """What is dropped keeps its sign, as a product with 0 does."""
     minus = 1 << form.bits - 1 if form.signed_magnitude else 0
@@ -180,6 +187,7 @@ RIGHT: tuple[Right, ...] = (
     Right(id="cutlass-zeros", what="nibble 0 for groups of zeros", wrap={"compress": _cutlass}),
     Right(id="torch-zeros", what="torch's choice of zeros that are kept", change={"find": _torch_choice}),
     Right(id="highest-zeros", what="zeros kept at the highest positions", change={"find": _highest_zeros}),
+    Right(id="any-zeros", what="zeros kept anywhere", change={"find": _any_zeros}),
     Right(id="minus-zeros", what="dropped codes keep their sign", change={"blank": _minus_zeros}),
     Right(id="plus-zeros", what="kept zeros lose their sign", change={"gather": _plus_zeros}),
     Right(id="refuses-minus-zero", what="a third code that is -0 is refused", change={"find": _refuses_minus_zero}),

@@ -53,6 +53,33 @@ tensor_amax(const void* __restrict__ x, u32 head, u64 vectors, u64 count, u32* _
   }
 }
 
+#if MX_TRANSFORMED
+// The same after the transform. groups: of sixteen neighbouring elements, 16-byte aligned.
+extern "C" __global__ void __launch_bounds__(MX_THREADS)
+transformed_amax(const uint4* __restrict__ x, u64 groups, u32* __restrict__ result) {
+  u32 held = 0;
+  for (u64 i = (u64)blockIdx.x * MX_THREADS + threadIdx.x; i < groups; i += (u64)gridDim.x * MX_THREADS) {
+    const uint4 first = __ldg(x + 2 * i), second = __ldg(x + 2 * i + 1);
+    const u32 words[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
+    float v[16];
+#pragma unroll
+    for (int j = 0; j < 16; ++j) v[j] = half_of<kIn>(words[j / 2], j & 1);
+    hadamard16<MX_TRANSFORM>(v);
+    u32 values[2 * Raw<kValue>::words8];
+    pack16<kValue>(v, values);
+#pragma unroll
+    for (int j = 0; j < 2 * Raw<kValue>::words8; ++j) held = fold_magnitude<kValue, kSkipNan>(held, values[j]);
+  }
+  u32 largest = find_magnitude<kValue>(held);
+#pragma unroll
+  for (int d = 16; d; d /= 2) {
+    const u32 other = __shfl_xor_sync(0xFFFFFFFFu, largest, d);
+    largest = other > largest ? other : largest;
+  }
+  if (threadIdx.x % 32 == 0) atomicMax(result, largest > kInf ? kNan : largest);
+}
+#endif
+
 // In place: float32 bits of the maximum -> the profile's native tensor scale. The chip's operations make NaN 7FFFFFFF.
 extern "C" __global__ void derive_native(float* value) {
   const float native = Rules::native_from_amax(*value);

@@ -3,11 +3,12 @@
 //
 // A warp takes 32 rows of 64 columns (32 of float32), a thread two of them (one), so reads are whole lines; the codes of
 // MX_WARPS warps (one below the other) meet in shared memory and leave as runs of 128 bytes and more a column. Blocks of
-// threads go down the rows in groups of four beside each other.
+// threads go down the rows in groups beside each other.
 //
-// Compiled with: the profile's Rules, MX_INPUT, MX_LOOSE (0: pairs of columns in words of 4 bytes, 16-bit numbers only; 1:
+// Compiled with what rules.cuh is compiled with, MX_STOCHASTIC (random bytes from a counter; e2m1 only), MX_LOOSE (0: pairs of columns in words of 4 bytes, 16-bit numbers only; 1:
 // columns one by one, from any address, and any number of rows), MX_TILED, MX_WARPS, MX_STEP (whether a thread steps from row
-// to row or finds each), MX_THREADS_OF_SM (how many threads of a multiprocessor registers must be enough for).
+// to row or finds each), MX_GROUP (tiles beside each other that blocks of threads go down together), MX_COLUMN_LOAD(p) of 4
+// bytes, MX_THREADS_OF_SM (how many threads of a multiprocessor registers must be enough for).
 #pragma once
 #include "rules.cuh"
 
@@ -15,7 +16,8 @@ namespace mx {
 namespace columns {
 
 constexpr int kBlocks = 32 / kBlock, kOutWords = kBits, kWarps = MX_WARPS, kRows = 32 * kWarps;
-constexpr int kOfLane = kIn == FLOAT32 ? 1 : 2, kColumns = 32 * kOfLane, kGroup = 4;
+constexpr int kRandom = MX_STOCHASTIC ? RANDOM_COUNTER : NO_RANDOM;
+constexpr int kOfLane = kIn == FLOAT32 ? 1 : 2, kColumns = 32 * kOfLane, kGroup = MX_GROUP;
 // Units that leave at once: 16 bytes, or 8 where a column's bytes may be no multiple of 16.
 constexpr int kUnitWords = kBits == 6 || (MX_LOOSE && kBlock == 16) ? 2 : 4, kUnits = kOutWords / kUnitWords, kColumnUnits = kWarps * kUnits;
 constexpr int kColumnWords = kBits == 6 ? kWarps * kOutWords + 2 : kWarps * kOutWords;
@@ -37,6 +39,7 @@ struct Arguments {
   u8 *codes, *scales;
   i64 pitch;
   u32 rows, padded, columns, tiles;
+  u64 seed;
 };
 
 // A thread's column, of two the c-th: neighbours where they come in one word.
@@ -70,17 +73,29 @@ struct WholeLanes {
   __device__ float operator[](int i) const { return load_element<kIn>(x, first + i * stride); }
 };
 
-template <class L, class O>
-__device__ __noinline__ u32 quantize_plainly(L lanes, Tensor t, O codes) {
-  return quantize_block<Rules, NO_RANDOM>(lanes, [](int) { return 0u; }, t, codes);
+// The random words of a block whose first element is `first` in the order of the packed output.
+struct CounterWords {
+  u64 seed, first;
+  __device__ u32 operator()(int i) const { return philox((first + i) >> 4, seed).byte((u32)i & 15); }
+};
+struct NoWords {
+  __device__ u32 operator()(int) const { return 0; }
+};
+
+template <class L, class W, class O>
+__device__ __noinline__ u32 quantize_plainly(L lanes, W words, Tensor t, O codes) {
+  return quantize_lanes<kRandom>(lanes, words, t, codes);
 }
 
 constexpr int kBlockWords = kOutWords / kBlocks;
 
-// Codes of a block to packed words; `word(i)`: its i-th word, of two 16-bit numbers or one of 32.
+// Codes of a block to packed words; `word(i)`: its i-th word, of two 16-bit numbers or one of 32. counter: of the block's first
+// sixteen random bytes.
 template <class F>
-__device__ __forceinline__ BlockScale encode_block(u32 magnitude, const Tensor& t, u32 out[kBlockWords], const F& word) {
-  constexpr int words8 = Raw<kIn>::words8;
+__device__ __forceinline__ BlockScale encode_block(u32 magnitude, const Tensor& t, u32 out[kBlockWords], u64 counter, u64 seed,
+                                                   const F& word) {
+  constexpr int words8 = Raw<kValue>::words8;
+  Random16 r = {{0, 0, 0, 0}};
   const BlockScale s = find_scale<Rules>(magnitude, t);
   Eight held = {0, 0};
 #pragma unroll
@@ -88,7 +103,8 @@ __device__ __forceinline__ BlockScale encode_block(u32 magnitude, const Tensor& 
     u32 x[words8];
 #pragma unroll
     for (int j = 0; j < words8; ++j) x[j] = word(words8 * i + j);
-    const Eight e = encode8_block<Rules, kIn, NO_RANDOM>(x, s, 0, 0);
+    if (kRandom != NO_RANDOM && i % 2 == 0) r = philox(counter + i / 2, seed);
+    const Eight e = encode8_block<Rules, kValue, kRandom>(x, s, r.w[i % 2 * 2], r.w[i % 2 * 2 + 1]);
     if (kBits == 4) out[i] = e.lo;
     if (kBits == 8) out[2 * i] = e.lo, out[2 * i + 1] = e.hi;
     if (kBits == 6 && (i & 1)) {
@@ -132,10 +148,10 @@ __device__ __forceinline__ void quantize_tile(const Arguments& a, const Tensor& 
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
 #if MX_STEP
-      w[i] = inside ? __ldg(source) : 0u;
+      w[i] = inside ? MX_COLUMN_LOAD(source) : 0u;
       source += step;
 #else
-      w[i] = inside ? __ldg(source + i * step) : 0u;
+      w[i] = inside ? MX_COLUMN_LOAD(source + i * step) : 0u;
 #endif
     }
   }
@@ -151,7 +167,7 @@ __device__ __forceinline__ void quantize_tile(const Arguments& a, const Tensor& 
   if (inside) {
     // e2m1: both columns at once, since they share words; over powers of two in packed arithmetic, where a word's lanes are
     // scaled by different ones.
-    constexpr bool together = kOfLane == 2 && Rules::kElement == E2M1 && !MX_HAS_FP4_CVT;
+    constexpr bool together = kOfLane == 2 && Rules::kElement == E2M1 && !MX_HAS_FP4_CVT && !MX_TRANSFORMED && !MX_STOCHASTIC;
     constexpr bool packed = together && kIn == BFLOAT16 && Rules::kPowerOfTwo;
     // Block by block, so that the words of one are free for what the next one needs.
 #pragma unroll
@@ -180,10 +196,28 @@ __device__ __forceinline__ void quantize_tile(const Arguments& a, const Tensor& 
         }
       } else {
 #pragma unroll
-        for (int c = 0; c < kOfLane; ++c)
-          s[c] = encode_block(magnitude(c), t, out[c], [&](int i) {
+        for (int c = 0; c < kOfLane; ++c) {
+          // The order of the packed output: column by column.
+          const u64 counter = ((u64)(column0 + column_of(lane, c)) * a.padded + my_row + b * kBlock) / 16;
+#if MX_TRANSFORMED
+          u32 values[kBlock / 8 * Raw<kValue>::words8], largest = 0;
+#pragma unroll
+          for (int i = 0; i < kBlock / 16; ++i) {
+            float v[16];
+#pragma unroll
+            for (int j = 0; j < 16; ++j) v[j] = half_of<kIn>(of_block[16 * i + j], c);
+            hadamard16<MX_TRANSFORM>(v);
+            pack16<kValue>(v, values + 2 * i * Raw<kValue>::words8);
+          }
+#pragma unroll
+          for (int i = 0; i < kBlock / 8 * Raw<kValue>::words8; ++i) largest = fold_magnitude<kValue>(largest, values[i]);
+          s[c] = encode_block(find_magnitude<kValue>(largest), t, out[c], counter, a.seed, [&](int i) { return values[i]; });
+#else
+          s[c] = encode_block(magnitude(c), t, out[c], counter, a.seed, [&](int i) {
             return kOfLane == 1 ? of_block[i] : permute(of_block[2 * i % kBlock], of_block[(2 * i + 1) % kBlock], c ? 0x7632 : 0x5410);
           });
+#endif
+        }
       }
 #pragma unroll
       for (int c = 0; c < kOfLane; ++c) {
@@ -199,9 +233,14 @@ __device__ __forceinline__ void quantize_tile(const Arguments& a, const Tensor& 
         if (!s[c].ordinary && column0 + my_column < a.columns) {
           const u32 row = my_row + b * kBlock;
           const i64 first = (i64)row * a.pitch + column0 + my_column;
+#if MX_STOCHASTIC
+          const CounterWords words{a.seed, (u64)(column0 + my_column) * a.padded + row};
+#else
+          const NoWords words;
+#endif
           const StagedBytes to{reinterpret_cast<u8*>(shared), my_column, warp * (kOutWords * 4) + b * (kBlockWords * 4)};
-          if (!MX_LOOSE || row + kBlock <= a.rows) byte = quantize_plainly(WholeLanes{a.x, first, a.pitch}, t, to);
-          else byte = quantize_plainly(Lanes<kIn>{a.x, first, a.pitch, (int)(a.rows - row)}, t, to);
+          if (!MX_LOOSE || row + kBlock <= a.rows) byte = quantize_plainly(WholeLanes{a.x, first, a.pitch}, words, t, to);
+          else byte = quantize_plainly(Lanes<kIn>{a.x, first, a.pitch, (int)(a.rows - row)}, words, t, to);
         }
         shared_scales[my_column * (kWarps * kBlocks) + warp * kBlocks + b] = (u8)byte;
       }

@@ -26,8 +26,8 @@ MX_HD Codes8<Bits> load_codes8(const u8* codes, u32 eight) {
   return {(u32)halves[0] | (u32)halves[1] << 16, halves[2]};
 }
 
-// float32 of e2m1 codes: the upper halves of the eight magnitudes lie in two words that the code selects from.
-MX_HD void decode8_e2m1(u32 codes, float v[8]) {
+// bfloat16 of e2m1 codes, two neighbours a word: the halves of the eight magnitudes lie in two words that the code selects from.
+MX_HD void decode8_e2m1_bf16(u32 codes, u32 w[4]) {
   const u32 magnitudes = codes & 0x77777777u, even_signs = codes << 4;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -35,12 +35,16 @@ MX_HD void decode8_e2m1(u32 codes, float v[8]) {
     const u32 low = permute(0xC0800000u, 0xC0804000u, select), high_bare = permute(0x3F3F3F00u, 0x40404040u, select);
     const u32 signs = permute(even_signs, codes, i ? 0x7362 : 0x5140);
     const u32 high = high_bare | (signs & 0x80808080u);
-    const u32 first = permute(low, high, 0x5140), second = permute(low, high, 0x7362);
-    v[4 * i] = float_of(first << 16);
-    v[4 * i + 1] = float_of(first & 0xFFFF0000u);
-    v[4 * i + 2] = float_of(second << 16);
-    v[4 * i + 3] = float_of(second & 0xFFFF0000u);
+    w[2 * i] = permute(low, high, 0x5140);
+    w[2 * i + 1] = permute(low, high, 0x7362);
   }
+}
+
+MX_HD void decode8_e2m1(u32 codes, float v[8]) {
+  u32 w[4];
+  decode8_e2m1_bf16(codes, w);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[2 * i] = float_of(w[i] << 16), v[2 * i + 1] = float_of(w[i] & 0xFFFF0000u);
 }
 
 // Four e4m3 or e5m2 codes, or six-bit codes moved to their places (s00ccccc), times `unit` (2**6 for e2m3, 2**12 for e3m2).

@@ -3,6 +3,7 @@
 // Compiled with -ffp-contract=off; MX_RULES lists the generated headers, one namespace each (`rules_0`, `rules_1` ...).
 #include "decode8.cuh"
 #include "fast_block.cuh"
+#include "transform.cuh"
 
 namespace mx {
 #include "all_rules.generated.cuh"
@@ -36,6 +37,16 @@ void encode8_all(i64 n, const float* x, u8* out) {
     const Eight e = encode8<F>(s, signs);
     for (int j = 0; j < 8; ++j)
       out[i + j] = (u8)(F == E2M1 ? e.lo >> (4 * j) & 15u : (j < 4 ? e.lo : e.hi) >> (8 * (j & 3)) & 255u);
+  }
+}
+
+template <int Signs>
+void hadamard_all(i64 n, const float* x, float* out) {
+  for (i64 i = 0; i + 16 <= n; i += 16) {
+    float v[16];
+    memcpy(v, x + i, sizeof v);
+    hadamard16<Signs>(v);
+    memcpy(out + i, v, sizeof v);
   }
 }
 
@@ -184,6 +195,16 @@ i64 mx_quantize(int rules, int input, int mode, int rand, i64 blocks, const void
     return quantize_level<rules_##i::Rules, rules_##i::Tensor>(input, mode, rand, blocks, x, native, random, seed, codes, scales);
   switch (rules) { MX_ALL_RULES }
 #undef MX_CASE
+  return -1;
+}
+// Returns 0, or -1 for signs that are not compiled here.
+int mx_hadamard(int signs, i64 n, const float* x, float* out) {
+  switch (signs) {
+    case 0x0000: hadamard_all<0x0000>(n, x, out); return 0;
+    case 0x5A3C: hadamard_all<0x5A3C>(n, x, out); return 0;
+    case 0x8001: hadamard_all<0x8001>(n, x, out); return 0;
+    case 0xFFFF: hadamard_all<0xFFFF>(n, x, out); return 0;
+  }
   return -1;
 }
 void mx_dequantize(int rules, i64 n, const u8* packed, const u8* scales, float native, float* out) {

@@ -345,6 +345,12 @@ MX_HD u32 e4m3x2_to_f16x2(u32 codes) {
 #endif
 
 #if MX_CHIP
+// 4 bytes, of a row whose next 256 bytes are read soon.
+MX_HD u32 load_word_ahead(const u32* p) {
+  u32 v;
+  asm("ld.global.nc.L2::256B.b32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
 // 16 bytes read once: the line's other half comes along, and leaves the caches first.
 MX_HD uint4 load_ahead(const uint4* p) {
   uint4 v;

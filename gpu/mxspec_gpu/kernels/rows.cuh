@@ -19,7 +19,7 @@ constexpr int kRandom = MX_STOCHASTIC ? RANDOM_COUNTER : NO_RANDOM;
 constexpr int kLanes = kBlock > kValues ? kBlock / kValues : 1;    // threads that share a block
 constexpr int kBlocks = kValues > kBlock ? kValues / kBlock : 1;   // blocks of a thread
 constexpr int kEights = kValues / 8 / kBlocks;                     // groups of eight in a thread's part of a block
-constexpr int kWords8 = Raw<kIn>::words8, kLoads = kValues * Raw<kIn>::element_bytes / 16;
+constexpr int kWords8 = Raw<kValue>::words8, kLoads = kValues * Raw<kIn>::element_bytes / 16;
 constexpr u32 kWarpBlocks = 32 * kBlocks / kLanes;  // blocks of a warp
 constexpr int kOutWords = kValues * kBits / 32;
 
@@ -46,7 +46,7 @@ __device__ __noinline__ u32 quantize_plainly(const void* x, i64 first, int count
     const u64 at = logical + i;
     return philox(at >> 4, seed).byte((u32)at & 15);
   };
-  return quantize_block<Rules, kRandom>(lanes, word, t, codes);
+  return quantize_lanes<kRandom>(lanes, word, t, codes);
 }
 
 #if MX_SOURCE == 2
@@ -147,15 +147,29 @@ __device__ __forceinline__ void quantize_turn(const Arguments& a, const Tensor& 
   }
 #endif
 
+#if MX_TRANSFORMED
+  static_assert(kValues >= 16, "a thread has whole groups of the transform");
+  u32 values[kValues / 8 * kWords8];
+#pragma unroll
+  for (int i = 0; i < kValues / 16; ++i) {
+    float v[16];
+#pragma unroll
+    for (int j = 0; j < 16; ++j) v[j] = half_of<kIn>(words[8 * i + j / 2], j & 1);
+    hadamard16<MX_TRANSFORM>(v);
+    pack16<kValue>(v, values + 2 * i * kWords8);
+  }
+#else
+  const u32* values = words;
+#endif
   u32 out[kOutWords], bytes[kBlocks];
   bool ordinary[kBlocks];
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) {
-    const u32* w = words + b * kEights * kWords8;
+    const u32* w = values + b * kEights * kWords8;
     u32 held = 0;
 #pragma unroll
-    for (int i = 0; i < kEights * kWords8; ++i) held = fold_magnitude<kIn>(held, w[i]);
-    u32 magnitude = find_magnitude<kIn>(held);
+    for (int i = 0; i < kEights * kWords8; ++i) held = fold_magnitude<kValue>(held, w[i]);
+    u32 magnitude = find_magnitude<kValue>(held);
 #pragma unroll
     for (int d = 1; d < kLanes; d *= 2) {
       const u32 other = __shfl_xor_sync(0xFFFFFFFFu, magnitude, d);
@@ -173,11 +187,11 @@ __device__ __forceinline__ void quantize_turn(const Arguments& a, const Tensor& 
         const u64 group = (a.first_block * kBlock + (u64)g * kValues) / 8 + at;
         if (at % 2 == 0 || kValues == 8) r = philox(group / 2, a.seed);
         const bool upper = kValues == 8 ? (group & 1) != 0 : at % 2 != 0;
-        const Eight e = encode8_block<Rules, kIn, kRandom>(w + i * kWords8, s, upper ? r.w[2] : r.w[0], upper ? r.w[3] : r.w[1]);
+        const Eight e = encode8_block<Rules, kValue, kRandom>(w + i * kWords8, s, upper ? r.w[2] : r.w[0], upper ? r.w[3] : r.w[1]);
         out[at] = e.lo;
         continue;
       }
-      const Eight e = encode8_block<Rules, kIn, kRandom>(w + i * kWords8, s, 0, 0);
+      const Eight e = encode8_block<Rules, kValue, kRandom>(w + i * kWords8, s, 0, 0);
       if (kBits == 4) out[at] = e.lo;
       if (kBits == 8) out[2 * at] = e.lo, out[2 * at + 1] = e.hi;
       if (kBits == 6) {

@@ -68,8 +68,8 @@ class Matrix:
         """A matrix without a call yet; measures the target's speed on the pool's blocks."""
 
         def call(count: int) -> Any:
-            place = draw_places(count // pool.fmt.k, len(pool), 0)
-            return run_once(partial(_call, session, pool, place, 8))
+            given = pool.answered.arguments(draw_places(count // pool.fmt.k, len(pool), 0), rows=8)
+            return run_once(partial(session.call, "timed", pool.answered.function, *given, **pool.answered.kwargs))
 
         speed = Speed.FAST if session.transport in LARGEST_OF else measure_speed(call)
         limit = LARGEST_OF.get(session.transport, Speed.FAST.largest)
@@ -85,9 +85,12 @@ class Matrix:
         self.calls = PART * part
 
     def draw(self, pool: Pool, count: int) -> Places:
-        """Blocks for the next call."""
+        """Blocks for the next call; the last one, which is lost most often, is one whose answer is pinned."""
         self.calls += 1
-        return draw_places(count, len(pool), self.calls)
+        place = draw_places(count, len(pool), self.calls)
+        if count and len(pool.pinned):
+            place[-1] = pool.pinned[place[-1] % len(pool.pinned)]
+        return place
 
     def enter(
         self,

@@ -48,9 +48,9 @@ class Numbers:
         """Places of numbers that were answered."""
         return draw_places(count, len(self.answered.before), salt)
 
-    def ask(self, place: Places) -> Any:
-        """The target's answer for these numbers."""
-        return self.session.call(self.answered.function, *self.answered.arguments(place), **self.answered.kwargs)
+    def ask(self, place: Places, *before: str) -> Any:
+        """The target's answer for these numbers; before: the name of a call that holds this one."""
+        return self.session.call(*before, self.answered.function, *self.answered.arguments(place), **self.answered.kwargs)
 
     def keeps(self, label: str, *, quick: bool = False) -> bool:
         """Whether a call is among those that are asked."""
@@ -78,7 +78,7 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
     numbers = Numbers(session, answered, scorecard)
     speed = Speed.FAST
     if session.transport not in LARGEST_OF:
-        speed = measure_speed(lambda count: run_once(partial(numbers.ask, numbers.draw(count, 0))))
+        speed = measure_speed(lambda count: run_once(partial(numbers.ask, numbers.draw(count, 0), "timed")))
     wants = scorecard.wants
     if wants("call-size"):
         _judge_memory(numbers)

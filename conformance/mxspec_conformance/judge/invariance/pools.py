@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,8 @@ class Pool:
     answered: Answered
     #: (places in the pool, answers) -> which answers are legal although they are others.
     accept: Callable[[Places, npt.NDArray[Any]], Flags] | None = None
+    #: Places of blocks of which nothing is open; empty: of none.
+    pinned: Places = field(default_factory=lambda: np.zeros(0, np.intp))
 
     def __len__(self) -> int:
         return len(self.answered.before)
@@ -77,7 +79,15 @@ def list_quantize_pools(fmt: BlockFormat, seen: Sequence[Observed], capabilities
                     differ=np.not_equal,
                 ),
                 accept=partial(flag_open_at, x, fmt),
+                pinned=_find_pinned(x),
             )
+
+
+def _find_pinned(x: npt.NDArray[Any]) -> Places:
+    """Blocks of ordinary numbers: neither zero, nor infinite, nor so small or large that their scale is at an end."""
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        largest = np.abs(x.astype(np.float32)).max(axis=1)
+    return np.flatnonzero((largest > 2.0**-100) & (largest < 2.0**100))
 
 
 def list_dequantize_pools(fmt: BlockFormat, tables: Sequence[ObservedTable], capabilities: Capabilities) -> Iterator[Pool]:

@@ -32,6 +32,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 OPERATION = "matmul"
 #: Topics that say nothing of how sums are rounded.
 _ASIDE = ("zero-block",)
+#: Topics that no class of additions explains.
+_UNROUNDED = (*_ASIDE, "nan", "inf", "overflow")
 #: Topics of sums that a coarser class brings elsewhere: without a wrong one of these, nothing is wrong with the additions.
 _ROUNDED = ("sum", "interval")
 
@@ -98,19 +100,33 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
             scorecard.count_no_answer(x.case.topic, x.case.label, x.answer)
             continue
         bad = id(x) in spoilt
-        reasons = named.get(id(x), frozenset()) if found is None else {Explanation(Cause.ACCUMULATOR, found[0].name)}
+        reasons = named.get(id(x), frozenset())
+        if found is not None and x.is_right(*found):
+            reasons = frozenset({Explanation(Cause.ACCUMULATOR, found[0].name)})
         scorecard.count(x.case.topic, x.case.label, ok=not bad, equals=reasons if bad else ())
     tallies = list(scorecard.tallies.values())
     order = {mistake.text: i for i, mistake in enumerate(list_mistakes())}
-    explanation = common_explanation(tallies, lambda e: (order.get(e.name, -1),))
+
+    def rank(explanation: Explanation) -> tuple[int, ...]:
+        return (order.get(explanation.name, -1),)
+
+    explanation = common_explanation(tallies, rank)
+    mistakes = [explanation] if explanation is not None and explanation.cause is Cause.PRODUCT_MISTAKE else []
     first = partial(_first, session, wrong, find_sizes(product, capabilities), judged, contract)
-    requirements = [judge_tally(tally, explanation, first) for tally in tallies]
+    requirements = []
+    for tally in tallies:
+        # What nothing in common explains may have a reason of its own.
+        common = bool(tally.failing) and all(explanation in e for e in tally.equals.values())
+        own = explanation if common else common_explanation([tally], rank)
+        if tally.failing and own is not None and own.cause is Cause.PRODUCT_MISTAKE:
+            mistakes.append(own)
+        requirements.append(judge_tally(tally, own, first))
     for requirement in requirements:
         if requirement.verdict is Verdict.FAIL and requirement.note:
             requirement.note = requirement.note.replace("as ", "as if ", 1)
         if requirement.explained_by:
             requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}"
-    return requirements, _describe(name, asked, wrong, judged, contract, found, explanation, declared=bool(declared))
+    return requirements, _describe(name, asked, wrong, judged, contract, found, mistakes, declared=bool(declared))
 
 
 def ask_cases(session: TargetSession, cases: Sequence[ProductCase]) -> list[Asked]:
@@ -135,13 +151,13 @@ def find_class(
     The interval of a coarse class holds much that is wrong for other reasons. The target is therefore asked once more, for sums
     that have one result even in that class.
     """
-    used = [x for x in asked if x.case.topic not in _ASIDE]
+    used = [x for x in asked if x.case.topic not in _UNROUNDED]
     for accumulator in ACCUMULATORS.values():
         for contract in contracts:
             if not all(x.is_right(accumulator, contract) for x in used):
                 continue
             again = ask_cases(session, list_cases(product, session.capabilities, accumulator))
-            if all(x.is_right(accumulator, contract) for x in again if x.case.topic not in _ASIDE):
+            if all(x.is_right(accumulator, contract) for x in again if x.case.topic not in _UNROUNDED):
                 return accumulator, contract
     return None
 
@@ -193,7 +209,7 @@ def _first(
 
 def _describe(
     name: str, asked: Sequence[Asked], wrong: Sequence[Asked], judged: Accumulator, contract: Contract,
-    found: tuple[Accumulator, Contract] | None, explanation: Explanation | None, *, declared: bool,
+    found: tuple[Accumulator, Contract] | None, mistakes: Sequence[Explanation], *, declared: bool,
 ) -> FormatResult:  # fmt: skip
     answered = [x for x in asked if x.output is not None]
     certain = outputs = 0
@@ -216,9 +232,9 @@ def _describe(
         result.behaviour["numbers before they are multiplied"] = f"rounded to {contract.value}, tensor scale included"
     if found is not None:
         result.behaviour["sums"] = found[0].text
-        result.deviations.append(f"sums: {found[0].text}, not {judged.text}")
-    elif explanation is not None and explanation.cause is Cause.PRODUCT_MISTAKE:
-        result.deviations.append(explanation.text)
+        result.deviations.append(f"sums fit no finer class than {found[0].text}; {judged.text} is asked for")
+    for text in dict.fromkeys(e.text for e in mistakes):
+        result.deviations.append(text)
     return result
 
 

@@ -1,0 +1,83 @@
+"""The kits by name: which files each consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mxspec_conformance.kits.c99 import write_c99
+from mxspec_conformance.kits.c_header import write_c_header, write_driver
+from mxspec_conformance.kits.choosing import chosen_blocks, chosen_formats
+from mxspec_conformance.kits.onnx_nodes import ELEMENTS, write_onnx
+from mxspec_conformance.kits.pytest_file import write_pytest_file
+from mxspec_conformance.kits.readmem import write_readmem
+from mxspec_conformance.kits.runtime import PATTERNS
+
+#: File name -> content.
+Files = Mapping[str, bytes]
+#: What a kit holds unless it is asked for others.
+COMMON = ("mxfp4", "mxfp8_e4m3", "nvfp4")
+
+
+@dataclass(frozen=True, slots=True)
+class KitKind:
+    """A kit for one trade."""
+
+    what: str
+    #: (formats, blocks of each) -> files.
+    write: Callable[[tuple[str, ...], int], Files]
+    #: What it holds unless it is asked for others.
+    formats: tuple[str, ...] = COMMON
+
+
+def _pytest(formats: tuple[str, ...], size: int) -> Files:
+    name = "test_mx_blocks.py"
+    about = (
+        f"{size} golden blocks of each of {', '.join(formats)}, and {len(PATTERNS)} call patterns. What a kit of this size finds of mistakes that were not "
+        "looked at when its blocks were chosen is published with mxspec."
+    )
+    blocks = {fmt: chosen_blocks(fmt, size) for fmt in formats}
+    text = write_pytest_file(blocks, tuple(PATTERNS), name=name, title="Golden blocks for MX and NVFP4 quantizers", about=about)
+    return _encoded({name: text})
+
+
+def _c(formats: tuple[str, ...], size: int) -> Files:
+    header = write_c_header({fmt: chosen_blocks(fmt, size) for fmt in formats})
+    return _encoded({"mxspec_kit.h": header, "driver.c": write_driver("mxspec_kit.h")})
+
+
+def _hardware(formats: tuple[str, ...], size: int) -> Files:
+    return _encoded({"mxspec_c99.h": write_c99(formats).text} | write_readmem(formats, size))
+
+
+def _onnx(formats: tuple[str, ...], size: int) -> Files:
+    return write_onnx(formats, size)
+
+
+def _encoded(texts: Mapping[str, str]) -> Files:
+    return {name: text.encode("ascii") for name, text in texts.items()}
+
+
+KITS: Mapping[str, KitKind] = MappingProxyType(
+    {
+        "pytest": KitKind("one pytest file that needs NumPy alone, for kernels that Python can call", _pytest),
+        "c": KitKind("one C99 header with data, and a driver", _c),
+        "hardware": KitKind("the profiles as one C99 header of integer arithmetic, and $readmemh files", _hardware),
+        "onnx": KitKind("ONNX node tests of QuantizeLinear and DequantizeLinear by blocks; needs the package onnx", _onnx, tuple(ELEMENTS)),
+    }
+)
+
+
+def write_kit(name: str, formats: Iterable[str] = (), size: int = 140) -> Files:
+    """The files of a kit.
+
+    Raises ValueError for a name, format or size that there is not.
+    """
+    if name not in KITS:
+        raise ValueError(f"no kit is named {name!r}; there are {', '.join(KITS)}")
+    wanted = tuple(dict.fromkeys(formats)) or KITS[name].formats
+    for fmt in wanted:
+        if fmt not in chosen_formats():
+            raise ValueError(f"no kit for {fmt}; there are kits for {', '.join(chosen_formats())}")
+    return KITS[name].write(wanted, size)

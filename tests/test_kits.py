@@ -1,0 +1,236 @@
+"""Kits: what is committed is what the command writes; each runs where it should; right implementations pass, mutants do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.kits import golden, runtime
+from mxspec_conformance.kits.c99 import list_levels, write_c99
+from mxspec_conformance.kits.choosing import SIZES, chosen_blocks, chosen_formats, order_blocks
+from mxspec_conformance.kits.golden import Kit, find_kills
+from mxspec_conformance.kits.writing import KITS, write_kit
+from mxspec_conformance.scoring.subjects import list_controls, list_mutant_subjects, list_right
+from mxspec_lab.c99 import build, compare
+from mxspec_lab.kits import cross_validate, make_table
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMITTED = ROOT / "conformance" / "kits"
+REPORT = ROOT / "reports" / "kits"
+
+
+def plain_text(text: str) -> tuple[str, str]:
+    """A file without its packed data, and the data: libraries of other versions pack the same into other bytes."""
+    before, mark, rest = text.partition('DATA = unpack_data("""')
+    packed, _, after = rest.partition('"""')
+    return before + after, str(runtime.unpack_data(packed)) if mark else ""
+
+
+@pytest.mark.parametrize("name", ["pytest", "c", "hardware"])
+def test_what_is_committed_is_what_the_command_writes(name: str) -> None:
+    files = {file: data.decode("ascii") for file, data in write_kit(name).items()}
+    found = {p.name: p.read_text("ascii") for p in (COMMITTED / name).iterdir()}
+    changed = [file for file in {*files, *found} if plain_text(files.get(file, "")) != plain_text(found.get(file, ""))]
+    assert not changed, f"run: mxspec kit {name} -o conformance/kits/{name}"
+
+
+def test_data_goes_through_the_text_unchanged() -> None:
+    blocks = {"mxfp4": chosen_blocks("mxfp4", 16), "nvfp4": chosen_blocks("nvfp4", 16)}
+    back = runtime.unpack_data(runtime.pack_data(blocks))
+    for fmt, listed in blocks.items():
+        for a, b in zip(listed, back[fmt], strict=True):
+            assert np.array_equal(a["x"], b["x"])
+            assert {k: v for k, v in a.items() if k != "x"} == {k: v for k, v in b.items() if k != "x"}
+
+
+def test_sizes_are_prefixes_and_every_block_is_a_case() -> None:
+    for fmt in chosen_formats():
+        longest = [b["i"] for b in chosen_blocks(fmt, SIZES[-1])]
+        assert len(set(longest)) == len(longest) <= SIZES[-1]
+        assert [b["i"] for b in chosen_blocks(fmt, SIZES[0])] == longest[: SIZES[0]]
+
+
+def test_an_order_covers_first_once_and_then_again() -> None:
+    wanted = [{"a", "b"}, {"a", "c"}, {"d"}]
+    assert order_blocks(wanted, 9) == ["a", "d", "b", "c"]
+    assert order_blocks(wanted, 2) == ["a", "d"]
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "mxfp8_e5m2", "mxint8"])
+def test_no_right_implementation_is_rejected(fmt: str) -> None:
+    kit = Kit(fmt, tuple(chosen_blocks(fmt, 140)), ("rows", "wide"))
+    for subject in [*list_controls(fmt), *list(list_right(fmt))[::9]]:
+        kills = find_kills(subject.build, kit, subject.profile)
+        assert not kills.blocks, subject.what
+        assert not kills.calls, subject.what
+
+
+@pytest.mark.parametrize("ident", ["ties-away", "eps-1e-5", "amax-but-lane-17", "nan-ignored", "scales-of-row-shared", "cached-answer", "buffers-reused"])
+def test_mutants_are_found(ident: str) -> None:
+    subject = next(s for s in list_mutant_subjects("mxfp4") if s.id == ident)
+    assert find_kills(subject.build, Kit("mxfp4", tuple(chosen_blocks("mxfp4", 70))), subject.profile).all
+
+
+def test_cross_validation_looks_at_one_half_alone() -> None:
+    found = cross_validate({f"mutant/quantize/mxfp4/mx-floor/{n}": golden.Kills(frozenset({f"only-{n}"})) for n in range(10)}, splits=3)
+    assert found["140"] == {"mean": 0.0, "worst": 0.0, "best": 0.0}
+    shared = cross_validate({f"mutant/quantize/mxfp4/mx-floor/{n}": golden.Kills(frozenset({"all"})) for n in range(10)}, splits=3)
+    assert shared["16"] == {"mean": 1.0, "worst": 1.0, "best": 1.0}
+
+
+def test_the_published_numbers_are_of_the_published_choice() -> None:
+    report = json.loads((REPORT / "cross-validation.json").read_text("ascii"))
+    assert [f["format"] for f in report["formats"]] == list(chosen_formats())
+    for entry in report["formats"]:
+        assert entry["candidates"] == len(golden.list_blocks(entry["format"]))
+        assert entry["sizes"]["140"]["blocks"] == len(chosen_blocks(entry["format"], 140))
+        assert entry["sizes"]["140"]["right_rejected"]["found"] == 0
+    page = (ROOT / "docs" / "kits.md").read_text("utf-8")
+    assert page.partition("<!-- kits -->\n")[2].partition("\n<!-- end -->")[0] == make_table(report)
+
+
+# The pytest file.
+
+
+def run_kit(folder: Path, path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])} | {f"MX_KIT_{k}": v for k, v in settings.items()}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)], cwd=folder, capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def test_the_pytest_file_runs_alone(tmp_path: Path) -> None:
+    path = tmp_path / "test_mx_blocks.py"
+    path.write_text((COMMITTED / "pytest" / path.name).read_text("ascii"), "ascii")
+    assert path.stat().st_size <= 60_000
+    assert "import mxspec" not in path.read_text("ascii")
+    (tmp_path / "kernel.py").write_text(
+        "import numpy as np\nfrom mxspec_conformance.mutants.reference import Reference\n"
+        "from mxspec_conformance.scoring.subjects import find_subject\n"
+        "RIGHT = {'mxfp4': Reference('mx-rceil'), 'mxfp8_e4m3': Reference('mx-even'), 'nvfp4': Reference('nvfp4-te')}\n"
+        "def right(x, fmt, **options): return RIGHT[fmt].quantize(x, fmt, **options)\n"
+        "def packed(x, fmt, **options):\n"
+        "    codes, scales = right(x, fmt, **options)\n"
+        "    return (codes[:, ::2] | codes[:, 1::2] << 4 if fmt == 'mxfp4' else codes), scales\n"
+        "def back(codes, scales, fmt): return RIGHT[fmt].dequantize(codes, scales, fmt)\n"
+        "wrong = find_subject('mutant/quantize/mxfp4/mx-floor/ties-away').build().quantize\n"
+        "wrong_back = find_subject('mutant/dequantize/mxfp4/mx-floor/byte-0-is-zero').build().dequantize\n",
+        "utf-8",
+    )
+    every = {"TENSOR_SCALE": "amax", "KEYWORDS": "axis,pad,block", "STRICT": "1", "DEQUANTIZE": "kernel:back"}
+    right = run_kit(tmp_path, path, TARGET="kernel:right", **every)
+    assert right.returncode == 0, right.stdout
+    assert "skipped" not in right.stdout
+    assert run_kit(tmp_path, path, TARGET="kernel:packed", FORMATS="mxfp4").returncode == 0
+    wrong = run_kit(tmp_path, path, TARGET="kernel:wrong", FORMATS="mxfp4", DEQUANTIZE="kernel:wrong_back")
+    assert wrong.returncode == 1
+    assert "nearest rule mx-floor" in wrong.stdout
+    assert "<--" in wrong.stdout
+    assert "code 01 under scale 00" in wrong.stdout
+    untouched = run_kit(tmp_path, path)
+    assert untouched.returncode == 0
+    assert "skipped" in untouched.stdout
+
+
+# C.
+
+
+@pytest.mark.parametrize("flags", ["-O0", "-O1", "-O2", "-O3"])
+def test_the_c_kit_compiles_clean_and_finds_ties_away(tmp_path: Path, flags: str) -> None:
+    for name in ("mxspec_kit.h", "driver.c"):
+        (tmp_path / name).write_text((COMMITTED / "c" / name).read_text("ascii"), "ascii")
+    strict = ["gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", flags]
+    driver = tmp_path / "driver.c"
+    subprocess.run([*strict, str(driver), "-o", str(tmp_path / "right")], check=True)
+    right = subprocess.run([str(tmp_path / "right")], capture_output=True, text=True, check=False)
+    assert (right.returncode, right.stdout.split(",")[0]) == (0, "mxfp4: nearest rule mx-floor")
+    driver.write_text(driver.read_text("ascii").replace("(q == ties[c] && c % 2)", "q == ties[c]"), "ascii")
+    subprocess.run([*strict, str(driver), "-o", str(tmp_path / "wrong")], check=True)
+    wrong = subprocess.run([str(tmp_path / "wrong")], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 1
+    assert "<--" in wrong.stdout
+    other = subprocess.run([str(tmp_path / "right"), "mxfp4", "mx-fancy"], capture_output=True, text=True, check=False)
+    assert other.returncode == 1
+    assert "no rule is named mx-fancy" in other.stdout
+
+
+# Hardware.
+
+
+def test_the_generated_header_equals_the_model(tmp_path: Path) -> None:
+    """All profiles that it has, all cases and some random blocks; `python -m mxspec_lab.c99` asks about more."""
+    header = write_c99()
+    assert header.text.count("\n") <= 2500
+    assert not any(word in header.text for word in ("math.h", "float x", "float y", "(float", "double "))
+    library = build(header, tmp_path)
+    different = []
+    for row, (name, fmt, two_level) in enumerate(header.rows):
+        if row % 9 == 0 or name in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil") or name.startswith("nvfp4-"):
+            entry = compare(library, row, name, fmt, two_level, 64)
+            assert entry["cases"] > 300
+            if entry["differ"]:
+                different.append(entry)
+    assert not different
+
+
+def test_the_header_has_each_profile_or_says_why_not() -> None:
+    header = write_c99()
+    known = {(name, fmt) for name, fmt, _ in header.rows} | {(name, fmt) for name, fmt, _ in header.left_out}
+    assert known == {(p.id, fmt) for fmt in chosen_formats() for p, _, _ in list_levels(fmt)}
+    for name in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil"):
+        assert sum(row[0] == name for row in header.rows) == 6
+
+
+def test_readmem_files_have_a_line_for_each_block() -> None:
+    files = {p.name: p.read_text("ascii").splitlines() for p in (COMMITTED / "hardware").glob("mxfp4.*.hex")}
+    assert len({len(lines) for lines in files.values()}) == 1
+    assert len(files) == 5
+    block = chosen_blocks("mxfp4", 140)[[b["i"] for b in chosen_blocks("mxfp4", 140)].index(files["mxfp4.x.hex"][0].split("// ")[1])]
+    digits = files["mxfp4.x.hex"][0].split(" ")[0]
+    assert [int(digits[i : i + 8], 16) for i in range(0, 256, 8)][::-1] == block["x"].tolist()
+    answer = runtime.answers_of(block, "mx-floor")
+    assert answer is not None
+    assert files["mxfp4.mx-floor.hex"][0].startswith(f"{answer[0]['s']:02x}" + bytes.fromhex(answer[0]["c"])[::-1].hex())
+
+
+# ONNX.
+
+
+def test_onnx_node_tests_hold_in_the_reference_evaluator(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    files = write_kit("onnx")
+    assert sum(name.endswith("model.onnx") for name in files) == 6
+    for folder in sorted({name.partition("/")[0] for name in files}):
+        model = onnx.load_model_from_string(files[f"{folder}/model.onnx"])
+        read = {name: onnx.load_tensor_from_string(data) for name, data in files.items() if name.startswith(f"{folder}/test")}
+        inputs = {t.name: onnx.numpy_helper.to_array(t) for name, t in read.items() if "input" in name}
+        (want,) = (onnx.numpy_helper.to_array(t) for name, t in read.items() if "output" in name)
+        assert want.shape[0] >= 40
+        got = np.asarray(ReferenceEvaluator(model).run(None, inputs)[0])
+        assert got.astype(np.float32).tobytes() == want.astype(np.float32).tobytes(), folder
+
+
+# The command.
+
+
+def test_the_command_writes_and_lists(tmp_path: Path) -> None:
+    runner = CliRunner()
+    listed = runner.invoke(main, ["kit"])
+    assert all(name in listed.output for name in KITS)
+    made = runner.invoke(main, ["kit", "pytest", "-o", str(tmp_path / "new"), "--format", "mxint8", "--size", "16"])
+    assert made.exit_code == 0, made.output
+    assert (tmp_path / "new" / "test_mx_blocks.py").stat().st_size < 30_000
+    assert runner.invoke(main, ["kit", "pytest"]).exit_code == 2
+    wrong = runner.invoke(main, ["kit", "paper", "-o", str(tmp_path)])
+    assert wrong.exit_code == 2
+    assert "there are pytest, c, hardware, onnx" in wrong.output
