@@ -348,3 +348,17 @@ def test_documentation_has_every_convention_and_rule() -> None:
         assert all(f"`{name}" in text for name in names), form
     missing = [r for r in RULES if f"`{r}`" not in text and not (r.startswith("container/") and r[10:] in text)]
     assert missing == []
+
+
+def test_metadata_may_be_null(tmp_path: Path) -> None:
+    """As MLX writes a file without metadata, and safetensors reads it."""
+    text = b'{"__metadata__":null,"a":{"data_offsets":[0,8],"dtype":"F32","shape":[2]}}'
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + np.ones(2, np.float32).tobytes())
+    with safe_open(path, "numpy") as file:
+        assert file.get_tensor("a").tolist() == [1, 1]
+    assert open_checkpoint(path).tensors["a"].shape == (2,)
+    text = text.replace(b"null", b"1234")
+    path.write_bytes(len(text).to_bytes(8, "little") + text + np.ones(2, np.float32).tobytes())
+    with pytest.raises(ContainerError, match="must be an object of strings"):
+        open_checkpoint(path)

@@ -13,6 +13,7 @@ from mxspec.affine.contracts import CONTRACTS, AffineContract, get_contract, lis
 from mxspec.affine.formats import BITS, GROUPS, AffineFormat, Offset, get_affine
 from mxspec.affine.products import quantized_matmul, quantized_matmul_exact
 from mxspec.affine.profiles import default_affine_profile, get_affine_profile, list_affine_profiles
+from mxspec.affine.reading import list_mlx_weights, read_mlx_weights
 from mxspec.affine.schema import AffineProfile, Step
 from mxspec.affine.tensor import AffineTensor, dequantize, quantize
 from mxspec.affine.weights import QuantizedWeights, quantized_linear
@@ -36,10 +37,12 @@ __all__ = [
     "get_contract",
     "list_affine_profiles",
     "list_contracts",
+    "list_mlx_weights",
     "pack_words",
     "quantize",
     "quantized_linear",
     "quantized_matmul",
     "quantized_matmul_exact",
+    "read_mlx_weights",
     "unpack_words",
 ]

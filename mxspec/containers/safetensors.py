@@ -65,6 +65,8 @@ def read_header(path: Path) -> Header:
 
 
 def _read_metadata(found: Any, place: Collector) -> dict[str, str]:
+    if found is None:  # as MLX writes it, and the library reads it
+        return {}
     if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
         place.note(Fault.HEADER_TEXT, "__metadata__ must be an object of strings", offset=8)
         return {}

@@ -174,7 +174,7 @@ KINDS = (
     ),
     Kind(
         pattern="affine/*.json", what="affine integers against MLX, and against GPTQ and AWQ on torch", time="1 min", command="python -m tests.peers.affine_{name} --json reports/affine/{name}.json",
-        code=("mxspec/affine", "tests/peers/affine_mlx.py", "tests/peers/affine_torch.py", "vectors/mxspec_vectors/inputs_affine.py"),
+        code=(*(f"mxspec/affine/{n}.py" for n in ("arrays", "certain", "contracts", "formats", "products", "profiles", "schema", "tensor", "words")), "tests/peers/affine_mlx.py", "tests/peers/affine_torch.py", "vectors/mxspec_vectors/inputs_affine.py"),
     ),
     Kind(
         pattern="html/*.json", what="the example report", time="5 s", list_vectors=of_check,

@@ -22,9 +22,10 @@ class HasTopic(Protocol):
 
 
 C = TypeVar("C", bound=HasTopic)
+T = TypeVar("T")
 
 
-def lay_rows(cases: Sequence[C], abreast: int = ABREAST) -> list[list[C]]:
+def lay_rows(cases: Sequence[T], abreast: int = ABREAST) -> list[list[T]]:
     """Cases in rows of so many; the last row is filled from the start."""
     rows = [list(cases[i : i + abreast]) for i in range(0, len(cases), abreast)]
     if rows:

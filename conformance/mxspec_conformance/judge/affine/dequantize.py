@@ -15,6 +15,7 @@ from mxspec.affine.contracts import list_contracts
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec.elements import round_to
 from mxspec_conformance.judge.affine.asking import ABREAST, ask_rows, lay_rows
+from mxspec_conformance.judge.affine.calls import judge_calls
 from mxspec_conformance.judge.affine.mistakes import Stored, list_mistakes
 from mxspec_conformance.judge.affine.quantize import Standing, _bits, _snippet
 from mxspec_conformance.judge.explanation import Cause, Explanation
@@ -104,6 +105,12 @@ def judge_dequantize(session: TargetSession, name: str, claimed: str | None, sco
             one.case.topic, one.case.id, ok=judged in one.equals, equals=names, show=partial(_show, one, judged, fmt)
         )
     _count_alone(session, name, seen, fmt, scorecard)
+    if finite := [s for s in seen if _is_finite(s.case)]:
+        placed = lay_rows(finite)
+        codes = np.stack([np.concatenate([s.case.codes for s in row]) for row in placed])
+        scales, offsets = (np.array([[getattr(s.case, p) for s in row] for row in placed]) for p in ("scale", "offset"))
+        returned = np.stack([np.concatenate([s.values for s in row]) for row in placed])
+        judge_calls(session, "dequantize_affine", name, (codes, scales, offsets), returned, scorecard)
     return Standing(judged, wrong[judged], sum(_is_finite(s.case) for s in seen))
 
 

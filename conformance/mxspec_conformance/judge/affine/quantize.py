@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec_conformance.judge.affine.asking import ABREAST, ask_rows, lay_rows
+from mxspec_conformance.judge.affine.calls import judge_calls
 from mxspec_conformance.judge.affine.mistakes import Stored, list_mistakes
 from mxspec_conformance.judge.affine.soundness import Fault, find_faults
 from mxspec_conformance.judge.explanation import Cause, Explanation, by_profiles
@@ -99,6 +100,12 @@ def judge_quantize(session: TargetSession, name: str, claimed: str | None, score
     for one in seen:
         _count(one, judged, claimed is not None, fmt, scorecard)
     _count_alone(session, name, seen, fmt, scorecard)
+    if finite := [s for s in seen if _is_finite(s.case)]:
+        rows = lay_rows(finite)
+        x = np.stack([np.concatenate([s.case.x for s in row]) for row in rows])
+        codes = np.stack([np.concatenate([s.answer.codes for s in row]) for row in rows])
+        scales, offsets = (np.array([[getattr(s.answer, p) for s in row] for row in rows]) for p in ("scale", "offset"))
+        judge_calls(session, "quantize_affine", name, (x,), (codes, scales, offsets), scorecard)
     return Standing(judged, wrong[judged], sum(_is_finite(s.case) for s in seen)) if seen else None
 
 

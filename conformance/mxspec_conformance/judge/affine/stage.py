@@ -21,9 +21,11 @@ JUDGES: dict[str, _Judge] = {"quantize_affine": judge_quantize, "dequantize_affi
 def list_affine(function: str, fmt: str) -> Iterator[str]:
     """Ids of the requirements of a function in a format."""
     if function == "quantize_affine":
-        topics = dict.fromkeys((*(c.topic for c in load_affine_groups(fmt)), "affine-profile", "call-size"))
+        topics = dict.fromkeys(
+            (*(c.topic for c in load_affine_groups(fmt)), "affine-profile", "call-size", "memory", "state")
+        )
     else:
-        topics = dict.fromkeys((*(c.topic for c in load_affine_stored(fmt)), "call-size"))
+        topics = dict.fromkeys((*(c.topic for c in load_affine_stored(fmt)), "call-size", "memory", "state"))
     yield from (f"{function}/{fmt}/{topic}" for topic in topics)
 
 
