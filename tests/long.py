@@ -39,7 +39,6 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_kits.py::test_the_c_kit_compiles_clean_and_finds_ties_away": (4, 3),
     "tests/test_kits.py::test_no_right_implementation_is_rejected": (3, 2),
     "tests/test_kits.py::test_the_generated_header_equals_the_model": (0, 3),
-    "tests/test_action.py::test_the_step_ends_as_the_verdict": (4, 10),
     "tests/test_score_tests.py::test_every_right_implementation_passes_every_rule": (0, 10),
     "tests/judge/test_sparse.py::test_a_mutant_is_found_out": (12, 14),
     "tests/judge/test_sparse.py::test_what_is_right_is_not_accused[plain]": (0, 2),
