@@ -186,6 +186,12 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_independent_calls.py::test_the_command_judges_and_writes_what_it_used": (0, 3),
     "tests/judge/test_results.py::test_a_child_and_this_process_agree": (0, 3),
     "tests/judge/test_results.py::test_progress_is_told": (0, 3),
+    "tests/judge/test_products.py::test_wrong_kernels_fail[float16 additions, not declared]": (0, 7),
+    "tests/test_known.py::test_library_equals_its_profiles[mlx-float16]": (0, 5),
+    "tests/judge/test_catalogue.py::test_what_ocp_leaves_open_passes[smallest scale 01]": (0, 5),
+    "tests/judge/test_tensor_scale.py::test_the_wrong_kind_of_tensor_scale_is_named[encode-amax]": (0, 4),
+    "tests/judge/test_only.py::test_a_part_has_the_verdicts_of_the_whole": (4, 13),
+    "tests/test_mutants.py::test_the_quick_level_accuses_nobody_and_finds_the_profile[mx-floor]": (0, 4),
 }
 
 #: Of a test function with many parameter sets the coverage of every so many is measured: the others run through the same
