@@ -73,6 +73,7 @@ def encode(x: Any, element: str) -> Any:
 def decode(codes: Any, element: str) -> Any:
     """Values of single codes."""
     codes = np.ascontiguousarray(codes)
+    codes = np.ascontiguousarray(codes, np.uint8)  # its bytes are read
     return _call(f"decode_{element}", codes, np.empty(codes.shape, np.uint16)).view(np.float16).astype(np.float32)
 
 

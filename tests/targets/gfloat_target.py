@@ -41,6 +41,7 @@ def _scale_bytes(blocks: Any, emax: int) -> Any:
 
 def quantize(x: Any, fmt: str) -> tuple[Any, Any]:
     """Codes and scale bytes."""
+    x = np.asarray(x, np.float32)  # its bits are read
     element, blocks = _ELEMENTS[fmt], x.reshape(-1, _BLOCK)
     scales = _scale_bytes(blocks, _EMAX[fmt])
     lost = scales == 255
