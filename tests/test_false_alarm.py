@@ -19,7 +19,7 @@ import pytest
 
 from mxspec import exact, reals
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block, get_scalar
-from mxspec.profiles import Profile, list_profiles
+from mxspec.profiles import Profile, get_profile, list_profiles
 from mxspec.profiles.schema import AmaxNan
 from mxspec.reals import Real, encode_real, nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
@@ -165,8 +165,14 @@ def exact_target(fmt: str, profile: Profile) -> Any:
 
 @cache
 def find_amax(data: bytes, nan: AmaxNan) -> Real:
-    """The largest magnitude of a float32 tensor by the exact model; the judge asks every profile for the same tensors."""
-    return exact.find_amax(reals_of(np.frombuffer(data, np.float32)), nan)
+    """The largest magnitude of a float32 tensor by the exact model; the judge asks every profile for the same tensors.
+
+    Of more than 64 numbers without a NaN only the largest are compared exactly: float32 orders them as the reals do.
+    """
+    x = np.frombuffer(data, np.float32)
+    if x.size > 64 and not np.isnan(x).any():
+        x = np.sort(np.abs(x))[-64:]
+    return exact.find_amax(reals_of(x), nan)
 
 
 def tensor_scale_of(x: Array, profile: Profile) -> np.float32:
@@ -193,23 +199,23 @@ def assert_all_pass(report: Report, formats: list[str]) -> None:
         assert result.deviations == []
 
 
+@pytest.mark.parametrize(("fmt", "name"), [(fmt, profile.id) for fmt in BLOCKS for profile in list_profiles(fmt)])
+def test_the_exact_model_passes_every_profile(sampled: Any, fmt: str, name: str) -> None:
+    profile = get_profile(name, fmt)
+    sampled(fmt, profile)
+    # Without data to measure an impact on: no verdict depends on it, and the exact model is slow.
+    report = check(exact_target(fmt, profile), profile=profile.id, formats=[fmt], data=[])
+    assert_all_pass(report, [fmt])
+    (result,) = report.formats
+    assert (result.judged_against, result.chosen) == (profile.id, "asked")
+    assert profile.id in result.identical_to
+    conclusion = "matches (provisional)" if profile.provisional else "conforms to"
+    assert conclude(result, report.requirements).text == f"{conclusion} {profile.id}"
+
+
 @pytest.mark.parametrize("fmt", BLOCKS)
-def test_the_exact_model_passes_every_profile(sampled: Any, fmt: str) -> None:
-    provisional = []
-    for profile in list_profiles(fmt):
-        sampled(fmt, profile)
-        report = check(exact_target(fmt, profile), profile=profile.id, formats=[fmt])
-        assert_all_pass(report, [fmt])
-        (result,) = report.formats
-        assert (result.judged_against, result.chosen) == (profile.id, "asked")
-        assert profile.id in result.identical_to
-        conclusion = conclude(result, report.requirements).text
-        if profile.provisional:
-            provisional.append(profile.id)
-            assert conclusion == f"matches (provisional) {profile.id}"
-        else:
-            assert conclusion == f"conforms to {profile.id}"
-    assert len(provisional) < len(list_profiles(fmt))
+def test_some_profile_of_each_format_is_not_provisional(fmt: str) -> None:
+    assert not all(profile.provisional for profile in list_profiles(fmt))
 
 
 @pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])

@@ -240,11 +240,11 @@ def answers_of(document: dict[str, Any], case: dict[str, Any]) -> list[str]:
     operation = document["operation"]
     if operation == "layout":
         return [case["expect"][0]["data"]]
-    if "profiles" not in document:
+    key = {"quantize": "any", "scale": "scale", "dequantize": "values"}.get(operation)
+    if key is None:
         return [canonical_json(e) for e in case["expect"]]
     found = dict.fromkeys(document["profiles"], "-")
     for entry in case["expect"]:
-        key = {"quantize": "any", "scale": "scale", "dequantize": "values"}[operation]
         for name in entry["profiles"]:
             found[name] = canonical_json(entry[key]) if operation == "quantize" else entry[key]
     return list(found.values())
