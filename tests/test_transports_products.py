@@ -47,8 +47,13 @@ def matmul(a, b, out_dtype, bias=None):
 '''
 
 
+#: Topics with calls about memory and threads, which only a target of this machine's can be asked.
+LOCAL_TOPICS = ("memory", "state")
+
+
 def verdicts(report: Report) -> dict[str, tuple[Verdict, int, int]]:
-    return {r.id: (r.verdict, r.cases, r.failing) for r in report.requirements}
+    counted = {r.id: r.topic not in LOCAL_TOPICS for r in report.requirements}
+    return {r.id: (r.verdict, r.cases if counted[r.id] else 0, r.failing) for r in report.requirements}
 
 
 def test_roads_agree(tmp_path: Path) -> None:

@@ -18,12 +18,13 @@ import numpy.typing as npt
 from mxspec import dot
 from mxspec.dot import ACCUMULATORS, Accumulator, Direction, Factor, Order
 from mxspec.elements import decode_table
-from mxspec_conformance.judge.products.cases import ProductCase, Sizes, find_sizes
+from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.draw import Pen
 from mxspec_conformance.judge.products.reference import make_factor
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
+from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 
@@ -114,7 +115,7 @@ class _Asker:
     def __init__(self, session: TargetSession, product: Product) -> None:
         self.session, self.product = session, product
         self.a, self.b = _Writer(product.a), _Writer(product.b)
-        self.sizes: Sizes = find_sizes(product, session.capabilities)
+        self.sizes: Sizes = find_sizes(product, session.capabilities.product_shapes)
         self.out_dtype = session.capabilities.out_dtypes[0]
         self.run = max(self.a.run, self.b.run, 1)
         #: The side whose block scales carry powers of two.

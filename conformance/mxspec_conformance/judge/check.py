@@ -129,7 +129,8 @@ def _run(
             _check_affine(session, report, progress, wanted)
             _check_layouts(session, report, progress, wanted)
             _check_sparse(session, report, progress, wanted)
-            _check_products(session, report, progress, wanted)
+        if profile is None:
+            _check_products(session, formats, report, progress, wanted)
         report.requirements = [r for r in report.requirements if wanted.fits(r.id)]
     finally:
         session.close()
@@ -152,7 +153,7 @@ def _choose_formats(session: TargetSession, formats: Sequence[str] | None, profi
         chosen = [f for f in chosen if f in known[profile].formats]
         if not chosen:
             raise ValueError(
-                f"profile {profile} covers {', '.join(known[profile].formats)}; the target offers {', '.join(offered)}"
+                f"profile {profile} covers {', '.join(known[profile].formats)}; the target offers {', '.join(offered) or 'none'}"
             )
     return chosen
 
@@ -413,9 +414,13 @@ def _check_layouts(session: TargetSession, report: Report, progress: Progress, w
                 report.requirements += judge_layouts.judge_layout(session, function, layout, wanted)
 
 
-def _check_products(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
+def _check_products(
+    session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, wanted: Wanted
+) -> None:
+    """Products; where formats are named, those with a side in one of them."""
     for name, product in list_products(session):
-        if wanted.any_of("matmul", name):
+        named = formats is None or {product.a.format, product.b.format} & set(formats)
+        if named and wanted.any_of("matmul", name):
             progress(name)
             requirements, result = judge_product(session, name, product)
             report.requirements += requirements

@@ -49,9 +49,12 @@ def list_requirements(
         for function in FUNCTIONS:
             if offered.has(function):
                 found += [name for layout in list_judged_layouts(session, function) for name in _of_layout(function, layout)]
-        found += [f"matmul/{name}/{topic}" for name, product in list_products(session) for topic in list_product_topics(product, offered)]
         for function in filter(offered.has, SPARSE_FUNCTIONS):
             found += [f"{function}/{fmt}/{topic}" for fmt in offered.sparse_formats for topic in list_topics(function, fmt)]
+    if profile is None:
+        for name, product in list_products(session):
+            if formats is None or {product.a.format, product.b.format} & set(formats):
+                found += [f"matmul/{name}/{topic}" for topic in list_product_topics(product, offered)]
     return found
 
 

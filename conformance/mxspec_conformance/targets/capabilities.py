@@ -100,6 +100,8 @@ class ShapeLimits:
 SHAPE_NAMES = {"k": "columns", "rows": "rows", "min_rows": "least_rows"}
 #: Names in a target's PRODUCT_SHAPES: multiples of each size of a product.
 PRODUCT_SHAPE_NAMES = ("m", "n", "k")
+#: The largest of these multiples: products of larger ones take minutes to judge.
+MOST_MULTIPLE = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,6 +429,8 @@ def read_products(
         products = parse_products(operands)
     except ValueError as error:
         raise TargetError(f"{spec}: OPERANDS: {error}") from None
+    except Exception as error:  # its members are made by code of the target's
+        raise TargetError(f"{spec}: OPERANDS is a {type(operands).__name__} that cannot be read ({type(error).__name__})") from None
     dtypes = tuple(out_dtypes) or ("float32",)
     check_names(spec, "OUT_DTYPES", dtypes, DTYPES)
     check_names(spec, "ACCUMULATOR", filter(None, [accumulator]), ACCUMULATORS)
@@ -437,9 +441,9 @@ def read_products(
             value = operator.index(shapes.get(name, 1))
         except TypeError:
             value = 0
-        if not 0 < value <= 1 << 12:
+        if not 0 < value <= MOST_MULTIPLE:
             raise TargetError(
-                f"{spec}: PRODUCT_SHAPES says {name} of {shapes[name]!r:.40}; allowed are whole numbers from 1 to 4096"
+                f"{spec}: PRODUCT_SHAPES says {name} of {shapes[name]!r:.40}; allowed are whole numbers from 1 to {MOST_MULTIPLE}"
             )
         multiples.append(value)
     return {

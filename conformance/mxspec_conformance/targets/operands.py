@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from mxspec.layouts import Layout, Part, get_layout, list_layouts
 from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
 from mxspec_conformance.targets.dtypes import DTYPES
 
+#: Products that a target may list.
+_MOST_PRODUCTS = 1000
 #: Words of a layout beside the names of `mxspec.layouts`.
 UNPACKED, ROW_MAJOR, TRANSPOSED = "unpacked", "row-major", "transposed"
 
@@ -156,6 +159,10 @@ def _part_of(word: str, text: str, fmt: BlockFormat) -> str:
     parts = {field.part: field for field in known[word].fields}
     if not set(parts) <= {Part.CODES, Part.SCALES}:
         raise ValueError(f"{text!r}: {word} holds {' and '.join(parts)}, and a side of a product is codes and scales")
+    for part, scalar in ((Part.CODES, fmt.element), (Part.SCALES, fmt.scale)):
+        stored = parts[part].stored if part in parts else None
+        if stored is not None and any(code < 0 for code in stored[: scalar.code_count]):
+            raise ValueError(f"{text!r}: {word} has no place for some of the {part} of {fmt.name}")
     if Part.CODES not in parts:
         return "scales"
     width = parts[Part.CODES].packing.width
@@ -175,18 +182,25 @@ def parse_product(given: Any) -> Product:
 
     Raises ValueError for anything else.
     """
-    if isinstance(given, Mapping) and set(given) == {"a", "b"} and all(isinstance(v, str) for v in given.values()):
-        return Product(parse_operand(given["a"]), parse_operand(given["b"]))
-    if isinstance(given, str) and given.count(" @ ") == 1:
-        a, b = given.split(" @ ")
-        return Product(parse_operand(a), parse_operand(b))
-    raise ValueError(f'{str(given)[:60]!r} is no product; write {{"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low+128x4"}}')
+    sides: list[Any] = []
+    if isinstance(given, Mapping) and set(given) == {"a", "b"}:
+        sides = [given["a"], given["b"]]
+    elif isinstance(given, str):
+        sides = str.split(given, " @ ")
+    if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
+        shown = repr(str.__str__(given)[:60]) if isinstance(given, str) else f"a {type(given).__name__}"
+        raise ValueError(f'{shown} is no product; write {{"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low+128x4"}}')
+    a, b = (parse_operand(str.__str__(side)) for side in sides)
+    return Product(a, b)
 
 
 def parse_products(given: Any) -> tuple[Product, ...]:
     """One product or several. Raises ValueError where one is none, or where there are none."""
     several = given if isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)) else [given]
-    found = tuple(dict.fromkeys(parse_product(one) for one in several))
+    members = list(islice(several, _MOST_PRODUCTS + 1))  # an iterator may have no end
+    if len(members) > _MOST_PRODUCTS:
+        raise ValueError(f"it holds more than {_MOST_PRODUCTS} products; list each once")
+    found = tuple(dict.fromkeys(map(parse_product, members)))
     if not found:
         raise ValueError("it is empty; name both sides of one product at least")
     return found

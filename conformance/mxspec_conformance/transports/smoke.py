@@ -14,7 +14,10 @@ from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Product, parse_product
+from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.randomness import some_randomness
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
@@ -65,6 +68,20 @@ def _try(name: str, call: Callable[[], Any]) -> Step:
     return Step(name, ok, note, time.monotonic() - started)
 
 
+def _multiply(session: TargetSession, product: Product, rows: int) -> Any:
+    """A product of zeros, in sizes that the target takes."""
+    sizes = find_sizes(product, session.capabilities.product_shapes)
+    m, n, k = sizes.fit(rows, rows, 1)
+    sides = []
+    for spec, count in ((product.a, m), (product.b, n)):
+        if spec.kind is OperandKind.PLAIN:
+            sides.append(Numbers(spec=spec, values=np.zeros((count, k), DTYPES[spec.format])))
+        else:
+            codes, scales = np.zeros((count, k), np.uint8), np.full((count, k // spec.block.k), 0x38, np.uint8)
+            sides.append(Numbers(spec=spec, codes=codes, scales=scales))
+    return session.call("matmul", sides[0].as_data(), sides[1].as_data(), session.capabilities.out_dtypes[0])
+
+
 def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
     capabilities = session.capabilities
     one = np.ones(4, np.float32)
@@ -95,6 +112,10 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
                 offsets = shared if fmt_of_name.offset is Offset.BIAS else shared.astype(np.uint8)
                 stored = (np.ones(given.shape, np.uint8), shared, offsets, name)
                 yield f"dequantize_affine {name}, {rows} rows", partial(session.call, "dequantize_affine", *stored)
+    for text in capabilities.products:
+        product = parse_product(text)
+        for rows in (1, 16):
+            yield f"matmul {text}, {rows} rows", partial(_multiply, session, product, rows)
     for element in capabilities.elements:
         if capabilities.has("encode"):
             yield f"encode {element}", partial(session.call, "encode", one, element)

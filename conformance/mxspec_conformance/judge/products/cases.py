@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator
-from mxspec.layouts import Padding, get_layout
 from mxspec_conformance.judge.products.draw import Pen, Reach, takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
+from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_vectors.topics import TOPICS
 
 
@@ -36,38 +36,6 @@ class ProductCase:
         assert self.topic in TOPICS
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Multiples of m, n and k that a target takes of one product."""
-
-    m: int
-    n: int
-    k: int
-
-    def fit(self, m: int, n: int, k: int) -> tuple[int, int, int]:
-        """The smallest sizes at least these that are taken."""
-        return tuple(-(-want // step) * step for want, step in ((m, self.m), (n, self.n), (k, self.k)))  # type: ignore[return-value]
-
-
-def find_sizes(product: Product, capabilities: Capabilities) -> Sizes:
-    """The sizes that a target takes: whole blocks, its own multiples, and whole tiles where a layout does not pad."""
-    m, n, k = capabilities.product_shapes
-    rows = []
-    for spec, own in ((product.a, m), (product.b, n)):
-        tile = 1
-        if spec.kind is OperandKind.BLOCK:
-            k = math.lcm(k, spec.block.k)
-            for name, covers in ((spec.codes, 1), (spec.scales, spec.block.k)):
-                if name in ("unpacked", "row-major"):
-                    continue
-                layout = get_layout(name)
-                if layout.padding is Padding.REFUSED:
-                    tall, wide = layout.pad_to or layout.tile
-                    tile, k = math.lcm(tile, tall), math.lcm(k, wide * covers)
-        rows.append(math.lcm(own, tile))
-    return Sizes(rows[0], rows[1], k)
-
-
 def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumulator, seed: int = 20) -> list[ProductCase]:
     """Every call by which a product is judged, the same ones each time."""
     desk = _Desk(product, capabilities, accumulator, seed)
@@ -84,12 +52,18 @@ def list_topics(product: Product, capabilities: Capabilities) -> list[str]:
     return list(dict.fromkeys(c.topic for c in list_cases(product, capabilities, ACCUMULATORS[DEFAULT_ACCUMULATOR])))
 
 
+def list_equal_shapes(product: Product, capabilities: Capabilities, accumulator: Accumulator) -> list[ProductCase]:
+    """Cases of one shape with different operands, sums of positive integers that have one result in every order."""
+    desk = _Desk(product, capabilities, accumulator, seed=21)
+    return [replace(case, out_dtype=capabilities.out_dtypes[0]) for case in desk.equal_shapes()]
+
+
 class _Desk:
     """Makes the cases of one product."""
 
     def __init__(self, product: Product, capabilities: Capabilities, accumulator: Accumulator, seed: int) -> None:
         self.capabilities = capabilities
-        self.sizes = find_sizes(product, capabilities)
+        self.sizes = find_sizes(product, capabilities.product_shapes)
         self.bits = min(accumulator.sure_bits, 24)
         draw = np.random.default_rng(seed)
         self.a, self.b = Pen(product.a, draw), Pen(product.b, draw)
@@ -143,11 +117,19 @@ class _Desk:
         yield ProductCase(topic="sum", label=f"ones, k = {k}", a=ones[0], b=ones[1])
         signs = self._integers(self.a, m, k, bits=10)
         yield ProductCase(topic="sum", label="small integers", a=self.a.numbers(signs), b=self.b.numbers(self._integers(self.b, n, k, bits=10)))
-        positive = [
-            pen.numbers(np.where(pen.values[c := self._integers(pen, rows, k)] < 0, self._negate(pen, c), c))
-            for pen, rows in ((self.a, m), (self.b, n))
-        ]
-        yield ProductCase(topic="sum", label="integers of one sign", a=positive[0], b=positive[1])
+        a, b = (self._positive(pen, rows, k) for pen, rows in ((self.a, m), (self.b, n)))
+        yield ProductCase(topic="sum", label="integers of one sign", a=a, b=b)
+
+    def _positive(self, pen: Pen, rows: int, k: int) -> Numbers:
+        codes = self._integers(pen, rows, k)
+        return pen.numbers(np.where(pen.values[codes] < 0, self._negate(pen, codes), codes))
+
+    def equal_shapes(self) -> Iterator[ProductCase]:
+        """Four products of one shape."""
+        m, n, k = self.sizes.fit(11, 10, 192)
+        for number in range(4):
+            a, b = self._positive(self.a, m, k), self._positive(self.b, n, k)
+            yield ProductCase(topic="state", label=f"operands {number}", a=a, b=b)
 
     def _negate(self, pen: Pen, codes: Any) -> Any:
         lookup = {float(v): c for c, v in reversed(list(enumerate(pen.values.tolist())))}

@@ -12,7 +12,8 @@ import numpy as np
 
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, Contract
 from mxspec_conformance.judge.explanation import Cause, Explanation
-from mxspec_conformance.judge.products.cases import ProductCase, Sizes, find_sizes, list_cases
+from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
+from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
 from mxspec_conformance.judge.products.mistakes import list_mistakes
 from mxspec_conformance.judge.products.reference import Reference, allow, refer_case
 from mxspec_conformance.judge.products.shrinking import (
@@ -27,9 +28,9 @@ from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.operands import Product, parse_product
+from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 
-OPERATION = "matmul"
 #: Topics that say nothing of how sums are rounded.
 _ASIDE = ("zero-block",)
 #: Topics that no class of additions explains.
@@ -82,9 +83,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     judged = ACCUMULATORS[declared or DEFAULT_ACCUMULATOR]
     asked = ask_cases(session, list_cases(product, capabilities, judged))
     contracts = [Contract(capabilities.contract)] if capabilities.contract else list(Contract)
-    # What a narrower float makes of the ends of the scales does not speak for it: a kernel may be wrong there alone.
-    telling = [x for x in asked if x.case.topic != "scale-code"]
-    contract = min(contracts, key=lambda c: sum(not x.is_right(judged, c) for x in telling))
+    contract = _find_contract(asked, contracts, judged)
     wrong = [x for x in asked if not x.is_right(judged, contract)]
     scorecard = Scorecard(OPERATION, name)
     spoilt = {id(x) for x in wrong}
@@ -102,6 +101,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
         if found is not None and x.is_right(*found):
             reasons = frozenset({Explanation(Cause.ACCUMULATOR, found[0].name)})
         scorecard.count(x.case.topic, x.case.label, ok=not bad, equals=reasons if bad else ())
+    judge_product_calls(session, list_equal_shapes(product, capabilities, judged), judged, contract, scorecard)
     tallies = list(scorecard.tallies.values())
     order = {mistake.text: i for i, mistake in enumerate(list_mistakes())}
 
@@ -110,7 +110,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
 
     explanation = common_explanation(tallies, rank)
     mistakes = [explanation] if explanation is not None and explanation.cause is Cause.PRODUCT_MISTAKE else []
-    first = partial(_first, session, wrong, find_sizes(product, capabilities), judged, contract)
+    first = partial(_first, session, wrong, find_sizes(product, capabilities.product_shapes), judged, contract)
     requirements = []
     for tally in tallies:
         # What nothing in common explains may have a reason of its own.
@@ -118,13 +118,29 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
         own = explanation if common else common_explanation([tally], rank)
         if tally.failing and own is not None and own.cause is Cause.PRODUCT_MISTAKE:
             mistakes.append(own)
-        requirements.append(judge_tally(tally, own, first))
-    for requirement in requirements:
-        if requirement.verdict is Verdict.FAIL and requirement.note:
-            requirement.note = requirement.note.replace("as ", "as if ", 1)
+        requirement = judge_tally(tally, own, first)
+        if own is not None and requirement.note and own.cause is Cause.PRODUCT_MISTAKE and requirement.verdict is Verdict.FAIL:
+            requirement.note = f"as if {own.text}"
         if requirement.explained_by:
             requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}"
+        requirements.append(requirement)
     return requirements, _describe(name, asked, wrong, judged, contract, found, mistakes, declared=bool(declared))
+
+
+def _find_contract(asked: Sequence[Asked], contracts: Sequence[Contract], judged: Accumulator) -> Contract:
+    """The contract under which the fewest cases are wrong, the first of equals.
+
+    What a narrower float makes of the ends of the scales does not speak for it: a kernel may be wrong there alone.
+    """
+    telling = [x for x in asked if x.case.topic != "scale-code"]
+    best, fewest = contracts[0], len(telling) + 1
+    for contract in contracts:
+        wrong = sum(not x.is_right(judged, contract) for x in telling)
+        if wrong < fewest:
+            best, fewest = contract, wrong
+        if not wrong:
+            break
+    return best
 
 
 def ask_cases(session: TargetSession, cases: Sequence[ProductCase]) -> list[Asked]:
@@ -184,8 +200,8 @@ def _first(
     session: TargetSession, wrong: Sequence[Asked], sizes: Sizes, accumulator: Accumulator, contract: Contract, tally: Tally
 ) -> Failure | None:
     own = [x for x in wrong if x.case.topic == tally.topic]
-    if not own:
-        return None
+    if not own:  # a call about calls
+        return None if tally.show is None else tally.show()
     x = min(own, key=lambda x: x.output.size * x.case.a.shape[1])
     place = find_wrong(x.case, x.output, accumulator, contract)
     assert place is not None

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot import Accumulator, Contract
-from mxspec_conformance.judge.products.cases import ProductCase, Sizes
+from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.draw import PLAIN_RUN
 from mxspec_conformance.judge.products.reference import allow, refer_case, round_exactly
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.operands import Numbers, OperandKind
+from mxspec_conformance.targets.product_sizes import Sizes
 
 #: Calls that making a product smaller may cost.
 _CALLS = 48

@@ -1,0 +1,67 @@
+"""Calls of `matmul` about calls: what is written, what is remembered, and what happens in several threads at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from mxspec.dot import Accumulator, Contract
+from mxspec_conformance.judge.invariance.answered import call_failure
+from mxspec_conformance.judge.invariance.reach import LOCAL
+from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
+from mxspec_conformance.judge.products.cases import ProductCase
+from mxspec_conformance.judge.products.reference import allow, refer_case
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.targets.sessions import TargetSession
+
+OPERATION = "matmul"
+
+
+def judge_product_calls(
+    session: TargetSession, cases: Sequence[ProductCase], accumulator: Accumulator, contract: Contract, scorecard: Scorecard
+) -> None:
+    """Enter into `memory` and `state` what several calls of one shape tell of each other.
+
+    cases: at least two, of one shape and with different operands, all of whose outputs have one right result: bits may be
+    compared however a kernel orders its additions.
+    """
+    if session.transport not in LOCAL:
+        return
+
+    def settle(topic: str, label: str, ok: bool, text: str) -> None:
+        scorecard.count(topic, label, ok=ok, show=partial(call_failure, label, text))
+
+    def ask(topic: str, label: str, call: Callable[[], Any]) -> Any:
+        answer = run_once(call)
+        if isinstance(answer, NoAnswer):
+            scorecard.count_no_answer(topic, label, answer)
+            return None
+        return answer
+
+    first, second = (_arguments(case) for case in cases[:2])
+    alone = ask("memory", "a call alone", partial(session.call, OPERATION, *second))
+    if alone is None:
+        return
+    probed = ask("memory", "a call, another, and the first again", partial(session.call, "probe", OPERATION, first, second))
+    if probed is not None:
+        wrote, changed, _ = probed
+        settle("memory", "operands after a call", not wrote, "the call wrote into its operands")
+        settle("memory", "a result after another call", not changed, "a later call changed what an earlier one had returned")
+    label = "other operands where those of the last call lay"
+    output = ask("state", label, partial(session.call, "reused", OPERATION, first, second))
+    if output is not None:
+        # Additions of another class than the judged one are judged elsewhere.
+        same = output.tobytes() == alone.tobytes() or allow(refer_case(cases[1], contract), cases[1], accumulator).accepts(output).all()
+        settle("state", label, bool(same), "the call returned something else than the product of what it was given")
+    label = f"{THREADS} threads at once"
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [(_arguments(cases[i % len(cases)]), {}) for i in range(THREADS)]
+    made = ask("state", label, partial(session.call, "threads", ROUNDS // 4, OPERATION, calls))
+    if made is not None:
+        wrong, total = made
+        settle("state", label, not wrong, f"{wrong} of {total} calls returned other bits when {THREADS} threads called at once")
+
+
+def _arguments(case: ProductCase) -> tuple[Any, ...]:
+    return case.a.as_data(), case.b.as_data(), case.out_dtype
