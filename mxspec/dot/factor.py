@@ -6,19 +6,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from mxspec import elements
-from mxspec.dot.rounding import OUTPUTS, Float64s, round_floats
-from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, BlockFormat, FloatFormat, get_block
+from mxspec.dot.rounding import DTYPES, OUTPUTS, Float64s, round_floats
+from mxspec.formats import BlockFormat, FloatFormat, get_block
 
-_PLAIN: dict[np.dtype[Any], FloatFormat] = {
-    np.dtype(np.float32): FLOAT32,
-    np.dtype(np.float16): FLOAT16,
-    np.dtype(ml_dtypes.bfloat16): BFLOAT16,
-}
+#: The format of each dtype that a plain side may have.
+_PLAIN: dict[np.dtype[Any], FloatFormat] = {DTYPES[name]: fmt for name, fmt in OUTPUTS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,20 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot.accumulators import Accumulator
-from mxspec.dot.rounding import OUTPUTS, Direction, Float64s, round_floats
+from mxspec.dot.rounding import DTYPES, OUTPUTS, Float64s, round_floats
 from mxspec.dot.sums import Special, Sums
 from mxspec.formats import FLOAT32
 
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "float32": np.dtype(np.float32),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "float16": np.dtype(np.float16),
-}
 #: Roundings that an epilogue may have: of alpha times the tensor scales, of that times the sum, of beta times C, of two
 #: additions, and one for each operand's scale folded into its blocks.
 _EPILOGUE_ROUNDINGS = 7
@@ -135,7 +129,7 @@ def finish_product(
         signed = value * np.sign(factor) if kind is not Special.NAN else value
         result = np.where(sums.special == kind, signed, result)
     with np.errstate(over="ignore", invalid="ignore"):
-        return result.astype(np.float32).astype(_DTYPES[out_dtype])
+        return result.astype(np.float32).astype(DTYPES[out_dtype])
 
 
 def _finish_in_rationals(sums: Sums, epilogue: Epilogue, tensor_scale: float) -> Float64s:
@@ -156,8 +150,3 @@ def _finish_in_rationals(sums: Sums, epilogue: Epilogue, tensor_scale: float) ->
             near = float(np.nextafter(near, np.inf if exact > Fraction(near) else -np.inf))
         result[place] = near
     return result
-
-
-def round_toward_zero(x: Float64s, out_dtype: str) -> Float64s:
-    """Outputs cut instead of rounded: what a kernel gives that drops the low bits."""
-    return round_floats(x, OUTPUTS[out_dtype], Direction.ZERO)

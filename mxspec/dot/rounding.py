@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +15,12 @@ Float64s = npt.NDArray[np.float64]
 
 #: Output dtypes of products.
 OUTPUTS: dict[str, FloatFormat] = {f.name: f for f in (FLOAT32, BFLOAT16, FLOAT16)}
+#: The dtype of each.
+DTYPES: dict[str, np.dtype[Any]] = {
+    "float32": np.dtype(np.float32),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float16": np.dtype(np.float16),
+}
 
 
 class Direction(StrEnum):
@@ -67,3 +74,13 @@ def step_to_odd(nearest: Float64s, remainder: npt.NDArray[np.int8]) -> Float64s:
     even = (nearest.view(np.int64) & 1) == 0
     towards = np.where(remainder > 0, np.inf, -np.inf)
     return np.where((remainder != 0) & even, np.nextafter(nearest, towards), nearest)
+
+
+def add_to_odd(x: Float64s, y: Float64s) -> Float64s:
+    """x + y rounded to odd."""
+    with np.errstate(invalid="ignore"):
+        total = x + y
+        back = total - x
+        lost = (x - (total - back)) + (y - back)
+    known = np.where(np.isfinite(total), np.sign(lost), 0)
+    return step_to_odd(total, known.astype(np.int8))

@@ -8,7 +8,7 @@ import numpy as np
 
 from mxspec.dot.accumulators import Accumulator
 from mxspec.dot.factor import Factor
-from mxspec.dot.rounding import Direction, Float64s, round_floats
+from mxspec.dot.rounding import Direction, Float64s, add_to_odd, round_floats
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
 
 _FORMATS: dict[int, FloatFormat] = {24: FLOAT32, 11: FLOAT16, 8: BFLOAT16}
@@ -52,8 +52,7 @@ def _add_ordered(terms: Float64s, fmt: FloatFormat, order: Order, direction: Dir
     than any midpoint of it."""
 
     def add(x: Float64s, y: Float64s) -> Float64s:
-        with np.errstate(invalid="ignore"):
-            return round_floats(_add_to_odd(x, y), fmt, direction)
+        return round_floats(add_to_odd(x, y), fmt, direction)
 
     k = terms.shape[-1]
     if k == 0:
@@ -78,16 +77,6 @@ def _add_ordered(terms: Float64s, fmt: FloatFormat, order: Order, direction: Dir
     return total
 
 
-def _add_to_odd(x: Float64s, y: Float64s) -> Float64s:
-    """x + y rounded to odd."""
-    total = x + y
-    back = total - x
-    lost = (x - (total - back)) + (y - back)
-    even = (total.view(np.int64) & 1) == 0
-    toward = np.where(lost > 0, np.inf, -np.inf)
-    return np.where((lost != 0) & even & np.isfinite(total), np.nextafter(total, toward), total)
-
-
 def _add_groups(a: Factor, b: Factor, unit: Accumulator) -> Float64s:
     """Steps of `group` products: all addends cut to the place that the largest exponent leaves, added, and cut again."""
     k = a.k
@@ -106,9 +95,9 @@ def _add_groups(a: Factor, b: Factor, unit: Accumulator) -> Float64s:
         kept = np.trunc(np.ldexp(products, -place[..., None])).sum(axis=-1) + np.trunc(np.ldexp(total, -place))
         total = _cut_output(np.ldexp(kept, place), unit)
         if unit.promoted and (start + unit.group) % unit.promoted == 0:
-            promoted = round_floats(_add_to_odd(promoted, total), FLOAT32)
+            promoted = round_floats(add_to_odd(promoted, total), FLOAT32)
             total = np.zeros_like(total)
-    return round_floats(_add_to_odd(promoted, total), FLOAT32) if unit.promoted else total
+    return round_floats(add_to_odd(promoted, total), FLOAT32) if unit.promoted else total
 
 
 def _cut_output(x: Float64s, unit: Accumulator) -> Float64s:

@@ -24,7 +24,7 @@ from mxspec.dot.rounding import Float64s, lowest_bit, step_to_odd
 _RUN = 16
 #: Outputs that are added one by one; more are added by slices.
 _FEW = 4096
-#: Exponents that one slice spans, less the bits of its numbers.
+#: Products of slices that are added; a matrix that needs more is added output by output.
 _PARTS_AT_MOST = 96
 
 
@@ -183,7 +183,7 @@ def _distil(columns: Sequence[Float64s]) -> tuple[Float64s, npt.NDArray[np.int8]
     exact = slack == 0
     spacing = np.spacing(np.abs(total))
     sure = exact | ((np.abs(left) > slack) & (np.abs(left) + slack < spacing / 4))
-    signs = np.where(exact, np.sign(left), np.sign(left)).astype(np.int8)
+    signs = np.sign(left).astype(np.int8)
     for place in np.flatnonzero(~sure).tolist():
         values = [float(c[place]) for c in columns]
         total[place] = near = math.fsum(values)

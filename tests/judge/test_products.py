@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -223,3 +225,18 @@ def test_texts_of_mistakes_are_their_names() -> None:
     texts = Counter(m.text for m in list_mistakes())
     assert all("one side" in text for text, times in texts.items() if times > 1)
     assert Cause.PRODUCT_MISTAKE is not Cause.ACCUMULATOR
+
+
+def test_the_target_of_the_page_conforms_and_its_mistake_is_named(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "products.md").read_text(encoding="utf-8")
+    source = page.partition("```python\n")[2].partition("```")[0]
+    path = tmp_path / "my_gemm.py"
+    path.write_text(source, encoding="utf-8")
+    report = check(str(path))
+    assert report.exit_code == 0
+    assert sum(r.cases for r in report.requirements if r.verdict is not Verdict.OPEN) == int(re.findall(r"0/([0-9]+)", page)[0])
+    path.write_text(source.replace("np.repeat(s.", "np.repeat(np.roll(s, -1, axis=1)."), encoding="utf-8")
+    report = check(str(path))
+    (product,) = report.formats
+    assert product.deviations == ["the scale of the next block of a and b is used, the first one's for the last"]
+    assert report.exit_code == 1

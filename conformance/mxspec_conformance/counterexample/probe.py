@@ -41,7 +41,8 @@ class CallPattern:
             if self.width > 1 or self.axis == 0:
                 line, place = divmod(self.place, self.width)
                 lines = self.blocks // self.width
-                return f"as block {place} of {self.line} {line} of a call of {lines} {self.line}s of {self.width}, beside the others{lies}"
+                whole = f"{lines} {self.line}{'' if lines == 1 else 's'} of {self.width}"
+                return f"as block {place} of {self.line} {line} of a call of {whole}, beside the others{lies}"
             return f"as block {self.place} of a call of {self.blocks}, beside the others{lies}"
         if self.kind is PatternKind.ARRANGED:
             return f"from an input that lies in memory as {self.arrangement!r}"

@@ -64,6 +64,8 @@ class ProductIdentity:
     #: Outputs of random operands, and of them those that the nearest model gives.
     compared: int = 0
     equal: int = 0
+    #: Of the outputs those that every order of float32 additions gives alike.
+    certain: int = 0
     #: The nearest model.
     nearest: str = ""
 
@@ -325,11 +327,14 @@ def _model_order(found: ProductIdentity, k: int, model: Model) -> list[int]:
 
 
 def _compare_models(asker: _Asker, found: ProductIdentity, models: Sequence[tuple[str, Model]]) -> None:
-    """Random operands: which model gives the target's bits."""
+    """Random operands of wide range, so that sums depend on their order: which model gives the target's bits."""
     draw = np.random.default_rng(31)
     m, n, k = asker.sizes.fit(10, 10, 512)
-    pens = [Pen(spec, draw) for spec in (asker.product.a, asker.product.b)]
-    sides = [pen.quantized(draw.standard_normal((rows, k)) * np.exp2(draw.integers(-3, 4, (rows, 1)))) for pen, rows in zip(pens, (m, n), strict=True)]
+    spread = 3 if "float16" in (asker.out_dtype, asker.product.a.format, asker.product.b.format) else 7
+    sides = []
+    for spec, rows in ((asker.product.a, m), (asker.product.b, n)):
+        powers = np.repeat(draw.integers(-spread, spread, (rows, -(-k // 16))), 16, axis=1)[:, :k]
+        sides.append(Pen(spec, draw).quantized(np.ldexp(draw.standard_normal((rows, k)), powers)))
     case = ProductCase(topic="interval", label="random", a=sides[0], b=sides[1], out_dtype=asker.out_dtype)
     try:
         output = asker.session.call("matmul", case.a.as_data(), case.b.as_data(), asker.out_dtype).astype(np.float64)
@@ -339,7 +344,9 @@ def _compare_models(asker: _Asker, found: ProductIdentity, models: Sequence[tupl
     a, b = make_factor(case.a), make_factor(case.b)
     fmt = dot.OUTPUTS[asker.out_dtype]
     found.compared = output.size
-    exact = dot.finish_product(dot.sum_products(a, b), asker.out_dtype).astype(np.float64)
+    sums = dot.sum_products(a, b)
+    found.certain = int(sums.fits(ACCUMULATORS["float32"].precision).sum())
+    exact = dot.finish_product(sums, asker.out_dtype).astype(np.float64)
     candidates = [("the exact sum, rounded once", exact)]
     for name, outputs in chain(candidates, _run_models(a, b, models)):
         same = dot.round_floats(outputs, fmt) == output
@@ -371,10 +378,17 @@ def describe_product(found: ProductIdentity) -> dict[str, str]:
         words["order of additions"] = "as no known model"
     if found.compared:
         words["random operands"] = (
-            f"{found.model}: all {found.compared} outputs, bit for bit" if found.model
+            f"{found.model}: all {found.compared} outputs, bit for bit{_certain_words(found)}" if found.model
             else f"no known model gives all {found.compared} outputs; nearest: {found.nearest or 'none'} ({found.equal})"
         )  # fmt: skip
     return words
+
+
+def _certain_words(found: ProductIdentity) -> str:
+    """How many of the outputs tell nothing of the order."""
+    if not found.certain:
+        return ""
+    return f" ({'all' if found.certain == found.compared else found.certain} of them are the same in every order)"
 
 
 _ROUNDING_WORDS = {

@@ -124,7 +124,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
         if requirement.explained_by:
             requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}"
         requirements.append(requirement)
-    return requirements, _describe(name, asked, wrong, judged, contract, found, mistakes, declared=bool(declared))
+    return requirements, _describe(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
 
 
 def _find_contract(asked: Sequence[Asked], contracts: Sequence[Contract], judged: Accumulator) -> Contract:
@@ -219,7 +219,7 @@ def _first(
 
 
 def _describe(
-    name: str, asked: Sequence[Asked], wrong: Sequence[Asked], judged: Accumulator, contract: Contract,
+    name: str, asked: Sequence[Asked], tallies: Sequence[Tally], judged: Accumulator, contract: Contract,
     found: tuple[Accumulator, Contract] | None, mistakes: Sequence[Explanation], *, declared: bool,
 ) -> FormatResult:  # fmt: skip
     answered = [x for x in asked if x.output is not None]
@@ -233,10 +233,10 @@ def _describe(
         judged_against=f"{judged.name} sums",
         chosen="claimed" if declared else "default",
         provisional=False,
-        distance=len(wrong),
-        cases=len(answered),
+        distance=sum(len(t.failing) for t in tallies),
+        cases=sum(len(t.cases) - len(t.no_answers) for t in tallies),
         operations=[OPERATION],
-        open_cases=sum(x.case.topic in _ASIDE for x in wrong),
+        open_cases=sum(len(t.failing) for t in tallies if t.topic in _ASIDE),
     )
     result.behaviour["outputs with one right result"] = f"{certain} of {outputs}"
     if contract is not Contract.EXACT:

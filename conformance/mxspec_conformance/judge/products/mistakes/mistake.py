@@ -1,0 +1,74 @@
+"""What a mistake is: the case that a right kernel would have been given to return the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import dot
+from mxspec.dot import Accumulator
+from mxspec_conformance.judge.products.cases import ProductCase
+from mxspec_conformance.judge.products.reference import Reference, allow, make_factor, refer, round_exactly
+from mxspec_conformance.targets.operands import Numbers
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake: its words, and the case that a right kernel would have been given to return the same."""
+
+    text: str
+    #: The case as the mistaken kernel computes it; None where the mistake cannot be made there.
+    change: Callable[[ProductCase], ProductCase | None]
+    #: What becomes of the sides' numbers.
+    factors: Callable[[ProductCase, Reference], Reference | None] | None = None
+    #: What becomes of the correctly rounded outputs.
+    outputs: Callable[[ProductCase, Floats], Floats | None] | None = None
+
+    def explains(self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator) -> bool:
+        """Whether a kernel of the class that makes this mistake returns these outputs."""
+        return self._returns(case, output, accumulator, elsewhere=False)
+
+    def fits(self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator) -> bool:
+        """Whether it may return these outputs: also where the mistake cannot be made."""
+        return self._returns(case, output, accumulator, elsewhere=True)
+
+    def _returns(self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator, *, elsewhere: bool) -> bool:
+        changed = self.change(case)
+        if changed is None:
+            return elsewhere
+        reference = refer(make_factor(changed.a), make_factor(changed.b))
+        if self.factors is not None:
+            found = self.factors(changed, reference)
+            if found is None:
+                return elsewhere
+            reference = found
+        if self.outputs is None:
+            return bool(allow(reference, changed, accumulator).accepts(output).all())
+        exact = round_exactly(reference, replace(changed, out_dtype="float32")).astype(np.float64)
+        want = self.outputs(changed, exact)
+        if want is None:
+            return elsewhere
+        if elsewhere and accumulator.decides(reference.sums).all() is np.False_:
+            return True  # what is returned need not be the exactly rounded sum
+        y = output.astype(np.float64)
+        largest = float(dot.OUTPUTS[case.out_dtype].max_value)  # beyond it a kernel may saturate or not
+        return bool(((want == y) | (np.isnan(want) & np.isnan(y)) | (np.abs(exact) > largest)).all())
+
+
+def keep_case(case: ProductCase) -> ProductCase | None:
+    """The case itself: a mistake in what the numbers mean changes none."""
+    return case
+
+
+def replace_side(case: ProductCase, side: str, numbers: Numbers | None) -> ProductCase | None:
+    """The case with other numbers on one side; None without them."""
+    if numbers is None:
+        return None
+    return replace(case, a=numbers) if side == "a" else replace(case, b=numbers)

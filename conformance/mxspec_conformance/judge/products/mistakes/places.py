@@ -1,0 +1,52 @@
+"""Mistakes along k: products that are dropped, or counted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from mxspec_conformance.judge.products.cases import ProductCase
+from mxspec_conformance.judge.products.mistakes.mistake import Mistake, keep_case
+from mxspec_conformance.judge.products.reference import Reference, change_values, refer
+
+#: Length of a block, roughly: places are the same for every format.
+_RUN = 32
+
+
+def _scale_places(where: Callable[[int, int], slice], by: int, _case: ProductCase, found: Reference) -> Reference | None:
+    """The products at some places counted so many times; one k is no case for it."""
+    if found.a.k < 2:
+        return None
+    values = found.a.values.copy()
+    chosen = where(found.a.k, _RUN)
+    values[:, chosen] = values[:, chosen] * by if by else 0  # what is left out leaves no NaN
+    return refer(change_values(found.a, values), found.b)
+
+
+PLACES: tuple[tuple[str, Callable[[int, int], slice]], ...] = (
+    ("the last k", lambda k, _: slice(k - 1, k)),
+    ("the first k", lambda k, _: slice(0, 1)),
+    ("the last block", lambda k, run: slice(max(k - run, 0), k)),
+    ("the last half block", lambda k, run: slice(max(k - run // 2, 0), k)),
+    ("the first block", lambda k, run: slice(0, min(run, k))),
+    ("every odd k", lambda k, _: slice(1, k, 2)),
+    ("every even k", lambda k, _: slice(0, k, 2)),
+    ("the second half of k", lambda k, _: slice(k // 2, k)),
+    ("the first half of k", lambda k, _: slice(0, k // 2)),
+    ("what lies beyond a multiple of 64", lambda k, _: slice(k // 64 * 64, k)),
+    ("what lies beyond a multiple of 128", lambda k, _: slice(k // 128 * 128, k)),
+    ("what lies beyond a multiple of 256", lambda k, _: slice(k // 256 * 256, k)),
+)
+
+
+def list_dropped() -> Iterator[Mistake]:
+    """What a kernel leaves out of its sums."""
+    for text, places in PLACES:
+        words = f"{text} along k is dropped" if "what" in text else f"{text} is dropped"
+        yield Mistake(words, keep_case, partial(_scale_places, places, 0))
+
+
+def list_counted_twice() -> Iterator[Mistake]:
+    """What a kernel adds twice."""
+    for text, places in PLACES:
+        yield Mistake(f"{text} counts twice", keep_case, partial(_scale_places, places, 2))
