@@ -235,6 +235,12 @@ KINDS = (
         made_by=tuple(f"conformance/mxspec_conformance/judge/{n}.py" for n in ("sparse", "sparse_calls", "sparse_groups")),
     ),
     Kind(
+        pattern="mutants/products.json", what="the kill matrix of products: wrong kernels, and right ones", time="3 min",
+        command="python -m mxspec_lab.products.run --json reports/mutants/{name}.json --markdown reports/mutants/{name}.md",
+        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("kernels", "right", "run", "wrong")),
+        made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
+    ),
+    Kind(
         pattern="sparse/torch.json", what="sparse operands against torch", time="20 s and an environment with torch",
         command="python tests/peers/sparse_torch.py --json reports/sparse/torch.json", code=("tests/peers/sparse_torch.py",),
         made_by=("mxspec/sparsity",),
