@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -95,10 +95,10 @@ class Pen:
             exponents = (words % np.uint32(6)).astype(np.int64) - 3
             low = (words >> np.uint32(8)).astype(np.float64) / 2.0**24
             values = np.ldexp(1 + np.floor(low * 2.0**fraction) / 2.0**fraction, exponents)
-            return self.encode(values if positive else np.where(words >> np.uint32(7) & np.uint32(1) == 1, -values, values)).tolist()
+            return _whole(self.encode(values if positive else np.where(words >> np.uint32(7) & np.uint32(1) == 1, -values, values)))
         entries, values = self._known
         most = np.abs(values).max()
-        return entries[(values > 0 if positive else values != 0) & (np.abs(values) * 64 >= most)].tolist()
+        return _whole(entries[(values > 0 if positive else values != 0) & (np.abs(values) * 64 >= most)])
 
     def integers(self, most: int, reach: str = "many", *, positive: bool = False) -> list[int]:
         """Entries that are multiples of one power of two, at most `most` times it.
@@ -118,10 +118,10 @@ class Pen:
         return chosen if self.block is not None or len(chosen) <= 17 else [chosen[i * (len(chosen) - 1) // 16] for i in range(17)]
 
     def multiples(self, unit: float, most: float) -> list[int]:
-        """Entries that are multiples of a power of two, or finer where the format is, up to a number."""
+        """Entries that are multiples of a number, up to another."""
         entries, values = self._known
-        step = np.abs(values) / min(unit, float(np.abs(values[values != 0]).min()) if self.block is None or self.block.element.mantissa_bits > 4 else unit)
-        return entries[(np.abs(values) <= most) & (step == np.rint(step))].tolist()
+        step = np.abs(values) / unit
+        return _whole(entries[(np.abs(values) <= most) & (step == np.rint(step))])
 
     @property
     def largest(self) -> int:
@@ -147,6 +147,10 @@ class Pen:
     def is_mx(self) -> bool:
         """Whether the side has E8M0 scales."""
         return self.block is not None and self.block.is_mx
+
+
+def _whole(entries: npt.NDArray[np.uint32]) -> list[int]:
+    return [int(e) for e in entries]
 
 
 @dataclass
@@ -178,21 +182,23 @@ class Desk:
         return self.choose(f"{which}_scales", "turn", name, [self.pen(which).power(exponent)], 0, 0)
 
     def make(
-        self, topic: str, slug: str, flags: str, shape: tuple[int, int, int], a: Choice, b: Choice,
-        a_scales: Choice | None = None, b_scales: Choice | None = None, *, edits: Sequence[Sequence[Any]] = (), out: str = "float32",
-        tensor_scales: tuple[float | None, float | None] = (None, None),
+        self, topic: str, slug: str, flags: str, shape: tuple[int, int, int], parts: Mapping[str, Choice], *,
+        edits: Sequence[Sequence[Any]] = (), out: str = "float32", tensor_scales: Sequence[float | None] = (None, None),
     ) -> DotInput:  # fmt: skip
         """One product; scales are one where none are given."""
-        bits = tuple(None if t is None else int(np.float32(t).view(np.uint32)) for t in tensor_scales)
-        recipe = ("sides", list(a), list(a_scales or self.scale("a")), list(b), list(b_scales or self.scale("b")), *edits)
-        return DotInput(slug=slug, topic=topic, flags=tuple(flags.split()), shape=shape, recipe=recipe, out=out, tensor_scales=bits)  # type: ignore[arg-type]
+        of_a, of_b = (None if t is None else int(np.float32(t).view(np.uint32)) for t in tensor_scales)
+        choices = [list(parts[part] if part in parts else self.scale(part[0])) for part in PARTS]
+        return DotInput(
+            slug=slug, topic=topic, flags=tuple(flags.split()), shape=shape, recipe=("sides", *choices, *edits), out=out,
+            tensor_scales=(of_a, of_b),
+        )  # fmt: skip
 
-    def integers(self, slug: str, k: int, bits: int = 24, reach: str = "many", *, positive: bool = False) -> tuple[Choice, Choice]:
+    def integers(self, slug: str, k: int, bits: int = 24, reach: str = "many", *, positive: bool = False) -> dict[str, Choice]:
         """Both sides of a sum that so many bits hold in every order."""
         most = min(max(math.isqrt((1 << bits) // (2 * k)), 1), 64)
         entries = {w: self.pen(w).integers(most, reach, positive=positive) for w in "ab"}
-        a, b = (self.draw(w, slug, self._name(w, entries[w], f"up-to-{most}-{reach}" + "-positive" * positive), entries[w]) for w in "ab")
-        return a, b
+        wanted = f"up-to-{most}-{reach}" + "-positive" * positive
+        return {w: self.draw(w, slug, self._name(w, entries[w], wanted), entries[w]) for w in "ab"}
 
     def _name(self, part: str, entries: Sequence[int], wanted: str) -> str:
         """The name of a table of these entries, which may be there already."""
@@ -225,7 +231,7 @@ class Desk:
             scales = self.choose(f"{other}_scales", "turn", "spread", spread, 3, 4)
             parts = {which: hot, other: turn, f"{other}_scales": scales}
             shape = (k, 1, k) if which == "a" else (1, k, k)
-            yield self.make("identity", f"identity-{which}", "product-scale decode-table position-code", shape, **parts)
+            yield self.make("identity", f"identity-{which}", "product-scale decode-table position-code", shape, parts)
         for which, other in (("a", "b"), ("b", "a")):
             pen = self.pen(which)
             rows = -(-len(pen.finite) // 32)
@@ -233,7 +239,7 @@ class Desk:
                 which: self.choose(which, "turn", "finite", pen.finite, 32, 1),
                 other: self.choose(other, "hot", "zero-one", [self.pen(other).of(0.0), self.pen(other).of(1.0)], 1, 0),
             }
-            yield self.make("code", f"code-{which}", "decode-table nibble-order", (rows, 32, 32) if which == "a" else (32, rows, 32), **parts)
+            yield self.make("code", f"code-{which}", "decode-table nibble-order", (rows, 32, 32) if which == "a" else (32, rows, 32), parts)
 
     def sums(self) -> Iterator[DotInput]:
         """Integers whose partial sums are exact in every order."""
@@ -242,15 +248,15 @@ class Desk:
             ("sum-low", (1, 3, 160), 24, "low"), ("sum-high", (2, 2, 256), 24, "high"), ("sum-640", (3, 1, 640), 24, "many"),
             ("sum-2048", (1, 2, 2048), 24, "many"),
         ):  # fmt: skip
-            yield self.make("sum", slug, "product-width product-tail", shape, *self.integers(slug, shape[2], bits, reach))
+            yield self.make("sum", slug, "product-width product-tail", shape, self.integers(slug, shape[2], bits, reach))
         slug = "sum-positive"
-        yield self.make("sum", slug, "product-width", (2, 1, 512), *self.integers(slug, 512, positive=True))
+        yield self.make("sum", slug, "product-width", (2, 1, 512), self.integers(slug, 512, positive=True))
         k, zero = 256, self.a.of(0.0)
         ends = [(r, c, v) for r in range(3) for c, v in ((5 * r, 1.0), (k - 1 - r, -1.0))]
         edits = [["a", r, c, f"{self.a.of(v):0{self.a.side.digits}x}"] for r, c, v in ends]
         a = self.choose("a", "turn", "zero", [zero], 0, 0)
         b = self.choose("b", "turn", "one-two", [self.b.of(1.0), self.b.of(1.5 if self.b.block else 2.0)], 1, 0)
-        yield self.make("sum", "cancel", "product-tail", (3, 2, k), a, b, edits=edits)
+        yield self.make("sum", "cancel", "product-tail", (3, 2, k), {"a": a, "b": b}, edits=edits)
 
     def block_scales(self) -> Iterator[DotInput]:
         """Reciprocal scales, and another scale for each row."""
@@ -266,22 +272,27 @@ class Desk:
             if not powers:
                 continue
             k, name = blocks * self.run, "far" if powers is far else "ladder"
-            scales = [
-                self.choose(f"{w}_scales", "turn", name, [self.pen(w).power(sign * p) for p in powers], 0, 1)
+            scales = {
+                f"{w}_scales": self.choose(f"{w}_scales", "turn", name, [self.pen(w).power(sign * p) for p in powers], 0, 1)
                 for w, sign in (("a", 1), ("b", -1))
-            ]
-            yield self.make("block-scale", slug, "product-scale", (*shape, k), *self.integers(slug, k), *scales)
+            }
+            yield self.make("block-scale", slug, "product-scale", (*shape, k), self.integers(slug, k) | scales)
         slug, k = "row-scales", 3 * self.run
-        scales = [
-            self.choose(f"{w}_scales", "turn", "rows", [self.pen(w).power(p) for p in range(-3, 4)], 1, 0) for w in "ab"
-        ]
-        yield self.make("block-scale", slug, "product-scale", (3, 5, k), *self.integers(slug, k), *scales)
+        yield self.make("block-scale", slug, "product-scale", (3, 5, k), self.integers(slug, k) | self.scale_rows())
+
+    def scale_rows(self) -> dict[str, Choice]:
+        """Another scale for each row of either side."""
+        powers = range(-3, 4)
+        return {
+            part: self.choose(part, "turn", "rows", [self.pen(part[0]).power(p) for p in powers], 1, 0)
+            for part in ("a_scales", "b_scales")
+        }
 
     def shapes(self) -> Iterator[DotInput]:
         """One row, one column, many blocks."""
-        for m, n, blocks in ((1, 1, 1), (1, 17, 3), (9, 1, 5), (3, 2, 33)):
+        for m, n, blocks in ((1, 1, 1), (1, 33, 3), (33, 1, 5), (3, 2, 33)):
             slug, k = f"shape-{m}x{n}", blocks * self.run
-            yield self.make("shape", slug, "product-tail", (m, n, k), *self.integers(slug, k))
+            yield self.make("shape", slug, "product-tail product-scale", (m, n, k), self.integers(slug, k) | self.scale_rows())
 
     def intervals(self) -> Iterator[DotInput]:
         """Ordinary numbers: most have no one result."""
@@ -290,10 +301,12 @@ class Desk:
             ("ordinary-float16", 256, "float16", False),
         ):  # fmt: skip
             name = "magnitudes" if positive else "numbers"
-            a, b = (self.draw(w, slug, name, self.pen(w).numbers(positive=positive)) for w in "ab")
+            parts = {w: self.draw(w, slug, name, self.pen(w).numbers(positive=positive)) for w in "ab"}
             low, high = (-1, 1) if out == "float32" else (-5, -3)
-            scales = [self.draw(f"{w}_scales", slug, f"around-{low + 1}", [self.pen(w).power(p) for p in range(low, high + 1)]) for w in "ab"]
-            yield self.make("interval", slug, "product-width product-output", (1, 2, k) if slug == "ordinary" else (2, 1, k), a, b, *scales, out=out)
+            for w in "ab":
+                powers = [self.pen(w).power(p) for p in range(low, high + 1)]
+                parts[f"{w}_scales"] = self.draw(f"{w}_scales", slug, f"around-{low + 1}", powers)
+            yield self.make("interval", slug, "product-width product-output", (1, 2, k) if slug == "ordinary" else (2, 1, k), parts, out=out)
 
     def scale_codes(self) -> Iterator[DotInput]:
         """The ends of the scale formats."""
@@ -304,10 +317,10 @@ class Desk:
             slug, k = f"scale-ends-{which}", 4 * self.run
             if not pen.is_mx:
                 ends = [0x01, 0x02, 0x07, 0x08, 0x7E, 0x38]
-                a, b = self.integers(slug, k)
-                scales = self.choose(f"{which}_scales", "turn", "ends", ends, 1, 0)
+                parts = self.integers(slug, k)
+                parts[f"{which}_scales"] = self.choose(f"{which}_scales", "turn", "ends", ends, 1, 0)
                 shape = (6, 3, k) if which == "a" else (3, 6, k)
-                yield self.make("scale-code", slug, "scale-subnormal scale-saturation", shape, a, b, **{f"{which}_scales": scales})
+                yield self.make("scale-code", slug, "scale-subnormal scale-saturation", shape, parts)
                 continue
             entries, values = pen._known
             # No number times the smallest scale is subnormal in float32: units may flush these.
@@ -322,7 +335,7 @@ class Desk:
                     f"{which}_scales": self.scale(which, own), f"{other}_scales": self.scale(other, -own if facing.is_mx else 0),
                 }  # fmt: skip
                 name = slug if facing.is_mx else f"{slug}-{'low' if sign < 0 else 'high'}"
-                yield self.make("scale-code", name, "e8m0-edges", (3, 3, k), **parts)
+                yield self.make("scale-code", name, "e8m0-edges", (3, 3, k), parts)
 
     def tensor_scales(self) -> Iterator[DotInput]:
         """NVFP4's second scales."""
@@ -330,9 +343,10 @@ class Desk:
         if not any(takes):
             return
         k = 256
-        for slug, values in (("tensor-powers", (0.125, 32.0)), ("tensor-sides", (4.0, 0.5)), ("tensor-any", (0.3712, 1.9045))):
-            both = tuple(v if t else None for v, t in zip(values, takes, strict=True))
-            yield self.make("tensor-scale", slug, "tensor-scale", (3, 3, k), *self.integers(slug, k), tensor_scales=both)  # type: ignore[arg-type]
+        for slug, values in (("tensor-powers", (0.125, 32.0)), ("tensor-sides", (4.0, 0.5)), ("tensor-any", (0.3712, 1.8245))):
+            both = [v if t else None for v, t in zip(values, takes, strict=True)]
+            parts = self.integers(slug, k, positive=slug == "tensor-any")
+            yield self.make("tensor-scale", slug, "tensor-scale", (3, 3, k), parts, tensor_scales=both)
 
     def specials(self) -> Iterator[DotInput]:
         """A NaN or an Inf in row 1 of one side; no zeros and one sign, so that nothing else is NaN."""
@@ -343,8 +357,8 @@ class Desk:
                 digits = 2 if part == "scales" else pen.side.digits
                 where = [f"{which}_scales", 1, 2] if part == "scales" else [which, 1, k - 3]
                 name = f"{slug}-{which}"
-                a, b = self.integers(name, k, 14, positive=True)
-                yield self.make(topic, name, "product-nan", (3, 2, k) if which == "a" else (2, 3, k), a, b, edits=[[*where, f"{entry:0{digits}x}"]])
+                parts = self.integers(name, k, 14, positive=True)
+                yield self.make(topic, name, "product-nan", (3, 2, k) if which == "a" else (2, 3, k), parts, edits=[[*where, f"{entry:0{digits}x}"]])
 
     def _spoilers(self, pen: Pen) -> Iterator[tuple[str, str, int, str]]:
         """(topic, codes or scales, entry, slug)."""
@@ -362,7 +376,8 @@ class Desk:
     def overflows(self) -> Iterator[DotInput]:
         """Sums beyond the output's largest number, and one that is not."""
         for out, wanted in (("float32", 65), ("float16", 8)):
-            k, parts, ends = 256, {}, []
+            k, ends = 256, []
+            parts: dict[str, Choice] = {}
             for w in "ab":
                 pen = self.pen(w)
                 top = min(wanted, pen.powers[1] if pen.powers[1] < 12 else wanted)
@@ -372,7 +387,7 @@ class Desk:
             largest = 3.5e38 if out == "float32" else 65536.0
             if k * ends[0] * ends[1] > largest:
                 parts["a"] = self.choose("a", "head", "zero-largest", [self.a.of(0.0), self.a.largest], k, 0)
-                yield self.make("overflow", f"overflow-{out}", "product-output", (2, 1, k), **parts, out=out)
+                yield self.make("overflow", f"overflow-{out}", "product-output", (2, 1, k), parts, out=out)
 
     def zero_blocks(self) -> Iterator[DotInput]:
         """Zeros under a large scale beside ones."""
@@ -382,14 +397,14 @@ class Desk:
         a = self.choose("a", "head", "one-zero", [one, zero], 0, self.run)
         b = self.choose("b", "turn", "ones", [self.b.of(1.0)], 0, 0)
         scales = self.choose("a_scales", "head", "one-large", [self.a.power(0), self.a.power(60)], 0, 1)
-        yield self.make("zero-block", "zero-block", "product-zeros", (1, 2, 4 * self.run), a, b, a_scales=scales)
+        yield self.make("zero-block", "zero-block", "product-zeros", (1, 2, 4 * self.run), {"a": a, "b": b, "a_scales": scales})
 
     def outputs(self) -> Iterator[DotInput]:
         """Counts of ones about the midpoints of 16-bit outputs, and certain sums in these dtypes."""
         for out, first, k in (("bfloat16", 255, 288), ("float16", 2046, 2080)):
             a = self.choose("a", "head", "zero-one", [self.a.of(0.0), self.a.of(1.0)], 1, first)
             b = self.choose("b", "turn", "signs", [self.b.of(1.0), self.b.of(-1.0)], 1, 0)
-            yield self.make("sum", f"ties-{out}", "product-output", (8, 2, k), a, b, out=out)
+            yield self.make("sum", f"ties-{out}", "product-output", (8, 2, k), {"a": a, "b": b}, out=out)
         for out in ("bfloat16", "float16"):
             slug = f"sum-14-{out}"
-            yield self.make("sum", slug, "product-output product-width", (2, 3, 512), *self.integers(slug, 512, 14), out=out)
+            yield self.make("sum", slug, "product-output product-width", (2, 3, 512), self.integers(slug, 512, 14), out=out)

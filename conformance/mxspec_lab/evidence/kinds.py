@@ -133,6 +133,11 @@ def of_sparse(document: Document) -> Iterator[Wanted]:
     yield from (("sparse", fmt, ()) for fmt in sorted(formats))
 
 
+def of_products(document: Document) -> Iterator[Wanted]:
+    """The pairs of formats by which kernels were asked."""
+    yield from (("dot", pair, ()) for pair in sorted({row["vectors"]["file"] for row in (*document["wrong"], *document["right"])}))
+
+
 def of_everything(document: Document) -> Iterator[Wanted]:
     """All numeric vectors, of the profiles that the document lists."""
     for fmt in BLOCKS:
@@ -237,8 +242,8 @@ KINDS = (
     Kind(
         pattern="mutants/products.json", what="the kill matrix of products: wrong kernels, and right ones", time="3 min",
         command="python -m mxspec_lab.products.run --json reports/mutants/{name}.json --markdown reports/mutants/{name}.md",
-        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("kernels", "right", "run", "wrong")),
-        made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
+        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("by_vectors", "kernels", "right", "run", "wrong")),
+        list_vectors=of_products, made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
     ),
     Kind(
         pattern="sparse/torch.json", what="sparse operands against torch", time="20 s and an environment with torch",

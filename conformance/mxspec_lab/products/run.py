@@ -1,4 +1,4 @@
-"""Judge every wrong kernel and every right one, and publish the kill matrix of products.
+"""Judge every wrong kernel and every right one, by the judge and by the vectors alone, and publish the kill matrix of products.
 
     python -m mxspec_lab.products.run [--json reports/mutants/products.json] [--markdown reports/mutants/products.md]
 """
@@ -16,6 +16,7 @@ from typing import Any
 from mxspec_conformance import Report, check
 from mxspec_conformance.results.report import Requirement, Verdict
 from mxspec_lab.evidence.status import REPORTS, stamp
+from mxspec_lab.products.by_vectors import find_file, list_asked, list_failing
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.right import RIGHT
 from mxspec_lab.products.wrong import list_wrong
@@ -35,7 +36,16 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
     """What a kernel is judged as."""
     return {
         "kernel": kernel.name, "product": " @ ".join(kernel.product), "out_dtypes": list(kernel.out_dtypes),
-        "accumulator": kernel.accumulator, "contract": kernel.contract,
+        "accumulator": kernel.accumulator, "contract": kernel.contract, "fold": kernel.fold,
+    }  # fmt: skip
+
+
+def ask_vectors(kernel: Kernel) -> dict[str, Any]:
+    """What the vectors alone find of a kernel."""
+    failing = list_failing(kernel)
+    return {
+        "file": find_file(kernel.product)[0], "asked": len(list_asked(kernel)), "failing": len(failing),
+        "topics": sorted({case.topic for case in failing}),
     }  # fmt: skip
 
 
@@ -49,6 +59,7 @@ def describe_wrong(kernel: Kernel, report: Report) -> dict[str, Any]:
         "verdict": "fail" if any(r.verdict is Verdict.FAIL for r in accused) else accused[0].verdict.value if accused else "pass",
         "named": list(dict.fromkeys(d for f in report.formats for d in f.deviations)),
         "smallest": min(shown, key=_volume, default=""),
+        "vectors": ask_vectors(kernel),
     }
 
 
@@ -63,6 +74,7 @@ def describe_right(kernel: Kernel, report: Report) -> dict[str, Any]:
         **describe_kernel(kernel), "requirements": len(report.requirements),
         "passed": sum(r.verdict is Verdict.PASS for r in report.requirements),
         "accused": [r.topic for r in list_accused(report)],
+        "vectors": ask_vectors(kernel),
     }  # fmt: skip
 
 
@@ -75,6 +87,7 @@ def make_document() -> dict[str, Any]:
         "schema": SCHEMA,
         "counts": {
             "wrong": len(wrong), "killed": sum(bool(w["topics"]) for w in wrong), "named": sum(bool(w["named"]) for w in wrong),
+            "by_vectors": sum(w["vectors"]["failing"] > 0 for w in wrong),
             "right": len(right), "accused": sum(bool(r["accused"]) for r in right),
         },
         "seconds": round(time.process_time() - started, 1),
@@ -104,24 +117,30 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         "Written by `python -m mxspec_lab.products.run`; the numbers are those of [products.json](products.json).",
         "",
         f"{counts['killed']} of {counts['wrong']} wrong kernels are found, {counts['named']} by name or class; "
-        f"{counts['accused']} of {counts['right']} right kernels are accused.",
+        f"{counts['accused']} of {counts['right']} right kernels are accused. The vectors of products alone find {counts['by_vectors']}: "
+        "they ask no epilogue, and no more than 96 rows.",
         "",
-        "*Smallest*: m x n x k of the smallest product that was still wrong. *Found by*: topics of docs/products.md, wrong calls of all.",
+        "*Smallest*: m x n x k of the smallest product that was still wrong. *Found by*: topics of docs/products.md, wrong calls of all. *Vectors*: cases of the "
+        "file that fail. They ask for operands that are not rounded first, and so fail right kernels that round them to 16 bits.",
         "",
         "## Wrong kernels",
         "",
-        "| kernel | judged as | found by | what the judge says of it | smallest |",
-        "|---|---|---|---|---|",
+        "| kernel | judged as | found by | what the judge says of it | smallest | vectors |",
+        "|---|---|---|---|---|---|",
     ]
     for row in document["wrong"]:
         topics = ", ".join(f"{topic} {count}" for topic, count in row["topics"].items()) or "nothing"
-        lines.append(f"| {row['kernel']} | {row['product']} | {topics} | {'; '.join(row['named'])} | {row['smallest']} |")
-    lines += ["", "## Right kernels", "", "| kernel | judged as | declares | passes | accused |", "|---|---|---|---|---|"]
+        lines.append(f"| {row['kernel']} | {row['product']} | {topics} | {'; '.join(row['named'])} | {row['smallest']} | {_count(row)} |")
+    lines += ["", "## Right kernels", "", "| kernel | judged as | declares | passes | accused | vectors |", "|---|---|---|---|---|---|"]
     for row in document["right"]:
         declared = ", ".join(filter(None, (row["accumulator"], row["contract"])))
         passed = f"{row['passed']} of {row['requirements']}"
-        lines.append(f"| {row['kernel']} | {row['product']} | {declared} | {passed} | {', '.join(row['accused']) or '-'} |")
+        lines.append(f"| {row['kernel']} | {row['product']} | {declared} | {passed} | {', '.join(row['accused']) or '-'} | {_count(row)} |")
     return "\n".join(lines) + "\n"
+
+
+def _count(row: Mapping[str, Any]) -> str:
+    return f"{row['vectors']['failing']}/{row['vectors']['asked']}"
 
 
 def main(arguments: list[str] | None = None) -> int:
