@@ -246,6 +246,11 @@ KINDS = (
         list_vectors=of_products, made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
     ),
     Kind(
+        pattern="products/*.json", what="libraries' products, judged and identified", time="20 s and the library",
+        command="python tests/peers/products_peers.py {name}",
+        made_by=("conformance/mxspec_conformance/judge/products", "conformance/mxspec_conformance/identification/products.py", "mxspec/dot"),
+    ),
+    Kind(
         pattern="sparse/torch.json", what="sparse operands against torch", time="20 s and an environment with torch",
         command="python tests/peers/sparse_torch.py --json reports/sparse/torch.json", code=("tests/peers/sparse_torch.py",),
         made_by=("mxspec/sparsity",),
