@@ -246,6 +246,11 @@ KINDS = (
         list_vectors=of_products, made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
     ),
     Kind(
+        pattern="mutants/acceptance.json", what="common acceptance rules of products on wrong and right kernels", time="2 min",
+        command="python -m mxspec_lab.products.acceptance --json reports/mutants/{name}.json --page docs/acceptance.md",
+        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("acceptance", "kernels", "right", "wrong")), made_by=("mxspec/dot",),
+    ),
+    Kind(
         pattern="products/*.json", what="libraries' products, judged and identified", time="20 s and the library",
         command="python tests/peers/products_peers.py {name}",
         made_by=("conformance/mxspec_conformance/judge/products", "conformance/mxspec_conformance/identification/products.py", "mxspec/dot"),
