@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+from mxspec import dot
+from mxspec.elements import decode_table
+from mxspec.formats import get_block
 from mxspec_conformance import Report, check
+from mxspec_conformance.adapters.ggml import _store, _store_q8
+from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.results.report import Verdict
+
+from tests.peers.products_peers import FOLDER, HEAD, describe, list_targets
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def wrong(report: Report) -> set[tuple[str, Verdict]]:
@@ -31,3 +44,60 @@ def test_mlx_adds_16_bit_products_in_16_bits() -> None:
     report = check("mlx-products-bfloat16", in_process=True)
     deviations = {r.id for r in report.requirements if r.verdict is Verdict.DEVIATION}
     assert {f"matmul/bfloat16@{fmt}/sum" for fmt in ("mxfp4", "mxfp8_e4m3", "nvfp4")} <= deviations
+
+
+def test_gfloat_decodes_what_it_is_given() -> None:
+    pytest.importorskip("gfloat")
+    report = check("gfloat-products", in_process=True)
+    assert wrong(report) == set()
+    assert len(report.formats) == 7
+
+
+def test_gguf_has_no_nan() -> None:
+    """FF is infinite in its MXFP4, 7F a number in its NVFP4."""
+    pytest.importorskip("gguf")
+    report = check("gguf-products", in_process=True)
+    assert {i.rpartition("/")[2] for i, _ in wrong(report)} == {"nan"}
+    assert [f.deviations for f in report.formats if "mxfp4" in f.format] == [
+        ["the scale code FF of a and b is taken as infinity"], ["the scale code FF of b is taken as infinity"],
+    ]  # fmt: skip
+
+
+def test_the_blocks_that_ggml_is_handed_hold_the_numbers() -> None:
+    """Read back as ggml's block_q8_0, block_mxfp4 and block_nvfp4 say."""
+    draw = np.random.default_rng(3)
+    for fmt in ("mxfp6_e2m3", "mxint8"):
+        codes = draw.integers(0, get_block(fmt).element.code_count, (3, 128)).astype(np.uint8)
+        scales = draw.integers(120, 136, (3, 4)).astype(np.uint8)
+        data = _store_q8(codes, scales, fmt).reshape(3, 4, 34)
+        read = data[..., :2].copy().view(np.float16).astype(np.float64) * data[..., 2:].view(np.int8)
+        assert (read.reshape(3, 128) == dot.block_factor(codes, scales, fmt).values).all()
+    with pytest.raises(NotImplementedError, match="no float16 holds this scale"):
+        _store_q8(np.zeros((1, 32), np.uint8), np.array([[0]], np.uint8), "mxint8")
+    for fmt, stored, scale_bytes, run in (("mxfp4", 17, 1, 32), ("nvfp4", 36, 4, 16)):
+        codes, scales = draw.integers(0, 16, (2, 128)).astype(np.uint8), draw.integers(1, 120, (2, 128 // run)).astype(np.uint8)
+        data = _store(codes, scales, fmt).reshape(2, -1, stored)
+        halves = data[..., scale_bytes:].reshape(2, 128 // run, run // 2)
+        element, scale = (decode_table(part).astype(np.float64) for part in (get_block(fmt).element, get_block(fmt).scale))
+        numbers = element[np.concatenate([halves & 15, halves >> 4], axis=-1)]
+        read = numbers * scale[data[..., :scale_bytes].reshape(2, -1)][..., None]
+        assert (read.reshape(2, 128) == dot.block_factor(codes, scales, fmt).values).all()
+
+
+def test_every_target_with_products_has_a_committed_result() -> None:
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(list_targets())
+    assert len(list_targets()) >= 14
+
+
+def test_no_result_says_where_a_library_is_installed() -> None:
+    assert not any("site-packages" in path.read_text("ascii") for path in FOLDER.glob("*.json"))
+
+
+@pytest.mark.parametrize("name", list_targets())
+def test_the_page_shows_what_was_found(name: str) -> None:
+    document = json.loads((FOLDER / f"{name}.json").read_text("ascii"))
+    page = (ROOT / "docs" / "products.md").read_text("utf-8")
+    assert HEAD in page
+    assert describe(document) in page, f"run `python tests/peers/products_peers.py {name}` and put its line into docs/products.md"
+    assert document["about"] == known_adapters()[name].about
+    assert len(document["identify"]) == len(document["check"]["formats"])

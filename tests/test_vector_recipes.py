@@ -188,6 +188,7 @@ WRONG: dict[str, tuple[str, str, Callable[[list[Any]], None]]] = {
     "another part": ("scale", "mxfp4", lambda r: r.__setitem__(4, r[4] + 1)),
     "another table": ("scale", "nvfp4", lambda r: r.__setitem__(1, r[1] + 1)),
     "another digit": ("layout", "nibble-low", lambda r: r.__setitem__(1, r[1] + 1)),
+    "another column": ("dot", "mxfp4@mxfp4", lambda r: r[3].__setitem__(2, r[3][2] + 1)),
 }
 
 
@@ -200,7 +201,7 @@ def test_a_recipe_that_gives_something_else_is_refused(name: str) -> None:
         expand(stored)
 
 
-@pytest.mark.parametrize(("operation", "fmt"), [("quantize", "mxfp4"), ("scale", "mxfp4"), ("layout", "nibble-low")])
+@pytest.mark.parametrize(("operation", "fmt"), [("quantize", "mxfp4"), ("scale", "mxfp4"), ("layout", "nibble-low"), ("dot", "nvfp4@nvfp4")])
 def test_an_unknown_recipe_is_refused(operation: str, fmt: str) -> None:
     stored = parse((vectors_root() / file_name(operation, fmt)).read_bytes(), fmt)
     change_recipe(stored, lambda recipe: recipe.__setitem__(0, "magic"))
@@ -240,6 +241,9 @@ def answers_of(document: dict[str, Any], case: dict[str, Any]) -> list[str]:
     operation = document["operation"]
     if operation == "layout":
         return [case["expect"][0]["data"]]
+    if operation == "dot":
+        ends = {name: [e["low"], e["high"]] for e in case["expect"] for name in e["profiles"]}
+        return ["..".join(dict.fromkeys(ends.get(name, ["-"]))) for name in document["profiles"]]
     key = {"quantize": "any", "scale": "scale", "dequantize": "values"}.get(operation)
     if key is None:
         return [canonical_json(e) for e in case["expect"]]
@@ -329,6 +333,9 @@ if (operation === 'scale')
 if (operation === 'layout')
   for (const group of file.groups)
     for (const c of group.cases) found[c.id] = file.parts.map(part => makeItems(file, part, c.shape, ...c.recipe));
+if (operation === 'dot')
+  for (const group of file.groups)
+    for (const c of group.cases) found[c.id] = makeOperands(file, c.shape, c.recipe);
 console.log(JSON.stringify(found));
 """
 
@@ -336,7 +343,7 @@ console.log(JSON.stringify(found));
 def read_with_readme(tmp_path: Path, operation: str, fmt: str, profiles: list[str]) -> dict[str, Any]:
     """What the JavaScript of the README reads."""
     blocks = re.findall(r"```js\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     script = tmp_path / "read.js"
     script.write_text("\n".join([*blocks, READ_ALL.replace("slice(1)", "slice(2)")]), encoding="utf-8")
     found: dict[str, Any] = json.loads(run(["node", str(script), str(vectors_root()), operation, fmt, ",".join(profiles)]))
@@ -390,6 +397,20 @@ def test_readme_reads_layouts(tmp_path: Path, name: str) -> None:
         for part, items in zip(document["parts"], found[case["id"]], strict=True):
             digits = 1 if part["bits"] <= 4 else 2
             assert "".join(f"{i:0{digits}x}" for i in items) == case[part["part"]]
+
+
+@needs_node
+@pytest.mark.parametrize("pair", ["mxfp8_e5m2@mxfp8_e5m2", "float32@mxfp4", "float16@nvfp4"])
+def test_readme_reads_products(tmp_path: Path, pair: str) -> None:
+    document = read_document("dot", pair)
+    found = read_with_readme(tmp_path, "dot", pair, [])
+    assert list(found) == [c["id"] for c in document["cases"]]
+    for case in document["cases"]:
+        operands = found[case["id"]]
+        assert set(operands) == {"a", "b", "a_scales", "b_scales"} & set(case)
+        for part, words in operands.items():
+            digits = 2 if part.endswith("scales") else document["sides"][part]["digits"]
+            assert "".join(f"{w:0{digits}x}" for w in words) == case[part], (case["id"], part)
 
 
 def test_recipes_leave_some_of_each_topic_to_be_read() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.dot.rounding import DTYPES
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts import Layout, get_layout
 from mxspec.rounding import Overflow, Rounding
@@ -491,6 +492,93 @@ def load_sparse_cases(fmt: str) -> tuple[SparseCase, ...]:
     return read_sparse_cases(open_document("sparse", fmt))
 
 
+# dot
+
+
+@dataclass(frozen=True, slots=True)
+class DotOperand:
+    """One side of a product."""
+
+    format: str
+    #: uint8 [rows, k], one code for each element; of float32, bfloat16 and float16 the numbers.
+    data: npt.NDArray[Any]
+    #: uint8 [rows, k / block]; None: plain numbers.
+    scales: Codes | None
+    #: NVFP4's second scale, of the kind that decodes; None: there is none.
+    tensor_scale: np.float32 | None
+
+
+@dataclass(frozen=True, slots=True)
+class DotAnswer:
+    """The outputs that a class of accumulations allows: from `low` to `high`, both included; NaN stands for NaN alone."""
+
+    low: npt.NDArray[Any]
+    high: npt.NDArray[Any]
+
+    def accepts(self, output: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Which outputs [m, n] are among them. Zeros of both signs are one number."""
+        y, low, high = (np.asarray(x).astype(np.float64) for x in (output, self.low, self.high))
+        found: npt.NDArray[np.bool_] = np.where(np.isnan(low), np.isnan(y), (low <= y) & (y <= high))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class DotCase:
+    """A product a b^T [m, n] of a [m, k] and b [n, k]."""
+
+    id: str
+    topic: str
+    #: The outputs' dtype.
+    out: str
+    a: DotOperand
+    b: DotOperand
+    #: Class of accumulations -> the outputs that it allows; classes that the case does not ask are missing.
+    answers: Mapping[str, DotAnswer]
+    flags: tuple[str, ...] = ()
+
+
+def _read_plain(text: str, dtype: str) -> npt.NDArray[Any]:
+    """Floats from their bits; `nan` stands for any NaN."""
+    width = DTYPES[dtype].itemsize
+    words = text.replace("nan.....", "7fc00000") if width == 4 else text.replace("nan.", "7e00" if dtype == "float16" else "7fc0")
+    return np.frombuffer(bytes.fromhex(words), f">u{width}").astype(f"u{width}").view(DTYPES[dtype])
+
+
+def _read_operand(entry: Mapping[str, Any], which: str, side: Mapping[str, Any], rows: int) -> DotOperand:
+    scales, tensor = entry.get(f"{which}_scales"), entry.get(f"{which}_tensor_scale")
+    data = _read_plain(entry[which], side["format"]) if scales is None else read_codes(entry[which], side["digits"])
+    return DotOperand(
+        format=side["format"],
+        data=data.reshape(rows, -1),
+        scales=None if scales is None else read_bytes(scales).reshape(rows, -1),
+        tensor_scale=None if tensor is None else read_floats(tensor)[0],
+    )
+
+
+def read_dot_cases(document: Document) -> tuple[DotCase, ...]:
+    """The cases of a document of products."""
+    return tuple(_read_dot(entry, document["sides"]) for entry in document["cases"])
+
+
+def _read_dot(entry: Mapping[str, Any], sides: Mapping[str, Any]) -> DotCase:
+    m, n, _ = entry["shape"]
+    answers = {
+        name: DotAnswer(*(_read_plain(answer[end], entry["out"]).reshape(m, n) for end in ("low", "high")))
+        for answer in entry["expect"]
+        for name in answer["profiles"]
+    }
+    a, b = (_read_operand(entry, which, sides[which], rows) for which, rows in (("a", m), ("b", n)))
+    return DotCase(
+        id=entry["id"], topic=entry["topic"], out=entry["out"], a=a, b=b, answers=answers, flags=tuple(entry["flags"])
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=32)
+def load_dot_cases(pair: str) -> tuple[DotCase, ...]:
+    """The products of a pair of formats, such as "bfloat16@mxfp4"."""
+    return read_dot_cases(open_document("dot", pair))
+
+
 def list_blocks(case: QuantizeCase, fmt: BlockFormat, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A tensor in the case's axis order as blocks [n, k]."""
     moved = np.moveaxis(array, case.axis % array.ndim, -1)
@@ -510,5 +598,6 @@ def forget_cases() -> None:
         load_decode_cases,
         load_layout_file,
         load_sparse_cases,
+        load_dot_cases,
     ):
         loader.cache_clear()

@@ -19,7 +19,7 @@ from mxspec_vectors.writing import naming, replace_tree, write_file, write_files
 #: Operations on numbers, and on places.
 NUMERIC_OPERATIONS = ("encode", "decode", "scale", "quantize", "dequantize", "stochastic")
 #: Operations whose vectors a result names only where the target has a function of their kind.
-FURTHER_OPERATIONS = ("quantize_affine", "dequantize_affine", "layout", "sparse")
+FURTHER_OPERATIONS = ("quantize_affine", "dequantize_affine", "layout", "sparse", "dot")
 OPERATIONS = (*NUMERIC_OPERATIONS, *FURTHER_OPERATIONS)
 
 def vectors_root() -> Path:

@@ -6,6 +6,7 @@ from mxspec.affine.formats import get_affine
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec_vectors.build_affine import AFFINE_FILES, build_dequantize_affine, build_quantize_affine
 from mxspec_vectors.build_dequantize import build_dequantize
+from mxspec_vectors.build_dot import DOT_FILES, build_dot
 from mxspec_vectors.build_layouts import build_layout, list_layout_names
 from mxspec_vectors.build_quantize import build_quantize
 from mxspec_vectors.build_scalars import build_decode, build_encode
@@ -25,6 +26,7 @@ _BUILDERS = {
     "dequantize_affine": build_dequantize_affine,
     "layout": build_layout,
     "sparse": build_sparse,
+    "dot": build_dot,
 }
 
 
@@ -32,7 +34,7 @@ AFFINE_OPERATIONS = ("quantize_affine", "dequantize_affine")
 
 
 def list_formats(operation: str) -> tuple[str, ...]:
-    """The formats, layouts or sparse formats, that an operation has vectors of: those that are registered now."""
+    """The formats, layouts, sparse formats or pairs of formats, that an operation has vectors of: those that are registered now."""
     if operation in ("encode", "decode"):
         return (*ELEMENTS, *SCALES)
     if operation in AFFINE_OPERATIONS:
@@ -41,6 +43,8 @@ def list_formats(operation: str) -> tuple[str, ...]:
         return tuple(ELEMENTS)
     if operation == "sparse":
         return list_sparse_names()
+    if operation == "dot":
+        return DOT_FILES
     return list_layout_names() if operation == "layout" else tuple(BLOCKS)
 
 

@@ -256,5 +256,11 @@ FLAGS: dict[str, Flag] = {
     "few-kept": Flag("groups with fewer than two numbers: lost codes, illegal nibbles, an exception", "Metal Marlin's document, 1; CUTLASS stores nibble 0 for zeros", "known-bug", "read"),
     "negative-zero": Flag("-0 counted as a number, for which another one is dropped", "compares codes with 0", "edge", "read"),
     "illegal-nibble": Flag("nibbles that PTX leaves undefined are read as something", "PTX ISA, sparse matrix storage", "edge", "read"),
+    "product-scale": Flag("the scale of another block, row or side multiplies a product, or none", "-", "edge", "read"),
+    "product-tail": Flag("the end of k is dropped or counted twice, the last row or column is not written", "-", "edge", "read"),
+    "product-width": Flag("sums kept in 16 bits, or in 13 below the largest exponent", "mlx in bfloat16; FP8 tensor cores of Hopper", "edge", "measured"),
+    "product-output": Flag("outputs cut, rounded away from zero at ties, or rounded twice on their way to 16 bits", "-", "edge", "read"),
+    "product-nan": Flag("a NaN or an infinity of one side is lost, or the scale FF is read as infinity", "mlx 0.32.4", "known-bug", "measured"),
+    "product-zeros": Flag("products are aligned by the scale of a block of zeros", "MMA-Sim c785138", "edge", "read"),
     "basic": Flag("plain use", "-", "basic", "read"),
 }  # fmt: skip

@@ -405,6 +405,92 @@ Words make_bfloat16(const std::string& kind) {
     return words;
 }
 
+// Operands of products.
+
+struct Side {
+    std::size_t run, digits;
+    int fraction;  // -1: codes under scales
+
+    explicit Side(const Json& entry)
+        : run(static_cast<std::size_t>(entry["run"].number)),
+          digits(static_cast<std::size_t>(entry["digits"].number)),
+          fraction(entry.has("fraction") ? static_cast<int>(entry["fraction"].number) : -1) {}
+};
+
+std::uint32_t mix(std::uint32_t seed, std::uint32_t number) {
+    std::uint32_t h = number + seed * 0x9e3779b9u;
+    h = (h ^ h >> 16) * 0x85ebca6bu;
+    h = (h ^ h >> 13) * 0xc2b2ae35u;
+    return h ^ h >> 16;
+}
+
+/// A matrix of a table's entries.
+Words choose(const Json& choice, const Words& table, std::size_t rows, std::size_t columns) {
+    const std::string& kind = choice.list.at(0).text;
+    const auto argument = [&choice](std::size_t i) { return static_cast<std::size_t>(choice.list.at(i + 2).number); };
+    Words words;
+    for (std::size_t row = 0; row < rows; row++)
+        for (std::size_t column = 0; column < columns; column++) {
+            std::size_t place;
+            if (kind == "draw")
+                place = mix(static_cast<std::uint32_t>(argument(0)), static_cast<std::uint32_t>(row * columns + column)) % table.size();
+            else if (kind == "turn")
+                place = (argument(0) * row + argument(1) * column) % table.size();
+            else if (kind == "hot")
+                place = column == (argument(0) * row + argument(1)) % columns;
+            else if (kind == "head")
+                place = column < argument(0) * row + argument(1);
+            else
+                throw std::runtime_error("unknown choice " + kind);
+            words.push_back(table.at(place));
+        }
+    return words;
+}
+
+Words read_table(const std::string& text, std::size_t digits) {
+    Words words;
+    for (std::size_t i = 0; i < text.size(); i += digits)
+        words.push_back(static_cast<std::uint32_t>(std::stoul(text.substr(i, digits), nullptr, 16)));
+    return words;
+}
+
+/// The operands of a product: `a`, `a_scales`, `b` and `b_scales` by name, the scales of plain sides left out.
+void make_operands(const Json& file, const Json& shape, const Json& recipe, std::map<std::string, Json>& question) {
+    if (recipe.list.at(0).text != "sides") throw std::runtime_error("unknown recipe " + recipe.list[0].text);
+    const auto k = static_cast<std::size_t>(shape.list.at(2).number);
+    for (std::size_t number = 0; number < 2; number++) {
+        const std::string which = number ? "b" : "a";
+        const Side side(file["sides"][which]);
+        const auto rows = static_cast<std::size_t>(shape.list.at(number).number);
+        const std::size_t runs = (k + side.run - 1) / side.run;
+        Words parts[2];
+        for (std::size_t part = 0; part < 2; part++) {
+            const std::string name = part ? which + "_scales" : which;
+            const Json& choice = recipe.list.at(1 + 2 * number + part);
+            const Words table = read_table(file["recipes"]["sides"][name][choice.list.at(1).text].text, part ? 2 : side.digits);
+            const std::size_t columns = part ? runs : k;
+            parts[part] = choose(choice, table, rows, columns);
+            for (std::size_t i = 5; i < recipe.list.size(); i++) {
+                const std::vector<Json>& edit = recipe.list[i].list;
+                if (edit.at(0).text == name)
+                    parts[part].at(static_cast<std::size_t>(edit.at(1).number) * columns + static_cast<std::size_t>(edit.at(2).number)) =
+                        read_table(edit.at(3).text, edit[3].text.size()).at(0);
+            }
+        }
+        std::string words, scales;
+        const std::uint32_t ones = side.fraction < 0 ? 0 : (1u << (4 * side.digits - 1)) - (1u << side.fraction);
+        for (std::size_t i = 0; i < rows * k; i++) {
+            std::uint32_t word = parts[0][i];
+            if (side.fraction >= 0 && word != 0 && (word & ones) != ones)
+                word += (parts[1][i / k * runs + i % k / side.run] - 127) << side.fraction;
+            words += hex(word, static_cast<int>(side.digits));
+        }
+        for (const std::uint32_t scale : parts[1]) scales += hex(scale, 2);
+        question[which] = Json::of(words);
+        if (side.fraction < 0) question[which + "_scales"] = Json::of(scales);
+    }
+}
+
 // Files.
 
 /// Everything of one file, written out.
@@ -436,6 +522,7 @@ private:
         else if (operation_ == "dequantize") answers = dequantize(given, question);
         else if (operation_ == "scale") answers = scale(group, given, question);
         else if (operation_ == "layout") answers = layout(given, question);
+        else if (operation_ == "dot") answers = dot(given, question);
         else
             for (const Json& entry : given["expect"].list) answers.push_back(canonical(entry));
         question["operation"] = Json::of(operation_);
@@ -544,6 +631,17 @@ private:
             }
         }
         return {write_out_runs(given["data"].text)};
+    }
+
+    std::vector<std::string> dot(const Json& given, std::map<std::string, Json>& question) const {
+        if (given.has("recipe")) make_operands(file_, given["shape"], given["recipe"], question);
+        std::vector<std::string> texts;
+        for (const Json& ends : given["expect"].list) {
+            std::string text = ends.list.at(0).text;
+            if (ends.list.size() > 1) text += ".." + ends.list[1].text;
+            texts.push_back(text);
+        }
+        return by_profile(texts);
     }
 
     const Json& file_;

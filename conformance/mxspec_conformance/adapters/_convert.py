@@ -26,6 +26,18 @@ def to_torch(x: Any) -> Any:
     return torch.from_numpy(array)
 
 
+def from_torch(x: Any) -> npt.NDArray[Any]:
+    """A tensor of floats as an array of the same bits."""
+    import torch
+
+    tensor = x.detach().contiguous()
+    if tensor.dtype == torch.bfloat16:
+        bits: npt.NDArray[Any] = tensor.view(torch.uint16).numpy()
+        return bits.view(ml_dtypes.bfloat16)
+    found: npt.NDArray[Any] = tensor.numpy()
+    return found
+
+
 def unpack_nibbles(packed: npt.NDArray[Any]) -> Bytes:
     """Bytes [..., n] of two codes each, the low nibble first, as codes [..., 2n]."""
     data = np.ascontiguousarray(packed).view(np.uint8)

@@ -92,17 +92,43 @@ class _Gfloat:
         return self._encode(self._format(element), x, "Stochastic", srbits=bits, srnumbits=self.SR_BITS)
 
 
+class _Products:
+    """NumPy's product of numbers that gfloat decodes: its arrays are float64, and so is the sum."""
+
+    def __init__(self) -> None:
+        import gfloat
+        from gfloat import formats
+
+        self.VERSION = version("gfloat")
+        self._library: Any = gfloat
+        self._blocks = {fmt: getattr(formats, name) for fmt, name in _BLOCKS.items()}
+        self.OPERANDS = [{"a": a, "b": b} for a, b in (*((fmt, fmt) for fmt in _BLOCKS), ("mxfp8_e4m3", "mxfp4"))]
+
+    def _decode(self, side: Any) -> Any:
+        info = self._blocks[side.format]
+        scales = self._library.decode_ndarray(info.stype, side.scales)
+        return self._library.decode_ndarray(info.etype, side.codes) * np.repeat(scales, info.k, axis=1)
+
+    def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+        """[m, n] float32."""
+        with np.errstate(all="ignore"):
+            return (self._decode(a) @ self._decode(b).T).astype(np.float32)
+
+
 def _refuse_tensor_scale(tensor_scale: float | None) -> None:
     if tensor_scale is not None:
         raise NotImplementedError("gfloat has no tensor scale")
 
 
+_LIBRARY = Library(name="gfloat", requires="gfloat", imports="gfloat", packages=("gfloat==0.5.2",), light=True)
+
 ADAPTERS = (
     Adapter(
         name="gfloat",
-        library=Library(name="gfloat", requires="gfloat", imports="gfloat", packages=("gfloat==0.5.2",), light=True),
+        library=_LIBRARY,
         about="Graphcore's format library",
         make=_Gfloat,
         profiles={fmt: "gfloat-0.5/mxfp8" if fmt.startswith("mxfp8") else "gfloat-0.5/mx" for fmt in _BLOCKS},
     ),
+    Adapter(name="gfloat-products", library=_LIBRARY, about="NumPy's matmul of numbers that gfloat decodes", make=_Products),
 )

@@ -60,17 +60,35 @@ class _Gguf:
         return self._quants.NVFP4.fp32_to_ue4m3(x)
 
 
+class _Products:
+    """NumPy's product of numbers that gguf dequantizes, in float32."""
+
+    def __init__(self) -> None:
+        inner = _Gguf()
+        self.VERSION, self._dequantize = inner.VERSION, inner.dequantize
+        self.OPERANDS = [{"a": a, "b": b} for a, b in (("mxfp4", "mxfp4"), ("nvfp4", "nvfp4"), ("float32", "mxfp4"), ("float32", "nvfp4"))]
+
+    def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+        """[m, n] float32."""
+        x, w = (self._dequantize(s.codes, s.scales, s.format, s.tensor_scale) if hasattr(s, "codes") else s for s in (a, b))
+        with np.errstate(all="ignore"):
+            return x @ w.T
+
+
 def _refuse_tensor_scale(tensor_scale: float | None) -> None:
     if tensor_scale is not None:
         raise NotImplementedError("gguf has no tensor scale")
 
 
+_LIBRARY = Library(name="gguf", requires="gguf", imports="gguf", packages=("gguf==0.19.0",), light=True)
+
 ADAPTERS = (
     Adapter(
         name="gguf",
-        library=Library(name="gguf", requires="gguf", imports="gguf", packages=("gguf==0.19.0",), light=True),
+        library=_LIBRARY,
         about="llama.cpp's Python package",
         make=_Gguf,
         profiles={"mxfp4": "gguf-0.19/mxfp4"},
     ),
+    Adapter(name="gguf-products", library=_LIBRARY, about="NumPy's matmul of numbers that gguf dequantizes", make=_Products),
 )

@@ -13,7 +13,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-from mxspec_conformance.adapters._convert import to_torch
+from mxspec_conformance.adapters._convert import from_torch, to_torch
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
 _MX_FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
@@ -142,6 +142,46 @@ class _MxAndNvfp4(_Mx):
         return float(self._nvfp4.per_tensor_amax_to_scale(self._torch.max(self._torch.abs(to_torch(x)))))
 
 
+class _Products:
+    """`torch.mm` of two MX tensors, emulated: both are dequantized in one dtype; NVFP4 weights beside plain activations."""
+
+    def __init__(self, dtype: str) -> None:
+        import torch
+        from torchao.prototype.mx_formats import mx_tensor, nvfp4_tensor
+        from torchao.quantization.quantize_.common import KernelPreference
+
+        self.VERSION = version("torchao")
+        self._torch, self._mx, self._nvfp4 = torch, mx_tensor, nvfp4_tensor
+        self._emulated: Any = KernelPreference.EMULATED
+        self._name, self._dtype = dtype, getattr(torch, dtype)
+        self._types: dict[str, Any] = {
+            "mxfp4": torch.float4_e2m1fn_x2, "mxfp8_e4m3": torch.float8_e4m3fn, "mxfp8_e5m2": torch.float8_e5m2,
+        }  # fmt: skip
+        both = ("mxfp4/nibble-low", "mxfp8_e4m3", "mxfp8_e5m2")
+        self.OPERANDS = [*({"a": fmt, "b": fmt} for fmt in both), {"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low"}, {"a": dtype, "b": "nvfp4/nibble-low"}]
+        self.OUT_DTYPES = (dtype,)
+        self.CONTRACT = dtype
+
+    def _tensor(self, side: Any) -> Any:
+        if not hasattr(side, "codes"):
+            return to_torch(side)
+        codes, scales = to_torch(side.codes), to_torch(side.scales)
+        if side.format == "nvfp4":
+            scale = None if side.tensor_scale is None else self._torch.tensor(side.tensor_scale, dtype=self._torch.float32)
+            return self._nvfp4.NVFP4Tensor(codes, scales.view(self._torch.float8_e4m3fn), _NVFP4_BLOCK, self._dtype, scale)
+        kind = self._types[side.format]
+        data = codes if side.format == "mxfp4" else codes.view(kind)
+        stored = scales.view(self._torch.float8_e8m0fnu)
+        return self._mx.MXTensor(data, stored, kind, _BLOCK, self._dtype, self._emulated, None, False)
+
+    def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+        """[m, n] in the dtype that the tensors stand for."""
+        x, w = self._tensor(a), self._tensor(b)
+        if b.format == "nvfp4":
+            return from_torch(self._torch.nn.functional.linear(x, w))
+        return from_torch(self._torch.mm(x, w.t()))
+
+
 def _require_layout(layout: str, known: str) -> None:
     if layout != known:
         raise NotImplementedError(f"layout {layout}")
@@ -180,5 +220,14 @@ ADAPTERS = (
             profiles=dict.fromkeys(_MX_FORMATS, f"torchao-0.18/mx/{mode}/eager"),
         )
         for mode in ("even", "ceil")
+    ),
+    *(
+        Adapter(
+            name=f"torchao-products-{dtype}",
+            library=_LIBRARY,
+            about=f"torchao, emulated products of MX tensors in {dtype}",
+            make=partial(_Products, dtype),
+        )
+        for dtype in ("float32", "bfloat16")
     ),
 )

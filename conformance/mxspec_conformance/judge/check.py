@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -400,7 +400,8 @@ def _check_affine(session: TargetSession, report: Report, progress: Progress, wa
 
 def _name_operations(session: TargetSession) -> tuple[str, ...]:
     """The operations whose vectors a result speaks of."""
-    functions = {"layout": judge_layouts.FUNCTIONS, "sparse": SPARSE_FUNCTIONS} | {f: (f,) for f in AFFINE_FUNCTIONS}
+    # Products are judged by calls of the judge's own design.
+    functions: dict[str, Collection[str]] = {"dot": (), "layout": judge_layouts.FUNCTIONS, "sparse": SPARSE_FUNCTIONS} | {f: (f,) for f in AFFINE_FUNCTIONS}
     return (*NUMERIC_OPERATIONS, *(o for o in FURTHER_OPERATIONS if any(map(session.capabilities.has, functions[o]))))
 
 

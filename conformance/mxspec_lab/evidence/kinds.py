@@ -133,6 +133,11 @@ def of_sparse(document: Document) -> Iterator[Wanted]:
     yield from (("sparse", fmt, ()) for fmt in sorted(formats))
 
 
+def of_products(document: Document) -> Iterator[Wanted]:
+    """The pairs of formats by which kernels were asked."""
+    yield from (("dot", pair, ()) for pair in sorted({row["vectors"]["file"] for row in (*document["wrong"], *document["right"])}))
+
+
 def of_everything(document: Document) -> Iterator[Wanted]:
     """All numeric vectors, of the profiles that the document lists."""
     for fmt in BLOCKS:
@@ -233,6 +238,22 @@ KINDS = (
         command="python -m mxspec_lab.sparse.run --json reports/mutants/{name}.json", list_vectors=of_sparse,
         code=("conformance/mxspec_lab/sparse",),
         made_by=tuple(f"conformance/mxspec_conformance/judge/{n}.py" for n in ("sparse", "sparse_calls", "sparse_groups")),
+    ),
+    Kind(
+        pattern="mutants/products.json", what="the kill matrix of products: wrong kernels, and right ones", time="3 min",
+        command="python -m mxspec_lab.products.run --json reports/mutants/{name}.json --markdown reports/mutants/{name}.md",
+        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("by_vectors", "kernels", "right", "run", "wrong")),
+        list_vectors=of_products, made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
+    ),
+    Kind(
+        pattern="mutants/acceptance.json", what="common acceptance rules of products on wrong and right kernels", time="2 min",
+        command="python -m mxspec_lab.products.acceptance --json reports/mutants/{name}.json --page docs/acceptance.md",
+        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("acceptance", "kernels", "right", "wrong")), made_by=("mxspec/dot",),
+    ),
+    Kind(
+        pattern="products/*.json", what="libraries' products, judged and identified", time="20 s and the library",
+        command="python tests/peers/products_peers.py {name}",
+        made_by=("conformance/mxspec_conformance/judge/products", "conformance/mxspec_conformance/identification/products.py", "mxspec/dot"),
     ),
     Kind(
         pattern="sparse/torch.json", what="sparse operands against torch", time="20 s and an environment with torch",

@@ -12,6 +12,7 @@ from mxspec_vectors.compact.blocks import expand_quantize, pack_quantize
 from mxspec_vectors.compact.groups import Stored
 from mxspec_vectors.compact.layouts import expand_layout, pack_layout
 from mxspec_vectors.compact.plain import expand_plain, pack_plain
+from mxspec_vectors.compact.products import expand_dot, pack_dot
 from mxspec_vectors.compact.scales import expand_scale, pack_scale
 from mxspec_vectors.compact.values import expand_dequantize, pack_dequantize
 from mxspec_vectors.document import Document, VectorError
@@ -27,6 +28,7 @@ _KINDS: dict[str, tuple[Callable[[Document], Stored], Callable[[Stored], Documen
     "dequantize_affine": (pack_plain, expand_plain),
     "layout": (pack_layout, expand_layout),
     "sparse": (pack_plain, expand_plain),
+    "dot": (pack_dot, expand_dot),
 }
 
 

@@ -1,0 +1,277 @@
+"""Common acceptance rules of matrix products, applied to wrong and to right kernels.
+
+    python -m mxspec_lab.products.acceptance [--json reports/mutants/acceptance.json] [--page docs/acceptance.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec import dot
+from mxspec_conformance.targets.operands import Numbers, Side, lay_out, parse_operand
+from mxspec_lab.evidence.status import REPORTS, stamp
+from mxspec_lab.products.kernels import Kernel
+from mxspec_lab.products.right import RIGHT
+from mxspec_lab.products.wrong import list_wrong
+from mxspec_vectors.files import write_file
+
+SCHEMA = "mxspec-product-acceptance/1"
+MATRIX = REPORTS / "mutants" / "products.json"
+Floats = npt.NDArray[np.float64]
+#: m, n, k: whole tiles of every kernel and the length of a layer, as in most tests.
+SHAPE = (64, 64, 4096)
+SEED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a kernel returned, and what it is held against."""
+
+    returned: Floats
+    #: The product of the operands that the kernel was given, rounded once.
+    exact: Floats
+    #: The product of the numbers before they were quantized.
+    unquantized: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One acceptance rule."""
+
+    id: str
+    text: str
+    source: str
+    accepts: Callable[[Trial], bool]
+
+
+def cosine(x: Floats, y: Floats) -> float:
+    """The cosine of the angle between two arrays; NaN where one is not finite."""
+    with np.errstate(all="ignore"):
+        return float((x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()))
+
+
+def relative(x: Floats, y: Floats) -> float:
+    """The norm of the difference over that of y."""
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(((x - y) ** 2).sum() / (y * y).sum()))
+
+
+def _close(x: Floats, y: Floats, rtol: float, atol: float) -> bool:
+    with np.errstate(all="ignore"):
+        return bool((np.abs(x - y) <= atol + rtol * np.abs(y)).all())
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(id="cosine-unquantized", text="cosine of at least 0.99 to the unquantized product", source="S0, 7.3",
+         accepts=lambda t: cosine(t.returned, t.unquantized) >= 0.99),
+    Rule(id="cosine-exact", text="cosine of at least 0.99 to the product of the operands", source="the same, against a dequantizing reference",
+         accepts=lambda t: cosine(t.returned, t.exact) >= 0.99),
+    Rule(id="norm-5%", text="relative error of the whole output of at most 5 %", source="S0, 3.1 and 7: 1 to 2 %",
+         accepts=lambda t: relative(t.returned, t.exact) <= 0.05),
+    Rule(id="rtol-5%", text="every output within rtol 0.05 and atol 0.5", source="TensorRT-LLM#6784, an FP4 test",
+         accepts=lambda t: _close(t.returned, t.exact, 0.05, 0.5)),
+    Rule(id="rtol-5%-alone", text="every output within rtol 0.05", source="a common form",
+         accepts=lambda t: _close(t.returned, t.exact, 0.05, 0.0)),
+)  # fmt: skip
+
+
+@cache
+def make_numbers(side: int) -> npt.NDArray[np.float32]:
+    """Numbers from N(0, 1), the same for every kernel."""
+    rows, k = SHAPE[side], SHAPE[2]
+    return np.random.default_rng(SEED + side).standard_normal((rows, k)).astype(np.float32)
+
+
+@cache
+def make_operand(side: int, text: str) -> Numbers:
+    """A side of these numbers in a kernel's format and layout; NVFP4 with the tensor scale of their maximum."""
+    spec, x = parse_operand(text), make_numbers(side)
+    if not spec.block.has_tensor_scale:
+        t = mxspec.quantize(x, spec.format)
+        return Numbers(spec=spec, codes=t.codes, scales=t.scales)
+    scale = np.float32(np.abs(x).max() / np.float32(448 * 6))
+    t = mxspec.quantize(x, spec.format, tensor_scale=mxspec.TensorScale("decode", float(scale)), convert=True)
+    return Numbers(spec=spec, codes=t.codes, scales=t.scales, tensor_scale=float(scale))
+
+
+def _hand_over(numbers: Numbers) -> Side:
+    codes, scales = lay_out(numbers)
+    return Side(
+        codes=codes, scales=scales, tensor_scale=numbers.tensor_scale, format=numbers.spec.format, shape=numbers.shape, spec=numbers.spec.text
+    )  # fmt: skip
+
+
+@cache
+def _references(product: tuple[str, str]) -> tuple[Floats, Floats]:
+    """(the exact product of the operands, the product of the numbers)."""
+    factors = []
+    for side, text in enumerate(product):
+        numbers = make_operand(side, text)
+        scale = 1.0 if numbers.tensor_scale is None else numbers.tensor_scale
+        factors.append(dot.block_factor(numbers.codes, numbers.scales, numbers.spec.block, tensor_scale=scale))
+    x, w = (make_numbers(side).astype(np.float64) for side in (0, 1))
+    return dot.matmul(factors[0], factors[1]).astype(np.float64), x @ w.T
+
+
+def ask(kernel: Kernel) -> Trial:
+    """One call of a kernel, without an epilogue."""
+    a, b = (_hand_over(make_operand(side, text)) for side, text in enumerate(kernel.product))
+    with np.errstate(all="ignore"):
+        returned = np.asarray(kernel.matmul(a, b, kernel.out_dtypes[0])).astype(np.float64)
+    return Trial(returned, *_references(kernel.product))
+
+
+def describe(kernel: Kernel) -> dict[str, Any]:
+    """What the rules say of a kernel."""
+    trial = ask(kernel)
+    right = ask(Kernel(name="right", product=kernel.product, out_dtypes=kernel.out_dtypes))
+    return {
+        "kernel": kernel.name, "product": " @ ".join(text.partition("/")[0] for text in kernel.product),
+        "same": bool(np.array_equal(trial.returned, right.returned, equal_nan=True)),
+        "cosine_unquantized": _digits(cosine(trial.returned, trial.unquantized)),
+        "cosine_exact": _digits(cosine(trial.returned, trial.exact)),
+        "relative": _digits(relative(trial.returned, trial.exact)),
+        "passes": [rule.id for rule in RULES if rule.accepts(trial)],
+    }  # fmt: skip
+
+
+def _digits(x: float) -> float | None:
+    return float(f"{x:.5g}") if np.isfinite(x) else None
+
+
+def count(wrong: Iterable[Mapping[str, Any]], right: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """For each rule the wrong kernels that pass, of all and of those whose outputs differ, and the right ones that fail."""
+    seen = [row for row in wrong if not row["same"]]
+    return {
+        "wrong": len(list(wrong)), "different": len(seen), "right": len(list(right)),
+        "rules": {
+            rule.id: {
+                "wrong_pass": sum(rule.id in row["passes"] for row in wrong),
+                "different_pass": sum(rule.id in row["passes"] for row in seen),
+                "right_fail": sum(rule.id not in row["passes"] for row in right),
+            }
+            for rule in RULES
+        },
+    }  # fmt: skip
+
+
+def count_judge(wrong: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """The same of `mxspec check`, by the committed kill matrix."""
+    matrix = json.loads(MATRIX.read_text("ascii"))
+    missed = {row["kernel"] for row in matrix["wrong"] if not row["topics"]}
+    return {
+        "wrong_pass": len(missed),
+        "different_pass": sum(row["kernel"] in missed for row in wrong if not row["same"]),
+        "right_fail": matrix["counts"]["accused"],
+    }
+
+
+def make_document() -> dict[str, Any]:
+    """What is published."""
+    started = time.process_time()
+    wrong, right = ([describe(kernel) for kernel in kernels] for kernels in (list_wrong(), RIGHT))
+    return {
+        "schema": SCHEMA,
+        "shape": list(SHAPE),
+        "seed": SEED,
+        "rules": [{"id": r.id, "text": r.text, "source": r.source} for r in RULES],
+        "counts": count(wrong, right) | {"judge": count_judge(wrong)},
+        "seconds": round(time.process_time() - started, 1),
+        "wrong": wrong,
+        "right": right,
+    }
+
+
+def render(document: Mapping[str, Any]) -> str:
+    """Canonical text: one kernel to a line."""
+    lines = []
+    for key, value in document.items():
+        if key in ("wrong", "right", "rules"):
+            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
+            lines.append(f' "{key}": [\n{rows}\n ]')
+        else:
+            lines.append(f' "{key}": {json.dumps(value)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+#: Wrong kernels that the page shows.
+SHOWN = (
+    "last block dropped, b", "last k dropped, a", "next block's scale, b", "scale of two blocks shared, b", "nibbles swapped, b",
+    "smallest subnormal flushed, b", "linear e2m1, b", "scale FF is infinite", "float16 additions, not declared",
+    "bfloat16 additions, not declared", "13 bits below the largest exponent, not declared", "block sums in float16", "tensor scales in bfloat16",
+    "no tensor scale",
+)  # fmt: skip
+
+
+def render_tables(document: Mapping[str, Any]) -> str:
+    """The tables of docs/acceptance.md."""
+    counts, ids = document["counts"], [rule["id"] for rule in document["rules"]]
+    lines = [
+        f"| rule | where from | wrong kernels that pass, of {counts['wrong']} | of the {counts['different']} whose outputs differ here | "
+        f"right kernels that fail, of {counts['right']} |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for rule in document["rules"]:
+        found = counts["rules"][rule["id"]]
+        lines.append(f"| {rule['text']} | {rule['source']} | {found['wrong_pass']} | {found['different_pass']} | {found['right_fail']} |")
+    judge = counts["judge"]
+    lines.append(
+        "| `mxspec check` | [kill matrix](../reports/mutants/products.md) | "
+        f"{judge['wrong_pass']} | {judge['different_pass']} | {judge['right_fail']} |"
+    )
+    lines += ["", "Right kernels, one for each pair of formats:", "", "| product | cosine to the unquantized product | passes 0.99 |", "|---|---:|---|"]
+    known: dict[str, Mapping[str, Any]] = {}
+    for row in document["right"]:
+        known.setdefault(row["product"], row)
+    for product, row in known.items():
+        lines.append(f"| {product} | {row['cosine_unquantized']:.4f} | {'yes' if ids[0] in row['passes'] else '**no**'} |")
+    lines += [
+        "", "Some wrong ones:", "",
+        "| kernel | product | cosine to the unquantized product | to the product of the operands | relative error | passes |",
+        "|---|---|---:|---:|---:|---|",
+    ]  # fmt: skip
+    rows = {row["kernel"]: row for row in document["wrong"]}
+    for name in SHOWN:
+        row = rows[name]
+        numbers = " | ".join("-" if row[key] is None else f"{row[key]:.5g}" for key in ("cosine_unquantized", "cosine_exact", "relative"))
+        passed = "all" if row["passes"] == ids else ", ".join(row["passes"]) or "none"
+        lines.append(f"| {name}{' (same outputs here)' if row['same'] else ''} | {row['product']} | {numbers} | {passed} |")
+    return "\n".join(lines) + "\n"
+
+
+_MARKS = re.compile(r"(?<=<!-- numbers -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the counts, and write them, and the tables of the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--page", type=Path)
+    given = parser.parse_args(arguments)
+    document = make_document()
+    print(json.dumps(document["counts"]))
+    if given.json:
+        write_file(given.json, render(document).encode("ascii"))
+        if given.json.resolve().is_relative_to(REPORTS):
+            stamp(given.json)
+    if given.page:
+        text = given.page.read_text("utf-8")
+        write_file(given.page, _MARKS.sub(lambda _: render_tables(document), text).encode("utf-8"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

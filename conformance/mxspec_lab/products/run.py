@@ -1,0 +1,171 @@
+"""Judge every wrong kernel and every right one, by the judge and by the vectors alone, and publish the kill matrix of products.
+
+    python -m mxspec_lab.products.run [--json reports/mutants/products.json] [--markdown reports/mutants/products.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mxspec_conformance import Report, check
+from mxspec_conformance.results.report import Requirement, Verdict
+from mxspec_lab.evidence.status import REPORTS, stamp
+from mxspec_lab.products.by_vectors import find_file, list_asked, list_failing
+from mxspec_lab.products.kernels import Kernel, KernelTarget
+from mxspec_lab.products.right import RIGHT
+from mxspec_lab.products.wrong import list_wrong
+from mxspec_vectors.files import write_file
+
+SCHEMA = "mxspec-product-mutants/1"
+#: What a right kernel may get.
+FINE = (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED)
+
+
+def list_accused(report: Report) -> list[Requirement]:
+    """Requirements that do not pass, and are not open."""
+    return [r for r in report.requirements if r.verdict not in FINE]
+
+
+def describe_kernel(kernel: Kernel) -> dict[str, Any]:
+    """What a kernel is judged as."""
+    return {
+        "kernel": kernel.name, "product": " @ ".join(kernel.product), "out_dtypes": list(kernel.out_dtypes),
+        "accumulator": kernel.accumulator, "contract": kernel.contract, "fold": kernel.fold,
+    }  # fmt: skip
+
+
+def ask_vectors(kernel: Kernel) -> dict[str, Any]:
+    """What the vectors alone find of a kernel."""
+    failing = list_failing(kernel)
+    return {
+        "file": find_file(kernel.product)[0], "asked": len(list_asked(kernel)), "failing": len(failing),
+        "topics": sorted({case.topic for case in failing}),
+    }  # fmt: skip
+
+
+def describe_wrong(kernel: Kernel, report: Report) -> dict[str, Any]:
+    """How a wrong kernel is found out."""
+    accused = list_accused(report)
+    shown = [r.first.given["m x n x k"] for r in accused if r.first is not None and "m x n x k" in r.first.given]
+    return {
+        **describe_kernel(kernel),
+        "topics": {r.topic: f"{r.failing}/{r.cases}" for r in accused},
+        "verdict": "fail" if any(r.verdict is Verdict.FAIL for r in accused) else accused[0].verdict.value if accused else "pass",
+        "named": list(dict.fromkeys(d for f in report.formats for d in f.deviations)),
+        "smallest": min(shown, key=_volume, default=""),
+        "vectors": ask_vectors(kernel),
+    }
+
+
+def _volume(shape: str) -> int:
+    m, n, k = map(int, shape.split(" x "))
+    return m * n * k
+
+
+def describe_right(kernel: Kernel, report: Report) -> dict[str, Any]:
+    """What a right kernel gets."""
+    return {
+        **describe_kernel(kernel), "requirements": len(report.requirements),
+        "passed": sum(r.verdict is Verdict.PASS for r in report.requirements),
+        "accused": [r.topic for r in list_accused(report)],
+        "vectors": ask_vectors(kernel),
+    }  # fmt: skip
+
+
+def make_document() -> dict[str, Any]:
+    """What is published."""
+    started = time.process_time()
+    wrong = [describe_wrong(kernel, check(KernelTarget(kernel))) for kernel in list_wrong()]
+    right = [describe_right(kernel, check(KernelTarget(kernel))) for kernel in RIGHT]
+    return {
+        "schema": SCHEMA,
+        "counts": {
+            "wrong": len(wrong), "killed": sum(bool(w["topics"]) for w in wrong), "named": sum(bool(w["named"]) for w in wrong),
+            "by_vectors": sum(w["vectors"]["failing"] > 0 for w in wrong),
+            "right": len(right), "accused": sum(bool(r["accused"]) for r in right),
+        },
+        "seconds": round(time.process_time() - started, 1),
+        "wrong": wrong,
+        "right": right,
+    }  # fmt: skip
+
+
+def render(document: Mapping[str, Any]) -> str:
+    """Canonical text: one kernel to a line."""
+    lines = []
+    for key, value in document.items():
+        if isinstance(value, list):
+            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
+            lines.append(f' "{key}": [\n{rows}\n ]')
+        else:
+            lines.append(f' "{key}": {json.dumps(value)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def render_markdown(document: Mapping[str, Any]) -> str:
+    """The same as a page."""
+    counts = document["counts"]
+    lines = [
+        "# Kill matrix of products",
+        "",
+        "Written by `python -m mxspec_lab.products.run`; the numbers are those of [products.json](products.json).",
+        "",
+        f"{counts['killed']} of {counts['wrong']} wrong kernels are found, {counts['named']} by name or class; "
+        f"{counts['accused']} of {counts['right']} right kernels are accused. The vectors of products alone find {counts['by_vectors']}: "
+        "they ask no epilogue, and no more than 96 rows.",
+        "",
+        "*Smallest*: m x n x k of the smallest product that was still wrong. *Found by*: topics of docs/products.md, wrong calls of all. *Vectors*: cases of the "
+        "file that fail. They ask for operands that are not rounded first, and so fail right kernels that round them to 16 bits.",
+        "",
+        "## Wrong kernels",
+        "",
+        "| kernel | judged as | found by | what the judge says of it | smallest | vectors |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in document["wrong"]:
+        topics = ", ".join(f"{topic} {count}" for topic, count in row["topics"].items()) or "nothing"
+        lines.append(f"| {row['kernel']} | {row['product']} | {topics} | {'; '.join(row['named'])} | {row['smallest']} | {_count(row)} |")
+    lines += ["", "## Right kernels", "", "| kernel | judged as | declares | passes | accused | vectors |", "|---|---|---|---|---|---|"]
+    for row in document["right"]:
+        declared = ", ".join(filter(None, (row["accumulator"], row["contract"])))
+        passed = f"{row['passed']} of {row['requirements']}"
+        lines.append(f"| {row['kernel']} | {row['product']} | {declared} | {passed} | {', '.join(row['accused']) or '-'} | {_count(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _count(row: Mapping[str, Any]) -> str:
+    return f"{row['vectors']['failing']}/{row['vectors']['asked']}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the counts, and write them; returns 1 where a wrong kernel survives or a right one is accused."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path)
+    given = parser.parse_args(arguments)
+    document = make_document()
+    for row in document["wrong"]:
+        if not row["topics"]:
+            print(f"survives: {row['kernel']}")
+    for row in document["right"]:
+        if row["accused"]:
+            print(f"accused: {row['kernel']}: {', '.join(row['accused'])}")
+    counts = document["counts"]
+    print(json.dumps(counts))
+    if given.json:
+        write_file(given.json, render(document).encode("ascii"))
+        if given.json.resolve().is_relative_to(REPORTS):
+            stamp(given.json)
+    if given.markdown:
+        write_file(given.markdown, render_markdown(document).encode("ascii"))
+    return int(counts["killed"] < counts["wrong"] or counts["accused"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Judge and identify the products of known libraries, in the environment at hand.
+
+    python tests/peers/products_peers.py [TARGET...]
+
+Without a target: those whose library is here. Each writes reports/products/TARGET.json, which docs/products.md shows as a table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mxspec_conformance import check
+from mxspec_conformance.adapters.registry import known_adapters
+from mxspec_conformance.identification.products import ProductIdentity, describe_product, identify_products_of
+from mxspec_lab.evidence.status import REPORTS, stamp
+from mxspec_vectors.files import write_file
+
+SCHEMA = "mxspec-products/1"
+FOLDER = REPORTS / "products"
+#: Ids of failing calls that are kept.
+_KEPT = 3
+
+
+def list_targets() -> list[str]:
+    """The known targets that have products."""
+    return [name for name in known_adapters() if "-products" in name]
+
+
+def record(name: str) -> dict[str, Any]:
+    """What is published of one target."""
+    judged = check(name).as_dict()
+    for requirement in judged["requirements"]:
+        requirement["failing_cases"] = requirement["failing_cases"][:_KEPT]
+    return {
+        "schema": SCHEMA,
+        "target": name,
+        "about": known_adapters()[name].about,
+        "check": judged,
+        "identify": [asdict(found) for found in identify_products_of(name)],
+    }
+
+
+def describe(document: Mapping[str, Any]) -> str:
+    """A row of the page's table."""
+    judged = document["check"]
+    topics: dict[tuple[str, str], list[str]] = {}
+    for requirement in judged["requirements"]:
+        if requirement["verdict"] not in ("pass", "open", "unsupported"):
+            _, product, topic = requirement["id"].split("/")
+            topics.setdefault((requirement["verdict"], topic), []).append(product)
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (verdict, topic), products in topics.items():
+        groups.setdefault((verdict, tuple(products)), []).append(topic)
+    said = [
+        f"{verdict} in {', '.join(found)}{'' if len(products) == len(judged['formats']) else f' of {_join(products)}'}"
+        for (verdict, products), found in groups.items()
+    ] or ["conforms"]
+    said += dict.fromkeys(d for entry in judged["formats"] for d in entry["deviations"])
+    unsupported = sum(r["verdict"] == "unsupported" for r in judged["requirements"])
+    said += [f"{unsupported} requirements not supported"] * bool(unsupported)
+    asked = [found for found in document["identify"] if found["compared"]]
+    models = Counter(found["model"] for found in asked)
+    named = [model if len(models) == 1 else f"{model} ({count})" for model, count in models.items() if model]
+    return f"| `{document['target']}` {judged['target']['version']} | {len(judged['formats'])} | {'; '.join(said)} | {'; '.join(named) or 'none'} |"
+
+
+def _join(names: Sequence[str]) -> str:
+    """Products that share a side, by that side."""
+    sides = {side for side in (0, 1) if len({name.split("@")[side] for name in names}) == 1}
+    if len(names) > 1 and len(sides) == 1:
+        (side,) = sides
+        one, others = names[0].split("@")[side], [name.split("@")[1 - side] for name in names]
+        return f"{one}@({', '.join(others)})" if side == 0 else f"({', '.join(others)})@{one}"
+    return ", ".join(names)
+
+
+HEAD = "| target | products | what `mxspec check` says | model that gives its bits |\n|---|---:|---|---|"
+
+
+def describe_identity(found: Mapping[str, Any]) -> dict[str, str]:
+    """The traits of one product in words."""
+    return describe_product(ProductIdentity(**found))
+
+
+def _without_folders(text: str) -> str:
+    """Where a library is installed is nobody's business: tracebacks name files from the package on."""
+    return re.sub(r"(?:/[^/\s\"\\]+)+/site-packages/", "", text)
+
+
+def main(arguments: list[str]) -> None:
+    """All targets named, each written as soon as it is known."""
+    here = [name for name in list_targets() if known_adapters()[name].library.is_here()]
+    for name in arguments or here:
+        document = record(name)
+        path = FOLDER / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, (_without_folders(json.dumps(document, indent=1)) + "\n").encode("ascii"))
+        stamp(path)
+        print(describe(document), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,85 @@
+"""The committed kill matrix of products: it speaks of today's kernels, and a sample of it is judged again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mxspec_conformance import check
+from mxspec_lab.evidence.kinds import KINDS
+from mxspec_lab.evidence.status import State, judge_result
+from mxspec_lab.products.by_vectors import list_failing
+from mxspec_lab.products.kernels import Kernel, KernelTarget
+from mxspec_lab.products.right import RIGHT
+from mxspec_lab.products.run import ask_vectors, describe_kernel, describe_wrong, main, render, render_markdown
+from mxspec_lab.products.wrong import list_wrong
+
+REPORT = Path(__file__).parents[1] / "reports" / "mutants" / "products.json"
+DOCUMENT: dict[str, Any] = json.loads(REPORT.read_text("ascii"))
+RENEW = "run `python -m mxspec_lab.products.run --json reports/mutants/products.json --markdown reports/mutants/products.md`"
+WRONG = {kernel.name: kernel for kernel in list_wrong()}
+
+
+def test_it_speaks_of_every_kernel() -> None:
+    for rows, kernels in ((DOCUMENT["wrong"], list_wrong()), (DOCUMENT["right"], RIGHT)):
+        heads = [{key: row[key] for key in describe_kernel(RIGHT[0])} for row in rows]
+        assert heads == [describe_kernel(kernel) for kernel in kernels], RENEW
+
+
+def test_it_is_current() -> None:
+    kind = next(k for k in KINDS if k.pattern == "mutants/products.json")
+    assert judge_result(REPORT, kind).state in (State.CURRENT, State.OLDER_CODE), RENEW
+
+
+def test_counts_are_those_of_the_rows() -> None:
+    counts = DOCUMENT["counts"]
+    assert counts["killed"] == counts["wrong"] == len(DOCUMENT["wrong"]) >= 110
+    assert counts["accused"] == sum(bool(row["accused"]) for row in DOCUMENT["right"]) == 0
+    assert counts["named"] == sum(bool(row["named"]) for row in DOCUMENT["wrong"])
+    assert counts["by_vectors"] == sum(row["vectors"]["failing"] > 0 for row in DOCUMENT["wrong"])
+
+
+def test_the_page_is_that_of_the_numbers() -> None:
+    assert REPORT.with_suffix(".md").read_text("ascii") == render_markdown(DOCUMENT), RENEW
+
+
+@pytest.mark.parametrize("name", ["next block's scale, b", "bfloat16 output cut", "scale 00 is zero"])
+def test_a_row_is_judged_again(name: str) -> None:
+    row = next(r for r in DOCUMENT["wrong"] if r["kernel"] == name)
+    assert describe_wrong(WRONG[name], check(KernelTarget(WRONG[name]))) == row
+
+
+@pytest.mark.parametrize("kernel", WRONG.values(), ids=list(WRONG))
+def test_what_the_vectors_alone_find(kernel: Kernel) -> None:
+    row = next(r for r in DOCUMENT["wrong"] if r["kernel"] == kernel.name)
+    assert ask_vectors(kernel) == row["vectors"]
+
+
+def test_what_the_vectors_alone_miss_is_what_they_do_not_ask() -> None:
+    missed = {row["kernel"] for row in DOCUMENT["wrong"] if not row["vectors"]["failing"]}
+    assert {name for name in missed if not name.startswith("epilogue: ")} == {"rows beyond tiles of 128", "columns beyond tiles of 128"}
+
+
+@pytest.mark.parametrize("kernel", RIGHT, ids=[f"{i}-{k.name}" for i, k in enumerate(RIGHT)])
+def test_the_vectors_accuse_no_right_kernel(kernel: Kernel) -> None:
+    """But those that round operands, or operands times the tensor scale, to 16 bits first."""
+    topics = {case.topic for case in list_failing(kernel)}
+    assert topics <= ({"tensor-scale", "block-scale", "scale-code", "overflow"} if kernel.fold in ("bfloat16", "float16") else set())
+
+
+def test_the_command_says_what_survives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from mxspec_lab.products import run
+
+    monkeypatch.setattr(run, "list_wrong", lambda: [RIGHT[0]])
+    monkeypatch.setattr(run, "RIGHT", (WRONG["scale 00 is zero"],))
+    out = tmp_path / "products.json"
+    assert main(["--json", str(out)]) == 1
+    said = capsys.readouterr().out
+    assert f"survives: {RIGHT[0].name}\n" in said
+    assert "accused: scale 00 is zero: scale-code\n" in said
+    written = json.loads(out.read_text("ascii"))
+    assert (written["counts"]["killed"], written["counts"]["accused"]) == (0, 1)
+    assert render(written) == out.read_text("ascii")
