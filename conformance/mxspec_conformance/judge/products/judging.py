@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,8 @@ from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, Contract
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
-from mxspec_conformance.judge.products.mistakes import list_mistakes
-from mxspec_conformance.judge.products.reference import Reference, allow, refer_case
+from mxspec_conformance.judge.products.mistakes import Mistake, list_mistakes
+from mxspec_conformance.judge.products.reference import Reference, allow, refer_case, round_exactly
 from mxspec_conformance.judge.products.shrinking import (
     Wrong,
     describe_places,
@@ -35,6 +35,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 _ASIDE = ("zero-block",)
 #: Topics that no class of additions explains.
 _UNROUNDED = (*_ASIDE, "nan", "inf", "overflow")
+#: Topics of calls that give what other calls gave: a kernel whose sums are wrong is not wrong here as well.
+_CALLS = ("state", "memory")
 #: Topics of sums that a coarser class brings elsewhere: without a wrong one of these, nothing is wrong with the additions.
 _ROUNDED = ("sum", "interval")
 
@@ -84,10 +86,12 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     asked = ask_cases(session, list_cases(product, capabilities, judged))
     contracts = [Contract(capabilities.contract)] if capabilities.contract else list(Contract)
     contract = _find_contract(asked, contracts, judged)
-    wrong = [x for x in asked if not x.is_right(judged, contract)]
-    scorecard = Scorecard(OPERATION, name)
+    other = [x for x in asked if not x.is_right(judged, contract)]
+    unlike = {id(x) for x in other}
+    right = [x for x in asked if id(x) not in unlike and x.output is not None and x.case.topic not in _ASIDE]
+    wrong = _leave_out_repeated(session, other)
     spoilt = {id(x) for x in wrong}
-    right = [x for x in asked if id(x) not in spoilt and x.output is not None and x.case.topic not in _ASIDE]
+    scorecard = Scorecard(OPERATION, name)
     named = name_mistakes(wrong, right, judged)
     by_mistake = wrong and frozenset.intersection(*named.values())
     rounded = not by_mistake and not declared and any(x.case.topic in _ROUNDED for x in wrong)
@@ -143,6 +147,18 @@ def _find_contract(asked: Sequence[Asked], contracts: Sequence[Contract], judged
     return best
 
 
+def _leave_out_repeated(session: TargetSession, wrong: Sequence[Asked]) -> list[Asked]:
+    """Wrong cases without those about calls that return the bits of the plain call, where that is wrong anyway."""
+    if all(x.case.topic in _CALLS for x in wrong):
+        return list(wrong)
+
+    def is_repeated(x: Asked) -> bool:
+        plain = run_bisected([replace(x.case, before=())], partial(_ask, session))[0]
+        return not isinstance(plain, NoAnswer) and plain.tobytes() == x.output.tobytes()
+
+    return [x for x in wrong if x.case.topic not in _CALLS or not is_repeated(x)]
+
+
 def ask_cases(session: TargetSession, cases: Sequence[ProductCase]) -> list[Asked]:
     """What the target returns for each case, one call each, in order."""
     failures = Counter[FailureKind]()
@@ -175,8 +191,13 @@ def find_class(
     return None
 
 
+def _may_show(mistake: Mistake, x: Asked, accumulator: Accumulator) -> bool:
+    """Whether the outputs are the mistake's, or it changes none of them."""
+    return mistake.fits(x.case, x.output, accumulator) or mistake.fits(x.case, round_exactly(x.refer(Contract.EXACT), x.case), accumulator)
+
+
 def name_mistakes(
-    wrong: Iterable[Asked], right: Sequence[Asked], accumulator: Accumulator
+    wrong: Sequence[Asked], right: Sequence[Asked], accumulator: Accumulator
 ) -> dict[int, frozenset[Explanation]]:
     """For each wrong case the mistakes that explain it and all others of its topic, and would have shown in no right one."""
     by_topic: dict[str, list[Asked]] = {}
@@ -191,6 +212,8 @@ def name_mistakes(
                 left = [mistake for mistake in left if mistake.explains(x.case, x.output, accumulator)]
         with np.errstate(all="ignore"):
             left = [m for m in left if all(m.fits(x.case, x.output, accumulator) for x in right)]
+            # What becomes of every output would show in the wrong cases of other topics, too.
+            left = [m for m in left if m.outputs is None or all(_may_show(m, x, accumulator) for x in wrong)]
         explained = frozenset(Explanation(Cause.PRODUCT_MISTAKE, mistake.text) for mistake in left)
         named |= {id(x): explained for x in group}
     return named
