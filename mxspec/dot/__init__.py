@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot.accumulators import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, get_accumulator
+from mxspec.dot.explain import ClassVerdict, EpilogueStep, OutputExplanation, Step, Term, Why, explain_output
 from mxspec.dot.factor import Contract, Factor, apply_contract, block_factor, exact_factor, plain_factor
 from mxspec.dot.outputs import Allowed, Epilogue, allow_outputs, finish_product
 from mxspec.dot.rounding import OUTPUTS, Direction, round_floats
@@ -29,18 +30,25 @@ __all__ = [
     "OUTPUTS",
     "Accumulator",
     "Allowed",
+    "ClassVerdict",
     "Contract",
     "Direction",
     "Epilogue",
+    "EpilogueStep",
     "Factor",
     "Order",
+    "OutputExplanation",
     "Special",
+    "Step",
     "Sums",
+    "Term",
+    "Why",
     "allow_outputs",
     "apply_contract",
     "block_dot",
     "block_factor",
     "exact_factor",
+    "explain_output",
     "finish_product",
     "get_accumulator",
     "matmul",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec.dot.accumulators import Accumulator
 from mxspec.dot.factor import Factor
 from mxspec.dot.rounding import Direction, Float64s, add_to_odd, round_floats
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
 
-_FORMATS: dict[int, FloatFormat] = {24: FLOAT32, 11: FLOAT16, 8: BFLOAT16}
+#: Bits of a running sum -> its format.
+SUM_FORMATS: dict[int, FloatFormat] = {24: FLOAT32, 11: FLOAT16, 8: BFLOAT16}
 
 
 class Order(StrEnum):
@@ -41,7 +45,7 @@ def simulate_product(
     """
     if accumulator.group:
         return _add_groups(a, b, accumulator)
-    fmt = _FORMATS[accumulator.precision]
+    fmt = SUM_FORMATS[accumulator.precision]
     with np.errstate(invalid="ignore"):
         products = a.values[:, None, :] * b.values[None, :, :]
     return _add_ordered(round_floats(products, fmt, direction), fmt, order, direction)
@@ -77,13 +81,35 @@ def _add_ordered(terms: Float64s, fmt: FloatFormat, order: Order, direction: Dir
     return total
 
 
-def _add_groups(a: Factor, b: Factor, unit: Accumulator) -> Float64s:
-    """Steps of `group` products: all addends cut to the place that the largest exponent leaves, added, and cut again."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStep:
+    """One step of a fused unit: some products and the running sum, cut to one place and added. Arrays are [m, n] or [m, n, group]."""
+
+    start: int
+    stop: int
+    products: Float64s
+    #: Exponent at which each product is aligned.
+    exponents: npt.NDArray[np.int64]
+    #: The largest exponent of the step, that of the running sum among them.
+    top: npt.NDArray[np.int64]
+    #: Addends are cut toward zero to multiples of 2**place.
+    place: npt.NDArray[np.int64]
+    #: The running sum before, and after it has been cut to the output's bits.
+    before: Float64s
+    after: Float64s
+    #: The float32 sum that takes the running sum after this step; None where it does not.
+    promoted: Float64s | None
+
+
+def step_groups(a: Factor, b: Factor, unit: Accumulator) -> Iterator[GroupStep]:
+    """The steps of a fused class, `group` products each: all addends cut to the place that the largest exponent leaves, added,
+    and cut again."""
     k = a.k
     total = np.zeros((a.rows, b.rows))
     promoted = np.zeros_like(total)
     for start in range(0, k, unit.group):
-        part = slice(start, min(start + unit.group, k))
+        stop = min(start + unit.group, k)
+        part = slice(start, stop)
         with np.errstate(invalid="ignore"):
             products = a.values[:, None, part] * b.values[None, :, part]
         exponents = a.exponents[:, None, part].astype(np.int64) + b.exponents[None, :, part]
@@ -93,11 +119,25 @@ def _add_groups(a: Factor, b: Factor, unit: Accumulator) -> Float64s:
         top = np.maximum(exponents.max(axis=-1), own)
         place = top - unit.fraction
         kept = np.trunc(np.ldexp(products, -place[..., None])).sum(axis=-1) + np.trunc(np.ldexp(total, -place))
-        total = _cut_output(np.ldexp(kept, place), unit)
-        if unit.promoted and (start + unit.group) % unit.promoted == 0:
-            promoted = round_floats(add_to_odd(promoted, total), FLOAT32)
-            total = np.zeros_like(total)
-    return round_floats(add_to_odd(promoted, total), FLOAT32) if unit.promoted else total
+        after = _cut_output(np.ldexp(kept, place), unit)
+        # What is left at the end goes to the float32 sum, too.
+        moves = bool(unit.promoted) and ((start + unit.group) % unit.promoted == 0 or stop == k)
+        if moves:
+            promoted = round_floats(add_to_odd(promoted, after), FLOAT32)
+        yield GroupStep(
+            start=start, stop=stop, products=products, exponents=exponents, top=top, place=place, before=total,
+            after=after, promoted=promoted if moves else None,
+        )  # fmt: skip
+        total = np.zeros_like(after) if moves else after
+
+
+def _add_groups(a: Factor, b: Factor, unit: Accumulator) -> Float64s:
+    last: GroupStep | None = None
+    for step in step_groups(a, b, unit):
+        last = step
+    if last is None:
+        return np.zeros((a.rows, b.rows))
+    return last.after if last.promoted is None else last.promoted
 
 
 def _cut_output(x: Float64s, unit: Accumulator) -> Float64s:

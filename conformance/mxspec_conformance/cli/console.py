@@ -20,7 +20,7 @@ from mxspec_conformance.targets.texts import MESSAGE, clean_text
 #: Exit code for a command that could not do its work (bad input, missing files, a full disk).
 EXIT_ERROR = 2
 #: How the profile of a result was chosen -> text.
-CHOSEN_BY = {"asked": "requested", "claimed": "claimed", "nearest": "nearest"}
+CHOSEN_BY = {"asked": "requested", "claimed": "claimed", "nearest": "nearest", "default": "default"}
 
 
 class _Trimmed(io.TextIOBase):

@@ -1,4 +1,4 @@
-"""`mxspec explain`: the quantization of one block step by step, by one profile or by two side by side."""
+"""`mxspec explain`: the quantization of one block step by step, by one profile or by two; or one output of a product."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import click
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console, Group, RenderableType
+from rich.text import Text as RichText
 
+from mxspec.dot import ACCUMULATORS, OUTPUTS, Contract
 from mxspec.explain import (
     BlockExplanation,
     block_dict,
@@ -33,9 +35,17 @@ from mxspec_conformance.cli.explain_input import (
     parse_value,
     read_rows,
 )
+from mxspec_conformance.cli.explain_product import (
+    ProductOptions,
+    dump_explanation,
+    explain_stored,
+    read_arrays,
+    read_stored,
+)
 from mxspec_conformance.render.block import draw_block, draw_scalar
 from mxspec_conformance.render.cells import ASCII, WIDTH, render_text
 from mxspec_conformance.render.pair import draw_pair
+from mxspec_conformance.render.product import Per, wrap
 
 
 def explain_text(
@@ -119,9 +129,10 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 )
 @click.option("--lane", type=int, help="Show this lane in detail.")
 @click.option(
-    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read the block from this .npy file."
+    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Read the block from this .npy file, or a product's arrays from this .npz.",
 )
-@click.option("--row", type=int, default=0, show_default=True, help="Row of the file.")
+@click.option("--row", type=int, help="Row of the file; of a product the output's row.  [default: 0]")
 @click.option("--block", type=int, default=0, show_default=True, help="Block within the row.")
 @click.option(
     "--rounding",
@@ -130,6 +141,13 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
     show_default=True,
     help="Rounding mode (scalar formats only).",
 )
+@click.option("--column", type=int, help="Products: the output's column.  [default: 0]")
+@click.option("--array", "arrays", multiple=True, metavar="NAME=FILE.npy", help="Products: an array by name, such as a_codes; repeatable.")
+@click.option("--accumulator", type=click.Choice([*ACCUMULATORS]), help="Products: the class of additions that is shown.")
+@click.option("--contract", type=click.Choice([c.value for c in Contract]), help="Products: what numbers are rounded to first.")
+@click.option("--out-dtype", type=click.Choice([*OUTPUTS]), help="Products: dtype of the output.")
+@click.option("--per", type=click.Choice([p.value for p in Per]), default=Per.K.value, show_default=True, help="Products: what a line stands for.")
+@click.option("--all", "everything", is_flag=True, help="Products: show every product that is not zero.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: bits and codes in hex, values as exact decimals.")
 def explain(
     format_name: str,
@@ -139,9 +157,16 @@ def explain(
     tensor_scale: str | None,
     lane: int | None,
     file: Path | None,
-    row: int,
+    row: int | None,
     block: int,
     rounding: str,
+    column: int | None,
+    arrays: tuple[str, ...],
+    accumulator: str | None,
+    contract: str | None,
+    out_dtype: str | None,
+    per: str,
+    everything: bool,
     as_json: bool,
 ) -> None:
     """Show step by step how one block is quantized.
@@ -149,8 +174,25 @@ def explain(
     The steps are: largest magnitude, scale, quotients, neighbouring values, codes. VALUES are decimals, the bits of a float32
     (0x and eight hex digits), nan or inf; a block that is not full is padded with zeros. FORMAT is a block format. With an
     element or scale format each value is encoded on its own.
+
+    FORMAT may be a result of `mxspec check --json` or a file of `mxspec fuzz --out` (VALUES: which requirement's product), or a
+    product, "mxfp8_e4m3 @ mxfp4", whose arrays --file and --array name: then one output is explained, product by product, with
+    what the accumulator cuts and why a result is legal.
     """
+    of_products: dict[str, object] = {"column": column, "array": arrays, "accumulator": accumulator, "contract": contract, "out-dtype": out_dtype, "all": everything}
     try:
+        if "@" in format_name or format_name.endswith(".json"):
+            if profile or against or tensor_scale or lane is not None:
+                raise ValueError("--profile, --against, --tensor-scale and --lane are of blocks; a product takes --accumulator")
+            options = ProductOptions(
+                row=row, column=column, accumulator=accumulator, contract=contract, out_dtype=out_dtype, per=Per(per), whole=everything
+            )
+            _explain_product(format_name, values, file, arrays, options, as_json=as_json)
+            return
+        for name, given in of_products.items():
+            if given:
+                raise ValueError(f'--{name} is of products; FORMAT is then "A @ B", such as "mxfp8_e4m3 @ mxfp4", or a result\'s JSON')
+        row = row or 0
         if bool(values) == (file is not None):
             raise ValueError("pass either VALUES or --file")
         if format_name in ELEMENTS or format_name in SCALES:
@@ -188,6 +230,31 @@ def explain(
         _show(draw_block(explained[0], lane=lane, notes=notes))
     else:
         _show(draw_pair(*explained, notes=notes, width=_width()))
+
+
+def _explain_product(
+    text: str, wanted: Sequence[str], file: Path | None, arrays: Sequence[str], options: ProductOptions, *, as_json: bool
+) -> None:
+    notes: list[str] = []
+    if text.endswith(".json"):
+        if file is not None or arrays:
+            raise ValueError(f"{text} holds the operands; --file and --array are for a product such as \"mxfp8_e4m3 @ mxfp4\"")
+        stored, name, others = read_stored(Path(text), wanted)
+        notes += wrap(f"{name}: {stored.case.label}")
+        if others:
+            notes += wrap(f"also in {Path(text).name}: {', '.join(others)}")
+        notes.append("")
+    else:
+        if wanted:
+            raise ValueError(f"a product takes --file and --array, no VALUES: {wanted[0]!r}")
+        if file is None and not arrays:
+            raise ValueError("pass the operands: --file OPERANDS.npz with a_codes, a_scales, b_codes, b_scales, or --array NAME=FILE.npy")
+        stored = read_arrays(text, file, arrays, options)
+    e, lines = explain_stored(stored, options)
+    if as_json:
+        click.echo(dump_explanation(e))
+    else:
+        _show(Group(*(RichText(line, no_wrap=True) for line in [*notes, *lines])))
 
 
 def _print_json(explained: Sequence[BlockExplanation], notes: Sequence[str]) -> None:

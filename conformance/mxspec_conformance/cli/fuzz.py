@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mxspec.dot import ACCUMULATORS
 from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import (
     BLOCK_FORMAT,
@@ -44,6 +46,8 @@ SEED_VARIABLE = "MXSPEC_SEED"
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
+@click.option("--product", "products", multiple=True, metavar="NAME", help="Only this product, such as mxfp8_e4m3@mxfp4; repeatable.")
+@click.option("--accumulator", type=click.Choice([*ACCUMULATORS]), help="Judge products by this class; default: the declared one, or float32.")
 @click.option("--profile", help="Compare with this profile; default: the profile nearest to the target.")
 @click.option("--stop-on-first", is_flag=True, help="Stop after the first batch that contains a failure.")
 @click.option(
@@ -59,6 +63,8 @@ def fuzz(
     batches: int | None,
     seed: int | None,
     formats: tuple[str, ...],
+    products: tuple[str, ...],
+    accumulator: str | None,
     profile: str | None,
     stop_on_first: bool,
     out: Path | None,
@@ -71,11 +77,12 @@ def fuzz(
     timeout: float,
     in_process: bool,
 ) -> None:
-    """Search for inputs on which TARGET differs from a profile.
+    """Search for inputs on which TARGET differs from a profile, and for products that no legitimate matmul returns.
 
     Blocks are sampled where the rules change their results, and passed in calls of many sizes and memory layouts. Each
     failure is minimized to a block with few non-zero lanes. Failures are grouped by cause, and each cause is reported once.
-    See docs/fuzzing.md.
+    A matmul is given random products, and each output is judged by what its class of additions allows; the smallest wrong
+    product of each cause is shown. See docs/fuzzing.md.
 
     Ctrl-C stops sampling; failures found so far are still minimized and reported.
 
@@ -86,8 +93,9 @@ def fuzz(
             raise click.exceptions.Exit(_replay(target, replay_file, timeout, in_process))
         chosen = _choose_seed(seed)
         settings = Settings(
-            seed=chosen, minutes=minutes, batches=batches, formats=formats, profile=profile, first=stop_on_first
-        )
+            seed=chosen, minutes=minutes, batches=batches, formats=formats, profile=profile, products=products,
+            accumulator=accumulator, first=stop_on_first,
+        )  # fmt: skip
         with show_progress("fuzzing") as progress:
             campaign = run_fuzz(
                 target, settings, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
@@ -96,10 +104,11 @@ def fuzz(
     except (ValueError, ImportError) as error:
         fail(str(error))
     saved: list[Path] = []
-    if out is not None and campaign.findings:
+    if out is not None and (campaign.findings or campaign.products):
+        from mxspec_conformance.fuzzing.products.save import save_products
         from mxspec_conformance.fuzzing.save import save_findings
 
-        saved = save_findings(out, campaign.findings)
+        saved = [*save_findings(out, campaign.findings), *save_products(out, campaign.products)]
     if json_file is not None:
         write_file(json_file, (json.dumps(campaign.report.as_dict(), indent=1) + "\n").encode("ascii"))
     console = make_console()
@@ -124,13 +133,14 @@ def _choose_seed(seed: int | None) -> int:
 
 
 def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
+    from mxspec_conformance.fuzzing.products.save import is_products, replay_products
     from mxspec_conformance.fuzzing.replay import replay
     from mxspec_conformance.fuzzing.run import Restart
     from mxspec_conformance.transports.opening import open_target
 
     session = open_target(target, in_process=in_process, timeout=timeout)
     try:
-        results = replay(path, session, Restart(target, timeout))
+        results = replay_products(path, session) if is_products(path) else replay(path, session, Restart(target, timeout))
     finally:
         session.close()
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -160,17 +170,29 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
             Text(f"{report.target['name']} {report.target['version']}: {result.format} against {result.judged_against} "
                  f"({CHOSEN_BY[result.chosen]})", style="bold")
         )  # fmt: skip
+        if "products" in total:
+            share = f"{100 * total['certain'] / max(total['outputs'], 1):.0f} %"
+            console.print(
+                f"{total['batches']} batch{'es' * (total['batches'] != 1)}, {total['products']:,} products, {total['outputs']:,} outputs, "
+                f"{share} of them with one right result; {total['failing']:,} products differ"
+            )
+            continue
         console.print(
             f"{total['batches']} batch{'es' * (total['batches'] != 1)}, {total['blocks']:,} blocks, {total['elements']:,} elements; "
             f"{total['failing']:,} blocks differ"
         )
     _show_coverage(report.details["coverage"], console)
+    for name, counts in report.details.get("product_coverage", {}).items():
+        reached = ", ".join(f"{hit} of {size} {what}" for what, (hit, size) in counts.items())
+        if reached:
+            console.print(Text(f"{name} multiplied {reached}"))
     _show_relations(report.details["totals"], console)
     for requirement in report.requirements:
         if requirement.note and (requirement.first is None or requirement.id.endswith("/answers")):
             console.print(Text(f"{requirement.id}: {requirement.verdict.value}: {requirement.note}", style="yellow"))
             if requirement.first is not None:
                 console.print(failure_panel(requirement))
+    _show_products(campaign, console)
     shown = 0
     for number, finding in enumerate(campaign.findings, 1):
         console.print()
@@ -190,7 +212,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
         console.print(Text(f"{rest} more mismatches were not minimized", style="yellow"))
     for words in report.details["not_seen_again"]:
         console.print(Text(f"seen once, did not reproduce: {words}", style="yellow"))
-    causes = len(campaign.findings)
+    causes = len(campaign.findings) + len(campaign.products)
     verdict = (
         f"{causes} cause{'s' * (causes != 1)}"
         if causes
@@ -200,6 +222,19 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
     )
     stopped = " (interrupted)" if report.details["stopped"] == "interrupt" else ""
     console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.environment['campaign']['workers']}", style="bold"))
+
+
+def _show_products(campaign: Campaign, console: Console) -> None:
+    """Each cause of wrong products with the smallest one."""
+    from mxspec_conformance.render.terminal import failure_panel
+
+    for number, finding in enumerate(campaign.products, 1):
+        console.print()
+        console.print(Text(f"cause {number}, {finding.job.fmt}: {finding.words}", style="bold red"))
+        console.print(Padding(Text(f"seen {finding.mismatches} times; {finding.depends}", style="dim"), (0, 0, 0, 2)))
+        if number <= 4:
+            requirement = next(r for r in campaign.report.requirements if r.id == f"fuzz/{finding.job.fmt}/{finding.topic}")
+            console.print(failure_panel(replace(requirement, first=finding.failure)))
 
 
 #: Short names of the coverage classes, for a table of 80 columns.
@@ -212,6 +247,8 @@ _SHORT = {
 
 def _show_coverage(coverage: dict[str, dict[str, list[int]]], console: Console) -> None:
     """The coverage of each class in percent."""
+    if not coverage:
+        return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("coverage, %", no_wrap=True)
     formats = list(dict.fromkeys(name.partition(" ")[0] for name in coverage))

@@ -27,6 +27,15 @@ from mxspec_conformance.fuzzing.coverage import Coverage, Reach
 from mxspec_conformance.fuzzing.findings import Finding, Reduced, reduce_mismatches
 from mxspec_conformance.fuzzing.job import Job
 from mxspec_conformance.fuzzing.no_answers import reduce_no_answer
+from mxspec_conformance.fuzzing.products.batch import run_product_batch
+from mxspec_conformance.fuzzing.products.findings import ProductFinding
+from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
+from mxspec_conformance.fuzzing.products.report import (
+    conclude_product,
+    describe_product,
+    list_product_requirements,
+    plan_products,
+)
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
@@ -67,6 +76,10 @@ class Settings:
     batches: int | None = None
     formats: tuple[str, ...] = ()
     profile: str | None = None
+    #: Only these products, by name; formats are then left out.
+    products: tuple[str, ...] = ()
+    #: The class by which products are judged; None: the declared one, or float32.
+    accumulator: str | None = None
     #: End with the first batch in which something is wrong.
     first: bool = False
 
@@ -78,6 +91,8 @@ class Campaign:
     report: Report
     findings: list[Finding]
     coverage: dict[str, Coverage] = field(default_factory=dict)
+    #: Causes of wrong products.
+    products: list[ProductFinding] = field(default_factory=list)
 
 
 def fuzz(
@@ -119,13 +134,15 @@ def fuzz(
     session = open_target(target, in_process=in_process, timeout=timeout)
     spec = target if isinstance(target, str) else session
     try:
-        formats, planned = _plan(session, spec, settings, timeout, in_process, progress)
-        identity = _identify(target, session, settings, planned)
+        products = _plan_products(session, spec, settings, timeout, in_process, progress)
+        formats, planned = _plan(session, spec, settings, timeout, in_process, progress, optional=bool(products))
+        identity = _identify(target, session, settings, planned, products)
         deadline = None if settings.batches is not None else started + 60 * settings.minutes
         local = jobs if isinstance(spec, str) else 1
         with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask, pool) as workers:
-            outcome = _run(planned, settings, state, workers, deadline, progress, started)
+            outcome = _run([*planned, *products], settings, state, workers, deadline, progress, started)
         campaign = _conclude(session, spec, planned, formats, state, settings, outcome, progress)
+        _conclude_products(session, products, campaign, state, settings, progress)
         campaign.report.environment |= describe_git(target) | getattr(session, "environment", {})
         campaign.report.environment["campaign"]["workers"] = workers.name
     finally:
@@ -135,11 +152,28 @@ def fuzz(
     return campaign
 
 
-def _plan(
+def _plan_products(
     session: TargetSession, spec: Any, settings: Settings, timeout: float, in_process: bool, progress: Progress
+) -> list[ProductJob]:
+    """Products, unless a profile is asked for: it says nothing of them."""
+    if settings.profile is not None and not settings.products:
+        return []
+    return plan_products(
+        session, spec, names=settings.products, formats=settings.formats, accumulator=settings.accumulator, seed=settings.seed,
+        timeout=timeout, in_process=in_process, progress=progress,
+    )  # fmt: skip
+
+
+def _plan(
+    session: TargetSession, spec: Any, settings: Settings, timeout: float, in_process: bool, progress: Progress, *, optional: bool
 ) -> tuple[list[FormatResult], list[Job]]:
+    """The jobs of quantizers. optional: whether there are products, so that there need be none of these."""
     capabilities = session.capabilities
+    if settings.products:
+        return [], []
     wanted = settings.formats or tuple(f for f in BLOCKS if f in capabilities.formats)
+    if optional:
+        wanted = tuple(f for f in wanted if f in capabilities.formats)
     planned: list[Job] = []
     formats: list[FormatResult] = []
     lost: list[str] = []
@@ -167,6 +201,8 @@ def _plan(
                 provisional=profile.provisional, distance=distance, cases=asked, operations=operations,
             )
         )  # fmt: skip
+    if not planned and optional:
+        return formats, planned
     if not planned and (capabilities.repeats or capabilities.has("dequantize")):
         found = ", ".join(lost + [f"{f.format}: {f.judged_against}" for f in formats])
         raise ValueError(
@@ -174,7 +210,7 @@ def _plan(
             "scale; if it answers no call, `mxspec check` says why, else pass --profile"
         )
     if not planned:
-        why = "its quantize rounds stochastically" if capabilities.has("quantize") else "it needs quantize or dequantize"
+        why = "its quantize rounds stochastically" if capabilities.has("quantize") else "it needs quantize, dequantize or matmul"
         raise ValueError(f"{capabilities.name} has nothing that can be fuzzed: {why}")
     return formats, planned
 
@@ -209,27 +245,36 @@ def _plan_format(
     return planned
 
 
-def _identify(target: Any, session: TargetSession, settings: Settings, planned: Sequence[Job]) -> dict[str, Any]:
+def _identify(
+    target: Any, session: TargetSession, settings: Settings, planned: Sequence[Job], products: Sequence[ProductJob]
+) -> dict[str, Any]:
     digest = ""
     if isinstance(target, (str, os.PathLike)) and Path(target).is_file():
         digest = hashlib.sha256(Path(target).read_bytes()).hexdigest()
+    of_products = [[j.name, j.text, j.class_name, j.contract_name, PRODUCTS] for j in products]
     return {
+        **({"products": of_products} if of_products else {}),
         "command": "fuzz", "target": session.capabilities.name, "version": session.capabilities.version,
         "file": digest, "seed": settings.seed, "jobs": [[j.name, j.profile, j.blocks] for j in planned], "batches": 1,
     }  # fmt: skip
 
 
-def _pieces(planned: Sequence[Job], batches: int | None) -> Iterator[WorkItem]:
+def run_piece(job: Job | ProductJob, number: int) -> Result:
+    """One batch of either kind."""
+    return run_product_batch(job, number) if isinstance(job, ProductJob) else run_batch(job, number)
+
+
+def _pieces(planned: Sequence[Job | ProductJob], batches: int | None) -> Iterator[WorkItem]:
     """One batch of every job, then the next of every job; codes, which are soon exhausted, more rarely."""
     for number in count() if batches is None else range(batches):
         for job in planned:
-            if job.dtype != "codes" or number % 4 == 0:
+            if isinstance(job, ProductJob) or job.dtype != "codes" or number % 4 == 0:
                 yield WorkItem(f"{job.name}/{number:06d}", (job, number))
 
 
 def _run(
-    planned: Sequence[Job], settings: Settings, state: State, workers: Any, deadline: float | None, progress: Progress,
-    started: float,
+    planned: Sequence[Job | ProductJob], settings: Settings, state: State, workers: Any, deadline: float | None,
+    progress: Progress, started: float,
 ) -> Outcome:  # fmt: skip
     elements = failing = 0
 
@@ -239,11 +284,11 @@ def _run(
         failing += result["failing"] + len(result["memory"])
         rate = elements / max(time.monotonic() - started, 1e-3) / 1e6
         progress(
-            f"{len(state.finished)} batches, {elements / 1e6:.0f} M elements ({rate:.1f} M/s), {failing} blocks differ"
+            f"{len(state.finished)} batches, {elements / 1e6:.0f} M elements ({rate:.1f} M/s), {failing} blocks or products differ"
         )
         return not (settings.first and (result["failing"] or result["memory"] or result["no_answers"]))
 
-    return run_work_items(_pieces(planned, settings.batches), run_batch, state, workers, deadline=deadline, on_result=tick)
+    return run_work_items(_pieces(planned, settings.batches), run_piece, state, workers, deadline=deadline, on_result=tick)
 
 
 def _conclude(
@@ -255,6 +300,8 @@ def _conclude(
     coverage: dict[str, Coverage] = {}
     totals: dict[str, dict[str, Any]] = {}
     for key, result in sorted(state.finished.items(), key=lambda item: (item[0].rpartition("/")[2], item[0])):
+        if key.rpartition("/")[0] not in by_name:  # a product's
+            continue
         job = by_name[key.rpartition("/")[0]]
         total = totals.setdefault(job.fmt, _empty_total())
         for name in ("blocks", "elements", "calls", "failing"):
@@ -272,7 +319,7 @@ def _conclude(
         if len(mismatches) < MAX_SIGHTINGS:
             mismatches += [(job, Mismatch.from_dict(s)) for s in result["mismatches"]]
     restart = None
-    if isinstance(spec, str):
+    if isinstance(spec, str) and planned:
         # A file is loaded anew in this process; a module or library only in a new one.
         restart = Restart(spec, planned[0].timeout)
     reduced = reduce_mismatches(mismatches, session, restart, progress=progress)
@@ -285,6 +332,36 @@ def _conclude(
                 no_answers.setdefault(fmt, drawn)
     report = _report(session, formats, totals, coverage, reduced, no_answers, settings, outcome)
     return Campaign(report, reduced.findings, coverage)
+
+
+def _conclude_products(
+    session: TargetSession, products: Sequence[ProductJob], campaign: Campaign, state: State, settings: Settings, progress: Progress
+) -> None:
+    """Enter what batches of products came to."""
+    report = campaign.report
+    for job in products:
+        keyed = [
+            (int(key.rpartition("/")[2]), result)
+            for key, result in sorted(state.finished.items())
+            if key.rpartition("/")[0] == job.name
+        ]
+        total, reduced, coverage = conclude_product(job, keyed, session, progress)
+        result = describe_product(job, asked=settings.accumulator is not None, declared=bool(session.capabilities.accumulator))
+        result.cases, result.distance = total["products"], total["failing"]
+        result.deviations = [f.words for f in reduced.findings]
+        report.formats.append(result)
+        report.requirements += list_product_requirements(job, total, reduced)
+        report.details["totals"][job.fmt] = total
+        report.details.setdefault("product_coverage", {})[job.fmt] = coverage
+        report.details["findings"] += [
+            {
+                "format": job.fmt, "topic": f.topic, "cause": f.words, "mismatches": f.mismatches, "pattern": f.depends.value,
+                "nonzero_products": f.nonzero, "accumulator": job.class_name, "contract": job.contract_name,
+            }
+            for f in reduced.findings
+        ]  # fmt: skip
+        report.details["not_reduced"] += reduced.left
+        campaign.products += reduced.findings
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ class Failure:
     also: list[str] = field(default_factory=list)
     #: A NumPy snippet that reproduces the expected answer.
     snippet: str = ""
+    #: A product's operands and output, whole, as `mxspec explain` reads them (`judge/products/stored.py`); None: it is none.
+    product: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -246,7 +248,7 @@ class Report:
             "exit_code": self.exit_code,
             "counts": self.counts,
             "formats": [_format_dict(f) for f in self.formats],
-            "requirements": [asdict(r) for r in self.requirements],
+            "requirements": [_requirement_dict(r) for r in self.requirements],
             **({"exit_level": self.exit_level.value} if self.exit_level is not Level.CONTRACT else {}),
             **({"baseline": asdict(self.baseline)} if self.baseline is not None else {}),
             **({"waivers": self.waivers} if self.waivers else {}),
@@ -262,6 +264,15 @@ def _format_dict(result: FormatResult) -> dict[str, Any]:
     """What came later is left out where it says nothing."""
     document = asdict(result)
     return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases", "causes", "impact")}
+
+
+def _requirement_dict(requirement: Requirement) -> dict[str, Any]:
+    """What products alone have is left out of all others."""
+    document = asdict(requirement)
+    first = document["first"]
+    if first is not None and first["product"] is None:
+        del first["product"]
+    return document
 
 
 def _own_version() -> str:

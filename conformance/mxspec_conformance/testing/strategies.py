@@ -47,9 +47,12 @@ from mxspec.scales import log2f_thresholds, significand_bits
 from mxspec.sparsity import KEPT, SPARSE_FORMATS, SparseFormat
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.testing.affine_groups import affine_groups
+from mxspec_conformance.testing.product_operands import Operands, operands
+from mxspec_conformance.testing.sparse_stored import SparseStored, sparse_stored
 
 __all__ = [
-    "adversarial", "affine_groups", "blocks", "codes", "near_powers_of_two", "scales", "sparse_codes", "tensors", "ties",
+    "Operands", "SparseStored", "adversarial", "affine_groups", "blocks", "codes", "near_powers_of_two", "operands", "scales",
+    "sparse_codes", "sparse_stored", "tensors", "ties",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]

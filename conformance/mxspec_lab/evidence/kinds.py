@@ -291,6 +291,11 @@ KINDS = (
         command="python tests/targets/run_planted.py", made_by=("conformance/mxspec_conformance/fuzzing",),
     ),
     Kind(
+        pattern="fuzz/products.json", what="wrong and right products under fuzzing", time="5 min",
+        command="python -m mxspec_lab.products.fuzzed",
+        made_by=tuple(f"conformance/mxspec_conformance/{room}/products" for room in ("fuzzing", "judge")),
+    ),
+    Kind(
         pattern="attacks/attacks.json", what="attacks on the command line", time="20 min on 2 cores", code=("tests/attacks",),
         command="python -m tests.attacks --json reports/attacks/attacks.json --markdown reports/attacks/attacks.md",
         made_by=tuple(f"conformance/mxspec_conformance/{room}" for room in ("cli", "targets", "transports")),

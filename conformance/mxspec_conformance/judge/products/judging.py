@@ -85,7 +85,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     judged = ACCUMULATORS[declared or DEFAULT_ACCUMULATOR]
     asked = ask_cases(session, list_cases(product, capabilities, judged))
     contracts = [Contract(capabilities.contract)] if capabilities.contract else list(Contract)
-    contract = _find_contract(asked, contracts, judged)
+    contract = find_contract(asked, contracts, judged)
     other = [x for x in asked if not x.is_right(judged, contract)]
     unlike = {id(x) for x in other}
     right = [x for x in asked if id(x) not in unlike and x.output is not None and x.case.topic not in _ASIDE]
@@ -131,7 +131,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     return requirements, _describe(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
 
 
-def _find_contract(asked: Sequence[Asked], contracts: Sequence[Contract], judged: Accumulator) -> Contract:
+def find_contract(asked: Sequence[Asked], contracts: Sequence[Contract], judged: Accumulator) -> Contract:
     """The contract under which the fewest cases are wrong, the first of equals.
 
     What a narrower float makes of the ends of the scales does not speak for it: a kernel may be wrong there alone.
@@ -165,11 +165,21 @@ def ask_cases(session: TargetSession, cases: Sequence[ProductCase]) -> list[Aske
     return [Asked(case, run_bisected([case], partial(_ask, session), failures=failures)[0]) for case in cases]
 
 
+def ask_case(session: TargetSession, case: ProductCase) -> Any:
+    """What the target returns for one case, or `NoAnswer`."""
+    return run_bisected([case], partial(_ask, session))[0]
+
+
+def call_case(session: TargetSession, case: ProductCase) -> Any:
+    """The outputs of one case.
+
+    Raises CallError where the target does not answer.
+    """
+    return session.call(*case.before, OPERATION, case.a.as_data(), case.b.as_data(), case.out_dtype, **case.options)
+
+
 def _ask(session: TargetSession, cases: Sequence[ProductCase]) -> list[Any]:
-    return [
-        session.call(*case.before, OPERATION, case.a.as_data(), case.b.as_data(), case.out_dtype, **case.options)
-        for case in cases
-    ]
+    return [call_case(session, case) for case in cases]
 
 
 def find_class(
@@ -229,9 +239,7 @@ def _first(
     place = find_wrong(x.case, x.output, accumulator, contract)
     assert place is not None
 
-    def ask(case: ProductCase) -> Any:
-        return run_bisected([case], partial(_ask, session))[0]
-
+    ask = partial(ask_case, session)
     smallest = Wrong(x.case, x.output, place)
     if not x.case.before and tally.topic != "state":
         smallest = shrink_product(ask, smallest, sizes, accumulator, contract)

@@ -44,11 +44,16 @@ def refer(a: Factor, b: Factor) -> Reference:
 
 def refer_case(case: ProductCase, contract: Contract = Contract.EXACT) -> Reference:
     """The exact sums of a case, its block sides rounded as a contract says."""
+    return refer(*make_sides(case, contract))
+
+
+def make_sides(case: ProductCase, contract: Contract = Contract.EXACT) -> tuple[Factor, Factor]:
+    """Both sides as the model multiplies them, block sides rounded as a contract says."""
     sides = []
     for numbers in (case.a, case.b):
         factor = make_factor(numbers)
         sides.append(dot.apply_contract(factor, contract) if numbers.spec.kind is OperandKind.BLOCK else factor)
-    return refer(sides[0], sides[1])
+    return sides[0], sides[1]
 
 
 def allow(reference: Reference, case: ProductCase, accumulator: Accumulator) -> Allowed:

@@ -13,6 +13,7 @@ from mxspec.dot import Accumulator, Contract
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.draw import PLAIN_RUN
 from mxspec_conformance.judge.products.reference import allow, refer_case, round_exactly
+from mxspec_conformance.judge.products.stored import StoredProduct, store_product
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 from mxspec_conformance.targets.product_sizes import Sizes
@@ -153,6 +154,12 @@ def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: Contract) -
         expected=expected,
         returned={"value": _show(wrong.output[i, j])},
         steps=_list_terms(reference.a.values[i], reference.b.values[j]),
+        product=store_product(
+            StoredProduct(
+                case=case, place=(i, j), accumulator=accumulator.name, contract=contract,
+                returned=wrong.output[i : i + 1, j],
+            )
+        ),
     )
 
 

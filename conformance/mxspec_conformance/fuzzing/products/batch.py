@@ -1,0 +1,101 @@
+"""One batch of products: draw, call one after the other, judge each output. Plain data in and out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mxspec_conformance.campaign import call_target
+from mxspec_conformance.fuzzing.job import note_no_answer
+from mxspec_conformance.fuzzing.products.draw import draw_products
+from mxspec_conformance.fuzzing.products.job import ProductJob
+from mxspec_conformance.judge.products.cases import ProductCase
+from mxspec_conformance.judge.products.judging import Asked, call_case
+from mxspec_conformance.judge.products.reference import allow
+from mxspec_conformance.observations.bisection import NoAnswer
+from mxspec_conformance.targets.errors import CallError, FailureKind
+from mxspec_conformance.targets.operands import OperandKind
+from mxspec_conformance.targets.sessions import TargetSession
+
+Result = dict[str, Any]
+#: Flags of codes and of scale codes that were multiplied, for each side.
+Flags = dict[str, Any]
+
+
+def ask_batch(session: TargetSession, cases: Sequence[ProductCase]) -> list[Asked]:
+    """What the target returns, call after call; the rest is not asked after one that ends or times out."""
+    asked: list[Asked] = []
+    for case in cases:
+        try:
+            asked.append(Asked(case, call_case(session, case)))
+        except CallError as failure:
+            asked.append(Asked(case, NoAnswer(failure.kind, str(failure), failure.detail, stumbled=failure.stumbled)))
+            if failure.final or failure.kind is FailureKind.TIMEOUT:
+                break
+    return asked
+
+
+def run_product_batch(job: ProductJob, number: int) -> Result:
+    """Draw, call, judge."""
+    session = call_target(job.target, job.timeout, in_process=job.in_process)
+    started = time.perf_counter()
+    cases = draw_products(job, session.capabilities, number)
+    flags = empty_flags(job)
+    topics: dict[str, list[int]] = {}
+    no_answers: dict[str, Any] = {}
+    outputs = certain = failing = wrong_outputs = elements = 0
+    wrong: list[int] = []
+    for index, x in enumerate(ask_batch(session, cases)):
+        if isinstance(x.answer, NoAnswer):
+            error = CallError(x.answer.kind, x.answer.message, x.answer.detail)
+            note_no_answer(no_answers, error, x.case.label, number, index, job=job.name)
+            continue
+        _enter(flags, x.case)
+        with np.errstate(all="ignore"):
+            allowed = allow(x.refer(job.contract), x.case, job.accumulator)
+            bad = ~allowed.accepts(x.output)
+        outputs += bad.size
+        certain += int(allowed.decided.sum())
+        elements += bad.size * x.case.a.shape[1]
+        counted = topics.setdefault(x.case.topic, [0, 0])
+        counted[0] += 1
+        if bad.any():
+            counted[1] += 1
+            failing += 1
+            wrong_outputs += int(bad.sum())
+            wrong.append(index)
+    return {
+        "products": sum(n for n, _ in topics.values()), "outputs": outputs, "certain": certain, "elements": elements,
+        "failing": failing, "wrong_outputs": wrong_outputs, "wrong": wrong, "topics": topics, "no_answers": no_answers,
+        "coverage": {k: np.packbits(v).tobytes().hex() for k, v in flags.items()}, "memory": {},
+        "seconds": round(time.perf_counter() - started, 3),
+    }  # fmt: skip
+
+
+def empty_flags(job: ProductJob) -> Flags:
+    """Flags of the codes of each block side."""
+    flags: Flags = {}
+    for name, spec in (("a", job.product.a), ("b", job.product.b)):
+        if spec.kind is OperandKind.BLOCK:
+            flags[f"codes of {name}"] = np.zeros(spec.block.element.code_count, np.bool_)
+            flags[f"scales of {name}"] = np.zeros(spec.block.scale.code_count, np.bool_)
+    return flags
+
+
+def _enter(flags: Flags, case: ProductCase) -> None:
+    for name, side in (("a", case.a), ("b", case.b)):
+        for part, held in (("codes", side.codes), ("scales", side.scales)):
+            if held is not None and f"{part} of {name}" in flags:
+                flags[f"{part} of {name}"][np.unique(held)] = True
+
+
+def read_flags(job: ProductJob, packed: dict[str, str]) -> Flags:
+    """Inverts what a result has of them."""
+    return {
+        k: np.unpackbits(np.frombuffer(bytes.fromhex(packed[k]), np.uint8))[: v.size].astype(np.bool_)
+        for k, v in empty_flags(job).items()
+    }
+

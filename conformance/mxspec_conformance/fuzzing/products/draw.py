@@ -1,0 +1,361 @@
+"""Drawing products: sizes beside those of tiles, operands where kernels go wrong, calls that follow each other.
+
+What legitimate kernels do differently is not drawn: numbers that are subnormal in float32 (some units flush them), products of
+scales that float32 does not hold, zeros under scales far above the products beside them (some units align by them).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.dot import Contract
+from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
+from mxspec_conformance.judge.products.cases import ProductCase
+from mxspec_conformance.judge.products.draw import Pen, Reach, takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.operands import Numbers, OperandKind
+from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
+
+#: Products of numbers in one call, and outputs of calls whose sums may have to be added one by one.
+_WORK, _FEW = 1 << 20, 160
+#: Tiles beside which sizes lie, and the largest sizes; the judge asks for as much.
+_TILES, _MOST_ROWS, _MOST_K = (8, 16, 32, 64, 128), 130, 2112
+_ARRANGEMENTS = ("offset", "rows", "padded")
+
+Ints = npt.NDArray[Any]
+Pair = tuple[Numbers, Numbers]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What a case is drawn with."""
+
+    a: Pen
+    b: Pen
+    draw: np.random.Generator
+    sizes: Sizes
+    capabilities: Capabilities
+    contract: Contract
+    #: Bits of sums that have one result.
+    bits: int
+
+    @property
+    def pens(self) -> tuple[Pen, Pen]:
+        return self.a, self.b
+
+    @property
+    def run(self) -> int:
+        """Elements that share a scale on both sides."""
+        return math.lcm(self.a.run, self.b.run)
+
+    def chance(self, share: float) -> bool:
+        return bool(self.draw.random() < share)
+
+    def pick(self, options: Any) -> Any:
+        return options[int(self.draw.integers(len(options)))]
+
+    # Sizes.
+
+    def rows(self) -> int:
+        kind = self.draw.random()
+        if kind < 0.4:
+            return int(self.draw.integers(1, 10))
+        tile = int(self.pick(_TILES)) * int(self.pick((1, 1, 2)))
+        return min(max(tile + int(self.draw.integers(-1, 3)), 1), _MOST_ROWS)
+
+    def size(self, *, few: bool = False) -> tuple[int, int, int]:
+        """m, n and k that the target takes."""
+        m, n = self.rows(), self.rows()
+        kind = self.draw.random()
+        runs = int(self.draw.integers(1, 9))
+        if kind > 0.4:
+            runs = max(int(self.pick((2, 4, 8, 16, 32))) + int(self.draw.integers(-1, 2)), 1)
+        k = min(runs * self.run, _MOST_K)
+        if kind > 0.92:
+            k = max(_MOST_K // self.run + int(self.draw.integers(-2, 1)), 1) * self.run
+        while few and m * n > _FEW:
+            m, n = max(m // 2, 1), max(n // 2, 1) if n > m else n
+        while m * n * k > _WORK and (m > 1 or n > 1):
+            m, n = (max(m // 2, 1), n) if m > n else (m, max(n // 2, 1))
+        return self.sizes.fit(m, n, k)
+
+    # Numbers.
+
+    def integers(self, pen: Pen, rows: int, k: int, bits: int | None = None) -> Ints:
+        """Codes of integers, k of whose products fit into so many bits."""
+        bits = self.bits if bits is None else bits
+        most = math.isqrt((1 << bits) // (2 * k)) or 1
+        if self.chance(0.4):
+            most = max(most >> int(self.draw.integers(1, 5)), 1)
+        codes = pen.pick(pen.lattice(most, self.pick((Reach.MANY, Reach.MANY, Reach.LOW, Reach.HIGH))), rows, k)
+        if self.chance(0.2):  # few that are not zero
+            codes = np.where(self.draw.random((rows, k)) < 4 / k, codes, pen.code_of(0.0))
+        return codes
+
+    def powers(self, most: int = 12) -> tuple[int, int]:
+        """Exponents that a scale of a may have while b's takes it back."""
+        (a_low, a_high), (b_low, b_high) = self.a.powers, self.b.powers
+        if self.contract is Contract.FLOAT16:
+            most = min(most, 4)
+        return max(a_low, -b_high, -most), min(a_high, -b_low, most)
+
+    def reciprocal(self, m: int, n: int, k: int) -> tuple[Ints, Ints]:
+        """Exponents of both sides' runs: another for each block, which the other side takes back, and one for each row."""
+        runs = -(-k // self.run)
+        low, high = self.powers()
+        each = self.draw.integers(low, high + 1, runs) if high >= low else np.zeros(runs, int)
+        if self.chance(0.25):
+            each = np.repeat(each[:1], runs)
+        found = []
+        for sign, pen, rows in ((1, self.a, m), (-1, self.b, n)):
+            own = np.repeat(sign * each, self.run // pen.run)[None, : -(-k // pen.run)]
+            least, most = pen.powers
+            shift = self.draw.integers(-2, 3, (rows, 1)) if self.chance(0.4) else np.zeros((rows, 1), int)
+            found.append(np.clip(own + shift, least, most) if self.chance(0.5) else np.broadcast_to(own, (rows, own.shape[1])))
+        return found[0], found[1]
+
+    def exact(self, *, bits: int | None = None) -> Pair:
+        """Integers under scales that take each other back: sums that are certain, or nearly."""
+        m, n, k = self.size()
+        up, down = self.reciprocal(m, n, k)
+        return self.a.numbers(self.integers(self.a, m, k, bits), up), self.b.numbers(self.integers(self.b, n, k, bits), down)
+
+    def ordinary(self) -> Pair:
+        """Numbers as they come: normal, of one sign, of heavy tails, of wide range, mostly zero."""
+        m, n, k = self.size(few=True)
+        sides = []
+        kind = int(self.draw.integers(5))
+        for pen, rows in ((self.a, m), (self.b, n)):
+            x = self.draw.standard_normal((rows, k))
+            if kind == 1:
+                x = np.abs(x)
+            elif kind == 2:
+                x = np.clip(x**3, -100, 100)
+            elif kind == 3:
+                x = x * np.exp2(self.draw.integers(-5, 6, (rows, -(-k // 32)))).repeat(32, axis=1)[:, :k]
+            elif kind == 4:
+                x = np.where(self.draw.random((rows, k)) < 0.1, x, 0)
+            sides.append(pen.quantized(x))
+        return sides[0], sides[1]
+
+    def positive(self, pen: Pen, rows: int, k: int) -> Numbers:
+        """Numbers above zero: an infinity among them meets no zero and no other sign."""
+        codes = pen.lattice(4)
+        return pen.numbers(pen.pick(codes[pen.values[codes] > 0], rows, k))
+
+
+# Recipes: (topic, the case without its dtype); None where a product has no such case.
+
+Recipe = Callable[[_Table], "ProductCase | None"]
+
+
+def _case(topic: str, pair: Pair, **more: Any) -> ProductCase:
+    (m, k), n = pair[0].shape, pair[1].shape[0]
+    return ProductCase(topic=topic, label=f"{topic}, {m} x {n} x {k}", a=pair[0], b=pair[1], **more)
+
+
+def _sum(t: _Table) -> ProductCase:
+    pair = t.exact()
+    varied = any(x.scales is not None and len(np.unique(x.scales)) > 1 for x in pair)
+    return _case("block-scale" if varied else "sum", pair)
+
+
+def _shape(t: _Table) -> ProductCase:
+    m, n, k = t.size()
+    return _case("shape", (t.a.numbers(t.integers(t.a, m, k)), t.b.numbers(t.integers(t.b, n, k))))
+
+
+def _identity(t: _Table) -> ProductCase:
+    m, n, k = t.size()
+    pens, rows = (t.pens, (m, n)) if t.chance(0.5) else (t.pens[::-1], (n, m))
+    hot = pens[0].one_hot(rows[0], k, t.draw.integers(0, k, rows[0]))
+    dense = pens[1].positions(rows[1], k)
+    if t.chance(0.5) or t.contract is Contract.FLOAT16:
+        low, high = (max(pens[1].powers[0], -5), min(pens[1].powers[1], 5)) if t.contract is not Contract.FLOAT16 else (0, 2)
+        exponents = t.draw.integers(low, high + 1, (rows[1], -(-k // pens[1].run)))
+        dense = pens[1].numbers(pens[1].pick(pens[1].finite, rows[1], k), exponents)
+    return _case("identity", (hot, dense) if pens[0] is t.a else (dense, hot))
+
+
+def _code(t: _Table) -> ProductCase:
+    """Single codes, each in a column of its own, against ones."""
+    m, n, k = t.size()
+    pens, rows = (t.pens, (m, n)) if t.chance(0.5) else (t.pens[::-1], (n, m))
+    every = np.resize(t.draw.permutation(pens[0].finite), rows[0])
+    codes = np.full((rows[0], k), pens[0].code_of(0.0))
+    codes[np.arange(rows[0]), t.draw.integers(0, k, rows[0])] = every
+    one = pens[0].numbers(codes)
+    other = pens[1].numbers(np.full((rows[1], k), pens[1].code_of(1.0)))
+    return _case("code", (one, other) if pens[0] is t.a else (other, one))
+
+
+def _interval(t: _Table) -> ProductCase:
+    return _case("interval", t.ordinary())
+
+
+def _cancelled(t: _Table) -> ProductCase:
+    """Each number and its negative, at random places, beside a few that stay."""
+    m, n, k = t.size(few=True)
+    codes = np.full((m, k), t.a.code_of(0.0))
+    places = np.stack([t.draw.permutation(k)[: max(k // 4 * 2, 2)] for _ in range(m)])
+    codes[np.arange(m)[:, None], places] = t.a.code_of(1.0)
+    codes[np.arange(m)[:, None], places[:, 1::2]] = t.a.code_of(-1.0)
+    same = np.repeat(t.integers(t.b, n, 1), k, axis=1)
+    changed = np.where(t.draw.random((n, k)) < 2 / k, t.integers(t.b, n, k), same)
+    return _case("sum", (t.a.numbers(codes), t.b.numbers(changed)))
+
+
+def _scale_code(t: _Table) -> ProductCase | None:
+    """Any scale code, whose block the other side brings back to where float32 is at home."""
+    scaled = [p for p in t.pens if p.spec.kind is OperandKind.BLOCK]
+    if not scaled or t.contract is Contract.FLOAT16 or "float16" in (t.a.spec.format, t.b.spec.format):
+        return None
+    m, n, k = t.size(few=True)
+    pen = t.pick(scaled)
+    other = t.b if pen is t.a else t.a
+    rows, across = (m, n) if pen is t.a else (n, m)
+    runs = k // pen.run
+    # Large enough that no float32 is subnormal, and the facing numbers at most one.
+    largest = float(np.abs(pen.values[pen.finite]).max())
+    least = 2.0 if largest >= 2 else 1.0
+    codes = pen.pick(pen.finite[np.abs(pen.values[pen.finite]) >= least], rows, k)
+    small = other.finite[np.abs(other.values[other.finite]) <= 1]
+    facing = other.pick(small, across, k)
+    if not pen.spec.block.is_mx:
+        fmt = pen.spec.block.scale
+        scales = t.draw.integers(1, fmt.max_code + 1, (rows, runs))
+        ends = t.draw.choice(np.array([1, 2, 7, 8, fmt.max_code]), (rows, runs))
+        scales = np.where(t.draw.random((rows, runs)) < 0.25, ends, scales)
+        numbers = Numbers(spec=pen.spec, codes=codes.astype(np.uint8), scales=scales.astype(np.uint8))
+        pair = (numbers, other.numbers(facing))
+    elif other.spec.kind is OperandKind.BLOCK and other.spec.block.is_mx:
+        end = 127 if least == 2 else 126
+        # Ours are above 2**-126, theirs at most 2**127, and the products near one.
+        each = t.draw.integers(-end, 101, -(-k // t.run))
+        each = np.where(t.draw.random(len(each)) < 0.25, -end, each)  # the ends are where scales are misread
+        own, back = np.repeat(each, t.run // pen.run)[:runs], np.repeat(-each, t.run // other.run)[: k // other.run]
+        facing = other.pick(small[np.abs(other.values[small]) >= 0.5], across, k)
+        pair = (pen.numbers(codes, np.tile(own, (rows, 1))), other.numbers(facing, np.tile(back, (across, 1))))
+    else:
+        pair = (pen.numbers(codes, int(t.draw.integers(-90, 91))), other.numbers(facing))
+    a, b = pair if pen is t.a else pair[::-1]
+    return _case("scale-code", (a, b))
+
+
+def _tensor_scale(t: _Table) -> ProductCase | None:
+    scaled = [takes_tensor_scale(p.spec) for p in t.pens]
+    if not any(scaled):
+        return None
+    pair = t.exact() if t.chance(0.6) else t.ordinary()
+    low, high = (-3, 4) if t.contract is Contract.FLOAT16 else (-16, 17)
+    sides = []
+    for numbers, takes in zip(pair, scaled, strict=True):
+        factor = math.ldexp(1.0, int(t.draw.integers(low, high)))
+        if t.chance(0.5):
+            factor *= float(np.float32(t.draw.random() + 0.5))
+        sides.append(with_tensor_scale(numbers, float(np.float32(factor))) if takes and t.chance(0.8) else numbers)
+    return _case("tensor-scale", (sides[0], sides[1]))
+
+
+def _epilogue(t: _Table) -> ProductCase | None:
+    takes = [o for o in ("alpha", "beta", "c", "bias") if t.capabilities.has("matmul", o)]
+    if not takes:
+        return None
+    pair = t.exact(bits=min(t.bits, 18)) if t.chance(0.7) else t.ordinary()
+    m, n = pair[0].shape[0], pair[1].shape[0]
+    dtype = DTYPES[t.capabilities.out_dtypes[0]]
+    options: dict[str, Any] = {}
+
+    def factor() -> float:
+        near = t.pick((0.5, -1.0, 2.0, -0.25, 4.0, 1 / 3, float(t.draw.standard_normal())))
+        return float(np.float32(near))
+
+    def added(shape: tuple[int, ...]) -> Any:
+        x = t.draw.integers(-40, 41, shape) if t.chance(0.7) else t.draw.standard_normal(shape) * 8
+        return x.astype(np.float32).astype(dtype)
+
+    wanted = [o for o in ("alpha", "c", "bias") if o in takes and t.chance(0.6)] or [t.pick([o for o in takes if o != "beta"] or takes)]
+    if "alpha" in wanted:
+        options["alpha"] = 0.0 if t.chance(0.05) else factor()
+    if "c" in wanted and "beta" in takes:
+        options |= {"beta": factor(), "c": added((m, n))}
+    if "bias" in wanted:
+        options["bias"] = added((n,))
+    return _case("epilogue", pair, options=options) if options else None
+
+
+def _special(t: _Table) -> ProductCase | None:
+    """A NaN or infinities in some rows of one side."""
+    m, n, k = t.size(few=True)
+    pair = [t.positive(t.a, m, k), t.positive(t.b, n, k)]
+    place = int(t.draw.integers(2))
+    pen, numbers = t.pens[place], pair[place]
+    row, at = int(t.draw.integers(numbers.shape[0])), int(t.draw.integers(k))
+    if pen.spec.kind is OperandKind.PLAIN:
+        assert numbers.values is not None
+        values = numbers.values.copy()
+        values[row, at] = t.pick((np.nan, np.inf, -np.inf))
+        topic = "nan" if np.isnan(values[row, at].astype(np.float64)) else "inf"
+        pair[place] = replace(numbers, values=values)
+        return _case(topic, (pair[0], pair[1]))
+    if pen.spec.kind is not OperandKind.BLOCK or numbers.codes is None or numbers.scales is None:
+        return None
+    odd = np.flatnonzero(~np.isfinite(pen.values))
+    scale_nan = pen.spec.block.scale.nan_code
+    if scale_nan is not None and (not odd.size or t.chance(0.5)):
+        scales = numbers.scales.copy()
+        scales[row, at // pen.run] = scale_nan
+        pair[place] = replace(numbers, scales=scales)
+        return _case("nan", (pair[0], pair[1]))
+    if not odd.size:
+        return None
+    codes = numbers.codes.copy()
+    codes[row, at] = int(t.pick(odd))
+    pair[place] = replace(numbers, codes=codes)
+    return _case("inf" if np.isinf(pen.values[codes[row, at]]) else "nan", (pair[0], pair[1]))
+
+
+#: Recipe -> how often it is used.
+_RECIPES: tuple[tuple[Recipe, float], ...] = (
+    (_sum, 26), (_shape, 10), (_identity, 10), (_code, 6), (_interval, 10), (_cancelled, 5), (_scale_code, 8),
+    (_tensor_scale, 9), (_epilogue, 10), (_special, 6),
+)  # fmt: skip
+_WEIGHTS = np.array([w for _, w in _RECIPES]) / sum(w for _, w in _RECIPES)
+
+
+def draw_products(job: ProductJob, capabilities: Capabilities, number: int) -> list[ProductCase]:
+    """The calls of one batch, in order: the same for the same seed and number on every machine."""
+    draw = job.generator(number, 0)
+    product = job.product
+    table = _Table(
+        a=Pen(product.a, draw), b=Pen(product.b, draw), draw=draw, sizes=find_sizes(product, capabilities.product_shapes),
+        capabilities=capabilities, contract=job.contract, bits=min(job.accumulator.sure_bits, 24),
+    )  # fmt: skip
+    cases: list[ProductCase] = []
+    while len(cases) < PRODUCTS:
+        if cases and table.chance(0.12):  # the shape of the last call again, with other operands
+            cases.append(_again(table, cases[-1]))
+            continue
+        case = _RECIPES[int(draw.choice(len(_RECIPES), p=_WEIGHTS))][0](table)
+        if case is None:
+            continue
+        if table.chance(0.06) and not case.options:
+            arrangement = str(table.pick(_ARRANGEMENTS))
+            case = replace(case, topic="memory", before=("arranged", arrangement), label=f"{case.label}, in memory: {arrangement}")
+        # Addends have the first output dtype.
+        dtype = capabilities.out_dtypes[0] if case.options else str(table.pick(capabilities.out_dtypes))
+        cases.append(replace(case, out_dtype=dtype))
+    return cases
+
+
+def _again(t: _Table, last: ProductCase) -> ProductCase:
+    (m, k), n = last.a.shape, last.b.shape[0]
+    pair = (t.a.numbers(t.integers(t.a, m, k)), t.b.numbers(t.integers(t.b, n, k)))
+    return replace(_case("state", pair), out_dtype=last.out_dtype, label=f"state, {m} x {n} x {k}, after a call of that shape")

@@ -1,0 +1,209 @@
+"""From wrong products to their causes: a known mistake, another class of additions, or what has none; each with its smallest product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mxspec.dot import ACCUMULATORS
+from mxspec_conformance.fuzzing.products.batch import ask_batch
+from mxspec_conformance.fuzzing.products.draw import draw_products
+from mxspec_conformance.fuzzing.products.job import ProductJob
+from mxspec_conformance.judge.explanation import DEVIATING, Cause, Explanation
+from mxspec_conformance.judge.products.judging import Asked, ask_case, find_class, name_mistakes
+from mxspec_conformance.judge.products.mistakes import list_mistakes
+from mxspec_conformance.judge.products.shrinking import (
+    Wrong,
+    describe_places,
+    describe_wrong,
+    find_wrong,
+    shrink_product,
+)
+from mxspec_conformance.judge.products.stored import StoredProduct
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.product_sizes import find_sizes
+from mxspec_conformance.targets.sessions import TargetSession
+
+#: Batches with wrong products that are looked at anew, causes that are told.
+_BATCHES, _CAUSES = 4, 6
+#: Wrong products of which known mistakes are tried, all of a topic together and these each by itself; right ones in which a mistake
+#: would have shown.
+_NAMED, _ALONE, _TELLING = 16, 3, 24
+
+Progress = Callable[[str], None]
+
+
+class Dependence(StrEnum):
+    """What a wrong product depends on, beside its operands."""
+
+    NOTHING = "alone"
+    #: The call alone is right: it is wrong after the call before it.
+    LAST_CALL = "only after another call"
+    #: It was wrong in its batch, and is neither alone nor after the call before it.
+    EARLIER_CALLS = "only after earlier calls"
+
+
+@dataclass(frozen=True, slots=True)
+class ProductFinding:
+    """One cause, with the smallest product that shows it."""
+
+    job: ProductJob
+    topic: str
+    words: str
+    #: Wrong products among those that were looked at anew.
+    mismatches: int
+    depends: Dependence
+    explanation: Explanation | None
+    failure: Failure
+    stored: StoredProduct
+
+    @property
+    def nonzero(self) -> int:
+        """Products in the shown sum that are not zero."""
+        case, (i, j) = self.stored.case, self.stored.place
+        held = [x.values if x.codes is None else x.codes for x in (case.a, case.b)]
+        return int(((held[0][i] != 0) & (held[1][j] != 0)).sum())  # type: ignore[index]
+
+
+@dataclass(slots=True)
+class ReducedProducts:
+    """The causes of one product's wrong answers."""
+
+    findings: list[ProductFinding] = field(default_factory=list)
+    #: Wrong products that were right when their batch was asked again.
+    lost: int = 0
+    #: Those that nothing was made of.
+    left: int = 0
+    #: What makes everything that is wrong a deviation; None where something is wrong for another reason.
+    deviation: Explanation | None = None
+
+
+def reduce_products(
+    job: ProductJob, sightings: Sequence[tuple[int, int]], session: TargetSession, progress: Progress = lambda _: None
+) -> ReducedProducts:
+    """The causes of wrong products.
+
+    sightings: (number of the batch, place in it), in order.
+    """
+    reduced = ReducedProducts()
+    chosen = list(dict.fromkeys(batch for batch, _ in sightings))[:_BATCHES]
+    reduced.left = sum(batch not in chosen for batch, _ in sightings)
+    wrong: list[tuple[Asked, Asked | None]] = []
+    right: list[Asked] = []
+    for number in chosen:
+        progress(f"{job.fmt}: batch {number} again")
+        asked = ask_batch(session, draw_products(job, session.capabilities, number))
+        seen = {index for batch, index in sightings if batch == number}
+        for index, x in enumerate(asked):
+            if x.output is None:
+                continue
+            with np.errstate(all="ignore"):
+                good = x.is_right(job.accumulator, job.contract)
+            if good:
+                right.append(x)
+                reduced.lost += index in seen
+            else:
+                wrong.append((x, asked[index - 1] if index else None))
+    with np.errstate(all="ignore"):
+        groups = _group(job, wrong, right, session, progress)
+    if len(groups) == 1 and not reduced.lost and groups[0][0] is not None and groups[0][0].cause in DEVIATING:
+        reduced.deviation = groups[0][0]
+    for explanation, members in groups[:_CAUSES]:
+        progress(f"{job.fmt}: reducing {members[0][0].case.label}")
+        reduced.findings.append(_reduce(job, explanation, members, session))
+    return reduced
+
+
+def _group(
+    job: ProductJob, wrong: Sequence[tuple[Asked, Asked | None]], right: Sequence[Asked], session: TargetSession, progress: Progress
+) -> list[tuple[Explanation | None, list[tuple[Asked, Asked | None]]]]:
+    """Wrong products by cause: the explanation of the most, of the rest that of the most, and so on; then topics."""
+    if not wrong:
+        return []
+    progress(f"{job.fmt}: which mistakes explain {len(wrong)} wrong products")
+    looked = sorted((x for x, _ in wrong), key=lambda x: x.output.size * x.case.a.shape[1])[:_NAMED]
+    # A mistake has to be silent where the answer is right; products of every topic are as telling as all.
+    told = sorted(right, key=lambda x: x.output.size * x.case.a.shape[1])[:_TELLING]
+    # What is wrong only after other calls denies every mistake of its topic: a few are asked by themselves, too.
+    named = name_mistakes(looked, told, job.accumulator)
+    if not all(named.values()):
+        alone = [x for x in looked if not named[id(x)]][:_ALONE]
+        named |= {id(x): e for x in alone for e in name_mistakes([x], told, job.accumulator).values()}
+    mistakes = {m.text: m for m in list_mistakes()}
+    order = {text: i for i, text in enumerate(mistakes)}
+    common = frozenset.intersection(*named.values()) if named else frozenset()
+    if not common and job.class_name == "float32" and not session.capabilities.accumulator:
+        found = find_class(session, job.product, [*(x for x, _ in wrong), *right], [job.contract])
+        if found is not None:
+            additions = Explanation(Cause.ACCUMULATOR, found[0].name)
+            named = {id(x): named.get(id(x), frozenset()) | {additions} for x, _ in wrong}
+    groups: list[tuple[Explanation | None, list[tuple[Asked, Asked | None]]]] = []
+    rest = list(wrong)
+    while rest:
+        counts: dict[Explanation, int] = {}
+        for x, _ in rest:
+            for e in named.get(id(x), ()):
+                counts[e] = counts.get(e, 0) + 1
+        if not counts:
+            break
+        best = min(counts, key=lambda e: (-counts[e], e.cause not in DEVIATING, order.get(e.name, -1)))
+        own = {id(x) for x, _ in rest if best in named.get(id(x), ())}
+        if best.name in mistakes:  # those that were too many to try every mistake on
+            own |= {id(x) for x, _ in rest if id(x) not in named and mistakes[best.name].explains(x.case, x.output, job.accumulator)}
+        groups.append((best, [pair for pair in rest if id(pair[0]) in own]))
+        rest = [pair for pair in rest if id(pair[0]) not in own]
+    by_topic: dict[str, list[tuple[Asked, Asked | None]]] = {}
+    for pair in rest:
+        by_topic.setdefault(pair[0].case.topic, []).append(pair)
+    # Wrong for reasons of its own is told before the others.
+    return [*groups, *((None, members) for members in by_topic.values())]
+
+
+def _reduce(
+    job: ProductJob, explanation: Explanation | None, members: Sequence[tuple[Asked, Asked | None]], session: TargetSession
+) -> ProductFinding:
+    ask = partial(ask_case, session)
+    sizes = find_sizes(job.product, session.capabilities.product_shapes)
+    x, before = min(members, key=lambda pair: pair[0].output.size * pair[0].case.a.shape[1])
+    with np.errstate(all="ignore"):
+        place = find_wrong(x.case, x.output, job.accumulator, job.contract)
+        assert place is not None
+        smallest = Wrong(x.case, x.output, place)
+        depends = _depend(job, ask, x, before)
+        if depends is Dependence.NOTHING and not x.case.before:
+            smallest = shrink_product(ask, smallest, sizes, job.accumulator, job.contract)
+        failure = describe_wrong(smallest, job.accumulator, job.contract)
+        failure.steps.append(describe_places(x.case, x.output, job.accumulator, job.contract))
+    failure.case = x.case.label
+    if depends is Dependence.LAST_CALL and before is not None:
+        failure.given["call before"] = before.case.label
+    words = explanation.text if explanation is not None else f"wrong {x.case.topic}"
+    if explanation is not None and explanation.cause is Cause.ACCUMULATOR:
+        words = f"sums as {ACCUMULATORS[explanation.name].text}"
+    if depends is not Dependence.NOTHING:
+        words += f", {depends}"
+    (i, j) = smallest.place
+    return ProductFinding(
+        job=job, topic=x.case.topic, words=words, mismatches=len(members), depends=depends, explanation=explanation, failure=failure,
+        stored=StoredProduct(
+            case=smallest.case, place=smallest.place, accumulator=job.class_name, contract=job.contract,
+            returned=smallest.output[i : i + 1, j],
+        ),
+    )  # fmt: skip
+
+
+def _depend(job: ProductJob, ask: Callable[[Any], Any], x: Asked, before: Asked | None) -> Dependence:
+    """Whether a product is wrong in a call of its own. Twice, as the calls that reduced another were before the first."""
+    answers = [ask(x.case) for _ in range(2)]
+    if all(find_wrong(x.case, answer, job.accumulator, job.contract) is not None for answer in answers):
+        return Dependence.NOTHING
+    if before is not None:
+        ask(before.case)
+        if find_wrong(x.case, ask(x.case), job.accumulator, job.contract) is not None:
+            return Dependence.LAST_CALL
+    return Dependence.EARLIER_CALLS
