@@ -54,7 +54,7 @@ def test_what_is_wrong_is_seen(tmp_path: Path, change: dict[str, object], wrong:
 
 @posix
 def test_what_is_left_behind_is_seen(tmp_path: Path) -> None:
-    attack = Attack(id="x", kind="x", what="x", shell="setsid sleep 30 & touch .x-temporary", seconds=20)
+    attack = Attack(id="x", kind="x", what="x", shell="setsid sleep 30 & sleep 1; touch .x-temporary", seconds=20)
     found = judge(attack, tmp_path, run_attack(attack, tmp_path))
     assert [w.partition(":")[0] for w in found] == ["processes left", "temporary files left"]
 
