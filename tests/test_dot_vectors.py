@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,9 +13,10 @@ from mxspec.dot import ACCUMULATORS, Direction, Order
 from mxspec.dot.rounding import OUTPUTS, round_floats
 from mxspec.elements import decode_table
 from mxspec.formats import BLOCKS, get_block
+from mxspec_vectors import build_dot
 from mxspec_vectors.build_dot import CERTAIN, CLASSES, DOT_FILES
 from mxspec_vectors.cases import DotCase, DotOperand, load_dot_cases
-from mxspec_vectors.files import read_document
+from mxspec_vectors.files import file_name, read_document, render, vectors_root
 from mxspec_vectors.recipes_dot import mix
 
 #: Files of both kinds of scales, a plain side, and mixed formats: what the quick tests look at.
@@ -165,3 +167,23 @@ def test_numbers_without_a_pattern() -> None:
             h = (h ^ h >> 16) * 0x85EBCA6B % (1 << 32)
             h = (h ^ h >> 13) * 0xC2B2AE35 % (1 << 32)
             assert found == h ^ h >> 16
+
+
+def test_a_class_that_joins_only_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line for the class, answers at the end of some cases; no other line changes."""
+    pair = "mxfp4@mxfp4"
+    before = (vectors_root() / file_name("dot", pair)).read_text("ascii").splitlines()
+    coarse = replace(ACCUMULATORS["bfloat16"], name="coarse", precision=6)
+    monkeypatch.setitem(ACCUMULATORS, "coarse", coarse)
+    monkeypatch.setattr(build_dot, "CLASSES", (*CLASSES, "coarse"))
+    after = render(build_dot.build_dot(pair)).decode("ascii").splitlines()
+    added = [line for line in after if line.startswith(',"coarse":')]
+    assert len(added) == 1
+    after.remove(added[0])
+    grown = 0
+    for old, new in zip(before, after, strict=True):
+        if old != new:
+            assert old.endswith("]}")
+            assert new.startswith(old[:-2] + ",")
+            grown += 1
+    assert grown > 0
