@@ -17,15 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot.accumulators import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, get_accumulator
+from mxspec.dot.affine import affine_factor
+from mxspec.dot.contracts import CONTRACT_TEXTS, EXACTLY, OperandContract, list_operand_contracts
 from mxspec.dot.factor import Contract, Factor, apply_contract, block_factor, exact_factor, plain_factor
 from mxspec.dot.outputs import Allowed, Epilogue, allow_outputs, finish_product
 from mxspec.dot.rounding import OUTPUTS, Direction, round_floats
 from mxspec.dot.simulate import Order, simulate_product
+from mxspec.dot.sparse import sparse_factor
 from mxspec.dot.sums import Special, Sums, sum_products
 
 __all__ = [
     "ACCUMULATORS",
+    "CONTRACT_TEXTS",
     "DEFAULT_ACCUMULATOR",
+    "EXACTLY",
     "OUTPUTS",
     "Accumulator",
     "Allowed",
@@ -33,9 +38,11 @@ __all__ = [
     "Direction",
     "Epilogue",
     "Factor",
+    "OperandContract",
     "Order",
     "Special",
     "Sums",
+    "affine_factor",
     "allow_outputs",
     "apply_contract",
     "block_dot",
@@ -43,10 +50,12 @@ __all__ = [
     "exact_factor",
     "finish_product",
     "get_accumulator",
+    "list_operand_contracts",
     "matmul",
     "plain_factor",
     "round_floats",
     "simulate_product",
+    "sparse_factor",
     "sum_products",
 ]
 
@@ -64,7 +73,7 @@ def matmul(
     """The product a b^T, correctly rounded: the exact sums, scaled and added to exactly, rounded once to nearest even.
 
     Args:
-        a: [m, k], as `block_factor` or `plain_factor` make it.
+        a: [m, k], as `block_factor`, `affine_factor`, `sparse_factor` or `plain_factor` make it.
         b: [n, k].
         alpha: Factor of the sum, a float32; both tensor scales are applied as well.
         beta: Factor of c, a float32.
