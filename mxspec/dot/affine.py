@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from mxspec.affine import AffineContract, AffineFormat, Offset, dequantize, get_affine, get_contract
+from mxspec.affine import AffineContract, AffineFormat, Offset, get_affine, get_contract
+from mxspec.affine.arrays import dequantize_groups
 from mxspec.affine.tensor import check_parts
 from mxspec.dot.factor import Factor, exact_factor
+from mxspec.dot.rounding import Float64s
 from mxspec.formats import FLOATS
 from mxspec.inputs import as_array
 
@@ -38,12 +40,16 @@ def affine_factor(
     check_parts(q, s, o, affine)
     if q.ndim != 2:
         raise ValueError(f"codes have {q.ndim} dimensions; a side of a product has two, [rows, k]")
-    if rule.dtype is not None:
-        values = dequantize(q, s, o, affine, dtype=rule.dtype, contract=rule)
-        return exact_factor(values.astype(np.float64), least=1 - FLOATS[rule.dtype].bias)
     scale, offset = (np.repeat(x.astype(np.float64), affine.group, axis=1) for x in (s, o))
-    with np.errstate(invalid="ignore"):
-        first = q * scale
-        rest = offset if affine.offset is Offset.BIAS else -offset * scale
-    least = 1 - affine.scalar.bias
-    return replace(exact_factor(first, least=least), rest=rest)
+    return combine_numbers(q.astype(np.float64), scale, offset, affine, rule)
+
+
+def combine_numbers(q: Float64s, s: Float64s, o: Float64s, fmt: AffineFormat, rule: AffineContract) -> Factor:
+    """The numbers of codes, scales and offsets, one of each to a number: float32 values of any range, unchecked."""
+    if rule.dtype is not None:
+        values = dequantize_groups(q[..., None], s, o, fmt, rule, rule.dtype)[..., 0]  # type: ignore[arg-type]
+        return exact_factor(values.astype(np.float64), least=1 - FLOATS[rule.dtype].bias)
+    with np.errstate(invalid="ignore", over="ignore"):
+        first = q * s
+        rest = o if fmt.offset is Offset.BIAS else -o * s
+    return replace(exact_factor(first, least=1 - fmt.scalar.bias), rest=rest)
