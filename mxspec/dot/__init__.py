@@ -17,16 +17,27 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot.accumulators import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, get_accumulator
+from mxspec.dot.affine import affine_factor
+from mxspec.dot.contracts import (
+    CONTRACT_TEXTS,
+    EXACTLY,
+    OperandContract,
+    list_operand_contracts,
+    parse_operand_contract,
+)
 from mxspec.dot.explain import ClassVerdict, EpilogueStep, OutputExplanation, Step, Term, Why, explain_output
 from mxspec.dot.factor import Contract, Factor, apply_contract, block_factor, exact_factor, plain_factor
 from mxspec.dot.outputs import Allowed, Epilogue, allow_outputs, finish_product
 from mxspec.dot.rounding import OUTPUTS, Direction, round_floats
 from mxspec.dot.simulate import Order, simulate_product
+from mxspec.dot.sparse import sparse_factor
 from mxspec.dot.sums import Special, Sums, sum_products
 
 __all__ = [
     "ACCUMULATORS",
+    "CONTRACT_TEXTS",
     "DEFAULT_ACCUMULATOR",
+    "EXACTLY",
     "OUTPUTS",
     "Accumulator",
     "Allowed",
@@ -36,6 +47,7 @@ __all__ = [
     "Epilogue",
     "EpilogueStep",
     "Factor",
+    "OperandContract",
     "Order",
     "OutputExplanation",
     "Special",
@@ -43,6 +55,7 @@ __all__ = [
     "Sums",
     "Term",
     "Why",
+    "affine_factor",
     "allow_outputs",
     "apply_contract",
     "block_dot",
@@ -51,10 +64,13 @@ __all__ = [
     "explain_output",
     "finish_product",
     "get_accumulator",
+    "list_operand_contracts",
     "matmul",
+    "parse_operand_contract",
     "plain_factor",
     "round_floats",
     "simulate_product",
+    "sparse_factor",
     "sum_products",
 ]
 
@@ -72,7 +88,7 @@ def matmul(
     """The product a b^T, correctly rounded: the exact sums, scaled and added to exactly, rounded once to nearest even.
 
     Args:
-        a: [m, k], as `block_factor` or `plain_factor` make it.
+        a: [m, k], as `block_factor`, `affine_factor`, `sparse_factor` or `plain_factor` make it.
         b: [n, k].
         alpha: Factor of the sum, a float32; both tensor scales are applied as well.
         beta: Factor of c, a float32.

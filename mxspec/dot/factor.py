@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import elements
-from mxspec.dot.rounding import DTYPES, OUTPUTS, Float64s, round_floats
+from mxspec.dot.rounding import DTYPES, OUTPUTS, Float64s, add_to_odd, round_floats
 from mxspec.formats import BlockFormat, FloatFormat, get_block
 
 #: The format of each dtype that a plain side may have.
@@ -29,6 +29,20 @@ class Factor:
     #: scale's is added.
     exponents: npt.NDArray[np.int16]
     tensor_scale: float = 1.0
+    #: What is added to each value where one float64 does not hold the number, or kernels sum its parts apart; None: nothing.
+    rest: Float64s | None = None
+    #: Of a sparse side the places that hold a number: no other one is multiplied, not even with an infinity. None: all.
+    kept: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def parts(self) -> tuple[Float64s, ...]:
+        """Matrices whose exact sum is the side."""
+        return (self.values,) if self.rest is None else (self.values, self.rest)
+
+    @property
+    def odd(self) -> Float64s:
+        """The numbers, rounded to odd where one float64 does not hold them, so that they can be rounded once more."""
+        return self.values if self.rest is None else add_to_odd(self.values, self.rest)
 
     @property
     def rows(self) -> int:
@@ -119,6 +133,6 @@ def apply_contract(factor: Factor, contract: Contract) -> Factor:
     if contract is Contract.EXACT:
         return factor
     # 24 bits times at most 24: float64 holds the product.
-    scaled = factor.values * np.float64(factor.tensor_scale)
+    scaled = factor.odd * np.float64(factor.tensor_scale)
     rounded = round_floats(scaled, OUTPUTS[contract.value])
-    return replace(exact_factor(rounded, least=1 - OUTPUTS[contract.value].bias), tensor_scale=1.0)
+    return replace(exact_factor(rounded, least=1 - OUTPUTS[contract.value].bias), kept=factor.kept)

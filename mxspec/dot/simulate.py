@@ -42,7 +42,12 @@ def simulate_product(
     """Outputs [m, n], as float64, of one accumulation of a class; without the tensor scales.
 
     order and direction: of rounded additions; fused groups are taken forward and cut toward zero.
+
+    Raises ValueError for a side whose numbers float64 does not hold: a kernel rounds them before it multiplies, or sums their
+    parts apart.
     """
+    if a.rest is not None or b.rest is not None:
+        raise ValueError("a side's numbers are sums of two; pass affine_factor a contract other than exact")
     if accumulator.group:
         return _add_groups(a, b, accumulator)
     fmt = SUM_FORMATS[accumulator.precision]

@@ -72,15 +72,17 @@ def sum_products(a: Factor, b: Factor) -> Sums:
     """
     if a.k != b.k:
         raise ValueError(f"a has k = {a.k} and b has k = {b.k}; both sides of a product have one k, their last axis")
-    special = _find_special(a.values, b.values)
-    left, right = (np.where(np.isfinite(f.values), f.values, 0) for f in (a, b))
+    left, right, exponents, k = _pair_parts(a, b)
+    masks = (None if f.kept is None else np.tile(f.kept, left.shape[1] // max(f.k, 1)) for f in (a, b))
+    special = _find_special(left, right, *masks)
+    left, right = (np.where(np.isfinite(x), x, 0) for x in (left, right))
     nearest = left @ right.T
     magnitude = np.abs(left) @ np.abs(right.T)
     unit = _reduce_runs(lowest_bit(left), lowest_bit(right), np.minimum, 8192)
-    top = _reduce_runs(a.exponents, b.exponents, np.maximum, -8192)
+    top = _reduce_runs(*exponents, np.maximum, -8192)
     remainder = np.zeros(nearest.shape, np.int8)
     sums = Sums(
-        nearest=nearest, remainder=remainder, magnitude=magnitude, unit=unit, top=top, special=special, k=a.k
+        nearest=nearest, remainder=remainder, magnitude=magnitude, unit=unit, top=top, special=special, k=k
     )  # fmt: skip
     unsure = ~sums.fits(53) & (special == Special.FINITE)
     if unsure.sum() > _FEW and (terms := _multiply_slices(left, right)) is not None:
@@ -89,19 +91,50 @@ def sum_products(a: Factor, b: Factor) -> Sums:
         for i, j in np.argwhere(unsure).tolist():
             nearest[i, j], remainder[i, j] = _add_products(left[i], right[j])
     # Each of k additions may have rounded it down.
-    magnitude[unsure] *= 1 + 2.0**-50 * max(a.k, 4)
+    magnitude[unsure] *= 1 + 2.0**-50 * max(k, 4)
     nearest[nearest == 0] = 0  # -0 is decided by the accumulator
     return sums
 
 
-def _find_special(a: Float64s, b: Float64s) -> npt.NDArray[np.int8]:
+def _pair_parts(
+    a: Factor, b: Factor
+) -> tuple[Float64s, Float64s, tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]], int]:
+    """Both sides with each part of the one before each part of the other along k, their exponents, and how many roundings
+    of terms and partial sums a kernel may make of them."""
+    if a.rest is None and b.rest is None:
+        return a.values, b.values, (a.exponents, b.exponents), a.k
+    pairs = [(x, y) for x in _list_parts(a) for y in _list_parts(b)]
+    left, right = (np.concatenate([pair[side][0] for pair in pairs], axis=1) for side in range(2))
+    exponents = [np.concatenate([pair[side][1] for pair in pairs], axis=1) for side in range(2)]
+    # Sums of parts are scaled and added group by group: a scale, an offset and an addition more than there are products.
+    return left, right, (exponents[0], exponents[1]), len(pairs) * a.k + 2
+
+
+def _list_parts(factor: Factor) -> list[tuple[Float64s, npt.NDArray[np.int16]]]:
+    """A side's parts, each with its exponents; the rest is aligned no lower than the values are."""
+    if factor.rest is None:
+        return [(factor.values, factor.exponents)]
+    own = np.frexp(np.where(np.isfinite(factor.rest), factor.rest, 0))[1] - 1
+    exponents = np.where(factor.rest == 0, factor.exponents, own).astype(np.int16)
+    return [(factor.values, factor.exponents), (factor.rest, exponents)]
+
+
+def _find_special(
+    a: Float64s, b: Float64s, kept_a: npt.NDArray[np.bool_] | None, kept_b: npt.NDArray[np.bool_] | None
+) -> npt.NDArray[np.int8]:
     if np.isfinite(a).all() and np.isfinite(b).all():
         return np.zeros((len(a), len(b)), np.int8)
+    found = np.zeros((len(a), len(b)), np.int8)
     with np.errstate(invalid="ignore"):
-        terms = (np.where(np.isfinite(x), np.sign(x), x) for x in (a, b))
-        left, right = terms
-        found = np.array([[_special_of(row * column) for column in right] for row in left], np.int8)
-    return found.reshape(len(a), len(b))
+        left, right = (np.where(np.isfinite(x), np.sign(x), x) for x in (a, b))
+        for i, j in np.ndindex(*found.shape):
+            products = left[i] * right[j]
+            for mask in (kept_a if kept_a is None else kept_a[i], kept_b if kept_b is None else kept_b[j]):
+                products = (
+                    products if mask is None else np.where(mask, products, 0)
+                )  # what was dropped meets no infinity
+            found[i, j] = _special_of(products)
+    return found
 
 
 def _special_of(products: Float64s) -> Special:

@@ -125,6 +125,8 @@ _OF_PRODUCTS = {
     "scale-code": "the ends of the scale format mean their values",
     "tensor-scale": "each side's tensor scale multiplies the product",
     "state": "the result does not depend on earlier calls",
+    "block-scale": "each block or group counts with its own scale, and its own offset",
+    "metadata": "each nibble says at which two places its numbers stand",
 }
 
 

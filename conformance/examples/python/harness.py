@@ -118,12 +118,14 @@ def products_of(module):
 
 
 def side_of(name, given):
-    """One side of a product: an array, or an object with codes, scales, tensor_scale, format and shape."""
+    """One side of a product: an array, or an object with codes, scales, tensor_scale, format, shape and what else it has."""
     spec, (m, n, k) = given[name + "_spec"], given["shape"]
-    if name + "_values" in given:
-        return given[name + "_values"]
-    parts = {part: given.get(f"{name}_{part}") for part in ("codes", "scales", "tensor_scale")}
-    return SimpleNamespace(**parts, format=spec.split("/")[0], spec=spec, shape=(m if name == "a" else n, k))
+    parts = {part: given.get(f"{name}_{part}") for part in ("values", "codes", "scales", "tensor_scale", "metadata")}
+    if parts["values"] is not None and parts["metadata"] is None:
+        return parts["values"]
+    kind, offsets = spec.split("/")[0], given.get(f"{name}_offsets")
+    parts |= {"biases": None, "zeros": None} | {"zeros" if "-zero-" in kind else "biases": offsets}
+    return SimpleNamespace(**parts, format=kind, spec=spec, shape=(m if name == "a" else n, k))
 
 
 def dtype_of(name):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rich.console import Console, Group, RenderableType
 from rich.text import Text as RichText
 
-from mxspec.dot import ACCUMULATORS, OUTPUTS, Contract
+from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS, OUTPUTS
 from mxspec.explain import (
     BlockExplanation,
     block_dict,
@@ -144,7 +144,7 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 @click.option("--column", type=int, help="Products: the output's column.  [default: 0]")
 @click.option("--array", "arrays", multiple=True, metavar="NAME=FILE.npy", help="Products: an array by name, such as a_codes; repeatable.")
 @click.option("--accumulator", type=click.Choice([*ACCUMULATORS]), help="Products: the class of additions that is shown.")
-@click.option("--contract", type=click.Choice([c.value for c in Contract]), help="Products: what numbers are rounded to first.")
+@click.option("--contract", type=click.Choice(CONTRACT_TEXTS), help="Products: what numbers are rounded to first.")
 @click.option("--out-dtype", type=click.Choice([*OUTPUTS]), help="Products: dtype of the output.")
 @click.option("--per", type=click.Choice([p.value for p in Per]), default=Per.K.value, show_default=True, help="Products: what a line stands for.")
 @click.option("--all", "everything", is_flag=True, help="Products: show every product that is not zero.")

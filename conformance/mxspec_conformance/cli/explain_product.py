@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.dot import DEFAULT_ACCUMULATOR, OUTPUTS, Accumulator, Contract, Epilogue, OutputExplanation, explain_output
+from mxspec.dot import (
+    DEFAULT_ACCUMULATOR,
+    EXACTLY,
+    OUTPUTS,
+    Accumulator,
+    Epilogue,
+    OutputExplanation,
+    explain_output,
+    parse_operand_contract,
+)  # fmt: skip
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.reference import make_sides
 from mxspec_conformance.judge.products.stored import SCHEMA, StoredProduct, read_product
@@ -49,7 +58,7 @@ def explain_stored(stored: StoredProduct, options: ProductOptions = ProductOptio
     case = stored.case
     place = tuple(own if given is None else given for own, given in zip(stored.place, (options.row, options.column), strict=True))
     out_dtype = options.out_dtype or case.out_dtype
-    contract = Contract(options.contract) if options.contract else stored.contract
+    contract = parse_operand_contract(options.contract) if options.contract else stored.contract
     a, b = make_sides(case, contract)
     returned = stored.returned if place == stored.place and out_dtype == case.out_dtype else None
     e = explain_output(
@@ -148,7 +157,7 @@ def read_arrays(product: str, file: Path | None, named: Sequence[str], options: 
     if "returned" in arrays and 0 <= place[0] < m and 0 <= place[1] < n:
         returned = _as_float(arrays["returned"], out_dtype, "returned")[place].reshape(1)
     return StoredProduct(
-        case=case, place=place, accumulator=DEFAULT_ACCUMULATOR, contract=Contract.EXACT, returned=returned
+        case=case, place=place, accumulator=DEFAULT_ACCUMULATOR, contract=EXACTLY, returned=returned
     )
 
 

@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dot
-from mxspec.dot import ACCUMULATORS, Accumulator, Direction, Factor, Order
-from mxspec.elements import decode_table
+from mxspec.dot import ACCUMULATORS, EXACTLY, Accumulator, Direction, Factor, OperandContract, Order
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.draw import Pen
-from mxspec_conformance.judge.products.reference import make_factor
+from mxspec_conformance.judge.products.draw import Pen, make_pen
+from mxspec_conformance.judge.products.reference import list_contracts, make_factor, refer_case
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
@@ -77,10 +76,14 @@ class _Writer:
     spec: OperandSpec
 
     @cached_property
+    def pen(self) -> Pen:
+        """What writes codes of this side."""
+        return make_pen(self.spec, np.random.default_rng(0))
+
+    @cached_property
     def codes(self) -> dict[float, int]:
         """Code of each value."""
-        table = decode_table(self.spec.block.element).astype(np.float64)
-        return {float(v): c for c, v in reversed(list(enumerate(table))) if np.isfinite(v)}
+        return {float(v): c for c, v in reversed(list(enumerate(self.pen.values))) if np.isfinite(v)}
 
     @cached_property
     def powers(self) -> tuple[int, int]:
@@ -93,22 +96,32 @@ class _Writer:
     @property
     def run(self) -> int:
         """Numbers that share a scale; 0: none do."""
-        return self.spec.block.k if self.spec.kind is OperandKind.BLOCK else 0
+        return 0 if self.spec.kind is OperandKind.PLAIN else self.spec.group
 
     @property
     def scales(self) -> tuple[int, int]:
         """Exponents of the block scales."""
         if not self.run:
             return 0, 0
+        if self.spec.kind is OperandKind.AFFINE:
+            return self.pen.powers
         return (-60, 60) if self.spec.block.is_mx else (-6, 8)
+
+    def has_room(self, values: npt.NDArray[np.float64]) -> bool:
+        """Whether a sparse side keeps all numbers that are not zero."""
+        rule = self.spec.sparsity
+        if rule is None:
+            return True
+        used = (values.reshape(len(values), -1, 4, rule.unit) != 0).any(axis=-1)
+        return bool((used.sum(axis=-1) <= 2).all())
 
     def write(self, values: npt.NDArray[np.float64], exponents: npt.NDArray[np.int64]) -> Numbers:
         """A side of numbers that the elements have, times a power of two for each block."""
         if not self.run:
-            return Numbers(spec=self.spec, values=values.astype(DTYPES[self.spec.format]))
-        codes = np.vectorize(self.codes.__getitem__, otypes=[np.uint8])(values)
-        pen = Pen(self.spec, np.random.default_rng(0))
-        return Numbers(spec=self.spec, codes=codes, scales=pen.power_scales(exponents))
+            dense = Numbers(spec=self.pen.dense, values=values.astype(DTYPES[self.spec.format]))
+            return self.pen.thin(dense, values != 0)
+        codes = np.vectorize(self.codes.__getitem__, otypes=[np.intp])(values)
+        return self.pen.numbers(codes, exponents)
 
 
 class _Asker:
@@ -142,6 +155,8 @@ class _Asker:
             assert held is not None
             for side in range(2):
                 sides[side][row], exponents[side][row] = held[side]
+        if not (self.a.has_room(sides[0]) and self.b.has_room(sides[1])):
+            return None
         a, b = self.a.write(sides[0], exponents[0]), self.b.write(sides[1], exponents[1])
         try:
             output = self.session.call("matmul", a.as_data(), b.as_data(), self.out_dtype)
@@ -334,21 +349,20 @@ def _compare_models(asker: _Asker, found: ProductIdentity, models: Sequence[tupl
     sides = []
     for spec, rows in ((asker.product.a, m), (asker.product.b, n)):
         powers = np.repeat(draw.integers(-spread, spread, (rows, -(-k // 16))), 16, axis=1)[:, :k]
-        sides.append(Pen(spec, draw).quantized(np.ldexp(draw.standard_normal((rows, k)), powers)))
+        sides.append(make_pen(spec, draw).quantized(np.ldexp(draw.standard_normal((rows, k)), powers)))
     case = ProductCase(topic="interval", label="random", a=sides[0], b=sides[1], out_dtype=asker.out_dtype)
     try:
         output = asker.session.call("matmul", case.a.as_data(), case.b.as_data(), asker.out_dtype).astype(np.float64)
     except CallError:
         return
     asker.questions += output.size
-    a, b = make_factor(case.a), make_factor(case.b)
     fmt = dot.OUTPUTS[asker.out_dtype]
     found.compared = output.size
-    sums = dot.sum_products(a, b)
+    sums = refer_case(case).sums
     found.certain = int(sums.fits(ACCUMULATORS["float32"].precision).sum())
     exact = dot.finish_product(sums, asker.out_dtype).astype(np.float64)
     candidates = [("the exact sum, rounded once", exact)]
-    for name, outputs in chain(candidates, _run_models(a, b, models)):
+    for name, outputs in chain(candidates, _run_models(case, _list_rounded(asker.product), models)):
         same = dot.round_floats(outputs, fmt) == output
         if same.sum() > found.equal:
             found.equal, found.nearest = int(same.sum()), name
@@ -357,11 +371,20 @@ def _compare_models(asker: _Asker, found: ProductIdentity, models: Sequence[tupl
             return
 
 
+def _list_rounded(product: Product) -> list[tuple[str, OperandContract]]:
+    """What numbers are before they are multiplied, in words: affine ones rounded in every known way, others exact."""
+    if OperandKind.AFFINE not in (product.a.kind, product.b.kind):
+        return [("", EXACTLY)]
+    return [(f", numbers {c.words}", c) for c in list_contracts(product) if c != EXACTLY]
+
+
 def _run_models(
-    a: Factor, b: Factor, models: Sequence[tuple[str, Model]]
+    case: ProductCase, contracts: Sequence[tuple[str, OperandContract]], models: Sequence[tuple[str, Model]]
 ) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
-    for name, model in models:
-        yield name, _simulate(a, b, model)
+    for words, contract in contracts:
+        a, b = make_factor(case.a, contract), make_factor(case.b, contract)
+        for name, model in models:
+            yield name + words, _simulate(a, b, model)
 
 
 def describe_product(found: ProductIdentity) -> dict[str, str]:

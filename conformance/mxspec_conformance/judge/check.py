@@ -420,7 +420,7 @@ def _check_products(
 ) -> None:
     """Products; where formats are named, those with a side in one of them."""
     for name, product in list_products(session):
-        named = formats is None or {product.a.format, product.b.format} & set(formats)
+        named = formats is None or product.has_format(formats)
         if named and wanted.any_of("matmul", name):
             progress(name)
             requirements, result = judge_product(session, name, product)

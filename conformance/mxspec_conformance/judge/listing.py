@@ -53,7 +53,7 @@ def list_requirements(
             found += [f"{function}/{fmt}/{topic}" for fmt in offered.sparse_formats for topic in list_topics(function, fmt)]
     if profile is None:
         for name, product in list_products(session):
-            if formats is None or {product.a.format, product.b.format} & set(formats):
+            if formats is None or product.has_format(formats):
                 found += [f"matmul/{name}/{topic}" for topic in list_product_topics(product, offered)]
     return found
 

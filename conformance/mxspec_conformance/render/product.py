@@ -11,7 +11,7 @@ from itertools import groupby
 
 import numpy as np
 
-from mxspec.dot import OUTPUTS, Contract, OutputExplanation, Special, Step, Term, Why
+from mxspec.dot import EXACTLY, OUTPUTS, OperandContract, OutputExplanation, Special, Step, Term, Why
 from mxspec.dot.rounding import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
@@ -75,7 +75,7 @@ def _bits(x: float, dtype: str = "float32") -> str:
 
 
 def explain_product_lines(
-    e: OutputExplanation, a: SideText, b: SideText, *, contract: Contract = Contract.EXACT, per: Per = Per.K, whole: bool = False
+    e: OutputExplanation, a: SideText, b: SideText, *, contract: OperandContract = EXACTLY, per: Per = Per.K, whole: bool = False
 ) -> list[str]:
     """The explanation as lines of at most 80 columns.
 
@@ -85,8 +85,8 @@ def explain_product_lines(
         *wrap(f"{a.name} @ {b.name}, output [{e.row}, {e.column}] in {e.out_dtype}, k = {e.k}"),
         *wrap(f"{e.accumulator.name}: {e.accumulator.text}"),
     ]
-    if contract is not Contract.EXACT:
-        lines += wrap(f"contract {contract}: a number and its scales are rounded to {contract} before they are multiplied")
+    if contract != EXACTLY:
+        lines += wrap(f"contract {contract.text}: numbers are {contract.words}, before they are multiplied")
     lines.append("")
     if per is Per.BLOCK:
         lines += _block_lines(e, max(a.block, b.block) or 32, a, b)

@@ -21,7 +21,7 @@ import numpy as np
 
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import get_affine_profile
-from mxspec.dot import ACCUMULATORS, Contract
+from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.layouts import list_layouts
 from mxspec.profiles import list_profiles
@@ -153,7 +153,7 @@ class Capabilities:
     out_dtypes: tuple[str, ...] = ("float32",)
     #: The class of accumulations that matmul says it follows (`mxspec.dot.ACCUMULATORS`); empty: none is claimed.
     accumulator: str = ""
-    #: What matmul says it makes of each number before it multiplies (`mxspec.dot.Contract`); empty: nothing is claimed.
+    #: What matmul says it makes of each number before it multiplies (`mxspec.dot.CONTRACT_TEXTS`); empty: nothing is claimed.
     contract: str = ""
     #: Multiples of m, n and k that matmul takes.
     product_shapes: tuple[int, int, int] = (1, 1, 1)
@@ -434,7 +434,7 @@ def read_products(
     dtypes = tuple(out_dtypes) or ("float32",)
     check_names(spec, "OUT_DTYPES", dtypes, DTYPES)
     check_names(spec, "ACCUMULATOR", filter(None, [accumulator]), ACCUMULATORS)
-    check_names(spec, "CONTRACT", filter(None, [contract]), [c.value for c in Contract])
+    check_names(spec, "CONTRACT", filter(None, [contract]), CONTRACT_TEXTS)
     multiples = []
     for name in PRODUCT_SHAPE_NAMES:
         try:

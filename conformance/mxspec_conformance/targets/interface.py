@@ -32,7 +32,7 @@ NAMES = ("format", "element", "layout", "affine", "out_dtype", "a_spec", "b_spec
 FLOATS = ("tensor_scale", "a_tensor_scale", "b_tensor_scale", "alpha", "beta")
 
 #: What one side of a product consists of: its text, and its arrays as far as it has them.
-SIDE_PARTS = ("spec", "values", "codes", "scales", "tensor_scale")
+SIDE_PARTS = ("spec", "values", "codes", "scales", "tensor_scale", "offsets", "metadata")
 
 #: Operations on sparse formats. Their names are those of many a helper: a target offers them by naming sparse formats.
 SPARSE_FUNCTIONS = ("prune", "compress", "decompress")

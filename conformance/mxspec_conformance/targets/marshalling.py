@@ -30,8 +30,9 @@ from mxspec_conformance.targets.arrays import (
 from mxspec_conformance.targets.capabilities import Capabilities, parameters_of
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
+from mxspec_conformance.targets.laying_out import lay_out
 from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
-from mxspec_conformance.targets.operands import Numbers, OperandKind, Side, lay_out, read_numbers
+from mxspec_conformance.targets.operands import Numbers, Side, read_numbers
 
 #: Times as long as on an idle machine that something may take on a busy one.
 _BUSY = 8
@@ -319,22 +320,15 @@ class Marshaller:
 
     def _side(self, numbers: Numbers) -> Any:
         """One side of a product as the target takes it."""
-        first, second = lay_out(numbers)
+        given = {name: self._array(part) for name, part in lay_out(numbers).items()}
         spec = numbers.spec
-        given = self._array(first)
-        takes_sides = getattr(self.module, "MXSPEC_TAKES_SIDES", False)
-        if spec.kind is OperandKind.PLAIN:
-            side = Side(codes=None, scales=None, format=spec.format, shape=numbers.shape, values=given, spec=spec.text)
-            return side if takes_sides else given
-        scales = None if second is None else self._array(second)
-        return Side(
-            codes=given,
-            scales=scales,
-            tensor_scale=numbers.tensor_scale,
-            format=spec.format,
-            shape=numbers.shape,
-            spec=spec.text,
-        )
+        if set(given) == {"values"} and not getattr(self.module, "MXSPEC_TAKES_SIDES", False):
+            return given["values"]
+        offsets = given.pop("offsets", None)
+        if offsets is not None:
+            given["biases" if spec.affine.offset is Offset.BIAS else "zeros"] = offsets
+        parts: dict[str, Any] = {"codes": None, "scales": None} | given
+        return Side(**parts, tensor_scale=numbers.tensor_scale, format=spec.name, shape=numbers.shape, spec=spec.text)
 
     def _call_encode(self, x: npt.NDArray[Any], element: str, **kwargs: Any) -> npt.NDArray[np.uint8]:
         result = from_target_array(self._ask("encode", self._array(x), element, **kwargs), "codes")

@@ -1,9 +1,9 @@
-"""The sides of a product as data: what a kernel really takes, and how the judge lays numbers out for it."""
+"""The sides of a product as data: what a kernel takes, how a declaration says it, and the numbers before they are laid out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -11,15 +11,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.affine import AffineFormat, get_affine
 from mxspec.formats import BLOCKS, BlockFormat, get_block
-from mxspec.layouts import Layout, Part, get_layout, list_layouts
-from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
+from mxspec.sparsity import Sparsity, check_group
 from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.operand_words import (
+    ROW_MAJOR,
+    TRANSPOSED,
+    UNPACKED,
+    Fit,
+    Places,
+    read_words,
+)
 
 #: Products that a target may list.
 _MOST_PRODUCTS = 1000
-#: Words of a layout beside the names of `mxspec.layouts`.
-UNPACKED, ROW_MAJOR, TRANSPOSED = "unpacked", "row-major", "transposed"
+#: Numbers of the largest group that a side may have: sums of many groups are judged, in seconds.
+MOST_GROUP = 512
+#: What stands behind a format's name where two of four numbers, or pairs, are kept, as in `mxspec.sparsity`'s names.
+SPARSITIES: dict[str, Sparsity] = {"2to4": Sparsity.TWO_OF_FOUR, "4to8": Sparsity.PAIRS}
 
 
 class OperandKind(StrEnum):
@@ -29,33 +39,69 @@ class OperandKind(StrEnum):
     BLOCK = "block"
     #: float32, float16 or bfloat16.
     PLAIN = "plain"
+    #: Unsigned codes with a float scale and an offset for each group.
+    AFFINE = "affine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperandSpec:
-    """One side of a product: [rows, k], rows being m of a and n of b, blocks along k."""
+    """One side of a product: [rows, k], rows being m of a and n of b, blocks and groups along k."""
 
     kind: OperandKind
-    #: A block format, or a dtype.
+    #: A block format, an affine format, or a dtype.
     format: str
-    #: Where codes lie: one to a byte, or a layout; a layout that holds scales too is the whole side.
+    #: What is kept along k; None: all.
+    sparsity: Sparsity | None = None
+    #: Where codes lie: one to a byte, 32-bit words, or a layout; a layout that holds scales too is the whole side.
     codes: str = UNPACKED
     scales: str = ROW_MAJOR
-    #: Whether the array is handed over as [k, rows].
+    #: Zero points of an affine side.
+    offsets: str = ROW_MAJOR
+    #: Nibbles of a sparse side.
+    metadata: str = UNPACKED
+    #: Whether what has no layout is handed over as [k, rows].
     transposed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The format with its sparsity: `mxfp4`, `mxfp4-2to4`."""
+        suffix = next((word for word, rule in SPARSITIES.items() if rule is self.sparsity), "")
+        return f"{self.format}-{suffix}" if suffix else self.format
 
     @property
     def text(self) -> str:
         """As a target writes it."""
-        if self.transposed:
-            return f"{self.format}/{TRANSPOSED}"
-        layout = "+".join(name for name in (self.codes, self.scales) if name not in (UNPACKED, ROW_MAJOR))
-        return f"{self.format}/{layout}" if layout else self.format
+        given = (self.codes, self.scales, self.offsets, self.metadata)
+        words = [word for word in given if word not in (UNPACKED, ROW_MAJOR)]
+        layout = "+".join([*words, *([TRANSPOSED] if self.transposed else [])])
+        return f"{self.name}/{layout}" if layout else self.name
 
     @property
     def block(self) -> BlockFormat:
         """The block format of a block side."""
         return get_block(self.format)
+
+    @property
+    def affine(self) -> AffineFormat:
+        """The affine format of an affine side."""
+        return get_affine(self.format)
+
+    @property
+    def group(self) -> int:
+        """Numbers that share a scale; 1 of a plain side."""
+        if self.kind is OperandKind.PLAIN:
+            return 1
+        return self.block.k if self.kind is OperandKind.BLOCK else self.affine.group
+
+    @property
+    def stored(self) -> int:
+        """Numbers along k for each that is stored."""
+        return 1 if self.sparsity is None else 2
+
+    @property
+    def places(self) -> Places:
+        """The layouts of all parts."""
+        return Places(self.codes, self.scales, self.offsets, self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +119,11 @@ class Product:
     @property
     def name(self) -> str:
         """The formats of both sides, as requirement ids have them."""
-        return f"{self.a.format}@{self.b.format}"
+        return f"{self.a.name}@{self.b.name}"
+
+    def has_format(self, names: Iterable[str]) -> bool:
+        """Whether a side's format is among some names, sparse or not."""
+        return bool({name for side in (self.a, self.b) for name in (side.format, side.name)} & set(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,100 +131,131 @@ class Numbers:
     """The numbers of one side before they are laid out."""
 
     spec: OperandSpec
-    #: A plain side's [rows, k].
+    #: A plain side's [rows, k]; of a sparse one the kept [rows, k / 2].
     values: npt.NDArray[Any] | None = None
-    #: A block side's codes [rows, k] and scales [rows, k / block].
+    #: Codes [rows, k], of a sparse side the kept [rows, k / 2]; and scales: uint8 [rows, k / block], or floats [rows, k / group].
     codes: npt.NDArray[np.uint8] | None = None
-    scales: npt.NDArray[np.uint8] | None = None
+    scales: npt.NDArray[Any] | None = None
     tensor_scale: float | None = None
+    #: An affine side's biases or zero points [rows, k / group].
+    offsets: npt.NDArray[Any] | None = None
+    #: A sparse side's nibbles [rows, k / 4], of pairs [rows, k / 8].
+    metadata: npt.NDArray[np.uint8] | None = None
+
+    @property
+    def held(self) -> npt.NDArray[Any]:
+        """The numbers or codes that are stored."""
+        held = self.values if self.codes is None else self.codes
+        assert held is not None
+        return held
 
     @property
     def shape(self) -> tuple[int, int]:
         """(rows, k)."""
-        held = self.values if self.codes is None else self.codes
-        assert held is not None
-        return int(held.shape[0]), int(held.shape[1])
+        return int(self.held.shape[0]), int(self.held.shape[1]) * self.spec.stored
+
+    def with_held(self, held: npt.NDArray[Any]) -> Numbers:
+        """The side with other numbers or codes stored."""
+        return replace(self, values=held) if self.codes is None else replace(self, codes=held)
 
     def as_data(self) -> tuple[Any, ...]:
         """As it crosses the wire to a process of the judge's."""
-        return self.spec.text, self.values, self.codes, self.scales, self.tensor_scale
+        return self.spec.text, self.values, self.codes, self.scales, self.tensor_scale, self.offsets, self.metadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What a target is handed for a block side; a plain side is its array."""
+    """What a target is handed for a side; a plain side that is not sparse is its array."""
 
-    #: uint8: [rows, k] one code to a byte, [rows, k / 2] for nibble-low, else the layout's bytes.
+    #: uint8: [rows, k] one code to a byte (of a sparse side those kept, [rows, k / 2]), two to a byte for nibble-low, else the
+    #: layout's bytes; uint32 for words.
     codes: Any
-    #: uint8: [rows, k / block], or the layout's bytes; None where the layout of the codes holds them.
+    #: uint8 [rows, k / block], floats [rows, k / group], or the layout's bytes; None where the layout of the codes holds them.
     scales: Any
     #: NVFP4's float32 scale of this side, which multiplies; None: there is none.
     tensor_scale: float | None = None
     format: str = ""
     #: (rows, k).
     shape: tuple[int, int] = (0, 0)
-    #: A plain side's array, for roads that do not hand over arrays alone.
+    #: The array of a plain side that is sparse, or is handed over on a road that takes sides alone.
     values: Any = None
     #: The declaration's text.
     spec: str = ""
+    #: Of an affine side, [rows, k / group] or the layout's bytes: floats that are added, or codes that are subtracted.
+    biases: Any = None
+    zeros: Any = None
+    #: A sparse side's nibbles.
+    metadata: Any = None
+
+    @property
+    def offsets(self) -> Any:
+        """Biases or zero points, whichever the side has."""
+        return self.biases if self.zeros is None else self.zeros
 
 
 def read_numbers(data: Any) -> Numbers:
     """Inverts `Numbers.as_data`."""
-    text, values, codes, scales, tensor_scale = data
-    return Numbers(spec=parse_operand(text), values=values, codes=codes, scales=scales, tensor_scale=tensor_scale)
+    text, values, codes, scales, tensor_scale, offsets, metadata = data
+    return Numbers(
+        spec=parse_operand(text), values=values, codes=codes, scales=scales, tensor_scale=tensor_scale, offsets=offsets,
+        metadata=metadata,
+    )  # fmt: skip
 
 
 def parse_operand(text: str) -> OperandSpec:
-    """A side from its text: a block format or a dtype, then / and its layouts.
+    """A side from its text: a block format, an affine format or a dtype, sparse or not, then / and its layouts.
 
     Raises ValueError, saying what is allowed.
     """
     name, _, layout = text.partition("/")
-    if name not in BLOCKS and name not in DTYPES:
-        raise ValueError(f"{name!r} is neither a block format nor a dtype; known are {', '.join((*BLOCKS, *DTYPES))}")
-    kind = OperandKind.BLOCK if name in BLOCKS else OperandKind.PLAIN
-    if layout == TRANSPOSED:
-        return OperandSpec(kind=kind, format=name, transposed=True)
-    if kind is OperandKind.PLAIN:
-        if layout:
-            raise ValueError(f"{text!r} names a layout; a side of {name} is row-major, or {name}/{TRANSPOSED}")
-        return OperandSpec(kind=kind, format=name)
-    places = {"codes": UNPACKED, "scales": ROW_MAJOR}
-    for word in filter(None, layout.split("+")):
-        part = _part_of(word, text, get_block(name))
-        places[part] = word
-    return OperandSpec(kind=kind, format=name, **places)  # type: ignore[arg-type]
+    base, _, word = name.rpartition("-")
+    sparsity = SPARSITIES.get(word) if base else None
+    fmt = name if sparsity is None else base
+    kind = _kind_of(fmt)
+    if kind is None:
+        raise ValueError(
+            f"{name!r} is neither a block format nor a dtype; known are {', '.join((*BLOCKS, *DTYPES))}, affine integers such as "
+            f"int4-g64-bias-float16, and any of these with -{' or -'.join(SPARSITIES)} behind it"
+        )
+    spec = OperandSpec(kind=kind, format=fmt, sparsity=sparsity)
+    if spec.group > MOST_GROUP:
+        raise ValueError(f"{text!r}: a group has {spec.group} numbers; products are judged up to groups of {MOST_GROUP}")
+    if sparsity is not None and kind is not OperandKind.PLAIN:
+        try:
+            check_group(spec.group, spec.group, sparsity)
+        except ValueError as error:
+            raise ValueError(f"{text!r}: {error}") from None
+    if sparsity is Sparsity.PAIRS and _code_bits(spec) != 4:
+        raise ValueError(f"{text!r}: {sparsity} are pairs of 4-bit codes that share a byte; {fmt} is kept 2:4: write {fmt}-2to4")
+    fit = Fit(
+        name=spec.name, sparse=sparsity is not None, element=spec.block.element if kind is OperandKind.BLOCK else None,
+        scale=spec.block.scale if kind is OperandKind.BLOCK else None, affine=spec.affine if kind is OperandKind.AFFINE else None,
+        group=spec.group,
+    )  # fmt: skip
+    places, transposed = read_words(layout, text, fit)
+    return OperandSpec(
+        kind=kind, format=fmt, sparsity=sparsity, transposed=transposed, codes=places.codes, scales=places.scales,
+        offsets=places.offsets, metadata=places.metadata,
+    )  # fmt: skip
 
 
-def _part_of(word: str, text: str, fmt: BlockFormat) -> str:
-    """Whether a layout's name is one of codes or of scales."""
-    if word in (UNPACKED, ROW_MAJOR):
-        return "codes" if word == UNPACKED else "scales"
-    known = {name: x for x in list_layouts() for name in (x.name, *x.aliases)}
-    if word not in known:
-        raise ValueError(
-            f"{text!r} names the layout {word!r}, which is none; see `mxspec layouts`, or write {TRANSPOSED}"
-        )
-    parts = {field.part: field for field in known[word].fields}
-    if not set(parts) <= {Part.CODES, Part.SCALES}:
-        raise ValueError(f"{text!r}: {word} holds {' and '.join(parts)}, and a side of a product is codes and scales")
-    for part, scalar in ((Part.CODES, fmt.element), (Part.SCALES, fmt.scale)):
-        stored = parts[part].stored if part in parts else None
-        if stored is not None and any(code < 0 for code in stored[: scalar.code_count]):
-            raise ValueError(f"{text!r}: {word} has no place for some of the {part} of {fmt.name}")
-    if Part.CODES not in parts:
-        return "scales"
-    width = parts[Part.CODES].packing.width
-    if width < fmt.element.bits:
-        raise ValueError(
-            f"{text!r}: {word} holds codes of {width} bits, and those of {fmt.name} have {fmt.element.bits}"
-        )
-    if Part.SCALES in parts and parts[Part.SCALES].covers != fmt.k:
-        raise ValueError(
-            f"{text!r}: {word} has a scale for {parts[Part.SCALES].covers} codes, and {fmt.name} one for {fmt.k}"
-        )
-    return "codes"
+def _code_bits(spec: OperandSpec) -> int:
+    """Bits of a code; 0: there are none."""
+    if spec.kind is OperandKind.PLAIN:
+        return 0
+    return spec.block.element.bits if spec.kind is OperandKind.BLOCK else spec.affine.bits
+
+
+def _kind_of(fmt: str) -> OperandKind | None:
+    if fmt in BLOCKS:
+        return OperandKind.BLOCK
+    if fmt in DTYPES:
+        return OperandKind.PLAIN
+    try:
+        get_affine(fmt)
+    except ValueError:
+        return None
+    return OperandKind.AFFINE
 
 
 def parse_product(given: Any) -> Product:
@@ -204,31 +285,3 @@ def parse_products(given: Any) -> tuple[Product, ...]:
     if not found:
         raise ValueError("it is empty; name both sides of one product at least")
     return found
-
-
-def lay_out(numbers: Numbers) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8] | None]:
-    """The arrays that a kernel takes for a side: the numbers or codes, and the scales where they lie apart."""
-    spec = numbers.spec
-    if spec.kind is OperandKind.PLAIN:
-        assert numbers.values is not None
-        return (np.ascontiguousarray(numbers.values.T) if spec.transposed else numbers.values), None
-    codes, scales = numbers.codes, numbers.scales
-    assert codes is not None
-    assert scales is not None
-    if spec.transposed:
-        return np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)
-    if spec.codes not in (UNPACKED, "nibble-low"):
-        layout = get_layout(spec.codes)
-        if len(layout.fields) > 1:
-            return _pack_record(layout, codes, scales), None
-        given: npt.NDArray[Any] = layout.pack(codes)
-    else:
-        given = pack_nibbles(codes) if spec.codes == "nibble-low" else codes
-    if spec.scales == ROW_MAJOR:
-        return given, scales
-    return given, swizzle_128x4(scales) if spec.scales == "128x4" else get_layout(spec.scales).pack(scales)
-
-
-def _pack_record(layout: Layout, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    parts = {Part.CODES: codes, Part.SCALES: scales}
-    return layout.pack(*(parts[field.part] for field in layout.fields))

@@ -1,12 +1,14 @@
-"""The sizes of products that a target takes: its own multiples, whole blocks, whole tiles."""
+"""The sizes of products that a target takes: its own multiples, whole blocks and groups, whole tiles."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mxspec.layouts import Padding, get_layout
-from mxspec_conformance.targets.operands import ROW_MAJOR, UNPACKED, OperandKind, Product
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED, WORDS
+from mxspec_conformance.targets.operands import OperandSpec, Product
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,26 @@ def find_sizes(product: Product, multiples: tuple[int, int, int]) -> Sizes:
     m, n, k = multiples
     rows = []
     for spec, own in ((product.a, m), (product.b, n)):
+        k = math.lcm(k, spec.group, 1 if spec.sparsity is None else spec.sparsity.group)
         tile = 1
-        if spec.kind is OperandKind.BLOCK:
-            k = math.lcm(k, spec.block.k)
-            for name, covers in ((spec.codes, 1), (spec.scales, spec.block.k)):
-                if name in (UNPACKED, ROW_MAJOR):
-                    continue
-                layout = get_layout(name)
-                if layout.padding is Padding.REFUSED:
-                    tall, wide = layout.pad_to or layout.tile
-                    tile, k = math.lcm(tile, tall), math.lcm(k, wide * covers)
+        for tall, wide in _list_tiles(spec):
+            tile, k = math.lcm(tile, tall), math.lcm(k, wide)
         rows.append(math.lcm(own, tile))
     return Sizes(rows[0], rows[1], k)
+
+
+def _list_tiles(spec: OperandSpec) -> Iterator[tuple[int, int]]:
+    """(rows, k) of the tiles of each part's layout that does not pad."""
+    nibble = 1 if spec.sparsity is None else spec.sparsity.group
+    # Zero points lie [groups, rows] in their layouts.
+    for word, covers, turned in (
+        (spec.codes, spec.stored, False), (spec.scales, spec.group, False), (spec.offsets, spec.group, True), (spec.metadata, nibble, False),
+    ):  # fmt: skip
+        if word == WORDS:
+            yield 1, covers * 32 // math.gcd(32, spec.affine.bits)
+        if word in (UNPACKED, ROW_MAJOR, WORDS):
+            continue
+        layout = get_layout(word)
+        if layout.padding is Padding.REFUSED:
+            tall, wide = layout.pad_to or layout.tile
+            yield (wide, tall * covers) if turned else (tall, wide * covers)

@@ -18,15 +18,16 @@ from hypothesis.errors import InvalidArgument
 
 from mxspec.dot import (
     DEFAULT_ACCUMULATOR,
+    EXACTLY,
     OUTPUTS,
     Allowed,
-    Contract,
     Epilogue,
     Factor,
+    OperandContract,
     allow_outputs,
-    apply_contract,
     explain_output,
     get_accumulator,
+    parse_operand_contract,
     sum_products,
 )
 from mxspec.elements import decode_table
@@ -35,7 +36,8 @@ from mxspec_conformance.judge.products.draw import takes_tensor_scale
 from mxspec_conformance.judge.products.reference import make_factor
 from mxspec_conformance.render.product import describe_side, explain_product_lines
 from mxspec_conformance.targets.dtypes import DTYPES
-from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, Side, lay_out, parse_product
+from mxspec_conformance.targets.laying_out import lay_out
+from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, Side, parse_product
 from mxspec_conformance.targets.product_sizes import find_sizes
 
 #: Tensor scales, the simplest first.
@@ -72,15 +74,13 @@ class Operands:
         (m, k), n = self.left.shape, self.right.shape[0]
         return m, n, k
 
-    def factors(self, contract: str | Contract = Contract.EXACT) -> tuple[Factor, Factor]:
+    def factors(self, contract: str | OperandContract = EXACTLY) -> tuple[Factor, Factor]:
         """Both sides for `mxspec.dot`, block sides rounded as a contract says."""
-        wanted = Contract(contract)
-        sides = [(make_factor(x), x.spec.kind is OperandKind.BLOCK) for x in (self.left, self.right)]
-        a, b = (apply_contract(f, wanted) if is_block else f for f, is_block in sides)
-        return a, b
+        wanted = contract if isinstance(contract, OperandContract) else parse_operand_contract(contract)
+        return make_factor(self.left, wanted), make_factor(self.right, wanted)
 
     def allow(
-        self, out_dtype: str = "float32", *, accumulator: str = DEFAULT_ACCUMULATOR, contract: str | Contract = Contract.EXACT,
+        self, out_dtype: str = "float32", *, accumulator: str = DEFAULT_ACCUMULATOR, contract: str | OperandContract = EXACTLY,
         epilogue: Epilogue | None = None,
     ) -> Allowed:  # fmt: skip
         """Every output [m, n] that a legitimate kernel of the class may return.
@@ -97,7 +97,7 @@ class Operands:
             )  # fmt: skip
 
     def check(
-        self, output: npt.ArrayLike, *, accumulator: str = DEFAULT_ACCUMULATOR, contract: str | Contract = Contract.EXACT,
+        self, output: npt.ArrayLike, *, accumulator: str = DEFAULT_ACCUMULATOR, contract: str | OperandContract = EXACTLY,
         epilogue: Epilogue | None = None,
     ) -> None:  # fmt: skip
         """Compare what a kernel returned with what it may return; the array's dtype is the output's.
@@ -124,7 +124,7 @@ class Operands:
                 returned=float(y[row, column]),
             )  # fmt: skip
             sides = describe_side(self.left, row), describe_side(self.right, column)
-            lines = explain_product_lines(e, *sides, contract=Contract(contract))
+            lines = explain_product_lines(e, *sides, contract=contract if isinstance(contract, OperandContract) else parse_operand_contract(contract))
         raise AssertionError("\n".join([f"{int(bad.sum())} of {bad.size} outputs are wrong; the first:", *lines]))
 
     def __repr__(self) -> str:

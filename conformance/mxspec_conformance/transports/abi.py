@@ -106,12 +106,21 @@ class Operand(c.Structure):
     )  # fmt: skip
 
 
+class OperandMore(c.Structure):
+    """mxspec_operand_more."""
+
+    _fields_ = (
+        ("offsets", _POINTER), ("offsets_size", _SIZE), ("metadata", _POINTER), ("metadata_size", _SIZE),
+    )  # fmt: skip
+
+
 class MatmulCall(c.Structure):
     """mxspec_matmul_call."""
 
     _fields_ = (
         ("m", _SIZE), ("n", _SIZE), ("k", _SIZE), ("a", Operand), ("b", Operand), ("alpha", _POINTER), ("beta", _POINTER),
         ("c", _POINTER), ("bias", _POINTER), ("out_dtype", _INT), ("added_dtype", _INT), ("values", _POINTER),
+        ("a_more", OperandMore), ("b_more", OperandMore),
     )  # fmt: skip
 
 
@@ -127,6 +136,7 @@ STRUCTURES: dict[str, type[c.Structure]] = {
     "mxspec_tensor_scale_call": TensorScaleCall,
     "mxspec_layout_call": LayoutCall,
     "mxspec_operand": Operand,
+    "mxspec_operand_more": OperandMore,
     "mxspec_matmul_call": MatmulCall,
     "mxspec_sparse_call": SparseCall,
 }

@@ -310,7 +310,8 @@ class Library:
         call = abi.MatmulCall(
             m=m, n=n, k=k, a=_describe_operand(a, held[0]), b=_describe_operand(b, held[1]), alpha=_address(factors[0]),
             beta=_address(factors[1]), c=_address(added[0]), bias=_address(added[1]), out_dtype=abi.DTYPE_NUMBERS[out_dtype],
-            added_dtype=abi.DTYPE_NUMBERS[next(iter(dtypes), "float32")], values=values.pointer,
+            added_dtype=abi.DTYPE_NUMBERS[next(iter(dtypes), "float32")], values=values.pointer, a_more=_describe_more(held[0]),
+            b_more=_describe_more(held[1]),
         )  # fmt: skip
         self._call("matmul", call)
         return values.read("values")
@@ -318,7 +319,7 @@ class Library:
 
 def _held_arrays(side: Side) -> dict[str, npt.NDArray[Any]]:
     """The arrays of one side of a product, dense."""
-    parts = {"values": side.values, "codes": side.codes, "scales": side.scales}
+    parts = {name: getattr(side, name) for name in ("values", "codes", "scales", "offsets", "metadata")}
     found = {name: np.ascontiguousarray(part) for name, part in parts.items() if part is not None}
     if side.tensor_scale is not None:
         found["tensor_scale"] = np.array([side.tensor_scale], np.float32)
@@ -326,8 +327,15 @@ def _held_arrays(side: Side) -> dict[str, npt.NDArray[Any]]:
 
 
 def _describe_operand(side: Side, held: dict[str, npt.NDArray[Any]]) -> abi.Operand:
-    sizes = {f"{name}_size": held[name].size for name in ("codes", "scales") if name in held}
-    return abi.Operand(spec=side.spec.encode(), **{name: array.ctypes.data for name, array in held.items()}, **sizes)
+    mine = [name for name in ("values", "codes", "scales", "tensor_scale") if name in held]
+    sizes = {f"{name}_size": held[name].nbytes for name in ("codes", "scales") if name in held}
+    return abi.Operand(spec=side.spec.encode(), **{name: held[name].ctypes.data for name in mine}, **sizes)
+
+
+def _describe_more(held: dict[str, npt.NDArray[Any]]) -> abi.OperandMore:
+    mine = {name: held[name] for name in ("offsets", "metadata") if name in held}
+    sizes = {f"{name}_size": array.nbytes for name, array in mine.items()}
+    return abi.OperandMore(**{name: array.ctypes.data for name, array in mine.items()}, **sizes)
 
 
 def _pointed(value: float | None) -> npt.NDArray[np.float32] | None:

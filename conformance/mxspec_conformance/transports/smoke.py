@@ -16,7 +16,7 @@ from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
-from mxspec_conformance.targets.operands import Numbers, OperandKind, Product, parse_product
+from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.randomness import some_randomness
 from mxspec_conformance.targets.sessions import TargetSession
@@ -74,12 +74,23 @@ def _multiply(session: TargetSession, product: Product, rows: int) -> Any:
     m, n, k = sizes.fit(rows, rows, 1)
     sides = []
     for spec, count in ((product.a, m), (product.b, n)):
-        if spec.kind is OperandKind.PLAIN:
-            sides.append(Numbers(spec=spec, values=np.zeros((count, k), DTYPES[spec.format])))
-        else:
-            codes, scales = np.zeros((count, k), np.uint8), np.full((count, k // spec.block.k), 0x38, np.uint8)
-            sides.append(Numbers(spec=spec, codes=codes, scales=scales))
+        sides.append(_make_zeros(spec, count, k))
     return session.call("matmul", sides[0].as_data(), sides[1].as_data(), session.capabilities.out_dtypes[0])
+
+
+def _make_zeros(spec: OperandSpec, rows: int, k: int) -> Numbers:
+    """A side of code 0 throughout: zeros, but for affine integers."""
+    held, groups = (rows, k // spec.stored), (rows, k // spec.group)
+    metadata = None if spec.sparsity is None else np.full((rows, k // spec.sparsity.group), 4, np.uint8)
+    if spec.kind is OperandKind.PLAIN:
+        return Numbers(spec=spec, values=np.zeros(held, DTYPES[spec.format]), metadata=metadata)
+    codes = np.zeros(held, np.uint8)
+    if spec.kind is OperandKind.BLOCK:
+        return Numbers(spec=spec, codes=codes, scales=np.full(groups, 0x38, np.uint8), metadata=metadata)
+    fmt = spec.affine
+    # Of zero points no layout has a form for 0.
+    offsets = np.ones(groups, np.uint8 if fmt.offset is Offset.ZERO else fmt.numpy_dtype)
+    return Numbers(spec=spec, codes=codes, scales=np.ones(groups, fmt.numpy_dtype), offsets=offsets, metadata=metadata)
 
 
 def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec import dot
-from mxspec_conformance.targets.operands import Numbers, Side, lay_out, parse_operand
+from mxspec_conformance.targets.laying_out import lay_out
+from mxspec_conformance.targets.operands import Numbers, Side, parse_operand
 from mxspec_lab.evidence.status import REPORTS, stamp
 from mxspec_lab.products.kernels import Kernel
 from mxspec_lab.products.right import RIGHT

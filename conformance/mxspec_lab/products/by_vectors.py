@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mxspec.dot import DEFAULT_ACCUMULATOR
-from mxspec_conformance.targets.operands import Numbers, Side, lay_out, parse_operand
+from mxspec_conformance.targets.laying_out import lay_out
+from mxspec_conformance.targets.operands import Numbers, Side, parse_operand
 from mxspec_lab.products.kernels import Kernel
 from mxspec_vectors.build_dot import DOT_FILES
 from mxspec_vectors.cases import DotCase, DotOperand, load_dot_cases

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.dot import Contract
+from mxspec.dot import Contract, OperandContract
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.draw import Pen, Reach, takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.judge.products.draw import make_pen, takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.judge.products.pen import Pen, Reach
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind
@@ -42,7 +43,7 @@ class _Table:
     draw: np.random.Generator
     sizes: Sizes
     capabilities: Capabilities
-    contract: Contract
+    contract: OperandContract
     #: Bits of sums that have one result.
     bits: int
 
@@ -102,7 +103,7 @@ class _Table:
     def powers(self, most: int = 12) -> tuple[int, int]:
         """Exponents that a scale of a may have while b's takes it back."""
         (a_low, a_high), (b_low, b_high) = self.a.powers, self.b.powers
-        if self.contract is Contract.FLOAT16:
+        if self.contract.held is Contract.FLOAT16:
             most = min(most, 4)
         return max(a_low, -b_high, -most), min(a_high, -b_low, most)
 
@@ -177,8 +178,8 @@ def _identity(t: _Table) -> ProductCase:
     pens, rows = (t.pens, (m, n)) if t.chance(0.5) else (t.pens[::-1], (n, m))
     hot = pens[0].one_hot(rows[0], k, t.draw.integers(0, k, rows[0]))
     dense = pens[1].positions(rows[1], k)
-    if t.chance(0.5) or t.contract is Contract.FLOAT16:
-        low, high = (max(pens[1].powers[0], -5), min(pens[1].powers[1], 5)) if t.contract is not Contract.FLOAT16 else (0, 2)
+    if t.chance(0.5) or t.contract.held is Contract.FLOAT16:
+        low, high = (max(pens[1].powers[0], -5), min(pens[1].powers[1], 5)) if t.contract.held is not Contract.FLOAT16 else (0, 2)
         exponents = t.draw.integers(low, high + 1, (rows[1], -(-k // pens[1].run)))
         dense = pens[1].numbers(pens[1].pick(pens[1].finite, rows[1], k), exponents)
     return _case("identity", (hot, dense) if pens[0] is t.a else (dense, hot))
@@ -215,7 +216,7 @@ def _cancelled(t: _Table) -> ProductCase:
 def _scale_code(t: _Table) -> ProductCase | None:
     """Any scale code, whose block the other side brings back to where float32 is at home."""
     scaled = [p for p in t.pens if p.spec.kind is OperandKind.BLOCK]
-    if not scaled or t.contract is Contract.FLOAT16 or "float16" in (t.a.spec.format, t.b.spec.format):
+    if not scaled or t.contract.held is Contract.FLOAT16 or "float16" in (t.a.spec.format, t.b.spec.format):
         return None
     m, n, k = t.size(few=True)
     pen = t.pick(scaled)
@@ -254,7 +255,7 @@ def _tensor_scale(t: _Table) -> ProductCase | None:
     if not any(scaled):
         return None
     pair = t.exact() if t.chance(0.6) else t.ordinary()
-    low, high = (-3, 4) if t.contract is Contract.FLOAT16 else (-16, 17)
+    low, high = (-3, 4) if t.contract.held is Contract.FLOAT16 else (-16, 17)
     sides = []
     for numbers, takes in zip(pair, scaled, strict=True):
         factor = math.ldexp(1.0, int(t.draw.integers(low, high)))
@@ -335,7 +336,7 @@ def draw_products(job: ProductJob, capabilities: Capabilities, number: int) -> l
     draw = job.generator(number, 0)
     product = job.product
     table = _Table(
-        a=Pen(product.a, draw), b=Pen(product.b, draw), draw=draw, sizes=find_sizes(product, capabilities.product_shapes),
+        a=make_pen(product.a, draw), b=make_pen(product.b, draw), draw=draw, sizes=find_sizes(product, capabilities.product_shapes),
         capabilities=capabilities, contract=job.contract, bits=min(job.accumulator.sure_bits, 24),
     )  # fmt: skip
     cases: list[ProductCase] = []

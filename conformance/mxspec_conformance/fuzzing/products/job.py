@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.dot import Accumulator, Contract, get_accumulator
+from mxspec.dot import Accumulator, OperandContract, get_accumulator, parse_operand_contract
 from mxspec_conformance.targets.operands import Product, parse_product
 
 #: Products of a batch; they are asked one after the other.
@@ -41,9 +41,9 @@ class ProductJob:
         return get_accumulator(self.class_name)
 
     @property
-    def contract(self) -> Contract:
+    def contract(self) -> OperandContract:
         """What numbers are rounded to before they are multiplied."""
-        return Contract(self.contract_name)
+        return parse_operand_contract(self.contract_name)
 
     @property
     def name(self) -> str:

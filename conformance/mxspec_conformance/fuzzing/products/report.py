@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Contract
+from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY
 from mxspec_conformance.fuzzing.products.batch import Flags, read_flags
 from mxspec_conformance.fuzzing.products.findings import ReducedProducts, reduce_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.judge.products.calls import OPERATION
 from mxspec_conformance.judge.products.cases import list_cases
 from mxspec_conformance.judge.products.judging import ask_cases, find_contract, list_products
+from mxspec_conformance.judge.products.reference import list_contracts
 from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
+from mxspec_conformance.targets.operands import OperandKind, Product
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.topics import topic_level, topic_text
 
@@ -49,14 +51,24 @@ def plan_products(
     for name, product in known.items():
         if (names and name not in names) or (formats and not {product.a.format, product.b.format} & set(formats)):
             continue
+        if not _is_drawn(product):
+            if names:
+                raise ValueError(f"{name}: fuzzing draws sides of floats and of block formats; `mxspec check` judges the others")
+            progress(f"{name}: not drawn, `mxspec check` judges it")
+            continue
         contract = session.capabilities.contract
         if not contract:
             progress(f"{name}: what numbers are rounded to")
             with np.errstate(all="ignore"):
                 asked = ask_cases(session, list_cases(product, session.capabilities, ACCUMULATORS[class_name]))
-                contract = find_contract(asked, list(Contract), ACCUMULATORS[class_name]).value
+                contract = find_contract(asked, list_contracts(product), ACCUMULATORS[class_name]).text
         planned.append(ProductJob(spec, product.text, name, class_name, contract, seed, timeout, in_process))
     return planned
+
+
+def _is_drawn(product: Product) -> bool:
+    """Whether fuzzing knows how to draw both sides."""
+    return all(side.kind is not OperandKind.AFFINE and side.sparsity is None for side in (product.a, product.b))
 
 
 def describe_product(job: ProductJob, *, asked: bool, declared: bool) -> FormatResult:
@@ -65,8 +77,8 @@ def describe_product(job: ProductJob, *, asked: bool, declared: bool) -> FormatR
         format=job.fmt, judged_against=f"{job.class_name} sums", chosen="asked" if asked else "claimed" if declared else "default",
         provisional=False, distance=0, cases=0, operations=[OPERATION],
     )  # fmt: skip
-    if job.contract is not Contract.EXACT:
-        result.behaviour["numbers before they are multiplied"] = f"rounded to {job.contract.value}, tensor scale included"
+    if job.contract != EXACTLY:
+        result.behaviour["numbers before they are multiplied"] = job.contract.words
     return result
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from mxspec.dot import Accumulator, Contract
+from mxspec.dot import Accumulator, OperandContract
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
@@ -20,7 +20,7 @@ OPERATION = "matmul"
 
 
 def judge_product_calls(
-    session: TargetSession, cases: Sequence[ProductCase], accumulator: Accumulator, contract: Contract, scorecard: Scorecard
+    session: TargetSession, cases: Sequence[ProductCase], accumulator: Accumulator, contract: OperandContract, scorecard: Scorecard
 ) -> None:
     """Enter into `memory` and `state` what several calls of one shape tell of each other.
 

@@ -9,13 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.affine import Offset
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator
-from mxspec_conformance.judge.products.draw import Pen, Reach, takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.judge.products.draw import Pen, Reach, make_pen, takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.judge.products.draw_affine import AffinePen
+from mxspec_conformance.judge.products.thinning import find_stored
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_vectors.topics import TOPICS
+
+#: What eight of may be added within the eight bits of the narrowest class.
+_PER_GROUP = 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +72,14 @@ class _Desk:
         self.sizes = find_sizes(product, capabilities.product_shapes)
         self.bits = min(accumulator.sure_bits, 24)
         draw = np.random.default_rng(seed)
-        self.a, self.b = Pen(product.a, draw), Pen(product.b, draw)
+        self.a, self.b = make_pen(product.a, draw), make_pen(product.b, draw)
         self.draw = draw
 
     def all_cases(self) -> list[ProductCase]:
         groups = (
-            self.identities(), self.sums(), self.block_scales(), self.cancellations(), self.shapes(), self.ordinary(),
+            self.identities(), self.sums(), self.block_scales(), self.offsets(), self.cancellations(), self.shapes(), self.ordinary(),
             self.scale_codes(), self.tensor_scales(), self.epilogues(), self.specials(), self.zero_blocks(),
-            self.overflows(self.capabilities.out_dtypes[0]), self.calls(),
+            self.overflows(self.capabilities.out_dtypes[0]), self.calls(), self.patterns(), self.roundings(),
         )  # fmt: skip
         return [case for group in groups for case in group]
 
@@ -147,9 +153,7 @@ class _Desk:
             a = self.a.numbers(self._integers(self.a, m, k), exponents[0])
             b = self.b.numbers(self._integers(self.b, n, k), exponents[1])
             yield ProductCase(topic="block-scale", label=f"reciprocal block scales {number}, k = {k}", a=a, b=b)
-        if all(pen.spec.kind is not OperandKind.BLOCK or pen.spec.block.is_mx for pen in (self.a, self.b)) and "float16" not in (
-            self.a.spec.format, self.b.spec.format
-        ):  # fmt: skip
+        if self.a.reaches_far and self.b.reaches_far:
             m, n, k = self.sizes.fit(5, 6, 4 * run)
             far = np.where(np.arange(k // run) % 2, 30, -30)
             exponents = [np.tile(np.repeat(sign * far, run // pen.run), (rows, 1)) for sign, pen, rows in ((1, self.a, m), (-1, self.b, n))]
@@ -162,12 +166,28 @@ class _Desk:
         b = self.b.numbers(self._integers(self.b, n, k), own[1])
         yield ProductCase(topic="block-scale", label="every row another scale", a=a, b=b)
 
+    def offsets(self) -> Iterator[ProductCase]:
+        """One number of each group of the other side: few enough that sums of codes and offsets are certain in every class."""
+        for side, pen, other in (("b", self.b, self.a), ("a", self.a, self.b)):
+            if pen.spec.kind is not OperandKind.AFFINE:
+                continue
+            groups = 8
+            m, n, k = self.sizes.fit(10, 12, groups * pen.run)
+            rows, across = (n, m) if side == "b" else (m, n)
+            codes = np.full((across, k), other.code_of(0.0))
+            for group in range(groups):
+                places = group * pen.run + (np.arange(across) * 7 + group) % pen.run
+                codes[np.arange(across), places] = other.code_of(1.0)
+            pair = pen.numbers(pen.pick(pen.lattice(_PER_GROUP), rows, k)), other.numbers(codes)
+            a, b = pair[::-1] if side == "b" else pair
+            yield ProductCase(topic="block-scale", label=f"offsets of {side}, one number of each group", a=a, b=b)
+
     def cancellations(self) -> Iterator[ProductCase]:
         """A number and its negative, wherever they stand: zero."""
         m, n, k = self.sizes.fit(12, 3, 256)
         codes = np.full((m, k), self.a.code_of(0.0))
         codes[np.arange(m), np.arange(m) * 3 % k] = self.a.code_of(1.0)
-        codes[np.arange(m), k - 1 - np.arange(m)] = self.a.code_of(-1.0)
+        codes[np.arange(m), k - 1 - np.arange(m)] = self.a.code_of(-1.0) if self.a.has(-1.0) else self.a.code_of(0.0)
         b = self.b.numbers(np.repeat(self._integers(self.b, n, 1), k, axis=1))
         yield ProductCase(topic="sum", label="a number and its negative", a=self.a.numbers(codes), b=b)
 
@@ -194,32 +214,30 @@ class _Desk:
         x, w = self.draw.standard_normal((m, k)) * spread, self.draw.standard_normal((n, k))
         yield ProductCase(topic="interval", label=f"wide, k = {k}", a=self.a.quantized(x), b=self.b.quantized(w))
 
+    def roundings(self) -> Iterator[ProductCase]:
+        """One-hot rows against ordinary affine numbers: what each is rounded to, which long sums do not tell."""
+        for side, hot, other in (("b", self.a, self.b), ("a", self.b, self.a)):
+            if other.spec.kind is not OperandKind.AFFINE:
+                continue
+            k = self.sizes.fit(1, 1, 32)[2]
+            m, n, _ = self.sizes.fit(k, 24, k) if side == "b" else self.sizes.fit(24, k, k)
+            rows, across = (m, n) if side == "b" else (n, m)
+            places = np.where(np.arange(rows) < k, np.arange(rows), -1)
+            pair = hot.one_hot(rows, k, places), other.quantized(self.draw.standard_normal((across, k)))
+            a, b = pair if side == "b" else pair[::-1]
+            yield ProductCase(topic="interval", label=f"ordinary numbers of {side}, one by one", a=a, b=b)
+
     def scale_codes(self) -> Iterator[ProductCase]:
         """The ends of the scale format, one side's taking back the other's."""
         for side, pen, other in (("a", self.a, self.b), ("b", self.b, self.a)):
-            if pen.spec.kind is not OperandKind.BLOCK:
-                continue
             m, n, k = self.sizes.fit(6, 7, 128)
             rows, across = (m, n) if side == "a" else (n, m)
-            # No float32 or bfloat16 is subnormal that holds the smallest scale times a number: a unit may flush these.
-            largest = np.abs(pen.values[pen.finite]).max()
-            least = 2.0 if largest >= 2 else 1.0
-            codes = pen.pick(pen.finite[np.abs(pen.values[pen.finite]) >= least], rows, k)
-            end = 127 if least == 2 else 126
+            found = pen.ends(rows, k, other, first=side == "a")
+            if found is None:
+                continue
             # At most one, so that float32 holds the largest scale times a number.
             small = other.finite[np.abs(other.values[other.finite]) <= 1]
-            facing = other.pick(small, across, k)
-            runs = k // pen.run
-            if not pen.spec.block.is_mx:
-                ends = np.resize(np.array([1, 2, 7, 8, 0x7E, 0x38], np.uint8), (rows, runs))
-                for row in range(rows):
-                    ends[row] = ends[row, row % min(6, runs)]
-                numbers = Numbers(spec=pen.spec, codes=codes.astype(np.uint8), scales=ends)
-                pair = (numbers, other.numbers(facing))
-            elif other.spec.kind is OperandKind.BLOCK and other.spec.block.is_mx:
-                pair = (pen.numbers(codes, -end), other.numbers(facing, end))
-            else:
-                pair = (pen.numbers(codes, -100 if side == "a" else 100), other.numbers(facing))
+            pair = found[0], other.numbers(other.pick(small, across, k), found[1])
             a, b = pair if side == "a" else pair[::-1]
             yield ProductCase(topic="scale-code", label=f"the ends of {side}'s scales", a=a, b=b)
 
@@ -254,15 +272,32 @@ class _Desk:
 
     def specials(self) -> Iterator[ProductCase]:
         """NaN and Inf in one row, and in a block that others multiply by zero."""
-        for side, pen in (("a", self.a), ("b", self.b)):
+        for side, pen, other in (("a", self.a, self.b), ("b", self.b, self.a)):
             m, n, k = self.sizes.fit(5, 6, 128)
             # No zeros, and one sign: an infinity times zero, or two that cancel, are NaN, too.
-            lattices = [(p, p.lattice(4), rows) for p, rows in ((self.a, m), (self.b, n))]
-            a, b = (p.numbers(p.pick(codes[p.values[codes] > 0], rows, k)) for p, codes, rows in lattices)
+            a, b = (_all_positive(p, rows, k) for p, rows in ((self.a, m), (self.b, n)))
             chosen = a if side == "a" else b
-            for topic, label, changed in _spoil(pen, chosen):
+            row = min(1, len(chosen.held) - 1)
+            for topic, label, changed in pen.spoil(chosen, row, _stored_place(chosen, row)):
+                if topic == "inf" and _subtracts(other):
+                    continue  # a product of an infinity with both code and zero point is NaN, with their difference it is not
                 pair = (changed, b) if side == "a" else (a, changed)
                 yield ProductCase(topic=topic, label=f"{label} in {side}", a=pair[0], b=pair[1])
+
+    def patterns(self) -> Iterator[ProductCase]:
+        """Every nibble of metadata, neighbours never alike, against one-hot rows: each number at its own place."""
+        for side, pen, other in (("a", self.a, self.b), ("b", self.b, self.a)):
+            rule = pen.spec.sparsity
+            if rule is None:
+                continue
+            k = self.sizes.fit(1, 1, max(64, 2 * math.lcm(self.a.run, self.b.run)))[2]
+            m, n, _ = self.sizes.fit(12, k, k) if side == "a" else self.sizes.fit(k, 12, k)
+            rows, across = (m, n) if side == "a" else (n, m)
+            codes = pen.finite[(np.arange(rows)[:, None] * 3 + np.arange(k)[None, :]) % len(pen.finite)]
+            sparse = pen.patterned(codes)
+            hot = other.one_hot(across, k, np.where(np.arange(across) < k, np.arange(across), -1))
+            a, b = (sparse, hot) if side == "a" else (hot, sparse)
+            yield ProductCase(topic="metadata", label=f"every nibble of {side}'s metadata", a=a, b=b)
 
     def zero_blocks(self) -> Iterator[ProductCase]:
         """A block of zeros under a large scale, beside ones."""
@@ -308,24 +343,26 @@ class _Desk:
             yield replace(case, topic="memory", label=f"operands in memory: {arrangement}", before=("arranged", arrangement))
 
 
-def _spoil(pen: Pen, numbers: Numbers) -> Iterator[tuple[str, str, Numbers]]:
-    """A side with a NaN or an Inf in row 1, in all ways that its format has: (topic, what, the side)."""
-    if numbers.codes is None:
-        assert numbers.values is not None
-        for topic, value in (("nan", np.nan), ("inf", np.inf)):
-            values = numbers.values.copy()
-            values[min(1, len(values) - 1), 3] = value
-            yield topic, f"a {'NaN' if topic == 'nan' else 'positive Inf'}", replace(numbers, values=values)
-        return
-    row = min(1, len(numbers.codes) - 1)
-    assert numbers.scales is not None
-    table = pen.spec.block.scale
-    if table.nan_code is not None:
-        scales = numbers.scales.copy()
-        scales[row, -1] = table.nan_code
-        yield "nan", "a NaN scale", replace(numbers, scales=scales)
-    for topic, found in (("nan", np.isnan(pen.values)), ("inf", np.isinf(pen.values))):
-        for code in np.flatnonzero(found)[:2].tolist():
-            codes = numbers.codes.copy()
-            codes[row, 3] = code
-            yield topic, f"the code {code:02x}", replace(numbers, codes=codes)
+#: The place along k at which a number is made a NaN or an infinity; every row of a sparse side keeps it.
+_SPOILT = 3
+
+
+def _all_positive(pen: Pen, rows: int, k: int) -> Numbers:
+    """Small numbers above zero, under the scale one."""
+    if isinstance(pen, AffinePen):
+        return pen.all_positive(rows, k, keep=_SPOILT)
+    return pen.numbers(pen.pick(pen.positive, rows, k), keep=_SPOILT)
+
+
+def _stored_place(numbers: Numbers, row: int) -> int:
+    """Where in its row the number of the spoilt place is stored."""
+    if numbers.metadata is None:
+        return _SPOILT
+    rule = numbers.spec.sparsity
+    assert rule is not None
+    return find_stored(int(numbers.metadata[row, 0]), _SPOILT, rule)
+
+
+def _subtracts(pen: Pen) -> bool:
+    """Whether a side's numbers are differences of a code and a zero point."""
+    return pen.spec.kind is OperandKind.AFFINE and pen.spec.affine.offset is Offset.ZERO

@@ -1,9 +1,9 @@
-"""Numbers for one side of a product: codes from lattices of integers, block scales with a purpose."""
+"""The pens of block and plain sides, and the choice of a side's pen."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -12,22 +12,13 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.elements import decode_table
-from mxspec.formats import get_block
 from mxspec.profiles import list_profiles
+from mxspec_conformance.judge.products.draw_affine import AffinePen
+from mxspec_conformance.judge.products.pen import Floats, Pen, Reach
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec
 
-Floats = npt.NDArray[np.float64]
-
-
-class Reach(StrEnum):
-    """Which power of two a lattice of integers stands on."""
-
-    #: The one that most codes are on.
-    MANY = "many"
-    #: The lowest one, subnormal elements among its codes, and the highest one that holds several magnitudes.
-    LOW = "low"
-    HIGH = "high"
+__all__ = ["PLAIN_RUN", "Pen", "Reach", "make_pen", "takes_tensor_scale", "with_tensor_scale"]
 
 #: Length of the runs in which plain numbers share a power of two, as blocks share a scale.
 PLAIN_RUN = 32
@@ -35,55 +26,105 @@ PLAIN_RUN = 32
 _PLAIN_BITS = {"float32": 24, "bfloat16": 8, "float16": 11}
 
 
-@dataclass(frozen=True)
-class Pen:
-    """Writes matrices of one side."""
+def make_pen(spec: OperandSpec, draw: np.random.Generator) -> Pen:
+    """The pen of a side's kind."""
+    pens: dict[OperandKind, type[Pen]] = {
+        OperandKind.BLOCK: BlockPen, OperandKind.PLAIN: PlainPen, OperandKind.AFFINE: AffinePen,
+    }  # fmt: skip
+    return pens[spec.kind](spec, draw)
 
-    spec: OperandSpec
-    draw: np.random.Generator
+
+def _take_turns(rows: int, runs: int) -> npt.NDArray[np.intp]:
+    """0 to 10, different in neighbouring runs and rows."""
+    order: npt.NDArray[np.intp] = (np.arange(rows)[:, None] * 3 + np.arange(runs)[None, :] * 4) % 11
+    return order
+
+
+def _count_through(codes: npt.NDArray[np.intp], rows: int, k: int) -> npt.NDArray[np.intp]:
+    found: npt.NDArray[np.intp] = codes[(np.arange(rows)[:, None] * 5 + np.arange(k)[None, :] * 7) % len(codes)]
+    return found
+
+
+@dataclass(frozen=True)
+class PlainPen(Pen):
+    """Writes float32, bfloat16 or float16: integers up to the precision, and their negatives."""
 
     @property
     def run(self) -> int:
-        """Elements that share a scale."""
-        return self.spec.block.k if self.spec.kind is OperandKind.BLOCK else PLAIN_RUN
+        """Numbers that share a power of two."""
+        return PLAIN_RUN
 
     @cached_property
     def values(self) -> Floats:
-        """The value of each code; of a plain side the integers up to its precision, and their negatives."""
-        if self.spec.kind is OperandKind.BLOCK:
-            return decode_table(self.spec.block.element).astype(np.float64)
+        """The integers."""
         most = 1 << min(_PLAIN_BITS[self.spec.format], 8)
         return np.concatenate([np.arange(most + 1), -np.arange(1, most + 1)]).astype(np.float64)
 
+    @property
+    def powers(self) -> tuple[int, int]:
+        """What the dtype holds with room."""
+        return (-6, 6) if self.spec.format == "float16" else (-12, 12)
+
+    @property
+    def reaches_far(self) -> bool:
+        """All but float16 do."""
+        return self.spec.format != "float16"
+
+    def write(self, codes: npt.NDArray[Any], powers: npt.NDArray[Any]) -> Numbers:
+        """Integers times powers of two."""
+        scale = np.repeat(np.ldexp(1.0, powers), self.run, axis=1)[:, : codes.shape[1]]
+        scaled = self.values[codes] * scale
+        assert np.abs(scaled).max(initial=0) < 65504 or self.spec.format != "float16"
+        return Numbers(spec=self.dense, values=scaled.astype(DTYPES[self.spec.format]))
+
+    def write_positions(self, rows: int, k: int) -> Numbers:
+        """Every integer in turn."""
+        return self.write(_count_through(self.finite, rows, k), _take_turns(rows, -(-k // self.run)) - 5)
+
+    def write_quantized(self, x: Floats) -> Numbers:
+        """The numbers in the dtype."""
+        return Numbers(spec=self.dense, values=x.astype(np.float32).astype(DTYPES[self.spec.format]))
+
+    def write_ends(self, rows: int, k: int, other: Pen, *, first: bool) -> None:
+        """There are no scales."""
+
+    def spoil(self, numbers: Numbers, row: int, place: int) -> Iterator[tuple[str, str, Numbers]]:
+        """One NaN, one Inf."""
+        assert numbers.values is not None
+        for topic, value in (("nan", np.nan), ("inf", np.inf)):
+            values = numbers.values.copy()
+            values[row, place] = value
+            yield topic, f"a {'NaN' if topic == 'nan' else 'positive Inf'}", replace(numbers, values=values)
+
+
+@dataclass(frozen=True)
+class BlockPen(Pen):
+    """Writes a block format."""
+
+    @property
+    def run(self) -> int:
+        """Elements of a block."""
+        return self.spec.block.k
+
     @cached_property
-    def finite(self) -> npt.NDArray[np.intp]:
-        """Codes that are numbers."""
-        return np.flatnonzero(np.isfinite(self.values))
+    def values(self) -> Floats:
+        """The elements' decode table."""
+        return decode_table(self.spec.block.element).astype(np.float64)
 
-    def lattice(self, most: int, reach: Reach = Reach.MANY) -> npt.NDArray[np.intp]:
-        """Codes whose values are multiples of one power of two and at most `most` times it."""
-        finite = self.values[self.finite]
-        found: list[npt.NDArray[np.intp]] = []
-        for power in range(-20, 20):
-            steps = np.ldexp(finite, -power)
-            fits = (np.abs(steps) <= most) & (steps == np.rint(steps))
-            if (self.values[self.finite[fits]] != 0).any():
-                found.append(self.finite[fits])
-        if reach is Reach.MANY:
-            return max(found, key=len)
-        rich = [codes for codes in found if len(codes) > 6] or found
-        return rich[0] if reach is Reach.LOW else rich[-1]
+    @property
+    def powers(self) -> tuple[int, int]:
+        """Those of e4m3, or as many of e8m0."""
+        return (-12, 12) if self.spec.block.is_mx else (-5, 7)
 
-    def numbers(self, codes: npt.NDArray[Any], exponents: npt.NDArray[Any] | int = 0) -> Numbers:
-        """A side of codes, each run times a power of two: exponents [rows, runs], or one for all."""
-        rows, k = codes.shape
-        powers = np.broadcast_to(np.asarray(exponents), (rows, k // self.run if k % self.run == 0 else -(-k // self.run)))
-        if self.spec.kind is OperandKind.PLAIN:
-            scale = np.repeat(np.ldexp(1.0, powers), self.run, axis=1)[:, :k]
-            scaled = self.values[codes] * scale
-            assert np.abs(scaled).max(initial=0) < 65504 or self.spec.format != "float16"
-            return Numbers(spec=self.spec, values=scaled.astype(DTYPES[self.spec.format]))
-        return Numbers(spec=self.spec, codes=codes.astype(np.uint8), scales=self.power_scales(powers))
+    @property
+    def reaches_far(self) -> bool:
+        """e8m0 does."""
+        return self.spec.block.is_mx
+
+    def write(self, codes: npt.NDArray[Any], powers: npt.NDArray[Any]) -> Numbers:
+        """Codes under scales that are powers of two."""
+        assert codes.shape[1] % self.run == 0
+        return Numbers(spec=self.dense, codes=codes.astype(np.uint8), scales=self.power_scales(powers))
 
     def power_scales(self, exponents: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """The scale codes of powers of two."""
@@ -92,51 +133,54 @@ class Pen:
         codes = {float(v): c for c, v in enumerate(table) if np.isfinite(v)}
         return np.array([codes[v] for v in np.ldexp(1.0, exponents).ravel().tolist()], np.uint8).reshape(exponents.shape)
 
-    @property
-    def powers(self) -> tuple[int, int]:
-        """The exponents of block scales that a design may use freely."""
-        if self.spec.format == "float16":
-            return -6, 6
-        return (-5, 7) if self.spec.kind is OperandKind.BLOCK and not self.spec.block.is_mx else (-12, 12)
+    def write_positions(self, rows: int, k: int) -> Numbers:
+        """Every code in turn; of scales that have a mantissa every mantissa."""
+        codes = _count_through(self.finite, rows, k)
+        order = _take_turns(rows, k // self.run)
+        if self.spec.block.is_mx:
+            return self.write(codes, order - 5)
+        scales = (0x21 + 5 * order).astype(np.uint8)  # every mantissa, exponents around one
+        return Numbers(spec=self.dense, codes=codes.astype(np.uint8), scales=scales)
 
-    def pick(self, codes: npt.NDArray[np.intp], rows: int, k: int) -> npt.NDArray[np.intp]:
-        """A matrix of codes at random, no two neighbours in a row or column equal where there are several."""
-        place = self.draw.integers(0, len(codes), (rows, k))
-        picked: npt.NDArray[np.intp] = codes[place]
-        return picked
+    def write_quantized(self, x: Floats) -> Numbers:
+        """By the format's default profile; at random where nobody says how to quantize to a registered format."""
+        assert x.shape[1] % self.run == 0
+        if not list_profiles(self.spec.block):
+            return self.write(self.pick(self.finite, *x.shape), np.zeros((len(x), x.shape[1] // self.run), int))
+        t = mxspec.quantize(x.astype(np.float32), self.spec.format)
+        return Numbers(spec=self.dense, codes=t.codes, scales=t.scales)
 
-    def code_of(self, value: float) -> int:
-        """The code of a value that the format has."""
-        return int(np.flatnonzero(self.values == value)[0])
+    def write_ends(self, rows: int, k: int, other: Pen, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int]:
+        """00 and its like; the largest scale of the other side's takes e8m0's smallest back where there is one."""
+        # No float32 or bfloat16 is subnormal that holds the smallest scale times a number: a unit may flush these.
+        largest = np.abs(self.values[self.finite]).max()
+        least = 2.0 if largest >= 2 else 1.0
+        codes = self.pick(self.finite[np.abs(self.values[self.finite]) >= least], rows, k)
+        end = 127 if least == 2 else 126
+        runs = k // self.run
+        if not self.spec.block.is_mx:
+            ends = np.resize(np.array([1, 2, 7, 8, 0x7E, 0x38], np.uint8), (rows, runs))
+            for row in range(rows):
+                ends[row] = ends[row, row % min(6, runs)]
+            return Numbers(spec=self.dense, codes=codes.astype(np.uint8), scales=ends), 0
+        if other.spec.kind is OperandKind.BLOCK and other.spec.block.is_mx:
+            return self.write(codes, np.full((rows, runs), -end)), end
+        return self.write(codes, np.full((rows, runs), -100 if first else 100)), 0
 
-    def one_hot(self, rows: int, k: int, places: npt.NDArray[Any]) -> Numbers:
-        """Rows of zeros but for a one at a place; -1: none. Every scale is one."""
-        codes = np.full((rows, k), self.code_of(0.0))
-        used = np.flatnonzero(places >= 0)
-        codes[used, places[used]] = self.code_of(1.0)
-        return self.numbers(codes)
-
-    def positions(self, rows: int, k: int) -> Numbers:
-        """Every finite code in turn, and scales no two of which are alike in neighbouring blocks and rows."""
-        codes = self.finite[(np.arange(rows)[:, None] * 5 + np.arange(k)[None, :] * 7) % len(self.finite)]
-        runs = -(-k // self.run)
-        order = (np.arange(rows)[:, None] * 3 + np.arange(runs)[None, :] * 4) % 11
-        if self.spec.kind is OperandKind.BLOCK and not self.spec.block.is_mx:
-            scales = (0x21 + 5 * order).astype(np.uint8)  # every mantissa, exponents around one
-            return Numbers(spec=self.spec, codes=codes.astype(np.uint8), scales=scales)
-        return self.numbers(codes, order - 5)
-
-    def quantized(self, x: Floats) -> Numbers:
-        """Ordinary numbers in this side's format."""
-        narrow = x.astype(np.float32)
-        if self.spec.kind is OperandKind.PLAIN:
-            return Numbers(spec=self.spec, values=narrow.astype(DTYPES[self.spec.format]))
-        k = get_block(self.spec.format).k
-        assert x.shape[1] % k == 0
-        if not list_profiles(self.spec.block):  # a registered format that nobody says how to quantize to
-            return self.numbers(self.pick(self.finite, *x.shape))
-        t = mxspec.quantize(narrow, self.spec.format)
-        return Numbers(spec=self.spec, codes=t.codes, scales=t.scales)
+    def spoil(self, numbers: Numbers, row: int, place: int) -> Iterator[tuple[str, str, Numbers]]:
+        """A NaN scale, and elements that are no numbers."""
+        assert numbers.codes is not None
+        assert numbers.scales is not None
+        table = self.spec.block.scale
+        if table.nan_code is not None:
+            scales = numbers.scales.copy()
+            scales[row, -1] = table.nan_code
+            yield "nan", "a NaN scale", replace(numbers, scales=scales)
+        for topic, found in (("nan", np.isnan(self.values)), ("inf", np.isinf(self.values))):
+            for code in np.flatnonzero(found)[:2].tolist():
+                codes = numbers.codes.copy()
+                codes[row, place] = code
+                yield topic, f"the code {code:02x}", replace(numbers, codes=codes)
 
 
 def with_tensor_scale(numbers: Numbers, value: float) -> Numbers:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, Contract
+from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY, Accumulator, OperandContract
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
 from mxspec_conformance.judge.products.mistakes import Mistake, list_mistakes
-from mxspec_conformance.judge.products.reference import Reference, allow, refer_case, round_exactly
+from mxspec_conformance.judge.products.reference import Reference, allow, list_contracts, refer_case, round_exactly
 from mxspec_conformance.judge.products.shrinking import (
     Wrong,
     describe_places,
@@ -27,7 +27,7 @@ from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation,
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
-from mxspec_conformance.targets.operands import Product, parse_product
+from mxspec_conformance.targets.operands import OperandKind, Product, parse_product
 from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -47,21 +47,21 @@ class Asked:
 
     case: ProductCase
     answer: Any
-    #: Contract -> exact sums, found when first needed.
-    references: dict[Contract, Reference] = field(default_factory=dict)
+    #: OperandContract -> exact sums, found when first needed.
+    references: dict[OperandContract, Reference] = field(default_factory=dict)
 
     @property
     def output(self) -> Any:
         """The outputs; None where there are none."""
         return None if isinstance(self.answer, NoAnswer) else self.answer
 
-    def refer(self, contract: Contract) -> Reference:
+    def refer(self, contract: OperandContract) -> Reference:
         """The exact sums under a contract."""
         if contract not in self.references:
             self.references[contract] = refer_case(self.case, contract)
         return self.references[contract]
 
-    def is_right(self, accumulator: Accumulator, contract: Contract) -> bool:
+    def is_right(self, accumulator: Accumulator, contract: OperandContract) -> bool:
         """Whether all outputs are allowed; an answer that never came is neither right nor wrong."""
         if self.output is None:
             return True
@@ -84,7 +84,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     declared = capabilities.accumulator
     judged = ACCUMULATORS[declared or DEFAULT_ACCUMULATOR]
     asked = ask_cases(session, list_cases(product, capabilities, judged))
-    contracts = [Contract(capabilities.contract)] if capabilities.contract else list(Contract)
+    contracts = _list_asked(product, capabilities.contract)
     contract = find_contract(asked, contracts, judged)
     other = [x for x in asked if not x.is_right(judged, contract)]
     unlike = {id(x) for x in other}
@@ -92,7 +92,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     wrong = _leave_out_repeated(session, other)
     spoilt = {id(x) for x in wrong}
     scorecard = Scorecard(OPERATION, name)
-    named = name_mistakes(wrong, right, judged)
+    named = name_mistakes(wrong, right, judged, contract if _is_affine(product) else EXACTLY)
     by_mistake = wrong and frozenset.intersection(*named.values())
     rounded = not by_mistake and not declared and any(x.case.topic in _ROUNDED for x in wrong)
     found = find_class(session, product, asked, contracts) if rounded else None
@@ -131,7 +131,13 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     return requirements, _describe(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
 
 
-def find_contract(asked: Sequence[Asked], contracts: Sequence[Contract], judged: Accumulator) -> Contract:
+def _list_asked(product: Product, declared: str) -> list[OperandContract]:
+    """The contract that a target claims, or all; a product whose sides do not have the claimed one is judged by all."""
+    known = list_contracts(product)
+    return [c for c in known if c.text == declared] or list(known)
+
+
+def find_contract(asked: Sequence[Asked], contracts: Sequence[OperandContract], judged: Accumulator) -> OperandContract:
     """The contract under which the fewest cases are wrong, the first of equals.
 
     What a narrower float makes of the ends of the scales does not speak for it: a kernel may be wrong there alone.
@@ -183,8 +189,8 @@ def _ask(session: TargetSession, cases: Sequence[ProductCase]) -> list[Any]:
 
 
 def find_class(
-    session: TargetSession, product: Product, asked: Sequence[Asked], contracts: Sequence[Contract]
-) -> tuple[Accumulator, Contract] | None:
+    session: TargetSession, product: Product, asked: Sequence[Asked], contracts: Sequence[OperandContract]
+) -> tuple[Accumulator, OperandContract] | None:
     """The first class, from the most demanding one, that allows every output; None where there is none.
 
     The interval of a coarse class holds much that is wrong for other reasons. The target is therefore asked once more, for sums
@@ -201,13 +207,14 @@ def find_class(
     return None
 
 
-def _may_show(mistake: Mistake, x: Asked, accumulator: Accumulator) -> bool:
+def _may_show(mistake: Mistake, x: Asked, accumulator: Accumulator, contract: OperandContract) -> bool:
     """Whether the outputs are the mistake's, or it changes none of them."""
-    return mistake.fits(x.case, x.output, accumulator) or mistake.fits(x.case, round_exactly(x.refer(Contract.EXACT), x.case), accumulator)
+    right = round_exactly(x.refer(contract), x.case)
+    return any(mistake.fits(x.case, output, accumulator, contract) for output in (x.output, right))
 
 
 def name_mistakes(
-    wrong: Sequence[Asked], right: Sequence[Asked], accumulator: Accumulator
+    wrong: Sequence[Asked], right: Sequence[Asked], accumulator: Accumulator, contract: OperandContract = EXACTLY
 ) -> dict[int, frozenset[Explanation]]:
     """For each wrong case the mistakes that explain it and all others of its topic, and would have shown in no right one."""
     by_topic: dict[str, list[Asked]] = {}
@@ -219,18 +226,23 @@ def name_mistakes(
         left = mistakes
         for x in sorted(group, key=lambda x: x.output.size * x.case.a.shape[1]):
             with np.errstate(all="ignore"):
-                left = [mistake for mistake in left if mistake.explains(x.case, x.output, accumulator)]
+                left = [mistake for mistake in left if mistake.explains(x.case, x.output, accumulator, contract)]
         with np.errstate(all="ignore"):
-            left = [m for m in left if all(m.fits(x.case, x.output, accumulator) for x in right)]
+            left = [m for m in left if all(m.fits(x.case, x.output, accumulator, contract) for x in right)]
             # What becomes of every output would show in the wrong cases of other topics, too.
-            left = [m for m in left if m.outputs is None or all(_may_show(m, x, accumulator) for x in wrong)]
+            left = [m for m in left if m.outputs is None or all(_may_show(m, x, accumulator, contract) for x in wrong)]
         explained = frozenset(Explanation(Cause.PRODUCT_MISTAKE, mistake.text) for mistake in left)
         named |= {id(x): explained for x in group}
     return named
 
 
+def _is_affine(product: Product) -> bool:
+    """Whether codes become numbers by a contract: of other sides a mistake shows in numbers that nothing rounds."""
+    return OperandKind.AFFINE in (product.a.kind, product.b.kind)
+
+
 def _first(
-    session: TargetSession, wrong: Sequence[Asked], sizes: Sizes, accumulator: Accumulator, contract: Contract, tally: Tally
+    session: TargetSession, wrong: Sequence[Asked], sizes: Sizes, accumulator: Accumulator, contract: OperandContract, tally: Tally
 ) -> Failure | None:
     own = [x for x in wrong if x.case.topic == tally.topic]
     if not own:  # a call about calls
@@ -250,8 +262,8 @@ def _first(
 
 
 def _describe(
-    name: str, asked: Sequence[Asked], tallies: Sequence[Tally], judged: Accumulator, contract: Contract,
-    found: tuple[Accumulator, Contract] | None, mistakes: Sequence[Explanation], *, declared: bool,
+    name: str, asked: Sequence[Asked], tallies: Sequence[Tally], judged: Accumulator, contract: OperandContract,
+    found: tuple[Accumulator, OperandContract] | None, mistakes: Sequence[Explanation], *, declared: bool,
 ) -> FormatResult:  # fmt: skip
     answered = [x for x in asked if x.output is not None]
     certain = outputs = 0
@@ -270,8 +282,8 @@ def _describe(
         open_cases=sum(len(t.failing) for t in tallies if t.topic in _ASIDE),
     )
     result.behaviour["outputs with one right result"] = f"{certain} of {outputs}"
-    if contract is not Contract.EXACT:
-        result.behaviour["numbers before they are multiplied"] = f"rounded to {contract.value}, tensor scale included"
+    if contract != EXACTLY:
+        result.behaviour["numbers before they are multiplied"] = contract.words
     if found is not None:
         result.behaviour["sums"] = found[0].text
         result.deviations.append(f"sums fit no finer class than {found[0].text}; {judged.text} is asked for")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,18 +10,34 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dot
-from mxspec.dot import Accumulator, Allowed, Contract, Factor, Sums
+from mxspec.dot import EXACTLY, Accumulator, Allowed, Factor, OperandContract, Sums
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.targets.operands import Numbers, OperandKind
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
 
 
-def make_factor(numbers: Numbers) -> Factor:
-    """One side as the model multiplies it."""
-    if numbers.spec.kind is OperandKind.PLAIN:
-        assert numbers.values is not None
-        return dot.plain_factor(numbers.values)
+def make_factor(numbers: Numbers, contract: OperandContract = EXACTLY) -> Factor:
+    """One side as a kernel with a contract multiplies it; a plain side is what it is."""
+    spec = numbers.spec
     scale = 1.0 if numbers.tensor_scale is None else numbers.tensor_scale
-    return dot.block_factor(numbers.codes, numbers.scales, numbers.spec.block, tensor_scale=scale)
+    if numbers.metadata is not None:
+        assert spec.sparsity is not None
+        factor = dot.sparse_factor(
+            numbers.held, numbers.metadata, spec.format, numbers.scales, numbers.offsets, sparsity=spec.sparsity,
+            contract=contract.affine if spec.kind is OperandKind.AFFINE else "exact", tensor_scale=scale,
+        )  # fmt: skip
+    elif spec.kind is OperandKind.AFFINE:
+        factor = dot.affine_factor(numbers.codes, numbers.scales, numbers.offsets, spec.affine, contract=contract.affine)
+    elif spec.kind is OperandKind.BLOCK:
+        factor = dot.block_factor(numbers.codes, numbers.scales, spec.block, tensor_scale=scale)
+    else:
+        factor = dot.plain_factor(numbers.held)
+    return factor if spec.kind is OperandKind.PLAIN else dot.apply_contract(factor, contract.held)
+
+
+def list_contracts(product: Product) -> tuple[OperandContract, ...]:
+    """The contracts that a product's kernel may follow; that nothing is rounded is the first."""
+    sides = (product.a, product.b)
+    return dot.list_operand_contracts([side.affine for side in sides if side.kind is OperandKind.AFFINE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +54,23 @@ class Reference:
         return self.a.tensor_scale * self.b.tensor_scale
 
 
+#: a and b.
+Sides = tuple[Factor, Factor]
+
+
 def refer(a: Factor, b: Factor) -> Reference:
     """The exact sums of two sides."""
     return Reference(a, b, dot.sum_products(a, b))
 
 
-def refer_case(case: ProductCase, contract: Contract = Contract.EXACT) -> Reference:
-    """The exact sums of a case, its block sides rounded as a contract says."""
+def refer_case(case: ProductCase, contract: OperandContract = EXACTLY) -> Reference:
+    """The exact sums of a case, its sides rounded as a contract says."""
     return refer(*make_sides(case, contract))
 
 
-def make_sides(case: ProductCase, contract: Contract = Contract.EXACT) -> tuple[Factor, Factor]:
-    """Both sides as the model multiplies them, block sides rounded as a contract says."""
-    sides = []
-    for numbers in (case.a, case.b):
-        factor = make_factor(numbers)
-        sides.append(dot.apply_contract(factor, contract) if numbers.spec.kind is OperandKind.BLOCK else factor)
-    return sides[0], sides[1]
+def make_sides(case: ProductCase, contract: OperandContract = EXACTLY) -> Sides:
+    """Both sides as the model multiplies them, rounded as a contract says."""
+    return make_factor(case.a, contract), make_factor(case.b, contract)
 
 
 def allow(reference: Reference, case: ProductCase, accumulator: Accumulator) -> Allowed:
@@ -71,5 +88,11 @@ def round_exactly(reference: Reference, case: ProductCase) -> npt.NDArray[Any]:
 
 
 def change_values(factor: Factor, values: npt.NDArray[np.float64]) -> Factor:
-    """A side of other numbers."""
-    return replace(dot.exact_factor(values), tensor_scale=factor.tensor_scale)
+    """A side of other numbers, which float64 holds."""
+    return replace(dot.exact_factor(values), tensor_scale=factor.tensor_scale, kept=factor.kept)
+
+
+def change_parts(factor: Factor, change: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]) -> Factor:
+    """A side with the same made of each of its parts."""
+    changed = change_values(factor, change(factor.values))
+    return changed if factor.rest is None else replace(changed, rest=change(factor.rest))

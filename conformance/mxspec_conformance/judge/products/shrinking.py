@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.dot import Accumulator, Contract
+from mxspec.dot import Accumulator, OperandContract
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.draw import PLAIN_RUN
+from mxspec_conformance.judge.products.editing import clear_stretch, cut_length, find_used, place_dense, take_rows
 from mxspec_conformance.judge.products.reference import allow, refer_case, round_exactly
 from mxspec_conformance.judge.products.stored import StoredProduct, store_product
 from mxspec_conformance.results.report import Failure
@@ -36,7 +36,7 @@ class Wrong:
 
 
 def find_wrong(
-    case: ProductCase, output: Any, accumulator: Accumulator, contract: Contract
+    case: ProductCase, output: Any, accumulator: Accumulator, contract: OperandContract
 ) -> tuple[int, int] | None:
     """The first output that is not allowed; None where all are, or none came."""
     if not isinstance(output, np.ndarray):
@@ -45,7 +45,7 @@ def find_wrong(
     return None if not bad.any() else tuple(int(i) for i in np.argwhere(bad)[0])  # type: ignore[return-value]
 
 
-def shrink_product(ask: Ask, wrong: Wrong, sizes: Sizes, accumulator: Accumulator, contract: Contract) -> Wrong:
+def shrink_product(ask: Ask, wrong: Wrong, sizes: Sizes, accumulator: Accumulator, contract: OperandContract) -> Wrong:
     """The smallest product found that is still wrong: fewer rows and columns, then fewer products, then a shorter k."""
     left = [_CALLS]
 
@@ -63,8 +63,7 @@ def shrink_product(ask: Ask, wrong: Wrong, sizes: Sizes, accumulator: Accumulato
     while step >= 1 and left[0] > 6:  # products in runs, halving their length, as delta debugging does
         start, k = 0, best.case.a.shape[1]
         while start < k and left[0] > 6:
-            if _uses(best.case, best.place, start, step):
-                best = attempt(_clear(best.case, start, step)) or best
+            best = attempt(_clear(best.case, best.place, start, step)) or best
             start += step
         step //= 2
     return attempt(_shorten(best.case, sizes)) or best
@@ -81,7 +80,7 @@ def _pick_rows(case: ProductCase, place: tuple[int, int], sizes: Sizes) -> Produ
         options["c"] = options["c"][np.ix_(*chosen)]
     if "bias" in options:
         options["bias"] = options["bias"][chosen[1]]
-    return replace(case, a=_take(case.a, chosen[0]), b=_take(case.b, chosen[1]), options=options)
+    return replace(case, a=take_rows(case.a, chosen[0]), b=take_rows(case.b, chosen[1]), options=options)
 
 
 def _first_rows(at: int, rows: int, least: int) -> npt.NDArray[np.intp]:
@@ -89,49 +88,23 @@ def _first_rows(at: int, rows: int, least: int) -> npt.NDArray[np.intp]:
     return order[: min(least, rows)].astype(np.intp)
 
 
-def _take(numbers: Numbers, rows: npt.NDArray[np.intp]) -> Numbers:
-    parts = {name: part[rows] for name in ("values", "codes", "scales") if (part := getattr(numbers, name)) is not None}
-    return replace(numbers, **parts)
-
-
-def _uses(case: ProductCase, place: tuple[int, int], start: int, length: int) -> bool:
-    return any(_held(x)[row, start : start + length].any() for x, row in ((case.a, place[0]), (case.b, place[1])))
-
-
-def _held(numbers: Numbers) -> npt.NDArray[Any]:
-    held = numbers.values if numbers.codes is None else numbers.codes
-    assert held is not None
-    return held
-
-
-def _clear(case: ProductCase, start: int, length: int) -> ProductCase:
-    """Both sides with zeros at a stretch of k; zero has the code 0 in every format."""
-    sides = []
-    for numbers in (case.a, case.b):
-        held = _held(numbers).copy()
-        held[:, start : start + length] = 0
-        sides.append(replace(numbers, values=held) if numbers.codes is None else replace(numbers, codes=held))
-    return replace(case, a=sides[0], b=sides[1])
+def _clear(case: ProductCase, place: tuple[int, int], start: int, length: int) -> ProductCase | None:
+    """Both sides with zeros at a stretch of k, as far as they have any; None where the output has nothing to lose there."""
+    a, b = (clear_stretch(numbers, start, length) for numbers in (case.a, case.b))
+    changed = ((x.held[row] != y.held[row]).any() for x, y, row in ((a, case.a, place[0]), (b, case.b, place[1])))
+    return replace(case, a=a, b=b) if any(changed) else None
 
 
 def _shorten(case: ProductCase, sizes: Sizes) -> ProductCase | None:
     """Without the blocks behind the last product that is not zero."""
-    used = np.flatnonzero((_held(case.a) != 0).any(axis=0) & (_held(case.b) != 0).any(axis=0))
+    used = np.flatnonzero(find_used(case.a).any(axis=0) & find_used(case.b).any(axis=0))
     k = sizes.fit(1, 1, int(used[-1]) + 1 if used.size else 1)[2]
     if k >= case.a.shape[1]:
         return None
-    return replace(case, a=_cut(case.a, k), b=_cut(case.b, k))
+    return replace(case, a=cut_length(case.a, k), b=cut_length(case.b, k))
 
 
-def _cut(numbers: Numbers, k: int) -> Numbers:
-    if numbers.codes is None:
-        assert numbers.values is not None
-        return replace(numbers, values=numbers.values[:, :k])
-    assert numbers.scales is not None
-    return replace(numbers, codes=numbers.codes[:, :k], scales=numbers.scales[:, : k // numbers.spec.block.k])
-
-
-def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: Contract) -> Failure:
+def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: OperandContract) -> Failure:
     """The failure that a report shows: sizes, operands of one output, its sum term by term, what may come and what came."""
     case, (i, j) = wrong.case, wrong.place
     reference = refer_case(case, contract)
@@ -140,7 +113,9 @@ def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: Contract) -
     low, high = float(allowed.low[i, j]), float(allowed.high[i, j])
     m, n, k = case.a.shape[0], case.b.shape[0], case.a.shape[1]
     given: dict[str, Any] = {"m x n x k": f"{m} x {n} x {k}", "output": f"[{i}, {j}]"}
-    given |= _show_side("a", case.a, i) | _show_side("b", case.b, j)
+    used = find_used(case.a)[i], find_used(case.b)[j]
+    both = used[0] & used[1]
+    given |= _show_side("a", case.a, i, both if both.any() else used[0]) | _show_side("b", case.b, j, both if both.any() else used[1])
     given |= {name: f"{value:g}" for name, value in case.options.items() if isinstance(value, float)}
     given |= {name: _show_added(case.options[name], i, j) for name in ("c", "bias") if name in case.options}
     expected = {"value": _show(exact[i, j])}
@@ -153,7 +128,7 @@ def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: Contract) -
         given=given,
         expected=expected,
         returned={"value": _show(wrong.output[i, j])},
-        steps=_list_terms(reference.a.values[i], reference.b.values[j]),
+        steps=_list_terms(reference.a.odd[i], reference.b.odd[j]),
         product=store_product(
             StoredProduct(
                 case=case, place=(i, j), accumulator=accumulator.name, contract=contract,
@@ -163,7 +138,7 @@ def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: Contract) -
     )
 
 
-def describe_places(case: ProductCase, output: Any, accumulator: Accumulator, contract: Contract) -> str:
+def describe_places(case: ProductCase, output: Any, accumulator: Accumulator, contract: OperandContract) -> str:
     """Where the wrong outputs of a case lie, in words."""
     bad = ~allow(refer_case(case, contract), case, accumulator).accepts(output)
     text = f"{int(bad.sum())} of {bad.size} outputs are wrong"
@@ -186,24 +161,44 @@ def _show_added(added: npt.NDArray[Any], i: int, j: int) -> str:
     return f"{float(added[i, j] if added.ndim == 2 else added[j]):.9g}"
 
 
-def _show_side(name: str, numbers: Numbers, row: int) -> dict[str, str]:
-    shown = {name: numbers.spec.text}
-    if numbers.spec.kind is OperandKind.PLAIN:
+def _show_side(name: str, numbers: Numbers, row: int, at: npt.NDArray[np.bool_]) -> dict[str, str]:
+    """A side's stored parts that make up one row's numbers at some places."""
+    spec = numbers.spec
+    shown = {name: spec.text}
+    if numbers.metadata is not None:
+        assert spec.sparsity is not None
+        nibbles = numbers.metadata[row]
+        shown[f"{name} metadata"] = _join([f"group {g}:{int(n):x}" for g, n in enumerate(nibbles)])
+    if numbers.codes is None:
         return shown
-    assert numbers.codes is not None
-    assert numbers.scales is not None
-    used = np.flatnonzero(numbers.codes[row])
-    shown[f"{name} codes"] = " ".join(f"k{k}:{int(numbers.codes[row, k]):02x}" for k in used[:_SHOWN]) + (" ..." if len(used) > _SHOWN else "")
-    blocks = np.unique(used // numbers.spec.block.k) if len(used) else np.arange(1)
-    shown[f"{name} scales"] = " ".join(f"block {b}:{int(numbers.scales[row, b]):02x}" for b in blocks[:_SHOWN])
+    codes = place_dense(numbers)[row]
+    used = np.flatnonzero(at)
+    shown[f"{name} codes"] = _join([f"k{k}:{int(codes[k]):02x}" for k in used])
+    groups = np.unique(used // spec.group) if len(used) else np.arange(1)
+    word = "block" if spec.kind is OperandKind.BLOCK else "group"
+    for what, part in (("scales", numbers.scales), (_name_offsets(numbers), numbers.offsets)):
+        if part is not None:
+            shown[f"{name} {what}"] = _join([f"{word} {g}:{_show_part(part[row, g])}" for g in groups])
     if numbers.tensor_scale is not None:
         shown[f"{name} tensor scale"] = f"{numbers.tensor_scale:.9g}"
     return shown
+
+
+def _name_offsets(numbers: Numbers) -> str:
+    return "offsets" if numbers.offsets is None else "zero points" if numbers.offsets.dtype == np.uint8 else "biases"
+
+
+def _show_part(value: Any) -> str:
+    return f"{int(value):02x}" if value.dtype == np.uint8 else _show(value)
+
+
+def _join(words: Sequence[str]) -> str:
+    return " ".join(words[:_SHOWN]) + (" ..." if len(words) > _SHOWN else "")
 
 
 def _list_terms(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> list[str]:
     used = np.flatnonzero((a != 0) & (b != 0))
     lines = [f"k = {k}: {a[k]:.9g} * {b[k]:.9g} = {a[k] * b[k]:.9g}" for k in used[:_SHOWN].tolist()]
     if len(used) > _SHOWN:
-        lines.append(f"and {len(used) - _SHOWN} products more, in blocks of {PLAIN_RUN} to k = {int(used[-1])}")
+        lines.append(f"and {len(used) - _SHOWN} products more, to k = {int(used[-1])}")
     return lines

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.dot import ACCUMULATORS, OUTPUTS, Contract
+from mxspec.dot import ACCUMULATORS, OUTPUTS, OperandContract, parse_operand_contract
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.reference import make_factor
 from mxspec_conformance.targets.dtypes import DTYPES
@@ -35,7 +35,7 @@ class StoredProduct:
     #: Row and column of the output.
     place: tuple[int, int]
     accumulator: str
-    contract: Contract
+    contract: OperandContract
     #: What was returned at that place, of `case.out_dtype`; None: nothing was.
     returned: npt.NDArray[Any] | None = None
 
@@ -51,7 +51,7 @@ def store_product(stored: StoredProduct) -> dict[str, Any] | None:
         "schema": SCHEMA, "topic": case.topic, "label": case.label, "a": _write_side(case.a), "b": _write_side(case.b),
         "out_dtype": case.out_dtype, "options": {k: _write(v) for k, v in case.options.items()},
         "before": list(case.before), "output": list(stored.place), "accumulator": stored.accumulator,
-        "contract": stored.contract.value, "returned": None if stored.returned is None else _write(stored.returned.reshape(1)),
+        "contract": stored.contract.text, "returned": None if stored.returned is None else _write(stored.returned.reshape(1)),
     }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def read_product(document: Any, where: str) -> StoredProduct:
             raise ValueError(f"{where}: returned is {returned.dtype} {list(returned.shape)}; one {out_dtype} is stored there")
         return StoredProduct(
             case=case, place=(int(place[0]), int(place[1])), accumulator=accumulator,
-            contract=Contract(document["contract"]), returned=returned,
+            contract=parse_operand_contract(document["contract"]), returned=returned,
         )  # fmt: skip
     except (KeyError, TypeError, IndexError, AssertionError, AttributeError) as error:
         raise ValueError(f"{where} is not whole: {type(error).__name__} {error}") from None

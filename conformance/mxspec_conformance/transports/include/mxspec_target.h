@@ -151,12 +151,23 @@ typedef struct mxspec_layout_call {
 typedef struct mxspec_operand {
     const char *spec;
     const void *values;        /* float32, float16 or bfloat16 [rows, k], or [k, rows] where spec says transposed; else NULL */
-    const uint8_t *codes;      /* of a block format, laid out as spec says, by default one to a byte; else NULL */
+    const uint8_t *codes;      /* of a block or affine format, laid out as spec says, by default one to a byte; else NULL */
     int64_t codes_size;        /* bytes */
-    const uint8_t *scales;     /* laid out as spec says, by default [rows, k / block]; NULL where the codes hold them */
+    const uint8_t *scales;     /* laid out as spec says, by default [rows, k / block], of an affine format floats [rows, k / group];
+                                * NULL where the codes hold them */
     int64_t scales_size;       /* bytes */
     const float *tensor_scale; /* NVFP4's second scale of this side, which multiplies; or NULL */
 } mxspec_operand;
+
+/* What else a side has: of affine integers, such as "int4-g64-bias-float16", biases in the dtype of the scales or zero points,
+ * one uint8 each; of a sparse side, such as "mxfp4-2to4", metadata. A sparse side's values or codes are those kept, [rows, k / 2];
+ * its scales and offsets lie in dense k. */
+typedef struct mxspec_operand_more {
+    const void *offsets;     /* laid out as spec says, by default [rows, k / group]; or NULL */
+    int64_t offsets_size;    /* bytes */
+    const uint8_t *metadata; /* nibbles, laid out as spec says, by default one to a byte, [rows, k / 4] (of pairs k / 8); or NULL */
+    int64_t metadata_size;   /* bytes */
+} mxspec_operand_more;
 
 /* values = alpha * a b^T + beta * c + bias */
 typedef struct mxspec_matmul_call {
@@ -168,6 +179,8 @@ typedef struct mxspec_matmul_call {
     int32_t out_dtype;         /* enum mxspec_dtype: the type of values */
     int32_t added_dtype;       /* the type of c and bias */
     void *values;              /* [m, n] */
+    mxspec_operand_more a_more, b_more; /* only for affine and sparse sides; a library that was compiled before they were here
+                                         * describes none, and does not look at them */
 } mxspec_matmul_call;
 
 /* Codes of a sparse format [rows, columns], one to a byte, groups along a row.

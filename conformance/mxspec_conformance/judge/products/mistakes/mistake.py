@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dot
-from mxspec.dot import Accumulator
+from mxspec.dot import EXACTLY, Accumulator, OperandContract
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.reference import Reference, allow, make_factor, refer, round_exactly
+from mxspec_conformance.judge.products.reference import Sides, allow, make_factor, refer, round_exactly
 from mxspec_conformance.targets.operands import Numbers
 
 Floats = npt.NDArray[np.float64]
@@ -27,28 +27,34 @@ class Mistake:
     #: The case as the mistaken kernel computes it; None where the mistake cannot be made there.
     change: Callable[[ProductCase], ProductCase | None]
     #: What becomes of the sides' numbers.
-    factors: Callable[[ProductCase, Reference], Reference | None] | None = None
+    factors: Callable[[ProductCase, Sides, OperandContract], Sides | None] | None = None
     #: What becomes of the correctly rounded outputs.
     outputs: Callable[[ProductCase, Floats], Floats | None] | None = None
 
-    def explains(self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator) -> bool:
-        """Whether a kernel of the class that makes this mistake returns these outputs."""
-        return self._returns(case, output, accumulator, elsewhere=False)
+    def explains(
+        self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator, contract: OperandContract = EXACTLY
+    ) -> bool:
+        """Whether a kernel of the class and contract that makes this mistake returns these outputs."""
+        return self._returns(case, output, accumulator, contract, elsewhere=False)
 
-    def fits(self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator) -> bool:
+    def fits(
+        self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator, contract: OperandContract = EXACTLY
+    ) -> bool:
         """Whether it may return these outputs: also where the mistake cannot be made."""
-        return self._returns(case, output, accumulator, elsewhere=True)
+        return self._returns(case, output, accumulator, contract, elsewhere=True)
 
-    def _returns(self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator, *, elsewhere: bool) -> bool:
+    def _returns(
+        self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator, contract: OperandContract, *, elsewhere: bool
+    ) -> bool:
         changed = self.change(case)
         if changed is None:
             return elsewhere
-        reference = refer(make_factor(changed.a), make_factor(changed.b))
-        if self.factors is not None:
-            found = self.factors(changed, reference)
-            if found is None:
-                return elsewhere
-            reference = found
+        sides: Sides | None = make_factor(changed.a, contract), make_factor(changed.b, contract)
+        if self.factors is not None and sides is not None:
+            sides = self.factors(changed, sides, contract)
+        if sides is None:
+            return elsewhere
+        reference = refer(*sides)
         if self.outputs is None:
             return bool(allow(reference, changed, accumulator).accepts(output).all())
         exact = round_exactly(reference, replace(changed, out_dtype="float32")).astype(np.float64)
@@ -59,7 +65,8 @@ class Mistake:
             return True  # what is returned need not be the exactly rounded sum
         y = output.astype(np.float64)
         largest = float(dot.OUTPUTS[case.out_dtype].max_value)  # beyond it a kernel may saturate or not
-        return bool(((want == y) | (np.isnan(want) & np.isnan(y)) | (np.abs(exact) > largest)).all())
+        beyond = (np.abs(exact) > largest) & ~np.isnan(y)
+        return bool(((want == y) | (np.isnan(want) & np.isnan(y)) | beyond).all())
 
 
 def keep_case(case: ProductCase) -> ProductCase | None:

@@ -8,10 +8,14 @@ from functools import partial
 
 import numpy as np
 
+from mxspec.dot import OperandContract
 from mxspec.elements import decode_table
 from mxspec_conformance.judge.products.cases import ProductCase
+from mxspec_conformance.judge.products.editing import place_dense
 from mxspec_conformance.judge.products.mistakes.mistake import Codes, Floats, Mistake, keep_case, replace_side
-from mxspec_conformance.judge.products.reference import Reference, change_values, refer
+from mxspec_conformance.judge.products.mistakes.other_places import OTHER_PLACES
+from mxspec_conformance.judge.products.mistakes.sides import SIDES
+from mxspec_conformance.judge.products.reference import Sides, change_values
 from mxspec_conformance.targets.arrays import swizzle_128x4, unswizzle_128x4
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
@@ -20,37 +24,8 @@ from mxspec_conformance.targets.operands import Numbers, OperandKind
 ScaleChange = Callable[[Codes, Numbers], Codes | None]
 
 
-def _next_block(scales: Codes, _: Numbers) -> Codes | None:
-    return None if scales.shape[1] < 2 else np.concatenate([scales[:, 1:], scales[:, -1:]], axis=1)
-
-
-def _next_block_around(scales: Codes, _: Numbers) -> Codes | None:
-    return None if scales.shape[1] < 2 else np.roll(scales, -1, axis=1)
-
-
-def _next_in_memory(scales: Codes, _: Numbers) -> Codes | None:
-    flat = scales.reshape(-1)
-    return np.append(flat[1:], flat[-1:]).reshape(scales.shape) if scales.size > 1 else None
-
-
-def _previous_block(scales: Codes, _: Numbers) -> Codes | None:
-    return None if scales.shape[1] < 2 else np.concatenate([scales[:, :1], scales[:, :-1]], axis=1)
-
-
-def _first_block(scales: Codes, _: Numbers) -> Codes | None:
-    return np.repeat(scales[:, :1], scales.shape[1], axis=1) if scales.shape[1] > 1 else None
-
-
-def _next_row(scales: Codes, _: Numbers) -> Codes | None:
-    return np.concatenate([scales[1:], scales[-1:]]) if len(scales) > 1 else None
-
-
-def _first_row(scales: Codes, _: Numbers) -> Codes | None:
-    return np.repeat(scales[:1], len(scales), axis=0) if len(scales) > 1 else None
-
-
-def _by_columns(scales: Codes, _: Numbers) -> Codes | None:
-    return np.ascontiguousarray(scales.T).reshape(scales.shape) if min(scales.shape) > 1 else None
+def _elsewhere(place: Callable[[Codes], Codes | None], scales: Codes, _: Numbers) -> Codes | None:
+    return place(scales)
 
 
 def _read_linear(scales: Codes, numbers: Numbers) -> Codes | None:
@@ -76,14 +51,7 @@ def _one_for_all(scales: Codes, numbers: Numbers) -> Codes | None:
 
 
 SCALE_MISTAKES: tuple[tuple[str, ScaleChange], ...] = (
-    ("the scale of the next block of {side} is used", _next_block),
-    ("the scale of the next block of {side} is used, the first one's for the last", _next_block_around),
-    ("the scale of the next block of {side} in memory is used", _next_in_memory),
-    ("the scale of the block before is used in {side}", _previous_block),
-    ("the scale of the first block of a row of {side} is used for the whole row", _first_block),
-    ("the scale of the next row of {side} is used", _next_row),
-    ("the scales of the first row of {side} are used for all rows", _first_row),
-    ("the scales of {side} are read column by column", _by_columns),
+    *((words.format(what="scale", unit="block", side="{side}"), partial(_elsewhere, place)) for words, place in OTHER_PLACES),
     ("the 128x4 tiles of {side}'s scales are read as rows", _read_linear),
     ("the rows of {side}'s scales are read as 128x4 tiles", _read_swizzled),
     ("two blocks of {side} share the first one's scale", _pairs_of_blocks),
@@ -148,7 +116,9 @@ TABLE_MISTAKES: tuple[tuple[str, TableChange], ...] = (
 # Element codes.
 
 
-def _swap_nibbles(codes: Codes, _: Numbers) -> Codes | None:
+def _swap_nibbles(codes: Codes, numbers: Numbers) -> Codes | None:
+    if numbers.metadata is not None:  # of a sparse side these are the two that are kept
+        return None
     return codes.reshape(len(codes), -1, 2)[:, :, ::-1].reshape(codes.shape) if codes.shape[1] % 2 == 0 else None
 
 
@@ -161,12 +131,16 @@ def _flip_signs(codes: Codes, numbers: Numbers) -> Codes | None:
 
 
 def _reverse_blocks(codes: Codes, numbers: Numbers) -> Codes | None:
+    if numbers.metadata is not None:
+        return None
     k = numbers.spec.block.k
     return codes.reshape(len(codes), -1, k)[:, :, ::-1].reshape(codes.shape)
 
 
 def _halves_of_blocks(codes: Codes, numbers: Numbers) -> Codes | None:
     """Codes j and j + half of a block share a byte."""
+    if numbers.metadata is not None:
+        return None
     k = numbers.spec.block.k
     pairs = codes.reshape(len(codes), -1, k // 2, 2)
     return np.concatenate([pairs[..., 0], pairs[..., 1]], axis=-1).reshape(codes.shape)
@@ -265,7 +239,7 @@ def _swap_tensor_scales(case: ProductCase, keep: str) -> ProductCase | None:
 def _change_scales(change: ScaleChange, sides: str, case: ProductCase) -> ProductCase | None:
     for side in sides:
         numbers = case.a if side == "a" else case.b
-        if numbers.scales is None:
+        if numbers.scales is None or numbers.spec.kind is not OperandKind.BLOCK:
             return None
         found = change(numbers.scales, numbers)
         if found is not None:
@@ -276,7 +250,7 @@ def _change_scales(change: ScaleChange, sides: str, case: ProductCase) -> Produc
 def _change_codes(change: Callable[[Codes, Numbers], Codes | None], sides: str, case: ProductCase) -> ProductCase | None:
     for side in sides:
         numbers = case.a if side == "a" else case.b
-        if numbers.codes is None:
+        if numbers.codes is None or numbers.spec.kind is not OperandKind.BLOCK:
             return None
         found = change(numbers.codes, numbers)
         if found is not None:
@@ -284,8 +258,10 @@ def _change_codes(change: Callable[[Codes, Numbers], Codes | None], sides: str, 
     return case
 
 
-def _change_table(change: TableChange, sides: str, scales: bool, case: ProductCase, found: Reference) -> Reference | None:
-    factors = {"a": found.a, "b": found.b}
+def _change_table(
+    change: TableChange, sides: str, scales: bool, case: ProductCase, found: Sides, _: OperandContract
+) -> Sides | None:
+    factors = dict(zip("ab", found, strict=True))
     for side in sides:
         numbers = case.a if side == "a" else case.b
         if numbers.spec.kind is not OperandKind.BLOCK:
@@ -298,13 +274,10 @@ def _change_table(change: TableChange, sides: str, scales: bool, case: ProductCa
         q = decode_table(numbers.spec.block.element).astype(np.float64) if scales else table
         sf = table if scales else _table(numbers)
         with np.errstate(all="ignore"):
-            values = q[numbers.codes] * np.repeat(sf[numbers.scales], numbers.spec.block.k, axis=1)
-        factors[side] = change_values(factors[side], values)
-    return refer(factors["a"], factors["b"])
-
-
-#: Sides on which a mistake may be made, and how they are called.
-SIDES = (("b", "b"), ("a", "a"), ("ab", "a and b"))
+            values = q[place_dense(numbers)] * np.repeat(sf[numbers.scales], numbers.spec.block.k, axis=1)
+        kept = factors[side].kept
+        factors[side] = change_values(factors[side], values if kept is None else np.where(kept, values, 0))
+    return factors["a"], factors["b"]
 
 
 def list_operand_mistakes() -> Iterator[Mistake]:

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from mxspec.dot import OperandContract
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.mistakes.mistake import Mistake, keep_case
-from mxspec_conformance.judge.products.reference import Reference, change_values, refer
+from mxspec_conformance.judge.products.mistakes.mistake import Floats, Mistake, keep_case
+from mxspec_conformance.judge.products.reference import Sides, change_parts
 
 #: Length of a block, roughly: places are the same for every format.
 _RUN = 32
 
 
-def _scale_places(where: Callable[[int, int], slice], by: int, _case: ProductCase, found: Reference) -> Reference | None:
+def _scale_places(where: Callable[[int, int], slice], by: int, _case: ProductCase, found: Sides, _: OperandContract) -> Sides | None:
     """The products at some places counted so many times; one k is no case for it."""
-    if found.a.k < 2:
+    a, b = found
+    if a.k < 2:
         return None
-    values = found.a.values.copy()
-    chosen = where(found.a.k, _RUN)
-    values[:, chosen] = values[:, chosen] * by if by else 0  # what is left out leaves no NaN
-    return refer(change_values(found.a, values), found.b)
+    chosen = where(a.k, _RUN)
+
+    def scale(part: Floats) -> Floats:
+        values = part.copy()
+        values[:, chosen] = values[:, chosen] * by if by else 0  # what is left out leaves no NaN
+        return values
+
+    return change_parts(a, scale), b
 
 
 PLACES: tuple[tuple[str, Callable[[int, int], slice]], ...] = (
