@@ -114,7 +114,8 @@ class _Affine:
 
 
 class _Products:
-    """`mx.quantized_matmul` of floats and weights in MX formats, two codes to a byte; the result has the floats' dtype."""
+    """`mx.quantized_matmul` of floats and weights in MX formats, two codes to a byte, or affine, in words of 32 bits and with
+    scales in the floats' dtype; the result has the floats' dtype, too."""
 
     def __init__(self, dtype: str) -> None:
         import mlx.core
@@ -126,17 +127,25 @@ class _Products:
             {"a": dtype, "b": "mxfp4/nibble-low"},
             {"a": dtype, "b": "mxfp8_e4m3"},
             {"a": dtype, "b": "nvfp4/nibble-low"},
+            *({"a": dtype, "b": f"int{bits}-g{group}-bias-{dtype}/words"} for bits, group in ((4, 64), (8, 32), (3, 128))),
         ]
         self.OUT_DTYPES = (dtype,)
         self.PRODUCT_SHAPES = {"n": 8}
+
+    def _to_mlx(self, a: Any) -> Any:
+        return self._mx.array(a.view(np.uint16)).view(self._mx.bfloat16) if a.dtype == "bfloat16" else self._mx.array(a)
 
     def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
         """[m, n]; MLX's kernels take no tensor scale here."""
         if b.tensor_scale is not None:
             raise NotImplementedError("mx.quantized_matmul takes no tensor scale")
-        x = self._mx.array(a.view(np.uint16)).view(self._mx.bfloat16) if self._dtype == "bfloat16" else self._mx.array(a)
         words = self._mx.array(np.ascontiguousarray(b.codes).view(np.uint32))
-        y = self._mx.quantized_matmul(x, words, self._mx.array(b.scales), transpose=True, mode=_MODES[b.format])
+        if b.format in _MODES:
+            y = self._mx.quantized_matmul(self._to_mlx(a), words, self._mx.array(b.scales), transpose=True, mode=_MODES[b.format])
+        else:
+            fmt = get_affine(b.format)
+            shared = self._to_mlx(b.scales), self._to_mlx(b.biases)
+            y = self._mx.quantized_matmul(self._to_mlx(a), words, *shared, transpose=True, group_size=fmt.group, bits=fmt.bits)
         return np.array(y.view(self._mx.uint16)).view(ml_dtypes.bfloat16) if self._dtype == "bfloat16" else np.array(y)
 
 
