@@ -35,7 +35,7 @@ from mxspec_lab.products.wrong import list_wrong
 from tests.support import seed
 
 WRONG = {k.name: k for k in list_wrong()}
-#: Batches within which every wrong kernel is found, whatever the seed (measured: reports/fuzz/products.json).
+#: Batches within which every wrong kernel is found, whatever the seed (`python -m mxspec_lab.products.fuzzed` measures it).
 BATCHES = 60
 
 

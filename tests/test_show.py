@@ -47,3 +47,11 @@ def test_an_unknown_case_is_one_message() -> None:
     code, text = run("no-such-case")
     assert code == 2
     assert "no case is named 'no-such-case'" in text
+
+
+@pytest.mark.parametrize("name", ["matmul/mxfp4@mxfp4/sum", "integers 0, k = 96", "a NaN scale in b"])
+def test_a_product_is_refused_with_the_way_to_see_it(name: str) -> None:
+    code, text = run(name)
+    assert code == 2
+    assert "Nor are calls of matmul" in text
+    assert "mxspec explain RESULT.json" in text

@@ -39,7 +39,8 @@ def show(case: str, against: str | None, profile: str | None, out: Path | None, 
     if not found:
         fail(
             f"no case is named {case!r}; ids are those under failing_cases in a report's JSON. Calls of the judge's own, such as "
-            "'call 6, of 16', are no cases: their failures show what was given"
+            "'call 6, of 16', are no cases: their failures show what was given. Nor are calls of matmul, such as 'integers 0, k = 96', "
+            "whose sizes are the target's: `mxspec explain RESULT.json` shows what `mxspec check` stored of the smallest wrong one"
         )
     session = None if against is None else open_target(against, in_process=in_process, timeout=timeout)
     try:
