@@ -518,7 +518,9 @@ class DotAnswer:
     def accepts(self, output: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Which outputs [m, n] are among them. Zeros of both signs are one number."""
         y, low, high = (np.asarray(x).astype(np.float64) for x in (output, self.low, self.high))
-        found: npt.NDArray[np.bool_] = np.where(np.isnan(low), np.isnan(y), (low <= y) & (y <= high))
+        # From one infinity to the other nothing is proven: partial sums may overflow, and infinities cancel.
+        inside = ((low <= y) & (y <= high)) | ((low == -np.inf) & (high == np.inf))
+        found: npt.NDArray[np.bool_] = np.where(np.isnan(low), np.isnan(y), inside)
         return found
 
 
