@@ -20,7 +20,7 @@ from mxspec import exact
 from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles import get_profile
 from mxspec_vectors import verify
-from mxspec_vectors.cases import load_quantize_cases, load_scale_cases, load_scale_recipes
+from mxspec_vectors.cases import DotCase, load_dot_cases, load_quantize_cases, load_scale_cases, load_scale_recipes
 from mxspec_vectors.compact import expand, pack
 from mxspec_vectors.document import asked, canonical_json
 from mxspec_vectors.files import VectorError, file_name, parse, read_document, read_index, render, vectors_root
@@ -333,9 +333,14 @@ if (operation === 'scale')
 if (operation === 'layout')
   for (const group of file.groups)
     for (const c of group.cases) found[c.id] = file.parts.map(part => makeItems(file, part, c.shape, ...c.recipe));
-if (operation === 'dot')
+if (operation === 'dot') {
+  const asked = JSON.parse(fs.readFileSync(profiles));
   for (const group of file.groups)
-    for (const c of group.cases) found[c.id] = makeOperands(file, c.shape, c.recipe);
+    for (const c of group.cases) found[c.id] = [makeOperands(file, c.shape, c.recipe), {}];
+  for (const accumulator of Object.keys(file.profiles))
+    for (const c of readProducts(file, accumulator))
+      found[c.id][1][accumulator] = asked[accumulator][c.id].map(bits => allows(c.answer, bits, c.out));
+}
 console.log(JSON.stringify(found));
 """
 
@@ -343,7 +348,7 @@ console.log(JSON.stringify(found));
 def read_with_readme(tmp_path: Path, operation: str, fmt: str, profiles: list[str]) -> dict[str, Any]:
     """What the JavaScript of the README reads."""
     blocks = re.findall(r"```js\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     script = tmp_path / "read.js"
     script.write_text("\n".join([*blocks, READ_ALL.replace("slice(1)", "slice(2)")]), encoding="utf-8")
     found: dict[str, Any] = json.loads(run(["node", str(script), str(vectors_root()), operation, fmt, ",".join(profiles)]))
@@ -399,18 +404,43 @@ def test_readme_reads_layouts(tmp_path: Path, name: str) -> None:
             assert "".join(f"{i:0{digits}x}" for i in items) == case[part["part"]]
 
 
+def bits_of(x: Any) -> list[int]:
+    found: list[int] = x.reshape(-1).view(f"u{x.dtype.itemsize}").tolist()
+    return found
+
+
+def outputs_of(case: DotCase, name: str) -> list[Any]:
+    """Outputs that a class allows, and some that it may not: beside the ends, of the other sign, NaN."""
+    answer = case.answers[name]
+    wide = [x.astype(np.float64) for x in (answer.low, answer.high)]
+    up, down = (np.nextafter(x, x.dtype.type(s * np.inf)) for x, s in ((answer.high, 1), (answer.low, -1)))
+    with np.errstate(all="ignore"):
+        middle = ((wide[0] + wide[1]) / 2).astype(answer.low.dtype)
+    return [answer.low, answer.high, middle, up, down, -answer.low, np.full_like(answer.low, np.nan)]
+
+
 @needs_node
 @pytest.mark.parametrize("pair", ["mxfp8_e5m2@mxfp8_e5m2", "float32@mxfp4", "float16@nvfp4"])
 def test_readme_reads_products(tmp_path: Path, pair: str) -> None:
-    document = read_document("dot", pair)
-    found = read_with_readme(tmp_path, "dot", pair, [])
+    document, cases = read_document("dot", pair), load_dot_cases(pair)
+    asked = {name: {c.id: [bits_of(y) for y in outputs_of(c, name)] for c in cases if name in c.answers} for name in ("float32", "bfloat16")}
+    for name in set(document["profiles"]) - set(asked):
+        asked[name] = {c.id: [] for c in cases if name in c.answers}
+    outputs = tmp_path / "outputs.json"
+    outputs.write_text(json.dumps(asked), encoding="ascii")
+    found = read_with_readme(tmp_path, "dot", pair, [str(outputs)])
     assert list(found) == [c["id"] for c in document["cases"]]
-    for case in document["cases"]:
-        operands = found[case["id"]]
+    for case, typed in zip(document["cases"], cases, strict=True):
+        operands, judged = found[case["id"]]
         assert set(operands) == {"a", "b", "a_scales", "b_scales"} & set(case)
         for part, words in operands.items():
             digits = 2 if part.endswith("scales") else document["sides"][part]["digits"]
             assert "".join(f"{w:0{digits}x}" for w in words) == case[part], (case["id"], part)
+        assert set(judged) == set(typed.answers)
+        for name in {"float32", "bfloat16"} & set(judged):
+            wanted = [bool(typed.answers[name].accepts(y).all()) for y in outputs_of(typed, name)]
+            assert judged[name] == wanted, (case["id"], name)
+            assert wanted[:2] == [True, True]
 
 
 def test_recipes_leave_some_of_each_topic_to_be_read() -> None:
