@@ -61,6 +61,11 @@ class Accumulator:
         """A sum all of whose partial sums have so many bits has one result in this class."""
         return min(self.precision, self.fraction + 1) if self.group else self.precision
 
+    @property
+    def largest(self) -> float:
+        """The largest finite number of the running sum."""
+        return math.ldexp(2 - math.ldexp(1.0, 1 - self.precision), self.most)
+
     def decides(self, sums: Sums) -> npt.NDArray[np.bool_]:
         """The outputs for which every accumulation of the class gives the exact sum."""
         one: npt.NDArray[np.bool_] = sums.fits(self.sure_bits) & (
@@ -74,10 +79,14 @@ class Accumulator:
 
     def bound_error(self, sums: Sums) -> Float64s:
         """At most how far an accumulation of the class is from the exact sum; infinite where nothing is proven."""
+        lost = self.bound_rounding(sums)
+        beyond = math.ldexp(1.0, self.most + 1) - math.ldexp(1.0, self.most + 1 - self.precision)
+        return np.where(sums.magnitude + lost >= beyond, np.inf, lost)  # a partial sum may overflow
+
+    def bound_rounding(self, sums: Sums) -> Float64s:
+        """The same as if no partial sum could overflow."""
         if not self.group:
-            lost = _bound_rounded(sums.magnitude, sums.k, self.precision, faithful=self.faithful, least=self.least)
-            beyond = math.ldexp(1.0, self.most + 1) - math.ldexp(1.0, self.most + 1 - self.precision)
-            return np.where(sums.magnitude + lost >= beyond, np.inf, lost)  # a partial sum may overflow
+            return _bound_rounded(sums.magnitude, sums.k, self.precision, faithful=self.faithful, least=self.least)
         top = np.ldexp(1.0, np.minimum(sums.top.astype(np.int64), 1000))
         if not self.promoted:
             return self._bound_fused(np.maximum(top, sums.magnitude), sums.k)

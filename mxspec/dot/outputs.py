@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mxspec.dot.accumulators import Accumulator
 from mxspec.dot.rounding import DTYPES, OUTPUTS, Float64s, round_floats
 from mxspec.dot.sums import Special, Sums
-from mxspec.formats import FLOAT32
+from mxspec.formats import FLOAT32, FloatFormat
 
 #: Roundings that an epilogue may have: of alpha times the tensor scales, of that times the sum, of beta times C, of two
 #: additions, and one for each operand's scale folded into its blocks.
@@ -93,12 +93,32 @@ def allow_outputs(
     largest = float(fmt.max_value)
     low, high = np.where(low == np.inf, largest, low), np.where(high == -np.inf, -largest, high)
     unknown = ~np.isfinite(lost)
+    low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
+    if factor == 1 and not added:
+        low, high = _bound_overflow(sums, accumulator, fmt, low, high)
     return Allowed(
-        low=np.where(unknown, -np.inf, low),
-        high=np.where(unknown, np.inf, high),
+        low=low,
+        high=high,
         decided=decided & ~unknown,
         special=sums.special,
     )
+
+
+def _bound_overflow(
+    sums: Sums, accumulator: Accumulator, fmt: FloatFormat, low: Float64s, high: Float64s
+) -> tuple[Float64s, Float64s]:
+    """The ends of sums that may overflow, where all products have one sign: such sums never fall.
+
+    Once infinite, or at the largest number of the class, they stay there; without that they lose what rounding loses.
+    """
+    lost = accumulator.bound_rounding(sums)
+    one_sign = (np.abs(sums.nearest) == sums.magnitude) & (sums.special == Special.FINITE) & ~np.isfinite(accumulator.bound_error(sums))
+    least = np.minimum(np.maximum(sums.magnitude - lost, 0), accumulator.largest)
+    with np.errstate(over="ignore"):
+        nearest = np.minimum(round_floats(np.nextafter(least, 0), fmt), float(fmt.max_value))
+    low = np.where(one_sign, np.where(sums.nearest > 0, nearest, -np.inf), low)
+    high = np.where(one_sign, np.where(sums.nearest > 0, np.inf, -nearest), high)
+    return low, high
 
 
 def _adds_exactly(scaled: Float64s, added: list[Float64s]) -> npt.NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dot
-from mxspec.dot import Factor, Special, Sums
-from mxspec.dot.rounding import DTYPES as _DTYPES, lowest_bit
+from mxspec.dot import Accumulator, Allowed, Factor, Special, Sums
+from mxspec.dot.rounding import DTYPES as _DTYPES, OUTPUTS, lowest_bit
 from mxspec.formats import BLOCKS
 from mxspec_vectors.document import Document, case_id
 from mxspec_vectors.entries import hex_floats, hex_words, make_header
@@ -88,7 +89,10 @@ def read_factor(fmt: str, entry: Mapping[str, Any], which: str, rows: int, k: in
 
 
 def allow_case(name: str, entry: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Class -> the smallest and the largest of every output that it may give, as bits of the output's dtype."""
+    """Class -> the smallest and the largest of every output that it may give, as bits of the output's dtype.
+
+    Classes of which nothing is proven for some output are left out.
+    """
     m, n, k = entry["shape"]
     a, b = (read_factor(fmt, entry, w, rows, k) for fmt, w, rows in zip(name.split("@"), "ab", (m, n), strict=True))
     sums = _refine(dot.sum_products(a, b), a, b)
@@ -97,8 +101,11 @@ def allow_case(name: str, entry: Mapping[str, Any]) -> dict[str, tuple[str, str]
         allowed = dot.allow_outputs(
             sums, dot.get_accumulator(accumulator), entry["out"], tensor_scale=a.tensor_scale * b.tensor_scale
         )
-        ends = (_bits(end, allowed.special, entry["out"]) for end in (allowed.low, allowed.high))
-        found[accumulator] = (next(ends), next(ends))
+        ends = _bound_overflows(allowed, dot.get_accumulator(accumulator), a, b, entry["out"])
+        if ((ends[0] == -np.inf) & (ends[1] == np.inf)).any():
+            continue  # nothing is proven: partial sums may overflow, and infinities cancel
+        low, high = (_bits(end, allowed.special, entry["out"]) for end in ends)
+        found[accumulator] = (low, high)
     return found
 
 
@@ -107,6 +114,21 @@ def _refine(sums: Sums, a: Factor, b: Factor) -> Sums:
     left, right = (lowest_bit(np.where(np.isfinite(x.values), x.values, 0)).astype(np.int64) for x in (a, b))
     unit = (left[:, None, :] + right[None, :, :]).min(axis=2, initial=8192)
     return replace(sums, unit=np.minimum(unit, 8192).astype(np.int16))
+
+
+def _bound_overflows(
+    allowed: Allowed, accumulator: Accumulator, a: Factor, b: Factor, out: str
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The ends of each output; where no product is negative and one alone is beyond the class, from its largest number on.
+
+    Sums that cannot fall stay infinite, or at that number, once they are.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        products = a.values[:, None, :] * b.values[None, :, :]
+        beyond = (products >= 0).all(axis=2) & (products.max(axis=2, initial=0) >= 2.0 ** (accumulator.most + 1))
+    largest = math.ldexp(2 - math.ldexp(1, 1 - accumulator.precision), accumulator.most)
+    sure = beyond & (a.tensor_scale * b.tensor_scale == 1)
+    return np.where(sure, min(largest, float(OUTPUTS[out].max_value)), allowed.low), np.where(sure, np.inf, allowed.high)
 
 
 def _bits(end: npt.NDArray[np.float64], special: npt.NDArray[np.int8], out: str) -> str:
