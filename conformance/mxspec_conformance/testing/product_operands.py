@@ -206,7 +206,12 @@ def operands(
     for label, flag in (("allow_nan", allow_nan), ("allow_infinity", allow_infinity), ("extreme", extreme)):
         if not isinstance(flag, bool):
             raise InvalidArgument(f"{label}={flag!r} must be True or False")
-    return _operands(found, max_rows, max_columns, max_blocks, _Choice(allow_nan, allow_infinity, extreme))
+    choice = _Choice(allow_nan, allow_infinity, extreme)
+    for spec in (found.a, found.b):  # tables are made here: Hypothesis takes a slow first draw for a slow strategy
+        if spec.kind is OperandKind.BLOCK:
+            _codes(spec.block, choice), _scales(spec.block, choice), _negatives(spec.block)
+    find_sizes(found, (1, 1, 1))
+    return _operands(found, max_rows, max_columns, max_blocks, choice)
 
 
 @dataclass(frozen=True, slots=True)
