@@ -98,7 +98,9 @@ NAMED = {
     "metadata ignored": "the kept of b are taken as the first half of k, and metadata are ignored",
     "scales by kept places": "scales of b are those of kept places, not of dense ones",
     "dropped codes count with their bias": "what was dropped of b counts with its group's offset",
-    "the numbers of each pair exchanged": "the numbers of each pair of b are exchanged",
+    # Both sides are 4-bit blocks here: on which one, no sum tells.
+    "the numbers of each pair exchanged": "the two nibbles of a byte are swapped on one side",
+    "the numbers of each pair exchanged, of floats": "the numbers of each pair of b are exchanged",
 }
 
 
