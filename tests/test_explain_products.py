@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mxspec import dot, quantize
-from mxspec.dot import ACCUMULATORS, Contract, Why
+from mxspec.dot import ACCUMULATORS, Contract, OperandContract, Why
 from mxspec_conformance import check
 from mxspec_conformance.cli.explain_product import ProductOptions, explain_stored, find_products
 from mxspec_conformance.cli.main import main
@@ -85,7 +85,7 @@ def test_every_reason_has_an_example() -> None:
     ones = dot.plain_factor(np.float32([[1, 1, 1]]))
     nan = dot.plain_factor(np.float32([[np.nan, 1]]))
     far = dot.plain_factor(np.float32([[2.0**126, 2.0**126]]))
-    two = dot.plain_factor(np.float32([[2, 2]]))
+    two = dot.plain_factor(np.float32([[2, -2]]))
     assert dot.explain_output(one, one).why is Why.CERTAIN
     assert dot.explain_output(wide, ones).why is Why.INTERVAL
     assert dot.explain_output(wide, ones, out_dtype="bfloat16").why is Why.ONE_OUTPUT
@@ -132,7 +132,7 @@ def test_a_stored_product_comes_back(a: str, b: str) -> None:
     if a == "nvfp4":
         case = replace(case, a=replace(case.a, tensor_scale=float(np.float32(0.3712))))
     stored = StoredProduct(
-        case=case, place=(2, 1), accumulator="fused-f25-32", contract=Contract.FLOAT32, returned=np.float32([1.5])
+        case=case, place=(2, 1), accumulator="fused-f25-32", contract=OperandContract(held=Contract.FLOAT32), returned=np.float32([1.5])
     )
     document = json.loads(json.dumps(store_product(stored)))
     again = read_product(document, "it")
@@ -146,7 +146,7 @@ def test_a_stored_product_comes_back(a: str, b: str) -> None:
 def test_operands_that_are_too_large_for_a_result_are_left_out() -> None:
     side = Numbers(spec=parse_operand("float32"), values=np.zeros((1, MAX_BYTES // 4), np.float32))
     case = ProductCase(topic="sum", label="large", a=side, b=side)
-    stored = StoredProduct(case=case, place=(0, 0), accumulator="float32", contract=Contract.EXACT)
+    stored = StoredProduct(case=case, place=(0, 0), accumulator="float32", contract=OperandContract(held=Contract.EXACT))
     assert store_product(stored) is None
 
 
@@ -174,7 +174,7 @@ def spoil(document: dict[str, Any], where: str, value: Any) -> dict[str, Any]:
     ],
 )
 def test_a_file_that_is_no_product_is_one_message(where: str, value: Any, words: str) -> None:
-    stored = StoredProduct(case=make_case("mxfp4", "mxfp4"), place=(0, 0), accumulator="float32", contract=Contract.EXACT)
+    stored = StoredProduct(case=make_case("mxfp4", "mxfp4"), place=(0, 0), accumulator="float32", contract=OperandContract(held=Contract.EXACT))
     document = store_product(stored)
     assert document is not None
     with pytest.raises(ValueError, match=words):
@@ -245,7 +245,7 @@ def test_arrays_are_explained(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: "@".join(p))
 def test_lines_fit_and_long_sums_are_folded(pair: tuple[str, str], name: str, per: Per) -> None:
     case = make_case(*pair, k=1024, out_dtype="float16", options=dict(EPILOGUE))
-    stored = StoredProduct(case=case, place=(0, 3), accumulator=name, contract=Contract.EXACT, returned=np.float16([7]))
+    stored = StoredProduct(case=case, place=(0, 3), accumulator=name, contract=OperandContract(held=Contract.EXACT), returned=np.float16([7]))
     with np.errstate(all="ignore"):
         _, lines = explain_stored(stored, ProductOptions(per=per))
         _, whole = explain_stored(stored, ProductOptions(per=per, whole=True))
@@ -264,7 +264,7 @@ def test_nan_and_infinity_are_told() -> None:
     case = replace(case, a=replace(case.a, values=values))
     for row, words in ((0, "NaN alone"), (1, "Inf alone")):
         for name in ("float32", "fused-f24-8"):
-            stored = StoredProduct(case=case, place=(row, 0), accumulator=name, contract=Contract.EXACT, returned=np.float32([1]))
+            stored = StoredProduct(case=case, place=(row, 0), accumulator=name, contract=OperandContract(held=Contract.EXACT), returned=np.float32([1]))
             with np.errstate(all="ignore"):
                 _, lines = explain_stored(stored)
             text = "\n".join(lines)
@@ -278,6 +278,6 @@ def test_numbers_are_exact_or_say_so(x: float, cell: str) -> None:
 
 
 def test_a_file_of_several_products() -> None:
-    stored = StoredProduct(case=make_case("mxfp4", "mxfp4"), place=(0, 0), accumulator="float32", contract=Contract.EXACT)
+    stored = StoredProduct(case=make_case("mxfp4", "mxfp4"), place=(0, 0), accumulator="float32", contract=OperandContract(held=Contract.EXACT))
     document = {"products": [store_product(stored), store_product(stored)]}
     assert list(find_products(document, "it")) == ["0", "1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from mxspec_conformance import check
 from mxspec_conformance.results.report import Verdict
+from mxspec_conformance.transports.abi import MatmulCall, Operand
 from mxspec_conformance.transports.library import header_path
 
 from tests.test_transports_products import HARNESS, verdicts
@@ -150,6 +152,14 @@ def test_a_c_kernel_is_handed_offsets_and_metadata(kept: str, zero: str, found: 
     report = check(str(library))
     assert [f.deviations for f in report.formats] == found
     assert report.exit_code == (1 if any(found) else 0)
+
+
+def test_what_was_appended_lies_behind_all_that_a_library_knew() -> None:
+    """A library that was compiled with ABI 2's first header reads the same bytes."""
+    known = ctypes.sizeof(ctypes.c_int64) * 3 + 2 * ctypes.sizeof(Operand) + 4 * ctypes.sizeof(ctypes.c_void_p) + 8
+    assert MatmulCall.values.offset == known
+    assert MatmulCall.a_more.offset == known + ctypes.sizeof(ctypes.c_void_p)
+    assert [name for name, _ in Operand._fields_] == ["spec", "values", "codes", "codes_size", "scales", "scales_size", "tensor_scale"]
 
 
 def test_smoke_multiplies_every_kind(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def allow_outputs(
     unknown = ~np.isfinite(lost)
     low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
     if factor == 1 and not added:
-        low, high = _bound_overflow(sums, accumulator, fmt, low, high)
+        low, high = _bound_overflow(sums, accumulator, fmt, low, high, unknown)
     return Allowed(
         low=low,
         high=high,
@@ -105,14 +105,14 @@ def allow_outputs(
 
 
 def _bound_overflow(
-    sums: Sums, accumulator: Accumulator, fmt: FloatFormat, low: Float64s, high: Float64s
+    sums: Sums, accumulator: Accumulator, fmt: FloatFormat, low: Float64s, high: Float64s, unknown: npt.NDArray[np.bool_]
 ) -> tuple[Float64s, Float64s]:
-    """The ends of sums that may overflow, where all products have one sign: such sums never fall.
+    """The ends of sums that may overflow and are not known otherwise, where all products have one sign: such sums never fall.
 
     Once infinite, or at the largest number of the class, they stay there; without that they lose what rounding loses.
     """
     lost = accumulator.bound_rounding(sums)
-    one_sign = (np.abs(sums.nearest) == sums.magnitude) & (sums.special == Special.FINITE) & ~np.isfinite(accumulator.bound_error(sums))
+    one_sign = (np.abs(sums.nearest) == sums.magnitude) & (sums.special == Special.FINITE) & unknown
     least = np.minimum(np.maximum(sums.magnitude - lost, 0), accumulator.largest)
     with np.errstate(over="ignore"):
         nearest = np.minimum(round_floats(np.nextafter(least, 0), fmt), float(fmt.max_value))

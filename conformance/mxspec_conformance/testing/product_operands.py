@@ -133,11 +133,11 @@ class Operands:
 
 
 def _hand_over(numbers: Numbers) -> Any:
-    first, second = lay_out(numbers)
+    parts = lay_out(numbers)
     if numbers.spec.kind is OperandKind.PLAIN:
-        return first
+        return parts["values"]
     return Side(
-        codes=first, scales=second, tensor_scale=numbers.tensor_scale, format=numbers.spec.format, shape=numbers.shape,
+        **parts, tensor_scale=numbers.tensor_scale, format=numbers.spec.format, shape=numbers.shape,
         spec=numbers.spec.text,
     )  # fmt: skip
 

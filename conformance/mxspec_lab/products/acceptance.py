@@ -109,9 +109,8 @@ def make_operand(side: int, text: str) -> Numbers:
 
 
 def _hand_over(numbers: Numbers) -> Side:
-    codes, scales = lay_out(numbers)
     return Side(
-        codes=codes, scales=scales, tensor_scale=numbers.tensor_scale, format=numbers.spec.format, shape=numbers.shape, spec=numbers.spec.text
+        **lay_out(numbers), tensor_scale=numbers.tensor_scale, format=numbers.spec.format, shape=numbers.shape, spec=numbers.spec.text
     )  # fmt: skip
 
 

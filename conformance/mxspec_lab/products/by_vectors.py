@@ -25,9 +25,8 @@ def hand_over(operand: DotOperand, text: str) -> Side:
     assert operand.scales is not None
     tensor = None if operand.tensor_scale is None else float(operand.tensor_scale)
     numbers = Numbers(spec=parse_operand(text), codes=operand.data, scales=operand.scales, tensor_scale=tensor)
-    codes, scales = lay_out(numbers)
     return Side(
-        codes=codes, scales=scales, tensor_scale=tensor, format=operand.format, shape=numbers.shape, spec=numbers.spec.text
+        **lay_out(numbers), tensor_scale=tensor, format=operand.format, shape=numbers.shape, spec=numbers.spec.text
     )  # fmt: skip
 
 

@@ -237,6 +237,7 @@ WRONG_KINDS: tuple[KindKernel, ...] = (
     KindKernel(name="metadata of the next group, affine", nibbles=_next, product=AFFINE_SPARSE),
     KindKernel(name="bias of the next group, sparse", offsets=_next, product=AFFINE_SPARSE),
     KindKernel(name="the numbers of each pair exchanged", kept=lambda x: _swapped(x), product=PAIRS),
+    KindKernel(name="the numbers of each pair exchanged, of floats", kept=lambda x: _swapped(x), product=("bfloat16", "nvfp4-4to8")),
     KindKernel(name="pairs exchanged", kept=partial(_exchanged, 2), product=PAIRS),
     KindKernel(name="pairs read as single numbers", place=lambda kept, nibbles, unit: scatter(kept, np.repeat(nibbles, 2, axis=1), 1), product=PAIRS),
     KindKernel(name="float16 2:4, metadata of the next group", nibbles=_next, product=("float16", "float16-2to4")),

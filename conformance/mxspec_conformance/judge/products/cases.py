@@ -278,9 +278,13 @@ class _Desk:
             a, b = (_all_positive(p, rows, k) for p, rows in ((self.a, m), (self.b, n)))
             chosen = a if side == "a" else b
             row = min(1, len(chosen.held) - 1)
-            for topic, label, changed in pen.spoil(chosen, row, _stored_place(chosen, row)):
-                if topic == "inf" and _subtracts(other):
-                    continue  # a product of an infinity with both code and zero point is NaN, with their difference it is not
+            # Of two sparse sides only the spoilt place is sure to be kept by both: it is in the first group.
+            sparse = other.spec.sparsity is not None
+            for topic, label, changed in pen.spoil(chosen, row, _stored_place(chosen, row), 0 if sparse else -1):
+                if topic == "inf" and (_subtracts(other) or (sparse and pen.spec.kind is OperandKind.AFFINE)):
+                    # A product of an infinity with both code and zero point is NaN, with their difference it is not; and a group
+                    # of infinities meets what the other side has dropped.
+                    continue
                 pair = (changed, b) if side == "a" else (a, changed)
                 yield ProductCase(topic=topic, label=f"{label} in {side}", a=pair[0], b=pair[1])
 

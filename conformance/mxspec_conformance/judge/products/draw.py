@@ -88,7 +88,7 @@ class PlainPen(Pen):
     def write_ends(self, rows: int, k: int, other: Pen, *, first: bool) -> None:
         """There are no scales."""
 
-    def spoil(self, numbers: Numbers, row: int, place: int) -> Iterator[tuple[str, str, Numbers]]:
+    def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:
         """One NaN, one Inf."""
         assert numbers.values is not None
         for topic, value in (("nan", np.nan), ("inf", np.inf)):
@@ -167,14 +167,14 @@ class BlockPen(Pen):
             return self.write(codes, np.full((rows, runs), -end)), end
         return self.write(codes, np.full((rows, runs), -100 if first else 100)), 0
 
-    def spoil(self, numbers: Numbers, row: int, place: int) -> Iterator[tuple[str, str, Numbers]]:
+    def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:
         """A NaN scale, and elements that are no numbers."""
         assert numbers.codes is not None
         assert numbers.scales is not None
         table = self.spec.block.scale
         if table.nan_code is not None:
             scales = numbers.scales.copy()
-            scales[row, -1] = table.nan_code
+            scales[row, run] = table.nan_code
             yield "nan", "a NaN scale", replace(numbers, scales=scales)
         for topic, found in (("nan", np.isnan(self.values)), ("inf", np.isinf(self.values))):
             for code in np.flatnonzero(found)[:2].tolist():

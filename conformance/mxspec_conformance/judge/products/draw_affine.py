@@ -145,7 +145,7 @@ class AffinePen(Pen):
         q = self.draw.integers(0, 2, (rows, k)) + least
         return self._store(q, scales, np.full(scales.shape, least)), 0
 
-    def spoil(self, numbers: Numbers, row: int, place: int) -> Iterator[tuple[str, str, Numbers]]:
+    def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:
         """A NaN scale; with a bias also a NaN bias, and infinities of both. Of a zero point under an infinite scale it depends on
         the order of operations what comes."""
         assert numbers.scales is not None
@@ -155,11 +155,11 @@ class AffinePen(Pen):
                 continue
             what = "a NaN" if topic == "nan" else "an infinite"
             scales = numbers.scales.copy()
-            scales[row, -1] = value
+            scales[row, run] = value
             yield topic, f"{what} scale", replace(numbers, scales=scales)
             if self._has_bias:
                 offsets = numbers.offsets.copy()
-                offsets[row, -1] = value
+                offsets[row, run] = value
                 yield topic, f"{what} bias", replace(numbers, offsets=offsets)
 
     def all_positive(self, rows: int, k: int, *, keep: int | None = None) -> Numbers:

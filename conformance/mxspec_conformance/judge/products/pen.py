@@ -74,9 +74,11 @@ class Pen(ABC):
         there are no scales. first: whether the side is a."""
 
     @abstractmethod
-    def spoil(self, numbers: Numbers, row: int, place: int) -> Iterator[tuple[str, str, Numbers]]:
-        """A side with a NaN or an Inf in a row, in all ways that its format has: (topic, what, the side); place: of what is
-        stored in the row."""
+    def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:
+        """A side with a NaN or an Inf in a row, in all ways that its format has: (topic, what, the side).
+
+        place: of what is stored in the row; run: the block or group whose scale is spoilt.
+        """
 
     @property
     def dense(self) -> OperandSpec:
