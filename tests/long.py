@@ -197,6 +197,10 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_cli.py::test_every_profile_is_shown_on_80_columns": (0, 3),
     "tests/test_sparse_tensor.py::test_the_largest_by_brute_force": (0, 3),
     "tests/test_open_choices.py::test_no_choice_is_open_for_ordinary_blocks": (4, 7),
+    "tests/test_strategies_products.py::test_every_class_of_operands_is_reached": (8, 25),
+    "tests/test_strategies_products.py::test_numbers_cancel": (4, 8),
+    "tests/test_strategies_products.py::test_a_failing_product_shrinks_to_ones": (4, 6),
+    "tests/test_strategies_products.py::test_a_dropped_k_shrinks_to_one_number": (0, 4),
     # What is committed, again.
     "tests/test_vectors.py::test_committed_file_is_what_the_model_gives": (12, 31),
     "tests/test_vectors.py::test_build_all_is_the_files_and_their_index": (0, 20),

@@ -23,6 +23,8 @@ SCHEMA = "mxspec-product/1"
 #: Bytes of operands beyond which a product is not stored in a result.
 MAX_BYTES = 1 << 20
 _FLOAT = re.compile(r"[0-9a-f]{8}")
+#: Members of `Numbers.as_data`.
+_PARTS = 7
 #: Options of `matmul` -> whether they are arrays.
 _OPTIONS = {"alpha": False, "beta": False, "c": True, "bias": True}
 
@@ -99,6 +101,8 @@ def read_product(document: Any, where: str) -> StoredProduct:
 
 
 def _read_side(parts: Any, where: str) -> Numbers:
+    if not isinstance(parts, list) or len(parts) != _PARTS:
+        raise ValueError(f"{where} is not whole: a side is a list of {_PARTS} parts")
     numbers = read_numbers([_read(part, where) for part in parts])
     make_factor(numbers)  # which checks dtypes, shapes and codes
     return numbers
