@@ -250,3 +250,26 @@ def test_what_is_judged_was_listed() -> None:
     assert sorted(listed) == sorted(r.id for r in found.requirements)
     quick = check("mxspec", in_process=True, quick=True)
     assert {r.id for r in quick.requirements} <= set(list_requirements(open_target("mxspec", in_process=True)))
+
+
+PRODUCT = """
+import numpy as np
+NAME, VERSION, OPERANDS = "gemm", "1.0", {"a": "float32", "b": "float32"}
+
+def matmul(a, b, out_dtype):
+    return a[:, :-1] @ b[:, :-1].T
+"""
+
+
+def test_requirements_of_a_product_are_tests(pytester: pytest.Pytester) -> None:
+    """Each is a test, and a failing one shows the smallest wrong product; the written result is one that is read again."""
+    path = pytester.path / "gemm.py"
+    path.write_text(PRODUCT, encoding="utf-8")
+    result = pytester.runpytest_inprocess("--mxspec-target", str(path), "--mxspec-json", "result.json", "-rA")
+    result.stdout.fnmatch_lines_random(["FAILED mxspec::gemm::matmul/float32@float32/identity*", "*every order of additions gives it*"])
+    outcomes = result.parseoutcomes()
+    planned = list_requirements(open_target(str(path)))
+    assert len([name for name in planned if name.startswith("matmul/float32@float32/")]) >= 8
+    assert outcomes["failed"] >= 3
+    document = json.loads((pytester.path / "result.json").read_text())
+    jsonschema.validate(document, load_result_schema())

@@ -239,4 +239,5 @@ def test_the_target_of_the_page_conforms_and_its_mistake_is_named(tmp_path: Path
     report = check(str(path))
     (product,) = report.formats
     assert product.deviations == ["the scale of the next block of a and b is used, the first one's for the last"]
+    assert next(r for r in report.requirements if r.topic == "block-scale").verdict is Verdict.FAIL
     assert report.exit_code == 1

@@ -24,6 +24,10 @@ from mxspec_vectors.topics import TOPICS
 _PER_GROUP = 31
 
 
+#: Exponents of successive block scales of either side, no two sums of which are alike, shifted by one block or not.
+_OWN = ((-3, 5, 0, -6, 2, 7), (4, -2, 6, 1, -5, 3))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductCase:
     """One call of `matmul`."""
@@ -165,6 +169,21 @@ class _Desk:
         a = self.a.numbers(self._integers(self.a, m, k), own[0])
         b = self.b.numbers(self._integers(self.b, n, k), own[1])
         yield ProductCase(topic="block-scale", label="every row another scale", a=a, b=b)
+        if OperandKind.AFFINE not in (self.a.spec.kind, self.b.spec.kind):
+            yield self._one_block_of_each_row()
+
+    def _one_block_of_each_row(self) -> ProductCase:
+        """Rows of a with numbers in one block, scales of both sides that do not cancel: a shift of both shows."""
+        run = math.lcm(self.a.run, self.b.run)
+        m, n, k = self.sizes.fit(12, 9, len(_OWN[0]) * run)
+        exponents = [
+            np.tile(np.repeat(np.clip(np.resize(own, k // run), *pen.powers), run // pen.run), (rows, 1))
+            for own, pen, rows in zip(_OWN, (self.a, self.b), (m, n), strict=True)
+        ]
+        codes = self._integers(self.a, m, k)
+        codes[np.arange(k) // run != (np.arange(m) % (k // run))[:, None]] = self.a.code_of(0.0)
+        a, b = self.a.numbers(codes, exponents[0]), self.b.numbers(self._integers(self.b, n, k), exponents[1])
+        return ProductCase(topic="block-scale", label="one block of each row", a=a, b=b)
 
     def offsets(self) -> Iterator[ProductCase]:
         """One number of each group of the other side: few enough that sums of codes and offsets are certain in every class."""
