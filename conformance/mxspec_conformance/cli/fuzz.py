@@ -47,7 +47,7 @@ SEED_VARIABLE = "MXSPEC_SEED"
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
 @click.option("--product", "products", multiple=True, metavar="NAME", help="Only this product, such as mxfp8_e4m3@mxfp4; repeatable.")
-@click.option("--accumulator", type=click.Choice([*ACCUMULATORS]), help="Judge products by this class; default: the declared one, or float32.")
+@click.option("--accumulator", metavar="CLASS", type=click.Choice([*ACCUMULATORS]), help="Judge products by this class; default: the declared one, or float32.")
 @click.option("--profile", help="Compare with this profile; default: the profile nearest to the target.")
 @click.option("--stop-on-first", is_flag=True, help="Stop after the first batch that contains a failure.")
 @click.option(
@@ -77,9 +77,9 @@ def fuzz(
     timeout: float,
     in_process: bool,
 ) -> None:
-    """Search for inputs on which TARGET differs from a profile, and for products that no legitimate matmul returns.
+    """Search for inputs that TARGET gets wrong.
 
-    Blocks are sampled where the rules change their results, and passed in calls of many sizes and memory layouts. Each
+    Of quantizers those on which they differ from a profile; of products those for which no legitimate matmul returns the output. Blocks are sampled where the rules change their results, and passed in calls of many sizes and memory layouts. Each
     failure is minimized to a block with few non-zero lanes. Failures are grouped by cause, and each cause is reported once.
     A matmul is given random products, and each output is judged by what its class of additions allows; the smallest wrong
     product of each cause is shown. See docs/fuzzing.md.
