@@ -266,3 +266,15 @@ def test_smoke_multiplies(tmp_path: Any) -> None:
     done = CliRunner().invoke(main, ["smoke", str(path)])
     assert done.exit_code == 0, done.output
     assert "matmul bfloat16 @ mxfp4/nibble-low+128x4, 16 rows" in done.output
+
+
+@pytest.mark.parametrize(("in_place_of", "verdict"), [(0.0, Verdict.FAIL), (np.nan, Verdict.FAIL), (np.float32(3.4028235e38), Verdict.PASS)])
+def test_an_overflow_is_infinite_or_the_largest_number(in_place_of: float, verdict: Verdict) -> None:
+    def matmul(a: Any, b: Any, out_dtype: str) -> Any:
+        y = right(a, b, out_dtype)
+        return np.where(np.isinf(y), np.copysign(np.float32(in_place_of), y), y).astype(y.dtype)
+
+    report = check(target(matmul))
+    (requirement,) = [r for r in report.requirements if r.topic == "overflow"]
+    assert requirement.verdict is verdict
+    assert report.formats[0].deviations == [], "no mistake in rounding explains it"

@@ -64,8 +64,9 @@ class Mistake:
         if elsewhere and accumulator.decides(reference.sums).all() is np.False_:
             return True  # what is returned need not be the exactly rounded sum
         y = output.astype(np.float64)
-        largest = float(dot.OUTPUTS[case.out_dtype].max_value)  # beyond it a kernel may saturate or not
-        beyond = (np.abs(exact) > largest) & ~np.isnan(y)
+        largest = float(dot.OUTPUTS[case.out_dtype].max_value)
+        # Beyond the largest number a kernel may saturate or not.
+        beyond = (np.abs(exact) > largest) & ((y == np.copysign(np.inf, exact)) | (y == np.copysign(largest, exact)))
         return bool(((want == y) | (np.isnan(want) & np.isnan(y)) | beyond).all())
 
 
