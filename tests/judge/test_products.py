@@ -15,6 +15,7 @@ import pytest
 from mxspec_conformance import Report, check
 from mxspec_conformance.judge.explanation import Cause
 from mxspec_conformance.judge.products.mistakes import list_mistakes
+from mxspec_conformance.results.conclusion import conclude
 from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.operands import parse_operand, parse_product
@@ -158,6 +159,7 @@ def test_an_unsupported_product_is_no_failure() -> None:
     report = check(target)
     assert report.exit_code == 0
     assert {r.verdict for r in report.requirements if r.format == "mxint8@mxfp4"} == {Verdict.UNSUPPORTED}
+    assert [conclude(f, report.requirements).text for f in report.formats] == ["conforms to float32 sums", "not supported"]
 
 
 def test_a_target_that_answers_nothing_right_does_not_conform() -> None:

@@ -24,6 +24,8 @@ class Stand(Enum):
     DIFFERS = "differs from"
     #: The scales are searched; the elements are right under them.
     ELEMENTS = "elements as"
+    #: The target supports nothing of it.
+    UNSUPPORTED = "not supported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,19 @@ class Conclusion:
     @property
     def text(self) -> str:
         """For people."""
+        if self.stand is Stand.UNSUPPORTED:
+            return str(self.stand.value)
         return f"{self.stand.value} {self.profile}" + (" (dequantize alone)" if self.only_dequantize else "")
 
 
 def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Conclusion:
     """The conclusion on a format from all requirements of a report."""
-    own = [r for r in requirements if r.format == result.format and r.verdict is not Verdict.UNSUPPORTED]
+    asked = [r for r in requirements if r.format == result.format]
+    own = [r for r in asked if r.verdict is not Verdict.UNSUPPORTED]
     stand = Stand.NEAREST if result.chosen == "nearest" else Stand.DIFFERS
-    if own and all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in own):
+    if asked and not own:
+        stand = Stand.UNSUPPORTED
+    elif own and all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in own):
         stand = Stand.MATCHES if result.provisional else Stand.CONFORMS
         if SCALE_SEARCH in result.causes:
             stand = Stand.ELEMENTS
