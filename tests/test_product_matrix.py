@@ -13,6 +13,8 @@ from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import State, judge_result
 from mxspec_lab.products.by_vectors import list_failing
 from mxspec_lab.products.kernels import Kernel, KernelTarget
+from mxspec_lab.products.kinds_right import RIGHT_KINDS
+from mxspec_lab.products.kinds_wrong import WRONG_KINDS
 from mxspec_lab.products.right import RIGHT
 from mxspec_lab.products.run import ask_vectors, describe_kernel, describe_wrong, main, render, render_markdown
 from mxspec_lab.products.wrong import list_wrong
@@ -39,6 +41,9 @@ def test_counts_are_those_of_the_rows() -> None:
     assert counts["killed"] == counts["wrong"] == len(DOCUMENT["wrong"]) >= 110
     assert counts["accused"] == sum(bool(row["accused"]) for row in DOCUMENT["right"]) == 0
     assert counts["named"] == sum(bool(row["named"]) for row in DOCUMENT["wrong"])
+    assert counts["killed_kinds"] == counts["wrong_kinds"] == len(DOCUMENT["wrong_kinds"]) == len(WRONG_KINDS)
+    assert counts["accused_kinds"] == sum(bool(row["accused"]) for row in DOCUMENT["right_kinds"]) == 0
+    assert [row["kernel"] for row in DOCUMENT["right_kinds"]] == [kernel.name for kernel in RIGHT_KINDS], RENEW
     assert counts["by_vectors"] == sum(row["vectors"]["failing"] > 0 for row in DOCUMENT["wrong"])
 
 
@@ -83,6 +88,8 @@ def test_the_command_says_what_survives(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
     monkeypatch.setattr(run, "list_wrong", lambda: [RIGHT[0]])
     monkeypatch.setattr(run, "RIGHT", (WRONG["scale 00 is zero"],))
+    monkeypatch.setattr(run, "WRONG_KINDS", ())
+    monkeypatch.setattr(run, "RIGHT_KINDS", ())
     out = tmp_path / "products.json"
     assert main(["--json", str(out)]) == 1
     said = capsys.readouterr().out

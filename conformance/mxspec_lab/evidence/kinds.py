@@ -240,9 +240,9 @@ KINDS = (
         made_by=tuple(f"conformance/mxspec_conformance/judge/{n}.py" for n in ("sparse", "sparse_calls", "sparse_groups")),
     ),
     Kind(
-        pattern="mutants/products.json", what="the kill matrix of products: wrong kernels, and right ones", time="3 min",
+        pattern="mutants/products.json", what="the kill matrix of products: wrong kernels, and right ones", time="6 min",
         command="python -m mxspec_lab.products.run --json reports/mutants/{name}.json --markdown reports/mutants/{name}.md",
-        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("by_vectors", "kernels", "right", "run", "wrong")),
+        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("by_vectors", "kernels", "kinds", "kinds_right", "kinds_wrong", "right", "run", "wrong")),
         list_vectors=of_products, made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
     ),
     Kind(

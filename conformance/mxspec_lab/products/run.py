@@ -18,6 +18,9 @@ from mxspec_conformance.results.report import Requirement, Verdict
 from mxspec_lab.evidence.status import REPORTS, stamp
 from mxspec_lab.products.by_vectors import find_file, list_asked, list_failing
 from mxspec_lab.products.kernels import Kernel, KernelTarget
+from mxspec_lab.products.kinds import KindKernel, KindTarget
+from mxspec_lab.products.kinds_right import RIGHT_KINDS
+from mxspec_lab.products.kinds_wrong import WRONG_KINDS
 from mxspec_lab.products.right import RIGHT
 from mxspec_lab.products.wrong import list_wrong
 from mxspec_vectors.files import write_file
@@ -51,15 +54,25 @@ def ask_vectors(kernel: Kernel) -> dict[str, Any]:
 
 def describe_wrong(kernel: Kernel, report: Report) -> dict[str, Any]:
     """How a wrong kernel is found out."""
+    return {**describe_kernel(kernel), **describe_found(report), "vectors": ask_vectors(kernel)}
+
+
+def describe_kind(kernel: KindKernel) -> dict[str, Any]:
+    """What a kernel with an affine or sparse side is judged as."""
+    return {
+        "kernel": kernel.name, "product": " @ ".join(kernel.product), "accumulator": kernel.accumulator, "contract": kernel.contract
+    }  # fmt: skip
+
+
+def describe_found(report: Report) -> dict[str, Any]:
+    """What a report says of a wrong kernel."""
     accused = list_accused(report)
     shown = [r.first.given["m x n x k"] for r in accused if r.first is not None and "m x n x k" in r.first.given]
     return {
-        **describe_kernel(kernel),
         "topics": {r.topic: f"{r.failing}/{r.cases}" for r in accused},
         "verdict": "fail" if any(r.verdict is Verdict.FAIL for r in accused) else accused[0].verdict.value if accused else "pass",
         "named": list(dict.fromkeys(d for f in report.formats for d in f.deviations)),
         "smallest": min(shown, key=_volume, default=""),
-        "vectors": ask_vectors(kernel),
     }
 
 
@@ -70,11 +83,15 @@ def _volume(shape: str) -> int:
 
 def describe_right(kernel: Kernel, report: Report) -> dict[str, Any]:
     """What a right kernel gets."""
+    return {**describe_kernel(kernel), **describe_passed(report), "vectors": ask_vectors(kernel)}
+
+
+def describe_passed(report: Report) -> dict[str, Any]:
+    """What a report says of a right kernel."""
     return {
-        **describe_kernel(kernel), "requirements": len(report.requirements),
+        "requirements": len(report.requirements),
         "passed": sum(r.verdict is Verdict.PASS for r in report.requirements),
         "accused": [r.topic for r in list_accused(report)],
-        "vectors": ask_vectors(kernel),
     }  # fmt: skip
 
 
@@ -83,16 +100,23 @@ def make_document() -> dict[str, Any]:
     started = time.process_time()
     wrong = [describe_wrong(kernel, check(KernelTarget(kernel))) for kernel in list_wrong()]
     right = [describe_right(kernel, check(KernelTarget(kernel))) for kernel in RIGHT]
+    wrong_kinds = [describe_kind(kernel) | describe_found(check(KindTarget(kernel))) for kernel in WRONG_KINDS]
+    right_kinds = [describe_kind(kernel) | describe_passed(check(KindTarget(kernel))) for kernel in RIGHT_KINDS]
     return {
         "schema": SCHEMA,
         "counts": {
             "wrong": len(wrong), "killed": sum(bool(w["topics"]) for w in wrong), "named": sum(bool(w["named"]) for w in wrong),
             "by_vectors": sum(w["vectors"]["failing"] > 0 for w in wrong),
             "right": len(right), "accused": sum(bool(r["accused"]) for r in right),
+            "wrong_kinds": len(wrong_kinds), "killed_kinds": sum(bool(w["topics"]) for w in wrong_kinds),
+            "named_kinds": sum(bool(w["named"]) for w in wrong_kinds),
+            "right_kinds": len(right_kinds), "accused_kinds": sum(bool(r["accused"]) for r in right_kinds),
         },
         "seconds": round(time.process_time() - started, 1),
         "wrong": wrong,
         "right": right,
+        "wrong_kinds": wrong_kinds,
+        "right_kinds": right_kinds,
     }  # fmt: skip
 
 
@@ -120,6 +144,9 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         f"{counts['accused']} of {counts['right']} right kernels are accused. The vectors of products alone find {counts['by_vectors']}: "
         "they ask no epilogue, and no more than 96 rows.",
         "",
+        f"With an affine or sparse side: {counts['killed_kinds']} of {counts['wrong_kinds']} wrong kernels are found, {counts['named_kinds']} by name or "
+        f"class; {counts['accused_kinds']} of {counts['right_kinds']} right kernels are accused.",
+        "",
         "*Smallest*: m x n x k of the smallest product that was still wrong. *Found by*: topics of docs/products.md, wrong calls of all. *Vectors*: cases of the "
         "file that fail. They ask for operands that are not rounded first, and so fail right kernels that round them to 16 bits.",
         "",
@@ -136,7 +163,19 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         declared = ", ".join(filter(None, (row["accumulator"], row["contract"])))
         passed = f"{row['passed']} of {row['requirements']}"
         lines.append(f"| {row['kernel']} | {row['product']} | {declared} | {passed} | {', '.join(row['accused']) or '-'} | {_count(row)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_kind_lines(document)]) + "\n"
+
+
+def _kind_lines(document: Mapping[str, Any]) -> list[str]:
+    lines = ["", "## Wrong kernels with an affine or sparse side", "", "| kernel | judged as | found by | what the judge says of it | smallest |", "|---|---|---|---|---|"]
+    for row in document["wrong_kinds"]:
+        topics = ", ".join(f"{topic} {count}" for topic, count in row["topics"].items()) or "nothing"
+        lines.append(f"| {row['kernel']} | {row['product']} | {topics} | {'; '.join(row['named'])} | {row['smallest']} |")
+    lines += ["", "## Right kernels with an affine or sparse side", "", "| kernel | judged as | declares | passes | accused |", "|---|---|---|---|---|"]
+    for row in document["right_kinds"]:
+        declared = ", ".join(filter(None, (row["accumulator"], row["contract"])))
+        lines.append(f"| {row['kernel']} | {row['product']} | {declared} | {row['passed']} of {row['requirements']} | {', '.join(row['accused']) or '-'} |")
+    return lines
 
 
 def _count(row: Mapping[str, Any]) -> str:
@@ -150,10 +189,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--markdown", type=Path)
     given = parser.parse_args(arguments)
     document = make_document()
-    for row in document["wrong"]:
+    for row in [*document["wrong"], *document["wrong_kinds"]]:
         if not row["topics"]:
             print(f"survives: {row['kernel']}")
-    for row in document["right"]:
+    for row in [*document["right"], *document["right_kinds"]]:
         if row["accused"]:
             print(f"accused: {row['kernel']}: {', '.join(row['accused'])}")
     counts = document["counts"]
@@ -164,7 +203,8 @@ def main(arguments: list[str] | None = None) -> int:
             stamp(given.json)
     if given.markdown:
         write_file(given.markdown, render_markdown(document).encode("ascii"))
-    return int(counts["killed"] < counts["wrong"] or counts["accused"] > 0)
+    survive = counts["killed"] < counts["wrong"] or counts["killed_kinds"] < counts["wrong_kinds"]
+    return int(survive or counts["accused"] > 0 or counts["accused_kinds"] > 0)
 
 
 if __name__ == "__main__":

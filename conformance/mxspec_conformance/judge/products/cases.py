@@ -51,6 +51,7 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
     desk = _Desk(product, capabilities, accumulator, seed)
     first, *others = capabilities.out_dtypes
     cases = [replace(case, out_dtype=first) for case in desk.all_cases()]
+    cases += [replace(case, out_dtype=first) for case in _Desk(product, capabilities, accumulator, seed + 2).added()]
     for dtype in others:
         again = [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in desk.sums() if not c.before]
         cases += again + [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in desk.overflows(dtype)]
@@ -169,8 +170,23 @@ class _Desk:
         a = self.a.numbers(self._integers(self.a, m, k), own[0])
         b = self.b.numbers(self._integers(self.b, n, k), own[1])
         yield ProductCase(topic="block-scale", label="every row another scale", a=a, b=b)
+
+    def added(self) -> Iterator[ProductCase]:
+        """Cases that joined later: by numbers of their own, so that those of the others stay."""
         if OperandKind.AFFINE not in (self.a.spec.kind, self.b.spec.kind):
             yield self._one_block_of_each_row()
+        yield from self._tensor_scales_alone()
+
+    def _tensor_scales_alone(self) -> Iterator[ProductCase]:
+        """Tensor scales of many bits over short sums of one sign: what is lost of a scale is more than additions may lose."""
+        scaled = [takes_tensor_scale(pen.spec) for pen in (self.a, self.b)]
+        if any(scaled):
+            m, n, k = self.sizes.fit(5, 6, 1)
+            sides = [
+                with_tensor_scale(x, v) if s else x
+                for x, v, s in zip((self._positive(self.a, m, k), self._positive(self.b, n, k)), (0.3712, 1.9045), scaled, strict=True)
+            ]
+            yield ProductCase(topic="tensor-scale", label="any, short sums of one sign", a=sides[0], b=sides[1])
 
     def _one_block_of_each_row(self) -> ProductCase:
         """Rows of a with numbers in one block, scales of both sides that do not cancel: a shift of both shows."""
