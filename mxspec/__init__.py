@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from mxspec._version import __version__
+from mxspec.adjacent import ADJACENT, register_adjacent
 from mxspec.blocks import BlockTensor, dequantize, quantize
 from mxspec.calibration import RunningAmax
 from mxspec.elements import decode, encode
@@ -30,6 +31,7 @@ from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import TensorScale, tensor_scale
 
 __all__ = [
+    "ADJACENT",
     "BLOCKS",
     "ELEMENTS",
     "SCALES",
@@ -54,6 +56,7 @@ __all__ = [
     "get_scalar",
     "list_profiles",
     "quantize",
+    "register_adjacent",
     "register_block",
     "register_profile",
     "register_scalar",

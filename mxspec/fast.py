@@ -202,7 +202,7 @@ def _fill_table_index(
 def _make_plan(
     fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], element_table: Codes
 ) -> _Plan | None:
-    if steps.alternative is not None or not steps.element.has_table:
+    if steps.alternative is not None or steps.normalize is not None or not steps.element.has_table:
         return None
     split = _split_scaled(steps.scaled, fmt, element_table)
     if split is None:

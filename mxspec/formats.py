@@ -167,8 +167,8 @@ class BlockFormat:
 
     @property
     def is_ocp(self) -> bool:
-        """Whether OCP MX v1.0 section 5.2 defines it: an MX format of 32 of the elements that are named there."""
-        return self.is_mx and self.k == 32 and self.element in (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)
+        """Whether OCP MX v1.0 section 5.2 defines it: an MX format of 32 of the elements that are named there, in rows alone."""
+        return self.is_mx and self.shapes == _ROWS_OF_32 and self.element in (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)
 
     @property
     def bits_per_element(self) -> Fraction:
@@ -232,6 +232,11 @@ FLOAT16 = FloatFormat(
 BFLOAT16 = FloatFormat(
     name="bfloat16", bits=16, exponent_bits=8, mantissa_bits=7, bias=127, signed=True, has_zero=True,
     max_code=0x7F7F, inf_code=0x7F80, nan_code=0x7FC0,
+)  # fmt: skip
+#: What tensor cores keep of a float32 number.
+TF32 = FloatFormat(
+    name="tf32", bits=19, exponent_bits=8, mantissa_bits=10, bias=127, signed=True, has_zero=True,
+    max_code=0x3FBFF, inf_code=0x3FC00, nan_code=0x3FE00,
 )  # fmt: skip
 
 #: The names of what comes registered, for type checkers and editors; `register_block` and `register_scalar` add others.

@@ -1,0 +1,81 @@
+"""Formats beside those that come registered: forms that libraries store and OCP MX v1.0 does not define.
+
+An entry is all that a form needs: what is registered is quantized, exported as vectors and judged (by contracts, since no
+requirement of OCP binds it). They are not registered at first, so that lists of formats hold what a standard or NVFP4 defines;
+`register_adjacent` adds one by name, and so does whatever names one: a target's FORMATS, or `--format` on the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, BlockFormat, register_block
+from mxspec.suggestions import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacent:
+    """One form."""
+
+    block: BlockFormat
+    #: Who stores it, and where that was read.
+    source: str
+
+
+_ENTRIES = (
+    Adjacent(
+        BlockFormat(name="mxfp4-16", element=E2M1, scale=E8M0, k=16, shapes=((1, 16),)),
+        "PTX 9.1 mma kind::mxf4nvf4.block_scale.scale_vec::4X with .ue8m0; LightX2V; not OCP's MXFP4, whose blocks have 32",
+    ),
+    Adjacent(
+        BlockFormat(name="fp8_e4m3-128", element=E4M3, scale=E8M0, k=128, shapes=((1, 128), (128, 128))),
+        "DeepSeek's blockwise FP8 with UE8M0 scales: 1 x 128 for activations, 128 x 128 for weights (DeepGEMM)",
+    ),
+    Adjacent(
+        BlockFormat(name="fp8_e5m2-128", element=E5M2, scale=E8M0, k=128, shapes=((1, 128), (128, 128))),
+        "the same with E5M2",
+    ),
+    Adjacent(
+        BlockFormat(name="mxfp4-32x32", element=E2M1, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
+        "AMD Quark per_block; Huawei CANN DynamicMxQuant; rows of 32 are OCP's MXFP4, tiles are not",
+    ),
+    Adjacent(
+        BlockFormat(name="mxfp8_e4m3-32x32", element=E4M3, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
+        "Transformer Engine 2.20, MXFP8 scaled in two dimensions; rows of 32 are OCP's MXFP8, tiles are not",
+    ),
+    Adjacent(
+        BlockFormat(name="mxfp8_e5m2-32x32", element=E5M2, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
+        "the same with E5M2",
+    ),
+)
+
+#: The forms by name.
+ADJACENT: MappingProxyType[str, Adjacent] = MappingProxyType({entry.block.name: entry for entry in _ENTRIES})
+
+
+def register_adjacent(name: str) -> BlockFormat:
+    """Register one of `ADJACENT`; a second time changes nothing.
+
+    Returns:
+        The format, which every function now takes by its name.
+
+    Raises:
+        ValueError: no form has this name, or another format was registered under it.
+    """
+    entry = ADJACENT.get(name)
+    if entry is None:
+        suggested = did_you_mean(name, tuple(ADJACENT))
+        raise ValueError(
+            f"unknown adjacent format {name!r}; known are {', '.join(ADJACENT)}" + (f"; {suggested}" if suggested else "")
+        )
+    register_block(entry.block)
+    return entry.block
+
+
+def register_named(names: Iterable[object]) -> None:
+    """Register those of the names that are adjacent forms and are not taken; others are whoever reads them to judge."""
+    for name in names:
+        if isinstance(name, str) and name in ADJACENT and name not in BLOCKS:
+            register_adjacent(name)

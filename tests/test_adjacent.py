@@ -1,0 +1,140 @@
+"""Adjacent forms: one entry makes each of them a format that is quantized, exported and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import mxspec
+from mxspec import exact, formats
+from mxspec.adjacent import ADJACENT, Adjacent, register_named
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.targets.capabilities import describe_target
+from mxspec_vectors.build import build_document
+
+from tests.few_calls import ask_few_calls
+from tests.support import reals_of, rng
+
+NORMATIVE = ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"]
+ENTRIES = pytest.mark.parametrize("entry", ADJACENT.values(), ids=lambda e: e.block.name)
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """What is registered is gone after the test."""
+    blocks, scales = dict(formats._blocks), dict(formats._scales)
+    yield
+    for known, before in ((formats._blocks, blocks), (formats._scales, scales)):
+        known.clear()  # type: ignore[attr-defined]  # one of two kinds of dictionary
+        known.update(before)  # type: ignore[attr-defined]
+
+
+def draw(fmt: formats.BlockFormat, rows: int) -> Any:
+    generator = np.random.default_rng(rng("adjacent", fmt.name).randrange(1 << 32))
+    powers = 2.0 ** generator.integers(-30, 30, (rows, 1))
+    return (generator.standard_normal((rows, fmt.k)) * powers).astype(np.float32)
+
+
+@ENTRIES
+def test_it_is_unknown_until_it_is_named(entry: Adjacent) -> None:
+    name = entry.block.name
+    with pytest.raises(ValueError, match=f"unknown block format '{name}'"):
+        mxspec.get_block(name)
+    assert mxspec.register_adjacent(name) is mxspec.register_adjacent(name) is mxspec.get_block(name)
+    assert not mxspec.get_block(name).is_ocp
+    assert [p.id for p in mxspec.list_profiles(name)] == NORMATIVE
+    assert entry.source
+
+
+@ENTRIES
+@pytest.mark.parametrize("profile", NORMATIVE)
+def test_it_is_quantized_as_the_exact_model_says(entry: Adjacent, profile: str) -> None:
+    fmt = mxspec.register_adjacent(entry.block.name)
+    x = draw(fmt, 8)
+    result = mxspec.quantize(x, fmt.name, profile=profile)
+    for row, codes, scale in zip(x, result.codes, result.scales[:, 0], strict=True):
+        wanted = exact.quantize_block(reals_of(row), fmt, profile=profile)
+        assert (int(scale), codes.tolist()) == (wanted.scale_code, list(wanted.codes))
+
+
+@ENTRIES
+def test_a_tile_has_one_scale(entry: Adjacent) -> None:
+    """Of the tile's maximum, wherever it lies; rows of a form without tiles have their own."""
+    fmt = mxspec.register_adjacent(entry.block.name)
+    tiles = [shape for shape in fmt.shapes if shape[0] > 1]
+    for rows, k in tiles:
+        x = draw(fmt, rows)
+        x[rows - 1, 3] = 2.0**100
+        result = mxspec.quantize(x, fmt.name, block=(rows, k), profile="mx-rceil")
+        largest = reals_of(np.array([2.0**100], np.float32))[0]
+        for row in (0, rows - 1):
+            wanted = exact.quantize_block(reals_of(x[row]), fmt, profile="mx-rceil", amax=largest)
+            assert (int(result.scales[row, 0]), result.codes[row].tolist()) == (wanted.scale_code, list(wanted.codes))
+    if not tiles:
+        with pytest.raises(ValueError, match="is not a block shape of"):
+            mxspec.quantize(draw(fmt, fmt.k), fmt.name, block=(fmt.k, fmt.k))
+
+
+@ENTRIES
+def test_vectors_are_built_for_it(entry: Adjacent) -> None:
+    document = build_document("scale", mxspec.register_adjacent(entry.block.name).name)
+    assert (document["format"], document["profiles"]) == (entry.block.name, NORMATIVE)
+    assert len(document["cases"]) > 20
+
+
+@ENTRIES
+def test_the_command_line_knows_it_by_its_name(entry: Adjacent) -> None:
+    name = entry.block.name
+    runner = CliRunner()
+    listed = runner.invoke(main, ["formats"], terminal_width=200).output
+    assert name in listed
+    for arguments in (["profiles", "--format", name], ["explain", name, "1", "-2.5", "6"]):
+        done = runner.invoke(main, arguments)
+        assert done.exit_code == 0, done.output
+
+
+def test_it_is_exported(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["vectors", "export", str(tmp_path), "--kind", "npz", "--format", "mxfp4-16"])
+    assert done.exit_code == 0, done.output
+    assert [p.name for p in tmp_path.iterdir()] == ["mxfp4-16-mx-floor.npz"]
+
+
+def test_a_target_that_names_it_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By contracts and open points: nothing of OCP binds it."""
+    ask_few_calls(monkeypatch.setattr)
+
+    def quantize(x: Any, fmt: str) -> tuple[Any, Any]:
+        t = mxspec.quantize(x, fmt)
+        return t.codes, t.scales
+
+    report = check(SimpleNamespace(FORMATS=["mxfp4-16"], quantize=quantize), in_process=True)
+    assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
+    assert {r.level for r in report.requirements} == {"contract", "open"}
+    assert (report.formats[0].judged_against, report.exit_code) == ("mx-floor", 0)
+
+
+def test_unknown_names_are_refused_as_before() -> None:
+    with pytest.raises(ValueError, match=r"unknown adjacent format 'mxfp4-61'; known are mxfp4-16.*did you mean"):
+        mxspec.register_adjacent("mxfp4-61")
+    register_named(["mxfp4-61", 7, None])
+    assert "mxfp4-61" not in mxspec.BLOCKS
+    module = SimpleNamespace(FORMATS=["mxfp4-61"], quantize=lambda x, fmt: None)
+    with pytest.raises(Exception, match="mxfp4-61"):
+        describe_target(module, "spec")
+    assert CliRunner().invoke(main, ["profiles", "--format", "mxfp4-61"]).exit_code == 2
+
+
+def test_a_name_that_was_taken_stays_with_who_took_it() -> None:
+    mine = formats.BlockFormat(name="mxfp4-16", element=formats.E2M3, scale=formats.E8M0, k=16, shapes=((1, 16),))
+    mxspec.register_block(mine)
+    register_named(["mxfp4-16"])
+    assert mxspec.get_block("mxfp4-16") is mine
+    with pytest.raises(ValueError, match="the name 'mxfp4-16' is taken by another format"):
+        mxspec.register_adjacent("mxfp4-16")
