@@ -26,7 +26,16 @@ from mxspec.dot.contracts import (
     parse_operand_contract,
 )
 from mxspec.dot.explain import ClassVerdict, EpilogueStep, OutputExplanation, Step, Term, Why, explain_output
-from mxspec.dot.factor import Contract, Factor, apply_contract, block_factor, exact_factor, plain_factor
+from mxspec.dot.factor import (
+    PLAIN_DTYPES,
+    PLAIN_FORMATS,
+    Contract,
+    Factor,
+    apply_contract,
+    block_factor,
+    exact_factor,
+    plain_factor,
+)
 from mxspec.dot.outputs import Allowed, Epilogue, allow_outputs, finish_product
 from mxspec.dot.rounding import OUTPUTS, Direction, round_floats
 from mxspec.dot.simulate import Order, simulate_product
@@ -39,6 +48,8 @@ __all__ = [
     "DEFAULT_ACCUMULATOR",
     "EXACTLY",
     "OUTPUTS",
+    "PLAIN_DTYPES",
+    "PLAIN_FORMATS",
     "Accumulator",
     "Allowed",
     "ClassVerdict",

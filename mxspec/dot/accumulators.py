@@ -114,10 +114,15 @@ def _bound_rounded(magnitude: Float64s, k: int, precision: int, *, faithful: boo
     return lost
 
 
-def _fused(name: str, text: str, group: int, fraction: int, output: int = 23, **more: object) -> Accumulator:
+#: Where parameters were read, and where they were measured: `reports/products`, random operands bit for bit.
+_READ = "MMA-Sim c785138; MATLAB-tensor-core b12b5a7"
+_H200 = "torch's products on an H200 (reports/products)"
+
+
+def _fused(name: str, text: str, group: int, fraction: int, output: int = 23, promoted: int = 0, measured: str = "") -> Accumulator:
     return Accumulator(
-        name=name, text=text, precision=output + 1, group=group, fraction=fraction, output_fraction=output,
-        source="MMA-Sim c785138; MATLAB-tensor-core b12b5a7", grade=Grade.SECOND_HAND, **more,  # type: ignore[arg-type]
+        name=name, text=text, precision=output + 1, group=group, fraction=fraction, output_fraction=output, promoted=promoted,
+        source=f"{_READ}; {measured}" if measured else _READ, grade=Grade.MEASURED if measured else Grade.SECOND_HAND,
     )  # fmt: skip
 
 
@@ -127,15 +132,16 @@ ACCUMULATORS: dict[str, Accumulator] = {
     for a in (
         Accumulator(name="float32-nearest", text="float32 additions to nearest, in any order", precision=24, faithful=False),
         Accumulator(name="float32", text="float32 additions in any order and rounding, subnormals flushed or not", precision=24),
-        _fused("fused-f25-16", "groups of 16, 25 bits below the largest exponent (Hopper and Blackwell, 16-bit operands)", 16, 25),
+        _fused("fused-f25-16", "groups of 16, 25 bits below the largest exponent (Hopper and Blackwell, 16-bit operands)", 16, 25, measured=_H200),
+        _fused("fused-f25-8", "groups of 8, 25 bits below the largest exponent (Hopper, TF32 operands)", 8, 25, measured=_H200),
         _fused("fused-f25-32", "groups of 32, 25 bits below the largest exponent (Blackwell, 8-bit and narrower operands)", 32, 25),
         _fused("fused-f24-8", "groups of 8, 24 bits below the largest exponent (Ampere and Ada, 16-bit operands)", 8, 24),
         _fused("fused-f23-4", "groups of 4, 23 bits below the largest exponent (Volta)", 4, 23),
         _fused(
             "fused-f13-32-promoted-128",
-            "groups of 32, 13 bits below the largest exponent, every 128 products added to a float32 sum", 32, 13, 13, promoted=128,
+            "groups of 32, 13 bits below the largest exponent, every 128 products added to a float32 sum", 32, 13, 13, 128, _H200,
         ),
-        _fused("fused-f13-32", "groups of 32, 13 bits below the largest exponent (Hopper's wgmma, FP8 operands)", 32, 13, 13),
+        _fused("fused-f13-32", "groups of 32, 13 bits below the largest exponent (Hopper's wgmma, FP8 operands)", 32, 13, 13, measured=_H200),
         _fused("fused-f13-16", "groups of 16, 13 bits below the largest exponent (Ada, FP8 operands)", 16, 13, 13),
         Accumulator(name="float16", text="float16 additions in any order and rounding", precision=11, least=-14, most=15),
         Accumulator(name="bfloat16", text="bfloat16 additions in any order and rounding", precision=8),

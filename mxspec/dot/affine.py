@@ -47,6 +47,7 @@ def affine_factor(
 def combine_numbers(q: Float64s, s: Float64s, o: Float64s, fmt: AffineFormat, rule: AffineContract) -> Factor:
     """The numbers of codes, scales and offsets, one of each to a number: float32 values of any range, unchecked."""
     if rule.dtype is not None:
+        # A mistake may read codes that are no uint8: they come as floats, which the arithmetic takes as well.
         values = dequantize_groups(q[..., None], s, o, fmt, rule, rule.dtype)[..., 0]  # type: ignore[arg-type]
         return exact_factor(values.astype(np.float64), least=1 - FLOATS[rule.dtype].bias)
     with np.errstate(invalid="ignore", over="ignore"):

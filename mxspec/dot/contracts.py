@@ -40,13 +40,14 @@ class OperandContract:
 EXACTLY = OperandContract()
 
 
-def list_operand_contracts(formats: Sequence[AffineFormat] = ()) -> tuple[OperandContract, ...]:
+def list_operand_contracts(formats: Sequence[AffineFormat] = (), *, has_float32: bool = False) -> tuple[OperandContract, ...]:
     """The contracts of a product by the affine formats of its sides; `EXACTLY` is the first.
 
-    With no affine side numbers are rounded to one float or not at all.
+    With no affine side numbers are rounded to one float or not at all. has_float32: whether a side is plain float32, which alone
+    is rounded to TF32.
     """
     if not formats:
-        return tuple(OperandContract(held=held) for held in Contract)
+        return tuple(OperandContract(held=held) for held in Contract if has_float32 or held is not Contract.TF32)
     found: list[OperandContract] = []
     for rule in list_contracts(formats[0]):
         if not all(rule.name in CONTRACTS[fmt.offset] for fmt in formats):
@@ -60,7 +61,7 @@ def list_operand_contracts(formats: Sequence[AffineFormat] = ()) -> tuple[Operan
 #: The texts that a target may declare.
 CONTRACT_TEXTS: tuple[str, ...] = tuple(
     dict.fromkeys(
-        [c.text for c in list_operand_contracts()]
+        [c.text for c in list_operand_contracts(has_float32=True)]
         + [c.text for offset in CONTRACTS for c in list_operand_contracts([AffineFormat(offset=offset)])]
     )
 )

@@ -14,7 +14,7 @@ from mxspec.dot.factor import Factor
 from mxspec.dot.outputs import Allowed, Epilogue, allow_outputs, finish_product
 from mxspec.dot.rounding import OUTPUTS, add_to_odd, round_floats
 from mxspec.dot.simulate import SUM_FORMATS, step_groups
-from mxspec.dot.sums import Special, Sums, sum_products
+from mxspec.dot.sums import Special, Sums, pair_parts, sum_products
 from mxspec.formats import FLOAT32
 
 
@@ -58,6 +58,7 @@ class Term:
 class Step:
     """The products that are added at once (a fused class), or one after the other."""
 
+    #: From k to k, the last excluded.
     start: int
     stop: int
     #: The largest exponent of the step, zeros and the running sum included; None where each addition is rounded by itself.
@@ -101,6 +102,8 @@ class OutputExplanation:
     row: int
     column: int
     k: int
+    #: Products of each k: one for each pair of parts, where a side's numbers are sums of two (`Factor.parts`); pair after pair.
+    parts: int = 1
     out_dtype: str
     accumulator: Accumulator
     steps: tuple[Step, ...]
@@ -184,9 +187,10 @@ def explain_output(
             raise ValueError(f"{name} = {index} is none of the product's: it has {name}s 0 to {count - 1}")
     left, right = _pick(a, row), _pick(b, column)
     sums = sum_products(left, right)
+    shown = _lay_parts(left, right)
     own = _pick_epilogue(epilogue or Epilogue(), row, column)
     scale = a.tensor_scale * b.tensor_scale
-    steps = tuple(_list_groups(left, right, unit) if unit.group else _list_additions(left, right, unit))
+    steps = tuple(_list_groups(*shown, unit, a.k) if unit.group else _list_additions(*shown, unit, a.k))
     total = _finish_steps(steps)
     operations = tuple(_list_epilogue(total, own, scale))
     finished = operations[-1].result if operations else float(np.float32(total))
@@ -196,7 +200,7 @@ def explain_output(
     with np.errstate(all="ignore"):
         output = round_floats(np.array([finished]), OUTPUTS[out_dtype])
     return OutputExplanation(
-        row=row, column=column, k=a.k, out_dtype=out_dtype, accumulator=unit, steps=steps,
+        row=row, column=column, k=a.k, parts=shown[0].k // max(a.k, 1), out_dtype=out_dtype, accumulator=unit, steps=steps,
         exact_sum=float(sums.nearest[0, 0]), is_exact=not sums.remainder[0, 0],
         magnitude=float(sums.magnitude[0, 0]), unit=int(sums.unit[0, 0]), bits_needed=_count_bits(sums),
         total=total, bound=float(unit.bound_error(sums)[0, 0]), epilogue=operations, finished=finished,
@@ -206,7 +210,21 @@ def explain_output(
 
 
 def _pick(factor: Factor, row: int) -> Factor:
-    return replace(factor, values=factor.values[row : row + 1], exponents=factor.exponents[row : row + 1])
+    mine = slice(row, row + 1)
+    return replace(
+        factor, values=factor.values[mine], exponents=factor.exponents[mine],
+        rest=None if factor.rest is None else factor.rest[mine], kept=None if factor.kept is None else factor.kept[mine],
+    )  # fmt: skip
+
+
+def _lay_parts(a: Factor, b: Factor) -> tuple[Factor, Factor]:
+    """One row of each side as single float64 numbers: parts behind each other along k, zeros where a side keeps nothing."""
+    left, right, exponents, _ = pair_parts(a, b)
+    for factor in (a, b):
+        if factor.kept is not None:
+            mask = np.tile(factor.kept, left.shape[1] // max(factor.k, 1))
+            left, right = np.where(mask, left, 0), np.where(mask, right, 0)
+    return Factor(values=left, exponents=exponents[0]), Factor(values=right, exponents=exponents[1])
 
 
 def _pick_epilogue(epilogue: Epilogue, row: int, column: int) -> Epilogue:
@@ -223,25 +241,25 @@ def _count_bits(sums: Sums) -> int:
     return max(int(np.frexp(magnitude)[1]) - int(sums.unit[0, 0]), 0) if magnitude else 0
 
 
-def _list_groups(a: Factor, b: Factor, unit: Accumulator) -> Iterator[Step]:
+def _list_groups(a: Factor, b: Factor, unit: Accumulator, k: int) -> Iterator[Step]:
     for step in step_groups(a, b, unit):
         place = int(step.place[0, 0])
         products = step.products[0, 0]
         kept = np.ldexp(np.trunc(np.ldexp(products, -place)), place)
         terms = tuple(
-            Term(k=step.start + i, a=float(a.values[0, step.start + i]), b=float(b.values[0, step.start + i]),
+            Term(k=(step.start + i) % k, a=float(a.values[0, step.start + i]), b=float(b.values[0, step.start + i]),
                  product=float(products[i]), exponent=int(step.exponents[0, 0, i]), kept=float(kept[i]), total=None)
             for i in range(len(products))
         )  # fmt: skip
         before, after = float(step.before[0, 0]), float(step.after[0, 0])
         yield Step(
-            start=step.start, stop=step.stop, top=int(step.top[0, 0]), place=place, before=before, after=after,
+            start=step.start % k, stop=(step.stop - 1) % k + 1, top=int(step.top[0, 0]), place=place, before=before, after=after,
             lost=_subtract(before, terms, after), promoted=None if step.promoted is None else float(step.promoted[0, 0]),
             terms=terms,
         )  # fmt: skip
 
 
-def _list_additions(a: Factor, b: Factor, unit: Accumulator) -> Iterator[Step]:
+def _list_additions(a: Factor, b: Factor, unit: Accumulator, k: int) -> Iterator[Step]:
     """All products one after the other, as one step."""
     if not a.k:
         return
@@ -255,12 +273,12 @@ def _list_additions(a: Factor, b: Factor, unit: Accumulator) -> Iterator[Step]:
     for i in range(a.k):
         total = rounded[:1] if i == 0 else round_floats(add_to_odd(total, rounded[i : i + 1]), fmt)
         terms.append(
-            Term(k=i, a=float(a.values[0, i]), b=float(b.values[0, i]), product=float(products[i]), exponent=int(exponents[i]),
+            Term(k=i % k, a=float(a.values[0, i]), b=float(b.values[0, i]), product=float(products[i]), exponent=int(exponents[i]),
                  kept=float(rounded[i]), total=float(total[0]))
         )  # fmt: skip
     after = float(total[0])
     yield Step(
-        start=0, stop=a.k, top=None, place=None, before=0.0, after=after, lost=_subtract(0.0, terms, after), promoted=None,
+        start=0, stop=k, top=None, place=None, before=0.0, after=after, lost=_subtract(0.0, terms, after), promoted=None,
         terms=tuple(terms),
     )  # fmt: skip
 

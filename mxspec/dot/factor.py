@@ -6,15 +6,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from mxspec import elements
 from mxspec.dot.rounding import DTYPES, OUTPUTS, Float64s, add_to_odd, round_floats
-from mxspec.formats import BlockFormat, FloatFormat, get_block
+from mxspec.formats import ELEMENTS, TF32, BlockFormat, ScalarFormat, get_block
 
-#: The format of each dtype that a plain side may have.
-_PLAIN: dict[np.dtype[Any], FloatFormat] = {DTYPES[name]: fmt for name, fmt in OUTPUTS.items()}
+#: Dtypes that a plain side may have, and the format of each; FP8 sides are elements without block scales.
+PLAIN_DTYPES: dict[str, np.dtype[Any]] = {
+    **DTYPES, "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn), "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+}  # fmt: skip
+PLAIN_FORMATS: dict[str, ScalarFormat] = {**OUTPUTS, "float8_e4m3fn": ELEMENTS["e4m3"], "float8_e5m2": ELEMENTS["e5m2"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +99,17 @@ def block_factor(codes: object, scales: object, fmt: str | BlockFormat, *, tenso
 
 
 def plain_factor(x: npt.NDArray[Any]) -> Factor:
-    """A matrix [rows, k] of float32, float16 or bfloat16 numbers.
+    """A matrix [rows, k] of float32, float16, bfloat16, float8_e4m3fn or float8_e5m2 numbers.
 
     Raises TypeError for other dtypes and ValueError for other ranks.
     """
-    if x.dtype not in _PLAIN:
+    if x.dtype.name not in PLAIN_FORMATS:
         raise TypeError(
-            f"a plain side of a product is {', '.join(f.name for f in _PLAIN.values())}; {x.dtype} was given"
+            f"a plain side of a product is {', '.join(PLAIN_FORMATS)}; {x.dtype} was given"
         )
     if x.ndim != 2:
         raise ValueError(f"x has {x.ndim} dimensions; a side of a product has two, [rows, k]")
-    return exact_factor(x.astype(np.float64), least=1 - _PLAIN[x.dtype].bias)
+    return exact_factor(x.astype(np.float64), least=1 - PLAIN_FORMATS[x.dtype.name].bias)
 
 
 def exact_factor(values: Float64s, *, least: int = -126) -> Factor:
@@ -126,6 +130,11 @@ class Contract(StrEnum):
     BFLOAT16 = "bfloat16"
     #: The same, rounded to float16.
     FLOAT16 = "float16"
+    #: The same, rounded to TF32: what tensor cores make of float32 numbers, plain ones too.
+    TF32 = "tf32"
+
+
+_CONTRACT_FORMATS = {**{Contract(name): fmt for name, fmt in OUTPUTS.items()}, Contract.TF32: TF32}
 
 
 def apply_contract(factor: Factor, contract: Contract) -> Factor:
@@ -134,5 +143,5 @@ def apply_contract(factor: Factor, contract: Contract) -> Factor:
         return factor
     # 24 bits times at most 24: float64 holds the product.
     scaled = factor.odd * np.float64(factor.tensor_scale)
-    rounded = round_floats(scaled, OUTPUTS[contract.value])
-    return replace(exact_factor(rounded, least=1 - OUTPUTS[contract.value].bias), kept=factor.kept)
+    fmt = _CONTRACT_FORMATS[contract]
+    return replace(exact_factor(round_floats(scaled, fmt), least=1 - fmt.bias), kept=factor.kept)

@@ -38,10 +38,14 @@ def simulate_product(
     *,
     order: Order = Order.FORWARD,
     direction: Direction = Direction.NEAREST,
+    fused: bool = False,
+    parts: int = 1,
 ) -> Float64s:
     """Outputs [m, n], as float64, of one accumulation of a class; without the tensor scales.
 
-    order and direction: of rounded additions; fused groups are taken forward and cut toward zero.
+    order and direction: of rounded additions; fused groups are taken forward and cut toward zero. fused: each addition takes its
+    product exactly, as FMA does; otherwise products are rounded first. parts: so many equal runs along k are summed by themselves
+    (split-k), and their sums added forward.
 
     Raises ValueError for a side whose numbers float64 does not hold: a kernel rounds them before it multiplies, or sums their
     parts apart.
@@ -53,7 +57,13 @@ def simulate_product(
     fmt = SUM_FORMATS[accumulator.precision]
     with np.errstate(invalid="ignore"):
         products = a.values[:, None, :] * b.values[None, :, :]
-    return _add_ordered(round_floats(products, fmt, direction), fmt, order, direction)
+    terms = products if fused else round_floats(products, fmt, direction)
+    sums = []
+    for part in np.array_split(terms, parts, axis=-1):
+        if fused:  # the first one is added to zero
+            part = np.concatenate([np.zeros((*part.shape[:-1], 1)), part], axis=-1)
+        sums.append(_add_ordered(part, fmt, order, direction))
+    return sums[0] if parts == 1 else _add_ordered(np.stack(sums, axis=-1), fmt, Order.FORWARD, direction)
 
 
 def _add_ordered(terms: Float64s, fmt: FloatFormat, order: Order, direction: Direction) -> Float64s:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from mxspec.affine import AffineContract, AffineFormat, get_affine
 from mxspec.dot.affine import affine_factor
-from mxspec.dot.factor import Factor, block_factor, plain_factor
-from mxspec.dot.rounding import DTYPES
+from mxspec.dot.factor import PLAIN_DTYPES, Factor, block_factor, plain_factor
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.inputs import as_array
 from mxspec.sparsity import Sparsity, check_group, decompress, get_sparsity
@@ -33,7 +32,7 @@ def sparse_factor(
     Args:
         kept: [rows, k / 2], in the order of their places: codes (uint8, one to a byte), or numbers of the dtype.
         metadata: uint8 [rows, k / 4], of pairs [rows, k / 8]: a nibble to each group, as `mxspec.sparsity` has them.
-        fmt: What is kept: a block format, an affine format, `float32`, `bfloat16` or `float16`.
+        fmt: What is kept: a block format, an affine format, or the name of a dtype that plain sides have.
         scales: Of a block or affine format; they lie in dense k: [rows, k / block] or [rows, k / group].
         offsets: Of an affine format, [rows, k / group].
         sparsity: "2:4", or "4:8" for pairs.
@@ -62,8 +61,8 @@ def _make_dense(
     contract: str | AffineContract, tensor_scale: float,
 ) -> Factor:  # fmt: skip
     """The side without its metadata, code 0 where nothing is kept."""
-    if isinstance(fmt, str) and fmt in DTYPES:
-        if dense.dtype != DTYPES[fmt]:
+    if isinstance(fmt, str) and fmt in PLAIN_DTYPES:
+        if dense.dtype != PLAIN_DTYPES[fmt]:
             raise TypeError(f"kept numbers are {dense.dtype}; pass {fmt}, as fmt says")
         return plain_factor(dense)
     if isinstance(fmt, BlockFormat) or (isinstance(fmt, str) and fmt in BLOCKS):

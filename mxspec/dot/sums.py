@@ -22,6 +22,8 @@ from mxspec.dot.rounding import Float64s, lowest_bit, step_to_odd
 
 #: Length of the runs along k whose lowest bits and exponents are looked at together.
 _RUN = 16
+#: Rows whose runs are reduced together.
+_ROWS = 32
 #: Outputs that are added one by one; more are added by slices.
 _FEW = 4096
 #: Products of slices that are added; a matrix that needs more is added output by output.
@@ -72,7 +74,7 @@ def sum_products(a: Factor, b: Factor) -> Sums:
     """
     if a.k != b.k:
         raise ValueError(f"a has k = {a.k} and b has k = {b.k}; both sides of a product have one k, their last axis")
-    left, right, exponents, k = _pair_parts(a, b)
+    left, right, exponents, k = pair_parts(a, b)
     masks = (None if f.kept is None else np.tile(f.kept, left.shape[1] // max(f.k, 1)) for f in (a, b))
     special = _find_special(left, right, *masks)
     left, right = (np.where(np.isfinite(x), x, 0) for x in (left, right))
@@ -96,7 +98,7 @@ def sum_products(a: Factor, b: Factor) -> Sums:
     return sums
 
 
-def _pair_parts(
+def pair_parts(
     a: Factor, b: Factor
 ) -> tuple[Float64s, Float64s, tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]], int]:
     """Both sides with each part of the one before each part of the other along k, their exponents, and how many roundings
@@ -150,8 +152,13 @@ def _reduce_runs(
     """For each output the least, or largest, sum of what its products' sides have; by runs along k, so a bound of it."""
     runs = [smaller.reduceat(x, range(0, x.shape[1], _RUN), axis=1) if x.shape[1] else x for x in (a, b)]
     result = np.full((len(a), len(b)), nothing, np.int16)
-    for left, right in zip(runs[0].T, runs[1].T, strict=True):
-        smaller(result, left[:, None] + right[None, :], out=result)
+    columns = np.ascontiguousarray(runs[1].T)
+    for start in range(0, len(a), _ROWS):  # all runs of a few rows, while these lie in the cache
+        tile = result[start : start + _ROWS]
+        found = np.empty_like(tile)
+        for left, right in zip(runs[0][start : start + _ROWS].T, columns, strict=True):
+            np.add(left[:, None], right, out=found)
+            smaller(tile, found, out=tile)
     return result
 
 
