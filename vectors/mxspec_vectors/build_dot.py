@@ -27,7 +27,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 #: Files by the name of their format.
 DOT_FILES = tuple(f"{a}@{b}" for a, b in PAIRS)
-#: Classes of accumulations in the order in which they joined.
+#: Classes of accumulations in the order in which they joined. `fused-f25-8` is for TF32 numbers, which no pair of formats here has.
 CLASSES = (
     "float32-nearest", "float32", "fused-f25-16", "fused-f25-32", "fused-f24-8", "fused-f23-4", "fused-f13-32-promoted-128",
     "fused-f13-32", "fused-f13-16", "float16", "bfloat16",

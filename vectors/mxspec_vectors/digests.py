@@ -125,4 +125,9 @@ def content_digest(operation: str, fmt: str, profiles: Iterable[str] | None = No
     return _open_pieces(operation, fmt).digest(None if profiles is None else tuple(profiles))
 
 
-__all__ = ["content_digest", "digest_document"]
+def list_answering(operation: str, fmt: str) -> tuple[str, ...]:
+    """The profiles whose answers an operation's cases hold, in the order in which they joined; others are computed by the model."""
+    return _open_pieces(operation, fmt).profiles
+
+
+__all__ = ["content_digest", "digest_document", "list_answering"]

@@ -13,7 +13,7 @@ from mxspec_vectors.compact.groups import (
     flatten,
     group,
     join,
-    match_recipe,
+    put_recipe,
     rest_of,
     shared_of,
 )
@@ -32,8 +32,7 @@ def pack_quantize(document: Document) -> Stored:
     def rest(case: Case) -> Case:
         given = rest_of(case, "expect", "recipe", *(["shape"] if case["shape"] == usual else []))
         if "recipe" in case:
-            match_recipe(case, make(case["recipe"], usual[1]))
-            given = {**{key: value for key, value in given.items() if key != "x"}, "recipe": case["recipe"]}
+            given = put_recipe(case, given, make(case["recipe"], usual[1]))
         return {**given, "expect": [entry["any"] for entry in case["expect"]]}
 
     return {
@@ -63,8 +62,7 @@ def expand_quantize(stored: Stored) -> Document:
         whole = join({**shared, "shape": usual}, case, **inputs)
         names = list_profiles_of(table, number, len(case["expect"]))
         whole["expect"] = [{"profiles": n, "any": rows} for n, rows in zip(names, case["expect"], strict=True)]
-        if "recipe" in case:
-            check_recipe(stored, whole)
+        check_recipe(stored, whole)
         cases.append(whole)
     return {**document, "cases": cases}
 

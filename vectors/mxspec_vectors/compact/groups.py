@@ -48,18 +48,24 @@ def join(shared: Case, case: Case, **more: Any) -> Case:
 
 
 def check_recipe(document: Document, case: Case) -> None:
-    """Hold the inputs that a recipe gave to the digest in the case's id.
+    """Hold the inputs that a recipe gave to the digest in the case's id; a case without a recipe stores its inputs.
 
     Raises VectorError where they differ.
     """
+    if "recipe" not in case:
+        return
     found = case_id(case["id"][:-11], identity_of(document, case))
     if found != case["id"]:
         recipe = " ".join(map(str, case["recipe"]))
         raise VectorError(f"case {case['id']}: recipe `{recipe}` gives inputs of another digest, {found[-10:]}")
 
 
-def match_recipe(case: Case, made: Mapping[str, Any]) -> None:
-    """Raise VectorError where a recipe does not give a case's inputs."""
+def put_recipe(case: Case, rest: Case, made: Mapping[str, Any]) -> Case:
+    """The rest of a case with its recipe in place of the inputs that the recipe makes.
+
+    Raises VectorError where the recipe does not give the case's inputs.
+    """
     for key, value in made.items():
         if case[key] != value:
             raise VectorError(f"case {case['id']}: recipe {case['recipe']} does not give its {key}")
+    return {**{key: value for key, value in rest.items() if key not in made}, "recipe": case["recipe"]}

@@ -13,7 +13,7 @@ from mxspec_vectors.compact.groups import (
     flatten,
     group,
     join,
-    match_recipe,
+    put_recipe,
     rest_of,
     shared_of,
 )
@@ -43,9 +43,7 @@ def pack_layout(document: Document) -> Stored:
     def rest(case: Case) -> Case:
         given = rest_of(case, "expect", "recipe")
         if "recipe" in case:
-            made = _make_items(document, case["shape"], case["recipe"])
-            match_recipe(case, made)
-            given = {**{key: value for key, value in given.items() if key not in made}, "recipe": case["recipe"]}
+            given = put_recipe(case, given, _make_items(document, case["shape"], case["recipe"]))
         return {**given, "data": shorten_runs(case["expect"][0]["data"])}
 
     return {
@@ -66,8 +64,7 @@ def expand_layout(stored: Stored) -> Document:
         made = _make_items(stored, case["shape"], case["recipe"]) if "recipe" in case else {}
         given = {key: value for key, value in case.items() if key != "data"}
         whole = join(shared, given, **made, expect=[{"data": write_out_runs(case["data"])}])
-        if "recipe" in case:
-            check_recipe(stored, whole)
+        check_recipe(stored, whole)
         cases.append(whole)
     return {
         **{key: value for key, value in stored.items() if key not in ("masks", "flags", "groups")},

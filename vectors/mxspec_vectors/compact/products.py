@@ -12,13 +12,13 @@ from mxspec_vectors.compact.groups import (
     flatten,
     group,
     join,
-    match_recipe,
+    put_recipe,
     rest_of,
     shared_of,
 )
 from mxspec_vectors.document import Document
 from mxspec_vectors.profile_table import check_table, list_profiles_of, make_table
-from mxspec_vectors.recipes_dot import PARTS, Side, make_operands
+from mxspec_vectors.recipes_dot import Side, make_operands
 
 
 def _make(document: Mapping[str, Any], case: Case) -> dict[str, str]:
@@ -34,8 +34,7 @@ def pack_dot(document: Document) -> Stored:
     def rest(case: Case) -> Case:
         given = rest_of(case, "expect", "recipe")
         if "recipe" in case:
-            match_recipe(case, _make(document, case))
-            given = {**{key: value for key, value in given.items() if key not in PARTS}, "recipe": case["recipe"]}
+            given = put_recipe(case, given, _make(document, case))
         return {**given, "expect": [_ends(entry) for entry in case["expect"]]}
 
     return {
@@ -63,8 +62,7 @@ def expand_dot(stored: Stored) -> Document:
         whole = join(shared, case, **(_make(stored, case) if "recipe" in case else {}))
         names = list_profiles_of(table, number, len(case["expect"]))
         whole["expect"] = [{"profiles": n, "low": ends[0], "high": ends[-1]} for n, ends in zip(names, case["expect"], strict=True)]
-        if "recipe" in case:
-            check_recipe(stored, whole)
+        check_recipe(stored, whole)
         cases.append(whole)
     return {
         **{key: value for key, value in stored.items() if key not in ("profiles", "flags", "groups")},

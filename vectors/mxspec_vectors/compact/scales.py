@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_vectors.compact.groups import Case, Stored, check_recipe, flatten, group, join, match_recipe, rest_of
+from mxspec_vectors.compact.groups import Case, Stored, check_recipe, flatten, group, join, put_recipe, rest_of
 from mxspec_vectors.document import Document, VectorError
 from mxspec_vectors.recipes import STEP_CASE, neighbours_of
 from mxspec_vectors.scale_table import REFUSED, ScaleTable
@@ -70,8 +70,7 @@ def pack_scale(document: Document) -> Stored:
         if _by_profile(case["expect"]) != _by_profile(look_up_scales(document, tables, tensor, case["amax"])):
             raise VectorError(f"case {case['id']}: the tables do not give its answers")
         if "recipe" in case:
-            match_recipe(case, {"amax": make_step_maxima(document, tables, tensor, case["recipe"])})
-            given = {**{key: value for key, value in given.items() if key != "amax"}, "recipe": case["recipe"]}
+            given = put_recipe(case, given, {"amax": make_step_maxima(document, tables, tensor, case["recipe"])})
         given.pop("of", None)
         of = {"of": case["of"]} if "of" in case else {}
         return {"topic": case["topic"], "flags": case["flags"], "tensor": tensor, **of}, given
@@ -106,7 +105,6 @@ def expand_scale(stored: Stored) -> Document:
             given["tensor_scale"] = setting
         amax = make_step_maxima(document, tables, tensor, case["recipe"]) if "recipe" in case else case["amax"]
         whole = join(given, case, amax=amax, expect=look_up_scales(document, tables, tensor, amax))
-        if "recipe" in case:
-            check_recipe(stored, whole)
+        check_recipe(stored, whole)
         cases.append(whole)
     return {**document, "cases": cases}
