@@ -71,3 +71,8 @@ def show_no_answer(case: str, no_answer: NoAnswer, given: dict[str, Any]) -> Fai
 
 def _among(no_answer: NoAnswer) -> str:
     return f"no answer ({no_answer.kind.value}) to a call of {no_answer.among} cases, of which this is the first"
+
+
+def describe_number(x: float, element: str, how: dict[str, str]) -> dict[str, Any]:
+    """What a conversion was given: a float32 with its bits, the scalar format, and how it is rounded."""
+    return {"number": describe_bits(x), "element": element, **how}

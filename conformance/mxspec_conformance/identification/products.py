@@ -16,11 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dot
-from mxspec.dot import ACCUMULATORS, EXACTLY, Accumulator, Direction, Factor, OperandContract, Order
+from mxspec.dot import (
+    ACCUMULATORS,
+    EXACTLY,
+    PLAIN_DTYPES,
+    Accumulator,
+    Contract,
+    Direction,
+    Factor,
+    OperandContract,
+    Order,
+)
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.draw import Pen, make_pen
 from mxspec_conformance.judge.products.reference import list_contracts, make_factor, refer_case
-from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
 from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
@@ -31,8 +40,17 @@ from mxspec_conformance.transports.opening import open_target
 _WIDEST = 44
 #: Places along k at which the order of additions is looked at.
 _PLACES = 32
+#: How far places lie apart that no tensor core adds at once.
+_APART = 32
+#: Into how many runs split-k cuts k.
+_PARTS = (2, 4, 8, 16, 32)
+_NEAREST = ACCUMULATORS["float32-nearest"]
 #: Exponents of plain numbers.
-_PLAIN_RANGE = {"float32": (-60, 60), "bfloat16": (-60, 60), "float16": (-14, 15)}
+_PLAIN_RANGE = {
+    "float32": (-60, 60), "bfloat16": (-60, 60), "float16": (-14, 15), "float8_e4m3fn": (-6, 8), "float8_e5m2": (-14, 15),
+}  # fmt: skip
+#: Formats whose numbers do not reach far.
+_NARROW = ("float16", "float8_e4m3fn", "float8_e5m2")
 
 #: Place along k -> a whole number times a power of two: (number, exponent).
 Question = Mapping[int, tuple[int, int]]
@@ -118,7 +136,7 @@ class _Writer:
     def write(self, values: npt.NDArray[np.float64], exponents: npt.NDArray[np.int64]) -> Numbers:
         """A side of numbers that the elements have, times a power of two for each block."""
         if not self.run:
-            dense = Numbers(spec=self.pen.dense, values=values.astype(DTYPES[self.spec.format]))
+            dense = Numbers(spec=self.pen.dense, values=values.astype(PLAIN_DTYPES[self.spec.format]))
             return self.pen.thin(dense, values != 0)
         codes = np.vectorize(self.codes.__getitem__, otypes=[np.intp])(values)
         return self.pen.numbers(codes, exponents)
@@ -146,7 +164,8 @@ class _Asker:
         """The answers; None where a question cannot be written, or the target refuses it."""
         m, _, k = self.sizes.fit(len(questions), len(questions), k)
         n = self.sizes.fit(1, len(questions), k)[1]
-        written = [self._write(question, k) for question in questions]
+        bases = [self._find_base(question) for question in questions]
+        written = [self._write(question, k, base) for question, base in zip(questions, bases, strict=True)]
         if any(w is None for w in written):
             return None
         sides = [np.zeros((rows, k)) for rows in (m, n)]
@@ -163,15 +182,29 @@ class _Asker:
         except CallError:
             return None
         self.questions += len(questions)
-        return np.asarray(np.diagonal(output), np.float64)[: len(questions)]
+        return np.ldexp(np.asarray(np.diagonal(output), np.float64)[: len(questions)], np.negative(bases))
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """Exponents of the smallest and the largest product of two elements that are powers of two."""
+        return self.a.powers[0] + self.b.powers[0], self.a.powers[1] + self.b.powers[1]
+
+    def _find_base(self, question: Question) -> int:
+        """The power of two by which a question is multiplied, and its answer divided, so that it fits without block scales."""
+        least, most = self._ends
+        wanted = [e + int(np.frexp(abs(number))[1]) - 1 for number, e in question.values()]
+        if self.scaled.run or (min(wanted) >= least and max(wanted) <= most):
+            return 0
+        return most - max(wanted)
 
     def _write(
-        self, question: Question, k: int
+        self, question: Question, k: int, base: int
     ) -> list[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]] | None:
         """Both sides of one question: numbers [k] and exponents of blocks."""
         values = [np.zeros(k), np.zeros(k)]
         exponents = [np.zeros(k // w.run if w.run else 0, np.int64) for w in (self.a, self.b)]
-        least, most = self.a.powers[0] + self.b.powers[0], self.a.powers[1] + self.b.powers[1]
+        least, most = self._ends
+        question = {place: (number, exponent + base) for place, (number, exponent) in question.items()}
         run = self.scaled.run or k
         for start in sorted({place // run * run for place in question}):
             held = {place: at for place, at in question.items() if start <= place < start + run}
@@ -229,7 +262,7 @@ def identify_product(session: TargetSession, product: Product) -> ProductIdentit
     """What a few dozen questions tell of one product, and the model that gives its bits."""
     asker = _Asker(session, product)
     found = ProductIdentity(product=product.text)
-    k = asker.sizes.fit(1, 1, _PLACES * asker.run)[2]
+    k = asker.sizes.fit(1, 1, _PLACES * max(asker.run, _APART))[2]
     found.near_bits = _find_width(asker, (0, 1, 2), k)
     found.far_bits = _find_width(asker, (0, k // 2, k - 1), k)
     if found.far_bits is not None:
@@ -297,7 +330,16 @@ def _ask_order(asker: _Asker, found: ProductIdentity, k: int) -> list[int]:
     return order
 
 
-Model = tuple[Accumulator, Order, Direction]
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One accumulation of a class, as `mxspec.dot.simulate_product` takes it."""
+
+    unit: Accumulator
+    order: Order = Order.FORWARD
+    direction: Direction = Direction.NEAREST
+    fused: bool = False
+    parts: int = 1
+
 
 
 def _list_models(found: ProductIdentity) -> Iterator[tuple[str, Model]]:
@@ -305,10 +347,14 @@ def _list_models(found: ProductIdentity) -> Iterator[tuple[str, Model]]:
     for name in ("float32-nearest", "float16", "bfloat16"):
         for direction in dict.fromkeys((Direction.NEAREST, Direction.ZERO, found.rounding or Direction.NEAREST)):
             for order in Order:
-                yield f"{name}, {order.value}, each sum {direction.value}", (ACCUMULATORS[name], order, direction)
+                yield f"{name}, {order.value}, each sum {direction.value}", Model(ACCUMULATORS[name], order, direction)
+    for fused in (True, False):
+        for parts in _PARTS if not fused else (1, *_PARTS):
+            words = f", {parts} runs of k summed apart" if parts > 1 else ""
+            yield f"float32-nearest, forward{', by FMA' * fused}{words}", Model(_NEAREST, fused=fused, parts=parts)
     for unit in ACCUMULATORS.values():
         if unit.group:
-            yield unit.name, (unit, Order.FORWARD, Direction.ZERO)
+            yield unit.name, Model(unit)
     if found.near_bits is not None and found.far_bits is not None:
         for group in (4, 8, 16, 32, 64, 128):
             for promoted in (0, 64, 128, 256):
@@ -317,12 +363,13 @@ def _list_models(found: ProductIdentity) -> Iterator[tuple[str, Model]]:
                     output_fraction=found.far_bits, promoted=promoted,
                 )  # fmt: skip
                 name = f"groups of {group}, {found.near_bits} bits below the largest exponent, output of {found.far_bits}"
-                yield name + (f", promoted every {promoted}" if promoted else ""), (unit, Order.FORWARD, Direction.ZERO)
+                yield name + (f", promoted every {promoted}" if promoted else ""), Model(unit)
 
 
 def _simulate(a: Factor, b: Factor, model: Model) -> npt.NDArray[np.float64]:
-    unit, order, direction = model
-    return dot.simulate_product(a, b, unit, order=order, direction=direction)
+    return dot.simulate_product(
+        a, b, model.unit, order=model.order, direction=model.direction, fused=model.fused, parts=model.parts
+    )
 
 
 def _model_order(found: ProductIdentity, k: int, model: Model) -> list[int]:
@@ -345,7 +392,7 @@ def _compare_models(asker: _Asker, found: ProductIdentity, models: Sequence[tupl
     """Random operands of wide range, so that sums depend on their order: which model gives the target's bits."""
     draw = np.random.default_rng(31)
     m, n, k = asker.sizes.fit(10, 10, 512)
-    spread = 3 if "float16" in (asker.out_dtype, asker.product.a.format, asker.product.b.format) else 7
+    spread = 3 if {asker.out_dtype, asker.product.a.format, asker.product.b.format} & set(_NARROW) else 7
     sides = []
     for spec, rows in ((asker.product.a, m), (asker.product.b, n)):
         powers = np.repeat(draw.integers(-spread, spread, (rows, -(-k // 16))), 16, axis=1)[:, :k]
@@ -373,8 +420,12 @@ def _compare_models(asker: _Asker, found: ProductIdentity, models: Sequence[tupl
 
 def _list_rounded(product: Product) -> list[tuple[str, OperandContract]]:
     """What numbers are before they are multiplied, in words: affine ones rounded in every known way, others exact."""
-    if OperandKind.AFFINE not in (product.a.kind, product.b.kind):
+    plain = "float32" in (product.a.format, product.b.format)
+    if OperandKind.AFFINE not in (product.a.kind, product.b.kind) and not plain:
         return [("", EXACTLY)]
+    if plain:
+        found = [c for c in list_contracts(product) if c.held is Contract.TF32]
+        return [("", EXACTLY), *((f", numbers {c.words}", c) for c in found)]
     return [(f", numbers {c.words}", c) for c in list_contracts(product) if c != EXACTLY]
 
 

@@ -74,6 +74,8 @@ def _digest_multiples(steps: StepFunction, step: int, limit: int) -> bytes:
 
 def why_no_table(steps: QuantizationSteps) -> str | None:
     """Why a profile's form is no pair of step functions, or None."""
+    if steps.normalize is not None:
+        return "normalizes each element before it looks for the maximum"
     if steps.is_lane_local:
         return None
     if steps.element.is_lane_local:

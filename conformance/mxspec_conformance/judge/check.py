@@ -37,7 +37,12 @@ from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.answers import matching_profiles
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
-from mxspec_conformance.observations.selection import EVERYTHING as EVERY_CASE, quick_selection, use_selection
+from mxspec_conformance.observations.selection import (
+    EVERYTHING as EVERY_CASE,
+    Selection,
+    quick_selection,
+    use_selection,
+)
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
@@ -60,6 +65,7 @@ def check(
     timeout: float = 60.0,
     total_timeout: float = TOTAL_SECONDS,
     quick: bool = False,
+    selection: Selection | None = None,
     data: Sequence[Data] | None = None,
     progress: Progress = lambda _: None,
 ) -> Report:
@@ -76,6 +82,7 @@ def check(
         timeout: Seconds that one call may take; not for targets in this process.
         total_timeout: Seconds that all calls together may take; what is not asked by then is a time-out.
         quick: Use only the cases of the quick set, which kill the same mutants.
+        selection: Use only these cases; default: all, or the quick set.
         data: Numbers on which to measure what differences mean (`judge.impact`); default: those of N(0, 1). No verdict depends
             on it.
         progress: Called with a word about each step.
@@ -90,7 +97,7 @@ def check(
     if profile is not None:
         profile = find_profile(profile).id
     session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
-    with use_selection(quick_selection() if quick else EVERY_CASE):
+    with use_selection(selection or (quick_selection() if quick else EVERY_CASE)):
         return _run(
             session, target, profile, formats, only, progress, quick=quick, data=(normal_data(),) if data is None else data
         )
@@ -237,6 +244,19 @@ def _check_format(
         identical_to=identical,
         open_cases=_count_open(observations, judged, tallies, requirements),
     )
+    _describe_departures(session, observations, judged, tallies, requirements, search, result)
+    if observations.answered:
+        result.impact = measure_impact(session, block, judged, data)
+    report.formats.append(result)
+
+
+def _describe_departures(
+    session: TargetSession, observations: Observations, judged: Profile, tallies: Sequence[Tally], requirements: Sequence[Requirement],
+    search: Search | None, result: FormatResult,
+) -> None:  # fmt: skip
+    """Enter how the target behaves, how that departs from the judged profile, what it chooses where OCP leaves that open, and
+    what causes explain failures."""
+    block, profiles = observations.fmt, mxspec.list_profiles(observations.fmt)
     traits_of_scale: list[str] = []
     if observations.answered:
         traits = describe(observations.answered, observations.unanswered, observations.scales, block, judged)
@@ -253,7 +273,7 @@ def _check_format(
         result.deviations = [one.words(session.capabilities.tensor_scale) for one in mixed_up] + kept
     accused = [r for r in requirements if r.operation in ("quantize", "scale") and r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
     by_calls = {r.topic for r in accused} <= {"call-size", "memory", "state"}
-    if accused and (by_calls or not identical) and not any(one.function == "quantize" for one in mixed_up):
+    if accused and (by_calls or not result.identical_to) and not any(one.function == "quantize" for one in mixed_up):
         causes = find_causes(observations, judged, answered_blocks(session, block, observations.answered))
         if not causes and by_calls:
             causes = [CALL_ALONE]
@@ -266,9 +286,6 @@ def _check_format(
         result.causes.append(KnownCause.SCALE_SEARCH.value)
     if mixed_up:
         result.causes.insert(0, KnownCause.TENSOR_SCALE_KIND.value)
-    if observations.answered:
-        result.impact = measure_impact(session, block, judged, data)
-    report.formats.append(result)
 
 
 #: Topics that fail where the scale is another one; their elements are judged under it.
@@ -406,13 +423,20 @@ def _name_operations(session: TargetSession) -> tuple[str, ...]:
 
 
 def _check_layouts(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
-    for function in judge_layouts.FUNCTIONS:
-        if not session.capabilities.has(function):
-            continue
-        progress(function)
-        for layout in judge_layouts.list_judged_layouts(session, function):
-            if wanted.any_of(function, layout.name):
-                report.requirements += judge_layouts.judge_layout(session, function, layout, wanted)
+    pairs = [
+        (function, layout)
+        for function in judge_layouts.FUNCTIONS
+        if session.capabilities.has(function)
+        for layout in judge_layouts.list_judged_layouts(session, function)
+        if wanted.any_of(function, layout.name)
+    ]
+    found: dict[tuple[str, str], list[Requirement]] = {}
+    # What is asked of a layout's functions is drawn once for all of them; they are reported function by function.
+    for function, layout in sorted(pairs, key=lambda pair: pair[1].name):
+        progress(f"{function} {layout.name}")
+        found[function, layout.name] = judge_layouts.judge_layout(session, function, layout, wanted)
+    for function, layout in pairs:
+        report.requirements += found[function, layout.name]
 
 
 def _check_products(

@@ -1,12 +1,10 @@
-"""Judging `encode`, `decode`, `encode_stochastic` and `tensor_scale`."""
+"""Judging `encode` and `decode`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,19 +16,14 @@ from mxspec.elements import encode_table, table_index
 from mxspec.formats import ElementFormat, ScalarFormat, get_scalar
 from mxspec.reals import nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
-from mxspec.tensorscale import find_tensor_amax
-from mxspec_conformance.counterexample.evidence import show_conversion, show_value
-from mxspec_conformance.counterexample.failure import describe_bits
-from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, Explanation, by_profile
+from mxspec_conformance.counterexample.evidence import describe_number, show_conversion, show_value
+from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, Explanation
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
-from mxspec_conformance.observations.selection import CALLS, keeps, kept_lanes
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.observations.selection import kept_lanes
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.capabilities import SrRule
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_vectors.cases import StochasticRule, load_encode_cases, load_stochastic_cases
-from mxspec_vectors.points import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
-from mxspec_vectors.tensor_scales import TensorScales
+from mxspec_vectors.cases import load_encode_cases
 from mxspec_vectors.topics import Level, topic_level
 
 #: The significand bits of sqrt(2), above which log2 is nearer to the next integer.
@@ -216,7 +209,7 @@ def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, 
     for i, code in enumerate(item.returned):
         lane, origin = f"{item.label}[{item.places[i]}]", f"{item.case}[{item.places[i]}]"
         if isinstance(code, NoAnswer):
-            given = partial(_describe_number, float(x[i]), fmt.name, {"rounding": rounding.value})
+            given = partial(describe_number, float(x[i]), fmt.name, {"rounding": rounding.value})
             scorecard.count_no_answer(topic, lane, code, origin=origin, given=given)
             continue
         code = int(code)
@@ -231,10 +224,6 @@ def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, 
             ok = bool(is_lowest_allowed(fmt, x[i : i + 1], rounding)[0])
         equals = () if ok else (Explanation(Cause.ROUNDING, rounding=r) for r, a in others.items() if a[i] == code)
         scorecard.count(topic, lane, origin=origin, ok=ok, equals=equals, show=show)
-
-
-def _describe_number(x: float, element: str, how: dict[str, str]) -> dict[str, Any]:
-    return {"number": describe_bits(x), "element": element, **how}
 
 
 def _show_encoded(lane: str, x: np.float32, expected: int, code: int, fmt: ScalarFormat, rounding: Rounding) -> Failure:
@@ -274,179 +263,3 @@ def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> 
             scorecard.count("zero-sign", label, ok=bool(same))
         scorecard.count("code", label, ok=bool(same), show=show)
     return {}
-
-
-def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, Failure]:
-    """Enter the cases of the integer rule with as many random bits as the target says that it uses, by the rule that it names.
-
-    The vectors hold words of 32 and 8 bits and the carry rule. Words of 16 bits are the upper halves of those of 32: then
-    the rule is the same with the lower half zero. By the other rule, up where the word is less than the fraction, a word
-    stands for its complement.
-    """
-    fmt, bits, rule = get_scalar(element), session.capabilities.sr_bits, session.capabilities.sr_rule
-    stored = 8 if bits == 8 else 32
-    for case in load_stochastic_cases(element):
-        if case.rule is not StochasticRule.INTEGER or case.sr_bits != stored:
-            continue
-        x, words = case.x, case.random_bits >> np.uint32(stored - bits)
-        if rule is SrRule.BELOW:
-            words = ~words & np.uint32((1 << bits) - 1)
-        expected = case.codes if bits == stored else _round_stochastically(x, words, element, bits, rule)
-        places = kept_lanes("stochastic", element, case.id, len(x))
-
-        def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
-            return list(session.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
-
-        for i, code in zip(places, run_bisected(places, call), strict=True):
-            label = f"{case.id}[{i}]"
-            how = {"element": element, "word": f"0x{int(words[i]):0{bits // 4}x}", "rule": f"{rule.value}, {bits} bits"}
-            if np.isnan(x[i]):  # it may be refused; FP8 elements have a NaN to give
-                if fmt.nan_code is not None and not isinstance(code, NoAnswer):
-                    show = partial(show_conversion, label, float(x[i]), fmt.nan_code, int(code), fmt, how=how, snippet="")
-                    scorecard.count("nan", label, ok=fmt.is_nan(int(code)), show=show)
-                continue
-            if isinstance(code, NoAnswer):
-                given = partial(_describe_number, float(x[i]), element, how)
-                scorecard.count_no_answer("random-bits", label, code, given=given)
-                continue
-            carried = int(words[i]) ^ ((1 << bits) - 1) if rule is SrRule.BELOW else int(words[i])
-            lowest = fmt.twos_complement and int(code) == fmt.sign_bit and int(expected[i]) == fmt.sign_bit + 1
-            ok = _may_be_lowest(float(x[i]), carried, bits) if lowest else code == expected[i]
-            if not ok and rule is SrRule.BELOW:
-                ok = int(code) == _round_below_exactly(float(x[i]), int(words[i]), bits, fmt)
-            snippet = (
-                "import numpy as np, mxspec\n"
-                f"x = np.array([0x{int(x.view(np.uint32)[i]):08x}], np.uint32).view(np.float32)\n"
-                f"word = np.array([0x{carried << (32 - bits):08x}], np.uint32)  # in the upper bits, by the carry rule\n"
-                f'print(mxspec.encode(x, "{element}", rounding="sr", random_bits=word))'
-            )
-            show = partial(show_conversion, label, float(x[i]), int(expected[i]), int(code), fmt, how=how, snippet=snippet)
-            scorecard.count("random-bits", label, ok=bool(ok), show=show)
-    return {}
-
-
-def _round_stochastically(
-    x: npt.NDArray[np.float32], words: npt.NDArray[np.uint32], element: str, bits: int, rule: SrRule
-) -> npt.NDArray[np.uint8]:
-    """The codes under words of so many bits: n bits of a word are the upper n of one of 32."""
-    carried = words ^ np.uint32((1 << bits) - 1) if rule is SrRule.BELOW else words
-    codes: npt.NDArray[np.uint8] = mxspec.encode(x, element, rounding="sr", random_bits=carried << np.uint32(32 - bits))
-    return codes
-
-
-def _round_below_exactly(x: float, word: int, bits: int, fmt: ScalarFormat) -> int:
-    """The code where a word is compared with the exact fraction, not with its first bits; int8 ends at -127 steps."""
-    magnitude = min(Fraction(abs(x)), fmt.max_value) if math.isfinite(x) else fmt.max_value
-    low = max(m for m in range(fmt.max_code + 1) if fmt.magnitude(m) <= magnitude)
-    if low < fmt.max_code:
-        step = fmt.magnitude(low + 1) - fmt.magnitude(low)
-        low += word < (magnitude - fmt.magnitude(low)) / step * 2**bits
-    return fmt.join(int(math.copysign(1, x) < 0), low)
-
-
-def _may_be_lowest(x: float, word: int, sr_bits: int) -> bool:
-    """Whether int8's lowest code, which may be left out, is where the random bits round a number below -127/64."""
-    beyond = -x * 64 - 127
-    return beyond >= 1 or math.floor(beyond * 2**sr_bits) + word % 2**sr_bits >= 2**sr_bits
-
-
-def judge_tensor_scale(session: TargetSession, fmt: str, profile: mxspec.Profile, scorecard: Scorecard) -> None:
-    """Enter the tensor scale of tensors with chosen maxima, in the kind that the target names.
-
-    Where the profile stores another kind, the answer is the one that the vectors hand to `quantize`.
-    """
-    kind = session.capabilities.tensor_scale
-    profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
-    for name, x in _list_tensors():
-        amax = find_tensor_amax(x)
-        topic = _tensor_topic(x)
-        if not keeps(CALLS, f"tensor_scale/{fmt}", name):
-            continue
-
-        value = run_once(partial(session.call, "tensor_scale", x, fmt))
-        if isinstance(value, NoAnswer):
-            scorecard.count_no_answer(topic, name, value, given=partial(_describe_tensor, x, amax))
-            continue
-        with np.errstate(over="ignore"):
-            got = int(np.float32(value).view(np.uint32))
-        wanted = {p.id: mxspec.tensor_scale(x, fmt, p).bits for p in profiles}
-        expected = wanted.get(profile.id, TensorScales.from_amax(amax).bits(kind))
-        equals = [by_profile(p) for p, bits in wanted.items() if _same_bits(got, bits)]
-        show = partial(_show_tensor_scale, name, x, amax, expected, got, kind)
-        scorecard.count(topic, name, ok=_same_bits(got, expected), equals=equals, show=show)
-
-
-def _describe_tensor(x: npt.NDArray[np.float32], amax: int) -> dict[str, Any]:
-    return {"shape": "x".join(map(str, x.shape)), "largest magnitude": _bits_text(amax)}
-
-
-def _show_tensor_scale(name: str, x: npt.NDArray[np.float32], amax: int, expected: int, got: int, kind: str) -> Failure:
-    scales = TensorScales.from_amax(amax)
-    others = [k for k in ("amax", "decode", "encode") if k != kind and _same_bits(scales.bits(k), got)]
-    steps = [f"{_bits_text(got)} is the {k} scale of this tensor; TENSOR_SCALE says {kind}" for k in others]
-    return Failure(
-        case=name, given={**_describe_tensor(x, amax), "kind": kind},
-        expected={"scale": _bits_text(expected)}, returned={"scale": _bits_text(got)}, steps=steps,
-    )  # fmt: skip
-
-
-def _bits_text(bits: int) -> str:
-    return describe_bits(float(np.uint32(bits).view(np.float32)))
-
-
-def ordinary_tensor_scales(session: TargetSession, fmt: str) -> Iterator[tuple[int, int]]:
-    """(float32 bits returned, largest magnitude) of tensors of ordinary numbers, where there is an answer."""
-    for _, x in _list_tensors():
-        amax = find_tensor_amax(x)
-        if _tensor_topic(x) != "tensor-scale" or not 0x20000000 < amax < 0x60000000:
-            continue
-        value = run_once(partial(session.call, "tensor_scale", x, fmt))
-        if not isinstance(value, NoAnswer):
-            with np.errstate(over="ignore"):
-                yield int(np.float32(value).view(np.uint32)), amax
-
-
-def _tensor_topic(x: npt.NDArray[np.float32]) -> str:
-    """Of tensors of zeros, with NaN or with infinities no text says what their scale is."""
-    if np.isnan(x).any():
-        return "nan"
-    if np.isinf(x).any():
-        return "inf"
-    return "tensor-scale" if x.any() else "zero-block"
-
-
-@lru_cache(maxsize=1)
-def _list_tensors() -> tuple[tuple[str, npt.NDArray[np.float32]], ...]:
-    return tuple(_make_tensors())
-
-
-def _make_tensors() -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-    """Tensors with chosen maxima; then tensors whose maximum moves from corner to corner, of either sign, among other
-    numbers just below it, and with NaN among numbers."""
-    for name, amax in TENSOR_AMAXES.items():
-        x = np.zeros((2, 16), np.uint32)
-        x[1, 5] = amax | SIGN
-        yield f"amax-{name}", x.view(np.float32)
-    # Numbers of elements that no power of two divides, the largest last; more than 65,536; an infinity among numbers.
-    for rows, columns in ((1, 16), (3, 16), (1, 1040), (1, 65_552)):
-        x = np.full((rows, columns), 0x3E000000, np.uint32) + (np.arange(columns, dtype=np.uint32) % 97 << 12)
-        x[-1, -1] = 0x40490FDB
-        yield f"last-of-{rows}x{columns}", x.view(np.float32)
-    x = np.full((3, 32), 0x3F123456, np.uint32)
-    x[1, 9] = 0x7F800000
-    yield "infinity-among-numbers", x.view(np.float32)
-    stream = Stream(16)
-    for number in range(24):
-        rows = (1, 3, 130)[number % 3]
-        amax = 0x30000000 + stream.below(0x20000000)
-        x = np.array([stream.below(amax - 0x800000) | stream.below(2) << 31 for _ in range(32 * rows)], np.uint32)
-        place = (0, len(x) - 1, 31, len(x) - 32, stream.below(len(x)))[number % 5]
-        x[place] = amax | (SIGN if number % 2 else 0)
-        x[(place + len(x) - 3) % len(x)] = (amax - 1) | (0 if number % 2 else SIGN)
-        if number % 6 == 5:
-            x[(place + 7) % len(x)] = (QUIET_NAN, QUIET_NAN | SIGN, 0x7F800001, 0xFFFFFFFF)[number // 6]
-        yield f"tensor-{number}", x.view(np.float32).reshape(rows, 32)
-
-
-def _same_bits(a: int, b: int) -> bool:
-    return a == b or min(a & 0x7FFFFFFF, b & 0x7FFFFFFF) > 0x7F800000

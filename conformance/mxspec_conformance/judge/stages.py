@@ -10,7 +10,7 @@ from functools import partial
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import describe_case
-from mxspec_conformance.judge import dequantize, quantize, scalars, scale
+from mxspec_conformance.judge import dequantize, quantize, scalars, scale, tensor_scales
 from mxspec_conformance.judge.every_number import judge_every_number
 from mxspec_conformance.judge.invariance.all_calls import judge_calls
 from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
@@ -25,6 +25,7 @@ from mxspec_conformance.judge.scale import count_wrong_scales
 from mxspec_conformance.judge.special_tensor_scales import judge_special_tensor_scales
 from mxspec_conformance.judge.stochastic.generator import judge_generator
 from mxspec_conformance.judge.stochastic.given_bits import judge_random_bits
+from mxspec_conformance.judge.stochastic.numbers import judge_stochastic
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.results.report import Failure
@@ -120,7 +121,7 @@ def _dequantize_specials(run: BlockRun, scorecard: Scorecard) -> Failures:
 
 def _judge_tensor_scale(run: BlockRun, scorecard: Scorecard) -> Failures:
     if run.fmt.has_tensor_scale and run.session.capabilities.has("tensor_scale"):
-        scalars.judge_tensor_scale(run.session, run.fmt.name, run.profile, scorecard)
+        tensor_scales.judge_tensor_scale(run.session, run.fmt.name, run.profile, scorecard)
     return {}
 
 
@@ -246,7 +247,7 @@ SCALAR_STAGES: dict[str, tuple[ScalarStage, ...]] = {
         ScalarStage("decode", Source.CALLS, _repeat_numbers("decode"), OF_CALLS),
     ),
     "encode_stochastic": (
-        ScalarStage("stochastic", Source.STOCHASTIC, scalars.judge_stochastic),
+        ScalarStage("stochastic", Source.STOCHASTIC, judge_stochastic),
         ScalarStage("stochastic", Source.CALLS, _repeat_numbers("encode_stochastic"), OF_CALLS),
     ),
 }

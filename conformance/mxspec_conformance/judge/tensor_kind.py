@@ -9,7 +9,7 @@ from typing import Any
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
 from mxspec_conformance.judge.dequantize import count_wrong_values
-from mxspec_conformance.judge.scalars import ordinary_tensor_scales
+from mxspec_conformance.judge.tensor_scales import ordinary_tensor_scales
 from mxspec_conformance.observations.quantize import Observed, observe_quantize
 from mxspec_conformance.observations.tables import observe_tables
 from mxspec_conformance.targets.capabilities import Capabilities

@@ -19,6 +19,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from mxspec.adjacent import register_named
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import get_affine_profile
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS
@@ -240,6 +241,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     formats = _listed(module, spec, "FORMATS")
     if not formats and {"quantize", "dequantize"} & set(functions):
         raise TargetError(f"{spec} has no FORMATS; list the block formats it supports: {', '.join(BLOCKS)}")
+    register_named(formats)
     check_names(spec, "FORMATS", formats, BLOCKS)
     elements = _listed(module, spec, "ELEMENTS") or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
     check_names(spec, "ELEMENTS", elements, {**ELEMENTS, **SCALES})
@@ -548,6 +550,7 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     wrong = [name for name, kind in parts.items() if not _IS[kind](given[name])]
     if wrong:
         raise TargetError(f"{spec}: its process says of {', '.join(wrong)} what cannot be")
+    register_named(given["formats"])
     known = {
         "formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES,
         "sparse_formats": SPARSE_FORMATS,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.affine import pack_words
+from mxspec.affine import Offset, pack_words
 from mxspec.layouts import Layout, Part, get_layout
 from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED, WORDS
-from mxspec_conformance.targets.operands import Numbers
+from mxspec_conformance.targets.operands import Numbers, Side
 
 Values = npt.NDArray[Any]
 
@@ -38,6 +39,28 @@ def lay_out(numbers: Numbers) -> dict[str, Values]:
         apart = spec.metadata != UNPACKED
         parts["metadata"] = get_layout(spec.metadata).pack(numbers.metadata) if apart else _turn(numbers.metadata, spec.transposed)
     return parts
+
+
+def hand_over(numbers: Numbers, *, convert: Callable[[Values], Any] = np.asarray, only_sides: bool = False) -> Any:
+    """A side of a product as a target takes it.
+
+    Args:
+        numbers: The side.
+        convert: Makes the target's own array of each part.
+        only_sides: Whether a plain side, too, is handed over as a `Side`.
+
+    Returns:
+        A `Side`; the array alone of a plain side that is not sparse, unless `only_sides`.
+    """
+    given = {name: convert(part) for name, part in lay_out(numbers).items()}
+    spec = numbers.spec
+    if set(given) == {"values"} and not only_sides:
+        return given["values"]
+    offsets = given.pop("offsets", None)
+    if offsets is not None:
+        given["biases" if spec.affine.offset is Offset.BIAS else "zeros"] = offsets
+    parts: dict[str, Any] = {"codes": None, "scales": None} | given
+    return Side(**parts, tensor_scale=numbers.tensor_scale, format=spec.name, shape=numbers.shape, spec=spec.text)
 
 
 def _turn(x: Values, transposed: bool) -> Values:

@@ -30,12 +30,14 @@ from mxspec_conformance.targets.arrays import (
 from mxspec_conformance.targets.capabilities import Capabilities, parameters_of
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
-from mxspec_conformance.targets.laying_out import lay_out
+from mxspec_conformance.targets.laying_out import hand_over
 from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
-from mxspec_conformance.targets.operands import Numbers, Side, read_numbers
+from mxspec_conformance.targets.operands import Numbers, read_numbers
 
 #: Times as long as on an idle machine that something may take on a busy one.
 _BUSY = 8
+#: Seconds after which threads begin no further round, and the rounds that they make at least.
+_THREAD_SECONDS, _LEAST_ROUNDS = 0.5, 2
 #: What an output buffer holds before the target writes into it.
 _DIRT = 0xA5
 #: How many times as many items as an input has an answer may have before it is looked at: padding to tiles is less.
@@ -184,16 +186,18 @@ class Marshaller:
         self, rounds: int, function: str, calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]
     ) -> tuple[int, int]:
         """Each of the calls (arguments, options) in a thread of its own, again and again: how many returned other bits than
-        alone, of how many."""
+        alone, of how many. Fewer rounds than asked for where they take long."""
         alone = [_outcome(self, function, args, kwargs) for args, kwargs in calls]
         start = threading.Barrier(len(calls))
-        wrong = [0] * len(calls)
+        wrong, made = [0] * len(calls), [0] * len(calls)
 
         def work(number: int) -> None:
             mine = Marshaller(self.module, self.capabilities)
             start.wait()
-            for _ in range(rounds):
+            end = time.monotonic() + _THREAD_SECONDS
+            while made[number] < rounds and (made[number] < _LEAST_ROUNDS or time.monotonic() < end):
                 wrong[number] += _outcome(mine, function, *calls[number]) != alone[number]
+                made[number] += 1
 
         threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(calls))]
         interval = sys.getswitchinterval()
@@ -205,7 +209,7 @@ class Marshaller:
                 thread.join()
         finally:
             sys.setswitchinterval(interval)
-        return sum(wrong), rounds * len(calls)
+        return sum(wrong), sum(made)
 
     def _call_quantize(
         self, x: npt.NDArray[Any], fmt: str, **kwargs: Any
@@ -320,15 +324,7 @@ class Marshaller:
 
     def _side(self, numbers: Numbers) -> Any:
         """One side of a product as the target takes it."""
-        given = {name: self._array(part) for name, part in lay_out(numbers).items()}
-        spec = numbers.spec
-        if set(given) == {"values"} and not getattr(self.module, "MXSPEC_TAKES_SIDES", False):
-            return given["values"]
-        offsets = given.pop("offsets", None)
-        if offsets is not None:
-            given["biases" if spec.affine.offset is Offset.BIAS else "zeros"] = offsets
-        parts: dict[str, Any] = {"codes": None, "scales": None} | given
-        return Side(**parts, tensor_scale=numbers.tensor_scale, format=spec.name, shape=numbers.shape, spec=spec.text)
+        return hand_over(numbers, convert=self._array, only_sides=getattr(self.module, "MXSPEC_TAKES_SIDES", False))
 
     def _call_encode(self, x: npt.NDArray[Any], element: str, **kwargs: Any) -> npt.NDArray[np.uint8]:
         result = from_target_array(self._ask("encode", self._array(x), element, **kwargs), "codes")

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.affine import AffineFormat, get_affine
+from mxspec.dot import PLAIN_DTYPES
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.sparsity import Sparsity, check_group
-from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operand_words import (
     ROW_MAJOR,
     TRANSPOSED,
@@ -37,7 +37,7 @@ class OperandKind(StrEnum):
 
     #: Element codes and block scales.
     BLOCK = "block"
-    #: float32, float16 or bfloat16.
+    #: float32, float16, bfloat16, or FP8 numbers without block scales.
     PLAIN = "plain"
     #: Unsigned codes with a float scale and an offset for each group.
     AFFINE = "affine"
@@ -214,7 +214,7 @@ def parse_operand(text: str) -> OperandSpec:
     kind = _kind_of(fmt)
     if kind is None:
         raise ValueError(
-            f"{name!r} is neither a block format nor a dtype; known are {', '.join((*BLOCKS, *DTYPES))}, affine integers such as "
+            f"{name!r} is neither a block format nor a dtype; known are {', '.join((*BLOCKS, *PLAIN_DTYPES))}, affine integers such as "
             f"int4-g64-bias-float16, and any of these with -{' or -'.join(SPARSITIES)} behind it"
         )
     spec = OperandSpec(kind=kind, format=fmt, sparsity=sparsity)
@@ -249,7 +249,7 @@ def _code_bits(spec: OperandSpec) -> int:
 def _kind_of(fmt: str) -> OperandKind | None:
     if fmt in BLOCKS:
         return OperandKind.BLOCK
-    if fmt in DTYPES:
+    if fmt in PLAIN_DTYPES:
         return OperandKind.PLAIN
     try:
         get_affine(fmt)

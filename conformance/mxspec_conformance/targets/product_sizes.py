@@ -21,7 +21,11 @@ class Sizes:
 
     def fit(self, m: int, n: int, k: int) -> tuple[int, int, int]:
         """The smallest sizes at least these that are taken."""
-        return tuple(-(-want // step) * step for want, step in ((m, self.m), (n, self.n), (k, self.k)))  # type: ignore[return-value]
+        return _round_up(m, self.m), _round_up(n, self.n), _round_up(k, self.k)
+
+
+def _round_up(size: int, step: int) -> int:
+    return -(-size // step) * step
 
 
 def find_sizes(product: Product, multiples: tuple[int, int, int]) -> Sizes:

@@ -20,6 +20,8 @@ from mxspec.dot import (
     DEFAULT_ACCUMULATOR,
     EXACTLY,
     OUTPUTS,
+    PLAIN_DTYPES,
+    PLAIN_FORMATS,
     Allowed,
     Epilogue,
     Factor,
@@ -31,13 +33,12 @@ from mxspec.dot import (
     sum_products,
 )
 from mxspec.elements import decode_table
-from mxspec.formats import BlockFormat, FloatFormat
+from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.products.draw import takes_tensor_scale
 from mxspec_conformance.judge.products.reference import make_factor
 from mxspec_conformance.render.product import describe_side, explain_product_lines
-from mxspec_conformance.targets.dtypes import DTYPES
-from mxspec_conformance.targets.laying_out import lay_out
-from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, Side, parse_product
+from mxspec_conformance.targets.laying_out import hand_over
+from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
 from mxspec_conformance.targets.product_sizes import find_sizes
 
 #: Tensor scales, the simplest first.
@@ -61,12 +62,12 @@ class Operands:
     @property
     def a(self) -> Any:
         """The side of m rows."""
-        return _hand_over(self.left)
+        return hand_over(self.left)
 
     @property
     def b(self) -> Any:
         """The side of n rows: the columns of the output."""
-        return _hand_over(self.right)
+        return hand_over(self.right)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -130,16 +131,6 @@ class Operands:
     def __repr__(self) -> str:
         m, n, k = self.shape
         return f"Operands({self.product.text!r}, m={m}, n={n}, k={k}, a={_draw(self.left)}, b={_draw(self.right)})"
-
-
-def _hand_over(numbers: Numbers) -> Any:
-    parts = lay_out(numbers)
-    if numbers.spec.kind is OperandKind.PLAIN:
-        return parts["values"]
-    return Side(
-        **parts, tensor_scale=numbers.tensor_scale, format=numbers.spec.format, shape=numbers.shape,
-        spec=numbers.spec.text,
-    )  # fmt: skip
 
 
 def _draw(numbers: Numbers) -> str:
@@ -245,7 +236,7 @@ def _draw_side(draw: st.DrawFn, spec: OperandSpec, rows: int, k: int, choice: _C
         fmt = OUTPUTS[spec.format]
         bits = np.zeros((rows, k), f"u{fmt.bits // 8}")
         _fill(draw, bits, place, each)
-        return Numbers(spec=spec, values=bits.view(DTYPES[spec.format]))
+        return Numbers(spec=spec, values=bits.view(PLAIN_DTYPES[spec.format]))
     fmt_block = spec.block
     codes = np.zeros((rows, k), np.uint8)
     _fill(draw, codes, place, st.sampled_from(_codes(fmt_block, choice)))
@@ -359,8 +350,7 @@ def _scales(fmt: BlockFormat, choice: _Choice) -> tuple[tuple[int, ...], tuple[i
 @lru_cache(maxsize=64)
 def _plain_bits(dtype: str, choice: _Choice) -> tuple[tuple[int, ...], ...]:
     """Bits of simple numbers; of the ends; of what is no number."""
-    fmt: FloatFormat = OUTPUTS[dtype]
-    kind: np.dtype[Any] = np.dtype(DTYPES[dtype])
+    fmt, kind = PLAIN_FORMATS[dtype], PLAIN_DTYPES[dtype]
     width = f"u{fmt.bits // 8}"
     limit = 2.0**20 if not choice.extreme else float("inf")
     with np.errstate(all="ignore"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema
 
+from mxspec.adjacent import register_named
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
 from mxspec.sparsity import SPARSE_FORMATS
@@ -66,6 +67,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
     formats = tuple(given.get("formats", ()))
     if not formats and {"quantize", "dequantize"} & set(functions):
         raise TargetError(f"{spec} lists no formats; name the block formats it supports: {', '.join(BLOCKS)}")
+    register_named(formats)
     check_names(spec, "formats", formats, BLOCKS)
     elements = tuple(given.get("elements", ())) or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
     check_names(spec, "elements", elements, {**ELEMENTS, **SCALES})

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from mxspec.affine.formats import Offset
+from mxspec.dot import PLAIN_DTYPES
 from mxspec.formats import get_block
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
-from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
 from mxspec_conformance.targets.product_sizes import find_sizes
@@ -83,7 +83,7 @@ def _make_zeros(spec: OperandSpec, rows: int, k: int) -> Numbers:
     held, groups = (rows, k // spec.stored), (rows, k // spec.group)
     metadata = None if spec.sparsity is None else np.full((rows, k // spec.sparsity.group), 4, np.uint8)
     if spec.kind is OperandKind.PLAIN:
-        return Numbers(spec=spec, values=np.zeros(held, DTYPES[spec.format]), metadata=metadata)
+        return Numbers(spec=spec, values=np.zeros(held, PLAIN_DTYPES[spec.format]), metadata=metadata)
     codes = np.zeros(held, np.uint8)
     if spec.kind is OperandKind.BLOCK:
         return Numbers(spec=spec, codes=codes, scales=np.full(groups, 0x38, np.uint8), metadata=metadata)

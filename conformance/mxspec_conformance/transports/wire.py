@@ -24,6 +24,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     "uint8": np.dtype("u1"),
     "uint32": np.dtype("<u4"),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }
 
 #: Sizes with more bytes than this are a mistake, not an answer.

@@ -35,8 +35,8 @@ Pair = tuple[Numbers, Numbers]
 
 
 @dataclass(frozen=True)
-class _Table:
-    """What a case is drawn with."""
+class _Drawing:
+    """What the cases of a batch are drawn with."""
 
     a: Pen
     b: Pen
@@ -154,7 +154,7 @@ class _Table:
 
 # Recipes: (topic, the case without its dtype); None where a product has no such case.
 
-Recipe = Callable[[_Table], "ProductCase | None"]
+Recipe = Callable[[_Drawing], "ProductCase | None"]
 
 
 def _case(topic: str, pair: Pair, **more: Any) -> ProductCase:
@@ -162,18 +162,18 @@ def _case(topic: str, pair: Pair, **more: Any) -> ProductCase:
     return ProductCase(topic=topic, label=f"{topic}, {m} x {n} x {k}", a=pair[0], b=pair[1], **more)
 
 
-def _sum(t: _Table) -> ProductCase:
+def _sum(t: _Drawing) -> ProductCase:
     pair = t.exact()
     varied = any(x.scales is not None and len(np.unique(x.scales)) > 1 for x in pair)
     return _case("block-scale" if varied else "sum", pair)
 
 
-def _shape(t: _Table) -> ProductCase:
+def _shape(t: _Drawing) -> ProductCase:
     m, n, k = t.size()
     return _case("shape", (t.a.numbers(t.integers(t.a, m, k)), t.b.numbers(t.integers(t.b, n, k))))
 
 
-def _identity(t: _Table) -> ProductCase:
+def _identity(t: _Drawing) -> ProductCase:
     m, n, k = t.size()
     pens, rows = (t.pens, (m, n)) if t.chance(0.5) else (t.pens[::-1], (n, m))
     hot = pens[0].one_hot(rows[0], k, t.draw.integers(0, k, rows[0]))
@@ -185,7 +185,7 @@ def _identity(t: _Table) -> ProductCase:
     return _case("identity", (hot, dense) if pens[0] is t.a else (dense, hot))
 
 
-def _code(t: _Table) -> ProductCase:
+def _code(t: _Drawing) -> ProductCase:
     """Single codes, each in a column of its own, against ones."""
     m, n, k = t.size()
     pens, rows = (t.pens, (m, n)) if t.chance(0.5) else (t.pens[::-1], (n, m))
@@ -197,11 +197,11 @@ def _code(t: _Table) -> ProductCase:
     return _case("code", (one, other) if pens[0] is t.a else (other, one))
 
 
-def _interval(t: _Table) -> ProductCase:
+def _interval(t: _Drawing) -> ProductCase:
     return _case("interval", t.ordinary())
 
 
-def _cancelled(t: _Table) -> ProductCase:
+def _cancelled(t: _Drawing) -> ProductCase:
     """Each number and its negative, at random places, beside a few that stay."""
     m, n, k = t.size(few=True)
     codes = np.full((m, k), t.a.code_of(0.0))
@@ -213,8 +213,8 @@ def _cancelled(t: _Table) -> ProductCase:
     return _case("sum", (t.a.numbers(codes), t.b.numbers(changed)))
 
 
-def _scale_code(t: _Table) -> ProductCase | None:
-    """Any scale code, whose block the other side brings back to where float32 is at home."""
+def _scale_code(t: _Drawing) -> ProductCase | None:
+    """Any scale code; the other side's scales bring the products back to ordinary exponents of float32."""
     scaled = [p for p in t.pens if p.spec.kind is OperandKind.BLOCK]
     if not scaled or t.contract.held is Contract.FLOAT16 or "float16" in (t.a.spec.format, t.b.spec.format):
         return None
@@ -250,7 +250,7 @@ def _scale_code(t: _Table) -> ProductCase | None:
     return _case("scale-code", (a, b))
 
 
-def _tensor_scale(t: _Table) -> ProductCase | None:
+def _tensor_scale(t: _Drawing) -> ProductCase | None:
     scaled = [takes_tensor_scale(p.spec) for p in t.pens]
     if not any(scaled):
         return None
@@ -265,7 +265,7 @@ def _tensor_scale(t: _Table) -> ProductCase | None:
     return _case("tensor-scale", (sides[0], sides[1]))
 
 
-def _epilogue(t: _Table) -> ProductCase | None:
+def _epilogue(t: _Drawing) -> ProductCase | None:
     takes = [o for o in ("alpha", "beta", "c", "bias") if t.capabilities.has("matmul", o)]
     if not takes:
         return None
@@ -292,7 +292,7 @@ def _epilogue(t: _Table) -> ProductCase | None:
     return _case("epilogue", pair, options=options) if options else None
 
 
-def _special(t: _Table) -> ProductCase | None:
+def _special(t: _Drawing) -> ProductCase | None:
     """A NaN or infinities in some rows of one side."""
     m, n, k = t.size(few=True)
     pair = [t.positive(t.a, m, k), t.positive(t.b, n, k)]
@@ -335,28 +335,28 @@ def draw_products(job: ProductJob, capabilities: Capabilities, number: int) -> l
     """The calls of one batch, in order: the same for the same seed and number on every machine."""
     draw = job.generator(number, 0)
     product = job.product
-    table = _Table(
+    drawing = _Drawing(
         a=make_pen(product.a, draw), b=make_pen(product.b, draw), draw=draw, sizes=find_sizes(product, capabilities.product_shapes),
         capabilities=capabilities, contract=job.contract, bits=min(job.accumulator.sure_bits, 24),
     )  # fmt: skip
     cases: list[ProductCase] = []
     while len(cases) < PRODUCTS:
-        if cases and table.chance(0.12):  # the shape of the last call again, with other operands
-            cases.append(_again(table, cases[-1]))
+        if cases and drawing.chance(0.12):  # the shape of the last call again, with other operands
+            cases.append(_again(drawing, cases[-1]))
             continue
-        case = _RECIPES[int(draw.choice(len(_RECIPES), p=_WEIGHTS))][0](table)
+        case = _RECIPES[int(draw.choice(len(_RECIPES), p=_WEIGHTS))][0](drawing)
         if case is None:
             continue
-        if table.chance(0.06) and not case.options:
-            arrangement = str(table.pick(_ARRANGEMENTS))
+        if drawing.chance(0.06) and not case.options:
+            arrangement = str(drawing.pick(_ARRANGEMENTS))
             case = replace(case, topic="memory", before=("arranged", arrangement), label=f"{case.label}, in memory: {arrangement}")
         # Addends have the first output dtype.
-        dtype = capabilities.out_dtypes[0] if case.options else str(table.pick(capabilities.out_dtypes))
+        dtype = capabilities.out_dtypes[0] if case.options else str(drawing.pick(capabilities.out_dtypes))
         cases.append(replace(case, out_dtype=dtype))
     return cases
 
 
-def _again(t: _Table, last: ProductCase) -> ProductCase:
+def _again(t: _Drawing, last: ProductCase) -> ProductCase:
     (m, k), n = last.a.shape, last.b.shape[0]
     pair = (t.a.numbers(t.integers(t.a, m, k)), t.b.numbers(t.integers(t.b, n, k)))
     return replace(_case("state", pair), out_dtype=last.out_dtype, label=f"state, {m} x {n} x {k}, after a call of that shape")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -36,6 +37,8 @@ _BATCHES, _CAUSES = 4, 6
 _NAMED, _ALONE, _TELLING = 16, 3, 24
 
 Progress = Callable[[str], None]
+#: A wrong product, and the one that was asked before it.
+Pair = tuple[Asked, Asked | None]
 
 
 class Dependence(StrEnum):
@@ -66,8 +69,7 @@ class ProductFinding:
     def nonzero(self) -> int:
         """Products in the shown sum that are not zero."""
         case, (i, j) = self.stored.case, self.stored.place
-        held = [x.values if x.codes is None else x.codes for x in (case.a, case.b)]
-        return int(((held[0][i] != 0) & (held[1][j] != 0)).sum())  # type: ignore[index]
+        return int(((case.a.held[i] != 0) & (case.b.held[j] != 0)).sum())
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ def reduce_products(
     reduced = ReducedProducts()
     chosen = list(dict.fromkeys(batch for batch, _ in sightings))[:_BATCHES]
     reduced.left = sum(batch not in chosen for batch, _ in sightings)
-    wrong: list[tuple[Asked, Asked | None]] = []
+    wrong: list[Pair] = []
     right: list[Asked] = []
     for number in chosen:
         progress(f"{job.fmt}: batch {number} again")
@@ -119,14 +121,11 @@ def reduce_products(
     return reduced
 
 
-def _group(
-    job: ProductJob, wrong: Sequence[tuple[Asked, Asked | None]], right: Sequence[Asked], session: TargetSession, progress: Progress
-) -> list[tuple[Explanation | None, list[tuple[Asked, Asked | None]]]]:
-    """Wrong products by cause: the explanation of the most, of the rest that of the most, and so on; then topics."""
-    if not wrong:
-        return []
-    progress(f"{job.fmt}: which mistakes explain {len(wrong)} wrong products")
-    looked = sorted((x for x, _ in wrong), key=lambda x: x.output.size * x.case.a.shape[1])[:_NAMED]
+def _name_causes(
+    job: ProductJob, wrong: Sequence[Asked], right: Sequence[Asked], session: TargetSession
+) -> dict[int, frozenset[Explanation]]:
+    """The explanations of wrong products, by id; large ones beyond the first few are not looked at."""
+    looked = sorted(wrong, key=lambda x: x.output.size * x.case.a.shape[1])[:_NAMED]
     # A mistake has to be silent where the answer is right; products of every topic are as telling as all.
     told = sorted(right, key=lambda x: x.output.size * x.case.a.shape[1])[:_TELLING]
     # What is wrong only after other calls denies every mistake of its topic: a few are asked by themselves, too.
@@ -134,38 +133,42 @@ def _group(
     if not all(named.values()):
         alone = [x for x in looked if not named[id(x)]][:_ALONE]
         named |= {id(x): e for x in alone for e in name_mistakes([x], told, job.accumulator).values()}
-    mistakes = {m.text: m for m in list_mistakes()}
-    order = {text: i for i, text in enumerate(mistakes)}
     common = frozenset.intersection(*named.values()) if named else frozenset()
     if not common and job.class_name == "float32" and not session.capabilities.accumulator:
-        found = find_class(session, job.product, [*(x for x, _ in wrong), *right], [job.contract])
+        found = find_class(session, job.product, [*wrong, *right], [job.contract])
         if found is not None:
             additions = Explanation(Cause.ACCUMULATOR, found[0].name)
-            named = {id(x): named.get(id(x), frozenset()) | {additions} for x, _ in wrong}
-    groups: list[tuple[Explanation | None, list[tuple[Asked, Asked | None]]]] = []
+            named = {id(x): named.get(id(x), frozenset()) | {additions} for x in wrong}
+    return named
+
+
+def _group(
+    job: ProductJob, wrong: Sequence[Pair], right: Sequence[Asked], session: TargetSession, progress: Progress
+) -> list[tuple[Explanation | None, list[Pair]]]:
+    """Wrong products by cause: the explanation of the most, of the rest that of the most, and so on; then by topic what has none."""
+    if not wrong:
+        return []
+    progress(f"{job.fmt}: which mistakes explain {len(wrong)} wrong products")
+    named = _name_causes(job, [x for x, _ in wrong], right, session)
+    mistakes = {m.text: m for m in list_mistakes()}
+    order = {text: i for i, text in enumerate(mistakes)}
+    groups: list[tuple[Explanation | None, list[Pair]]] = []
     rest = list(wrong)
-    while rest:
-        counts: dict[Explanation, int] = {}
-        for x, _ in rest:
-            for e in named.get(id(x), ()):
-                counts[e] = counts.get(e, 0) + 1
-        if not counts:
-            break
+    while counts := Counter(e for x, _ in rest for e in named.get(id(x), ())):
         best = min(counts, key=lambda e: (-counts[e], e.cause not in DEVIATING, order.get(e.name, -1)))
         own = {id(x) for x, _ in rest if best in named.get(id(x), ())}
         if best.name in mistakes:  # those that were too many to try every mistake on
             own |= {id(x) for x, _ in rest if id(x) not in named and mistakes[best.name].explains(x.case, x.output, job.accumulator)}
         groups.append((best, [pair for pair in rest if id(pair[0]) in own]))
         rest = [pair for pair in rest if id(pair[0]) not in own]
-    by_topic: dict[str, list[tuple[Asked, Asked | None]]] = {}
+    by_topic: dict[str, list[Pair]] = {}
     for pair in rest:
         by_topic.setdefault(pair[0].case.topic, []).append(pair)
-    # Wrong for reasons of its own is told before the others.
     return [*groups, *((None, members) for members in by_topic.values())]
 
 
 def _reduce(
-    job: ProductJob, explanation: Explanation | None, members: Sequence[tuple[Asked, Asked | None]], session: TargetSession
+    job: ProductJob, explanation: Explanation | None, members: Sequence[Pair], session: TargetSession
 ) -> ProductFinding:
     ask = partial(ask_case, session)
     sizes = find_sizes(job.product, session.capabilities.product_shapes)

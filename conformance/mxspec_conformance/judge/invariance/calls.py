@@ -67,6 +67,8 @@ SIZES: tuple[Size, ...] = (
             (2, 11008), (1, 14336), (33, 1536),
         )
     ),
+    Size(4096, 128, "thousands of rows of several blocks"),
+    Size(5000, 160, "thousands of rows of several blocks, no power of two"),
     Size(128, 8192, "2^20 elements, 8192 columns"),
     Size(1024, 1024, "2^20 elements, square", common=True, quick=True),
     Size(16384, 64, "2^20 elements"),
@@ -93,6 +95,19 @@ TALL: tuple[Size, ...] = tuple(
     )
 )
 
+#: Rows, in steps of a warp, that no power of two is near; and squares of elements.
+STEPS, SQUARES = (96, 160, 192, 224, 320, 448, 640, 768, 896), (96, 160, 192, 256, 320)
+#: Every number of rows, and of blocks in a row, up to this one is asked once.
+FEW = 24
+
+
+def list_small(k: int) -> list[Size]:
+    """Calls of few rows and blocks, and of whole warps of rows."""
+    few = [Size(rows, (1 + rows * 7 % FEW) * k, "every number of rows and of blocks, small") for rows in range(1, FEW + 1)]
+    steps = [Size(rows, 3 * k, "whole warps of rows, no power of two") for rows in STEPS]
+    return [*few, *steps, *(Size(n, n, "square") for n in SQUARES)]
+
+
 #: How many sizes are drawn.
 DRAWN = 8
 
@@ -103,7 +118,8 @@ def list_sizes(fmt: BlockFormat) -> list[Size]:
     stream = Stream(40)
     drawn = [Size(1 + stream.below(600), 32 * (1 + stream.below(70)), "drawn") for _ in range(DRAWN)]
     square = [Size(n, n * fmt.k, "as many rows as blocks", common=n == 3, quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
-    known = {(s.rows, s.columns): s for s in (*drawn, *square, *tall, *SIZES) if s.columns % fmt.k == 0}
+    listed = (*list_small(fmt.k), *drawn, *square, *tall, *SIZES)
+    known = {(s.rows, s.columns): s for s in listed if s.columns % fmt.k == 0}
     return sorted(known.values(), key=lambda s: s.elements)
 
 
@@ -128,7 +144,12 @@ LAID = (
 
 def list_laid(k: int) -> list[Laid]:
     """Those, and square matrices."""
-    return [*LAID, *(Laid(n, n // k, quick=n == 64) for n in (32, 64, 256, 512))]
+    return [*LAID, *list_squares(k)]
+
+
+def list_squares(k: int) -> list[Laid]:
+    """As many lines as elements of each: which axis is which does not show in the shape."""
+    return [Laid(n, n // k, quick=n == 64) for n in (32, 64, 256, 512)]
 
 
 def list_ragged(k: int) -> list[Laid]:

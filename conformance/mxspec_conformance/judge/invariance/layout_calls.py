@@ -53,7 +53,7 @@ def judge_layout_calls(
             if not keeps_call("layout", layout.name, label, quick=topic == "call-size" and data.size <= 1 << 16):
                 continue
             before = () if topic == "call-size" else ("arranged", arrangement)
-            arguments: tuple[Any, ...] = (data, layout.name, shape) if reads else (*reversed(parts), layout.name)
+            arguments: tuple[Any, ...] = (data.copy(), layout.name, shape) if reads else (*reversed(parts), layout.name)
             answer = run_once(partial(session.call, *before, function, *arguments))
             if isinstance(answer, NoAnswer):
                 if topic == "call-size":
@@ -88,12 +88,20 @@ def judge_layout_calls(
 def _list_calls(layout: Layout) -> Iterator[tuple[tuple[int, int], tuple[Bytes, ...], Bytes]]:
     """(shape, parts, data) for the shapes that the layout takes; no two items that lie near each other are alike."""
     for shape in SHAPES:
-        try:
-            parts = tuple(_make_items(shape[0], shape[1] // f.covers, f) for f in layout.fields)
-            data = layout.pack(*parts)
-        except ValueError:
-            continue
-        yield shape, parts, data
+        made = _make_call(layout, shape)
+        if made is not None:
+            yield shape, *made
+
+
+@lru_cache(maxsize=len(SHAPES))  # what one layout's functions are asked
+def _make_call(layout: Layout, shape: tuple[int, int]) -> tuple[tuple[Bytes, ...], Bytes] | None:
+    try:
+        parts = tuple(_make_items(shape[0], shape[1] // f.covers, f) for f in layout.fields)
+        data = layout.pack(*parts)
+    except ValueError:
+        return None
+    data.flags.writeable = False
+    return parts, data
 
 
 def _fail(scorecard: Scorecard, first: dict[str, Failure], topic: str, label: str, layout: Layout, text: str) -> None:
@@ -204,13 +212,15 @@ def _find_mistake(
     """What is wrong with an answer; nothing if it is right."""
     if reads:
         for part, got in zip(parts, answer, strict=True):
-            wrong = np.argwhere(part != got)
-            if len(wrong):
+            if not np.array_equal(part, got):
+                wrong = np.argwhere(part != got)
                 place = ",".join(map(str, wrong[0]))
                 return f"{len(wrong)} of {part.size} items differ; the first is row,column {place}"
         return ""
     if answer.shape != data.shape:
         return f"{answer.size} bytes came back; {layout.name} takes {data.size} for this shape"
+    if np.array_equal(answer, data):
+        return ""
     bytes_off = np.flatnonzero((answer ^ data) & layout.mask(shape))
     if not bytes_off.size:
         return ""

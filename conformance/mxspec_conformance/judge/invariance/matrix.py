@@ -25,6 +25,7 @@ from mxspec_conformance.judge.invariance.calls import (
     list_laid,
     list_ragged,
     list_sizes,
+    list_squares,
 )
 from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
@@ -165,7 +166,8 @@ def judge_sizes(matrix: Matrix, pools: Sequence[Pool]) -> None:
     for number, pool in enumerate(pools):
         k = pool.fmt.k
         for size in list_sizes(pool.fmt):
-            everywhere = not number and (matrix.is_first_format or size.elements <= LARGE)
+            rest = size.elements <= LARGE and matrix.speed is Speed.FAST
+            everywhere = not number and (matrix.is_first_format or rest)
             if not everywhere and not size.common:
                 continue
             if size.elements > LARGE and not matrix.is_first_format and matrix.speed is not Speed.FAST:
@@ -248,7 +250,7 @@ def judge_axes(matrix: Matrix, pools: Sequence[Pool]) -> None:
         for i, laid in enumerate(all_laid[:: 1 if not number else 4]):
             axis = (0, -2)[i % 3 == 1]
             _lay(matrix, pool, laid, axis)
-        for laid in LAID[2:12:3]:
+        for laid in (*LAID[2:12:3], *list_squares(pool.fmt.k)[::2]):
             _lay(matrix, pool, laid, 1)
         for arrangement in REARRANGED:
             _lay(matrix, pool, Laid(67, 5), 0, arrangement)

@@ -28,7 +28,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 Array = npt.NDArray[Any]
 
 #: Rows and blocks of the calls that are looked at for what they do to memory.
-PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64))
+PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64), (600, 2))
 #: The same call so many times, and the seconds that it may take.
 REPEATS, REPEAT_SECONDS = 3200, 1.0
 #: Threads, calls of each, and blocks of a call.
@@ -265,10 +265,21 @@ def judge_threads(matrix: Matrix, pools: Sequence[Pool]) -> None:
     session, pool = matrix.session, pools[0]
     if session.transport not in LOCAL:
         return
-    for rows, blocks in THREAD_SHAPES:
+    # What loops in an interpreter shares little between formats, and takes long.
+    brief = matrix.speed is not Speed.FAST and not matrix.is_first_format
+    for rows, blocks in THREAD_SHAPES[: 1 if brief else None]:
         label = f"{pool.name}: {THREADS} threads, {rows} x {blocks} blocks"
         calls = [_threaded(matrix, pool, rows, blocks) for _ in range(THREADS)]
         _call_at_once(matrix, label, rows, calls)
+    if brief:
+        return
+    if matrix.session.capabilities.has(pool.answered.function, "axis"):
+        rows, blocks = THREAD_SHAPES[1]
+        upright = [
+            ((np.ascontiguousarray(x.T), *rest), {**options, "axis": 0})
+            for (x, *rest), options in (_threaded(matrix, pool, rows, blocks) for _ in range(THREADS))
+        ]
+        _call_at_once(matrix, f"{pool.name}: {THREADS} threads, {rows} x {blocks} blocks, axis 0", rows, upright)
     mixed = [pools[i * len(pools) // THREADS] for i in range(THREADS)]
     if len(pools) > 1:
         _call_at_once(matrix, f"{THREADS} threads, {len({p.name for p in mixed})} kinds of input", 8, [_threaded(matrix, p, 8, 5) for p in mixed])

@@ -13,7 +13,10 @@ from mxspec.affine import Offset
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator
 from mxspec_conformance.judge.products.draw import Pen, Reach, make_pen, takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.draw_affine import AffinePen
+from mxspec_conformance.judge.products.epilogues import draw_wide_epilogues
+from mxspec_conformance.judge.products.scale_range import draw_every_scale
 from mxspec_conformance.judge.products.thinning import find_stored
+from mxspec_conformance.judge.products.tiles import draw_square, draw_tiles
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
@@ -26,6 +29,9 @@ _PER_GROUP = 31
 
 #: Exponents of successive block scales of either side, no two sums of which are alike, shifted by one block or not.
 _OWN = ((-3, 5, 0, -6, 2, 7), (4, -2, 6, 1, -5, 3))
+
+#: Exponent of products whose sums, of up to 32, are subnormal in float16.
+_SUBNORMAL = -20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +54,16 @@ class ProductCase:
 
 def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumulator, seed: int = 20) -> list[ProductCase]:
     """Every call by which a product is judged, the same ones each time."""
-    desk = _Desk(product, capabilities, accumulator, seed)
+    maker = _CaseMaker(product, capabilities, accumulator, seed)
     first, *others = capabilities.out_dtypes
-    cases = [replace(case, out_dtype=first) for case in desk.all_cases()]
-    cases += [replace(case, out_dtype=first) for case in _Desk(product, capabilities, accumulator, seed + 2).added()]
+    cases = [replace(case, out_dtype=first) for case in maker.all_cases()]
+    cases += [replace(case, out_dtype=first) for case in _CaseMaker(product, capabilities, accumulator, seed + 2).added()]
+    cases += [replace(case, out_dtype=first) for case in _CaseMaker(product, capabilities, accumulator, seed + 3).wider(first)]
     for dtype in others:
-        again = [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in desk.sums() if not c.before]
-        cases += again + [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in desk.overflows(dtype)]
+        again = [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in maker.sums() if not c.before]
+        cases += again + [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in maker.overflows(dtype)]
+        also = _CaseMaker(product, capabilities, accumulator, seed + 3).in_another_dtype(dtype)
+        cases += [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in also]
     return cases
 
 
@@ -65,11 +74,11 @@ def list_topics(product: Product, capabilities: Capabilities) -> list[str]:
 
 def list_equal_shapes(product: Product, capabilities: Capabilities, accumulator: Accumulator) -> list[ProductCase]:
     """Cases of one shape with different operands, sums of positive integers that have one result in every order."""
-    desk = _Desk(product, capabilities, accumulator, seed=21)
-    return [replace(case, out_dtype=capabilities.out_dtypes[0]) for case in desk.equal_shapes()]
+    maker = _CaseMaker(product, capabilities, accumulator, seed=21)
+    return [replace(case, out_dtype=capabilities.out_dtypes[0]) for case in maker.equal_shapes()]
 
 
-class _Desk:
+class _CaseMaker:
     """Makes the cases of one product."""
 
     def __init__(self, product: Product, capabilities: Capabilities, accumulator: Accumulator, seed: int) -> None:
@@ -176,6 +185,69 @@ class _Desk:
         if OperandKind.AFFINE not in (self.a.spec.kind, self.b.spec.kind):
             yield self._one_block_of_each_row()
         yield from self._tensor_scales_alone()
+
+    def wider(self, dtype: str) -> Iterator[ProductCase]:
+        """Whole tiles, every scale code, epilogues of many bits and rows, infinities and overflows of the other sign."""
+        for label, a, b in draw_tiles(self.a, self.b, self.sizes):
+            yield ProductCase(topic="shape", label=label, a=a, b=b)
+        for label, a, b in draw_square(self.a, self.b, self.sizes, self.bits):
+            yield ProductCase(topic="block-scale", label=label, a=a, b=b)
+        for side, pen, other in (("a", self.a, self.b), ("b", self.b, self.a)):
+            for label, numbers, back in draw_every_scale(pen, other, self.sizes, first=side == "a"):
+                a, b = (numbers, back) if side == "a" else (back, numbers)
+                yield ProductCase(topic="scale-code", label=label, a=a, b=b)
+        yield from self._wide_epilogues(dtype)
+        yield from self._negative_infinities()
+        yield from self.overflows(dtype, negative=True)
+        yield from self.subnormals(dtype)
+
+    def in_another_dtype(self, dtype: str) -> Iterator[ProductCase]:
+        """What an output's dtype may change beside sums: what is added, NaN and Inf, the smallest numbers."""
+        yield from self._wide_epilogues(dtype)
+        yield from self.specials()
+        yield from self._negative_infinities()
+        yield from self.overflows(dtype, negative=True)
+        yield from self.subnormals(dtype)
+
+    def _wide_epilogues(self, dtype: str) -> Iterator[ProductCase]:
+        takes = {o for o in ("alpha", "beta", "c", "bias") if self.capabilities.has("matmul", o)}
+        for rows, columns in ((5, 11), (2, 131), (130, 3)):
+            m, n, k = self.sizes.fit(rows, columns, 1)
+            for label, bits, options in draw_wide_epilogues(m, n, dtype, self.draw):
+                if set(options) <= takes:
+                    a, b = (p.numbers(self._integers(p, size, k, bits=min(self.bits, bits))) for p, size in ((self.a, m), (self.b, n)))
+                    yield ProductCase(topic="epilogue", label=f"{label}, {m} x {n}", a=a, b=b, options=options)
+
+    def _negative_infinities(self) -> Iterator[ProductCase]:
+        """Of floats; codes that are infinite have been asked for both signs."""
+        for side, pen, other in (("a", self.a, self.b), ("b", self.b, self.a)):
+            if pen.spec.kind is not OperandKind.PLAIN or _subtracts(other):
+                continue
+            m, n, k = self.sizes.fit(5, 6, 128)
+            a, b = (_all_positive(p, rows, k) for p, rows in ((self.a, m), (self.b, n)))
+            chosen = a if side == "a" else b
+            row = min(2, len(chosen.held) - 1)
+            place = row, _stored_place(chosen, row)
+            values = chosen.held.copy()
+            values[place] = -np.inf
+            if not np.isinf(values[place]):  # float8_e4m3fn has none
+                continue
+            changed = chosen.with_held(values)
+            pair = (changed, b) if side == "a" else (a, changed)
+            yield ProductCase(topic="inf", label=f"a negative Inf in {side}", a=pair[0], b=pair[1])
+
+    def subnormals(self, dtype: str) -> Iterator[ProductCase]:
+        """Sums that only subnormal numbers of float16 hold."""
+        low = max(self.a.powers[0], _SUBNORMAL)
+        powers = (low, _SUBNORMAL - low)
+        if dtype != "float16" or powers[1] < self.b.powers[0]:
+            return
+        m, n, k = self.sizes.fit(7, 9, 1)
+        sides = [
+            pen.numbers(pen.pick(np.array([pen.code_of(0.0), pen.code_of(1.0)]), rows, k), power)
+            for pen, rows, power in ((self.a, m, powers[0]), (self.b, n, powers[1]))
+        ]
+        yield ProductCase(topic="sum", label="subnormal float16 sums", a=sides[0], b=sides[1])
 
     def _tensor_scales_alone(self) -> Iterator[ProductCase]:
         """Tensor scales of many bits over short sums of one sign: what is lost of a scale is more than additions may lose."""
@@ -350,20 +422,21 @@ class _Desk:
         b = self.b.numbers(np.full((n, k), self.b.code_of(1.0)))
         yield ProductCase(topic="zero-block", label="zeros under the scale 2^60", a=self.a.numbers(codes, exponents), b=b)
 
-    def overflows(self, dtype: str) -> Iterator[ProductCase]:
-        """Sums beyond the output's largest number."""
+    def overflows(self, dtype: str, *, negative: bool = False) -> Iterator[ProductCase]:
+        """Sums beyond the output's largest number, or below the negative of it."""
         power = 6 if dtype == "float16" else 60
         sides = []
         m, n, k = self.sizes.fit(3, 4, 256)
         for pen, rows in ((self.a, m), (self.b, n)):
             largest = int(pen.finite[np.argmax(pen.values[pen.finite])])
             top = min(power + 5, pen.powers[1]) if pen.powers[1] < 12 else power + 5
-            if pen.spec.kind is OperandKind.PLAIN and pen.spec.format == "float16":
-                top = 5
+            if pen.spec.kind is OperandKind.PLAIN and not pen.reaches_far:
+                top = min(top, 5 if pen.spec.format == "float16" else pen.powers[1])
             codes = np.full((rows, k), largest)
             codes[-1] = pen.code_of(1.0)
-            sides.append(pen.numbers(codes, top))
-        yield ProductCase(topic="overflow", label="sums beyond the largest number", a=sides[0], b=sides[1])
+            sides.append(pen.numbers(self._negate(pen, codes) if negative and pen is self.b else codes, top))
+        label = "sums below the smallest number" if negative else "sums beyond the largest number"
+        yield ProductCase(topic="overflow", label=label, a=sides[0], b=sides[1])
 
     def calls(self) -> Iterator[ProductCase]:
         """The same operands again, in other memory, and in a call that follows others."""

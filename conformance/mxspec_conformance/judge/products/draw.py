@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.dot import PLAIN_DTYPES
 from mxspec.elements import decode_table
 from mxspec.profiles import list_profiles
 from mxspec_conformance.judge.products.draw_affine import AffinePen
 from mxspec_conformance.judge.products.pen import Floats, Pen, Reach
-from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec
 
 __all__ = ["PLAIN_RUN", "Pen", "Reach", "make_pen", "takes_tensor_scale", "with_tensor_scale"]
@@ -23,7 +24,11 @@ __all__ = ["PLAIN_RUN", "Pen", "Reach", "make_pen", "takes_tensor_scale", "with_
 #: Length of the runs in which plain numbers share a power of two, as blocks share a scale.
 PLAIN_RUN = 32
 #: Bits of a plain dtype's numbers.
-_PLAIN_BITS = {"float32": 24, "bfloat16": 8, "float16": 11}
+_PLAIN_BITS = {"float32": 24, "bfloat16": 8, "float16": 11, "float8_e4m3fn": 4, "float8_e5m2": 3}
+#: Exponents by which a plain dtype's integers may be scaled.
+_PLAIN_POWERS = {"float32": 12, "bfloat16": 12, "float16": 6, "float8_e4m3fn": 4, "float8_e5m2": 8}
+#: Dtypes that hold neither 2^-30 nor 2^30.
+_NARROW = ("float16", "float8_e4m3fn", "float8_e5m2")
 
 
 def make_pen(spec: OperandSpec, draw: np.random.Generator) -> Pen:
@@ -47,7 +52,11 @@ def _count_through(codes: npt.NDArray[np.intp], rows: int, k: int) -> npt.NDArra
 
 @dataclass(frozen=True)
 class PlainPen(Pen):
-    """Writes float32, bfloat16 or float16: integers up to the precision, and their negatives."""
+    """Writes floats: integers up to the precision, and their negatives."""
+
+    @property
+    def _largest(self) -> float:
+        return float(ml_dtypes.finfo(PLAIN_DTYPES[self.spec.format]).max)
 
     @property
     def run(self) -> int:
@@ -63,27 +72,30 @@ class PlainPen(Pen):
     @property
     def powers(self) -> tuple[int, int]:
         """What the dtype holds with room."""
-        return (-6, 6) if self.spec.format == "float16" else (-12, 12)
+        most = _PLAIN_POWERS[self.spec.format]
+        return -most, most
 
     @property
     def reaches_far(self) -> bool:
-        """All but float16 do."""
-        return self.spec.format != "float16"
+        """float32 and bfloat16 do."""
+        return self.spec.format not in _NARROW
 
     def write(self, codes: npt.NDArray[Any], powers: npt.NDArray[Any]) -> Numbers:
         """Integers times powers of two."""
         scale = np.repeat(np.ldexp(1.0, powers), self.run, axis=1)[:, : codes.shape[1]]
         scaled = self.values[codes] * scale
-        assert np.abs(scaled).max(initial=0) < 65504 or self.spec.format != "float16"
-        return Numbers(spec=self.dense, values=scaled.astype(DTYPES[self.spec.format]))
+        assert np.abs(scaled).max(initial=0) <= self._largest
+        return Numbers(spec=self.dense, values=scaled.astype(PLAIN_DTYPES[self.spec.format]))
 
     def write_positions(self, rows: int, k: int) -> Numbers:
         """Every integer in turn."""
-        return self.write(_count_through(self.finite, rows, k), _take_turns(rows, -(-k // self.run)) - 5)
+        turns = np.clip(_take_turns(rows, -(-k // self.run)) - 5, *self.powers)
+        return self.write(_count_through(self.finite, rows, k), turns)
 
     def write_quantized(self, x: Floats) -> Numbers:
         """The numbers in the dtype."""
-        return Numbers(spec=self.dense, values=x.astype(np.float32).astype(DTYPES[self.spec.format]))
+        most = self._largest if self.spec.format in _NARROW else np.inf  # FP8 casts make NaN of what is larger
+        return Numbers(spec=self.dense, values=np.clip(x, -most, most).astype(np.float32).astype(PLAIN_DTYPES[self.spec.format]))
 
     def write_ends(self, rows: int, k: int, other: Pen, *, first: bool) -> None:
         """There are no scales."""
@@ -94,6 +106,8 @@ class PlainPen(Pen):
         for topic, value in (("nan", np.nan), ("inf", np.inf)):
             values = numbers.values.copy()
             values[row, place] = value
+            if topic == "inf" and not np.isinf(values[row, place]):  # float8_e4m3fn has none
+                continue
             yield topic, f"a {'NaN' if topic == 'nan' else 'positive Inf'}", replace(numbers, values=values)
 
 

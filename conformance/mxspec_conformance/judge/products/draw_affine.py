@@ -142,8 +142,10 @@ class AffinePen(Pen):
         least = self._least_zero
         ends = [smallest, 2.0 ** (1 - scalar.bias), largest if not least else 2.0**14, 1.0, 2.0**-5]
         scales = np.tile(np.resize(np.array(ends), rows)[:, None], (1, k // self.run))
-        q = self.draw.integers(0, 2, (rows, k)) + least
-        return self._store(q, scales, np.full(scales.shape, least)), 0
+        # Biases at the ends, too: one of the largest scale would not be the sum of two numbers of float16.
+        shift = np.where(scales < 1, 1, least) if self._has_bias else np.full(scales.shape, least)
+        q = np.minimum(self.draw.integers(0, 2, (rows, k)) + shift[:, :1], self.spec.affine.bins)
+        return self._store(q, scales, shift), 0
 
     def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:
         """A NaN scale; with a bias also a NaN bias, and infinities of both. Of a zero point under an infinite scale it depends on

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY, Accumulator, OperandContract
+from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY, Accumulator, Contract, OperandContract
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
@@ -95,7 +95,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     named = name_mistakes(wrong, right, judged, contract if _is_affine(product) else EXACTLY)
     by_mistake = wrong and frozenset.intersection(*named.values())
     rounded = not by_mistake and not declared and any(x.case.topic in _ROUNDED for x in wrong)
-    found = find_class(session, product, asked, contracts) if rounded else None
+    found = find_class(session, product, [*wrong, *(x for x in asked if id(x) not in spoilt)], contracts) if rounded else None
     for x in asked:
         if isinstance(x.answer, NoAnswer):
             scorecard.count_no_answer(x.case.topic, x.case.label, x.answer)
@@ -132,9 +132,12 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
 
 
 def _list_asked(product: Product, declared: str) -> list[OperandContract]:
-    """The contract that a target claims, or all; a product whose sides do not have the claimed one is judged by all."""
+    """The contract that a target claims, or all; a product whose sides do not have the claimed one is judged by all.
+
+    Plain float32 numbers are what they are: only who claims it may round them to TF32.
+    """
     known = list_contracts(product)
-    return [c for c in known if c.text == declared] or list(known)
+    return [c for c in known if c.text == declared] or [c for c in known if c.held is not Contract.TF32]
 
 
 def find_contract(asked: Sequence[Asked], contracts: Sequence[OperandContract], judged: Accumulator) -> OperandContract:
@@ -142,13 +145,21 @@ def find_contract(asked: Sequence[Asked], contracts: Sequence[OperandContract], 
 
     What a narrower float makes of the ends of the scales does not speak for it: a kernel may be wrong there alone.
     """
-    telling = [x for x in asked if x.case.topic != "scale-code"]
-    best, fewest = contracts[0], len(telling) + 1
+    order = [x for x in asked if x.case.topic != "scale-code"]
+    best, fewest = contracts[0], len(order) + 1
     for contract in contracts:
-        wrong = sum(not x.is_right(judged, contract) for x in telling)
-        if wrong < fewest:
-            best, fewest = contract, wrong
-        if not wrong:
+        wrong: list[Asked] = []
+        for x in order:
+            if not x.is_right(judged, contract):
+                wrong.append(x)
+                if len(wrong) >= fewest:
+                    break
+        if len(wrong) < fewest:
+            best, fewest = contract, len(wrong)
+            # What is wrong under one contract is mostly wrong under the next: it decides soonest that that one is no better.
+            spoilt = {id(x) for x in wrong}
+            order = [*wrong, *(x for x in order if id(x) not in spoilt)]
+        if not fewest:
             break
     return best
 
@@ -192,6 +203,8 @@ def find_class(
     session: TargetSession, product: Product, asked: Sequence[Asked], contracts: Sequence[OperandContract]
 ) -> tuple[Accumulator, OperandContract] | None:
     """The first class, from the most demanding one, that allows every output; None where there is none.
+
+    asked: those first that are the likeliest to rule a class out.
 
     The interval of a coarse class holds much that is wrong for other reasons. The target is therefore asked once more, for sums
     that have one result even in that class.

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dot
-from mxspec.dot import EXACTLY, Accumulator, Allowed, Factor, OperandContract, Sums
+from mxspec.dot import EXACTLY, Accumulator, Allowed, Contract, Factor, OperandContract, Sums
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
 
 
 def make_factor(numbers: Numbers, contract: OperandContract = EXACTLY) -> Factor:
-    """One side as a kernel with a contract multiplies it; a plain side is what it is."""
+    """One side as a kernel with a contract multiplies it; a plain side is what it is, but for TF32."""
     spec = numbers.spec
     scale = 1.0 if numbers.tensor_scale is None else numbers.tensor_scale
     if numbers.metadata is not None:
@@ -31,13 +31,16 @@ def make_factor(numbers: Numbers, contract: OperandContract = EXACTLY) -> Factor
         factor = dot.block_factor(numbers.codes, numbers.scales, spec.block, tensor_scale=scale)
     else:
         factor = dot.plain_factor(numbers.held)
-    return factor if spec.kind is OperandKind.PLAIN else dot.apply_contract(factor, contract.held)
+    if spec.kind is OperandKind.PLAIN and (spec.format != "float32" or contract.held is not Contract.TF32):
+        return factor
+    return dot.apply_contract(factor, contract.held)
 
 
 def list_contracts(product: Product) -> tuple[OperandContract, ...]:
     """The contracts that a product's kernel may follow; that nothing is rounded is the first."""
     sides = (product.a, product.b)
-    return dot.list_operand_contracts([side.affine for side in sides if side.kind is OperandKind.AFFINE])
+    has_float32 = any(side.kind is OperandKind.PLAIN and side.format == "float32" for side in sides)
+    return dot.list_operand_contracts([side.affine for side in sides if side.kind is OperandKind.AFFINE], has_float32=has_float32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,10 @@ def find_wrong(
     if not isinstance(output, np.ndarray):
         return None
     bad = ~allow(refer_case(case, contract), case, accumulator).accepts(output)
-    return None if not bad.any() else tuple(int(i) for i in np.argwhere(bad)[0])  # type: ignore[return-value]
+    if not bad.any():
+        return None
+    i, j = np.argwhere(bad)[0].tolist()
+    return i, j
 
 
 def shrink_product(ask: Ask, wrong: Wrong, sizes: Sizes, accumulator: Accumulator, contract: OperandContract) -> Wrong:

@@ -1,1 +1,1 @@
-"""Judging `quantize` where it rounds stochastically: by random bits that it is given, or by a generator of its own."""
+"""Judging what rounds stochastically: `quantize` by random bits that it is given or by a generator of its own, and `encode_stochastic`."""

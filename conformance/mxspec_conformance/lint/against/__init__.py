@@ -15,8 +15,9 @@ from mxspec.containers.fused import name_fusion
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Tensor, count_items, read_at
 from mxspec.containers.plain import PLAIN_DTYPES, cut_plain, read_plain
+from mxspec_conformance.lint.against.case import Case
 from mxspec_conformance.lint.against.material import Originals
-from mxspec_conformance.lint.against.search import Case, explain
+from mxspec_conformance.lint.against.search import explain
 from mxspec_conformance.lint.hypotheses import (
     Agreement,
     Basis,
@@ -84,7 +85,7 @@ def compare(
             progress(group.base)
         own = (claims or {}).get(group.codes.path)
         first = [*([own] if own else []), *likely]
-        found = explain(Case(group, tensor, originals, _list_fused(group, originals), first))
+        found = explain(Case(group, tensor, originals, list_fused(group, originals), first))
         explanations.append(found)
         if found.hypothesis.basis is Basis.PROFILE and found.agreement.complete:
             likely = [found.hypothesis.profile, *(p for p in likely if p != found.hypothesis.profile)]
@@ -106,7 +107,7 @@ def _follows(found: Explanation, profile: str) -> bool:
     return clean and hypothesis.basis is Basis.PROFILE and hypothesis.profile == profile
 
 
-def _list_fused(group: Group, originals: Originals) -> tuple[Tensor, ...]:
+def list_fused(group: Group, originals: Originals) -> tuple[Tensor, ...]:
     """Originals of the layers with which loaders fuse this one, itself included."""
     key = name_fusion(group.base)
     if key == group.base:

@@ -9,6 +9,7 @@ from mxspec_conformance.judge.products.mistakes.epilogues import list_epilogue_m
 from mxspec_conformance.judge.products.mistakes.mistake import Mistake
 from mxspec_conformance.judge.products.mistakes.operands import list_operand_mistakes
 from mxspec_conformance.judge.products.mistakes.places import list_counted_twice, list_dropped
+from mxspec_conformance.judge.products.mistakes.plain import list_plain_mistakes
 from mxspec_conformance.judge.products.mistakes.sparse import list_sparse_mistakes
 from mxspec_conformance.judge.products.mistakes.written import list_written_mistakes
 
@@ -20,6 +21,7 @@ def list_mistakes() -> Iterator[Mistake]:
     yield from list_dropped()
     yield from list_operand_mistakes()
     yield from list_affine_mistakes()
+    yield from list_plain_mistakes()
     yield from list_sparse_mistakes()
     yield from list_counted_twice()
     yield from list_epilogue_mistakes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,10 @@ from mxspec_conformance.judge.products.reference import Sides, change_values
 from mxspec_conformance.targets.arrays import swizzle_128x4, unswizzle_128x4
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
-# Scales of other places.
+#: Element codes or scale codes, and their side -> others; None where the mistake cannot be made.
+CodeChange = Callable[[Codes, Numbers], Codes | None]
 
-ScaleChange = Callable[[Codes, Numbers], Codes | None]
+# Scales of other places.
 
 
 def _elsewhere(place: Callable[[Codes], Codes | None], scales: Codes, _: Numbers) -> Codes | None:
@@ -50,7 +52,7 @@ def _one_for_all(scales: Codes, numbers: Numbers) -> Codes | None:
     return np.full_like(scales, int(np.flatnonzero(table == one)[0]))
 
 
-SCALE_MISTAKES: tuple[tuple[str, ScaleChange], ...] = (
+SCALE_MISTAKES: tuple[tuple[str, CodeChange], ...] = (
     *((words.format(what="scale", unit="block", side="{side}"), partial(_elsewhere, place)) for words, place in OTHER_PLACES),
     ("the 128x4 tiles of {side}'s scales are read as rows", _read_linear),
     ("the rows of {side}'s scales are read as 128x4 tiles", _read_swizzled),
@@ -150,7 +152,7 @@ def _first_row_codes(codes: Codes, _: Numbers) -> Codes | None:
     return np.repeat(codes[:1], len(codes), axis=0) if len(codes) > 1 else None
 
 
-CODE_MISTAKES: tuple[tuple[str, Callable[[Codes, Numbers], Codes | None]], ...] = (
+CODE_MISTAKES: tuple[tuple[str, CodeChange], ...] = (
     ("the two nibbles of a byte are swapped on {place}", _swap_nibbles),
     ("the signs of {side} are dropped", _drop_signs),
     ("the signs of {side} are turned round", _flip_signs),
@@ -236,25 +238,17 @@ def _swap_tensor_scales(case: ProductCase, keep: str) -> ProductCase | None:
 # All of them.
 
 
-def _change_scales(change: ScaleChange, sides: str, case: ProductCase) -> ProductCase | None:
+def _change_part(part: str, change: CodeChange, sides: str, case: ProductCase) -> ProductCase | None:
+    """The case with other codes or other scales; a side where the change has nothing to change stays as it is."""
     for side in sides:
         numbers = case.a if side == "a" else case.b
-        if numbers.scales is None or numbers.spec.kind is not OperandKind.BLOCK:
+        held = getattr(numbers, part)
+        if held is None or numbers.spec.kind is not OperandKind.BLOCK:
             return None
-        found = change(numbers.scales, numbers)
+        found = change(held, numbers)
         if found is not None:
-            case = replace_side(case, side, replace(numbers, scales=found)) or case
-    return case
-
-
-def _change_codes(change: Callable[[Codes, Numbers], Codes | None], sides: str, case: ProductCase) -> ProductCase | None:
-    for side in sides:
-        numbers = case.a if side == "a" else case.b
-        if numbers.codes is None or numbers.spec.kind is not OperandKind.BLOCK:
-            return None
-        found = change(numbers.codes, numbers)
-        if found is not None:
-            case = replace_side(case, side, replace(numbers, codes=np.ascontiguousarray(found))) or case
+            changed: dict[str, Any] = {part: np.ascontiguousarray(found)}
+            case = replace_side(case, side, replace(numbers, **changed)) or case
     return case
 
 
@@ -284,12 +278,12 @@ def list_operand_mistakes() -> Iterator[Mistake]:
     """Mistakes on either side and on both, the more common ones first."""
     for sides, words in SIDES:
         for text, change in SCALE_MISTAKES:
-            yield Mistake(text.format(side=words), partial(_change_scales, change, sides))
+            yield Mistake(text.format(side=words), partial(_change_part, "scales", change, sides))
         for text, change_table in TABLE_MISTAKES:
             yield Mistake(text.format(side=words), keep_case, partial(_change_table, change_table, sides, True))
         for text, change_codes in CODE_MISTAKES:
             place = "both sides" if len(sides) > 1 else "one side"  # which one, no sum tells
-            yield Mistake(text.format(side=words, place=place), partial(_change_codes, change_codes, sides))
+            yield Mistake(text.format(side=words, place=place), partial(_change_part, "codes", change_codes, sides))
         for text, change_table in ELEMENT_MISTAKES:
             yield Mistake(text.format(side=words), keep_case, partial(_change_table, change_table, sides, False))
         for what, value in (("is ignored", lambda _: 1.0), ("is applied twice", lambda g: g * g), ("divides", lambda g: 1 / g)):
