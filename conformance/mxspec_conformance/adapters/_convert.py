@@ -23,6 +23,8 @@ def to_torch(x: Any) -> Any:
     array = np.require(x, requirements=["C", "W"])
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+    if array.dtype.name.startswith("float8"):
+        return torch.from_numpy(array.view(np.uint8)).view(getattr(torch, array.dtype.name))
     return torch.from_numpy(array)
 
 

@@ -1,11 +1,15 @@
 """This project's GPU kernels; they need CuPy and an NVIDIA GPU.
 
-`mxspec_gpu-tiles` returns what the fast paths return: packed nibbles, scales in 128x4 tiles.
+`mxspec_gpu-tiles` returns what the fast paths return: packed nibbles, scales in 128x4 tiles. `mxspec_gpu-products-...` multiplies
+by weights as checkpoints hold them, `mxspec_gpu-affine` dequantizes affine ones, `mxspec_gpu-records` packs ggml's records.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 import mxspec
 from mxspec_conformance.adapters.registry import Adapter, Library
@@ -79,6 +83,68 @@ class _Tiles(_Target):
         )
 
 
+class _Products(_Target):
+    """`gemm`: x and stored weights, up to 48 rows where they lie, more by cuBLAS."""
+
+    def __init__(self, dtype: str) -> None:
+        super().__init__()
+        self.OUT_DTYPES = (dtype, "float32")
+        # An affine weight is rounded once to the dtype of the scales; that of a block format is exact in bfloat16.
+        if dtype == "bfloat16":
+            pairs = ["mxfp4/nibble-low", "nvfp4/nibble-low", "mxfp4/nibble-low+128x4", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8"]
+            self.OPERANDS = [{"a": dtype, "b": b} for b in pairs]
+        else:
+            self.CONTRACT = "float16-fma"
+            self.OPERANDS = [{"a": dtype, "b": f"int4-g{group}-bias-float16/nibble-low"} for group in (32, 64, 128)]
+
+    def matmul(self, a: Any, b: Any, out_dtype: str, alpha: float = 1.0, bias: Any = None) -> Any:
+        """[m, n]; NVFP4's tensor scale is part of alpha."""
+        factor = float(np.float32(alpha) * np.float32(1 if getattr(b, "tensor_scale", None) is None else b.tensor_scale))
+        if bias is not None:
+            bias = self._cupy.asarray(bias).astype(out_dtype)
+        fmt = str(getattr(b.format, "name", b.format))
+        if fmt.startswith("int"):
+            return self._gpu.gemm(a, b.codes, b.scales, fmt, offsets=b.biases, alpha=factor, bias=bias, dtype=out_dtype)
+        rows = b.shape[0]
+        tiled = b.scales.ndim == 1 and rows * b.shape[1] > 0
+        return self._gpu.gemm(
+            a, b.codes.reshape(rows, -1), b.scales, fmt, alpha=factor, bias=bias, dtype=out_dtype,
+            scale_layout="128x4" if tiled else "row-major",
+        )  # fmt: skip
+
+
+class _Affine(_Target):
+    """Values in the dtype of the scales, rounded once."""
+
+    AFFINE = tuple(
+        f"int4-g{group}-{offset}-{dtype}{words}"
+        for group in (32, 64, 128)
+        for offset, dtype, words in (("bias", "float16", ""), ("bias", "bfloat16", "/words"), ("zero", "float16", ""))
+    )
+    AFFINE_CONTRACT = "exact"
+
+    def dequantize_affine(self, codes: Any, scales: Any, offsets: Any, fmt: str) -> Any:
+        """[rows, k]."""
+        name = fmt.removesuffix("/words")
+        packed = codes if name != fmt else self._gpu.pack(codes, "mxfp4")
+        return self._gpu.affine_dequantize(packed, scales, offsets, name, dtype=str(scales.dtype))
+
+
+class _Records(_Target):
+    LAYOUTS = ("ggml-mxfp4", "ggml-nvfp4")
+
+    def pack_blocks(self, codes: Any, scales: Any, layout: str) -> Any:
+        """The records' bytes."""
+        fmt = layout.removeprefix("ggml-")
+        return self._gpu.pack_records(self._gpu.pack(codes, fmt), scales, fmt)
+
+    def unpack_blocks(self, data: Any, layout: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """Codes of this shape, one a byte, and scales."""
+        fmt = layout.removeprefix("ggml-")
+        codes, scales = self._gpu.unpack_records(self._cupy.asarray(data).reshape(*shape[:-1], -1), fmt)
+        return self._gpu.unpack(codes, fmt), scales
+
+
 def _scale(value: float | None) -> mxspec.TensorScale | None:
     return None if value is None else mxspec.TensorScale.from_float("amax", value)
 
@@ -93,4 +159,15 @@ ADAPTERS = (
         about="this project's GPU kernels, packed, scales in tiles",
         make=_Tiles,
     ),
+    *(
+        Adapter(
+            name=f"mxspec_gpu-products-{dtype}",
+            library=_LIBRARY,
+            about=f"this project's GPU products of {dtype} numbers and stored weights",
+            make=partial(_Products, dtype),
+        )
+        for dtype in ("bfloat16", "float16")
+    ),
+    Adapter(name="mxspec_gpu-affine", library=_LIBRARY, about="this project's affine dequantization on the GPU", make=_Affine),
+    Adapter(name="mxspec_gpu-records", library=_LIBRARY, about="ggml's records on the GPU", make=_Records),
 )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ class Library:
     requires: str
     #: The package that has to be importable.
     imports: str | None = None
+    #: The distribution that has to be installed instead, where it holds no Python.
+    distribution: str | None = None
     #: Where it is taken from instead.
     source: Source | None = None
     #: What pip is asked for in the environment in which the library is compared with its profiles.
@@ -66,6 +69,8 @@ class Library:
         """Whether the library can be found; it is not imported."""
         if self.source is not None and self.source.variable in os.environ:
             return True
+        if self.distribution is not None:
+            return any(True for _ in distributions(name=self.distribution))
         return self.imports is not None and find_spec(self.imports) is not None
 
     @property

@@ -1,0 +1,88 @@
+"""triton_kernels on the CPU: `downcast_to_mxfp_torch` and `upcast_from_mxfp_torch`, the library's Torch reference.
+
+The kernels themselves need a GPU: Triton's interpreter does not run their inline assembly as the hardware does. NVFP4 has one
+level (`scale_dtype` float8_e4m3fn in blocks of 16).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+from mxspec_conformance.adapters._convert import pack_nibbles, to_torch, unpack_nibbles
+from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+
+_FP8 = {"mxfp8_e4m3": "float8_e4m3fn", "mxfp8_e5m2": "float8_e5m2"}
+_MX = ("mxfp4", *_FP8)
+
+
+class _Reference:
+    """One mode of rounding the scale."""
+
+    DTYPES = ("float32", "float16", "bfloat16")
+
+    def __init__(self, mode: str, formats: tuple[str, ...]) -> None:
+        import torch
+        from triton_kernels.numerics_details import mxfp
+
+        self.VERSION = version("tokenspeed-triton-kernels")
+        self.FORMATS = formats
+        self._torch = torch
+        self._library: Any = mxfp
+        self._mode: Any = mxfp.DequantScaleRoundingMode[mode]
+
+    def _type(self, fmt: str) -> Any:
+        return getattr(self._torch, _FP8[fmt]) if fmt in _FP8 else self._torch.uint8
+
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
+        """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
+        _refuse_tensor_scale(tensor_scale)
+        options: dict[str, Any] = {"scale_dtype": self._torch.float8_e4m3fn, "microblock_size": 16} if fmt == "nvfp4" else {}
+        codes, scales = self._library.downcast_to_mxfp_torch(
+            to_torch(x), self._type(fmt), axis=-1, DEQUANT_SCALE_ROUNDING_MODE=self._mode, **options
+        )
+        data = codes.view(self._torch.uint8).numpy()
+        return data if fmt in _FP8 else unpack_nibbles(data), scales.view(self._torch.uint8).numpy()
+
+    def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
+        """Float32 values [rows, k]."""
+        _refuse_tensor_scale(tensor_scale)
+        data = to_torch(codes).view(self._type(fmt)) if fmt in _FP8 else to_torch(pack_nibbles(codes))
+        stored = to_torch(scales)
+        if fmt == "nvfp4":
+            stored = stored.view(self._torch.float8_e4m3fn)
+        return self._library.upcast_from_mxfp_torch(data, stored, self._torch.float32, axis=-1).numpy()
+
+
+def _refuse_tensor_scale(tensor_scale: float | None) -> None:
+    if tensor_scale is not None:
+        raise NotImplementedError("triton_kernels' formats have no tensor scale")
+
+
+_LIBRARY = Library(
+    name="triton-kernels",
+    requires="tokenspeed-triton-kernels",
+    imports="triton_kernels",
+    packages=(TORCH, "triton==3.9.0"),
+    bare_packages=("tokenspeed-triton-kernels==1.0.0.post20260510",),
+)
+
+
+ADAPTERS = (
+    Adapter(
+        name="triton-kernels",
+        library=_LIBRARY,
+        about="triton_kernels' Torch reference, ROUND_UP",
+        make=partial(_Reference, "ROUND_UP", (*_MX, "nvfp4")),
+        profiles={fmt: f"triton-kernels-1.0/{fmt}/round-up" for fmt in _MX},
+        profiles_one_level={"nvfp4": "triton-kernels-1.0/nvfp4"},
+    ),
+    Adapter(
+        name="triton-kernels-down",
+        library=_LIBRARY,
+        about="triton_kernels' Torch reference, ROUND_DOWN",
+        make=partial(_Reference, "ROUND_DOWN", _MX),
+        profiles={fmt: f"triton-kernels-1.0/{fmt}/round-down" for fmt in _MX},
+    ),
+)
