@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz
+    from mxspec_conformance.fuzzing.concluding import Campaign
+    from mxspec_conformance.fuzzing.planning import Settings
+    from mxspec_conformance.fuzzing.run import fuzz
     from mxspec_conformance.identification.diff import FormatDiff, TargetDiff, diff
     from mxspec_conformance.identification.target import Identity, identify
     from mxspec_conformance.judge.check import check
@@ -24,14 +26,14 @@ if TYPE_CHECKING:
 #: Public name -> the module that holds it, imported when the name is first asked for.
 _HOMES = {
     "CallError": "targets.errors",
-    "Campaign": "fuzzing.run",
+    "Campaign": "fuzzing.concluding",
     "Capabilities": "targets.capabilities",
     "FormatDiff": "identification.diff",
     "FormatResult": "results.report",
     "Identity": "identification.target",
     "Report": "results.report",
     "Requirement": "results.report",
-    "Settings": "fuzzing.run",
+    "Settings": "fuzzing.planning",
     "TargetDiff": "identification.diff",
     "TargetError": "targets.errors",
     "TargetSession": "targets.sessions",

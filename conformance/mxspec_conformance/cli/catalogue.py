@@ -13,11 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 import mxspec
+from mxspec.adjacent import ADJACENT
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.cli.console import fail, make_console
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.render.profile import list_profile_rows
 
 
 @click.command()
@@ -48,7 +50,7 @@ def formats(as_json: bool) -> None:
                 "min_subnormal": str(f.min_subnormal), "inf": f.inf_code, "nan": f.nan_code}
             for n, f in scalars.items()
         }  # fmt: skip
-        click.echo(json.dumps({"scalars": rows, "blocks": {n: {"element": b.element.name, "scale": b.scale.name, "k": b.k} for n, b in BLOCKS.items()}}, indent=1))  # fmt: skip
+        click.echo(json.dumps({"scalars": rows, "blocks": {n: {"element": b.element.name, "scale": b.scale.name, "k": b.k} for n, b in BLOCKS.items()}, "adjacent": {n: {"element": a.block.element.name, "scale": a.block.scale.name, "k": a.block.k, "source": a.source} for n, a in ADJACENT.items()}}, indent=1))  # fmt: skip
         return
     console = make_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -71,6 +73,10 @@ def formats(as_json: bool) -> None:
             ", ".join(f"{r} x {c}" for r, c in b.shapes), "float32" if b.has_tensor_scale else "-",
         )  # fmt: skip
     console.print(table)
+    console.print()
+    console.print(Text("adjacent (not OCP's; known as soon as they are named)", style="bold"))
+    for name, entry in ADJACENT.items():
+        console.print(Text.assemble("  ", (name, "bold"), "  ", entry.source), soft_wrap=False)
 
 
 @click.command()
@@ -123,49 +129,6 @@ def _show_profile(p: mxspec.Profile, console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    status = "provisional: not confirmed by a run" if p.provisional else p.witness
-    rows = [("profile", p.id), ("kind", p.kind.value), ("formats", ", ".join(p.formats)), ("summary", p.summary),
-            ("source", p.source), ("evidence", f"{p.evidence.value}; {status}" if status else p.evidence.value), ("dtypes", ", ".join(p.dtypes))]  # fmt: skip
-    if p.variant_of is not None:
-        rows.append(("variant of", p.variant_of))
-    if p.transform is not None:
-        side = "columns" if p.transform.columnwise else "rows"
-        rows.append(("transform", f"{p.transform.kind.value}, {p.transform.size} elements along {side}, applied before the steps below"))
-    if p.tensor is not None:
-        rows.append((f"tensor ({p.tensor.native.value})", str(p.tensor.from_amax)))
-        rows += [(f"  {leaf}", str(expr)) for leaf, expr in p.tensor.derived]
-    for title, steps in (("no tensor scale", p.one_level), ("with tensor scale", p.two_level)):
-        if steps is None:
-            continue
-        rule = steps.scale
-        minus = " - emax" if rule.subtract_emax else ""
-        special = ", ".join(
-            f"{n} -> {b:02x}"
-            for n, b in (("0", rule.on_zero), ("Inf", rule.on_inf), ("NaN", rule.on_nan))
-            if b is not None
-        )
-        rows += [
-            (title, ""),
-            ("  scale value", str(rule.value)),
-            (
-                "  scale code",
-                f"{rule.step.value}{minus}, rounding {rule.rounding.value}, {rule.underflow.value} on underflow"
-                + (f"; {special}" if special else ""),
-            ),
-            ("  scaled", str(steps.scaled)),
-            ("  element", _element_words(steps.element)),
-            ("  dequantize", str(steps.dequantize)),
-        ]
-    rows += [("unspecified", u) for u in p.unspecified]
-    for key, value in rows:
-        table.add_row(key, value)
+    for row in list_profile_rows(p):
+        table.add_row("  " * row.inner + row.name, row.value)
     console.print(table)
-
-
-def _element_words(rule: Any) -> str:
-    if rule.error is not None:
-        return f"the code with the smallest {rule.error}; the first of equals"
-    return (
-        f"{rule.rounding.value}, overflow {rule.overflow.value}, NaN {rule.nan.value} ({rule.nan_own.value} if the format has NaN), "
-        f"zero {rule.zero.value}"
-    )

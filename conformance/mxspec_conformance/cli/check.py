@@ -70,6 +70,9 @@ from mxspec_vectors.topics import Level
     "--total-timeout", type=SECONDS, default=TOTAL_SECONDS, show_default=True,
     help="Timeout of all calls together, in seconds; what is not asked by then is a timeout.",
 )  # fmt: skip
+@click.option(
+    "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="So many targets are judged at a time."
+)
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
 def check(
     targets: tuple[str, ...],
@@ -91,6 +94,7 @@ def check(
     failures: int,
     timeout: float,
     total_timeout: float,
+    jobs: int,
     in_process: bool,
 ) -> None:
     """Judge TARGETs bit for bit by the golden vectors.
@@ -101,8 +105,8 @@ def check(
     Exit code: 0 if all supported requirements of --level and above pass, are open, waived, or known to --baseline; 1 if not;
     2 if a target could not be judged.
     """
-    from mxspec_conformance.judge.check import check as run_check
     from mxspec_conformance.judge.impact import normal_data
+    from mxspec_conformance.judge.several import check_several
     from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
     from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
@@ -121,27 +125,28 @@ def check(
     reports: list[Report] = []
     lost: list[str] = []
     data = (normal_data(), *map(read_data, data_files))
-    for spec in targets:
-        try:
-            target: Any = ResultsFile(spec) if missing_calls is not None else spec
-            with show_progress(f"judging {spec}") as progress:
-                report = run_check(
-                    target, profile=profile, formats=formats or None, only=only,
-                    in_process=in_process, timeout=timeout, total_timeout=total_timeout, quick=quick,
-                    data=data,                    progress=progress,
-                )  # fmt: skip
-        except TargetError as error:
+    opened: list[Any] = [ResultsFile(spec) if missing_calls is not None else spec for spec in targets]
+    try:
+        with show_progress(f"judging {', '.join(targets)}") as progress:
+            found = list(
+                check_several(
+                    opened, jobs, profile=profile, formats=formats or None, only=only, in_process=in_process, timeout=timeout,
+                    total_timeout=total_timeout, quick=quick, data=data, progress=progress,
+                )
+            )  # fmt: skip
+    except ValueError as error:
+        if isinstance(error, VectorError):
+            raise
+        fail(str(error))
+    for report in found:
+        if isinstance(report, TargetError):
             if len(targets) == 1:
-                raise
-            lost.append(str(error))  # the others have verdicts
+                raise report
+            lost.append(str(report))  # the others have verdicts
             continue
-        except ValueError as error:
-            if isinstance(error, VectorError):
-                raise
-            fail(str(error))
         reports.append(report)
         if missing_calls is not None:
-            count = write_bundle(missing_calls, target.missing)
+            count = write_bundle(missing_calls, opened[0].missing)
             noun = "call" if count == 1 else "calls"
             click.echo(
                 f"{count} missing {noun} written to {missing_calls}" if count else "no calls are missing", err=True

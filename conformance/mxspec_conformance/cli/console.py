@@ -32,7 +32,7 @@ class _Trimmed(io.TextIOBase):
         self._stream = stream
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]
+    def encoding(self) -> str:  # type: ignore[override]  # typeshed declares an attribute, io has a property
         """The encoding of the stream, by which rich chooses its characters."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
@@ -89,6 +89,7 @@ def show_progress(what: str) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def show_count(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr that counts steps up to a total and names the current one; silent if stderr is not a terminal."""
     console = make_console(stderr=True)
     with Progress(
         TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console,

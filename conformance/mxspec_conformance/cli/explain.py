@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rich.console import Console, Group, RenderableType
 from rich.text import Text as RichText
 
+from mxspec.adjacent import register_named
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS, OUTPUTS
 from mxspec.explain import (
     BlockExplanation,
@@ -132,7 +133,7 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
     "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Read the block from this .npy file, or a product's arrays from this .npz.",
 )
-@click.option("--row", type=int, help="Row of the file; of a product the output's row.  [default: 0]")
+@click.option("--row", type=int, help="Row of the file, or of a product's output.  [default: 0]")
 @click.option("--block", type=int, default=0, show_default=True, help="Block within the row.")
 @click.option(
     "--rounding",
@@ -144,7 +145,7 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 @click.option("--column", type=int, help="Products: the output's column.  [default: 0]")
 @click.option("--array", "arrays", multiple=True, metavar="NAME=FILE.npy", help="Products: an array by name, such as a_codes; repeatable.")
 @click.option("--accumulator", metavar="CLASS", type=click.Choice([*ACCUMULATORS]), help="Products: the class of additions that is shown.")
-@click.option("--contract", metavar="CONTRACT", type=click.Choice(CONTRACT_TEXTS), help="Products: what numbers are rounded to first.")
+@click.option("--contract", metavar="CONTRACT", type=click.Choice(CONTRACT_TEXTS), help="Products: how numbers are rounded before they are multiplied.")
 @click.option("--out-dtype", type=click.Choice([*OUTPUTS]), help="Products: dtype of the output.")
 @click.option("--per", type=click.Choice([p.value for p in Per]), default=Per.K.value, show_default=True, help="Products: what a line stands for.")
 @click.option("--all", "everything", is_flag=True, help="Products: show every product that is not zero.")
@@ -169,17 +170,20 @@ def explain(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """Show step by step how one block is quantized.
+    """Show step by step how a block or a product is computed.
 
-    The steps are: largest magnitude, scale, quotients, neighbouring values, codes. VALUES are decimals, the bits of a float32
-    (0x and eight hex digits), nan or inf; a block that is not full is padded with zeros. FORMAT is a block format. With an
-    element or scale format each value is encoded on its own.
+    Blocks: FORMAT is a block format. The steps are: largest magnitude, scale, quotients, neighbouring values, codes. VALUES are
+    decimals, the bits of a float32 (0x and eight hex digits), nan or inf; a block that is not full is padded with zeros. With
+    an element or scale format each value is encoded on its own.
 
-    FORMAT may be a result of `mxspec check --json` or a file of `mxspec fuzz --out` (VALUES: which requirement's product), or a
-    product, "mxfp8_e4m3 @ mxfp4", whose arrays --file and --array name: then one output is explained, product by product, with
-    what the accumulator cuts and why a result is legal.
+    Products: FORMAT is a result of `mxspec check --json`, a file of `mxspec fuzz --out`, or a product such as
+    "mxfp8_e4m3 @ mxfp4", whose arrays --file and --array name. Where a file holds several products, VALUES names one by its
+    requirement, or of a file of fuzzing by its number. Shown are every product of two numbers, what the accumulator cuts, and
+    why a result is legal.
     """
-    of_products: dict[str, object] = {"column": column, "array": arrays, "accumulator": accumulator, "contract": contract, "out-dtype": out_dtype, "all": everything}
+    of_products: dict[str, object] = {
+        "column": column, "array": arrays, "accumulator": accumulator, "contract": contract, "out-dtype": out_dtype, "all": everything
+    }  # fmt: skip
     try:
         if "@" in format_name or format_name.endswith(".json"):
             if profile or against or tensor_scale or lane is not None:
@@ -200,6 +204,7 @@ def explain(
                 raise ValueError(f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only")
             _explain_numbers(format_name, values, rounding, as_json=as_json)
             return
+        register_named([format_name])
         if format_name not in BLOCKS:
             raise ValueError(
                 f"unknown format {format_name!r}; known are {', '.join(BLOCKS)}, "

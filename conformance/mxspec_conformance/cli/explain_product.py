@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.affine import Offset
 from mxspec.dot import (
     DEFAULT_ACCUMULATOR,
     EXACTLY,
     OUTPUTS,
+    PLAIN_DTYPES,
     Accumulator,
     Epilogue,
     OutputExplanation,
@@ -24,10 +26,9 @@ from mxspec.dot import (
     parse_operand_contract,
 )  # fmt: skip
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.reference import make_sides
+from mxspec_conformance.judge.products.reference import make_factor, make_sides
 from mxspec_conformance.judge.products.stored import SCHEMA, StoredProduct, read_product
 from mxspec_conformance.render.product import Per, describe_side, explain_product_lines
-from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, parse_product
 from mxspec_vectors.reading import open_regular, read_json
 
@@ -170,21 +171,37 @@ def _load(path: Path) -> Any:
         raise ValueError(f"{path} is not a readable .npy or .npz file: {error}") from error
 
 
+#: Parts that a side has to have; a sparse one has metadata, too.
+_NEEDED = {OperandKind.PLAIN: ("values",), OperandKind.BLOCK: ("codes", "scales"), OperandKind.AFFINE: ("codes", "scales", "offsets")}
+
+
 def _make_side(spec: OperandSpec, parts: dict[str, Any], name: str) -> Numbers:
-    needed = ("values",) if spec.kind is OperandKind.PLAIN else ("codes", "scales") if spec.kind is OperandKind.BLOCK else ()
-    missing = [f"{name}_{part}" for part in needed if part not in parts]
+    needed = (*_NEEDED[spec.kind], *(() if spec.sparsity is None else ("metadata",)))
+    words = f"a side of {spec.text} has {', '.join(f'{name}_{p}' for p in needed)}"
+    missing = [part for part in needed if part not in parts]
     if missing:
-        raise ValueError(f"{missing[0]} is missing; a side of {spec.text} has {', '.join(f'{name}_{p}' for p in needed)}")
-    if "values" in parts:
+        raise ValueError(f"{name}_{missing[0]} is missing; {words}")
+    unused = [part for part in parts if part not in needed and (part != "tensor_scale" or spec.kind is not OperandKind.BLOCK)]
+    if unused:
+        raise ValueError(f"unknown array '{name}_{unused[0]}'; {words}")
+    if spec.kind is OperandKind.PLAIN:
         parts["values"] = _as_float(parts["values"], spec.format, f"{name}_values")
+    if spec.kind is OperandKind.AFFINE:
+        for part in ("scales", "offsets") if spec.affine.offset is Offset.BIAS else ("scales",):
+            parts[part] = _as_float(parts[part], spec.affine.dtype, f"{name}_{part}")
     if "tensor_scale" in parts:
         parts["tensor_scale"] = float(np.asarray(parts["tensor_scale"]).reshape(()))
-    return Numbers(spec=spec, **parts)
+    numbers = Numbers(spec=spec, **parts)
+    try:
+        make_factor(numbers)  # which checks dtypes, shapes and codes
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"side {name}: {error}") from error
+    return numbers
 
 
 def _as_float(x: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[Any]:
     """The array in its dtype; NumPy saves bfloat16 as raw bytes or as its bits."""
-    wanted = DTYPES[dtype]
+    wanted = PLAIN_DTYPES[dtype]
     if x.dtype == wanted:
         return x
     if dtype == "bfloat16" and (x.dtype == np.uint16 or (x.dtype.kind == "V" and x.dtype.itemsize == 2)):

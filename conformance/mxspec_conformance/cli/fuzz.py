@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +27,11 @@ from mxspec_conformance.cli.parameters import (
     campaign_options,
 )
 from mxspec_conformance.cli.streams import until_closed
+from mxspec_conformance.fuzzing.concluding import Campaign
 from mxspec_conformance.fuzzing.coverage import Reach
-from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz as run_fuzz
+from mxspec_conformance.fuzzing.planning import Settings
+from mxspec_conformance.fuzzing.run import fuzz as run_fuzz
+from mxspec_conformance.results.report import Failure, FormatResult, Report
 from mxspec_vectors.files import write_file
 
 #: Environment variable that sets the seed if --seed is not given; the test suite uses it too.
@@ -79,10 +83,13 @@ def fuzz(
 ) -> None:
     """Search for inputs that TARGET gets wrong.
 
-    Of quantizers those on which they differ from a profile; of products those for which no legitimate matmul returns the output. Blocks are sampled where the rules change their results, and passed in calls of many sizes and memory layouts. Each
-    failure is minimized to a block with few non-zero lanes. Failures are grouped by cause, and each cause is reported once.
-    A matmul is given random products, and each output is judged by what its class of additions allows; the smallest wrong
-    product of each cause is shown. See docs/fuzzing.md.
+    A quantizer is compared with a profile. Blocks are sampled where the rules change their results, and passed in calls of
+    many sizes and memory layouts. Each failure is minimized to a block with few non-zero lanes.
+
+    A matmul is given random products. Each output is judged by what its class of additions allows, and each wrong product
+    is reduced to the smallest one that is still wrong.
+
+    Failures are grouped by cause, and each cause is reported once. See docs/fuzzing.md.
 
     Ctrl-C stops sampling; failures found so far are still minimized and reported.
 
@@ -133,9 +140,9 @@ def _choose_seed(seed: int | None) -> int:
 
 
 def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
+    from mxspec_conformance.fuzzing.concluding import Restart
     from mxspec_conformance.fuzzing.products.save import is_products, replay_products
     from mxspec_conformance.fuzzing.replay import replay
-    from mxspec_conformance.fuzzing.run import Restart
     from mxspec_conformance.transports.opening import open_target
 
     session = open_target(target, in_process=in_process, timeout=timeout)
@@ -158,29 +165,13 @@ def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
 
 
 def show_campaign(campaign: Campaign, console: Console) -> None:
-    """The amount of input, its coverage, and each cause with its smallest failing block."""
+    """The amount of input, its coverage, and each cause with its smallest failing block or product."""
     from mxspec_conformance.render.terminal import failure_panel
 
     report = campaign.report
     for result in report.formats:
-        total = report.details["totals"].get(result.format)
-        if total is None:
-            continue
-        console.print(
-            Text(f"{report.target['name']} {report.target['version']}: {result.format} against {result.judged_against} "
-                 f"({CHOSEN_BY[result.chosen]})", style="bold")
-        )  # fmt: skip
-        if "products" in total:
-            share = f"{100 * total['certain'] / max(total['outputs'], 1):.0f} %"
-            console.print(
-                f"{total['batches']} batch{'es' * (total['batches'] != 1)}, {total['products']:,} products, {total['outputs']:,} outputs, "
-                f"{share} of them with one right result; {total['failing']:,} products differ"
-            )
-            continue
-        console.print(
-            f"{total['batches']} batch{'es' * (total['batches'] != 1)}, {total['blocks']:,} blocks, {total['elements']:,} elements; "
-            f"{total['failing']:,} blocks differ"
-        )
+        if result.format in report.details["totals"]:
+            _show_amount(report, result, console)
     _show_coverage(report.details["coverage"], console)
     for name, counts in report.details.get("product_coverage", {}).items():
         reached = ", ".join(f"{hit} of {size} {what}" for what, (hit, size) in counts.items())
@@ -192,49 +183,56 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
             console.print(Text(f"{requirement.id}: {requirement.verdict.value}: {requirement.note}", style="yellow"))
             if requirement.first is not None:
                 console.print(failure_panel(requirement))
-    _show_products(campaign, console)
-    shown = 0
-    for number, finding in enumerate(campaign.findings, 1):
-        console.print()
-        console.print(Text(f"cause {number}, {finding.job.fmt}: {finding.words}", style="bold red"))
-        console.print(
-            Padding(Text(f"seen {finding.mismatches} times; {finding.pattern.words}", style="dim"), (0, 0, 0, 2))
-        )
-        if shown < 4:
-            shown += 1
-            requirement = next(r for r in report.requirements if r.id == f"fuzz/{finding.job.fmt}/{finding.topic}")
-            kept = requirement.first
-            requirement.first = finding.failure
-            console.print(failure_panel(requirement))
-            requirement.first = kept
+    # Products first; each kind is numbered by itself.
+    for causes in (
+        [(f.job.fmt, f.topic, f.words, f.mismatches, str(f.depends), f.failure) for f in campaign.products],
+        [(f.job.fmt, f.topic, f.words, f.mismatches, f.pattern.words, f.failure) for f in campaign.findings],
+    ):
+        _show_causes(report, causes, console)
     rest = report.details["not_reduced"]
     if rest:
         console.print(Text(f"{rest} more mismatches were not minimized", style="yellow"))
     for words in report.details["not_seen_again"]:
         console.print(Text(f"seen once, did not reproduce: {words}", style="yellow"))
-    causes = len(campaign.findings) + len(campaign.products)
-    verdict = (
-        f"{causes} cause{'s' * (causes != 1)}"
-        if causes
-        else "nothing differs"
-        if report.exit_code == 0
-        else "see above"
-    )
+    count = len(campaign.findings) + len(campaign.products)
+    verdict = f"{count} cause{'s' * (count != 1)}" if count else "nothing differs" if report.exit_code == 0 else "see above"
     stopped = " (interrupted)" if report.details["stopped"] == "interrupt" else ""
     console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.environment['campaign']['workers']}", style="bold"))
 
 
-def _show_products(campaign: Campaign, console: Console) -> None:
-    """Each cause of wrong products with the smallest one."""
+def _show_amount(report: Report, result: FormatResult, console: Console) -> None:
+    """What a format or product was judged by, and how much was asked."""
+    total = report.details["totals"][result.format]
+    console.print(
+        Text(f"{report.target['name']} {report.target['version']}: {result.format} against {result.judged_against} "
+             f"({CHOSEN_BY[result.chosen]})", style="bold")
+    )  # fmt: skip
+    batches = f"{total['batches']} batch{'es' * (total['batches'] != 1)}"
+    if "products" in total:
+        share = f"{100 * total['certain'] / max(total['outputs'], 1):.0f} %"
+        console.print(
+            f"{batches}, {total['products']:,} products, {total['outputs']:,} outputs, "
+            f"{share} of them with one right result; {total['failing']:,} products differ"
+        )
+    else:
+        console.print(f"{batches}, {total['blocks']:,} blocks, {total['elements']:,} elements; {total['failing']:,} blocks differ")
+
+
+#: Format, topic, the cause in words, how often it was seen, what it depends on, the smallest failure.
+Cause = tuple[str, str, str, int, str, Failure]
+
+
+def _show_causes(report: Report, causes: Sequence[Cause], console: Console) -> None:
+    """Each cause, the first four with what was given and returned."""
     from mxspec_conformance.render.terminal import failure_panel
 
-    for number, finding in enumerate(campaign.products, 1):
+    for number, (fmt, topic, words, mismatches, depends, failure) in enumerate(causes, 1):
         console.print()
-        console.print(Text(f"cause {number}, {finding.job.fmt}: {finding.words}", style="bold red"))
-        console.print(Padding(Text(f"seen {finding.mismatches} times; {finding.depends}", style="dim"), (0, 0, 0, 2)))
+        console.print(Text(f"cause {number}, {fmt}: {words}", style="bold red"))
+        console.print(Padding(Text(f"seen {mismatches} times; {depends}", style="dim"), (0, 0, 0, 2)))
         if number <= 4:
-            requirement = next(r for r in campaign.report.requirements if r.id == f"fuzz/{finding.job.fmt}/{finding.topic}")
-            console.print(failure_panel(replace(requirement, first=finding.failure)))
+            requirement = next(r for r in report.requirements if r.id == f"fuzz/{fmt}/{topic}")
+            console.print(failure_panel(replace(requirement, first=failure)))
 
 
 #: Short names of the coverage classes, for a table of 80 columns.

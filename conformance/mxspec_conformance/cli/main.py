@@ -20,6 +20,7 @@ from mxspec_vectors.writing import NothingWritten
 
 #: Command -> the module of this package that holds it, under its own name.
 COMMANDS = {
+    "attribute": "attribute",
     "bundle": "transports",
     "check": "check",
     "compare": "compare",
@@ -43,7 +44,9 @@ COMMANDS = {
     "report": "report",
     "score-tests": "score_tests",
     "show": "show",
+    "site": "site",
     "smoke": "transports",
+    "submit": "submit",
     "targets": "catalogue",
     "vectors": "vectors",
 }

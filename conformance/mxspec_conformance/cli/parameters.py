@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mxspec.adjacent import register_named
 from mxspec.formats import BLOCKS
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class BlockFormatType(_Choice):
     @choices.setter
     def choices(self, _: Iterable[str]) -> None:
         """click sets what it was given."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name; an adjacent format is registered by it."""
+        register_named([value])
+        return super().convert(value, param, ctx)
 
 
 BLOCK_FORMAT = BlockFormatType()

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from itertools import groupby
+from itertools import accumulate, groupby, product
 
 import numpy as np
 
 from mxspec.dot import EXACTLY, OUTPUTS, OperandContract, OutputExplanation, Special, Step, Term, Why
 from mxspec.dot.rounding import DTYPES
+from mxspec.sparsity import decompress
+from mxspec_conformance.judge.products.editing import place_dense
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
 WIDTH = 80
@@ -33,25 +35,28 @@ class SideText:
 
     #: The declaration's text, such as mxfp4/nibble-low.
     name: str
-    #: For each k the bits: element code and scale code, or the float.
+    #: For each k the bits: element code and scale code, an affine code, or the float.
     codes: tuple[str, ...]
     #: Elements that share a scale; 0: none do.
     block: int = 0
 
 
 def describe_side(numbers: Numbers, row: int) -> SideText:
-    """The bits of one row of a side."""
-    if numbers.spec.kind is OperandKind.PLAIN:
-        assert numbers.values is not None
-        width = numbers.values.dtype.itemsize
-        bits = numbers.values[row].view(f"u{width}").tolist()
-        return SideText(name=numbers.spec.text, codes=tuple(f"{b:0{2 * width}x}" for b in bits))
-    if numbers.spec.kind is not OperandKind.BLOCK or numbers.codes is None or numbers.scales is None:
-        return SideText(name=numbers.spec.text, codes=("",) * numbers.shape[1])
-    run = numbers.spec.block.k
-    scales = numbers.scales[row].tolist()
-    codes = tuple(f"{c:02x}·{scales[k // run]:02x}" for k, c in enumerate(numbers.codes[row].tolist()))
-    return SideText(name=numbers.spec.text, codes=codes, block=run)
+    """The bits of one row [k] of a side; nothing where a sparse side keeps no number."""
+    dense = np.ascontiguousarray(place_dense(numbers)[row])
+    width = dense.dtype.itemsize
+    texts = [f"{bits:0{2 * width}x}" for bits in dense.view(f"u{width}").tolist()]
+    run = 0 if numbers.spec.kind is OperandKind.PLAIN else numbers.spec.group
+    if numbers.spec.kind is OperandKind.BLOCK:
+        assert numbers.scales is not None
+        scales = numbers.scales[row].tolist()
+        texts = [f"{text}·{scales[k // run]:02x}" for k, text in enumerate(texts)]
+    if numbers.metadata is not None:
+        assert numbers.spec.sparsity is not None
+        mask = np.ones((1, numbers.held.shape[1]), np.bool_)
+        kept = decompress(mask, numbers.metadata[row : row + 1], sparsity=numbers.spec.sparsity)[0]
+        texts = [text if is_kept else "" for text, is_kept in zip(texts, kept.tolist(), strict=True)]
+    return SideText(name=numbers.spec.text, codes=tuple(texts), block=run)
 
 
 def number_cell(x: float, width: int = 11) -> str:
@@ -87,6 +92,8 @@ def explain_product_lines(
     ]
     if contract != EXACTLY:
         lines += wrap(f"contract {contract.text}: numbers are {contract.words}, before they are multiplied")
+    if e.parts > 1:
+        lines += wrap(f"{e.parts} products of each k: one for each pair of parts (code times scale, offset), pair after pair")
     lines.append("")
     if per is Per.BLOCK:
         lines += _block_lines(e, max(a.block, b.block) or 32, a, b)
@@ -135,8 +142,9 @@ def _count(n: int, what: str = "product") -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
-def _head(a: SideText, b: SideText) -> tuple[int, int]:
-    return tuple(max([1, *map(len, side.codes)]) for side in (a, b))  # type: ignore[return-value]
+def _widths(a: SideText, b: SideText) -> tuple[int, int]:
+    """Columns that the codes of each side take."""
+    return max([1, *map(len, a.codes)]), max([1, *map(len, b.codes)])
 
 
 def _group_lines(e: OutputExplanation, a: SideText, b: SideText, *, whole: bool) -> Iterator[str]:
@@ -162,7 +170,7 @@ def _group_lines(e: OutputExplanation, a: SideText, b: SideText, *, whole: bool)
 def _group_step(number: int, step: Step, a: SideText, b: SideText, fraction: int, *, whole: bool) -> Iterator[str]:
     assert step.top is not None
     assert step.place is not None
-    wide = _head(a, b)
+    wide = _widths(a, b)
     bits = fraction + 2  # a product's significand is below 4
     yield (
         f"step {number + 1}, k {step.start} to {step.stop - 1}: largest exponent {step.top}; "
@@ -190,8 +198,10 @@ def _group_step(number: int, step: Step, a: SideText, b: SideText, fraction: int
     if zeros:
         top = max(t.exponent for t in step.terms if t.product == 0)
         yield f"    … {_count(zeros)} of zero, exponents to {top}"
-    text = f"      sum after: {number_cell(step.after)} ({_bits(step.after)}), lost {number_cell(float(step.lost))}"
-    yield text if step.promoted is None else f"{text}; float32 sum {number_cell(step.promoted)}"
+    text = f"sum after: {number_cell(step.after)} ({_bits(step.after)}), lost {number_cell(float(step.lost))}"
+    if step.promoted is not None:
+        text += f"; float32 sum {number_cell(step.promoted)}"
+    yield from textwrap.wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
 
 
 def _window(x: float, place: int, bits: int, room: int) -> str:
@@ -211,7 +221,7 @@ def _window(x: float, place: int, bits: int, room: int) -> str:
 def _addition_lines(e: OutputExplanation, a: SideText, b: SideText, *, whole: bool) -> Iterator[str]:
     terms = [t for s in e.steps for t in s.terms]
     losses = _losses(terms)
-    wide = _head(a, b)
+    wide = _widths(a, b)
     yield "one order of the many that the class allows: the first k first, to nearest"
     yield f"    k {'a':<{wide[0]}} {'b':<{wide[1]}} {'product':>11}  exp {'running sum':>20} {'lost':>11}"
     chosen = _choose(terms, TERMS, whole=whole, lost=losses)
@@ -250,18 +260,23 @@ def _block_lines(e: OutputExplanation, run: int, a: SideText, b: SideText) -> It
     terms = [t for s in e.steps for t in s.terms]
     losses = [t.cut for t in terms] if e.accumulator.group else _losses(terms)
     yield f"  block {'k':<12} {'scales':<6} {'products':>8} exp {'sum of block':>12} {'running sum':>12} {'lost':>11}"
-    totals = {s.stop: s.after for s in e.steps}
-    for start in range(0, len(terms), run):
-        part = terms[start : start + run]
+    totals = dict(zip(accumulate(len(s.terms) for s in e.steps), (s.after for s in e.steps), strict=True))
+    for begin, start in product(range(0, len(terms), max(e.k, 1)), range(0, e.k, run)):
+        stop = min(start + run, e.k)
+        part = terms[begin + start : begin + stop]
         used = [t for t in part if t.product != 0]
-        stop = start + len(part)
-        total = part[-1].total if part[-1].total is not None else totals.get(stop)
-        scales = " ".join(s.codes[start].partition("·")[2] for s in (a, b))
-        lost = float(sum((Fraction(x) for x in losses[start:stop]), Fraction()))
+        total = part[-1].total if part[-1].total is not None else totals.get(begin + stop)
+        scales = " ".join(_find_scale(s.codes[start:stop]) for s in (a, b))
+        lost = float(sum((Fraction(x) for x in losses[begin + start : begin + stop]), Fraction()))
         yield (
             f"{start // run:>7} {f'{start} to {stop - 1}':<12} {scales:<6} {len(used):>8} {max(t.exponent for t in part):>3} "
             f"{number_cell(_sum(part), 12):>12} {'' if total is None else number_cell(total, 12):>12} {number_cell(lost) if lost else '-':>11}"
         )
+
+
+def _find_scale(codes: Sequence[str]) -> str:
+    """The scale code of a block, some of whose numbers may be dropped; empty where a side has none."""
+    return next((scale for code in codes if (scale := code.partition("·")[2])), "")
 
 
 # Sums and outputs.

@@ -1,0 +1,1 @@
+"""The atlas: results of many implementations as one static site."""

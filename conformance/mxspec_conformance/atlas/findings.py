@@ -1,0 +1,108 @@
+"""Findings: what a real implementation does otherwise, as data that points into a result.
+
+A finding says in words what is done and why it matters; inputs, bits, counts, versions and the command come from the result
+that it names, so none of them can be claimed without a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mxspec_conformance.atlas.entries import Entry
+from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
+
+SCHEMA = "mxspec-findings/1"
+_FIELDS = ("id", "title", "target", "requirement", "text", "effect")
+#: Verdicts of requirements that a finding may be about.
+SHOWN = (Verdict.FAIL, Verdict.DEVIATION, Verdict.OPEN, Verdict.WAIVED, Verdict.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding, as it is written down."""
+
+    id: str
+    title: str
+    #: Target and requirement of a result; the input and the bits stand there.
+    target: str
+    requirement: str
+    #: What is done, and what a user sees of it.
+    text: str
+    effect: str
+    #: The version that no longer does so; empty where none is known.
+    fixed: str = ""
+    #: A public thread about it, or nothing.
+    thread: str = ""
+    #: The mutant of the catalogue that makes the same mistake, or nothing.
+    mutant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A finding with what its results say."""
+
+    finding: Finding
+    #: The newest result that shows it; versions that were tried, and whether each shows it.
+    entry: Entry
+    requirement: Requirement
+    result: FormatResult | None
+    versions: tuple[tuple[str, bool], ...]
+
+    @property
+    def command(self) -> str:
+        """What reproduces it."""
+        return f"mxspec check {self.finding.target} --only '{self.finding.requirement}'"
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Profiles that give the same bits."""
+        named = () if self.result is None else tuple(self.result.identical_to)
+        return tuple(dict.fromkeys((*(p for p in (self.requirement.explained_by,) if p), *named)))
+
+
+def read_findings(document: Mapping[str, Any], source: str) -> list[Finding]:
+    """The findings of a file.
+
+    Raises ValueError for one that lacks a field, has an unknown one, or says nothing.
+    """
+    found = []
+    for number, row in enumerate(document["findings"]):
+        where = f"{source}: finding {row.get('id', number)!r}"
+        missing = [name for name in _FIELDS if not str(row.get(name, "")).strip()]
+        if missing:
+            raise ValueError(f"{where} lacks {', '.join(missing)}")
+        unknown = set(row) - set(Finding.__dataclass_fields__)
+        if unknown:
+            raise ValueError(f"{where} has {', '.join(sorted(unknown))}; allowed are {', '.join(Finding.__dataclass_fields__)}")
+        found.append(Finding(**row))
+    ids = [f.id for f in found]
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"{source}: two findings have one id")
+    return found
+
+
+def show_finding(finding: Finding, entries: Iterable[Entry]) -> Shown:
+    """A finding beside its results.
+
+    Raises ValueError where no result shows it: then it is no longer true, or never was.
+    """
+    tried: list[tuple[Entry, Requirement]] = []
+    for entry in entries:
+        if entry.name != finding.target:
+            continue
+        requirement = next((r for r in entry.report.requirements if r.id == finding.requirement), None)
+        if requirement is not None and requirement.verdict is not Verdict.UNSUPPORTED:
+            tried.append((entry, requirement))
+    showing = [(e, r) for e, r in tried if r.verdict in SHOWN]
+    if not showing:
+        tried_words = ", ".join(f"{e.version}: {r.verdict}" for e, r in tried) or "no result has it"
+        raise ValueError(
+            f"finding {finding.id}: no result of {finding.target} shows {finding.requirement} ({tried_words}); "
+            "take it out, or add the result of the version that showed it"
+        )
+    entry, requirement = max(showing, key=lambda pair: str(pair[0].report.environment.get("time", "")))
+    result = next((f for f in entry.report.formats if f.format == requirement.format), None)
+    versions = tuple((e.version, r.verdict in SHOWN) for e, r in tried)
+    return Shown(finding=finding, entry=entry, requirement=requirement, result=result, versions=versions)

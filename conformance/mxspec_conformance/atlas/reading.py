@@ -1,0 +1,129 @@
+"""Committed JSON files as one collection: results of implementations, and what other commands measured beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mxspec_conformance.atlas.entries import Entry, make_entry
+from mxspec_conformance.atlas.findings import SCHEMA as FINDINGS_SCHEMA, Finding, read_findings
+from mxspec_conformance.mutants import list_mutants
+from mxspec_conformance.results.report import SCHEMA as RESULT_SCHEMA
+from mxspec_vectors.files import list_result_digests
+from mxspec_vectors.reading import read_json
+
+#: Results by the commands that make them, which the site draws if it is given them: schema or key -> name.
+PRODUCTS_SCHEMA = "mxspec-products/1"
+OTHERS = {
+    "mxspec-interop/1": "interop", "mxspec-model-level/1": "model", "mxspec-attribution/1": "attribution", "mxspec-explorer/1": "explorer",
+    "mxspec-acceptance/1": "acceptance",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Collection:
+    """All that a site is made of."""
+
+    entries: list[Entry] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    #: By name: other measurements, as their documents are.
+    others: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Files that hold nothing for the site, and why.
+    left: list[tuple[str, str]] = field(default_factory=list)
+
+
+def read_collection(paths: Iterable[Path]) -> Collection:
+    """Everything in files, and in all JSON files below folders.
+
+    Raises ValueError, naming the file, where two results are of one implementation, version, device and date.
+    """
+    collection = Collection()
+    digests = list_result_digests()
+    for path in _list_files(paths):
+        content = read_json(path)
+        for document in content if isinstance(content, list) else [content]:
+            if isinstance(document, Mapping):
+                _add(collection, document, path, digests)
+    collection.entries = _choose(collection.entries)
+    known = {(e.name, e.version) for e in collection.entries}
+    missing = [f.id for f in collection.findings if f.target and not any(name == f.target for name, _ in known)]
+    if missing:
+        raise ValueError(f"findings {', '.join(missing)} name targets of which no result was given; add the results")
+    mutants = {mutant.id for mutant in list_mutants()} if collection.findings else set()
+    unknown = [f"{f.id}: {f.mutant}" for f in collection.findings if f.mutant and f.mutant not in mutants]
+    if unknown:
+        raise ValueError(f"findings name mutants that the catalogue has not: {', '.join(unknown)}; `mxspec mutants --list` lists them")
+    return collection
+
+
+def _list_files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(p for p in path.rglob("*.json") if p.is_file())
+        else:
+            yield path
+
+
+def _add(collection: Collection, document: Mapping[str, Any], path: Path, digests: set[str]) -> None:
+    schema = document.get("schema")
+    if schema == RESULT_SCHEMA:
+        _add_result(collection, document, path, digests)
+    elif schema == PRODUCTS_SCHEMA:
+        _add_result(collection, document["check"], path, digests, about=str(document.get("about", "")))
+    elif isinstance(document.get("checks"), list):  # what `run_peers.py` writes of a library
+        for result in document["checks"]:
+            _add_result(collection, result, path, digests)
+    elif schema == FINDINGS_SCHEMA:
+        collection.findings += read_findings(document, str(path))
+    elif isinstance(schema, str) and schema in OTHERS:
+        collection.others[OTHERS[schema]] = document
+    elif _is_pairs(document):
+        collection.others["pairs"] = document
+    elif _is_bench(document):
+        collection.others["bench"] = document
+    elif _is_kill_matrix(document):
+        collection.others["kills"] = document
+    else:
+        collection.left.append((str(path), "no schema that the site draws"))
+
+
+def _add_result(
+    collection: Collection, document: Mapping[str, Any], path: Path, digests: set[str], *, about: str = ""
+) -> None:
+    if document.get("kind") != "check":
+        collection.left.append((str(path), f"a result of {document.get('kind')}, not of check"))
+        return
+    try:
+        current = document["suite"]["vectors"] in digests
+        collection.entries.append(make_entry(document, source=str(path), current=current, about=about))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _choose(entries: Iterable[Entry]) -> list[Entry]:
+    """The newest result of each implementation, version and device."""
+    newest: dict[str, Entry] = {}
+    for entry in entries:
+        held = newest.get(entry.slug)
+        if held is None or _time(entry) > _time(held):
+            newest[entry.slug] = entry
+    return sorted(newest.values(), key=lambda e: (e.name.lower(), e.device, e.version))
+
+
+def _time(entry: Entry) -> str:
+    return str(entry.report.environment.get("time", ""))
+
+
+def _is_pairs(document: Mapping[str, Any]) -> bool:
+    formats = document.get("formats")
+    return isinstance(formats, Mapping) and all(isinstance(f, Mapping) and "pairs" in f for f in formats.values())
+
+
+def _is_bench(document: Mapping[str, Any]) -> bool:
+    return {"device", "rows", "tasks", "mixes"} <= set(document)
+
+
+def _is_kill_matrix(document: Mapping[str, Any]) -> bool:
+    return {"catalogue", "mutants", "levels"} <= set(document)

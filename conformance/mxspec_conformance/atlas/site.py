@@ -1,0 +1,354 @@
+"""The atlas as files: pages, one style, two scripts and the data that they filter; nothing is fetched to read it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import PurePosixPath
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+import mxspec
+from mxspec.formats import BLOCKS
+from mxspec.profiles import Profile, list_profiles
+from mxspec_conformance.atlas.agreement import count_agreement, list_neighbours
+from mxspec_conformance.atlas.documents import Document, search_row
+from mxspec_conformance.atlas.entries import (
+    ELEMENTS_COLUMN,
+    LAYOUTS_COLUMN,
+    Cell,
+    Entry,
+    is_pair,
+    list_cells,
+    list_changes,
+    slug,
+)
+from mxspec_conformance.atlas.explorer import SCRIPT_NAME, describe_explorer, link_block, write_explorer_script
+from mxspec_conformance.atlas.findings import Shown, show_finding
+from mxspec_conformance.atlas.plots import BarPlot, make_bars
+from mxspec_conformance.atlas.reading import Collection
+from mxspec_conformance.atlas.requirements import RequirementPage, list_requirements
+from mxspec_conformance.atlas.tables import list_facts, list_tables
+from mxspec_conformance.render.bits import draw_code, draw_float, formats_of
+from mxspec_conformance.render.html import TRANSPORTS
+from mxspec_conformance.render.profile import list_profile_rows, list_steps
+from mxspec_conformance.render.view import MARKS, ResultView, view_result
+
+#: Pages of the navigation: file, word.
+NAVIGATION = (
+    ("index.html", "Matrix"), ("explorer.html", "Explorer"), ("findings.html", "Findings"), ("profiles.html", "Profiles"), ("requirements.html", "Requirements"),
+    ("agreement.html", "Agreement"), ("interop.html", "Interop"), ("model.html", "Model"), ("attribution.html", "Attribution"),
+    ("plots.html", "Plots"), ("docs/index.html", "Documentation"), ("search.html", "Search"),
+)  # fmt: skip
+#: Pages of tables: name of the measurement, title, and what it is.
+TABLES = (
+    ("interop", "Interop", "Quantized by one implementation, stored by a layout or a container, decoded by another: are the values equal?"),
+    ("model", "Model level", "Errors by format, block size and scale rule, and what they make of a small model. For information; no verdict depends on it."),
+    ("attribution", "Attribution", "Which profiles the bytes of checkpoints are consistent with."),
+)  # fmt: skip
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the matrix."""
+
+    entry: Entry
+    cells: Mapping[str, Cell]
+
+
+class Site:
+    """Renders pages; one object holds what they share."""
+
+    def __init__(self, collection: Collection, documents: Sequence[Document] = ()) -> None:
+        self.collection = collection
+        self.documents = documents
+        self.rows = [Row(entry, list_cells(entry)) for entry in collection.entries]
+        self.findings = [show_finding(f, collection.entries) for f in collection.findings]
+        self.requirements = list_requirements(collection.entries, collection.others.get("kills"))
+        self.profiles = list_profiles()
+        self._files: Files = {}
+        self._search: list[dict[str, Any]] = []
+        self._templates = _make_templates()
+
+    def render(self) -> Files:
+        """Every file by its path below the site's folder."""
+        self._add_matrix()
+        for row in self.rows:
+            self._add_entry(row)
+        self._add_findings()
+        self._add_profiles()
+        self._add_requirements()
+        self._add_agreement()
+        self._add_plots()
+        self._add_tables()
+        self._add_explorer()
+        self._add_documents()
+        self._page("search.html", "search.html.j2", title="Search", text="", kind="")
+        for name in ("site.css", "site.js"):
+            self._files[name] = files("mxspec_conformance.atlas").joinpath(f"templates/{name}").read_bytes()
+        shared = files("mxspec_conformance.render").joinpath("templates/style.css").read_bytes()
+        self._files["style.css"] = shared
+        self._files["search-data.js"] = _as_script("MXSPEC_PAGES", [row for row in self._search if row["x"]])
+        return self._files
+
+    def _page(self, path: str, template: str, *, title: str, text: str, kind: str, **given: Any) -> None:
+        """Render a page, and enter it into the search."""
+        root = "../" * (len(PurePosixPath(path).parts) - 1)
+        page = self._templates.get_template(template).render(
+            title=title, root=root, path=path, navigation=self._navigation(), site=self, **given
+        )
+        self._files[path] = page.strip().encode("utf-8") + b"\n"
+        self._search.append(search_row(path, title, text, kind=kind))
+
+    def _navigation(self) -> list[tuple[str, str]]:
+        absent = set()
+        if not self.documents:
+            absent.add("docs/index.html")
+        if not self.findings:
+            absent.add("findings.html")
+        absent |= {f"{name}.html" for name, _, _ in TABLES if name not in self.collection.others}
+        return [item for item in NAVIGATION if item[0] not in absent]
+
+    # The matrix, and a page for each implementation
+
+    def _add_matrix(self) -> None:
+        used = {column for row in self.rows for column in row.cells}
+        columns = [c for c in (*BLOCKS, ELEMENTS_COLUMN, LAYOUTS_COLUMN) if c in used]
+        pairs = sorted(c for c in used if is_pair(c))
+        products = [row for row in self.rows if row.cells and all(map(is_pair, row.cells))]
+        quantizers = [row for row in self.rows if row not in products]
+        operations = sorted({name for row in self.rows for cell in row.cells.values() for name in cell.operations})
+        data = [_row_data(row) for row in self.rows]
+        self._page(
+            "index.html", "matrix.html.j2", title="Implementations", kind="", text="", rows=self.rows, columns=columns, pairs=pairs, quantizers=quantizers, products=products, operations=operations,
+            data=Markup(_in_script(data)),
+        )  # fmt: skip
+
+    def _add_entry(self, row: Row) -> None:
+        entry = row.entry
+        view = view_result(entry.document)
+        others = [r.entry for r in self.rows if r.entry.name == entry.name and r.entry is not entry and r.entry.device == entry.device]
+        trends = [(other, list_changes(*sorted((other, entry), key=_age))) for other in others]
+        about = [shown for shown in self.findings if shown.entry is entry]
+        self._page(
+            f"i/{entry.slug}.html", "entry.html.j2", title=view.title, kind="implementation", text=_entry_text(entry, view), entry=entry, view=view,
+            trends=trends, findings=about,
+        )  # fmt: skip
+
+    # Findings
+
+    def _add_findings(self) -> None:
+        if not self.findings:
+            return
+        self._page("findings.html", "findings.html.j2", title="Findings", kind="", text="")
+        for shown in self.findings:
+            view = view_result(shown.entry.document)
+            deviation = next((d for d in view.deviations if d.requirement.id == shown.requirement.id), None)
+            finding = shown.finding
+            self._page(
+                f"f/{finding.id}.html", "finding.html.j2", title=finding.title, kind="finding", text=f"{finding.text} {finding.effect}",
+                shown=shown, deviation=deviation, letter=write_letter(shown),
+            )  # fmt: skip
+
+    # Profiles
+
+    def _add_profiles(self) -> None:
+        followers: dict[str, list[tuple[Entry, str]]] = defaultdict(list)
+        for row in self.rows:
+            for result in row.entry.report.formats:
+                for name in dict.fromkeys((result.judged_against, *result.identical_to)):
+                    if name in result.identical_to or result.failing == 0:
+                        followers[name].append((row.entry, result.format))
+        self._page("profiles.html", "profiles.html.j2", title="Profiles", kind="", text="", profiles=self.profiles, followers=followers)
+        pairs = self.collection.others.get("pairs", {}).get("formats", {})
+        for profile in _unique(self.profiles):
+            neighbours = {
+                fmt: list_neighbours(profile.id, fmt, pairs.get(fmt, {}).get("pairs", {})) for fmt in profile.formats if fmt in BLOCKS
+            }
+            links = {
+                (fmt, n.profile): link_block(fmt, profile.id, n.profile, n.lanes, n.tensor_amax)
+                for fmt, others in neighbours.items() for n in others if n.lanes
+            }  # fmt: skip
+            rows = list(list_profile_rows(profile))
+            steps = list(list_steps(profile))
+            self._page(
+                f"p/{slug(profile.id)}.html", "profile.html.j2", title=profile.id, kind="profile",
+                text=" ".join(f"{r.name} {r.value}" for r in rows), profile=profile,
+                rows=[r for r in rows if r not in steps], steps=steps, neighbours=neighbours, links=links, followers=followers.get(profile.id, []),
+            )  # fmt: skip
+
+    # Requirements
+
+    def _add_requirements(self) -> None:
+        self._page("requirements.html", "requirements.html.j2", title="Requirements", kind="", text="")
+        for page in self.requirements:
+            self._page(
+                f"r/{page.slug}.html", "requirement.html.j2", title=f"{page.operation}: {page.topic}", kind="requirement",
+                text=f"{page.text} " + " ".join(what for _, what in page.mutants), page=page,
+            )  # fmt: skip
+
+    # Pictures
+
+    def _add_agreement(self) -> None:
+        formats = [fmt for fmt in BLOCKS if any(fmt in p.formats for p in self.profiles)]
+        grids = [(fmt, count_agreement(fmt)) for fmt in formats]
+        self._page("agreement.html", "agreement.html.j2", title="Agreement of profiles", kind="", text="", grids=[g for g in grids if g[1].profiles])
+
+    def _add_plots(self) -> None:
+        self._page("plots.html", "plots.html.j2", title="Plots", kind="", text="", plots=list(self._list_plots()))
+
+    def _list_plots(self) -> Iterator[BarPlot]:
+        bench = self.collection.others.get("bench")
+        if bench is not None:
+            largest = max(r["size"] for r in bench["rows"] if isinstance(r["size"], int))
+            rows = [row for row in bench["rows"] if row["size"] == largest and row.get("percent_of_mix")]
+            yield make_bars(
+                f"Kernels on {bench['device']}: share of the bandwidth that a kernel without arithmetic reaches",
+                [(row["name"], row["percent_of_mix"], f"{row['percent_of_mix']:.1f} %") for row in rows], whole=110,
+                note=f"{largest} x {largest}; the kernel reads and writes the same bytes.",
+            )  # fmt: skip
+        kills = self.collection.others.get("kills")
+        if kills is not None:
+            found: dict[str, int] = defaultdict(int)
+            for mutant in kills["mutants"]:
+                for topic in {t for i in mutant["instances"] for t in i["topics"]}:
+                    found[topic] += 1
+            ranked = sorted(found.items(), key=lambda item: -item[1])
+            yield make_bars(
+                "Mutants that each topic kills", [(topic, count, str(count)) for topic, count in ranked],
+                note=f"Of {len(kills['mutants'])} mutants; most are killed by several topics.",
+            )  # fmt: skip
+        for fmt in BLOCKS:
+            rows_of = [(row.entry, r) for row in self.rows for r in row.entry.report.formats if r.format == fmt and r.cases and "quantize" in r.operations]
+            if rows_of:
+                rows_of.sort(key=lambda pair: pair[1].distance / pair[1].cases)
+                yield make_bars(
+                    f"{fmt}: cases that differ from the nearest normative profile",
+                    [(f"{e.name} {e.version}", r.distance / r.cases, f"{100 * r.distance / r.cases:.1f} %, {r.judged_against}") for e, r in rows_of],
+                    whole=1.0, note="Cases are chosen to tell rules apart, so these are no shares of ordinary data.",
+                )  # fmt: skip
+
+    def _add_tables(self) -> None:
+        for name, title, intro in TABLES:
+            document = self.collection.others.get(name)
+            if document is not None:
+                self._page(
+                    f"{name}.html", "tables.html.j2", title=title, kind="measurement", text=intro, intro=intro, facts=list_facts(document),
+                    tables=list(list_tables(document)),
+                )  # fmt: skip
+
+    def _add_explorer(self) -> None:
+        verdict = self.collection.others.get("explorer")
+        text = "Type numbers or paste a block, choose a format and a profile: every step, every bit, every layout's bytes."
+        self._page("explorer.html", "explorer.html.j2", title="Explorer", kind="explorer", text=text, **describe_explorer(verdict))
+        self._files[SCRIPT_NAME] = write_explorer_script()
+
+    # Documentation
+
+    def _add_documents(self) -> None:
+        if not self.documents:
+            return
+        self._page("docs/index.html", "docs.html.j2", title="Documentation", kind="", text="")
+        for document in self.documents:
+            self._page(
+                f"docs/{document.name}.html", "document.html.j2", title=document.title, kind="documentation", text=document.text, document=document
+            )
+
+    # What templates ask for
+
+    def url_of_profile(self, name: str) -> str | None:
+        """The page of a profile, below the root; None where there is no such profile."""
+        return f"p/{slug(name)}.html" if any(p.id == name for p in self.profiles) else None
+
+
+def write_letter(shown: Shown) -> str:
+    """A report that can be sent to the implementation's maintainers as it is."""
+    finding, first = shown.finding, shown.requirement.first
+    lines = [
+        f"{finding.title}", "", finding.text, "", f"What a user sees: {finding.effect}", "",
+        f"Seen in {finding.target} {', '.join(v for v, seen in shown.versions if seen)}"
+        + (f"; not in {', '.join(v for v, seen in shown.versions if not seen)}" if any(not s for _, s in shown.versions) else "")
+        + f", {shown.entry.device}, {shown.entry.date}.",
+    ]  # fmt: skip
+    if first is not None:
+        lines += ["", f"Smallest input found ({first.case}):"]
+        lines += [f"  {key}: {_as_text(value)}" for key, value in first.given.items()]
+        lines += [f"  expected {key}: {_as_text(value)}" for key, value in first.expected.items()]
+        lines += [f"  returned {key}: {_as_text(value)}" for key, value in first.returned.items()]
+        lines += [f"  {step}" for step in first.steps]
+    lines += ["", "Reproduce:", f"  pip install mxspec {finding.target}", f"  {shown.command}"]
+    if first is not None and first.snippet:
+        lines += ["", "The expected answer in Python:", *(f"  {line}" for line in first.snippet.splitlines())]
+    return "\n".join(lines)
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} = {_as_text(v)}" for k, v in value.items())
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _age(entry: Entry) -> tuple[tuple[int | str, ...], str]:
+    parts: list[int | str] = []
+    for part in entry.version.replace("-", ".").split("."):
+        parts.append(int(part) if part.isdigit() else 0)
+    return tuple(parts), str(entry.report.environment.get("time", ""))
+
+
+def _unique(profiles: Sequence[Profile]) -> list[Profile]:
+    return list({p.id: p for p in profiles}.values())
+
+
+def _entry_text(entry: Entry, view: ResultView) -> str:
+    words = [f.conclusion.text for f in view.formats] + [w for f in entry.report.formats for w in (*f.deviations, *f.open_choices)]
+    return f"{entry.name} {entry.version} {entry.device} {entry.about} " + " ".join(words)
+
+
+def _row_data(row: Row) -> dict[str, Any]:
+    """What the matrix's script filters and shows anew."""
+    return {
+        "slug": row.entry.slug, "name": row.entry.name, "version": row.entry.version, "device": row.entry.device, "date": row.entry.date,
+        "current": row.entry.current,
+        "cells": {
+            column: {
+                "v": cell.verdict.value, "p": cell.profile,
+                "o": {name: [verdict.value, asked, failing] for name, (verdict, asked, failing) in cell.operations.items()},
+            }
+            for column, cell in row.cells.items()
+        },
+    }  # fmt: skip
+
+
+def _in_script(value: Any) -> str:
+    """JSON that may stand inside a script element."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _as_script(name: str, value: Any) -> bytes:
+    return f"window.{name}={_in_script(value)};\n".encode()
+
+
+def _make_templates() -> jinja2.Environment:
+    templates = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader("mxspec_conformance.atlas"), jinja2.PackageLoader("mxspec_conformance.render")]),
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    templates.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    templates.globals.update(
+        marks=MARKS, transports=TRANSPORTS, suite_version=mxspec.__version__, slug=slug, draw_code=draw_code, draw_float=draw_float, formats_of=formats_of
+    )
+    return templates
+
+
+def render_site(collection: Collection, documents: Sequence[Document] = ()) -> Files:
+    """The site's files by path."""
+    return Site(collection, documents).render()
+
+
+__all__ = ["RequirementPage", "Site", "render_site", "write_letter"]

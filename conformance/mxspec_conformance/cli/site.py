@@ -1,0 +1,63 @@
+"""The command `site`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mxspec_conformance.cli.console import fail
+from mxspec_conformance.cli.parameters import OUTPUT_FOLDER
+from mxspec_vectors.writing import write_files
+
+#: The names of all files of a site, so that the next one removes pages that it has not.
+MANIFEST = "pages.txt"
+
+
+@click.command()
+@click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=click.Path(path_type=Path))
+@click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, help="Output folder; files of an earlier site in it are replaced.")
+@click.option(
+    "--docs", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Folder of Markdown pages to render as documentation; findings are read from its JSON files."
+)
+def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
+    """Build a static site from results.
+
+    RESULTS are files, or folders of files, that `mxspec check --json` and the other commands of mxspec wrote. The site is
+    read without a network and without a server: open OUT/index.html.
+    """
+    from mxspec_conformance.atlas.documents import read_documents
+    from mxspec_conformance.atlas.reading import read_collection
+    from mxspec_conformance.atlas.site import render_site
+
+    for path in results:
+        if not path.exists():
+            fail(f"{path} does not exist; pass files that `mxspec check --json` wrote, or folders of them")
+    try:
+        collection = read_collection([*results, *([] if docs is None else [docs])])
+    except ValueError as error:
+        fail(str(error))
+    if not collection.entries:
+        fail(f"no result of `mxspec check --json` among {', '.join(map(str, results))}")
+    files = render_site(collection, read_documents(docs) if docs is not None else ())
+    earlier = _list_earlier(out)
+    files[MANIFEST] = ("\n".join(sorted(files)) + "\n").encode("ascii")
+    write_files({out / name: content for name, content in files.items()})
+    for name in earlier - set(files):
+        (out / name).unlink(missing_ok=True)
+    old = sum(not entry.current for entry in collection.entries)
+    size = sum(map(len, files.values())) / 1e6
+    click.echo(
+        f"{out / 'index.html'}: {len(collection.entries)} implementations"
+        + (f", {old} of them judged by older vectors" if old else "")
+        + f", {len(collection.findings)} findings, {len(files)} files, {size:.1f} MB"
+    )
+
+
+def _list_earlier(out: Path) -> set[str]:
+    """What an earlier site left in the folder: only names below it, which it wrote itself."""
+    try:
+        names = (out / MANIFEST).read_text("ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return set()
+    return {name for name in names if name and not Path(name).is_absolute() and ".." not in Path(name).parts}
