@@ -529,7 +529,7 @@ def quantize(request):
 
 def _blocks(fmt):
     if SUPPORTED and fmt not in SUPPORTED:
-        pytest.skip("not among SUPPORTED")
+        pytest.skip(f"{fmt} is not among SUPPORTED")
     return [b for b in DATA[fmt] if "g" not in b or TENSOR_SCALE]
 
 

@@ -55,7 +55,7 @@ static inline uint64_t mx_count(mx_real a, int32_t lsb, int *rest) {
   uint64_t cut, half;
   *rest = 0;
   if (!a.sig) return 0;
-  if (by <= 0) return by ? (uint64_t)1 << 62 : a.sig; /* more than 64 bits: more than any format has */
+  if (by <= 0) return (uint64_t)1 << 62; /* 2^63 and more: more than any format has, and less than what turns negative */
   if (by > 64) return *rest = 1, (uint64_t)0;
   half = (uint64_t)1 << (by - 1), cut = by == 64 ? a.sig : a.sig & (((uint64_t)1 << by) - 1);
   *rest = !cut ? 0 : cut < half ? 1 : cut == half ? 2 : 3;

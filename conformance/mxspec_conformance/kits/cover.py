@@ -1,4 +1,4 @@
-"""A greedy cover: the fewest members, nearly, that every set holds one of."""
+"""A greedy cover: the fewest members, nearly, that every set holds one of, or several."""
 
 from __future__ import annotations
 
@@ -8,25 +8,32 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 
-def cover_greedily(wanted: Iterable[Iterable[T]], cost: Callable[[T], float] = lambda _: 1.0) -> list[T]:
+def cover_greedily(wanted: Iterable[Iterable[T]], cost: Callable[[T], float] = lambda _: 1.0, *, times: int = 1) -> list[T]:
     """Members, in the order in which they were chosen, such that every set of `wanted` holds one of them.
 
     The member that covers most for its cost comes first; of equal ones the lowest by order, so that the result is always the same.
+    times: how many members each set has to hold, or all that it has where it has fewer.
     """
     left = {number: frozenset(members) for number, members in enumerate(wanted)}
     if any(not members for members in left.values()):
         raise ValueError("an empty set cannot be covered")
+    lacks = {number: min(times, len(members)) for number, members in left.items()}
     holders: dict[T, set[int]] = {}
     for number, members in left.items():
         for member in members:
             holders.setdefault(member, set()).add(number)
     chosen: list[T] = []
-    while left:
+    while lacks:
         best = min(holders, key=lambda m: (-len(holders[m]) / cost(m), str(m)))
         chosen.append(best)
-        for number in list(holders[best]):
-            for member in left.pop(number):
-                holders[member].discard(number)
-                if not holders[member]:
-                    del holders[member]
+        for number in holders.pop(best):
+            lacks[number] -= 1
+            if lacks[number]:
+                continue
+            del lacks[number]
+            for member in left[number] - {best}:
+                if member in holders:
+                    holders[member].discard(number)
+                    if not holders[member]:
+                        del holders[member]
     return chosen

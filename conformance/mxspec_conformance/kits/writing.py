@@ -9,6 +9,8 @@ from types import MappingProxyType
 from mxspec_conformance.kits.c99 import write_c99
 from mxspec_conformance.kits.c_header import write_c_header, write_driver
 from mxspec_conformance.kits.choosing import chosen_blocks, chosen_formats
+from mxspec_conformance.kits.hardware import write_dpi, write_package, write_scoreboard
+from mxspec_conformance.kits.llvm import elements_of, write_cases, write_driver as write_driver_of_apfloat, write_lit
 from mxspec_conformance.kits.onnx_nodes import ELEMENTS, write_onnx
 from mxspec_conformance.kits.pytest_file import write_pytest_file
 from mxspec_conformance.kits.readmem import write_readmem
@@ -18,6 +20,8 @@ from mxspec_conformance.kits.runtime import PATTERNS
 Files = Mapping[str, bytes]
 #: What a kit holds unless it is asked for others.
 COMMON = ("mxfp4", "mxfp8_e4m3", "nvfp4")
+#: The formats whose elements are floats of their own.
+CASTS = ("mxfp8_e5m2", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,13 @@ def _c(formats: tuple[str, ...], size: int) -> Files:
 
 
 def _hardware(formats: tuple[str, ...], size: int) -> Files:
-    return _encoded({"mxspec_c99.h": write_c99(formats).text} | write_readmem(formats, size))
+    simulators = {"mxspec_dpi.c": write_dpi(), "mxspec_pkg.sv": write_package(), "mxspec_scoreboard.py": write_scoreboard()}
+    return _encoded({"mxspec_c99.h": write_c99(formats).text} | simulators | write_readmem(formats, size))
+
+
+def _llvm(formats: tuple[str, ...], size: int) -> Files:
+    elements = elements_of(formats)
+    return _encoded({"MXCases.inc": write_cases(elements), "mx-decode.mlir": write_lit(elements), "mx_apfloat.cpp": write_driver_of_apfloat()})
 
 
 def _onnx(formats: tuple[str, ...], size: int) -> Files:
@@ -63,7 +73,8 @@ KITS: Mapping[str, KitKind] = MappingProxyType(
     {
         "pytest": KitKind("one pytest file that needs NumPy alone, for kernels that Python can call", _pytest),
         "c": KitKind("one C99 header with data, and a driver", _c),
-        "hardware": KitKind("the profiles as one C99 header of integer arithmetic, and $readmemh files", _hardware),
+        "hardware": KitKind("the profiles as one C99 header of integer arithmetic, by DPI-C and for cocotb, coverage bins, and $readmemh files", _hardware),
+        "llvm": KitKind("every step of every cast as X-macro rows, a driver for LLVM's APFloat, and a lit test of decodes", _llvm, CASTS),
         "onnx": KitKind("ONNX node tests of QuantizeLinear and DequantizeLinear by blocks; needs the package onnx", _onnx, tuple(ELEMENTS)),
     }
 )

@@ -1,0 +1,73 @@
+"""A scoreboard for cocotb, or any Python test bench: a profile as a shared library, and a name for what differs.
+
+cc -std=c99 -O2 -shared -fPIC mxspec_dpi.c -o libmxspec.so
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def read_blocks(path: str | Path) -> list[list[int]]:
+    """The float32 words of each block of a FORMAT.x.hex, lane 0 first."""
+    blocks = []
+    for line in Path(path).read_text("ascii").splitlines():
+        digits = line.split("//")[0].strip()
+        blocks.append([int(digits[i : i + 8], 16) for i in range(0, len(digits), 8)][::-1])
+    return blocks
+
+
+class Scoreboard:
+    """Compares what a design returned with a profile.
+
+    library: path of the shared library. tensor_scale: float32 bits, in the profile's own kind; None for the one-level form.
+
+    Raises ValueError for a profile that the library does not have.
+    """
+
+    def __init__(self, library: str | Path, profile: str, fmt: str, tensor_scale: int | None = None) -> None:
+        self._library = ctypes.CDLL(str(Path(library).resolve()))
+        self._library.mxspec_name.restype = ctypes.c_char_p
+        self._library.mxspec_topics.restype = ctypes.c_uint32
+        self._row = self._library.mxspec_find(profile.encode(), fmt.encode(), int(tensor_scale is not None))
+        if self._row < 0:
+            raise ValueError(f"the library has no profile {profile!r} of {fmt!r} {'with' if tensor_scale is not None else 'without'} a tensor scale")
+        self._tensor = ctypes.c_uint32(tensor_scale or 0)
+        self._library.mxspec_reset()
+        self.blocks = 0
+        self.failed = 0
+        self.topics = 0
+        self.first = ""
+
+    def check(self, x: Sequence[int], codes: Sequence[int], scale: int) -> bool:
+        """Whether a block is right. x: float32 words; codes: one number a lane; scale: the byte."""
+        words = (ctypes.c_uint32 * len(x))(*x)
+        packed = bytes(codes).ljust(4 * -(-len(codes) // 4), b"\0")
+        given = (ctypes.c_uint32 * (len(packed) // 4)).from_buffer_copy(packed)
+        wrong = self._library.mxspec_judge(self._row, words, self._tensor, given, ctypes.c_uint32(scale))
+        self.topics |= self._library.mxspec_topics(self._row, words, self._tensor)
+        if wrong and not self.failed:
+            wanted = (ctypes.c_uint32 * len(given))()
+            byte = self._library.mxspec_expect(self._row, words, self._tensor, wanted)
+            self.first = _describe(x, bytes(wanted), byte, codes, scale)
+        self.blocks += 1
+        self.failed += bool(wrong)
+        return not wrong
+
+    def name(self) -> str:
+        """The rule, and the mistake in it, that explains all blocks."""
+        return self._library.mxspec_name(self._row).decode()  # type: ignore[no-any-return]
+
+    def summary(self) -> str:
+        """One line for a log."""
+        text = f"{self.failed} of {self.blocks} blocks differ; what was returned follows {self.name()}"
+        return f"{text}; first: {self.first}" if self.failed else text
+
+
+def _describe(x: Sequence[int], wanted: bytes, byte: int, codes: Sequence[int], scale: int) -> str:
+    if byte != scale:
+        return f"scale: expected {byte:02x}, returned {scale:02x}"
+    lane = next(i for i, (a, b) in enumerate(zip(wanted, codes, strict=False)) if a != b)
+    return f"lane {lane}: x = {x[lane]:08x}, scale {scale:02x}: expected {wanted[lane]:02x}, returned {codes[lane]:02x}"
