@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
 from mxspec_conformance.cli.console import CleanConsole
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, FileCommand
+from mxspec_lab.attest_sums import SumVerdict, read_sums
 from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import read_json
 
@@ -142,11 +144,7 @@ def attest(file: Path, json_file: Path | None) -> None:
         if probe.get("schema") != SCHEMA:
             raise ValueError(f"schema {probe.get('schema')!r} is not {SCHEMA!r}")
         verdicts = attest_probe(probe)
-        kept_bits = [
-            f"{name}: bits kept in a sum {sorted({v for v in kept['minus_last'] if v >= 0})}, with the accumulator "
-            f"{sorted({v for v in kept['accumulator'] if v >= 0})}"
-            for name, kept in probe.get("bits_kept", {}).items()
-        ]
+        sums = list(read_sums(probe))
         chip = f"{probe['device']} (compute capability {probe['compute_capability']})"
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ProbeError(
@@ -179,14 +177,26 @@ def attest(file: Path, json_file: Path | None) -> None:
         console.print(
             f"not on this chip; the evidence stays read, or measured through headers: {', '.join(missing)}", soft_wrap=True
         )
-    for line in kept_bits:
-        console.print(line)
+    console.print(_show_sums(sums))
     if json_file is not None:
         document = {
             "schema": "mxspec-attest/1", "device": probe["device"], "compute_capability": probe["compute_capability"],
             "probe": file.name, "mxspec": mxspec.__version__, "ml_dtypes": ml_dtypes.__version__,
-            "verdicts": [asdict(v) for v in verdicts], "profiles_on_reciprocal": profiles_on_reciprocal() if reciprocal else [],
+            "verdicts": [asdict(v) for v in verdicts], "sums": [asdict(s) for s in sums], "profiles_on_reciprocal": profiles_on_reciprocal() if reciprocal else [],
         }  # fmt: skip
         write_file(json_file, (json.dumps(document, indent=1) + "\n").encode("ascii"))
     if any(v.different for v in verdicts):
         raise click.exceptions.Exit(1)
+
+
+def _show_sums(sums: Sequence[SumVerdict]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("sums of", "products"):
+        table.add_column(title, justify="right" if title == "products" else "left")
+    table.add_column("bits below the largest: within, handed on")
+    table.add_column("as the class")
+    for s in sums:
+        kept = f"{'/'.join(map(str, s.within)) or '-'}, {'/'.join(map(str, s.across)) or '-'}"
+        words = "made of other instructions: not the FP8 unit" if s.emulated else ", ".join(s.classes) or "none that is known"
+        table.add_row(s.instruction, str(s.k), kept, words)
+    return table

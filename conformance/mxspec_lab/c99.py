@@ -90,7 +90,7 @@ def _model(x: Any, profile: Profile, fmt: str, tensor: TensorScales | None) -> t
     return t.codes, t.scales.reshape(-1)
 
 
-def _groups(fmt: str, two_level: bool) -> Iterator[tuple[TensorScales | None, Any]]:
+def group_blocks(fmt: str, two_level: bool) -> Iterator[tuple[TensorScales | None, Any]]:
     """The vectors' blocks by tensor scale."""
     groups: dict[TensorScales | None, list[Any]] = {}
     for case in load_quantize_cases(fmt):
@@ -100,8 +100,8 @@ def _groups(fmt: str, two_level: bool) -> Iterator[tuple[TensorScales | None, An
         yield tensor, np.stack(rows)
 
 
-def _refuses_nan(profile: Profile, fmt: str, two_level: bool) -> bool:
-    """Whether the profile's stack raises for a NaN; the header, which cannot, gives a zero."""
+def refuses_nan(profile: Profile, fmt: str, two_level: bool) -> bool:
+    """Whether the profile's stack raises for a NaN; the C header, which cannot, gives a zero."""
     rule = profile.steps(with_tensor_scale=two_level).element
     policy = rule.nan if get_block(fmt).element.nan_code is None else rule.nan_own
     return rule.error is None and policy is NanPolicy.RAISE
@@ -111,14 +111,14 @@ def compare(library: ctypes.CDLL, row: int, name: str, fmt: str, two_level: bool
     """A row of the header against the model."""
     profile, k = get_profile(name, fmt), get_block(fmt).k
     entry: dict[str, Any] = {"profile": name, "format": fmt, "tensor_scale": two_level, "cases": 0, "random": 0, "values": 0, "differ": 0}
-    groups = list(_groups(fmt, two_level))
+    groups = list(group_blocks(fmt, two_level))
     if count:
         tensor = next((t for t, _ in groups if t is not None), None)
         groups += [(tensor, random_blocks(min(1 << 16, count - start), k, row + start)) for start in range(0, count, 1 << 16)]
-    random_from = len(list(_groups(fmt, two_level)))
+    random_from = len(list(group_blocks(fmt, two_level)))
     for number, (tensor, x) in enumerate(groups):
         native = 0 if tensor is None else tensor.native(profile).bits
-        if _refuses_nan(profile, fmt, two_level):
+        if refuses_nan(profile, fmt, two_level):
             x = x[np.isfinite(x).all(axis=1)]
         with np.errstate(all="ignore"):
             want = _model(x, profile, fmt, tensor)

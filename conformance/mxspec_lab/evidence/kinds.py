@@ -167,6 +167,15 @@ def of_c99(document: Document) -> Iterator[Wanted]:
         yield "quantize", row["format"], (row["profile"],)
 
 
+def of_explorer(document: Document) -> Iterator[Wanted]:
+    """Each profile that the script has, and the scalar formats."""
+    for row in document["judged"]:
+        yield from ((operation, row["format"], (row["profile"],)) for operation in ("quantize", "scale", "dequantize"))
+    for row in document["scalars"]:
+        operation, element, _ = row["requirement"].split("/")
+        yield operation, element, ()
+
+
 KINDS = (
     Kind(
         pattern="peers/*.json", without=("layouts",), what="a library against its profiles, and its verdicts",
@@ -188,6 +197,12 @@ KINDS = (
     Kind(
         pattern="gpu/mxspec_gpu*.json", what="the GPU kernels' verdicts", time="10 s on an NVIDIA GPU",
         command="mxspec check {name} --json reports/gpu/{name}.json", list_vectors=of_check,
+        without=("mxspec_gpu-products-bfloat16", "mxspec_gpu-products-float16"),
+    ),
+    Kind(
+        pattern="gpu/mxspec_gpu-products-*.json", what="the GPU kernels' products, judged", time="5 s on an NVIDIA GPU",
+        command="mxspec check {name} --json reports/gpu/{name}.json",
+        made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
     ),
     Kind(
         pattern="gpu/differential-*.json", what="the GPU kernels against the model", time="5 min on an NVIDIA GPU",
@@ -198,7 +213,11 @@ KINDS = (
         command="python -m mxspec_gpu.bench", made_by=("gpu/mxspec_gpu",),
     ),
     Kind(
-        pattern="proofs/*.json", what="exhaustive proofs", time="2 min on 8 cores", list_vectors=of_check,
+        pattern="gpu/products-*.json", what="the GPU kernels' products: speed, and exact sums", time="1 min on an NVIDIA GPU",
+        command="python -m mxspec_gpu.bench_products", made_by=("gpu/mxspec_gpu",),
+    ),
+    Kind(
+        pattern="proofs/*.json", without=("smt",), what="exhaustive proofs", time="2 min on 8 cores", list_vectors=of_check,
         command="mxspec prove TARGET --json reports/proofs/{name}.json",
     ),
     Kind(
@@ -275,6 +294,11 @@ KINDS = (
         made_by=("mxspec",),
     ),
     Kind(
+        pattern="bench/exact-products.json", what="exact products of 4096 x 4096 x 4096: time, and outputs with one result",
+        time="4 min on an idle machine", command="python -m mxspec_lab.products.exact --json reports/bench/{name}.json --page docs/products.md",
+        code=("conformance/mxspec_lab/products/exact.py",), made_by=("mxspec/dot",),
+    ),
+    Kind(
         pattern="containers/convert.json", what="conversion of a checkpoint of 2 GB", time="5 min",
         command="python tests/containers/measure_convert.py", made_by=("mxspec/containers",),
     ),
@@ -310,12 +334,54 @@ KINDS = (
         code=("conformance/mxspec_conformance/kits/c99.py", "conformance/mxspec_conformance/kits/c99_runtime.h"),
     ),
     Kind(
+        pattern="atlas/explorer.json", what="the explorer's JavaScript in node: compared with the model, and judged", time="30 min",
+        command="python -m mxspec_lab.explorer --write", list_vectors=of_explorer,
+        code=tuple(f"conformance/mxspec_conformance/atlas/{n}" for n in ("javascript.py", "explorer_runtime.js", "explorer_target.js")),
+    ),
+    Kind(
+        pattern="kits/hardware.json", what="the kit hardware in simulators", time="2 min, Icarus Verilog, Verilator and cocotb",
+        command="python -m mxspec_lab.hardware --write",
+        code=(
+            *(f"conformance/mxspec_conformance/kits/{n}" for n in ("c99.py", "c99_runtime.h", "dpi.c", "hardware.py", "readmem.py", "scoreboard.py")),
+            *(f"conformance/examples/verilog/{n}" for n in ("mxfp4_quantizer.v", "tb_dpi.sv", "tb_readmem.v", "test_mxfp4.py")), "conformance/mxspec_lab/hardware.py",
+        ),
+    ),
+    Kind(
+        pattern="kits/llvm.json", what="the kit llvm against APFloat and MLIR", time="1 min and LLVM's development package",
+        command="python -m mxspec_lab.llvm --write", code=(*(f"conformance/mxspec_conformance/kits/{n}" for n in ("apfloat.cpp", "llvm.py")), "conformance/mxspec_lab/llvm.py"),
+    ),
+    Kind(
+        pattern="proofs/smt.json", what="casts and scale rules proved for all inputs by a solver, and mutants refuted", time="10 min, pycparser and bitwuzla",
+        command="python -m mxspec_lab.smt --write",
+        code=(
+            "conformance/mxspec_conformance/kits/c99.py", "conformance/mxspec_conformance/kits/c99_runtime.h",
+            *(f"conformance/mxspec_lab/smt/{n}.py" for n in ("arrayform", "claims", "ctext", "definition", "header", "mutants", "solving", "terms")),
+        ),
+        made_by=("mxspec", "conformance/mxspec_lab/smt"),
+    ),
+    Kind(
         pattern="score-tests/rules.json", what="what the acceptance rules of public suites see", time="20 min on 2 cores",
         command="python -m mxspec_lab.suites", code=_SCORING_CODE,
     ),
     Kind(
         pattern="score-tests/real.json", what="what public suites that were run see", time="15 min and the suites",
         command="python -m mxspec_lab.suites --real NAME=FILE", made_by=("tests/suites",),
+    ),
+    Kind(
+        pattern="atlas/attribution.json", what="checkpoints of libraries, and planted contradictions, attributed by their bytes",
+        time="2 min", command="python -m mxspec_lab.attributions",
+        code=("conformance/mxspec_conformance/attribution", "conformance/mxspec_lab/attributions.py"),
+        made_by=("mxspec/profiles",),
+    ),
+    Kind(
+        pattern="atlas/interop.json", what="quantized by A, moved by B, decoded by C; requantization; reciprocal tensor scales",
+        time="3 min", command="python -m mxspec_lab.interop",
+        list_vectors=lambda _: (("quantize", fmt, ()) for fmt in BLOCKS), code=("conformance/mxspec_lab/interop.py",),
+        made_by=("mxspec/profiles", "mxspec/containers"),
+    ),
+    Kind(
+        pattern="atlas/model.json", what="error by format, block size and scale rule; products, chains and exact bounds", time="2 min",
+        command="python -m mxspec_lab.model_level", code=("conformance/mxspec_lab/model_level.py",), made_by=("mxspec/profiles",),
     ),
     Kind(
         pattern="clusters/dask.json", what="a campaign on a cluster, one worker killed", time="1 min",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mxspec_vectors.digests import content_digest
+from mxspec_vectors.digests import content_digest, list_answering
 from mxspec_vectors.files import VectorError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,14 +29,14 @@ class VectorUse:
 
     operation: str
     format: str
-    #: In order; empty for operations whose answers are nobody's own.
-    profiles: tuple[str, ...]
+    #: In order; None for operations whose answers are nobody's own, and where none was named: all answers count.
+    profiles: tuple[str, ...] | None
     digest: str
 
     def find_change(self) -> str | None:
         """What has changed since; None: nothing."""
         try:
-            now = content_digest(self.operation, self.format, self.profiles or None)
+            now = content_digest(self.operation, self.format, self.profiles)
         except VectorError as error:
             return str(error)
         return None if now == self.digest else f"cases or answers of {self.operation}/{self.format} have changed"
@@ -44,12 +44,13 @@ class VectorUse:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         document: dict[str, Any] = {"operation": self.operation, "format": self.format, "digest": self.digest}
-        return document | ({"profiles": list(self.profiles)} if self.profiles else {})
+        return document | ({} if self.profiles is None else {"profiles": list(self.profiles)})
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> VectorUse:
         """From JSON."""
-        return cls(document["operation"], document["format"], tuple(document.get("profiles", ())), document["digest"])
+        profiles = document.get("profiles")
+        return cls(document["operation"], document["format"], None if profiles is None else tuple(profiles), document["digest"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,18 @@ def _shorten(names: Sequence[str]) -> str:
 
 
 def use_vectors(wanted: Iterable[tuple[str, str, Iterable[str]]]) -> list[VectorUse]:
-    """(operation, format, profiles) as uses with today's digests; the same operation and format are joined."""
+    """(operation, format, profiles) as uses with today's digests; the same operation and format are joined.
+
+    Profiles whose answers the vectors do not hold yet are computed by the model: of them the inputs count.
+    """
     joined: dict[tuple[str, str], set[str]] = {}
     for operation, fmt, profiles in wanted:
         joined.setdefault((operation, fmt), set()).update(profiles if operation in BY_PROFILE else ())
-    return [
-        VectorUse(operation, fmt, tuple(sorted(names)), content_digest(operation, fmt, sorted(names) or None))
-        for (operation, fmt), names in sorted(joined.items())
-    ]
+    uses = []
+    for (operation, fmt), named in sorted(joined.items()):
+        names = tuple(sorted(named.intersection(list_answering(operation, fmt)))) if named else None
+        uses.append(VectorUse(operation, fmt, names, content_digest(operation, fmt, names)))
+    return uses
 
 
 def use_code(names: Iterable[str]) -> CodeUse:

@@ -51,14 +51,15 @@ def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool
         _list([m for m in list_mutants() if m.id in names], make_console())
         return
     from mxspec_conformance.observations.selection import EVERYTHING, quick_selection
-    from mxspec_lab.mutants.matrix import judge_level, matrix_document
+    from mxspec_lab.mutants.level import judge_level
+    from mxspec_lab.mutants.matrix import matrix_document
 
     with _count(len(chosen)) as progress:
         jobs = None if len(chosen) > 40 else 1
         level = judge_level(chosen, quick_selection() if quick else EVERYTHING, progress=progress, jobs=jobs)
     partial = [m for m in list_mutants() if all(i.name in level.found for i in list_instances_of(m))]
     if json_file is not None:
-        text = json.dumps(matrix_document(partial, level, level, EVERYTHING), indent=1) + "\n"
+        text = json.dumps(matrix_document(partial, level, level), indent=1) + "\n"
         if str(json_file) == "-":
             click.echo(text, nl=False)
         else:
@@ -75,7 +76,8 @@ def publish(folder: Path) -> None:
 
     Writes FOLDER/matrix.json and quick.json of the package.
     """
-    from mxspec_lab.mutants.matrix import render_matrix, render_quick, run_matrix
+    from mxspec_lab.mutants.matrix import render_matrix, run_matrix
+    from mxspec_lab.mutants.quick import render_quick
 
     with show_progress("kill matrix") as progress:
         matrix, quick = run_matrix(progress)

@@ -48,7 +48,22 @@ def _numbers(matrix: Mapping[str, Any]) -> str:
         for name, level in levels.items()
     ]
     rows = [(family, n, n - clones[family], places[family]) for family, n in families.items()]
-    return "\n\n".join((words, _table(head, level_rows), _table(("family", "mutants", "distinct", "places"), rows)))
+    parts = [words, _table(head, level_rows), *_held_out(levels["quick"].get("held_out"))]
+    return "\n\n".join((*parts, _table(("family", "mutants", "distinct", "places"), rows)))
+
+
+def _held_out(held_out: Mapping[str, Any] | None) -> list[str]:
+    """How the choice of the quick level carries over to mutants that it was not made by."""
+    if held_out is None:
+        return []
+    words = (
+        f"Chosen by one half of the mutants, tried on the other, {held_out['splits']} times: of what the other half's mutants are, "
+        "these shares are found by the chosen cases and calls alone."
+    )
+    rows = [
+        (row["depth"], *(f"{100 * row[key]:.1f} %" for key in ("mean", "worst", "best"))) for row in held_out["depths"]
+    ]
+    return [words, _table(("cases for each mutant", "mean", "worst", "best"), rows)]
 
 
 def _automatic(automatic: Mapping[str, Any]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from mxspec.dot import DEFAULT_ACCUMULATOR
-from mxspec_conformance.targets.laying_out import lay_out
-from mxspec_conformance.targets.operands import Numbers, Side, parse_operand
+from mxspec_conformance.targets.laying_out import hand_over
+from mxspec_conformance.targets.operands import Numbers, parse_operand
 from mxspec_lab.products.kernels import Kernel
 from mxspec_vectors.build_dot import DOT_FILES
 from mxspec_vectors.cases import DotCase, DotOperand, load_dot_cases
@@ -20,14 +21,11 @@ def find_file(product: Sequence[str]) -> tuple[str, tuple[str, str]]:
     return (f"{a}@{b}", (product[0], product[1])) if f"{a}@{b}" in DOT_FILES else (f"{a}@{a}", (product[0], product[0]))
 
 
-def hand_over(operand: DotOperand, text: str) -> Side:
+def take_side(operand: DotOperand, text: str) -> Any:
     """A side of a case in the layout that a kernel takes."""
     assert operand.scales is not None
     tensor = None if operand.tensor_scale is None else float(operand.tensor_scale)
-    numbers = Numbers(spec=parse_operand(text), codes=operand.data, scales=operand.scales, tensor_scale=tensor)
-    return Side(
-        **lay_out(numbers), tensor_scale=tensor, format=operand.format, shape=numbers.shape, spec=numbers.spec.text
-    )  # fmt: skip
+    return hand_over(Numbers(spec=parse_operand(text), codes=operand.data, scales=operand.scales, tensor_scale=tensor))
 
 
 def list_asked(kernel: Kernel) -> list[DotCase]:
@@ -44,7 +42,7 @@ def list_failing(kernel: Kernel) -> list[DotCase]:
     for case in list_asked(kernel):
         if case.topic == "zero-block":
             continue
-        a, b = (hand_over(x, text) for x, text in zip((case.a, case.b), texts, strict=True))
+        a, b = (take_side(x, text) for x, text in zip((case.a, case.b), texts, strict=True))
         with np.errstate(all="ignore"):
             output = kernel.matmul(a, b, case.out)
         if not case.answers[kernel.accumulator or DEFAULT_ACCUMULATOR].accepts(output).all():

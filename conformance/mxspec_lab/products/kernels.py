@@ -73,10 +73,29 @@ def finish_float32(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kernel:
-    """One kernel; by default a right one. The steps of `sides` alone are replaced."""
+class AnyKernel:
+    """What every kernel has: its name, and what it declares."""
 
     name: str
+    #: The product by which it is judged.
+    product: tuple[str, str]
+    #: The class of accumulations and the contract that it declares.
+    accumulator: str = ""
+    contract: str = ""
+    out_dtypes: tuple[str, ...] = ("float32",)
+
+    def matmul(
+        self, a: Any, b: Any, out_dtype: str, alpha: float | None = None, beta: float | None = None, c: Any = None, bias: Any = None
+    ) -> npt.NDArray[Any]:
+        """The product of two sides, [m, n] in out_dtype."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel(AnyKernel):
+    """One kernel; by default a right one. The steps of `sides` alone are replaced."""
+
+    product: tuple[str, str] = ("mxfp8_e4m3", "mxfp4/nibble-low+128x4")
     #: (codes [rows, k], block) -> codes.
     place_codes: Callable[[Bytes, int], Bytes] = keep
     #: scales [rows, blocks] -> scales.
@@ -98,12 +117,6 @@ class Kernel:
     #: The outputs -> what is returned.
     returned: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = keep
     sides: str = "ab"
-    #: The class of accumulations and the contract that it declares.
-    accumulator: str = ""
-    contract: str = ""
-    #: The product by which it is judged.
-    product: tuple[str, str] = ("mxfp8_e4m3", "mxfp4/nibble-low+128x4")
-    out_dtypes: tuple[str, ...] = ("float32",)
 
     def decode(self, side: Side, which: str) -> Floats:
         """The numbers of one side."""
@@ -143,7 +156,7 @@ class Kernel:
 class KernelTarget:
     """A kernel as a target."""
 
-    kernel: Kernel
+    kernel: AnyKernel
     VERSION: str = "1"
     NAME: str = field(init=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.operands import Side
-from mxspec_lab.products.kernels import Floats, add_float32, element_table, finish_float32, keep, scale_table
+from mxspec_lab.products.kernels import AnyKernel, Floats, add_float32, element_table, finish_float32, keep, scale_table
 
 Array = npt.NDArray[Any]
 FLOATS: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64}
@@ -89,11 +89,9 @@ def read_words(words: Array, bits: int, k: int) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KindKernel:
+class KindKernel(AnyKernel):
     """One kernel; by default a right one. The steps of `side` alone are replaced."""
 
-    name: str
-    #: The product by which it is judged.
     product: tuple[str, str] = ("float16", "int4-g32-bias-float16")
     #: codes [rows, k] -> codes.
     codes: Callable[[Array], Array] = keep
@@ -110,16 +108,13 @@ class KindKernel:
     nibbles: Callable[[Array], Array] = keep
     kept: Callable[[Array], Array] = keep
     place: Callable[[Array, Array, int], tuple[Array, npt.NDArray[np.bool_]]] = scatter
-    #: Whether what is dropped is the number of code 0.
+    #: Whether what a sparse side drops counts as zero; else it counts as code 0 of its group.
     drop: bool = True
-    #: Numbers of both sides -> sums.
+    #: Numbers of both sides, [m, k] and [n, k] -> sums [m, n].
     add: Callable[[Floats, Floats], Floats] = add_float32
-    #: (a, codes, scales, offsets of b) -> sums: what never forms b's numbers.
+    #: (numbers of a; codes, scales and offsets of b, each [n, k]; group) -> sums, by a kernel that never forms b's numbers.
     whole: Callable[[Floats, Floats, Floats, Floats, int], Floats] | None = None
     side: str = "b"
-    accumulator: str = ""
-    contract: str = ""
-    out_dtypes: tuple[str, ...] = ("float32",)
 
     def matmul(
         self, a: Any, b: Any, out_dtype: str, alpha: float | None = None, beta: float | None = None, c: Any = None, bias: Any = None
@@ -132,7 +127,7 @@ class KindKernel:
         if self.whole is None:
             total = self.add(self.decode(a, mine=self.side == "a"), self.decode(b, mine=self.side == "b"))
         else:
-            q, s, o, _ = self.take_apart(b, mine=True)
+            q, s, o, _ = self.take_apart(b)
             total = self.whole(self.decode(a, mine=False), q, s, o, int(b.format.split("-")[1][1:]))
         return finish_float32(total, scale, alpha, beta, c, bias, out_dtype)
 
@@ -142,7 +137,7 @@ class KindKernel:
             return np.asarray(side).astype(np.float64)
         me = self if mine else KindKernel(name="", product=self.product, number=self.number)
         if side.biases is not None or side.zeros is not None:
-            q, s, o, where = me.take_apart(side, mine=True)
+            q, s, o, where = me.take_apart(side)
             numbers = me.number(q, s, o)
             return np.where(where, numbers, 0) if self.drop or not mine else numbers
         dense, where = me.place_kept(side, side.values if side.codes is None else me.take_codes(side))
@@ -153,7 +148,7 @@ class KindKernel:
             q, sf = element_table(side.format.rpartition("-")[0] or side.format), scale_table(side.format.partition("-")[0])
             return np.where(where, q[dense] * sf[scales], 0)
 
-    def take_apart(self, side: Side, *, mine: bool) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
+    def take_apart(self, side: Side) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
         """Codes, scales and offsets of an affine side, each [rows, k], and where a number is."""
         rows, k = side.shape
         groups = k // int(side.format.split("-")[1][1:])
@@ -193,21 +188,3 @@ class KindKernel:
         if layout:
             nibbles = get_layout(layout).unpack(nibbles, (side.shape[0], side.shape[1] // (4 * unit)))[0]
         return self.place(self.kept(np.asarray(kept)), self.nibbles(nibbles), unit)
-
-
-@dataclass
-class KindTarget:
-    """A kernel as a target."""
-
-    kernel: KindKernel
-    VERSION: str = "1"
-    NAME: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.NAME = self.kernel.name
-        a, b = self.kernel.product
-        self.OPERANDS = {"a": a, "b": b}
-        self.OUT_DTYPES = list(self.kernel.out_dtypes)
-        self.ACCUMULATOR = self.kernel.accumulator
-        self.CONTRACT = self.kernel.contract
-        self.matmul = self.kernel.matmul

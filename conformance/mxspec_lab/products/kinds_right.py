@@ -52,7 +52,8 @@ def by_groups(form: str, a: Floats, q: Floats, s: Floats, o: Floats, group: int)
     return total.astype(np.float64)
 
 
-def _zero(**steps: Any) -> dict[str, Any]:
+def zero_steps(**steps: Any) -> dict[str, Any]:
+    """The steps of a kernel of zero points, some replaced."""
     return {"product": ZERO, "number": partial(subtract_zero, "float32")} | steps
 
 
@@ -70,15 +71,15 @@ RIGHT_KINDS: tuple[KindKernel, ...] = (
     KindKernel(name="bias, backward", add=partial(simulate, "float32-nearest", order=Order.BACKWARD), accumulator="float32-nearest"),
     KindKernel(name="bias, tensor cores", number=partial(add_bias, "float16"), add=partial(simulate, "fused-f25-16"), accumulator="fused-f25-16"),
     KindKernel(name="bias of a", product=BIAS[::-1], side="a"),
-    KindKernel(name="zero, float32", **_zero(out_dtypes=ALL)),
-    KindKernel(name="zero, float16", **_zero(number=partial(subtract_zero, "float16"))),
-    KindKernel(name="zero, products in float16", **_zero(number=partial(subtract_products, "float16"))),
-    KindKernel(name="zero, group by group", **_zero(whole=partial(by_groups, "zero"))),
-    KindKernel(name="zero, differences group by group", **_zero(whole=partial(by_groups, "differences"))),
-    KindKernel(name="zero, AWQ", **_zero(product=("float16", "int4-g32-zero-float16/awq+awq-zeros+transposed"))),
-    KindKernel(name="zero, GPTQ", **_zero(product=("float16", "int4-g32-zero-float16/gptq+gptq-v1-zeros+transposed"))),
-    KindKernel(name="zero, Marlin", **_zero(product=("float16", "int4-g32-zero-float16/marlin"))),
-    KindKernel(name="zero, 8 bits", **_zero(product=("float16", "int8-g32-zero-float16"))),
+    KindKernel(name="zero, float32", **zero_steps(out_dtypes=ALL)),
+    KindKernel(name="zero, float16", **zero_steps(number=partial(subtract_zero, "float16"))),
+    KindKernel(name="zero, products in float16", **zero_steps(number=partial(subtract_products, "float16"))),
+    KindKernel(name="zero, group by group", **zero_steps(whole=partial(by_groups, "zero"))),
+    KindKernel(name="zero, differences group by group", **zero_steps(whole=partial(by_groups, "differences"))),
+    KindKernel(name="zero, AWQ", **zero_steps(product=("float16", "int4-g32-zero-float16/awq+awq-zeros+transposed"))),
+    KindKernel(name="zero, GPTQ", **zero_steps(product=("float16", "int4-g32-zero-float16/gptq+gptq-v1-zeros+transposed"))),
+    KindKernel(name="zero, Marlin", **zero_steps(product=("float16", "int4-g32-zero-float16/marlin"))),
+    KindKernel(name="zero, 8 bits", **zero_steps(product=("float16", "int8-g32-zero-float16"))),
     KindKernel(name="3-bit words of float32", product=("float32", "int3-g32-bias-float32/words")),
     KindKernel(name="2 bits of both sides", product=("int2-g16-zero-float16", "int2-g16-zero-float16"), number=partial(subtract_zero, "float32")),
     KindKernel(name="2:4 of MXFP4", product=SPARSE, out_dtypes=ALL),
@@ -87,6 +88,6 @@ RIGHT_KINDS: tuple[KindKernel, ...] = (
     KindKernel(name="4:8 of NVFP4", product=("nvfp4", "nvfp4-4to8")),
     KindKernel(name="2:4 of float16", product=("float16", "float16-2to4")),
     KindKernel(name="2:4 of affine integers", product=("float16", "int4-g32-bias-float16-2to4")),
-    KindKernel(name="2:4 of affine integers with zero points", **_zero(product=("float16", "int4-g32-zero-float16-2to4"))),
+    KindKernel(name="2:4 of affine integers with zero points", **zero_steps(product=("float16", "int4-g32-zero-float16-2to4"))),
     KindKernel(name="2:4 of a", product=("mxfp4-2to4", "bfloat16"), side="a"),
 )  # fmt: skip

@@ -10,16 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec_lab.products.kernels import Floats
-from mxspec_lab.products.kinds import Array, KindKernel, rounded, scatter, spread, subtract_zero
-from mxspec_lab.products.kinds_right import BIAS, SPARSE, ZERO, simulate
+from mxspec_lab.products.kinds import Array, KindKernel, rounded, scatter, spread
+from mxspec_lab.products.kinds_right import BIAS, SPARSE, simulate, zero_steps
+from mxspec_lab.products.narrow_kinds import NARROW_KINDS
 
 _AWQ, _AWQ_BACK = [0, 2, 4, 6, 1, 3, 5, 7], [0, 4, 1, 5, 2, 6, 3, 7]
 AFFINE_SPARSE = ("float16", "int4-g32-bias-float16-2to4")
 PAIRS = ("nvfp4", "nvfp4-4to8")
-
-
-def _zero(**steps: Any) -> dict[str, Any]:
-    return {"product": ZERO, "number": partial(subtract_zero, "float32")} | steps
 
 
 def _next(x: Array) -> Array:
@@ -174,21 +171,21 @@ def _single(kept: Array, nibbles: Array, unit: int) -> Placed:
 
 
 WRONG_KINDS: tuple[KindKernel, ...] = (
-    KindKernel(name="zero point one too large", **_zero(offsets=lambda o: o + 1)),
-    KindKernel(name="zero point one too small", **_zero(offsets=lambda o: o - 1)),
-    KindKernel(name="zero point 8 throughout", **_zero(offsets=lambda o: np.full_like(o, 8))),
-    KindKernel(name="zero points ignored", **_zero(offsets=np.zeros_like)),
-    KindKernel(name="zero points added", **_zero(offsets=np.negative)),
-    KindKernel(name="zero points not scaled", **_zero(number=lambda q, s, o: q * s - o)),
-    KindKernel(name="q - z wraps", **_zero(number=_wrapped)),
-    KindKernel(name="zero point of the next group", **_zero(offsets=_next)),
-    KindKernel(name="zero points by columns", **_zero(offsets=_columns)),
-    KindKernel(name="scale after the sum", **_zero(whole=_scale_at_the_end)),
-    KindKernel(name="group sums in float16", **_zero(whole=_sums_in_half, product=("float16", "int8-g32-zero-float16"))),
-    KindKernel(name="GPTQ v1 zeros taken as v2", **_zero(product=("float16", "int4-g32-zero-float16/gptq+gptq-v1-zeros+transposed"), offsets=lambda o: (o - 1) % 16)),
-    KindKernel(name="AWQ's order not undone", **_zero(product=("float16", "int4-g32-zero-float16/awq+awq-zeros+transposed"), codes=partial(_reordered, _AWQ, 0))),
-    KindKernel(name="AWQ's order inverted", **_zero(product=("float16", "int4-g32-zero-float16/awq+awq-zeros+transposed"), codes=partial(_reordered, _AWQ_BACK, 0))),
-    KindKernel(name="codes of zero points signed", **_zero(number=partial(_signed, 4))),
+    KindKernel(name="zero point one too large", **zero_steps(offsets=lambda o: o + 1)),
+    KindKernel(name="zero point one too small", **zero_steps(offsets=lambda o: o - 1)),
+    KindKernel(name="zero point 8 throughout", **zero_steps(offsets=lambda o: np.full_like(o, 8))),
+    KindKernel(name="zero points ignored", **zero_steps(offsets=np.zeros_like)),
+    KindKernel(name="zero points added", **zero_steps(offsets=np.negative)),
+    KindKernel(name="zero points not scaled", **zero_steps(number=lambda q, s, o: q * s - o)),
+    KindKernel(name="q - z wraps", **zero_steps(number=_wrapped)),
+    KindKernel(name="zero point of the next group", **zero_steps(offsets=_next)),
+    KindKernel(name="zero points by columns", **zero_steps(offsets=_columns)),
+    KindKernel(name="scale after the sum", **zero_steps(whole=_scale_at_the_end)),
+    KindKernel(name="group sums in float16", **zero_steps(whole=_sums_in_half, product=("float16", "int8-g32-zero-float16"))),
+    KindKernel(name="GPTQ v1 zeros taken as v2", **zero_steps(product=("float16", "int4-g32-zero-float16/gptq+gptq-v1-zeros+transposed"), offsets=lambda o: (o - 1) % 16)),
+    KindKernel(name="AWQ's order not undone", **zero_steps(product=("float16", "int4-g32-zero-float16/awq+awq-zeros+transposed"), codes=partial(_reordered, _AWQ, 0))),
+    KindKernel(name="AWQ's order inverted", **zero_steps(product=("float16", "int4-g32-zero-float16/awq+awq-zeros+transposed"), codes=partial(_reordered, _AWQ_BACK, 0))),
+    KindKernel(name="codes of zero points signed", **zero_steps(number=partial(_signed, 4))),
     KindKernel(name="bias subtracted", offsets=np.negative),
     KindKernel(name="biases ignored", offsets=np.zeros_like),
     KindKernel(name="bias of the next group", offsets=_next),
@@ -236,11 +233,12 @@ WRONG_KINDS: tuple[KindKernel, ...] = (
     KindKernel(name="dropped codes count with their bias", drop=False, product=AFFINE_SPARSE),
     KindKernel(name="metadata of the next group, affine", nibbles=_next, product=AFFINE_SPARSE),
     KindKernel(name="bias of the next group, sparse", offsets=_next, product=AFFINE_SPARSE),
-    KindKernel(name="the numbers of each pair exchanged", kept=lambda x: _swapped(x), product=PAIRS),
-    KindKernel(name="the numbers of each pair exchanged, of floats", kept=lambda x: _swapped(x), product=("bfloat16", "nvfp4-4to8")),
+    KindKernel(name="the numbers of each pair exchanged", kept=_swapped, product=PAIRS),
+    KindKernel(name="the numbers of each pair exchanged, of floats", kept=_swapped, product=("bfloat16", "nvfp4-4to8")),
     KindKernel(name="pairs exchanged", kept=partial(_exchanged, 2), product=PAIRS),
     KindKernel(name="pairs read as single numbers", place=lambda kept, nibbles, unit: scatter(kept, np.repeat(nibbles, 2, axis=1), 1), product=PAIRS),
     KindKernel(name="float16 2:4, metadata of the next group", nibbles=_next, product=("float16", "float16-2to4")),
     KindKernel(name="metadata of a ignored", place=_place_first, product=("mxfp4-2to4", "bfloat16"), side="a"),
+    *NARROW_KINDS,
 )  # fmt: skip
 

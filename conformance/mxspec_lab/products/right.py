@@ -10,6 +10,7 @@ import numpy as np
 from mxspec import dot
 from mxspec.dot import ACCUMULATORS, Direction, Order
 from mxspec_lab.products.kernels import OUTPUTS, Floats, Kernel, finish_float32
+from mxspec_lab.products.narrow import UNUSUAL
 
 NVFP4 = ("nvfp4", "nvfp4/nibble-low+128x4")
 
@@ -128,5 +129,6 @@ RIGHT: tuple[Kernel, ...] = (
     Kernel(name="float16 operands", fold="float16", product=("mxfp4", "mxfp4")),
     Kernel(name="subnormal operands flushed", numbers=_flush_numbers),
     Kernel(name="subnormal operands flushed, MXINT8", numbers=_flush_numbers, product=("mxint8", "mxint8")),
+    *UNUSUAL,
     *(Kernel(name=f"{fmt} by itself", product=(fmt, fmt)) for fmt in ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e5m2", "mxint8")),
 )  # fmt: skip

@@ -15,10 +15,10 @@ from typing import Any
 
 from mxspec_conformance import Report, check
 from mxspec_conformance.results.report import Requirement, Verdict
-from mxspec_lab.evidence.status import REPORTS, stamp
+from mxspec_lab.evidence.writing import write_result
 from mxspec_lab.products.by_vectors import find_file, list_asked, list_failing
 from mxspec_lab.products.kernels import Kernel, KernelTarget
-from mxspec_lab.products.kinds import KindKernel, KindTarget
+from mxspec_lab.products.kinds import KindKernel
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
 from mxspec_lab.products.right import RIGHT
@@ -100,8 +100,8 @@ def make_document() -> dict[str, Any]:
     started = time.process_time()
     wrong = [describe_wrong(kernel, check(KernelTarget(kernel))) for kernel in list_wrong()]
     right = [describe_right(kernel, check(KernelTarget(kernel))) for kernel in RIGHT]
-    wrong_kinds = [describe_kind(kernel) | describe_found(check(KindTarget(kernel))) for kernel in WRONG_KINDS]
-    right_kinds = [describe_kind(kernel) | describe_passed(check(KindTarget(kernel))) for kernel in RIGHT_KINDS]
+    wrong_kinds = [describe_kind(kernel) | describe_found(check(KernelTarget(kernel))) for kernel in WRONG_KINDS]
+    right_kinds = [describe_kind(kernel) | describe_passed(check(KernelTarget(kernel))) for kernel in RIGHT_KINDS]
     return {
         "schema": SCHEMA,
         "counts": {
@@ -118,18 +118,6 @@ def make_document() -> dict[str, Any]:
         "wrong_kinds": wrong_kinds,
         "right_kinds": right_kinds,
     }  # fmt: skip
-
-
-def render(document: Mapping[str, Any]) -> str:
-    """Canonical text: one kernel to a line."""
-    lines = []
-    for key, value in document.items():
-        if isinstance(value, list):
-            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
-            lines.append(f' "{key}": [\n{rows}\n ]')
-        else:
-            lines.append(f' "{key}": {json.dumps(value)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def render_markdown(document: Mapping[str, Any]) -> str:
@@ -155,27 +143,25 @@ def render_markdown(document: Mapping[str, Any]) -> str:
         "| kernel | judged as | found by | what the judge says of it | smallest | vectors |",
         "|---|---|---|---|---|---|",
     ]
-    for row in document["wrong"]:
-        topics = ", ".join(f"{topic} {count}" for topic, count in row["topics"].items()) or "nothing"
-        lines.append(f"| {row['kernel']} | {row['product']} | {topics} | {'; '.join(row['named'])} | {row['smallest']} | {_count(row)} |")
+    lines += [f"{_wrong_cells(row)} {_count(row)} |" for row in document["wrong"]]
     lines += ["", "## Right kernels", "", "| kernel | judged as | declares | passes | accused | vectors |", "|---|---|---|---|---|---|"]
-    for row in document["right"]:
-        declared = ", ".join(filter(None, (row["accumulator"], row["contract"])))
-        passed = f"{row['passed']} of {row['requirements']}"
-        lines.append(f"| {row['kernel']} | {row['product']} | {declared} | {passed} | {', '.join(row['accused']) or '-'} | {_count(row)} |")
-    return "\n".join([*lines, *_kind_lines(document)]) + "\n"
-
-
-def _kind_lines(document: Mapping[str, Any]) -> list[str]:
-    lines = ["", "## Wrong kernels with an affine or sparse side", "", "| kernel | judged as | found by | what the judge says of it | smallest |", "|---|---|---|---|---|"]
-    for row in document["wrong_kinds"]:
-        topics = ", ".join(f"{topic} {count}" for topic, count in row["topics"].items()) or "nothing"
-        lines.append(f"| {row['kernel']} | {row['product']} | {topics} | {'; '.join(row['named'])} | {row['smallest']} |")
+    lines += [f"{_right_cells(row)} {_count(row)} |" for row in document["right"]]
+    lines += ["", "## Wrong kernels with an affine or sparse side", "", "| kernel | judged as | found by | what the judge says of it | smallest |", "|---|---|---|---|---|"]
+    lines += [_wrong_cells(row) for row in document["wrong_kinds"]]
     lines += ["", "## Right kernels with an affine or sparse side", "", "| kernel | judged as | declares | passes | accused |", "|---|---|---|---|---|"]
-    for row in document["right_kinds"]:
-        declared = ", ".join(filter(None, (row["accumulator"], row["contract"])))
-        lines.append(f"| {row['kernel']} | {row['product']} | {declared} | {row['passed']} of {row['requirements']} | {', '.join(row['accused']) or '-'} |")
-    return lines
+    lines += [_right_cells(row) for row in document["right_kinds"]]
+    return "\n".join(lines) + "\n"
+
+
+def _wrong_cells(row: Mapping[str, Any]) -> str:
+    topics = ", ".join(f"{topic} {count}" for topic, count in row["topics"].items()) or "nothing"
+    return f"| {row['kernel']} | {row['product']} | {topics} | {'; '.join(row['named'])} | {row['smallest']} |"
+
+
+def _right_cells(row: Mapping[str, Any]) -> str:
+    declared = ", ".join(filter(None, (row["accumulator"], row["contract"])))
+    passed = f"{row['passed']} of {row['requirements']}"
+    return f"| {row['kernel']} | {row['product']} | {declared} | {passed} | {', '.join(row['accused']) or '-'} |"
 
 
 def _count(row: Mapping[str, Any]) -> str:
@@ -198,9 +184,7 @@ def main(arguments: list[str] | None = None) -> int:
     counts = document["counts"]
     print(json.dumps(counts))
     if given.json:
-        write_file(given.json, render(document).encode("ascii"))
-        if given.json.resolve().is_relative_to(REPORTS):
-            stamp(given.json)
+        write_result(given.json, document)
     if given.markdown:
         write_file(given.markdown, render_markdown(document).encode("ascii"))
     survive = counts["killed"] < counts["wrong"] or counts["killed_kinds"] < counts["wrong_kinds"]

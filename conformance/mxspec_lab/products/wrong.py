@@ -20,6 +20,7 @@ from mxspec_lab.products.kernels import (
     finish_float32,
     unswizzle,
 )
+from mxspec_lab.products.narrow import NARROW
 from mxspec_lab.products.right import ALL, NVFP4
 
 MX = ("mxfp4", "mxfp4")
@@ -384,4 +385,4 @@ def _as_e2m3(table: Floats) -> Floats:
 def list_wrong() -> list[Kernel]:
     """Every wrong kernel; a mistake on one side is made on either."""
     found = [Kernel(name=f"{name}, {side}", sides=side, **steps) for name, steps in ONE_SIDED for side in "ab"]
-    return [*found, *WHOLE]
+    return [*found, *WHOLE, *NARROW]

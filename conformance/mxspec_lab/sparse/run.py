@@ -9,7 +9,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from typing import Any
 from mxspec_conformance.judge.sparse import judge_sparse
 from mxspec_conformance.results.report import Requirement, Verdict
 from mxspec_conformance.transports.in_process import InProcessSession
+from mxspec_lab.evidence.writing import write_result
 from mxspec_lab.sparse.mutants import MUTANTS, SparseMutant
 from mxspec_lab.sparse.plain import Plain
 from mxspec_lab.sparse.right import RIGHT, Right
-from mxspec_vectors.files import write_file
 
 SCHEMA = "mxspec-sparse-mutants/1"
 #: What a right implementation may get.
@@ -96,18 +96,6 @@ def make_document() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def render(document: Mapping[str, Any]) -> str:
-    """Canonical text: one mutant, or right implementation, to a line."""
-    lines = []
-    for key, value in document.items():
-        if isinstance(value, list):
-            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
-            lines.append(f' "{key}": [\n{rows}\n ]')
-        else:
-            lines.append(f' "{key}": {json.dumps(value)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Print the counts, and write them; returns 1 where a mutant survives or a right implementation is accused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -122,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"accused: {row['id']}: {', '.join(row['accused'][:6])}")
     print(json.dumps(document["counts"]))
     if given.json:
-        write_file(given.json, render(document).encode("ascii"))
+        write_result(given.json, document)
     counts = document["counts"]
     return int(counts["killed"] < counts["instances"] or counts["accused"] > 0)
 

@@ -1,0 +1,61 @@
+"""The list of findings in docs/evidence.md, made from docs/findings.json and the results that it points into.
+
+    python -m mxspec_lab.findings [--page docs/evidence.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mxspec_conformance.atlas.findings import Shown, show_finding
+from mxspec_conformance.atlas.reading import read_collection
+from mxspec_lab.evidence.status import REPORTS
+from mxspec_vectors.files import write_file
+
+BEGIN, END = "<!-- findings -->\n", "<!-- end -->\n"
+
+
+def list_findings() -> list[Shown]:
+    """Every finding with the result that shows it."""
+    collection = read_collection([REPORTS, REPORTS.parent / "docs"])
+    return [show_finding(finding, collection.entries) for finding in collection.findings]
+
+
+def list_lines(findings: Sequence[Shown]) -> Iterator[str]:
+    """A paragraph for each finding: what, in which versions, how to reproduce it."""
+    for shown in findings:
+        finding, requirement = shown.finding, shown.requirement
+        versions = ", ".join(version for version, seen in shown.versions if seen)
+        yield (
+            f"- **{finding.title}.** {finding.text} {finding.effect} {finding.target} {versions}: {requirement.failing:,} of "
+            f"{requirement.cases:,} cases; `{shown.command}`."
+        )
+
+
+def render_page(text: str, findings: Sequence[Shown]) -> str:
+    """The page with the list between its marks."""
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"the page has no place for findings: a line {BEGIN.strip()} and a line {END.strip()}")
+    return pattern.sub(lambda _: BEGIN + "\n".join(list_lines(findings)) + "\n" + END, text)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the list, or write it into a page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--page", type=Path)
+    page = parser.parse_args(arguments).page
+    findings = list_findings()
+    if page is None:
+        print("\n".join(list_lines(findings)))
+        return
+    write_file(page, render_page(page.read_text("utf-8"), findings).encode("utf-8"))
+    print(f"{page}: {len(findings)} findings")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,321 @@
+"""Error by format, block size and scale rule on four distributions: `python -m mxspec_lab.model_level`.
+
+Writes reports/atlas/model.json. Informational: nothing here is a verdict. Every figure is the mean over independent batches, with
+the standard error of that mean; seeds are fixed. Beside the errors of tensors stand those of products and of chains of layers,
+predicted from them and measured, and the exact bound of an element's error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec import affine, sparsity
+from mxspec.blocks import quantize_rows
+from mxspec.dequantizing import dequantize_rows
+from mxspec.formats import BlockFormat, get_block, power_of_two
+from mxspec.profiles import get_profile
+from mxspec_conformance.results.environment import describe_environment
+from mxspec_lab.evidence.writing import write_result
+
+SCHEMA = "mxspec-atlas-model/1"
+REPORT = Path(__file__).resolve().parents[2] / "reports" / "atlas" / "model.json"
+SEED, BATCHES, SIZE = 16, 16, 1 << 16
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+#: The unit of each is as sampled: scales are powers of two, so that the error depends on it.
+DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Doubles]] = {
+    "N(0, 1)": lambda rng, n: rng.standard_normal(n),
+    "Laplace, b = 1": lambda rng, n: rng.laplace(size=n),
+    "Student t, 5 degrees of freedom": lambda rng, n: rng.standard_t(5, n),
+    "uniform on [-1, 1)": lambda rng, n: rng.uniform(-1, 1, n),
+}
+
+#: Mean errors E (x - q)^2 / E x^2 that an earlier, separate program measured with 8.39 million numbers, and their standard errors.
+EARLIER: dict[tuple[str, str, str], tuple[float, float]] = {
+    ("mxfp4", "mx-floor", "N(0, 1)"): (1.3222e-2, 6.6e-6), ("mxfp4", "mx-rceil", "N(0, 1)"): (1.3318e-2, 6e-6),
+    ("mxfp4", "mx-even", "N(0, 1)"): (1.2515e-2, 6e-6), ("nvfp4", "nvfp4-paper", "N(0, 1)"): (9.0449e-3, 4.4e-6),
+    ("mxfp4", "mx-floor", "Laplace, b = 1"): (1.6071e-2, 1.3e-5),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A way to quantize rows of numbers and back."""
+
+    format: str
+    rule: str
+    block: int
+    #: Bits an element takes, scales included.
+    bits: Fraction
+    #: float32 [n, 4096] -> float32 of the same shape.
+    there_and_back: Callable[[Floats], Floats]
+    note: str = ""
+
+
+def _by_profile(name: str, rule: str) -> Method:
+    fmt = get_block(name)
+
+    def apply(x: Floats) -> Floats:
+        scale: Any = "auto" if fmt.has_tensor_scale else None
+        return mxspec.quantize(x, fmt, profile=rule, tensor_scale=scale).dequantize(np.float32)
+
+    return Method(format=name, rule=rule, block=fmt.k, bits=fmt.element.bits + Fraction(8, fmt.k), there_and_back=apply)
+
+
+def _by_block(name: str, rule: str, block: int) -> Method:
+    fmt, profile = get_block(name), get_profile(rule, name)
+    steps = profile.steps(with_tensor_scale=False)
+
+    def apply(x: Floats) -> Floats:
+        rows = x.reshape(-1, block)
+        scales, codes = quantize_rows(rows, fmt, profile, steps, {})
+        return np.asarray(dequantize_rows(codes, scales, steps, fmt, {}), np.float32).reshape(x.shape)
+
+    note = "" if block == fmt.k else f"not OCP: blocks of {block}"
+    return Method(format=name, rule=rule, block=block, bits=fmt.element.bits + Fraction(8, block), there_and_back=apply, note=note)
+
+
+def _by_affine(group: int) -> Method:
+    def apply(x: Floats) -> Floats:
+        return np.asarray(affine.quantize(x, bits=4, group=group, scale_dtype="float16").dequantize(), np.float32)
+
+    return Method(
+        format="int4", rule="affine, min and max, float16 scale and bias", block=group, bits=4 + Fraction(32, group), there_and_back=apply
+    )
+
+
+def _pruned(name: str, rule: str) -> Method:
+    fmt = get_block(name)
+
+    def apply(x: Floats) -> Floats:
+        t = mxspec.quantize(x, fmt, profile=rule)
+        return mxspec.dequantize(sparsity.prune(t.codes), t.scales, fmt, profile=rule)
+
+    return Method(
+        format=f"{name}, 2:4", rule=rule, block=fmt.k, bits=Fraction(fmt.element.bits, 2) + Fraction(8, fmt.k) + 1, there_and_back=apply,
+        note="the two largest codes of four are kept",
+    )  # fmt: skip
+
+
+def list_methods() -> Iterator[Method]:
+    """Every method whose error is measured."""
+    for name in ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8"):
+        for rule in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil"):
+            yield _by_profile(name, rule)
+    for rule in ("nvfp4-paper", "nvfp4-te", "nvfp4-exact", "te-2.17/nvfp4/4over6-kernel/mse"):
+        yield _by_profile("nvfp4", rule)
+    for block in (16, 64):
+        for rule in ("mx-floor", "mx-rceil"):
+            yield _by_block("mxfp4", rule, block)
+    yield _pruned("mxfp4", "mx-floor")
+    for group in (32, 128):
+        yield _by_affine(group)
+    yield from _list_gguf()
+
+
+def _list_gguf() -> Iterator[Method]:
+    try:
+        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
+    except ImportError:
+        return
+    for name in ("Q4_0", "Q8_0"):
+        kind = GGMLQuantizationType[name]
+        block, size = GGML_QUANT_SIZES[kind]
+
+        def apply(x: Floats, kind: Any = kind) -> Floats:
+            return np.asarray(quants.dequantize(quants.quantize(x, kind), kind), np.float32)
+
+        yield Method(format=name, rule=f"gguf {version('gguf')}", block=block, bits=Fraction(8 * size, block), there_and_back=apply)
+
+
+def list_absent() -> list[dict[str, str]]:
+    """Baselines that the package cannot make, and why."""
+    try:
+        from gguf import GGMLQuantizationType, quants
+    except ImportError:
+        return [{"format": n, "why": "gguf is not installed"} for n in ("Q4_0", "Q4_K")]
+    try:
+        quants.quantize(np.zeros((1, 256), np.float32), GGMLQuantizationType.Q4_K)
+    except NotImplementedError:
+        return [{"format": "Q4_K", "why": f"gguf {version('gguf')} has no quantizer for it, only a dequantizer"}]
+    return []
+
+
+# Errors of tensors
+
+
+def summarize(values: Doubles) -> dict[str, float]:
+    """Mean and the standard error of the mean."""
+    return {"mean": float(values.mean()), "standard_error": float(values.std(ddof=1) / np.sqrt(len(values)))}
+
+
+def measure_error(method: Method, name: str, batches: int, size: int) -> dict[str, Any]:
+    """The relative squared error and the cosine of one method on one distribution."""
+    errors, cosines = np.empty(batches), np.empty(batches)
+    for batch in range(batches):
+        rng = np.random.default_rng([SEED, list(DISTRIBUTIONS).index(name), batch])
+        x = DISTRIBUTIONS[name](rng, size).astype(np.float32).reshape(-1, 4096)
+        y = method.there_and_back(x).astype(np.float64)
+        wide = x.astype(np.float64)
+        power = (wide * wide).sum()
+        errors[batch] = ((wide - y) ** 2).sum() / power
+        cosines[batch] = (wide * y).sum() / np.sqrt(power * (y * y).sum())
+    found = summarize(errors)
+    decibel = -10 * float(np.log10(found["mean"]))
+    row: dict[str, Any] = {
+        "format": method.format, "rule": method.rule, "block": method.block, "bits_per_element": float(method.bits), "distribution": name,
+        "nmse": found["mean"], "nmse_standard_error": found["standard_error"], "sqnr_db": decibel,
+        "sqnr_db_standard_error": 10 / float(np.log(10)) * found["standard_error"] / found["mean"],
+        "one_minus_cosine": 1 - float(cosines.mean()), "note": method.note,
+    }  # fmt: skip
+    earlier = EARLIER.get((method.format, method.rule, name))
+    if earlier is not None and method.block == get_block(method.format).k:
+        spread = np.hypot(found["standard_error"], earlier[1])
+        row |= {"earlier": earlier[0], "standard_errors_from_earlier": float((found["mean"] - earlier[0]) / spread)}
+    return row
+
+
+# Exact bounds
+
+
+def bound_element_error(fmt: BlockFormat, rule: str) -> dict[str, Any]:
+    """The largest |x - q| / amax of an element of a block, exactly, for a scale that is 2**(exponent of amax - emax) or
+    amax / max rounded up to a power of two, and elements rounded to nearest; subnormal scales left aside.
+
+    In units of the scale amax lies in [2**emax, 2**(emax + 1)) or (max / 2, max]: an element below that range has an error of at
+    most half a step, in it also of what saturation cuts off.
+    """
+    element = fmt.element
+    values = [element.magnitude(c) for c in range(element.max_code + 1)]
+    top = power_of_two(element.emax)
+    low, high = (top, 2 * top) if rule == "mx-floor" else (element.max_value / 2, element.max_value)
+    points = [(b - a) / 2 / max((a + b) / 2, low) for a, b in pairwise(values)]
+    cut = (high - element.max_value) / high if high > element.max_value else Fraction(0)
+    bound = max(*points, cut)
+    return {
+        "format": fmt.name, "rule": rule, "bound": str(bound), "bound_as_float": float(bound),
+        "reached_by": "saturation, not attained" if bound == cut and cut not in points else "a tie",
+    }  # fmt: skip
+
+
+def check_bound(fmt: BlockFormat, rule: str) -> float:
+    """The largest |x - q| / amax that was seen: maxima and elements over two octaves, 2**11 steps each."""
+    steps = np.arange(1, (1 << 12) + 1, dtype=np.float64) / (1 << 11)
+    worst = 0.0
+    for amax in steps[1 << 11 :: 16]:
+        x = steps[steps <= amax]
+        x = np.concatenate([x, np.zeros(-len(x) % (fmt.k - 1))]).reshape(-1, fmt.k - 1)
+        rows = np.concatenate([np.full((len(x), 1), amax), x], axis=1).astype(np.float32)
+        y = mxspec.quantize(rows, fmt, profile=rule).dequantize(np.float32)
+        worst = max(worst, float(np.abs(rows.astype(np.float64) - y).max() / amax))
+    return worst
+
+
+# Products and chains
+
+
+COMPOSED = (("mxfp4", "mx-floor"), ("mxfp4", "mx-rceil"), ("nvfp4", "nvfp4-paper"), ("mxfp6_e2m3", "mx-floor"), ("mxfp8_e4m3", "mx-floor"), ("mxint8", "mx-floor"))  # fmt: skip
+
+
+def measure_product(name: str, rule: str, batches: int, *, rows: int = 64, depth: int = 2048) -> Iterator[dict[str, Any]]:
+    """Both operands, and the second alone, quantized: errors independent and of mean zero add to na + nb + na nb."""
+    method = _by_profile(name, rule)
+    for both in (True, False):
+        measured, predicted, cosines = np.empty(batches), np.empty(batches), np.empty(batches)
+        for batch in range(batches):
+            rng = np.random.default_rng([SEED, 100, batch])
+            a, b = (rng.standard_normal((rows, depth)).astype(np.float32) for _ in range(2))
+            qa, qb = (method.there_and_back(a) if both else a), method.there_and_back(b)
+            na, nb = (float(((x.astype(np.float64) - q) ** 2).sum() / (x.astype(np.float64) ** 2).sum()) for x, q in ((a, qa), (b, qb)))
+            due, got = a.astype(np.float64) @ b.T.astype(np.float64), qa.astype(np.float64) @ qb.T.astype(np.float64)
+            measured[batch] = ((due - got) ** 2).sum() / (due**2).sum()
+            predicted[batch] = na + nb + na * nb
+            cosines[batch] = (due * got).sum() / np.sqrt((due**2).sum() * (got**2).sum())
+        found = summarize(measured)
+        yield {
+            "format": name, "rule": rule, "quantized": "both" if both else "weights", "shape": [rows, rows, depth],
+            "predicted": float(predicted.mean()), "measured": found["mean"], "standard_error": found["standard_error"],
+            "ratio": found["mean"] / float(predicted.mean()), "cosine": float(cosines.mean()),
+        }  # fmt: skip
+
+
+def measure_chain(name: str, rule: str, batches: int, *, layers: int = 6, width: int = 512) -> Iterator[dict[str, Any]]:
+    """A chain of linear layers without anything between: predicted (1 + n)^l - 1 after layer l."""
+    method = _by_profile(name, rule)
+    errors, singles = np.empty((batches, layers)), np.empty(batches)
+    for batch in range(batches):
+        rng = np.random.default_rng([SEED, 200, batch])
+        due = got = rng.standard_normal((32, width))
+        own = []
+        for layer in range(layers):
+            w = (rng.standard_normal((width, width)) / np.sqrt(width)).astype(np.float32)
+            q = method.there_and_back(w).astype(np.float64)
+            own.append(float(((w - q) ** 2).sum() / (w.astype(np.float64) ** 2).sum()))
+            due, got = due @ w.T.astype(np.float64), got @ q.T
+            errors[batch, layer] = ((due - got) ** 2).sum() / (due**2).sum()
+        singles[batch] = float(np.mean(own))
+    for layer in range(layers):
+        found = summarize(errors[:, layer])
+        yield {
+            "format": name, "rule": rule, "layer": layer + 1, "predicted": float(((1 + singles) ** (layer + 1) - 1).mean()),
+            "measured": found["mean"], "standard_error": found["standard_error"],
+        }  # fmt: skip
+
+
+NOT_SHOWN = (
+    "Synthetic, independent numbers: weights and activations of networks are neither independent nor of one distribution.",
+    "No calibration, no outlier channels, no rotation, no GPTQ or AWQ: formats and scale rules alone.",
+    "Scales are powers of two, so that MX errors depend on the distribution's unit, by up to 0.4 dB for MXFP4.",
+    "A chain of linear layers has no normalization and no residual; a network's error need not grow like it.",
+    "No perplexity and no tokens: no language model was run for this table.",
+)
+
+
+@click.command()
+@click.option("--batches", type=click.IntRange(min=4), default=BATCHES, show_default=True)
+@click.option("--size", type=click.IntRange(min=4096), default=SIZE, show_default=True, help="Numbers of a batch, a multiple of 4096.")
+@click.option("--json", "out", type=click.Path(path_type=Path), default=REPORT, show_default="reports/atlas/model.json")
+def main(batches: int, size: int, out: Path) -> None:
+    """Measure errors, and write the tables."""
+    if size % 4096:
+        raise click.UsageError(f"--size {size} is not a multiple of 4096; pass {size // 4096 * 4096}")
+    started = time.process_time()
+    rows = []
+    for method in list_methods():
+        own = [measure_error(method, name, batches, size) for name in DISTRIBUTIONS]
+        rows += own
+        click.echo(f"{method.format:12} {method.rule:34.34} {method.block:4} " + " ".join(f"{r['sqnr_db']:7.3f}" for r in own))
+    bounds = []
+    for name in ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8"):
+        for rule in ("mx-floor", "mx-rceil"):
+            fmt = get_block(name)
+            bounds.append(bound_element_error(fmt, rule) | {"largest_seen": check_bound(fmt, rule)})
+    few = min(batches, 8)
+    products = [row for pair in COMPOSED for row in measure_product(*pair, few)]
+    chains = [row for pair in COMPOSED[:3] for row in measure_chain(*pair, few)]
+    write_result(
+        out,
+        {
+            "schema": SCHEMA, "command": f"python -m mxspec_lab.model_level --batches {batches} --size {size}",
+            "environment": describe_environment(), "cpu_seconds": round(time.process_time() - started, 1), "seed": SEED,
+            "batches": batches, "size": size, "not_shown": list(NOT_SHOWN), "absent": list_absent(), "rows": rows, "bounds": bounds,
+            "products": products, "chains": chains,
+        },
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

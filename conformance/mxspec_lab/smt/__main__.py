@@ -1,0 +1,149 @@
+"""Proofs for all inputs: `python -m mxspec_lab.smt`. Needs the packages pycparser and bitwuzla (or z3-solver), and gcc for what confirms mutants.
+
+Every claim is written as SMT-LIB and given to the solver: `unsat` says that the definition, the C99 header's text and the array form are one
+function. Mutants of the header must be `sat`, and the inputs found are asked again of the compiled header, of both models and of `check`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mxspec_lab.smt.claims import FORMATS, Claim, list_claims, mutant_claim
+from mxspec_lab.smt.confirming import confirm
+from mxspec_lab.smt.mutants import MUTANTS
+from mxspec_lab.smt.solving import SOLVERS, Answer, solve
+from mxspec_vectors.files import write_file
+
+ROOT = Path(__file__).resolve().parents[3]
+REPORT = ROOT / "reports" / "proofs" / "smt.json"
+PAGE = ROOT / "docs" / "proofs.md"
+_START, _END = "<!-- smt -->", "<!-- end -->"
+
+
+def prove(claim: Claim, solvers: Sequence[str], limit: int) -> dict[str, Any]:
+    """What each solver says of a claim."""
+    text = claim.text()
+    entry: dict[str, Any] = {"format": claim.format, "profiles": list(claim.profiles), "function": claim.function, "form": claim.form, "bytes": len(text)}
+    for solver in solvers:
+        solved = solve(text, solver, limit)
+        entry[solver] = {"version": solved.version, "answer": solved.answer, "seconds": solved.seconds}
+    return entry
+
+
+def refute(solver: str, limit: int, number: int) -> dict[str, Any]:
+    """What the solver finds of a mutant, and who confirms it."""
+    mutant = MUTANTS[number]
+    claim = mutant_claim(mutant)
+    solved = solve(claim.text(), solver, limit, ("amax", "x", "scale"))
+    entry: dict[str, Any] = {"id": mutant.id, "what": mutant.what, "format": mutant.format, "profile": mutant.profile, "answer": solved.answer, "seconds": solved.seconds}
+    if solved.answer is Answer.SAT:
+        entry["inputs"] = {n: f"{v:08x}" for n, v in sorted(solved.values.items()) if n != "scale"}
+        entry |= confirm(mutant, mutant.format, mutant.profile, solved.values)
+        entry["confirmed"] = entry["model"] == entry["exact"] != entry["compiled"] and entry["check"] == "differs"
+    return entry
+
+
+def control(fmt: str, profile: str) -> dict[str, Any]:
+    """What `check` says of the header as it is."""
+    return {"format": fmt, "profile": profile} | confirm(None, fmt, profile, None)
+
+
+class Journal:
+    """Rows that are done, one to a line, so that a run that was ended goes on."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._rows: dict[str, dict[str, Any]] = {}
+        if path is not None and path.exists():
+            self._rows = dict(json.loads(line) for line in path.read_text("ascii").splitlines())
+
+    def get(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The row of this name, computed if it is not there yet."""
+        if name not in self._rows:
+            self._rows[name] = compute()
+            if self._path is not None:
+                with self._path.open("a", encoding="ascii") as file:
+                    file.write(json.dumps([name, self._rows[name]]) + "\n")
+            print(name, json.dumps(self._rows[name]), file=sys.stderr, flush=True)
+        return self._rows[name]
+
+
+def render(document: dict[str, Any]) -> str:
+    """The table of docs/proofs.md."""
+    solver = document["solvers"][0]
+    rows = document["claims"]
+    version = rows[0][solver]["version"]
+    lines = [
+        f"{solver} {version}, CPU seconds with reading the script; limit {document['limit']} s each.", "",
+        "| format | function | rules | header = definition | arrays = definition |", "|---|---|---|---:|---:|",
+    ]  # fmt: skip
+    pairs: dict[tuple[str, str, str], dict[str, str]] = {}
+    for r in rows:
+        solved = r[solver]
+        pairs.setdefault((r["format"], r["function"], ", ".join(r["profiles"])), {})[r["form"]] = f"{solved['answer']}, {solved['seconds']:.1f} s"
+    lines += [f"| {fmt} | {function} | {rules} | {forms['header']} | {forms['arrays']} |" for (fmt, function, rules), forms in pairs.items()]
+    found = [m for m in document["mutants"] if m["answer"] == "sat"]
+    confirmed = [m for m in found if m["confirmed"]]
+    lines += [
+        "", f"Mutants of the header's text: {len(found)} of {len(document['mutants'])} `sat` (the slowest {max(m['seconds'] for m in found):.1f} s), "
+        f"{len(confirmed)} counterexamples confirmed by the compiled header, both models and `check`.",
+    ]  # fmt: skip
+    left = [m for m in found if not m["confirmed"]]
+    if left:
+        lines.append(f"Differ only where OCP leaves the answer open, as `check` says: {', '.join(m['id'] for m in left if m['open'])}.")
+    open_ = [f"{r['format']} {r['function']} {r['form']} ({s})" for r in rows for s in document["solvers"] if r[s]["answer"] == "unknown"]
+    lines.append(f"Not finished: {', '.join(open_) if open_ else 'none'}.")
+    for other in document["solvers"][1:]:
+        agree = [r for r in rows if r[other]["answer"] == "unsat"]
+        lines.append(f"\n{other} {rows[0][other]['version']} says `unsat` of {len(agree)} of the {len(rows)} claims.")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def write_page(document: dict[str, Any]) -> None:
+    """Put the table into docs/proofs.md."""
+    head, _, rest = PAGE.read_text("utf-8").partition(_START)
+    _, _, tail = rest.partition(_END)
+    write_file(PAGE, f"{head}{_START}\n{render(document)}\n{_END}{tail}".encode())
+
+
+@click.command()
+@click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Only these; repeatable.")
+@click.option("--solver", "solvers", multiple=True, type=click.Choice(SOLVERS), default=("bitwuzla",), show_default=True, help="Repeatable; mutants are asked of the first.")
+@click.option("--limit", default=60, show_default=True, help="CPU seconds for each claim.")
+@click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="Note each row here, and go on from what it holds.")
+@click.option("--emit", type=click.Path(path_type=Path), help="Write the scripts into this folder, and ask no solver.")
+@click.option("--write", is_flag=True, help="Write reports/proofs/smt.json and the table of docs/proofs.md.")
+def main(formats: tuple[str, ...], solvers: tuple[str, ...], limit: int, journal: Path | None, emit: Path | None, write: bool) -> None:
+    """Prove, refute, and print what was found."""
+    claims = [c for fmt in formats or FORMATS for c in list_claims(fmt)]
+    if emit is not None:
+        emit.mkdir(parents=True, exist_ok=True)
+        for claim in claims:
+            write_file(emit / f"{claim.name}.smt2", claim.text().encode("ascii"))
+        print(f"{len(claims)} scripts in {emit}")
+        return
+    done = Journal(journal)
+    rows = [done.get(c.name, partial(prove, c, solvers, limit)) for c in claims]
+    chosen = [i for i, m in enumerate(MUTANTS) if m.format in (formats or FORMATS)]
+    mutants = [done.get(MUTANTS[i].id, partial(refute, solvers[0], limit, i)) for i in chosen]
+    pairs = sorted({(MUTANTS[i].format, MUTANTS[i].profile) for i in chosen})
+    controls = [done.get(f"control {f} {p}", partial(control, f, p)) for f, p in pairs]
+    wrong = [r for r in rows if any(r[s]["answer"] == "sat" for s in solvers)]
+    missed = [m for m in mutants if not m.get("confirmed") and not m.get("open")] + [c for c in controls if c["check"] != "conforms"]
+    print(f"{len(rows)} claims, {len(wrong)} refuted; {len(mutants)} mutants, {len(missed)} not confirmed")
+    if write:
+        document = {"schema": "mxspec-smt/1", "limit": limit, "solvers": list(solvers), "claims": rows, "mutants": mutants, "controls": controls}
+        write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+        write_page(document)
+    raise click.exceptions.Exit(1 if wrong or missed else 0)
+
+
+if __name__ == "__main__":
+    main()
