@@ -8,6 +8,7 @@
 Importing needs neither CuPy nor a GPU; calling without them says what is missing and how to get it.
 """
 
+from mxspec_gpu.affine import affine_dequantize, affine_gemv
 from mxspec_gpu.api import (
     Quantized,
     check_gpu,
@@ -22,23 +23,40 @@ from mxspec_gpu.api import (
     unpack,
 )
 from mxspec_gpu.build import GpuMissingError
+from mxspec_gpu.exact import ExactProduct, Operand, exact_product
 from mxspec_gpu.lookup import embedding, gemv
+from mxspec_gpu.products import gemm
+from mxspec_gpu.records import GgufTensor, dequantize_records, pack_records, quantize_records, read_gguf, unpack_records
 from mxspec_gpu.rules import UnsupportedProfileError
+from mxspec_gpu.sparse import sparse_dequantize
 
 __all__ = [
+    "ExactProduct",
+    "GgufTensor",
     "GpuMissingError",
+    "Operand",
     "Quantized",
     "UnsupportedProfileError",
+    "affine_dequantize",
+    "affine_gemv",
     "check_gpu",
     "decode",
     "dequantize",
+    "dequantize_records",
     "embedding",
     "encode",
+    "exact_product",
+    "gemm",
     "gemv",
     "pack",
+    "pack_records",
     "quantize",
     "quantize_both",
+    "quantize_records",
+    "read_gguf",
     "scale_shape",
+    "sparse_dequantize",
     "tensor_scale",
     "unpack",
+    "unpack_records",
 ]

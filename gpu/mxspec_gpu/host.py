@@ -113,6 +113,58 @@ class HostLibrary:
             raise ValueError(f"signs = {signs:#x} are not compiled for the host")
         return out
 
+    def find_lowest_bits(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.int16]:
+        """The exponent of the lowest set bit of each number."""
+        out = np.empty(x.shape, np.int16)
+        self._library.mx_lowest_bits(ctypes.c_int64(x.size), _pointer(x), _pointer(out))
+        return out
+
+    def find_certain(self, magnitude: npt.NDArray[np.float64], unit: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
+        """Which sums float64 adds exactly."""
+        out = np.empty(magnitude.shape, np.bool_)
+        self._library.mx_certain(ctypes.c_int64(magnitude.size), _pointer(magnitude), _pointer(unit), _pointer(out))
+        return out
+
+    def dequantize_affine(
+        self, q: npt.NDArray[np.float32], s: npt.NDArray[np.float32], o: npt.NDArray[np.float32], *, zero: bool, held: str,
+        form: int, fused: bool,
+    ) -> npt.NDArray[np.float32]:  # fmt: skip
+        """Values of affine codes, one scale and offset to each, rounded to the dtype `held`."""
+        out = np.empty(q.shape, np.float32)
+        self._library.mx_affine(
+            int(zero), INPUTS.index(held), form, int(fused), ctypes.c_int64(q.size), _pointer(q), _pointer(s), _pointer(o),
+            _pointer(out),
+        )  # fmt: skip
+        return out
+
+    def write_records(
+        self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], k: int
+    ) -> npt.NDArray[np.uint8]:
+        """ggml's records of packed e2m1 codes and scales, blocks of k elements."""
+        count, size = (scales.size, 17) if k == 32 else (scales.size // 4, 36)
+        out = np.empty(count * size, np.uint8)
+        self._library.mx_records(k, 1, ctypes.c_int64(count), _pointer(codes), _pointer(scales), _pointer(out))
+        return out
+
+    def read_records(
+        self, records: npt.NDArray[np.uint8], k: int
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+        """Packed codes and scales of ggml's records."""
+        count = records.size // (17 if k == 32 else 36)
+        codes, scales = np.empty(count * (16 if k == 32 else 32), np.uint8), np.empty(count * (1 if k == 32 else 4), np.uint8)
+        self._library.mx_records(k, 0, ctypes.c_int64(count), _pointer(codes), _pointer(scales), _pointer(records))
+        return codes, scales
+
+    def spread_sparse(
+        self, kept: npt.NDArray[np.uint8], metadata: npt.NDArray[np.uint8], *, pairs: bool
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+        """Packed dense codes of packed kept ones and packed nibbles, and whether the nibbles of each four codes are legal."""
+        codes, legal = np.empty(kept.size * 2, np.uint8), np.empty(kept.size, np.bool_)
+        self._library.mx_spread(
+            int(pairs), ctypes.c_int64(kept.size // 2), _pointer(kept), _pointer(metadata), _pointer(codes), _pointer(legal)
+        )
+        return codes, legal
+
     def encode_scale(self, value: npt.NDArray[np.float32], rules: int) -> npt.NDArray[np.uint8]:
         """Scale bytes of scale values."""
         out = np.empty(value.size, np.uint8)

@@ -47,6 +47,11 @@
 #else
 #define HAS_FP4 0
 #endif
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HAS_WGMMA 1
+#else
+#define HAS_WGMMA 0
+#endif
 #if defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM103_ALL)
 #define HAS_RS 1
 #else
@@ -282,67 +287,139 @@ __global__ void packed_subnormals(u32* out) {
 
 // ---- Tensor cores: bits kept in a sum ---------------------------------------------------------------------------------
 
-// D = A B + C of one warp, A row 0 and B column 0 given; D[0][0] comes back.
-enum Mma { MMA_F16, MMA_BF16, MMA_E4M3, MMA_E5M2, MMAS };
-static const char* const kMma[MMAS] = {"mma.m16n8k16.f32.f16", "mma.m16n8k16.f32.bf16", "mma.m16n8k32.f32.e4m3",
-                                       "mma.m16n8k32.f32.e5m2"};
+// D = A B + C of one instruction, A row 0 and B column 0 given; D[0][0] comes back. An instruction path has its own unit:
+// on sm_90 FP8 mma.sync is made of half-precision operations, and only wgmma reaches the FP8 unit.
+enum Element { OF_F16, OF_BF16, OF_E4M3, OF_E5M2, OF_TF32 };
+struct Mma {
+  const char* name;
+  Element element;
+  int k;
+  bool wgmma;
+};
+#define MX_MMAS                                                                                                          \
+  {"mma.m16n8k16.f32.f16", OF_F16, 16, false}, {"mma.m16n8k16.f32.bf16", OF_BF16, 16, false},                                  \
+      {"mma.m16n8k32.f32.e4m3", OF_E4M3, 32, false}, {"mma.m16n8k32.f32.e5m2", OF_E5M2, 32, false},                            \
+      {"mma.m16n8k8.f32.tf32", OF_TF32, 8, false}, {"wgmma.m64n8k16.f32.f16", OF_F16, 16, true},                               \
+      {"wgmma.m64n8k16.f32.bf16", OF_BF16, 16, true}, {"wgmma.m64n8k32.f32.e4m3", OF_E4M3, 32, true},                          \
+      {"wgmma.m64n8k32.f32.e5m2", OF_E5M2, 32, true}, {"wgmma.m64n8k8.f32.tf32", OF_TF32, 8, true}
+enum { MMAS = 10 };
+static const Mma kMma[MMAS] = {MX_MMAS};
+__constant__ const Mma kDeviceMma[MMAS] = {MX_MMAS};
 
-__device__ bool has_mma(int kind) { return kind < MMA_E4M3 ? ARCH >= 800 : ARCH >= 890; }
+__device__ bool is_byte(Element e) { return e == OF_E4M3 || e == OF_E5M2; }
+__device__ bool has_mma(Mma mma) {
+  if (mma.wgmma) return HAS_WGMMA;
+  return is_byte(mma.element) ? ARCH >= 890 : ARCH >= 800;
+}
 
-// a, b: raw elements of the row and the column, k of them.
-__device__ float mma00(int kind, const u32* a, const u32* b, float c) {
-  float d[4] = {0, 0, 0, 0};
-#if ARCH >= 800
-  const u32 lane = threadIdx.x & 31, group = lane >> 2, quad = lane & 3;
-  u32 ra[4] = {0, 0, 0, 0}, rb[2] = {0, 0};
-  if (kind < MMA_E4M3) {
-    if (group == 0) {  // row 0 of A, column 0 of B: elements 2 quad, 2 quad + 1, and 8 further
-      ra[0] = a[2 * quad] | a[2 * quad + 1] << 16;
-      ra[2] = a[2 * quad + 8] | a[2 * quad + 9] << 16;
-      rb[0] = b[2 * quad] | b[2 * quad + 1] << 16;
-      rb[1] = b[2 * quad + 8] | b[2 * quad + 9] << 16;
-    }
-  } else if (group == 0) {  // elements 4 quad .. 4 quad + 3, and 16 further
+// The row of A as the first warp's registers hold it; the first four lanes have its elements.
+__device__ void load_row(Element element, const u32* x, u32* r) {
+  const u32 lane = threadIdx.x, quad = lane & 3;
+  r[0] = r[1] = r[2] = r[3] = 0;
+  if (lane >= 4) return;
+  if (element == OF_TF32) {  // elements quad, and 4 further
+    r[0] = x[quad], r[2] = x[quad + 4];
+  } else if (!is_byte(element)) {  // elements 2 quad, 2 quad + 1, and 8 further
+    r[0] = x[2 * quad] | x[2 * quad + 1] << 16;
+    r[2] = x[2 * quad + 8] | x[2 * quad + 9] << 16;
+  } else {  // elements 4 quad .. 4 quad + 3, and 16 further
     for (int i = 0; i < 4; ++i) {
-      ra[0] |= a[4 * quad + i] << (8 * i);
-      ra[2] |= a[4 * quad + 16 + i] << (8 * i);
-      rb[0] |= b[4 * quad + i] << (8 * i);
-      rb[1] |= b[4 * quad + 16 + i] << (8 * i);
+      r[0] |= x[4 * quad + i] << (8 * i);
+      r[2] |= x[4 * quad + 16 + i] << (8 * i);
     }
   }
-  const float z = 0.0f, c0 = lane == 0 ? c : 0.0f;
+}
+
+// a, b: raw elements of the row and the column, k of them. Thread 0 has the answer.
+__device__ float mma00(Element kind, const u32* a, const u32* b, float c) {
+  float d[4] = {0, 0, 0, 0};
+#if ARCH >= 800
+  u32 ra[4], rb[4];
+  load_row(kind, a, ra), load_row(kind, b, rb);  // a column of B lies as a row of A does, in two registers
+  rb[1] = rb[2];
+  const float z = 0.0f, c0 = threadIdx.x == 0 ? c : 0.0f;
 #define MX_MMA(text)                                                                                                    \
   asm volatile("mma.sync.aligned." text " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"                     \
                : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                                                 \
                : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]), "f"(c0), "f"(z), "f"(z), "f"(z))
-  if (kind == MMA_F16) MX_MMA("m16n8k16.row.col.f32.f16.f16.f32");
-  if (kind == MMA_BF16) MX_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+  if (kind == OF_F16) MX_MMA("m16n8k16.row.col.f32.f16.f16.f32");
+  if (kind == OF_BF16) MX_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+  if (kind == OF_TF32) MX_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
 #if ARCH >= 890
-  if (kind == MMA_E4M3) MX_MMA("m16n8k32.row.col.f32.e4m3.e4m3.f32");
-  if (kind == MMA_E5M2) MX_MMA("m16n8k32.row.col.f32.e5m2.e5m2.f32");
+  if (kind == OF_E4M3) MX_MMA("m16n8k32.row.col.f32.e4m3.e4m3.f32");
+  if (kind == OF_E5M2) MX_MMA("m16n8k32.row.col.f32.e5m2.e5m2.f32");
 #endif
 #endif
   return d[0];
 }
 
+// The same by a warpgroup: 128 threads, A in registers, B in shared memory.
+__device__ float wgmma00(Element kind, const u32* a, const u32* b, float c) {
+  float d[4] = {threadIdx.x == 0 ? c : 0.0f, 0, 0, 0};
+#if HAS_WGMMA
+  // B's columns are rows of 16 bytes, eight to a core matrix; core matrices follow each other along k.
+  __shared__ __align__(128) u32 column[64];
+  u32 ra[4];
+  load_row(kind, a, ra);
+  __syncthreads();
+  if (threadIdx.x < 64) column[threadIdx.x] = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const int size = is_byte(kind) ? 1 : kind == OF_TF32 ? 4 : 2;
+    for (int i = 0; i < 32 / size; ++i) {
+      const int at = i * size;
+      memcpy(reinterpret_cast<char*>(column) + at / 16 * 128 + at % 16, &b[i], size);
+    }
+  }
+  __syncthreads();
+  const u64 start = static_cast<u64>(__cvta_generic_to_shared(column));
+  const u64 where = (start & 0x3FFFF) >> 4 | static_cast<u64>(128 >> 4) << 16 | static_cast<u64>(256 >> 4) << 32;
+#define MX_WGMMA(text, more)                                                                                             \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; fence.proxy.async; wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned." text \
+               " {%0,%1,%2,%3}, {%4,%5,%6,%7}, %8, p, 1, 1" more "; wgmma.commit_group.sync.aligned;"                    \
+               " wgmma.wait_group.sync.aligned 0;}"                                                                      \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                          \
+               : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "l"(where) : "memory")
+  if (kind == OF_F16) MX_WGMMA("m64n8k16.f32.f16.f16", ", 0");
+  if (kind == OF_BF16) MX_WGMMA("m64n8k16.f32.bf16.bf16", ", 0");
+  if (kind == OF_TF32) MX_WGMMA("m64n8k8.f32.tf32.tf32", "");
+  if (kind == OF_E4M3) MX_WGMMA("m64n8k32.f32.e4m3.e4m3", "");
+  if (kind == OF_E5M2) MX_WGMMA("m64n8k32.f32.e5m2.e5m2", "");
+#endif
+  return d[0];
+}
+
+// The answer of either, in every thread.
+__device__ float product00(Mma mma, const u32* a, const u32* b, float c) {
+  __shared__ float answer;
+  const float d = mma.wgmma ? wgmma00(mma.element, a, b, c) : mma00(mma.element, a, b, c);
+  __syncthreads();
+  if (threadIdx.x == 0) answer = d;
+  __syncthreads();
+  return answer;
+}
+
 // The raw element that is 2**e.
-__device__ u32 power(int kind, int e) {
-  if (kind == MMA_F16) return (u32)(e + 15) << 10;
-  if (kind == MMA_BF16) return (u32)(e + 127) << 7;
-  if (kind == MMA_E4M3) return (u32)(e + 7) << 3;
+__device__ u32 power(Element kind, int e) {
+  if (kind == OF_F16) return (u32)(e + 15) << 10;
+  if (kind == OF_BF16) return (u32)(e + 127) << 7;
+  if (kind == OF_TF32) return (u32)(e + 127) << 23;
+  if (kind == OF_E4M3) return (u32)(e + 7) << 3;
   return (u32)(e + 15) << 2;
 }
-__device__ u32 minus(int kind, u32 raw) { return raw | (kind < MMA_E4M3 ? 0x8000u : 0x80u); }
+__device__ u32 minus(Element kind, u32 raw) { return raw | (kind == OF_TF32 ? 0x80000000u : is_byte(kind) ? 0x80u : 0x8000u); }
 
 // For each place i of the small term: the largest t for which 2**t + 1 - 2**t, scaled, is still 1 and not 0. Big terms
 // stand at place 0 and `minus_at`; minus_at < 0: the big term is C and the negative one comes with a second mma.
-__global__ void bits_kept(int kind, int minus_at, int* out) {
-  const int k = kind < MMA_E4M3 ? 16 : 32;
-  if (threadIdx.x == 0 && !has_mma(kind)) out[0] = -2;
-  if (!has_mma(kind)) return;
+__global__ void bits_kept(int number, int minus_at, int* out) {
+  const Mma mma = kDeviceMma[number];
+  const Element kind = mma.element;
+  const int k = mma.k;
+  if (threadIdx.x == 0 && !has_mma(mma)) out[0] = -2;
+  if (!has_mma(mma)) return;
   // 2**t as a product of two powers; the unit is 2**-low so that t reaches far in narrow formats.
-  const int low = kind == MMA_E4M3 ? -12 : kind == MMA_E5M2 ? -24 : kind == MMA_F16 ? -24 : -40;
-  const int high = kind == MMA_E4M3 ? 16 : kind == MMA_E5M2 ? 30 : kind == MMA_F16 ? 30 : 40;
+  const int low = kind == OF_E4M3 ? -12 : kind == OF_E5M2 || kind == OF_F16 ? -24 : -40;
+  const int high = kind == OF_E4M3 ? 16 : kind == OF_E5M2 || kind == OF_F16 ? 30 : 40;
   for (int place = 0; place < k; ++place) {
     int kept = -1;
     if (place == 0 || place == minus_at) {
@@ -358,13 +435,11 @@ __global__ void bits_kept(int kind, int minus_at, int* out) {
       if (minus_at >= 0) {
         a[0] = power(kind, up), b[0] = power(kind, big - up);
         a[minus_at] = minus(kind, a[0]), b[minus_at] = b[0];
-        result = mma00(kind, a, b, 0.0f);
+        result = product00(mma, a, b, 0.0f);
       } else {
         c = ldexpf(1.0f, big);
-        const float sum = mma00(kind, a, b, c);
-        result = __shfl_sync(0xFFFFFFFFu, sum, 0) - c;
+        result = product00(mma, a, b, c) - c;
       }
-      result = __shfl_sync(0xFFFFFFFFu, result, 0);
       if (result == ldexpf(1.0f, low)) kept = t;
       else break;
     }
@@ -508,18 +583,18 @@ int main() {
   std::printf(" \"bits_kept\": {");
 #if MX_NVIDIA
   comma = false;
-  for (int kind = 0; kind < MMAS; ++kind) {
-    const int k = kind < MMA_E4M3 ? 16 : 32;
+  for (int number = 0; number < MMAS; ++number) {
+    const int k = kMma[number].k, threads = kMma[number].wgmma ? 128 : 32;
     int* kept = device_array<int>(32);
-    bits_kept<<<1, 32>>>(kind, k - 1, kept);
+    bits_kept<<<1, threads>>>(number, k - 1, kept);
     check(cudaGetLastError(), "launching");
     const std::vector<int> within = fetch(kept, 32);
     if (within[0] == -2) continue;
-    bits_kept<<<1, 32>>>(kind, 1, kept);
+    bits_kept<<<1, threads>>>(number, 1, kept);
     const std::vector<int> near = fetch(kept, 32);
-    bits_kept<<<1, 32>>>(kind, -1, kept);
+    bits_kept<<<1, threads>>>(number, -1, kept);
     const std::vector<int> across = fetch(kept, 32);
-    std::printf("%s\n  \"%s\": {\"minus_last\": %s, \"minus_second\": %s, \"accumulator\": %s}", comma ? "," : "", kMma[kind],
+    std::printf("%s\n  \"%s\": {\"minus_last\": %s, \"minus_second\": %s, \"accumulator\": %s}", comma ? "," : "", kMma[number].name,
                 join_ints(within, k).c_str(), join_ints(near, k).c_str(), join_ints(across, k).c_str());
     comma = true;
   }

@@ -22,18 +22,21 @@ import numpy as np
 import pytest
 
 import mxspec
-from mxspec_gpu.build import import_cupy, name_arch
+from mxspec_gpu.build import KernelSource, import_cupy, name_arch
 from mxspec_gpu.compile_all import build_all
 from mxspec_gpu.kernels import list_instantiations
+from mxspec_gpu.product_kernels import list_product_kernels
 
-from tests.gpu.arithmetic import LEVELS
-from tests.gpu.digest import digest_sources
+from tests.gpu.arithmetic import FORMAT_LEVELS, LEVELS
+from tests.gpu.digest import PRODUCT_SECTIONS, digest_sources, find_groups
 from tests.gpu.sweeps import JOBS
 from tests.gpu.transformed import list_kernels
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 Result = dict[str, Any]
+#: Set where the kernels have been compiled already.
+COMPILED = "MXSPEC_GPU_COMPILED"
 
 
 def merge(tallies: list[Result]) -> Result:
@@ -77,13 +80,31 @@ class Recorder:
         }  # fmt: skip
 
 
-def compile_kernels() -> Result:
-    """Every kernel that the tests ask for, into the cache."""
+def list_sources(only: list[str]) -> list[KernelSource]:
+    """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more."""
+    if only and set(only) <= set(PRODUCT_SECTIONS):
+        return [*list_product_kernels(), *list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))]
+    return [
+        *list_instantiations(LEVELS), *list_kernels(), *(j.source(write=w) for j in JOBS for w in (False, True)),
+        *list_product_kernels(),
+    ]  # fmt: skip
+
+
+def compile_kernels(only: list[str]) -> Result:
+    """The kernels, into the cache."""
     text = import_cupy().cuda.Device().compute_capability
     start = time.perf_counter()
-    sources = [*list_instantiations(LEVELS), *list_kernels(), *(j.source(write=w) for j in JOBS for w in (False, True))]
+    sources = list_sources(only)
     build_all(sources, name_arch((int(text[:-1]), int(text[-1]))), os.cpu_count() or 1)
     return {"kernels": len(sources), "seconds": round(time.perf_counter() - start, 1)}
+
+
+def compile_apart(only: list[str]) -> Result:
+    """The same in a process of its own: one that has forked may not go on to multiply matrices on many threads."""
+    command = [sys.executable, "-m", "tests.gpu.differential", "--compile", *(["--only", *only] if only else [])]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    result: Result = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def describe_device() -> Result:
@@ -123,35 +144,31 @@ def _torch_version() -> str:
 
 
 #: What two runs have in common whose sections may stand in one report.
-_SAME = (
-    "what",
-    "device",
-    "driver",
-    "nvrtc",
-    "cupy",
-    "torch",
-    "numpy",
-    "ml_dtypes",
-    "python",
-    "mxspec",
-    "sources",
-    "quick",
-    "levels",
-)
+_SAME = ("what", "device", "mxspec", "quick", "levels")
+#: What is said of a kept section where it was another.
+_SAID = ("driver", "nvrtc", "cupy", "torch", "numpy", "ml_dtypes", "python")
 
 
 def keep_sections(report: Result, kept: Result) -> None:
     """Add the sections and skips that only `kept` has, with where they were run.
 
-    Raises ValueError where it is of other sources, another device or other versions.
+    Raises ValueError where a section is of other sources, or `kept` of another device or volume.
     """
     different = [key for key in _SAME if report[key] != kept[key]]
+    missing = [name for name in kept["sections"] if name not in report["sections"]]
+    different += [
+        f"sources ({group})"
+        for group in sorted({g for name in missing for g in find_groups(name)})
+        if report["sources"][group] != kept["sources"].get(group)
+    ]
     if different:
         raise ValueError(f"the kept report has other {', '.join(different)}; run its sections again")
-    for name, section in kept["sections"].items():
-        if name not in report["sections"]:
-            report["sections"][name] = {**section, "commit": kept["commit"], "devices": kept["devices"]}
-            report["skipped"] |= {k: v for k, v in kept["skipped"].items() if k.startswith(f"{name}: ")}
+    other = {key: kept[key] for key in _SAID if report[key] != kept[key]}
+    for name in missing:
+        where = {"commit": kept["commit"], "devices": kept["devices"], **other}
+        report["sections"][name] = where | kept["sections"][name]
+        report["skipped"] |= {k: v for k, v in kept["skipped"].items() if k.startswith(f"{name}: ")}
+    report["sections"] = dict(sorted(report["sections"].items()))
 
 
 def main() -> int:
@@ -164,7 +181,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="read once the tests are done")
     options = parser.parse_args()
     if options.compile:
-        compile_kernels()
+        print(json.dumps(compile_kernels(options.only)))
         return 0
     if options.out is None:
         parser.error("--out FILE is needed, but with --compile")
@@ -173,11 +190,12 @@ def main() -> int:
     report: Result = {
         "what": "the kernels against the model, on a chip",
         **describe_device(),
-        "sources": digest_sources(),
+        "sources": digest_sources(LEVELS),
         "quick": options.quick,
         "levels": len(LEVELS),
-        "compiled": compile_kernels(),
+        "compiled": compile_apart(options.only),
     }
+    os.environ[COMPILED] = "1"
     recorder = Recorder()
     files = [str(FOLDER / f"test_{name}.py") for name in options.only] or [str(FOLDER)]
     code = pytest.main([*files, "-q", "-p", "no:cacheprovider", "--tb=short"], plugins=[recorder])

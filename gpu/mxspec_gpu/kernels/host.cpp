@@ -1,8 +1,12 @@
 // The arithmetic of the kernels, compiled for a host: what tests hold to the model on a machine without a GPU.
 //
 // Compiled with -ffp-contract=off; MX_RULES lists the generated headers, one namespace each (`rules_0`, `rules_1` ...).
+#include "affine.cuh"
 #include "decode8.cuh"
+#include "exact.cuh"
 #include "fast_block.cuh"
+#include "records.cuh"
+#include "sparse.cuh"
 #include "transform.cuh"
 
 namespace mx {
@@ -141,6 +145,31 @@ template <class R>
 void scale_level(i64 n, const float* value, u8* out) {
   for (i64 i = 0; i < n; ++i) out[i] = (u8)encode_scale<R>(value[i]);
 }
+
+template <bool Zero, int Held>
+void affine_all(int form, int fused, i64 n, const float* q, const float* s, const float* o, float* out) {
+  for (i64 i = 0; i < n; ++i) {
+    if (form == WHOLE && fused) out[i] = affine_value<Zero, Held, WHOLE, true>(q[i], s[i], o[i]);
+    if (form == WHOLE && !fused) out[i] = affine_value<Zero, Held, WHOLE, false>(q[i], s[i], o[i]);
+    if (form == PRODUCTS && fused) out[i] = affine_value<Zero, Held, PRODUCTS, true>(q[i], s[i], o[i]);
+    if (form == PRODUCTS && !fused) out[i] = affine_value<Zero, Held, PRODUCTS, false>(q[i], s[i], o[i]);
+  }
+}
+
+template <int Block>
+void records_all(int write, i64 count, u32* codes, u8* scales, u8* records) {
+  constexpr int eights = Record<Block>::elements / 8, bytes = Record<Block>::bytes, of_record = Record<Block>::scales;
+  for (i64 i = 0; i < count; ++i) {
+    if (write) {
+      write_record<Block>(codes + i * eights, scales + i * of_record, records + i * bytes);
+      continue;
+    }
+    for (int e = 0; e < eights; ++e) {
+      codes[i * eights + e] = read_eight<Block>(reinterpret_cast<const u32*>(records), (u32)(i * bytes), e);
+      scales[i * of_record + e / (Block / 8)] = records[i * bytes + find_scale_byte<Block>(e)];
+    }
+  }
+}
 }  // namespace mx
 
 using namespace mx;
@@ -218,5 +247,28 @@ void mx_scale(int rules, i64 n, const float* value, u8* out) {
   case i: return scale_level<rules_##i::Rules>(n, value, out);
   switch (rules) { MX_ALL_RULES }
 #undef MX_CASE
+}
+void mx_lowest_bits(i64 n, const double* x, short* out) {
+  for (i64 i = 0; i < n; ++i) out[i] = (short)lowest_bit(x[i]);
+}
+void mx_certain(i64 n, const double* magnitude, const short* unit, u8* out) {
+  for (i64 i = 0; i < n; ++i) out[i] = is_certain(magnitude[i], unit[i]);
+}
+void mx_affine(int zero, int held, int form, int fused, i64 n, const float* q, const float* s, const float* o, float* out) {
+#define MX_HELD_CASE(h) \
+  case h: return zero ? affine_all<true, h>(form, fused, n, q, s, o, out) : affine_all<false, h>(form, fused, n, q, s, o, out);
+  switch (held) { MX_HELD_CASE(FLOAT32) MX_HELD_CASE(FLOAT16) MX_HELD_CASE(BFLOAT16) }
+#undef MX_HELD_CASE
+}
+// codes: a word for each eight; legal: two flags.
+void mx_spread(int pairs, i64 n, const u16* kept, const u8* metadata, u32* codes, u8* legal) {
+  for (i64 i = 0; i < n; ++i) {
+    bool are[2];
+    codes[i] = pairs ? spread_eight<true>(kept[i], metadata[i / 2] >> (i % 2 * 4), are) : spread_eight<false>(kept[i], metadata[i], are);
+    legal[2 * i] = are[0], legal[2 * i + 1] = are[1];
+  }
+}
+void mx_records(int block, int write, i64 count, u32* codes, u8* scales, u8* records) {
+  return block == 32 ? records_all<32>(write, count, codes, scales, records) : records_all<16>(write, count, codes, scales, records);
 }
 }

@@ -1,0 +1,59 @@
+"""What products take beside weights: vectors or rows of x, alpha and bias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxspec_gpu.arrays import View, copy_contiguous, view_array
+
+#: Vectors of one launch of a kernel that multiplies vectors.
+MOST_VECTORS = 16
+
+
+def take_rows(x: Any, dtype: str) -> tuple[View, tuple[int, ...]]:
+    """x as [K] or [M, K], contiguous and aligned; and its own leading shape.
+
+    Raises TypeError for another dtype, ValueError for another rank.
+    """
+    view = view_array(x)
+    if view.dtype != dtype:
+        raise TypeError(f"x has dtype {view.dtype}; pass {dtype}")
+    if len(view.shape) not in (1, 2):
+        raise ValueError(f"x has shape {view.shape}; pass [K] or [M, K]")
+    return (view if view.contiguous and view.pointer % 16 == 0 else copy_contiguous(view)), view.shape[:-1]
+
+
+def take_vectors(x: Any, dtype: str) -> tuple[View, tuple[int, ...]]:
+    """The same, of at most MOST_VECTORS vectors."""
+    view, lead = take_rows(x, dtype)
+    if lead and not 1 <= lead[0] <= MOST_VECTORS:
+        raise ValueError(f"x has {lead[0]} vectors; pass 1 to {MOST_VECTORS}, or use mxspec_gpu.gemm")
+    return view, lead
+
+
+def take_alpha(alpha: Any, device: int) -> tuple[int, int, Any]:
+    """Address, or 0 and float32 bits; and what keeps the memory."""
+    if isinstance(alpha, (int, float, np.floating)) and not isinstance(alpha, bool):
+        return 0, int(np.float32(alpha).view(np.uint32)), None
+    view = view_array(alpha, "alpha")
+    if view.dtype != "float32" or view.size != 1 or view.device != device:
+        raise ValueError(
+            f"alpha has dtype {view.dtype} and shape {view.shape} on device {view.device}; pass a number, or one float32 on "
+            f"device {device}"
+        )
+    return view.pointer, 0, view.owner
+
+
+def take_bias(bias: Any, dtype: str, n: int, device: int) -> View | None:
+    """A bias [N] of the output's dtype, contiguous."""
+    if bias is None:
+        return None
+    view = view_array(bias, "bias")
+    if view.dtype != dtype or view.shape != (n,) or view.device != device:
+        raise ValueError(
+            f"bias has dtype {view.dtype} and shape {view.shape} on device {view.device}; pass {dtype} of shape {(n,)}, one number "
+            f"for each row of the weights, on device {device}"
+        )
+    return view if view.contiguous else copy_contiguous(view)
