@@ -55,7 +55,8 @@ def test_an_adapter_names_what_exists(adapter: Adapter) -> None:
         assert get_profile(name, fmt).id == name
     assert all(mxspec.get_block(fmt).has_tensor_scale for fmt in adapter.profiles_one_level)
     library = adapter.library
-    assert library.imports is not None or library.source is not None, "nobody could tell whether it is here"
+    ways_to_tell = (library.imports, library.distribution, library.source)
+    assert any(way is not None for way in ways_to_tell), "nobody could tell whether it is here"
     assert re.fullmatch(r"[a-z][a-z0-9_-]*", adapter.name)
     assert all("==" in p or "[" not in p for p in (*library.packages, *library.bare_packages))
 

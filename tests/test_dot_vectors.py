@@ -134,7 +134,8 @@ def test_what_a_file_asks(pair: str) -> None:
 
 
 def test_the_classes_are_those_of_the_model() -> None:
-    assert set(CLASSES) == set(ACCUMULATORS)
+    assert set(ACCUMULATORS) - set(CLASSES) == {"fused-f25-8"}, "the class of TF32 numbers; every other class belongs in the vectors"
+    assert set(CLASSES) <= set(ACCUMULATORS)
     for pair in DOT_FILES:
         assert read_document("dot", pair)["profiles"] == list(CLASSES)
         assert {x for x in pair.split("@") if x not in BLOCKS} <= set(OUTPUTS)

@@ -435,6 +435,7 @@ PUBLIC_FUNCTIONS: dict[str, list[Call]] = {
     "get_scalar": [lambda: mxspec.get_scalar("fp4")],
     "list_profiles": [lambda: mxspec.list_profiles("fp4")],
     "quantize": [q(fmt="fp4")],
+    "register_adjacent": [lambda: mxspec.register_adjacent("fp4")],
     "register_profile": [
         lambda: mxspec.register_profile(replace(get_profile("mx-floor", "mxfp4"), id="a", formats=("fp4",)))
     ],

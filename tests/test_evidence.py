@@ -13,6 +13,7 @@ from mxspec_conformance.cli.main import main
 from mxspec_lab.evidence import status, uses
 from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import REPORTS, State, judge_result, list_results, stamp
+from mxspec_lab.evidence.writing import render_result, write_result
 
 #: Results without digests: pictures' sources, a probe's answers, recordings that a test computes again.
 WITHOUT = {
@@ -113,3 +114,13 @@ def test_comments_and_docstrings_change_no_digest() -> None:
 
 def test_every_kind_has_its_command_and_time() -> None:
     assert all(kind.command and kind.time and kind.what for kind in KINDS)
+
+
+def test_a_result_has_a_row_to_a_line(tmp_path: Path) -> None:
+    document = {"schema": "s/1", "shape": [2, 3], "rows": [{"a": 1}, {"a": [2, 3]}], "none": []}
+    text = '{\n "schema": "s/1",\n "shape": [2, 3],\n "rows": [\n{"a":1},\n{"a":[2,3]}\n ],\n "none": [\n\n ]\n}\n'
+    assert render_result(document) == text
+    assert json.loads(text) == document
+    path = tmp_path / "result.json"
+    write_result(path, document)  # elsewhere than below reports/ nothing is stamped
+    assert path.read_text("ascii") == text

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mxspec import dot, quantize
-from mxspec.dot import ACCUMULATORS, Contract, OperandContract, Why
+from mxspec import affine, dot, quantize, sparsity
+from mxspec.dot import ACCUMULATORS, EXACTLY, Contract, OperandContract, Why
 from mxspec_conformance import check
 from mxspec_conformance.cli.explain_product import ProductOptions, explain_stored, find_products
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.products.cases import ProductCase
+from mxspec_conformance.judge.products.draw import make_pen
 from mxspec_conformance.judge.products.reference import allow, make_sides, refer_case
 from mxspec_conformance.judge.products.stored import MAX_BYTES, StoredProduct, read_product, store_product
 from mxspec_conformance.render.product import Per, number_cell
@@ -281,3 +285,91 @@ def test_a_file_of_several_products() -> None:
     stored = StoredProduct(case=make_case("mxfp4", "mxfp4"), place=(0, 0), accumulator="float32", contract=OperandContract(held=Contract.EXACT))
     document = {"products": [store_product(stored), store_product(stored)]}
     assert list(find_products(document, "it")) == ["0", "1"]
+
+
+#: Sides with offsets, whose numbers are sums of two parts, and sides that keep half of their numbers.
+MIXED = (
+    ("float16", "int4-g32-bias-float16"), ("int4-g32-zero-float16", "mxfp4"), ("int4-g32-bias-float16", "int2-g16-zero-float16"),
+    ("mxfp4-2to4", "bfloat16"), ("nvfp4", "nvfp4-4to8"), ("float16", "int4-g32-bias-float16-2to4"), ("float16-2to4", "mxfp4-2to4"),
+)  # fmt: skip
+
+
+def make_mixed(a: str, b: str) -> ProductCase:
+    draw = np.random.default_rng(5)
+    sides = [make_pen(parse_operand(text), draw).quantized(draw.standard_normal((rows, 128))) for text, rows in ((a, 2), (b, 3))]
+    return ProductCase(topic="interval", label="drawn", a=sides[0], b=sides[1])
+
+
+@pytest.mark.parametrize("name", ["float32", "fused-f25-16", "fused-f13-32-promoted-128"])
+@pytest.mark.parametrize("pair", MIXED, ids=lambda p: "@".join(p))
+def test_affine_and_sparse_sides_are_explained(pair: tuple[str, str], name: str) -> None:
+    case = make_mixed(*pair)
+    with np.errstate(all="ignore"):
+        factors = make_sides(case, EXACTLY)
+        for row, column in ((0, 0), (1, 2)):
+            e = dot.explain_output(*factors, row=row, column=column, accumulator=name)
+            terms = [t for s in e.steps for t in s.terms]
+            left, right = ([sum(Fraction(float(part[at, k])) for part in f.parts) for k in range(128)] for f, at in zip(factors, (row, column), strict=True))
+            assert sum(Fraction(t.product) for t in terms) == sum(x * y for x, y in zip(left, right, strict=True))
+            assert e.low <= e.output <= e.high
+            assert {t.k for t in terms} == set(range(128))
+            for per in Per:
+                stored = StoredProduct(case=case, place=(row, column), accumulator=name, contract=EXACTLY, returned=np.float32([7]))
+                _, lines = explain_stored(stored, ProductOptions(per=per, whole=True))
+                assert max(map(len, lines)) <= 80
+
+
+def test_what_a_sparse_side_drops_meets_no_infinity() -> None:
+    case = make_mixed("float16", "float16-2to4")
+    assert case.a.values is not None
+    values = np.ones_like(case.a.values)
+    with np.errstate(all="ignore"):
+        kept = make_sides(case, EXACTLY)[1].kept
+        assert kept is not None
+        dropped = int(np.flatnonzero(~kept[0])[0])
+        values[0, dropped] = np.inf
+        e = dot.explain_output(*make_sides(replace(case, a=replace(case.a, values=values)), EXACTLY))
+    assert e.special is dot.Special.FINITE
+    assert e.low <= e.output <= e.high
+
+
+def test_the_page_shows_what_the_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "products.md").read_text("utf-8")
+    (source,) = (s for s in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "operands.npz" in s)
+    (command,) = re.findall(r"^\$ mxspec explain (\".*--file operands\.npz.*)$", page, re.MULTILINE)
+    shown = page.partition("From the last of its eight steps:\n\n```\n")[2].partition("```")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(source, "docs/products.md", "exec"), {})
+    code, text = explain(*shlex.split(command))
+    assert code == 0, text
+    assert shown
+    assert shown in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, "output [0, 0] in float32, k = 64"),
+        ({"b_offsets": None}, "b_offsets is missing; a side of int4-g32-bias-bfloat16 has b_codes, b_scales, b_offsets"),
+        ({"a_metadata": None}, "a_metadata is missing; a side of mxfp4-2to4 has a_codes, a_scales, a_metadata"),
+        ({"b_codes": None}, "b_codes is missing"),
+        ({"b_metadata": np.zeros((3, 16), np.uint8)}, "unknown array 'b_metadata'; a side of int4-g32-bias-bfloat16 has"),
+        ({"b_tensor_scale": np.float32(2)}, "unknown array 'b_tensor_scale'"),
+        ({"b_scales": np.ones((3, 2), np.float32)}, "b_scales is float32; bfloat16 is needed (or its bits as uint16)"),
+        ({"b_codes": np.ones((3, 64), np.float32)}, "side b: codes"),
+        ({"a_metadata": np.full((2, 16), 5, np.uint8)}, "side a: metadata hold 0x5"),
+    ],
+)  # fmt: skip
+def test_arrays_of_affine_and_sparse_sides(changed: dict[str, Any], words: str, tmp_path: Path) -> None:
+    t = affine.quantize(np.linspace(-1, 1, 192).astype(ml_dtypes.bfloat16).reshape(3, 64), bits=4, group=32)
+    x = quantize(np.linspace(-4, 4, 128, dtype=np.float32).reshape(2, 64), "mxfp4")
+    kept, metadata = sparsity.compress(sparsity.prune(x.codes))
+    arrays = {
+        "a_codes": kept, "a_metadata": metadata, "a_scales": x.scales, "b_codes": t.codes, "b_scales": t.scales.view(np.uint16),
+        "b_offsets": t.offsets.view(np.uint16),
+    }  # fmt: skip
+    file = tmp_path / "operands.npz"
+    np.savez(file, **{name: part for name, part in (arrays | changed).items() if part is not None})
+    code, text = explain("mxfp4-2to4 @ int4-g32-bias-bfloat16", "--file", str(file))
+    assert code == (0 if not changed else 2), text
+    assert words in " ".join(text.split())

@@ -15,9 +15,11 @@ import pytest
 import mxspec
 from mxspec.formats import BLOCKS
 from mxspec_conformance.fuzzing.batch import draw_batch, run_batch
+from mxspec_conformance.fuzzing.concluding import Campaign, Restart
 from mxspec_conformance.fuzzing.job import Job
+from mxspec_conformance.fuzzing.planning import Settings
 from mxspec_conformance.fuzzing.replay import replay
-from mxspec_conformance.fuzzing.run import Campaign, Restart, Settings, fuzz
+from mxspec_conformance.fuzzing.run import fuzz
 from mxspec_conformance.fuzzing.save import make_documents, read_findings, save_findings
 from mxspec_conformance.results.report import Verdict, load_result_schema
 from mxspec_conformance.targets.dtypes import is_representable

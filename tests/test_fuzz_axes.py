@@ -12,8 +12,9 @@ import mxspec
 from mxspec_conformance.counterexample.kinds import CallKind, PatternKind
 from mxspec_conformance.counterexample.probe import CallPattern
 from mxspec_conformance.fuzzing.findings import Finding
+from mxspec_conformance.fuzzing.planning import Settings
 from mxspec_conformance.fuzzing.replay import replay
-from mxspec_conformance.fuzzing.run import Settings, fuzz
+from mxspec_conformance.fuzzing.run import fuzz
 from mxspec_conformance.fuzzing.save import save_findings
 from mxspec_conformance.results.report import Report
 from mxspec_conformance.transports.opening import open_target

@@ -15,13 +15,15 @@ from click.testing import CliRunner
 
 from mxspec.dot import Contract
 from mxspec_conformance.cli.main import main
+from mxspec_conformance.fuzzing.concluding import Campaign
+from mxspec_conformance.fuzzing.planning import Settings
 from mxspec_conformance.fuzzing.products.batch import run_product_batch
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.findings import Dependence
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
 from mxspec_conformance.fuzzing.products.report import plan_products
 from mxspec_conformance.fuzzing.products.save import is_products, replay_products, save_products
-from mxspec_conformance.fuzzing.run import Campaign, Settings, fuzz
+from mxspec_conformance.fuzzing.run import fuzz
 from mxspec_conformance.judge.products.reference import make_factor
 from mxspec_conformance.render import render_html, render_junit
 from mxspec_conformance.results.report import GOOD, Verdict, read_report
@@ -29,12 +31,14 @@ from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.transports.opening import open_target
 from mxspec_lab.products.kernels import Kernel, KernelTarget
+from mxspec_lab.products.narrow import NARROW
 from mxspec_lab.products.right import NVFP4, RIGHT
 from mxspec_lab.products.wrong import list_wrong
 
 from tests.support import seed
 
-WRONG = {k.name: k for k in list_wrong()}
+#: Those that are wrong in one narrow condition are for the judge's designs; random products meet it seldom.
+WRONG = {k.name: k for k in list_wrong() if k not in NARROW}
 #: Batches within which every wrong kernel is found, whatever the seed (`python -m mxspec_lab.products.fuzzed` measures it).
 BATCHES = 60
 

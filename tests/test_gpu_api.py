@@ -15,9 +15,10 @@ from click.testing import CliRunner
 import mxspec_gpu
 from mxspec_gpu.launch import make_division
 from mxspec_lab.attest import attest, attest_probe
+from mxspec_lab.attest_sums import read_sums
 
 from tests.gpu.arithmetic import LEVELS
-from tests.gpu.digest import digest_sources
+from tests.gpu.digest import COVERED, PENDING, digest_sources, find_groups
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "reports" / "gpu"
@@ -61,7 +62,8 @@ def test_division_by_multiplication(divisor: int) -> None:
 #: Module -> how much it compared at least.
 EVIDENCE = {
     "calls": 9_000, "levels": 10**9, "lookup": 10**6, "quick": 10**6, "scalars": 10**7, "shapes": 10**8, "stochastic": 10**7, "streams": 10**6,
-    "sweeps": 5 * 10**11, "tensor_scale": 10**7, "transform": 10**6, "views": 10**7, "volume": 5 * 10**10,
+    "sweeps": 5 * 10**11, "tensor_scale": 10**7, "transform": 10**6, "views": 10**7, "volume": 5 * 10**10, "affine": 10**8,
+    "exact": 10**7, "products": 10**7, "records": 10**8, "sparse": 10**7,
 }  # fmt: skip
 
 
@@ -69,8 +71,11 @@ def test_committed_differential_has_no_difference() -> None:
     report = read("differential-h200.json")
     assert report["exit_code"] == 0
     assert not report["quick"]
-    assert report["levels"] == len(LEVELS) >= 77
-    assert {f.stem.removeprefix("test_") for f in (ROOT / "tests" / "gpu").glob("test_*.py")} == set(EVIDENCE)
+    assert report["levels"] == len(COVERED) >= 77
+    pending = {level[0] for level in LEVELS} - {level[0] for level in COVERED}
+    assert pending == PENDING
+    assert all(f"`{name}`" in (ROOT / "docs" / "gpu.md").read_text("utf-8") for name in pending)
+    assert set(EVIDENCE) == {f.stem.removeprefix("test_") for f in (ROOT / "tests" / "gpu").glob("test_*.py")}
     assert set(report["sections"]) == set(EVIDENCE)
     for name, section in report["sections"].items():
         assert set(section["tests"]) <= {"passed", "skipped"}, name
@@ -82,13 +87,18 @@ def test_committed_differential_has_no_difference() -> None:
 
 
 def test_committed_differential_is_of_this_code() -> None:
-    assert read("differential-h200.json")["sources"] == digest_sources(), (
+    report, now = read("differential-h200.json"), digest_sources()
+    groups = {group for section in report["sections"] for group in find_groups(section)}
+    assert {group: report["sources"][group] for group in groups} == {group: now[group] for group in groups}, (
         "the kernels, their rules or what calls them changed: run `python -m tests.gpu.differential --out "
         "reports/gpu/differential-h200.json` on the GPU again"
     )
 
 
-@pytest.mark.parametrize("name", ["mxspec_gpu.json", "mxspec_gpu-tiles.json"])
+@pytest.mark.parametrize(
+    "name",
+    [f"mxspec_gpu{part}.json" for part in ("", "-tiles", "-products-bfloat16", "-products-float16", "-affine", "-records")],
+)
 def test_committed_verdicts_pass(name: str) -> None:
     report = read(name)
     assert report["exit_code"] == 0
@@ -133,10 +143,40 @@ def test_committed_bench_is_honest() -> None:
             assert row["sustained"]["watts"] > 0
 
 
+def test_committed_products() -> None:
+    """Exact products take what was demanded and are the model's; `gemm` takes the faster of its ways."""
+    report = read("products-h200.json")
+    exact = [r for r in report["rows"] if r["name"].endswith("exact product")]
+    assert {r["name"] for r in exact} == {"nvfp4 exact product", "mxfp4 exact product"}
+    for row in exact:
+        assert row["microseconds"] <= row["goal"]
+        assert row["different"] == 0
+        assert row["compared"] >= 12_288
+    for row in report["rows"]:
+        assert row.get("percent_of_mix", 0) <= 103, row["name"]
+    assert len(report["products"]) >= 36
+    for row in report["products"]:
+        # Longer than that, the chip is at its power limit: the same two launches differ by more.
+        if row["microseconds"] < 300:
+            assert row["times_the_faster"] <= row["most_times"], row["name"]
+
+
 def test_committed_probe_agrees_with_the_model() -> None:
     verdicts = attest_probe(read("probe-h200.json"))
     assert len(verdicts) >= 7
     assert [v for v in verdicts if v.different != 0] == []
+
+
+def test_an_instruction_path_is_never_presented_for_another() -> None:
+    sums = {s.instruction: s for s in read_sums(read("probe-h200.json"))}
+    assert sums["wgmma.m64n8k32.f32.e4m3"].classes == ("fused-f13-32", "fused-f13-16")
+    assert sums["wgmma.m64n8k16.f32.bf16"].classes == ("fused-f25-16", "fused-f25-8")
+    emulated = sums["mma.m16n8k32.f32.e4m3"]
+    assert emulated.emulated
+    assert emulated.classes == ()
+    assert emulated.within != sums["wgmma.m64n8k32.f32.e4m3"].within
+    ada = read("probe-h200.json") | {"compute_capability": "8.9"}
+    assert not any(s.emulated for s in read_sums(ada))
 
 
 def test_attest_finds_a_wrong_conversion(tmp_path: Path) -> None:

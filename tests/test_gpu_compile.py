@@ -15,15 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from mxspec_gpu import build, kernels
+from mxspec_gpu import build, kernels, product_kernels
 
 from tests.once import once
 
 ARCHITECTURES = ("sm_90", "sm_100a", "sm_103a", "sm_120a")
 BLACKWELL = ARCHITECTURES[1:]
-TEMPLATES = tuple(kernels.list_templates())
+SOURCES = kernels.list_templates() | product_kernels.list_product_templates()
+TEMPLATES = tuple(SOURCES)
 #: Variants of templates, which two targets are enough for: a minute of compiling else.
-VARIANTS = ("-pitched", "-loose", "-transformed", "-gather", "gemv-", "move_bytes")
+VARIANTS = ("-pitched", "-loose", "-transformed", "-gather", "gemv-", "move_bytes", *product_kernels.list_product_templates())
 COMPILED = tuple(
     (template, arch)
     for template in TEMPLATES
@@ -57,7 +58,7 @@ def find_tool(name: str) -> str:
 @lru_cache(maxsize=128)
 def cubin(template: str, arch: str) -> bytes:
     """The compiled template."""
-    return once(f"{template} for {arch}", lambda: build.compile_cubin(kernels.list_templates()[template], arch))
+    return once(f"{template} for {arch}", lambda: build.compile_cubin(SOURCES[template], arch))
 
 
 def run_tool(tool: str, arguments: list[str], content: bytes, folder: Path) -> str:

@@ -168,7 +168,7 @@ def test_the_c_kit_compiles_clean_and_finds_ties_away(tmp_path: Path, flags: str
 def test_the_generated_header_equals_the_model(tmp_path: Path) -> None:
     """All profiles that it has, all cases and some random blocks; `python -m mxspec_lab.c99` asks about more."""
     header = write_c99()
-    assert header.text.count("\n") <= 2500
+    assert header.text.count("\n") <= 3000
     assert not any(word in header.text for word in ("math.h", "float x", "float y", "(float", "double "))
     library = build(header, tmp_path)
     different = []
@@ -233,7 +233,7 @@ def test_the_command_writes_and_lists(tmp_path: Path) -> None:
     assert runner.invoke(main, ["kit", "pytest"]).exit_code == 2
     wrong = runner.invoke(main, ["kit", "paper", "-o", str(tmp_path)])
     assert wrong.exit_code == 2
-    assert "there are pytest, c, hardware, onnx" in wrong.output
+    assert "there are pytest, c, hardware, llvm, onnx" in wrong.output
 
 
 def test_the_published_comparison_found_no_difference_and_is_of_every_row() -> None:

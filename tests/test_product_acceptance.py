@@ -11,6 +11,7 @@ import pytest
 
 from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import State, judge_result
+from mxspec_lab.evidence.writing import render_result
 from mxspec_lab.products.acceptance import (
     RULES,
     SHOWN,
@@ -20,7 +21,6 @@ from mxspec_lab.products.acceptance import (
     count_judge,
     describe,
     relative,
-    render,
     render_tables,
 )
 from mxspec_lab.products.right import RIGHT
@@ -50,7 +50,7 @@ def test_the_page_shows_its_numbers() -> None:
 
 def test_counts_are_those_of_the_rows() -> None:
     assert DOCUMENT["counts"] == count(DOCUMENT["wrong"], DOCUMENT["right"]) | {"judge": count_judge(DOCUMENT["wrong"])}
-    assert render({key: value for key, value in DOCUMENT.items() if key != "uses"}).startswith('{\n "schema"')
+    assert render_result({key: value for key, value in DOCUMENT.items() if key != "uses"}).startswith('{\n "schema"')
 
 
 def test_what_the_page_says_in_words() -> None:

@@ -19,6 +19,7 @@ from mxspec_conformance.results.report import Verdict
 from tests.peers.products_peers import FOLDER, HEAD, describe, list_targets
 
 ROOT = Path(__file__).resolve().parents[1]
+LIGHT = "the extra `light` is not installed: pip install 'mxspec[light]'"
 
 
 def wrong(report: Report) -> set[tuple[str, Verdict]]:
@@ -33,7 +34,7 @@ def test_numpy_conforms(dtype: str) -> None:
 
 
 def test_mlx_takes_the_scale_ff_as_infinity_and_is_right_otherwise() -> None:
-    pytest.importorskip("mlx.core")
+    pytest.importorskip("mlx.core", reason=LIGHT)
     report = check("mlx-products-float32", in_process=True)
     assert wrong(report) == {(f"matmul/float32@{fmt}/nan", Verdict.FAIL) for fmt in ("mxfp4", "mxfp8_e4m3")}
     assert [f.deviations for f in report.formats] == [["the scale code FF of b is taken as infinity"]] * 2 + [[]] * 4
@@ -43,7 +44,7 @@ def test_mlx_takes_the_scale_ff_as_infinity_and_is_right_otherwise() -> None:
 
 
 def test_mlx_adds_16_bit_products_in_16_bits() -> None:
-    pytest.importorskip("mlx.core")
+    pytest.importorskip("mlx.core", reason=LIGHT)
     report = check("mlx-products-bfloat16", in_process=True)
     deviations = {r.id for r in report.requirements if r.verdict is Verdict.DEVIATION}
     assert {f"matmul/bfloat16@{fmt}/sum" for fmt in ("mxfp4", "mxfp8_e4m3", "nvfp4")} <= deviations
@@ -52,7 +53,7 @@ def test_mlx_adds_16_bit_products_in_16_bits() -> None:
 
 
 def test_gfloat_decodes_what_it_is_given() -> None:
-    pytest.importorskip("gfloat")
+    pytest.importorskip("gfloat", reason=LIGHT)
     report = check("gfloat-products", in_process=True)
     assert wrong(report) == set()
     assert len(report.formats) == 7
@@ -60,7 +61,7 @@ def test_gfloat_decodes_what_it_is_given() -> None:
 
 def test_gguf_has_no_nan() -> None:
     """FF is infinite in its MXFP4, 7F a number in its NVFP4."""
-    pytest.importorskip("gguf")
+    pytest.importorskip("gguf", reason=LIGHT)
     report = check("gguf-products", in_process=True)
     assert {i.rpartition("/")[2] for i, _ in wrong(report)} == {"nan"}
     assert [f.deviations for f in report.formats if "mxfp4" in f.format] == [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +19,8 @@ from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.smoke import try_target
 from mxspec_vectors.build_affine import AFFINE_FILES
 
-from tests.transports import EXAMPLES, build_library
+from tests.transports import EXAMPLES, LOCAL_TOPICS, answer_bundle, build_library, harness_command
 
-HARNESS = EXAMPLES / "python" / "harness.py"
 TARGET = """
 from mxspec import affine
 NAME, VERSION = "affine", "1"
@@ -56,15 +53,10 @@ def test_a_bundle_and_the_harness_give_the_verdicts_of_python(target: Path, tmp_
     here = check(str(target), in_process=True)
     assert set(verdicts(here).values()) == {Verdict.PASS}
     assert set(verdicts(here)) == set(list_requirements(open_target(str(target), in_process=True)))
-    assert verdicts(check(f"cmd:{sys.executable} {HARNESS} {target}")) == verdicts(here)
-    bundle, results = tmp_path / "bundle.jsonl", tmp_path / "results.jsonl"
-    command = [sys.executable, "-m", "mxspec_conformance", "bundle", "--like", str(target), str(bundle)]
-    subprocess.run(command, check=True, capture_output=True)
-    with bundle.open() as lines, results.open("w") as replies:
-        subprocess.run([sys.executable, str(HARNESS), str(target)], stdin=lines, stdout=replies, check=True)
+    assert verdicts(check(harness_command(target))) == verdicts(here)
     # Memory and state cannot be asked of a file.
-    recorded = {name: v for name, v in verdicts(here).items() if name.rpartition("/")[2] not in ("memory", "state")}
-    assert verdicts(check(str(results))) == recorded
+    recorded = {name: v for name, v in verdicts(here).items() if name.rpartition("/")[2] not in LOCAL_TOPICS}
+    assert verdicts(check(answer_bundle(target, tmp_path))) == recorded
 
 
 def test_small_calls_are_tried(target: Path) -> None:

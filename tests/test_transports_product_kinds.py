@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +10,9 @@ from pathlib import Path
 import pytest
 
 from mxspec_conformance import check
-from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.transports.abi import MatmulCall, Operand
-from mxspec_conformance.transports.library import header_path
 
-from tests.test_transports_products import HARNESS, verdicts
-
-CC = shutil.which("gcc") or shutil.which("cc")
+from tests.transports import assert_recorded_agrees, assert_roads_agree, build_library
 
 TARGET = '''
 import ml_dtypes
@@ -113,28 +108,18 @@ MXSPEC_EXPORT int32_t mxspec_matmul(const mxspec_matmul_call *call) {
 def test_roads_agree(tmp_path: Path) -> None:
     path = tmp_path / "kinds.py"
     path.write_text(TARGET)
-    here = check(str(path), in_process=True)
-    assert here.exit_code == 0, [(r.id, r.note) for r in here.requirements if r.verdict is not Verdict.PASS]
+    here = assert_roads_agree(path)
     assert {r.format for r in here.requirements} == {
         "bfloat16@int4-g32-zero-bfloat16", "float16@int8-g32-bias-float16", "float32@float16-2to4", "float16@mxfp4-2to4"
     }  # fmt: skip
-    assert verdicts(check(str(path))) == verdicts(here)
-    assert verdicts(check(f"cmd:{sys.executable} {HARNESS} {path}")) == verdicts(here)
 
 
 def test_a_bundle_holds_affine_and_sparse_sides(tmp_path: Path) -> None:
-    path, bundle, results = tmp_path / "kinds.py", tmp_path / "bundle.jsonl", tmp_path / "results.jsonl"
+    path = tmp_path / "kinds.py"
     path.write_text(TARGET)
-    run = [sys.executable, "-m", "mxspec_conformance"]
-    subprocess.run([*run, "bundle", "--like", str(path), str(bundle)], check=True, capture_output=True)
-    with bundle.open() as lines, results.open("w") as replies:
-        subprocess.run([sys.executable, str(HARNESS), str(path)], stdin=lines, stdout=replies, check=True)
-    report = check(str(results))
-    assert report.exit_code == 0, [r for r in report.requirements if r.verdict is not Verdict.PASS]
-    assert verdicts(report) == verdicts(check(str(path), in_process=True))
+    assert_recorded_agrees(path, tmp_path)
 
 
-@pytest.mark.skipif(CC is None, reason="no C compiler")
 @pytest.mark.parametrize(
     ("kept", "zero", "found"),
     [
@@ -144,12 +129,9 @@ def test_a_bundle_holds_affine_and_sparse_sides(tmp_path: Path) -> None:
     ],
 )
 def test_a_c_kernel_is_handed_offsets_and_metadata(kept: str, zero: str, found: list[list[str]], tmp_path: Path) -> None:
-    source, library = tmp_path / "kinds.c", tmp_path / "kinds.so"
+    source = tmp_path / "kinds.c"
     source.write_text(KERNEL)
-    flags = ["-std=c99", "-Wall", "-Werror", "-shared", "-fPIC", "-O1", f"-I{header_path().parent}", f"-DKEPT={kept}", f"-DZERO={zero}"]
-    assert CC is not None
-    subprocess.run([CC, *flags, str(source), "-o", str(library), "-lm"], check=True)
-    report = check(str(library))
+    report = check(build_library(source, tmp_path / "kinds.so", f"KEPT={kept}", f"ZERO={zero}"))
     assert [f.deviations for f in report.formats] == found
     assert report.exit_code == (1 if any(found) else 0)
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from mxspec_conformance import Report, check
+from mxspec_conformance import check
 from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.transports.library import header_path
 
-ROOT = Path(__file__).parents[1]
+from tests.transports import EXAMPLES, assert_recorded_agrees, assert_roads_agree
 
-
-GEMV = ROOT / "conformance/examples/c/gemv.c"
-HARNESS = ROOT / "conformance/examples/python/harness.py"
+GEMV = EXAMPLES / "c" / "gemv.c"
 CC = shutil.which("gcc") or shutil.which("cc")
 
 TARGET = '''
@@ -47,39 +44,21 @@ def matmul(a, b, out_dtype, bias=None):
 '''
 
 
-#: Topics with calls about memory and threads, which only a target of this machine's can be asked.
-LOCAL_TOPICS = ("memory", "state")
-
-
-def verdicts(report: Report) -> dict[str, tuple[Verdict, int, int]]:
-    counted = {r.id: r.topic not in LOCAL_TOPICS for r in report.requirements}
-    return {r.id: (r.verdict, r.cases if counted[r.id] else 0, r.failing) for r in report.requirements}
-
-
 def test_roads_agree(tmp_path: Path) -> None:
     path = tmp_path / "product.py"
     path.write_text(TARGET)
-    here = check(str(path), in_process=True)
-    assert here.exit_code == 0, [r for r in here.requirements if r.verdict is not Verdict.PASS]
+    here = assert_roads_agree(path)
     assert {r.format for r in here.requirements} == {"bfloat16@mxfp4", "mxint8@mxint8"}
     assert any(r.topic == "epilogue" for r in here.requirements)
-    assert verdicts(check(str(path))) == verdicts(here)
-    assert verdicts(check(f"cmd:{sys.executable} {HARNESS} {path}")) == verdicts(here)
 
 
 def test_a_bundle_holds_products(tmp_path: Path) -> None:
-    path, bundle, results = tmp_path / "product.py", tmp_path / "bundle.jsonl", tmp_path / "results.jsonl"
+    path = tmp_path / "product.py"
     path.write_text(TARGET)
-    run = [sys.executable, "-m", "mxspec_conformance"]
-    subprocess.run([*run, "bundle", "--like", str(path), str(bundle)], check=True, capture_output=True)
-    with bundle.open() as lines, results.open("w") as replies:
-        subprocess.run([sys.executable, str(HARNESS), str(path)], stdin=lines, stdout=replies, check=True)
-    report = check(str(results))
-    assert report.exit_code == 0, [r for r in report.requirements if r.verdict is not Verdict.PASS]
-    assert verdicts(report) == verdicts(check(str(path), in_process=True))
+    assert_recorded_agrees(path, tmp_path)
 
 
-@pytest.mark.skipif(CC is None, reason="no C compiler")
+@pytest.mark.skipif(CC is None, reason="no C compiler (cc or gcc) here: the example in C is not built")
 @pytest.mark.parametrize(
     ("broken", "verdict", "words"),
     [

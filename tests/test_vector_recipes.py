@@ -279,7 +279,7 @@ def expanded_line(operation: str, fmt: str) -> str:
 def expander(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = next((c for c in ("c++", "g++", "clang++") if shutil.which(c)), None)
     if compiler is None:
-        pytest.skip("no C++ compiler")
+        pytest.skip("no C++ compiler (c++, g++ or clang++) here: the example that expands recipes is not built")
     out = tmp_path_factory.mktemp("expand") / "expand"
     run([compiler, "-O1", "-std=c++17", "-Wall", "-Wextra", "-Werror", str(EXPANDER), "-o", str(out)])
     return out

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mxspec_conformance.judge.check import check
-from mxspec_conformance.results.report import Report
+from mxspec_conformance.results.report import Report, Verdict
 from mxspec_conformance.transports.library import header_path
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "conformance" / "examples"
@@ -89,6 +89,21 @@ def python_command(script: Path) -> str:
     return f"cmd:{sys.executable} -u {script}"
 
 
+def harness_command(target: Path) -> str:
+    """A target in Python behind the example's harness, as a program that speaks the protocol."""
+    return f"{python_command(EXAMPLES / 'python' / 'harness.py')} {target}"
+
+
+def answer_bundle(target: Path, folder: Path) -> str:
+    """Write the calls for a target in Python to a bundle, let the harness answer them; returns the path of the answers."""
+    bundle, answers = folder / "bundle.jsonl", folder / "results.jsonl"
+    command = [sys.executable, "-m", "mxspec_conformance", "bundle", "--like", str(target), str(bundle)]
+    subprocess.run(command, check=True, capture_output=True)
+    with bundle.open() as lines, answers.open("w") as replies:
+        subprocess.run([sys.executable, str(EXAMPLES / "python" / "harness.py"), str(target)], stdin=lines, stdout=replies, check=True)
+    return str(answers)
+
+
 def judged(target: Any, **options: Any) -> Report:
     """The verdicts on a target."""
     return check(os.fspath(target) if isinstance(target, Path) else target, **options)
@@ -105,6 +120,31 @@ def canonical(report: Report) -> dict[str, Any]:
 def no_answers(report: Report) -> dict[str, tuple[str, str]]:
     """Requirement -> (verdict, note), of those that are neither passed nor unsupported."""
     return {r.id: (r.verdict.value, r.note) for r in report.requirements if r.verdict not in ("pass", "unsupported")}
+
+
+#: Topics with calls about memory and threads, which only a target of this machine's can be asked.
+LOCAL_TOPICS = ("memory", "state")
+
+
+def counted_verdicts(report: Report) -> dict[str, tuple[Verdict, int, int]]:
+    """Requirement -> (verdict, cases, failing); how many local calls are made hangs on the transport, and is left out."""
+    return {r.id: (r.verdict, 0 if r.topic in LOCAL_TOPICS else r.cases, r.failing) for r in report.requirements}
+
+
+def assert_roads_agree(target: Path) -> Report:
+    """A passing target has the same verdicts in this process, in a child and behind the harness; returns those of here."""
+    here = check(str(target), in_process=True)
+    assert here.exit_code == 0, [(r.id, r.note) for r in here.requirements if r.verdict is not Verdict.PASS]
+    for road in (str(target), harness_command(target)):
+        assert counted_verdicts(check(road)) == counted_verdicts(here), road
+    return here
+
+
+def assert_recorded_agrees(target: Path, folder: Path) -> None:
+    """A passing target's recorded answers have the verdicts of the target."""
+    report = check(answer_bundle(target, folder))
+    assert report.exit_code == 0, [(r.id, r.note) for r in report.requirements if r.verdict is not Verdict.PASS]
+    assert counted_verdicts(report) == counted_verdicts(check(str(target), in_process=True))
 
 
 #: Topics of calls that hang on what a transport can carry: how many are asked is another number.

@@ -128,7 +128,8 @@ def summarize_judge(summary: Summary) -> None:
 def summarize_others(summary: Summary) -> None:
     """What fuzzing, proving and identification find."""
     import mxspec
-    from mxspec_conformance.fuzzing.run import Settings, fuzz
+    from mxspec_conformance.fuzzing.planning import Settings
+    from mxspec_conformance.fuzzing.run import fuzz
     from mxspec_conformance.identification.target import identify_format
     from mxspec_conformance.proving.run import Plan, prove
     from mxspec_conformance.transports.opening import open_target

@@ -24,7 +24,8 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.laying_out import lay_out
 from mxspec_conformance.targets.operands import parse_operand, parse_product, read_numbers
 from mxspec_conformance.transports.in_process import InProcessSession
-from mxspec_lab.products.kinds import KindKernel, KindTarget
+from mxspec_lab.products.kernels import KernelTarget
+from mxspec_lab.products.kinds import KindKernel
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
 
@@ -40,7 +41,7 @@ LAID_OUT = tuple(f"int{bits}-g32-zero-float16" for bits in (1, 2, 3, 4, 8))
 
 @cache
 def judge(kernel: KindKernel) -> Report:
-    return check(KindTarget(kernel))
+    return check(KernelTarget(kernel))
 
 
 def find_wrong(name: str) -> KindKernel:
@@ -48,7 +49,7 @@ def find_wrong(name: str) -> KindKernel:
 
 
 def cases_of(product: str) -> list[ProductCase]:
-    given = KindTarget(RIGHT_KINDS[0])
+    given = KernelTarget(RIGHT_KINDS[0])
     given.OPERANDS = product  # type: ignore[assignment]
     capabilities = InProcessSession(given, "t").capabilities
     return list_cases(parse_product(product), capabilities, ACCUMULATORS["float32"])
@@ -217,7 +218,7 @@ def test_sparse_rows_of_ones_are_multiplied_where_they_are_kept() -> None:
 def test_words_that_do_not_fit_are_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_operand(text)
-    target = KindTarget(RIGHT_KINDS[0])
+    target = KernelTarget(RIGHT_KINDS[0])
     target.OPERANDS = {"a": "float16", "b": text}
     with pytest.raises(TargetError, match="OPERANDS"):
         check(target)
@@ -251,16 +252,16 @@ def test_a_declared_contract_is_asked_for() -> None:
     kernel = find_wrong("float16 numbers, declared as float32")
     assert judge(kernel).exit_code == 1
     with pytest.raises(TargetError, match="CONTRACT names"):
-        check(KindTarget(KindKernel(name="t", contract="float8")))
+        check(KernelTarget(KindKernel(name="t", contract="float8")))
 
 
 def test_a_right_kernel_is_not_held_to_what_the_order_of_operations_decides() -> None:
     """An infinity times a code and times its zero point cancel where they are multiplied apart: neither is asked."""
     labels = [c.label for c in cases_of("float16 @ int4-g32-zero-float16") if c.topic == "inf"]
     assert labels == []
-    assert [c.label for c in cases_of("float16 @ int4-g32-bias-float16") if c.topic == "inf"] == [
-        "a positive Inf in a", "an infinite scale in b", "an infinite bias in b"
-    ]  # fmt: skip
+    labels = [c.label for c in cases_of("float16 @ int4-g32-bias-float16") if c.topic == "inf"]
+    once = ["a positive Inf in a", "an infinite scale in b", "an infinite bias in b", "a negative Inf in a"]
+    assert labels == [label + out for out in ("", ", bfloat16", ", float16") for label in once]
 
 
 def test_nothing_that_was_dropped_decides_a_special_row() -> None:
@@ -276,14 +277,14 @@ def test_nothing_that_was_dropped_decides_a_special_row() -> None:
 
 
 def test_identify_names_the_contract_of_numbers() -> None:
-    session = InProcessSession(KindTarget(next(k for k in RIGHT_KINDS if k.name == "bias, pairs")), "t")
+    session = InProcessSession(KernelTarget(next(k for k in RIGHT_KINDS if k.name == "bias, pairs")), "t")
     found = identify_product(session, parse_product("float16 @ int4-g32-bias-float16"))
     assert found.model == "float32-nearest, pairs, each sum nearest even, numbers by the affine contract float32"
-    sparse = InProcessSession(KindTarget(next(k for k in RIGHT_KINDS if k.name == "2:4 of float16")), "t")
+    sparse = InProcessSession(KernelTarget(next(k for k in RIGHT_KINDS if k.name == "2:4 of float16")), "t")
     assert identify_product(sparse, parse_product("float16 @ float16-2to4")).compared
 
 
-class Refusing(KindTarget):
+class Refusing(KernelTarget):
     """Two products, one of which the kernel does not offer."""
 
     def __post_init__(self) -> None:

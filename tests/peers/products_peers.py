@@ -28,8 +28,8 @@ _KEPT = 3
 
 
 def list_targets() -> list[str]:
-    """The known targets that have products."""
-    return [name for name in known_adapters() if "-products" in name]
+    """The known targets that have products; of this project's own GPU kernels the verdicts alone are kept, in reports/gpu."""
+    return [name for name in known_adapters() if "-products" in name and not name.startswith("mxspec_gpu")]
 
 
 def record(name: str) -> dict[str, Any]:
@@ -61,13 +61,15 @@ def describe(document: Mapping[str, Any]) -> str:
         f"{verdict} in {', '.join(found)}{'' if len(products) == len(judged['formats']) else f' of {_join(products)}'}"
         for (verdict, products), found in groups.items()
     ] or ["conforms"]
-    said += dict.fromkeys(d for entry in judged["formats"] for d in entry["deviations"])
+    # Where a class of additions was found, it is the first deviation, in a sentence.
+    said += dict.fromkeys(f"sums: {entry['behaviour']['sums']}" for entry in judged["formats"] if "sums" in entry["behaviour"])
+    said += dict.fromkeys(d for entry in judged["formats"] for d in entry["deviations"]["sums" in entry["behaviour"] :])
     unsupported = sum(r["verdict"] == "unsupported" for r in judged["requirements"])
-    said += [f"{unsupported} requirements not supported"] * bool(unsupported)
+    said += [f"{unsupported} requirement{'s' * (unsupported > 1)} not supported"] * bool(unsupported)
     asked = [found for found in document["identify"] if found["compared"]]
     models = Counter(found["model"] for found in asked)
     named = [model if len(models) == 1 else f"{model} ({count})" for model, count in models.items() if model]
-    return f"| `{document['target']}` {judged['target']['version']} | {len(judged['formats'])} | {'; '.join(said)} | {'; '.join(named) or 'none'} |"
+    return f"| `{document['target']}` {judged['target']['version']} | {len(judged['formats'])} | {'<br>'.join(said)} | {'<br>'.join(named) or 'none'} |"
 
 
 def _join(names: Sequence[str]) -> str:

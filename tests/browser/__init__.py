@@ -1,0 +1,1 @@
+"""Tests in a real browser; they need playwright and Chromium, and are skipped where these are missing."""

@@ -1,0 +1,98 @@
+"""Sizes of calls that kernels treat apart, and kernels that are wrong in one of them alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec.formats import BLOCKS
+from mxspec_conformance import check
+from mxspec_conformance.judge.invariance.calls import FEW, STEPS, list_sizes
+from mxspec_conformance.results.report import Verdict
+
+Shape = tuple[int, ...]
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
+def test_few_rows_and_blocks_are_asked_in_every_number(fmt: str) -> None:
+    k = BLOCKS[fmt].k
+    asked = {(s.rows, s.columns // k) for s in list_sizes(BLOCKS[fmt])}
+    assert {rows for rows, _ in asked} >= {*range(1, FEW + 1), *STEPS}
+    assert {blocks for rows, blocks in asked if rows > 1} >= set(range(1, FEW + 1))
+    assert any(rows >= 4096 and blocks >= 128 // k and blocks > 1 for rows, blocks in asked)
+
+
+def quantize_wrong(wrong: Callable[[Shape, int], bool]) -> Any:
+    """A right kernel but for the middle element in calls of one kind."""
+
+    def quantize(x: Any, fmt: str, axis: int = -1) -> Any:
+        t = mxspec.quantize(x, fmt, axis=axis)
+        codes = np.array(t.codes)
+        if codes.size and wrong(x.shape, axis):
+            codes[len(codes) // 2, codes.shape[1] // 2] ^= 1
+        return codes, t.scales
+
+    return SimpleNamespace(NAME="narrow", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
+
+
+WRONG: dict[str, tuple[str, Callable[[Shape, int], bool]]] = {
+    "192 rows": ("call-size", lambda shape, axis: shape[0] == 192 and axis == -1),
+    "a square of 96": ("call-size", lambda shape, axis: shape == (96, 96) and axis == -1),
+    "7 blocks": ("call-size", lambda shape, axis: shape[0] > 1 and shape[1] == 224 and axis == -1),
+    "thousands of rows": ("call-size", lambda shape, axis: shape[0] >= 4096 and shape[1] >= 128 and axis == -1),
+    "squares along axis 1": ("axis", lambda shape, axis: axis == 1 and shape[0] == shape[1]),
+}
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("name", WRONG)
+def test_a_kernel_wrong_at_one_size_is_found(name: str) -> None:
+    topic, wrong = WRONG[name]
+    report = check(quantize_wrong(wrong), in_process=True, only=f"quantize/mxfp4/{topic}")
+    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == [topic]
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("writes", [True, False])
+def test_what_many_rows_do_to_memory_is_found(writes: bool) -> None:
+    held: dict[Shape, Any] = {}
+
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt)
+        codes, scales = np.array(t.codes), np.array(t.scales)
+        if len(x) < 512:
+            return codes, scales
+        if writes and x.flags.writeable:
+            x[-1, -1] = 0
+        if not writes:
+            codes_before = held.setdefault(codes.shape, np.empty_like(codes))
+            codes_before[...] = codes
+            codes = codes_before
+        return codes, scales
+
+    target = SimpleNamespace(NAME="many rows", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
+    report = check(target, in_process=True, only="quantize/mxfp4/memory")
+    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["memory"]
+
+
+@pytest.mark.all_calls
+def test_threads_that_share_a_buffer_along_axis_0_are_found() -> None:
+    held: dict[str, Any] = {}
+
+    def quantize(x: Any, fmt: str, axis: int = -1) -> Any:
+        if axis == 0:
+            held["x"] = x
+            time.sleep(0.0002)
+            x = held["x"]
+        t = mxspec.quantize(x, fmt, axis=axis)
+        return t.codes, t.scales
+
+    target = SimpleNamespace(NAME="threads", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
+    report = check(target, in_process=True, only="quantize/mxfp4/state")
+    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["state"]

@@ -1,0 +1,243 @@
+"""The atlas: its pages hang together, its numbers come from results, and what joins it is complete and true."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mxspec_conformance.atlas.documents import anchor_of, make_document
+from mxspec_conformance.atlas.entries import find_column, is_pair, list_cells, list_changes, make_entry, worst
+from mxspec_conformance.atlas.findings import SCHEMA, read_findings, show_finding
+from mxspec_conformance.atlas.reading import read_collection
+from mxspec_conformance.cli.main import main
+from mxspec_conformance.results.report import Verdict
+
+ROOT = Path(__file__).parents[1]
+KERNEL = """
+import numpy as np
+
+NAME, VERSION, FORMATS = "my-kernel", "{version}", ["mxfp4"]
+
+def quantize(x, fmt):
+    scales = (np.abs(x).reshape(len(x), -1, 32).max(axis=-1).view("u4") >> 23).clip(2) - 2
+    q = np.abs(x) / np.repeat(np.ldexp(np.float32(1), scales.astype(int) - 127), 32, axis=-1)
+    codes = np.searchsorted({steps}, q, side="right")
+    return (codes | np.signbit(x) << 3).astype(np.uint8), scales.astype(np.uint8)
+"""
+RIGHT = "[0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5]"
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
+
+
+class _Links(HTMLParser):
+    """Links, ids and what a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if "id" in given:
+            self.ids.add(given["id"])
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        for name in ("src", "href") if tag != "a" else ():
+            if name in given:
+                self.loads.append(given[name])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of the committed results."""
+    out = tmp_path_factory.mktemp("atlas") / "site"
+    done = run("site", ROOT / "reports", "--docs", ROOT / "docs", "-o", out)
+    assert done.exit_code == 0, done.output
+    return out
+
+
+def read_links(page: Path) -> _Links:
+    links = _Links()
+    links.feed(page.read_text("utf-8"))
+    return links
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    pages = {page.resolve(): read_links(page) for page in site.rglob("*.html")}
+    assert len(pages) > 200
+    broken = []
+    for page, found in pages.items():
+        for link in found.links:
+            if link.startswith(("https://", "http://")):
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            state = target.name == "explorer.html" and anchor.startswith("f=")  # what the page is to show, and no place on it
+            if target not in pages or (anchor and not state and anchor not in pages[target].ids):
+                broken.append((page.name, link))
+    assert broken == []
+
+
+def test_nothing_is_fetched_to_read_it(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        for load in read_links(page).loads:
+            assert load == "data:," or (page.parent / load).is_file(), (page, load)
+    for script in site.rglob("*.js"):
+        assert not re.search(r"\bfetch\(|XMLHttpRequest|https?://", script.read_text("utf-8").partition("MXSPEC_PAGES=")[0])
+
+
+def test_the_matrix_says_what_the_results_say(site: Path) -> None:
+    text = (site / "index.html").read_text("utf-8")
+    data = re.search(r'<script type="application/json" id="rows">(.*?)</script>', text, re.DOTALL)
+    assert data is not None
+    rows = {row["slug"]: row for row in json.loads(data.group(1))}
+    entries = read_collection([ROOT / "reports"]).entries
+    assert set(rows) == {entry.slug for entry in entries}
+    for entry in entries:
+        cells = rows[entry.slug]["cells"]
+        for column, cell in cells.items():
+            members = [r for r in entry.report.requirements if find_column(r.format) == column]
+            supported = [r for r in members if r.verdict is not Verdict.UNSUPPORTED]
+            assert sum(asked for _, asked, _ in cell["o"].values()) == len(supported)
+            assert cell["v"] == worst(r.verdict for r in members).value
+        assert {find_column(r.format) for r in entry.report.requirements if r.verdict is not Verdict.UNSUPPORTED} == set(cells)
+
+
+def test_pages_of_an_earlier_site_are_removed(tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    assert run("site", ROOT / "reports/products/numpy-products-float32.json", "-o", out).exit_code == 0
+    assert (out / "i/numpy-products-float32-2.4.6.html").is_file()
+    mine = out / "mine.html"
+    mine.write_text("kept")
+    assert run("site", ROOT / "reports/products/gguf-products.json", "-o", out).exit_code == 0
+    assert not (out / "i/numpy-products-float32-2.4.6.html").exists()
+    assert mine.read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("[]", "no result of `mxspec check --json`"), ('{"schema": "mxspec-result/1", "kind": "check"}', "suite")],
+)
+def test_what_is_no_result_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    done = run("site", path, "-o", tmp_path / "site")
+    assert done.exit_code == 2
+    assert words in done.output
+    assert not (tmp_path / "site").exists()
+
+
+def a_result(name: str = "light") -> dict[str, Any]:
+    """A committed result of gguf."""
+    checks = json.loads((ROOT / f"reports/peers/{name}.json").read_text("ascii"))["checks"]
+    result: dict[str, Any] = next(c for c in checks if c["target"]["name"] == "gguf")
+    return result
+
+
+def a_finding(**changes: str) -> dict[str, str]:
+    return {
+        "id": "gguf-nan", "title": "A NaN is lost", "target": "gguf", "requirement": "quantize/mxfp4/nan", "text": "A block.", "effect": "Zeros.",
+    } | changes  # fmt: skip
+
+
+def test_a_finding_needs_a_result_that_shows_it() -> None:
+    entry = make_entry(a_result(), source="light.json", current=True)
+    (finding,) = read_findings({"schema": SCHEMA, "findings": [a_finding()]}, "f.json")
+    shown = show_finding(finding, [entry])
+    assert shown.requirement.verdict is not Verdict.PASS
+    assert shown.versions == ((entry.version, True),)
+    passing = next(r.id for r in entry.report.requirements if r.verdict is Verdict.PASS)
+    (untrue,) = read_findings({"schema": SCHEMA, "findings": [a_finding(requirement=passing)]}, "f.json")
+    with pytest.raises(ValueError, match="no result of gguf shows"):
+        show_finding(untrue, [entry])
+
+
+@pytest.mark.parametrize(
+    ("findings", "words"),
+    [
+        ([a_finding(text=" ")], "lacks text"),
+        ([a_finding(upstream="x")], "has upstream"),
+        ([a_finding(), a_finding()], "one id"),
+    ],
+)
+def test_findings_are_read_strictly(findings: list[dict[str, str]], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_findings({"schema": SCHEMA, "findings": findings}, "f.json")
+
+
+def test_a_changed_verdict_is_a_trend() -> None:
+    earlier, later = a_result(), a_result()
+    later["target"] = {**later["target"], "version": "0.20.0"}
+    changed = next(r for r in later["requirements"] if r["verdict"] == "deviation")
+    changed["verdict"] = "pass"
+    entries = [make_entry(d, source="x", current=True) for d in (earlier, later)]
+    (change,) = list_changes(*entries)
+    assert (change.requirement, change.earlier, change.later) == (changed["id"], Verdict.DEVIATION, Verdict.PASS)
+    assert entries[0].slug != entries[1].slug
+
+
+def test_columns() -> None:
+    assert find_column("mxfp4") == "mxfp4"
+    assert find_column("e2m1") == "elements"
+    assert is_pair(find_column("mxfp4@mxfp4"))
+    assert list_cells(make_entry(a_result(), source="x", current=True)).keys() <= {"mxfp4", "nvfp4", "elements", "layouts, sparse"}
+
+
+def test_links_of_the_documentation() -> None:
+    page = make_document(
+        "a", "# A\n\n[there](b.md#x), [code](../mxspec/exact.py), <script>alert(1)</script> ![shown](x.png)", {"a": "A", "b": "B"}
+    )
+    assert 'href="b.html#x"' in page.body
+    assert not any(text in page.body for text in ("exact.py", "<script", "<img"))
+    assert anchor_of("What `x` says: no") == "what-x-says-no"
+
+
+def test_a_kernel_joins_by_three_commands(tmp_path: Path) -> None:
+    kernel, result, folder = tmp_path / "my_kernel.py", tmp_path / "r.json", tmp_path / "results"
+    kernel.write_text(KERNEL.format(version="1.0", steps=RIGHT))
+    assert run("check", kernel, "--json", result).exit_code == 1  # its ties go away from zero
+    done = run("submit", result, "--into", folder, "--target", kernel)
+    assert done.exit_code == 0, done.output
+    assert "cases asked again and equal" in done.output
+    assert run("site", folder, "-o", tmp_path / "site").exit_code == 0
+    assert "my-kernel" in (tmp_path / "site/index.html").read_text("utf-8")
+    assert (tmp_path / "site/i/my-kernel-1.0.html").is_file()
+    # The kernel is another one now: the result does not hold of it.
+    kernel.write_text(KERNEL.format(version="1.0", steps=RIGHT.replace("3.5", "3.4")))
+    done = run("submit", result, "--into", tmp_path / "other", "--target", kernel)
+    assert done.exit_code == 2
+    assert "asked again it is fail" in done.output
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d["target"].update(version="unknown"), "set VERSION"),
+        (lambda d: d["suite"].update(vectors="0" * 64), "not installed here"),
+        (lambda d: d.update(details={"level": "quick"}), "without --quick"),
+        (lambda d: d["target"]["capabilities"]["formats"].append("mxint8"), "mxint8 is offered and was not judged"),
+        (lambda d: d["target"]["capabilities"]["functions"].update(matmul=[]), "matmul is offered and was not judged"),
+        (lambda d: d["environment"].pop("machine"), "does not say machine"),
+        (lambda d: d.update(kind="fuzz"), "result of fuzz"),
+    ],
+)
+def test_an_incomplete_result_does_not_join(tmp_path: Path, change: Any, words: str) -> None:
+    document = a_result()
+    change(document)
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(document))
+    done = run("submit", path, "--into", tmp_path / "results")
+    assert done.exit_code == 2
+    assert words in re.sub(r"\s+", " ", done.output)
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,122 @@
+"""The atlas' data: what the committed files say holds together, and the programs that made them find what is planted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec.formats import get_block
+from mxspec.profiles import get_profile
+from mxspec_lab.interop import compare, count_reciprocals, draw_inputs, requantize
+from mxspec_lab.libraries import Call, answer, read_interpreters
+from mxspec_lab.model_level import DISTRIBUTIONS, bound_element_error, check_bound, list_methods, measure_error
+
+ATLAS = Path(__file__).resolve().parents[1] / "reports" / "atlas"
+
+
+def load(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((ATLAS / f"{name}.json").read_text("ascii"))
+    return document
+
+
+# Attribution
+
+
+def test_checkpoints_are_attributed() -> None:
+    rows = load("attribution")["rows"]
+    assert len({r["library"] for r in rows if not r["planted"]} - {"mxspec"}) >= 3
+    for row in rows:
+        assert not row["own_profile_excluded"], row["checkpoint"]
+        if row["planted"]:
+            assert row["planted"] in row["remarks_with_source"], row["checkpoint"]
+        else:
+            assert row["remarks_with_source"] == [], row["checkpoint"]
+            assert row["follows"] in row["exact_from_source"], row["checkpoint"]
+
+
+# Interop
+
+
+def test_a_cell_is_judged_on_what_occurs() -> None:
+    table = np.float32([[0.0, -0.0], [1.0, np.nan]])
+    counts = np.array([[1, 1], [5, 0]])
+    assert compare(table, table, counts > 0, counts)["verdict"] == "bits"
+    zero = table.copy()
+    zero[0, 1] = 0
+    found = compare(table, zero, counts > 0, counts)
+    assert (found["verdict"], found["differing"], found["minimal"]["code"]) == ("values", 1, "01")
+    other = zero.copy()
+    other[1, 0], other[1, 1] = 2, 7
+    found = compare(table, other, counts > 0, counts)
+    assert (found["verdict"], found["differing"], found["minimal"]["scale"]) == ("wrong", 5, "01")
+
+
+def test_requantization_of_the_ocp_rule_changes_nothing_and_of_others_does() -> None:
+    fmt = get_block("mxfp4")
+    x, _, amax = draw_inputs(fmt)
+    floor = requantize(fmt, get_profile("mx-floor", fmt), x, amax)
+    ceil = requantize(fmt, get_profile("mx-ceil", fmt), x, amax)
+    assert floor is not None
+    assert ceil is not None
+    assert floor["equal_bits"] == floor["blocks"]
+    assert ceil["equal_bits"] < ceil["equal_values"] == ceil["blocks"]
+
+
+def test_a_call_that_a_library_refuses_is_a_reply() -> None:
+    x = np.ones((1, 32), np.float32)
+    good, bad = answer([Call("mxspec", "quantize", "mxfp4", (x,)), Call("ml_dtypes", "quantize", "mxfp4", (x,))])
+    assert np.array_equal(good[0], mxspec.quantize(x, "mxfp4").codes)
+    assert bad == "ml_dtypes has no quantize"
+    with pytest.raises(ValueError, match="is not ADAPTER=PYTHON"):
+        read_interpreters(["nothing=x"])
+
+
+def test_the_matrix_has_every_quantizer_and_its_own_decoder() -> None:
+    document = load("interop")
+    columns = {(d["format"], d["decoder"]) for d in document["decoders"]}
+    assert {(r["format"], r["decoded_by"]) for r in document["rows"]} <= columns
+    for row in document["rows"]:
+        assert row["bytes_kept"]
+        assert (row["verdict"] == "bits") == ("minimal" not in row)
+    assert document["reciprocals"] == count_reciprocals()
+
+
+# Model level
+
+
+def test_bounds_are_exact_and_nearly_reached() -> None:
+    fmt = get_block("mxfp4")
+    floor, ceil = bound_element_error(fmt, "mx-floor"), bound_element_error(fmt, "mx-rceil")
+    assert (floor["bound"], ceil["bound"]) == ("1/4", "1/5")
+    assert 0.24 < check_bound(fmt, "mx-floor") < 0.25
+    for row in load("model")["bounds"]:
+        assert 0.9 * row["bound_as_float"] < row["largest_seen"] <= row["bound_as_float"], row
+
+
+def test_errors_are_those_of_the_model() -> None:
+    method = next(m for m in list_methods() if (m.format, m.rule) == ("mxfp4", "mx-rceil"))
+    name = "uniform on [-1, 1)"
+    row = measure_error(method, name, 4, 4096)
+    errors = []
+    for batch in range(4):
+        rng = np.random.default_rng([16, list(DISTRIBUTIONS).index(name), batch])
+        x = rng.uniform(-1, 1, 4096).astype(np.float32)
+        y = mxspec.quantize(x, "mxfp4", profile="mx-rceil").dequantize(np.float32).astype(np.float64)
+        errors.append(((x - y) ** 2).sum() / (x.astype(np.float64) ** 2).sum())
+    assert row["nmse"] == float(np.mean(np.array(errors)))
+    assert row["nmse_standard_error"] > 0
+
+
+def test_the_table_agrees_with_an_earlier_program() -> None:
+    document = load("model")
+    compared = [r for r in document["rows"] if "earlier" in r]
+    assert len(compared) >= 5
+    assert all(abs(r["standard_errors_from_earlier"]) < 5 for r in compared)
+    assert {r["format"] for r in document["rows"]} >= {"mxfp4", "nvfp4", "mxint8", "int4", "Q4_0", "mxfp4, 2:4"}
+    assert {r["format"] for r in document["absent"]} == {"Q4_K"}
+    assert all(r["measured"] > 0 and r["predicted"] > 0 for r in (*document["products"], *document["chains"]))
