@@ -12,16 +12,25 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --durations=10 
 # Tests start hundreds of processes: with modules compiled once each starts in half the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: judge test test-long lint check-tests coverage docs sweep bench peers wheel clean
+.PHONY: judge site test test-long test-browser lint check-tests coverage docs sweep bench peers wheel clean
 
 judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor torch
-	@$(BIN)/mxspec check gguf gfloat mlx ml_dtypes mxspec; test $$? -le 1
+	@$(BIN)/mxspec check --jobs $(JOBS) mxspec gfloat mlx gguf ml_dtypes; test $$? -le 1
+	@$(MAKE) --no-print-directory site
+
+site: $(VENV)/light.done ## all committed results as a static site: open build/site/index.html
+	@$(BIN)/mxspec site reports --docs docs -o build/site
 
 test: $(VENV)/test.done lint check-tests ## style, types, imports and the quick tests: at most five minutes on two cores
 
 test-long: $(VENV)/test.done ## the tests that tests/long.py lists; the coverage that it prints is of both commands
 	$(PYTEST) -m long --cov-append
 	$(SHOW_COVERAGE)
+
+test-browser: $(VENV)/test.done ## the pages in Chromium: the one that MXSPEC_BROWSER names, or on the path, or playwright's own
+	$(BIN)/python -m pip install --quiet playwright
+	command -v "$${MXSPEC_BROWSER:-chromium}" google-chrome >/dev/null || $(BIN)/python -m playwright install --with-deps chromium
+	$(BIN)/python -m pytest -q tests/browser
 
 lint: $(VENV)/test.done
 	$(BIN)/ruff check .
