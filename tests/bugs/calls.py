@@ -24,7 +24,7 @@ def two_blocks_swapped(x: Array, fmt: str) -> Answer:
 
 
 def wrong_axis(x: Array, fmt: str, axis: int = -1) -> Answer:
-    if axis == -1 or x.shape[0] != x.shape[1]:
+    if axis in (-1, x.ndim - 1) or x.shape[0] != x.shape[1]:
         t = mxspec.quantize(x, fmt, axis=axis)
         return t.codes, t.scales
     t = mxspec.quantize(x, fmt, axis=-1)
