@@ -48,7 +48,8 @@ def count_asked(observations: Observations) -> int:
 def find_identical(observations: Observations, profiles: Sequence[Profile]) -> list[str]:
     """Profiles that agree in every bit of everything observed; both directions must have been compared where offered.
 
-    A case that the target does not answer speaks against the profiles that do.
+    A case that the target does not answer speaks against the profiles that do; blocks under a tensor scale that it answers, against
+    the profiles that know no tensor scale.
     """
     fmt, lost = observations.fmt, observations.lost
     if observations.session.capabilities.stochastic:
@@ -57,6 +58,8 @@ def find_identical(observations: Observations, profiles: Sequence[Profile]) -> l
     if not observations.answered:
         tables = observations.tables
         return [p.id for p in profiles if tables and tables_identical(tables, fmt, p)]
+    if any(one.case.tensor is not None for one in observations.answered):
+        profiles = [p for p in profiles if p.two_level is not None]
     equal = identical_profiles(observations.answered, fmt, profiles)
     return [
         p.id
