@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dot
-from mxspec.dot import EXACTLY, Accumulator, OperandContract
+from mxspec.dot import EXACTLY, Accumulator, OperandContract, Special
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.reference import Sides, allow, make_factor, refer, round_exactly
 from mxspec_conformance.targets.operands import Numbers
@@ -57,17 +57,20 @@ class Mistake:
         reference = refer(*sides)
         if self.outputs is None:
             return bool(allow(reference, changed, accumulator).accepts(output).all())
-        exact = round_exactly(reference, replace(changed, out_dtype="float32")).astype(np.float64)
-        want = self.outputs(changed, exact)
-        if want is None:
+        written = replace(changed, out_dtype="float32")
+        exact = round_exactly(reference, written).astype(np.float64)
+        allowed = allow(reference, written, accumulator)
+        # A mistake in writing outputs is made of whatever the sums and the epilogue may have given before.
+        decided = allowed.decided | (allowed.special != Special.FINITE)
+        low, high = (self.outputs(changed, np.where(decided, exact, end)) for end in (allowed.low, allowed.high))
+        if low is None or high is None:
             return elsewhere
-        if elsewhere and accumulator.decides(reference.sums).all() is np.False_:
-            return True  # what is returned need not be the exactly rounded sum
         y = output.astype(np.float64)
+        inside = (y >= np.minimum(low, high)) & (y <= np.maximum(low, high))
         largest = float(dot.OUTPUTS[case.out_dtype].max_value)
         # Beyond the largest number a kernel may saturate or not.
         beyond = (np.abs(exact) > largest) & ((y == np.copysign(np.inf, exact)) | (y == np.copysign(largest, exact)))
-        return bool(((want == y) | (np.isnan(want) & np.isnan(y)) | beyond).all())
+        return bool((inside | (np.isnan(low) & np.isnan(y)) | beyond).all())
 
 
 def keep_case(case: ProductCase) -> ProductCase | None:
