@@ -57,23 +57,33 @@ class _Links(HTMLParser):
                 self.loads.append(given[name])
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site of the committed results."""
+#: What a site is made of: all committed results, or a few of each kind.
+SITES = {
+    "all": ["reports", "--docs", "docs"],
+    "few": ["reports/peers/triton-kernels.json", "reports/products/numpy-products-float32.json", "reports/atlas"],
+}
+
+
+@pytest.fixture(scope="module", params=SITES)
+def site(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A site of committed results."""
     out = tmp_path_factory.mktemp("atlas") / "site"
-    done = run("site", ROOT / "reports", "--docs", ROOT / "docs", "-o", out)
+    done = run("site", "-o", out, *(a if a.startswith("-") else ROOT / a for a in SITES[request.param]))
     assert done.exit_code == 0, done.output
     return out
 
 
-def read_links(page: Path) -> _Links:
-    links = _Links()
-    links.feed(page.read_text("utf-8"))
-    return links
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, _Links]:
+    """What each page of it links to and loads."""
+    found = {}
+    for page in site.rglob("*.html"):
+        found[page.resolve()] = links = _Links()
+        links.feed(page.read_text("utf-8"))
+    return found
 
 
-def test_every_link_leads_somewhere(site: Path) -> None:
-    pages = {page.resolve(): read_links(page) for page in site.rglob("*.html")}
+def test_every_link_leads_somewhere(pages: dict[Path, _Links]) -> None:
     assert len(pages) > 200
     broken = []
     for page, found in pages.items():
@@ -88,14 +98,42 @@ def test_every_link_leads_somewhere(site: Path) -> None:
     assert broken == []
 
 
-def test_nothing_is_fetched_to_read_it(site: Path) -> None:
-    for page in site.rglob("*.html"):
-        for load in read_links(page).loads:
+def test_nothing_is_fetched_to_read_it(site: Path, pages: dict[Path, _Links]) -> None:
+    for page, found in pages.items():
+        for load in found.loads:
             assert load == "data:," or (page.parent / load).is_file(), (page, load)
     for script in site.rglob("*.js"):
         assert not re.search(r"\bfetch\(|XMLHttpRequest|https?://", script.read_text("utf-8").partition("MXSPEC_PAGES=")[0])
 
 
+def test_committed_results_age_by_what_they_used() -> None:
+    """New profiles change the digest of all vectors, but no answer of those that a library was compared with."""
+    entries = read_collection([ROOT / "reports"]).entries
+    suites = {entry.report.vectors for entry in entries}
+    assert len(suites) > 1
+    assert all(entry.current for entry in entries), [entry.slug for entry in entries if not entry.current]
+
+
+@pytest.mark.parametrize("change", ["another digest", "no uses", "an unknown profile"])
+def test_a_result_of_other_vectors_is_said_to_be_old(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "record.json"
+    document = json.loads((ROOT / "reports/peers/triton-kernels.json").read_text("ascii"))
+    for check in document["checks"]:
+        check["suite"]["vectors"] = "0" * 64
+    path.write_text(json.dumps(document))
+    assert all(entry.current for entry in read_collection([path]).entries)
+    use = document["uses"]["vectors"][0]
+    if change == "another digest":
+        use["digest"] = "0" * 64
+    elif change == "no uses":
+        del document["uses"]
+    else:
+        use["profiles"] = ["mx-imagined"]
+    path.write_text(json.dumps(document))
+    assert not any(entry.current for entry in read_collection([path]).entries)
+
+
+@pytest.mark.parametrize("site", ["all"], indirect=True)
 def test_the_matrix_says_what_the_results_say(site: Path) -> None:
     text = (site / "index.html").read_text("utf-8")
     data = re.search(r'<script type="application/json" id="rows">(.*?)</script>', text, re.DOTALL)

@@ -6,7 +6,6 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +106,3 @@ def _find_target(href: str, titles: Mapping[str, str]) -> str | None:
 def search_row(url: str, title: str, text: str, *, kind: str, limit: int = 20_000) -> dict[str, Any]:
     """What the search holds of a page."""
     return {"u": url, "t": title, "k": kind, "x": re.sub(r"\s+", " ", text)[:limit]}
-
-
-def as_code(text: str) -> Markup:
-    """A text in the code's type."""
-    return Markup(f"<code>{escape(text)}</code>")

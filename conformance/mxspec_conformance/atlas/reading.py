@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from mxspec_conformance.atlas.entries import Entry, make_entry
 from mxspec_conformance.atlas.findings import SCHEMA as FINDINGS_SCHEMA, Finding, read_findings
 from mxspec_conformance.mutants import list_mutants
 from mxspec_conformance.results.report import SCHEMA as RESULT_SCHEMA
-from mxspec_vectors.files import list_result_digests
+from mxspec_vectors.digests import content_digest
+from mxspec_vectors.files import VectorError, list_result_digests
 from mxspec_vectors.reading import read_json
 
 #: Results by the commands that make them, which the site draws if it is given them: schema or key -> name.
@@ -68,13 +69,14 @@ def _list_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _add(collection: Collection, document: Mapping[str, Any], path: Path, digests: set[str]) -> None:
     schema = document.get("schema")
+    uses = document["uses"].get("vectors", ()) if isinstance(document.get("uses"), Mapping) else None
     if schema == RESULT_SCHEMA:
-        _add_result(collection, document, path, digests)
+        _add_result(collection, document, path, digests, uses)
     elif schema == PRODUCTS_SCHEMA:
-        _add_result(collection, document["check"], path, digests, about=str(document.get("about", "")))
+        _add_result(collection, document["check"], path, digests, uses, about=str(document.get("about", "")))
     elif isinstance(document.get("checks"), list):  # what `run_peers.py` writes of a library
         for result in document["checks"]:
-            _add_result(collection, result, path, digests)
+            _add_result(collection, result, path, digests, uses)
     elif schema == FINDINGS_SCHEMA:
         collection.findings += read_findings(document, str(path))
     elif isinstance(schema, str) and schema in OTHERS:
@@ -90,16 +92,26 @@ def _add(collection: Collection, document: Mapping[str, Any], path: Path, digest
 
 
 def _add_result(
-    collection: Collection, document: Mapping[str, Any], path: Path, digests: set[str], *, about: str = ""
-) -> None:
+    collection: Collection, document: Mapping[str, Any], path: Path, digests: set[str], uses: Sequence[Mapping[str, Any]] | None, *,
+    about: str = "",
+) -> None:  # fmt: skip
     if document.get("kind") != "check":
         collection.left.append((str(path), f"a result of {document.get('kind')}, not of check"))
         return
     try:
-        current = document["suite"]["vectors"] in digests
+        # A committed result names the cases that it used; products are drawn, so theirs names none.
+        current = document["suite"]["vectors"] in digests or (uses is not None and all(map(_is_unchanged, uses)))
         collection.entries.append(make_entry(document, source=str(path), current=current, about=about))
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _is_unchanged(use: Mapping[str, Any]) -> bool:
+    """Whether the cases that a committed result names, and the answers of its profiles, are still those of the vectors."""
+    try:
+        return bool(content_digest(use["operation"], use["format"], use.get("profiles")) == use["digest"])
+    except VectorError:
+        return False
 
 
 def _choose(entries: Iterable[Entry]) -> list[Entry]:

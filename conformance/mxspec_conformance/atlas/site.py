@@ -32,12 +32,12 @@ from mxspec_conformance.atlas.explorer import SCRIPT_NAME, describe_explorer, li
 from mxspec_conformance.atlas.findings import Shown, show_finding
 from mxspec_conformance.atlas.plots import BarPlot, make_bars
 from mxspec_conformance.atlas.reading import Collection
-from mxspec_conformance.atlas.requirements import RequirementPage, list_requirements
+from mxspec_conformance.atlas.requirements import list_requirements
 from mxspec_conformance.atlas.tables import list_facts, list_tables
 from mxspec_conformance.render.bits import draw_code, draw_float, formats_of
 from mxspec_conformance.render.html import TRANSPORTS
 from mxspec_conformance.render.profile import list_profile_rows, list_steps
-from mxspec_conformance.render.view import MARKS, ResultView, view_result
+from mxspec_conformance.render.view import MARKS, ResultView, view_report
 
 #: Pages of the navigation: file, word.
 NAVIGATION = (
@@ -72,6 +72,7 @@ class Site:
         self.findings = [show_finding(f, collection.entries) for f in collection.findings]
         self.requirements = list_requirements(collection.entries, collection.others.get("kills"))
         self.profiles = list_profiles()
+        self._views = {entry.slug: view_report(entry.document, entry.report) for entry in collection.entries}
         self._files: Files = {}
         self._search: list[dict[str, Any]] = []
         self._templates = _make_templates()
@@ -132,7 +133,7 @@ class Site:
 
     def _add_entry(self, row: Row) -> None:
         entry = row.entry
-        view = view_result(entry.document)
+        view = self._views[entry.slug]
         others = [r.entry for r in self.rows if r.entry.name == entry.name and r.entry is not entry and r.entry.device == entry.device]
         trends = [(other, list_changes(*sorted((other, entry), key=_age))) for other in others]
         about = [shown for shown in self.findings if shown.entry is entry]
@@ -148,7 +149,7 @@ class Site:
             return
         self._page("findings.html", "findings.html.j2", title="Findings", kind="", text="")
         for shown in self.findings:
-            view = view_result(shown.entry.document)
+            view = self._views[shown.entry.slug]
             deviation = next((d for d in view.deviations if d.requirement.id == shown.requirement.id), None)
             finding = shown.finding
             self._page(
@@ -351,4 +352,4 @@ def render_site(collection: Collection, documents: Sequence[Document] = ()) -> F
     return Site(collection, documents).render()
 
 
-__all__ = ["RequirementPage", "Site", "render_site", "write_letter"]
+__all__ = ["Site", "render_site", "write_letter"]

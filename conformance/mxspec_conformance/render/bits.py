@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,6 +37,7 @@ class Word:
     differs: bool
 
 
+@lru_cache(maxsize=1 << 14)
 def draw_code(code: int, fmt: ScalarFormat, other: int | None = None) -> Word:
     """A code's fields; bits that are not those of another code are marked."""
     width = max(fmt.bits, code.bit_length())

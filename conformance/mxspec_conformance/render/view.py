@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from mxspec_conformance.render.bits import Word, draw_code, draw_float, formats_of
@@ -123,7 +124,11 @@ def view_result(document: Mapping[str, Any], number: int = 0) -> ResultView:
     Raises ValueError for what is no result.
     """
     document = clean(dict(document))
-    report = read_report(document)
+    return view_report(document, read_report(document), number)
+
+
+def view_report(document: Mapping[str, Any], report: Report, number: int = 0) -> ResultView:
+    """Everything that is shown of a result that was read, and its texts cleaned, before."""
     prefix = f"r{number}-" if number else ""
     target = report.target
     headline = HEADLINES[document["exit_code"]]
@@ -208,9 +213,8 @@ def _view_deviation(requirement: Requirement, prefix: str) -> Deviation:
     if failure is not None:
         given = failure.given.get("x")
         if isinstance(given, dict):
-            lanes = list(_view_lanes(requirement, given))
-            more = max(0, len(lanes) - MAX_LANES - 1)
-            lanes = lanes[: MAX_LANES + 1]
+            more = max(0, len(given) - MAX_LANES)
+            lanes = _view_lanes(requirement, dict(islice(given.items(), MAX_LANES)))
         for key, value in failure.given.items():
             if key != "x":
                 facts.append((key, _plain(value)))
@@ -222,7 +226,7 @@ def _view_deviation(requirement: Requirement, prefix: str) -> Deviation:
     )
 
 
-def _view_lanes(requirement: Requirement, given: Mapping[str, str]) -> Sequence[Lane]:
+def _view_lanes(requirement: Requirement, given: Mapping[str, str]) -> list[Lane]:
     failure = requirement.first
     assert failure is not None
     element, scale = formats_of(requirement.format)
