@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from mxspec_conformance.judge.check import check
@@ -51,3 +56,19 @@ def test_a_wrong_scale_byte_under_tensor_scales_is_no_matter_of_the_tensor_scale
     report = judge(find("a wrong scale byte under tensor scales"))
     assert set(failing(report)) == {"dequantize/nvfp4/scale-code"}
     assert report.formats[0].deviations == []
+
+
+def test_a_scale_that_depends_on_the_dtype_is_no_matter_of_calls() -> None:
+    """The same numbers have one scale; a kernel that computes it in bfloat16 for bfloat16 numbers does so in every call."""
+
+    def tensor_scale(x: npt.NDArray[Any], fmt: str) -> float:
+        scale = np.float32(np.abs(x.astype(np.float32)).max() / np.float32(2688))
+        return float(scale if x.dtype == np.float32 else scale.astype(ml_dtypes.bfloat16))
+
+    target = find("tensor scales of the kind decode").target()
+    target.DTYPES, target.tensor_scale = ["float32", "bfloat16"], tensor_scale
+    report = check(target, only="tensor_scale/nvfp4/*")
+    assert {i: v for i, v in failing(report).items() if not i.endswith("refusal")} == {"tensor_scale/nvfp4/tensor-scale": "fail"}
+    (found,) = [r for r in report.requirements if r.id == "tensor_scale/nvfp4/tensor-scale"]
+    assert found.failing_cases == ["bfloat16, the numbers of a tensor in float32"]
+    assert {"tensor_scale/nvfp4/call-size", "tensor_scale/nvfp4/memory"} <= passed(report)

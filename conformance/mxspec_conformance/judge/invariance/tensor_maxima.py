@@ -39,11 +39,13 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
     alone = np.zeros((1, 16), np.float32)
     alone[0, 3] = LARGEST
     largest = LARGEST_OF.get(session.transport, Speed.FAST.largest)
-    wanted = run_once(partial(session.call, "tensor_scale", alone, fmt))
+    dtypes = session.capabilities.dtypes
+    of_dtype = {dtype: run_once(partial(session.call, "tensor_scale", cast_input(alone, dtype), fmt)) for dtype in dtypes}
+    wanted = of_dtype[dtypes[0]]
     if isinstance(wanted, NoAnswer):  # judged elsewhere
         return first
 
-    def enter(topic: str, label: str, *call: Any, quick: bool = False, may_refuse: bool = False) -> None:
+    def enter(topic: str, label: str, *call: Any, wanted: Any, quick: bool = False, may_refuse: bool = False) -> None:
         if not scorecard.wants(topic) or not keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=quick):
             return
         value = run_once(partial(session.call, *call))
@@ -51,22 +53,29 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             if not may_refuse:
                 scorecard.count_no_answer(topic, label, value)
             return
-        with np.errstate(over="ignore"):
-            ok = np.float32(value).view(np.uint32) == np.float32(wanted).view(np.uint32)
-        settle(topic, label, bool(ok), f"the scale is {float(value):.9g}; of the same maximum alone it is {float(wanted):.9g}")
+        settle(topic, label, _is_same(value, wanted), f"the scale is {float(value):.9g}; of the same maximum alone it is {float(wanted):.9g}")
 
     def settle(topic: str, label: str, ok: bool, text: str) -> None:
         scorecard.count(topic, label, ok=ok)
         if not ok:
             first.setdefault(scorecard.tally(topic).id, call_failure(label, text))
 
-    for dtype in session.capabilities.dtypes:
+    for dtype in dtypes:
+        label = f"{dtype}, the numbers of a tensor in {dtypes[0]}"
+        if isinstance(of_dtype[dtype], NoAnswer):
+            if scorecard.wants("tensor-scale"):
+                scorecard.count_no_answer("tensor-scale", label, of_dtype[dtype])
+            continue
+        if dtype != dtypes[0] and scorecard.wants("tensor-scale"):
+            text = f"the scale is {float(of_dtype[dtype]):.9g}; of the same numbers in {dtypes[0]} it is {float(wanted):.9g}"
+            settle("tensor-scale", label, _is_same(of_dtype[dtype], wanted), text)
+        ask = partial(enter, wanted=of_dtype[dtype])
         for shape in SHAPES:
             for share, sign in PLACES if shape[0] * shape[1] <= 1 << 17 else PLACES[1:4]:
                 if shape[0] * shape[1] <= largest:
                     label = f"{dtype}, {shape[0]} x {shape[1]}, the largest at {share:g}, {'+-'[sign < 0]}"
                     x = cast_input(make_tensor(shape, share, sign), dtype)
-                    enter("call-size", label, "tensor_scale", x, fmt, quick=shape in ((31, 1040), (65537, 16)) and share == 1)
+                    ask("call-size", label, "tensor_scale", x, fmt, quick=shape in ((31, 1040), (65537, 16)) and share == 1)
         if session.transport == "results-file":
             continue
         for shape in LAID:
@@ -76,7 +85,7 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
                     label = f"{dtype}, {shape[0]} x {shape[1]}, the largest at {share:g}, {arrangement}"
                     given = np.repeat(x[-1:], shape[0], axis=0) if arrangement == "broadcast" else x
                     if arrangement != "broadcast" or share == 1:
-                        enter("memory", label, "arranged", arrangement, "tensor_scale", given, fmt, may_refuse=arrangement != "offset")
+                        ask("memory", label, "arranged", arrangement, "tensor_scale", given, fmt, may_refuse=arrangement != "offset")
             label = f"{dtype}, {shape[0]} x {shape[1]}: input afterwards"
             if scorecard.wants("memory") and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
                 wrote = run_once(partial(session.call, "wrote", "tensor_scale", x, fmt))
@@ -86,16 +95,14 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
         for told, before in (("a larger", x * np.float32(64)), ("a smaller", x * np.float32(1 / 64))):
             label = f"{dtype}, {told} tensor in the same memory before"
             pair = (cast_input(before, dtype), fmt), (cast_input(x, dtype), fmt)
-            enter("state", label, "reused", "tensor_scale", *pair)
+            ask("state", label, "reused", "tensor_scale", *pair)
     label = "a tensor in float64, which is not offered"
-    asked = scorecard.wants("refusal") and session.transport in SEES_SHAPES and "float64" not in session.capabilities.dtypes
+    asked = scorecard.wants("refusal") and session.transport in SEES_SHAPES and "float64" not in dtypes
     if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
         value = run_once(partial(session.call, "tensor_scale", make_tensor((4, 64), 0.37, 1).astype(np.float64), fmt))
         if not isinstance(value, NoAnswer):
-            text = f"the scale is {float(value):.9g}; of the same numbers in float32 it is {float(wanted):.9g}"
-            with np.errstate(over="ignore"):
-                same = np.float32(value).view(np.uint32) == np.float32(wanted).view(np.uint32)
-            settle("refusal", label, bool(same), text)
+            text = f"the scale is {float(value):.9g}; of the same numbers in {dtypes[0]} it is {float(wanted):.9g}"
+            settle("refusal", label, _is_same(value, wanted), text)
         elif value.kind in REFUSALS:
             settle("refusal", label, True, "")
     if session.transport in LOCAL and scorecard.wants("state") and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=False):
@@ -108,6 +115,11 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             wrong, made = answer
             settle("state", THREADED, not wrong, f"{wrong} of {made} calls returned another scale when threads called at once")
     return first
+
+
+def _is_same(value: float, other: float) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.float32(value).view(np.uint32) == np.float32(other).view(np.uint32))
 
 
 def make_tensor(shape: tuple[int, int], share: float, sign: int) -> npt.NDArray[np.float32]:
