@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,12 @@ def test_comments_and_docstrings_change_no_digest() -> None:
 
 def test_every_kind_has_its_command_and_time() -> None:
     assert all(kind.command and kind.time and kind.what for kind in KINDS)
+
+
+def test_no_result_says_where_anything_is_installed() -> None:
+    """Frames of a target's exception name its files from the package on."""
+    found = re.compile(r'File \\"(?:/|[A-Za-z]:)|/(?:site|dist)-packages/')
+    assert [path.name for path, _ in list_results() if found.search(path.read_text("ascii"))] == []
 
 
 def test_a_result_has_a_row_to_a_line(tmp_path: Path) -> None:

@@ -285,3 +285,17 @@ def test_requests_are_as_the_schema_says(tmp_path: Path) -> None:
     lines = (tmp_path / "b.jsonl").read_text("ascii").splitlines()
     assert len(lines) > 10
     assert [find_violation(json.loads(line), "request") for line in lines] == [None] * len(lines)
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/home/someone/.venv/lib/python3.12/site-packages/mlx/core.py", "mlx/core.py"),
+        ("/usr/lib/python3/dist-packages/gguf/quants.py", "gguf/quants.py"),
+        (sessions.__file__, "mxspec_conformance/targets/sessions.py"),
+        (str(Path.cwd() / "kernels" / "mine.py"), "kernels/mine.py"),
+        ("/home/someone/kernels/mine.py", "mine.py"),
+    ],
+)
+def test_frames_name_no_folder_of_the_machine(path: str, shown: str) -> None:
+    assert sessions.shorten_path(path) == shown

@@ -8,7 +8,6 @@ Without a target: those whose library is here. Each writes reports/products/TARG
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mxspec_conformance import check
-from mxspec_conformance.adapters.registry import known_adapters
+from mxspec_conformance.adapters.registry import Kept, known_adapters
 from mxspec_conformance.identification.products import ProductIdentity, describe_product, identify_products_of
 from mxspec_lab.evidence.status import REPORTS, stamp
 from mxspec_vectors.files import write_file
@@ -28,8 +27,8 @@ _KEPT = 3
 
 
 def list_targets() -> list[str]:
-    """The known targets that have products; of this project's own GPU kernels the verdicts alone are kept, in reports/gpu."""
-    return [name for name in known_adapters() if "-products" in name and not name.startswith("mxspec_gpu")]
+    """The known targets whose products are kept."""
+    return [name for name, adapter in known_adapters().items() if adapter.kept is Kept.PRODUCTS]
 
 
 def record(name: str) -> dict[str, Any]:
@@ -90,11 +89,6 @@ def describe_identity(found: Mapping[str, Any]) -> dict[str, str]:
     return describe_product(ProductIdentity(**found))
 
 
-def _without_folders(text: str) -> str:
-    """Where a library is installed is nobody's business: tracebacks name files from the package on."""
-    return re.sub(r"(?:/[^/\s\"\\]+)+/site-packages/", "", text)
-
-
 def main(arguments: list[str]) -> None:
     """All targets named, each written as soon as it is known."""
     here = [name for name in list_targets() if known_adapters()[name].library.is_here()]
@@ -102,7 +96,7 @@ def main(arguments: list[str]) -> None:
         document = record(name)
         path = FOLDER / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, (_without_folders(json.dumps(document, indent=1)) + "\n").encode("ascii"))
+        write_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
         stamp(path)
         print(describe(document), flush=True)
 

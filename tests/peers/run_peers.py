@@ -15,13 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from mxspec_conformance.adapters.registry import Adapter, Library, Source, known_adapters
+from mxspec_conformance.adapters.registry import Adapter, Kept, Library, Source, known_adapters
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,7 +55,7 @@ def list_peers() -> tuple[Peer, ...]:
     """The environments of all known libraries."""
     members: dict[str, list[Adapter]] = {}
     for adapter in known_adapters().values():
-        if adapter.library.environment is not None and "-products" not in adapter.name:  # products_peers.py judges those
+        if adapter.library.environment is not None and adapter.kept is Kept.PEER:
             members.setdefault(adapter.library.environment, []).append(adapter)
     return tuple(
         Peer(name, tuple(dict.fromkeys(a.library for a in adapters)), tuple(adapters))
@@ -111,14 +112,19 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
             [python, "-m", "pip", "list", "--format=json"], capture_output=True, text=True, check=True
         ).stdout
         wanted = {
-            p.split("==")[0].split("[")[0].lower() for p in (*peer.packages, *peer.bare_packages, "numpy", "ml_dtypes")
+            _canonical(p.split("==")[0].split("[")[0]) for p in (*peer.packages, *peer.bare_packages, "numpy", "ml_dtypes")
         }
         return {
             "peer": peer.name,
-            "packages": {p["name"]: p["version"] for p in json.loads(packages) if p["name"].lower() in wanted},
+            "packages": {p["name"]: p["version"] for p in json.loads(packages) if _canonical(p["name"]) in wanted},
             "witness": json.loads(witness.read_text("ascii")),
             "checks": judged,
         }
+
+
+def _canonical(name: str) -> str:
+    """A distribution's name as the package index compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ import numpy as np
 
 from mxspec.formats import get_block
 from mxspec_conformance.adapters._convert import find_codes, pack_nibbles, to_torch, unpack_nibbles
+from mxspec_conformance.adapters._watching import WATCHING
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
 _DATA_TYPES: dict[str, tuple[str, int]] = {
@@ -152,7 +153,6 @@ class _Export(_AutoRound):
 @contextmanager
 def _record(module: Any, function: str) -> Iterator[list[Any]]:
     """What one of the library's functions returns while the context is open."""
-    original: Callable[..., Any] = getattr(module, function)
     seen: list[Any] = []
 
     def recorder(*args: Any, **kwargs: Any) -> Any:
@@ -160,11 +160,13 @@ def _record(module: Any, function: str) -> Iterator[list[Any]]:
         seen.append(result.clone())
         return result
 
-    setattr(module, function, recorder)
-    try:
-        yield seen
-    finally:
-        setattr(module, function, original)
+    with WATCHING:
+        original: Callable[..., Any] = getattr(module, function)
+        setattr(module, function, recorder)
+        try:
+            yield seen
+        finally:
+            setattr(module, function, original)
 
 
 _LIBRARY = Library(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
 _BLOCKS = {
     "mxfp4": "format_info_mxfp4_e2m1",
@@ -130,5 +130,5 @@ ADAPTERS = (
         make=_Gfloat,
         profiles={fmt: "gfloat-0.5/mxfp8" if fmt.startswith("mxfp8") else "gfloat-0.5/mx" for fmt in _BLOCKS},
     ),
-    Adapter(name="gfloat-products", library=_LIBRARY, about="NumPy's matmul of numbers that gfloat decodes", make=_Products),
+    Adapter(name="gfloat-products", kept=Kept.PRODUCTS,library=_LIBRARY, about="NumPy's matmul of numbers that gfloat decodes", make=_Products),
 )

@@ -18,7 +18,7 @@ import numpy as np
 
 from mxspec.elements import decode_table
 from mxspec.formats import get_block
-from mxspec_conformance.adapters.registry import Adapter, Library, Source
+from mxspec_conformance.adapters.registry import Adapter, Kept, Library, Source
 
 _SOURCE = Source("MXSPEC_GGML_LIBRARY", "the libggml-base that ggml-org/ggml builds, a shared library")
 #: Formats whose numbers are integers of 8 bits over a power of two, and that power.
@@ -174,6 +174,7 @@ ADAPTERS = (
     *(
         Adapter(
             name=name,
+            kept=Kept.PRODUCTS,
             library=_CPU_LIBRARY,
             about=f"llama.cpp's dot products of Q8_0 activations, {words}",
             make=partial(_Products, variant),

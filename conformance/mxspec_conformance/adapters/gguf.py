@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
 _NVFP4_SUPERBLOCK = 4  # NVFP4 blocks of 16 are stored four at a time
 
@@ -90,5 +90,5 @@ ADAPTERS = (
         make=_Gguf,
         profiles={"mxfp4": "gguf-0.19/mxfp4"},
     ),
-    Adapter(name="gguf-products", library=_LIBRARY, about="NumPy's matmul of numbers that gguf dequantizes", make=_Products),
+    Adapter(name="gguf-products", kept=Kept.PRODUCTS,library=_LIBRARY, about="NumPy's matmul of numbers that gguf dequantizes", make=_Products),
 )

@@ -20,6 +20,7 @@ import numpy as np
 
 from mxspec.formats import get_block
 from mxspec_conformance.adapters._convert import find_codes, to_torch
+from mxspec_conformance.adapters._watching import WATCHING
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library, Source
 
 _ELEMENTS = {
@@ -63,7 +64,7 @@ class _Microxcaling:
             seen.append((elements, sys._getframe(1).f_locals["shared_exp"]))
             return elements
 
-        with mock.patch.object(self._ops, "_quantize_elemwise_core", watched):
+        with WATCHING, mock.patch.object(self._ops, "_quantize_elemwise_core", watched):
             self._ops._quantize_mx(
                 to_torch(x), _SCALE_BITS, _ELEMENTS[fmt], axes=[-1], block_size=_BLOCK, round=self._rounding
             )

@@ -17,7 +17,7 @@ import numpy as np
 
 from mxspec.affine.formats import get_affine
 from mxspec_conformance.adapters._convert import pack_nibbles, unpack_nibbles
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
 _MODES = {"mxfp4": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
 
@@ -170,6 +170,7 @@ ADAPTERS = (
     *(
         Adapter(
             name=f"mlx-products-{dtype}",
+            kept=Kept.PRODUCTS,
             library=_LIBRARY,
             about=f"Apple's array framework, products of {dtype} and quantized weights",
             make=partial(_Products, dtype),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import mxspec
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
 
 class _Target:
@@ -152,10 +152,11 @@ def _scale(value: float | None) -> mxspec.TensorScale | None:
 _LIBRARY = Library(name="mxspec_gpu", requires="CuPy and an NVIDIA GPU", imports="cupy")
 
 ADAPTERS = (
-    Adapter(name="mxspec_gpu", library=_LIBRARY, about="this project's GPU kernels", make=_Kernels),
+    Adapter(name="mxspec_gpu", library=_LIBRARY, kept=Kept.GPU, about="this project's GPU kernels", make=_Kernels),
     Adapter(
         name="mxspec_gpu-tiles",
         library=_LIBRARY,
+        kept=Kept.GPU,
         about="this project's GPU kernels, packed, scales in tiles",
         make=_Tiles,
     ),
@@ -163,11 +164,12 @@ ADAPTERS = (
         Adapter(
             name=f"mxspec_gpu-products-{dtype}",
             library=_LIBRARY,
+            kept=Kept.GPU,
             about=f"this project's GPU products of {dtype} numbers and stored weights",
             make=partial(_Products, dtype),
         )
         for dtype in ("bfloat16", "float16")
     ),
-    Adapter(name="mxspec_gpu-affine", library=_LIBRARY, about="this project's affine dequantization on the GPU", make=_Affine),
-    Adapter(name="mxspec_gpu-records", library=_LIBRARY, about="ggml's records on the GPU", make=_Records),
+    Adapter(name="mxspec_gpu-affine", library=_LIBRARY, kept=Kept.GPU, about="this project's affine dequantization on the GPU", make=_Affine),
+    Adapter(name="mxspec_gpu-records", library=_LIBRARY, kept=Kept.GPU, about="ggml's records on the GPU", make=_Records),
 )

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from mxspec.dot import block_factor
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
 _FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4")
 _DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -47,7 +47,7 @@ _LIBRARY = Library(name="numpy", requires="numpy", imports="numpy", packages=("n
 
 ADAPTERS = tuple(
     Adapter(
-        name=f"numpy-products-{dtype}", library=_LIBRARY, about=f"NumPy's matmul of decoded numbers in {dtype}", make=partial(_Products, dtype)
+        name=f"numpy-products-{dtype}", kept=Kept.PRODUCTS,library=_LIBRARY, about=f"NumPy's matmul of decoded numbers in {dtype}", make=partial(_Products, dtype)
     )
     for dtype in ("float32", "float64")
 )

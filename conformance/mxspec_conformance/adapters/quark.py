@@ -21,6 +21,7 @@ import ml_dtypes
 import numpy as np
 
 from mxspec_conformance.adapters._convert import pack_nibbles, to_torch, unpack_nibbles, unpack_six_bits
+from mxspec_conformance.adapters._watching import WATCHING
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
 _FP8 = {"mxfp8_e4m3": "float8_e4m3fn", "mxfp8_e5m2": "float8_e5m2"}
@@ -105,6 +106,11 @@ class _Fake:
 @contextmanager
 def _record(interface: Any) -> Iterator[dict[str, Any]]:
     """The last scale and the last values that the library's functions return while the context is open."""
+    with WATCHING:
+        yield from _record_alone(interface)
+
+
+def _record_alone(interface: Any) -> Iterator[dict[str, Any]]:
     names = ("even_round", "cast_to_float8_and_back", "kernel_ext")
     originals = {name: getattr(interface, name) for name in names}
     seen: dict[str, Any] = {}

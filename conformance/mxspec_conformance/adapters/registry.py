@@ -10,6 +10,7 @@ import os
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cache
 from importlib import import_module
 from importlib.metadata import distributions
@@ -84,6 +85,17 @@ class Library:
         return "light" if self.light else self.name
 
 
+class Kept(Enum):
+    """Which command's results are kept of a target."""
+
+    #: `tests/peers/run_peers.py`: judged, and compared with its profiles, in an environment of its own.
+    PEER = "reports/peers"
+    #: `tests/peers/products_peers.py`: its products judged and identified.
+    PRODUCTS = "reports/products"
+    #: This project's own kernels: judged on a GPU.
+    GPU = "reports/gpu"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
     """A target: a library in one of its modes."""
@@ -91,6 +103,7 @@ class Adapter:
     name: str
     library: Library
     about: str
+    kept: Kept = Kept.PEER
     #: Makes the target: an object with functions of the interface. Raises ImportError where the library is not here.
     make: Callable[[], Any]
     #: The profiles that it is expected to follow bit for bit, or a function of the target that gives them.

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import Any
 
 from mxspec_conformance.adapters._convert import from_torch, to_torch
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+from mxspec_conformance.adapters.registry import TORCH, Adapter, Kept, Library
 
 _MX_FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
 _BLOCK, _NVFP4_BLOCK = 32, 16
@@ -224,6 +224,7 @@ ADAPTERS = (
     *(
         Adapter(
             name=f"torchao-products-{dtype}",
+            kept=Kept.PRODUCTS,
             library=_LIBRARY,
             about=f"torchao, emulated products of MX tensors in {dtype}",
             make=partial(_Products, dtype),

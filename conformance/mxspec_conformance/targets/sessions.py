@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from mxspec_conformance.targets.capabilities import Capabilities
@@ -26,6 +28,8 @@ FAILURE_WORDS = {
 }
 
 
+#: Folders of installed packages.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 #: Seconds that all calls of a session may take where nothing else is said.
 TOTAL_SECONDS = 4 * 3600.0
 
@@ -138,6 +142,21 @@ def _text_of(error: BaseException, limit: int = MESSAGE) -> str:
 def _frames_of(error: BaseException) -> str:
     """The last two frames of the traceback."""
     try:
-        return "".join(traceback.format_tb(error.__traceback__, limit=-2)) + message_of(error)
+        frames = "".join(traceback.format_tb(error.__traceback__, limit=-2))
+        return re.sub(r'(?<=^  File ")[^"]+', lambda found: shorten_path(found[0]), frames, flags=re.MULTILINE) + message_of(error)
     except (Exception, SystemExit):
         return message_of(error)
+
+
+def shorten_path(path: str) -> str:
+    """A source file without the folders of the machine, which are nobody's business once a result is published.
+
+    Installed packages and this one are named from the package on, what lies below the working folder from there on.
+    """
+    file = Path(path)
+    if not _INSTALLED.isdisjoint(file.parts):
+        return file.as_posix().rpartition("-packages/")[2]
+    for root in (Path(__file__).parents[2], Path.cwd()):
+        if file.is_relative_to(root):
+            return file.relative_to(root).as_posix()
+    return file.name
