@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import cache
@@ -15,7 +16,9 @@ import mxspec
 from mxspec_conformance.judge import stages
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.results.report import Report
+from mxspec_conformance.render.badge import render_badge
+from mxspec_conformance.results.conclusion import Stand, conclude
+from mxspec_conformance.results.report import Report, read_report
 from mxspec_conformance.transports.in_process import InProcessSession
 
 from tests.bugs.building import Answer, Array, make, on_blocks, right_values
@@ -133,3 +136,17 @@ def test_a_stage_enters_its_own_topics(name: str, monkeypatch: pytest.MonkeyPatc
         for function, listed in table.items():
             monkeypatch.setitem(table, function, tuple(map(watch, listed)))  # type: ignore[arg-type]
     judge(name, None)
+
+
+def test_a_part_is_not_said_to_conform() -> None:
+    """The scale is another one's, and no requirement of quantize is about that."""
+    target = make(["mxfp4"], quantize=as_rceil)
+    target.PROFILE = "mx-even"
+    whole, part = check(target, quick=True), check(target, quick=True, only="quantize/mxfp4/tie-even")
+    assert whole.exit_code == 1
+    assert part.exit_code == 0
+    conclusion = conclude(part.formats[0], part.requirements)
+    assert (conclusion.stand, conclusion.text) == (Stand.PART, "passes what was asked of mx-even")
+    assert part.as_dict()["details"]["only"] == "quantize/mxfp4/tie-even"
+    assert read_report(part.as_dict()).formats[0].partial
+    assert json.loads(render_badge([part.as_dict()]))["message"] == "pass of quantize/mxfp4/tie-even"

@@ -57,6 +57,8 @@ def _list_lacking(entry: Entry) -> Iterator[str]:
         yield f"it was made by the vectors {report.vectors[:12]}, which are not installed here; run `mxspec check` again"
     if report.details.get("level") == "quick":
         yield "it holds the quick level; run `mxspec check` without --quick"
+    if "only" in report.details:
+        yield f"it holds the requirements {report.details['only']} alone; run `mxspec check` without --only"
     if entry.version in ("", "unknown"):
         yield "the target names no version; set VERSION in it"
     for name in _SURROUNDINGS:

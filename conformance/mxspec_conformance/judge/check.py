@@ -139,6 +139,10 @@ def _run(
         if profile is None:
             _check_products(session, formats, report, progress, wanted)
         report.requirements = [r for r in report.requirements if wanted.fits(r.id)]
+        if only is not None:
+            report.details["only"] = only
+            for result in report.formats:
+                result.partial = True
     finally:
         session.close()
     report.seconds = time.monotonic() - started

@@ -31,6 +31,8 @@ def _describe(v: ResultView) -> tuple[str, str]:
     if v.document["exit_code"] == 2:
         return "nothing judged", "lightgrey"
     counts = dict(v.counts)
+    if v.document["exit_code"] == 0 and "only" in v.report.details:
+        return f"pass of {v.report.details['only']}", "lightgrey"
     if v.document["exit_code"] == 0:
         waived = f", {counts['waived']} waived" if "waived" in counts else ""
         names = dict.fromkeys(f.result.judged_against for f in v.formats if f.conclusion.stand is Stand.CONFORMS)

@@ -246,7 +246,7 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
     limited = "" if report.exit_level is Level.CONTRACT else f" at level {report.exit_level.value}"
     fine = not any(r.verdict not in GOOD for r in report.requirements)
     conclusion = {
-        0: f"all supported requirements pass{waived}" if fine else f"nothing fails that counts{limited}",
+        0: f"all {'requirements that were asked for' if 'only' in report.details else 'supported requirements'} pass{waived}" if fine else f"nothing fails that counts{limited}",
         1: "not all requirements pass",
         2: "nothing could be judged",
     }

@@ -132,6 +132,8 @@ def view_report(document: Mapping[str, Any], report: Report, number: int = 0) ->
     prefix = f"r{number}-" if number else ""
     target = report.target
     headline = HEADLINES[document["exit_code"]]
+    if document["exit_code"] == 0 and "only" in report.details:
+        headline = f"All requirements that were asked for pass: {report.details['only']}"
     if document["exit_code"] == 0 and (waived := document["counts"].get("waived")):
         headline += f", or are waived ({waived})"
     return ResultView(

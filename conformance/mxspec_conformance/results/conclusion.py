@@ -24,6 +24,8 @@ class Stand(Enum):
     DIFFERS = "differs from"
     #: The scales are searched; the elements are right under them.
     ELEMENTS = "elements as"
+    #: Nothing fails of the requirements that were asked for; there are others.
+    PART = "passes what was asked of"
     #: The target supports nothing of it.
     UNSUPPORTED = "not supported"
 
@@ -56,6 +58,8 @@ def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Concl
         stand = Stand.MATCHES if result.provisional else Stand.CONFORMS
         if SCALE_SEARCH in result.causes:
             stand = Stand.ELEMENTS
+        elif result.partial:
+            stand = Stand.PART
     return Conclusion(stand, result.judged_against, result.operations == ["dequantize"])
 
 

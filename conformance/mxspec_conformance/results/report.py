@@ -167,6 +167,8 @@ class FormatResult:
 
     #: What that means on ordinary data.
     impact: list[Impact] = field(default_factory=list)
+    #: Whether some of its requirements alone were asked for.
+    partial: bool = False
 
     @property
     def failing(self) -> int:
@@ -263,7 +265,7 @@ class Report:
 def _format_dict(result: FormatResult) -> dict[str, Any]:
     """What came later is left out where it says nothing."""
     document = asdict(result)
-    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases", "causes", "impact")}
+    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases", "causes", "impact", "partial")}
 
 
 def _requirement_dict(requirement: Requirement) -> dict[str, Any]:
