@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
+import time
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +19,7 @@ import pytest
 
 import mxspec
 from mxspec.profiles import Evidence, get_profile, list_profiles
-from mxspec_conformance.adapters import _convert
+from mxspec_conformance.adapters import _convert, auto_round, quark
 from mxspec_conformance.adapters.registry import Adapter, Library, Source, known_adapters
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.transports.loading import load_target
@@ -134,3 +138,31 @@ class TestConversions:
                 pytest.raises(ValueError, match=f"without an {element} code"),
             ):
                 _convert.find_codes(np.array([1, wrong], np.float32), element)
+
+
+@pytest.mark.parametrize("watch", [partial(auto_round._record, function="quantize"), partial(quark._record)])
+def test_threads_that_watch_a_library_do_not_meet(watch: Callable[..., Any]) -> None:
+    """What is put into a library's module for one call is gone before the next begins."""
+
+    def quantize(number: int) -> Any:
+        time.sleep(1e-4)
+        return SimpleNamespace(clone=lambda: number)
+
+    kernels = SimpleNamespace(fake_quantize_to_low_precision_fp=quantize)
+    library = SimpleNamespace(quantize=quantize, even_round=quantize, cast_to_float8_and_back=quantize, kernel_ext=kernels)
+    before = dict(vars(library))
+    wrong = []
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            with watch(library) as seen:
+                (library.quantize if isinstance(seen, list) else library.even_round)(number)
+            kept = seen if isinstance(seen, list) else list(seen.values())
+            wrong.extend(kept if kept != [number] else [])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (wrong, vars(library)) == ([], before)

@@ -57,17 +57,18 @@ class _Microxcaling:
     def _run(self, x: Any, fmt: str) -> tuple[Any, Any]:
         """The element values and the shared exponents of one call of the library."""
         seen: list[tuple[Any, Any]] = []
-        quantize_elements = self._ops._quantize_elemwise_core
+        with WATCHING:
+            quantize_elements = self._ops._quantize_elemwise_core
 
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            elements = quantize_elements(*args, **kwargs)
-            seen.append((elements, sys._getframe(1).f_locals["shared_exp"]))
-            return elements
+            def watched(*args: Any, **kwargs: Any) -> Any:
+                elements = quantize_elements(*args, **kwargs)
+                seen.append((elements, sys._getframe(1).f_locals["shared_exp"]))
+                return elements
 
-        with WATCHING, mock.patch.object(self._ops, "_quantize_elemwise_core", watched):
-            self._ops._quantize_mx(
-                to_torch(x), _SCALE_BITS, _ELEMENTS[fmt], axes=[-1], block_size=_BLOCK, round=self._rounding
-            )
+            with mock.patch.object(self._ops, "_quantize_elemwise_core", watched):
+                self._ops._quantize_mx(
+                    to_torch(x), _SCALE_BITS, _ELEMENTS[fmt], axes=[-1], block_size=_BLOCK, round=self._rounding
+                )
         return seen[0]
 
 
