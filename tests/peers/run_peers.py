@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mxspec_conformance.adapters.registry import Adapter, Kept, Library, Source, known_adapters
+from mxspec_lab.evidence.status import stamp
+from mxspec_vectors.files import write_file
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,11 +36,13 @@ class Peer:
     name: str
     libraries: tuple[Library, ...]
     adapters: tuple[Adapter, ...]
+    #: Whether earlier releases are judged, of which profiles say nothing.
+    earlier: bool = False
 
     @property
     def packages(self) -> tuple[str, ...]:
         """What is installed."""
-        return tuple(package for library in self.libraries for package in library.packages)
+        return tuple(p for library in self.libraries for p in (library.earlier if self.earlier else library.packages))
 
     @property
     def bare_packages(self) -> tuple[str, ...]:
@@ -63,7 +67,13 @@ def list_peers() -> tuple[Peer, ...]:
     )
 
 
-PEERS = list_peers()
+def make_earlier() -> Peer:
+    """One environment with the earlier releases of all libraries that name one."""
+    adapters = tuple(a for a in known_adapters().values() if a.library.earlier and a.kept is Kept.PEER)
+    return Peer("earlier", tuple(dict.fromkeys(a.library for a in adapters)), adapters, earlier=True)
+
+
+PEERS = (*list_peers(), make_earlier())
 
 
 def run(*command: str | Path) -> None:
@@ -91,10 +101,10 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
     """Compare every target of a peer with its profiles, and check it."""
     with tempfile.TemporaryDirectory() as scratch:
         witness, judged = Path(scratch) / "witness.json", []
-        compared = [a.name for a in peer.adapters if a.profiles or a.profiles_one_level]
+        compared = [] if peer.earlier else [a.name for a in peer.adapters if a.profiles or a.profiles_one_level]
         if compared:
             subprocess.run([python, "-m", "mxspec_lab.crosscheck", *compared, "--json", witness], cwd=ROOT, check=False)
-        else:  # casts of elements have no profiles
+        else:  # casts of elements have no profiles, and earlier releases others
             witness.write_text("[]", "ascii")
         if not witness.exists():
             raise SystemExit(f"{peer.name}: its targets could not be compared; what went wrong stands above")
@@ -149,10 +159,8 @@ def main() -> int:
         python = Path(given[peer.name]) if peer.name in given else make_environment(peer)
         document = record(peer, python)
         out = ROOT / "reports" / "peers" / f"{peer.name}.json"
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = out.with_suffix(".part")
-        temporary.write_text(json.dumps(document, indent=1) + "\n", "ascii")
-        temporary.replace(out)
+        write_file(out, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+        stamp(out)
         witnesses = document["witness"]
         assert isinstance(witnesses, list)
         different = sum(w["different"] for w in witnesses)

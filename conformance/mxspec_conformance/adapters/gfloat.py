@@ -120,7 +120,7 @@ def _refuse_tensor_scale(tensor_scale: float | None) -> None:
         raise NotImplementedError("gfloat has no tensor scale")
 
 
-_LIBRARY = Library(name="gfloat", requires="gfloat", imports="gfloat", packages=("gfloat==0.5.2",), light=True)
+_LIBRARY = Library(name="gfloat", requires="gfloat", imports="gfloat", packages=("gfloat==0.5.2",), light=True, earlier=("gfloat==0.5.1",))
 
 ADAPTERS = (
     Adapter(

@@ -155,7 +155,7 @@ def _pad_odd(data: Any, blocks: int) -> Any:
     return np.concatenate([data, np.zeros((1, data.shape[1]), data.dtype)])
 
 
-_LIBRARY = Library(name="mlx", requires="mlx", imports="mlx", packages=("mlx[cpu]==0.32.4",), light=True)
+_LIBRARY = Library(name="mlx", requires="mlx", imports="mlx", packages=("mlx[cpu]==0.32.4",), light=True, earlier=("mlx[cpu]==0.29.4",))
 
 ADAPTERS = (
     Adapter(

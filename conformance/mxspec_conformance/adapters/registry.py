@@ -65,6 +65,8 @@ class Library:
     bare_packages: tuple[str, ...] = ()
     #: Needs neither a GPU nor torch; light libraries share one environment.
     light: bool = False
+    #: An earlier release of its packages, judged beside the pinned one: what changed between the two is a trend.
+    earlier: tuple[str, ...] = ()
 
     def is_here(self) -> bool:
         """Whether the library can be found; it is not imported."""
