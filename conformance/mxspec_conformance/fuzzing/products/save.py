@@ -19,7 +19,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import NotJson, UnreadableFile, read_json
 
-SCHEMA = "mxspec-products/1"
+SCHEMA = "mxspec-product-cases/1"
 
 
 def save_products(folder: Path, findings: Sequence[ProductFinding]) -> list[Path]:
