@@ -112,6 +112,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_false_alarm.py::test_outsiders_conform": (0, 12),
     "tests/test_known.py::test_library_equals_its_profiles[mlx]": (0, 5),
     "tests/judge/test_tensor_scale.py::test_kinds_of_tensor_scale": (0, 6),
+    "tests/judge/test_tensor_scale.py::test_a_scale_that_depends_on_the_dtype_is_no_matter_of_calls": (0, 4),
     "tests/judge/test_results.py::test_results_follow_their_schema_and_repeat": (0, 8),
     "tests/judge/test_catalogue.py::test_a_bug_fails_what_it_must_and_nothing_that_it_may_not": (48, 59),
     "tests/test_independent.py::test_table_says_what_the_judge_says": (0, 400),
