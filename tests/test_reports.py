@@ -70,3 +70,11 @@ def test_chip_digest_still_matches_the_model(instruction: str) -> None:
     digests = load(REPORTS / "gpu" / "sm90-instructions.json")["instructions"][instruction]["digests"]
     chunk = 0x3F  # 2**-1 to 2
     assert digest(model_answer(instruction, chunk * CHUNK, CHUNK)) == digests[chunk]
+
+
+def test_earlier_releases_are_of_the_libraries_that_name_one() -> None:
+    named = {p.split("==")[0].split("[")[0]: p.split("==")[1] for a in known_adapters().values() for p in a.library.earlier}
+    record = load(REPORTS / "peers" / "earlier.json")
+    assert named.items() <= record["packages"].items()
+    assert len(named) >= 3
+    assert not any(r["verdict"] in ("error", "timeout") for c in record["checks"] for r in c["requirements"])

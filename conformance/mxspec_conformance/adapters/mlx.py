@@ -19,6 +19,8 @@ from mxspec.affine.formats import get_affine
 from mxspec_conformance.adapters._convert import pack_nibbles, unpack_nibbles
 from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
+#: The release from which on `quantize` takes a tensor scale.
+_GLOBAL_SCALE_SINCE = (0, 31)
 _MODES = {"mxfp4": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
 
 
@@ -38,15 +40,19 @@ class _Quantizer:
             return self._mx.array(x.view(np.uint16)).view(self._mx.bfloat16)
         return self._mx.array(x)
 
-    def _global_scale(self, tensor_scale: float | None) -> Any:
-        return None if tensor_scale is None else self._mx.array(tensor_scale, dtype=self._mx.float32)
+    def _global_scale(self, tensor_scale: float | None) -> dict[str, Any]:
+        """The option that hands a tensor scale over."""
+        if tensor_scale is None:
+            return {}
+        if tuple(int(part) for part in self.VERSION.split(".")[:2]) < _GLOBAL_SCALE_SINCE:
+            raise NotImplementedError(f"MLX {self.VERSION} has no global_scale; 0.31 and later have")
+        return {"global_scale": self._mx.array(tensor_scale, dtype=self._mx.float32)}
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
-        scale = self._global_scale(tensor_scale)
         rows = x.shape[0]
         data = _pad_odd(x, x.size // 16) if fmt == "nvfp4" else x
-        words, scales = self._mx.quantize(self._to_mlx(data), mode=_MODES[fmt], global_scale=scale)[:2]
+        words, scales = self._mx.quantize(self._to_mlx(data), mode=_MODES[fmt], **self._global_scale(tensor_scale))[:2]
         codes = np.array(words)[:rows].view(np.uint8)
         return codes if fmt == "mxfp8_e4m3" else unpack_nibbles(codes), np.array(scales)[:rows]
 
@@ -62,21 +68,21 @@ class _Mlx(_Quantizer):
             self._mx.array(np.ascontiguousarray(data).view(np.uint32)),
             self._mx.array(stored),
             mode=_MODES[fmt],
-            global_scale=self._global_scale(tensor_scale),
             dtype=self._mx.float32,
+            **self._global_scale(tensor_scale),
         )
         return np.array(values)[:rows]
 
     def encode(self, x: Any, element: str) -> Any:
         """Code of each value; MLX has one scalar encoder, for e4m3."""
-        if element != "e4m3":
-            raise NotImplementedError(f"MLX has no encoder for {element}")
+        if element != "e4m3" or not hasattr(self._mx, "to_fp8"):
+            raise NotImplementedError(f"MLX {self.VERSION} has no encoder for {element}")
         return np.array(self._mx.to_fp8(self._to_mlx(x)))
 
     def decode(self, codes: Any, element: str) -> Any:
         """Float32 value of each code; MLX has one scalar decoder, for e4m3."""
-        if element != "e4m3":
-            raise NotImplementedError(f"MLX has no decoder for {element}")
+        if element != "e4m3" or not hasattr(self._mx, "from_fp8"):
+            raise NotImplementedError(f"MLX {self.VERSION} has no decoder for {element}")
         return np.array(self._mx.from_fp8(self._mx.array(codes), dtype=self._mx.float32))
 
 
