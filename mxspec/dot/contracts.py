@@ -67,8 +67,16 @@ CONTRACT_TEXTS: tuple[str, ...] = tuple(
 )
 
 
-def parse_operand_contract(text: str) -> OperandContract:
-    """The contract of a text, as `OperandContract.text` writes it. Raises ValueError for another."""
+def parse_operand_contract(text: str, formats: Sequence[AffineFormat] = ()) -> OperandContract:
+    """The contract of a text, as `OperandContract.text` writes it, of a product with these affine sides.
+
+    `float16` and `bfloat16` mean two things: with an affine side, the affine contract of that name, each of whose operations is
+    rounded; else that numbers are rounded once. Raises ValueError for a text that is none.
+    """
+    if formats:
+        known = {c.text: c for c in list_operand_contracts(formats)}
+        if text in known:
+            return known[text]
     first, _, second = text.partition("/")
     floats = {c.value for c in Contract}
     if text not in CONTRACT_TEXTS:

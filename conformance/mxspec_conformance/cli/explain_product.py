@@ -23,10 +23,9 @@ from mxspec.dot import (
     Epilogue,
     OutputExplanation,
     explain_output,
-    parse_operand_contract,
 )  # fmt: skip
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.reference import make_factor, make_sides
+from mxspec_conformance.judge.products.reference import make_factor, make_sides, read_contract
 from mxspec_conformance.judge.products.stored import SCHEMA, StoredProduct, read_product
 from mxspec_conformance.render.product import Per, describe_side, explain_product_lines
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, parse_product
@@ -59,7 +58,7 @@ def explain_stored(stored: StoredProduct, options: ProductOptions = ProductOptio
     case = stored.case
     place = tuple(own if given is None else given for own, given in zip(stored.place, (options.row, options.column), strict=True))
     out_dtype = options.out_dtype or case.out_dtype
-    contract = parse_operand_contract(options.contract) if options.contract else stored.contract
+    contract = read_contract(options.contract, (stored.case.a.spec, stored.case.b.spec)) if options.contract else stored.contract
     a, b = make_sides(case, contract)
     returned = stored.returned if place == stored.place and out_dtype == case.out_dtype else None
     e = explain_output(

@@ -151,8 +151,8 @@ def enter_products(
             for key, result in sorted(state.finished.items())
             if key.rpartition("/")[0] == job.name
         ]
-        total, reduced, coverage = conclude_product(job, keyed, session, progress)
-        result = describe_product(job, asked=settings.accumulator is not None, declared=bool(session.capabilities.accumulator))
+        judged, total, reduced, coverage = conclude_product(job, keyed, session, progress)
+        result = describe_product(judged, asked=settings.accumulator is not None, declared=bool(session.capabilities.accumulator))
         result.cases, result.distance = total["products"], total["failing"]
         result.deviations = [f.words for f in reduced.findings]
         report.formats.append(result)
@@ -162,7 +162,7 @@ def enter_products(
         report.details["findings"] += [
             {
                 "format": job.fmt, "topic": f.topic, "cause": f.words, "mismatches": f.mismatches, "pattern": f.depends.value,
-                "nonzero_products": f.nonzero, "accumulator": job.class_name, "contract": job.contract_name,
+                "nonzero_products": f.nonzero, "accumulator": judged.class_name, "contract": judged.contract_name,
             }
             for f in reduced.findings
         ]  # fmt: skip

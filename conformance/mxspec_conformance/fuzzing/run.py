@@ -88,7 +88,7 @@ def _identify(
     digest = ""
     if isinstance(target, (str, os.PathLike)) and Path(target).is_file():
         digest = hashlib.sha256(Path(target).read_bytes()).hexdigest()
-    of_products = [[j.name, j.text, j.class_name, j.contract_name, PRODUCTS] for j in products]
+    of_products = [[j.name, j.text, j.class_name, j.contract_name, list(j.rival_names), PRODUCTS] for j in products]
     return {
         **({"products": of_products} if of_products else {}),
         "command": "fuzz", "target": session.capabilities.name, "version": session.capabilities.version,

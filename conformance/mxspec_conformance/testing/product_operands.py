@@ -29,13 +29,12 @@ from mxspec.dot import (
     allow_outputs,
     explain_output,
     get_accumulator,
-    parse_operand_contract,
     sum_products,
 )
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.products.draw import takes_tensor_scale
-from mxspec_conformance.judge.products.reference import make_factor
+from mxspec_conformance.judge.products.reference import make_factor, read_contract
 from mxspec_conformance.render.product import describe_side, explain_product_lines
 from mxspec_conformance.targets.laying_out import hand_over
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
@@ -77,8 +76,11 @@ class Operands:
 
     def factors(self, contract: str | OperandContract = EXACTLY) -> tuple[Factor, Factor]:
         """Both sides for `mxspec.dot`, block sides rounded as a contract says."""
-        wanted = contract if isinstance(contract, OperandContract) else parse_operand_contract(contract)
+        wanted = self._read(contract)
         return make_factor(self.left, wanted), make_factor(self.right, wanted)
+
+    def _read(self, contract: str | OperandContract) -> OperandContract:
+        return contract if isinstance(contract, OperandContract) else read_contract(contract, (self.left.spec, self.right.spec))
 
     def allow(
         self, out_dtype: str = "float32", *, accumulator: str = DEFAULT_ACCUMULATOR, contract: str | OperandContract = EXACTLY,
@@ -125,7 +127,7 @@ class Operands:
                 returned=float(y[row, column]),
             )  # fmt: skip
             sides = describe_side(self.left, row), describe_side(self.right, column)
-            lines = explain_product_lines(e, *sides, contract=contract if isinstance(contract, OperandContract) else parse_operand_contract(contract))
+            lines = explain_product_lines(e, *sides, contract=self._read(contract))
         raise AssertionError("\n".join([f"{int(bad.sum())} of {bad.size} outputs are wrong; the first:", *lines]))
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,9 @@ def run_product_batch(job: ProductJob, number: int) -> Result:
     flags = empty_flags(job)
     topics: dict[str, list[int]] = {}
     no_answers: dict[str, Any] = {}
-    outputs = certain = failing = wrong_outputs = elements = 0
-    wrong: list[int] = []
+    outputs = certain = elements = 0
+    wrong: list[list[Any]] = []
+    rivals = job.rivals
     for index, x in enumerate(ask_batch(session, cases)):
         if isinstance(x.answer, NoAnswer):
             error = CallError(x.answer.kind, x.answer.message, x.answer.detail)
@@ -63,16 +65,50 @@ def run_product_batch(job: ProductJob, number: int) -> Result:
         counted = topics.setdefault(x.case.topic, [0, 0])
         counted[0] += 1
         if bad.any():
-            counted[1] += 1
-            failing += 1
-            wrong_outputs += int(bad.sum())
-            wrong.append(index)
+            wrong.append([index, x.case.topic, int(bad.sum())])
+            with np.errstate(all="ignore"):
+                rivals = [c for c in rivals if x.is_right(job.accumulator, c)]
+    # Another contract that fits, and allows all of this batch, may be the target's: nothing is wrong unless a later batch rules it out.
+    doubtful = wrong if rivals else []
+    wrong = [] if rivals else wrong
+    count_wrong(topics, wrong)
     return {
         "products": sum(n for n, _ in topics.values()), "outputs": outputs, "certain": certain, "elements": elements,
-        "failing": failing, "wrong_outputs": wrong_outputs, "wrong": wrong, "topics": topics, "no_answers": no_answers,
+        "failing": len(wrong), "wrong_outputs": sum(n for _, _, n in wrong), "wrong": [i for i, _, _ in wrong], "topics": topics,
+        "doubtful": doubtful, "rivals": [c.text for c in rivals], "no_answers": no_answers,
         "coverage": {k: np.packbits(v).tobytes().hex() for k, v in flags.items()}, "memory": {},
         "seconds": round(time.perf_counter() - started, 3),
     }  # fmt: skip
+
+
+def count_wrong(topics: dict[str, list[int]], wrong: Sequence[Sequence[Any]]) -> None:
+    """Enter wrong products, (place in the batch, topic, wrong outputs) each, into the counts of their topics."""
+    for _, topic, _ in wrong:
+        topics[topic][1] += 1
+
+
+def settle_batches(job: ProductJob, results: Sequence[Result]) -> tuple[ProductJob, list[Result]]:
+    """The batches of a product together: the contract that fits them all, else what is wrong under the first with no rival left."""
+    left = [name for name in job.rival_names if all(name in r["rivals"] for r in results)]
+    doubted = any(r["doubtful"] for r in results)
+    if left and doubted:
+        return replace(job, contract_name=left[0], rival_names=tuple(left[1:])), list(results)
+    if left or not doubted:
+        return job, list(results)
+    settled = []
+    for result in results:
+        topics = {topic: list(counted) for topic, counted in result["topics"].items()}
+        count_wrong(topics, result["doubtful"])
+        found = [int(i) for i, _, _ in result["doubtful"]]
+        outputs = sum(int(n) for _, _, n in result["doubtful"])
+        settled.append(
+            result
+            | {
+                "topics": topics, "wrong": sorted([*result["wrong"], *found]), "failing": result["failing"] + len(found),
+                "wrong_outputs": result["wrong_outputs"] + outputs,
+            }
+        )  # fmt: skip
+    return job, settled
 
 
 def empty_flags(job: ProductJob) -> Flags:

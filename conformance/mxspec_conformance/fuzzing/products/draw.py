@@ -2,6 +2,8 @@
 
 What legitimate kernels do differently is not drawn: numbers that are subnormal in float32 (some units flush them), products of
 scales that float32 does not hold, zeros under scales far above the products beside them (some units align by them).
+
+Codes, scales, zero points, biases and metadata are written by the judge's pens; here is decided which, of what size, how often.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from mxspec.dot import Contract, OperandContract
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.draw import make_pen, takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.judge.products.editing import take_rows
 from mxspec_conformance.judge.products.pen import Pen, Reach
+from mxspec_conformance.judge.products.spoiling import find_place, has_one_infinity, write_positive
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind
@@ -29,6 +33,10 @@ _WORK, _FEW = 1 << 20, 160
 #: Tiles beside which sizes lie, and the largest sizes; the judge asks for as much.
 _TILES, _MOST_ROWS, _MOST_K = (8, 16, 32, 64, 128), 130, 2112
 _ARRANGEMENTS = ("offset", "rows", "padded")
+#: Share of calls with one size that is far beyond a tile, these sizes of m and n and of k, and the most rows of what is not large.
+_FAR, _FAR_ROWS, _FAR_K, _NARROW = 0.08, (200, 256, 512, 1024), (384, 768, 1024, 1536, 2048, 4096), 4
+#: Numbers other than zero in a row of few, and their largest product: together they have the eight bits of the narrowest class.
+_PRODUCTS, _PER_PRODUCT = 8, 31
 
 Ints = npt.NDArray[Any]
 Pair = tuple[Numbers, Numbers]
@@ -73,6 +81,8 @@ class _Drawing:
 
     def size(self, *, few: bool = False) -> tuple[int, int, int]:
         """m, n and k that the target takes."""
+        if self.chance(_FAR):
+            return self.far_size()
         m, n = self.rows(), self.rows()
         kind = self.draw.random()
         runs = int(self.draw.integers(1, 9))
@@ -86,6 +96,16 @@ class _Drawing:
         while m * n * k > _WORK and (m > 1 or n > 1):
             m, n = (max(m // 2, 1), n) if m > n else (m, max(n // 2, 1))
         return self.sizes.fit(m, n, k)
+
+    def far_size(self) -> tuple[int, int, int]:
+        """One size far beyond a tile, often a whole number of tiles; the others small."""
+        few = [int(self.draw.integers(1, _NARROW + 1)) for _ in range(2)]
+        if self.chance(1 / 3):
+            k = max(int(self.pick(_FAR_K)) // self.run + int(self.pick((0, 0, 1))), 1) * self.run
+            return self.sizes.fit(few[0], few[1], k)
+        rows = int(self.pick(_FAR_ROWS)) + int(self.pick((0, 0, 1, 5)))
+        m, n = (rows, few[0]) if self.chance(0.5) else (few[0], rows)
+        return self.sizes.fit(m, n, few[1] * self.run)
 
     # Numbers.
 
@@ -146,11 +166,6 @@ class _Drawing:
             sides.append(pen.quantized(x))
         return sides[0], sides[1]
 
-    def positive(self, pen: Pen, rows: int, k: int) -> Numbers:
-        """Numbers above zero: an infinity among them meets no zero and no other sign."""
-        codes = pen.lattice(4)
-        return pen.numbers(pen.pick(codes[pen.values[codes] > 0], rows, k))
-
 
 # Recipes: (topic, the case without its dtype); None where a product has no such case.
 
@@ -183,6 +198,50 @@ def _identity(t: _Drawing) -> ProductCase:
         exponents = t.draw.integers(low, high + 1, (rows[1], -(-k // pens[1].run)))
         dense = pens[1].numbers(pens[1].pick(pens[1].finite, rows[1], k), exponents)
     return _case("identity", (hot, dense) if pens[0] is t.a else (dense, hot))
+
+
+def _one_by_one(t: _Drawing) -> ProductCase | None:
+    """One-hot rows against ordinary numbers of an affine side, or of one that a kernel rounds: what each is rounded to."""
+    chosen = [(hot, dense) for hot, dense in (t.pens, t.pens[::-1]) if dense.spec.kind is OperandKind.AFFINE]
+    if not chosen:
+        return None
+    hot, dense = t.pick(chosen)
+    m, n, k = t.size(few=True)
+    rows, across = (m, n) if hot is t.a else (n, m)
+    pair = hot.one_hot(rows, k, t.draw.integers(0, k, rows)), dense.quantized(t.draw.standard_normal((across, k)))
+    return _case("interval", pair if hot is t.a else pair[::-1])
+
+
+def _few(t: _Drawing) -> ProductCase:
+    """A few ones in each row, on both sides of the ends of groups: offsets and scales of any class's certain sums."""
+    m, n, k = t.size()
+    ones, many = t.pens if t.chance(0.5) else t.pens[::-1]
+    rows, across = (m, n) if ones is t.a else (n, m)
+    codes = np.full((rows, k), ones.code_of(0.0))
+    runs = max(k // many.run, 1)
+    for _ in range(_PRODUCTS):
+        inside = t.pick((0, many.run - 1, int(t.draw.integers(many.run))))
+        places = np.minimum(t.draw.integers(0, runs, rows) * many.run + inside, k - 1)
+        codes[np.arange(rows), places] = ones.code_of(1.0)
+    low, high = max(many.powers[0], -2), min(many.powers[1], 2)
+    powers = t.draw.integers(low, high + 1, (across, 1)) if t.chance(0.5) else np.zeros((across, 1), int)
+    dense = many.numbers(many.pick(many.lattice(_PER_PRODUCT), across, k), powers)
+    pair = ones.numbers(codes), dense
+    return _case("block-scale", pair if ones is t.a else pair[::-1])
+
+
+def _metadata(t: _Drawing) -> ProductCase | None:
+    """Metadata of every nibble in turn, which no number decides, against one-hot rows or sums."""
+    sparse = [p for p in t.pens if p.spec.sparsity is not None]
+    if not sparse:
+        return None
+    m, n, k = t.size()
+    pen = t.pick(sparse)
+    other = t.b if pen is t.a else t.a
+    rows, across = (m, n) if pen is t.a else (n, m)
+    thin = pen.patterned(t.integers(pen, rows, k))
+    facing = other.one_hot(across, k, t.draw.integers(0, k, across)) if t.chance(0.5) else other.numbers(t.integers(other, across, k))
+    return _case("metadata", (thin, facing) if pen is t.a else (facing, thin))
 
 
 def _code(t: _Drawing) -> ProductCase:
@@ -234,8 +293,8 @@ def _scale_code(t: _Drawing) -> ProductCase | None:
         scales = t.draw.integers(1, fmt.max_code + 1, (rows, runs))
         ends = t.draw.choice(np.array([1, 2, 7, 8, fmt.max_code]), (rows, runs))
         scales = np.where(t.draw.random((rows, runs)) < 0.25, ends, scales)
-        numbers = Numbers(spec=pen.spec, codes=codes.astype(np.uint8), scales=scales.astype(np.uint8))
-        pair = (numbers, other.numbers(facing))
+        dense = Numbers(spec=pen.dense, codes=codes.astype(np.uint8), scales=scales.astype(np.uint8))
+        pair = (pen.thin(dense, np.ones(codes.shape, np.bool_)), other.numbers(facing))
     elif other.spec.kind is OperandKind.BLOCK and other.spec.block.is_mx:
         end = 127 if least == 2 else 126
         # Ours are above 2**-126, theirs at most 2**127, and the products near one.
@@ -248,6 +307,22 @@ def _scale_code(t: _Drawing) -> ProductCase | None:
         pair = (pen.numbers(codes, int(t.draw.integers(-90, 91))), other.numbers(facing))
     a, b = pair if pen is t.a else pair[::-1]
     return _case("scale-code", (a, b))
+
+
+def _scale_end(t: _Drawing) -> ProductCase | None:
+    """The ends of an affine side's scales, its rows in any order, against numbers of at most one."""
+    affine = [p for p in t.pens if p.spec.kind is OperandKind.AFFINE]
+    if not affine:
+        return None
+    m, n, k = t.size(few=True)
+    pen = t.pick(affine)
+    other = t.b if pen is t.a else t.a
+    rows, across = (m, n) if pen is t.a else (n, m)
+    found = pen.ends(rows, k, other, first=pen is t.a)
+    assert found is not None
+    small = other.finite[np.abs(other.values[other.finite]) <= 1]
+    pair = take_rows(found[0], t.draw.permutation(rows)), other.numbers(other.pick(small, across, k), found[1])
+    return _case("scale-code", pair if pen is t.a else pair[::-1])
 
 
 def _tensor_scale(t: _Drawing) -> ProductCase | None:
@@ -293,40 +368,31 @@ def _epilogue(t: _Drawing) -> ProductCase | None:
 
 
 def _special(t: _Drawing) -> ProductCase | None:
-    """A NaN or infinities in some rows of one side."""
+    """A NaN or an infinity in one row of one side; no zeros and one sign, so that nothing else becomes NaN."""
     m, n, k = t.size(few=True)
-    pair = [t.positive(t.a, m, k), t.positive(t.b, n, k)]
+    at = int(t.draw.integers(k))
+    pair = [write_positive(pen, rows, k, at) for pen, rows in ((t.a, m), (t.b, n))]
     place = int(t.draw.integers(2))
-    pen, numbers = t.pens[place], pair[place]
-    row, at = int(t.draw.integers(numbers.shape[0])), int(t.draw.integers(k))
-    if pen.spec.kind is OperandKind.PLAIN:
-        assert numbers.values is not None
-        values = numbers.values.copy()
-        values[row, at] = t.pick((np.nan, np.inf, -np.inf))
-        topic = "nan" if np.isnan(values[row, at].astype(np.float64)) else "inf"
-        pair[place] = replace(numbers, values=values)
-        return _case(topic, (pair[0], pair[1]))
-    if pen.spec.kind is not OperandKind.BLOCK or numbers.codes is None or numbers.scales is None:
+    pen, other, numbers = t.pens[place], t.pens[1 - place], pair[place]
+    row = int(t.draw.integers(numbers.shape[0]))
+    spoilt = [
+        (topic, side)
+        for topic, _, side in pen.spoil(numbers, row, find_place(numbers, row, at), at // pen.run)
+        if topic != "inf" or has_one_infinity(pen, other)
+    ]
+    if not spoilt:
         return None
-    odd = np.flatnonzero(~np.isfinite(pen.values))
-    scale_nan = pen.spec.block.scale.nan_code
-    if scale_nan is not None and (not odd.size or t.chance(0.5)):
-        scales = numbers.scales.copy()
-        scales[row, at // pen.run] = scale_nan
-        pair[place] = replace(numbers, scales=scales)
-        return _case("nan", (pair[0], pair[1]))
-    if not odd.size:
-        return None
-    codes = numbers.codes.copy()
-    codes[row, at] = int(t.pick(odd))
-    pair[place] = replace(numbers, codes=codes)
-    return _case("inf" if np.isinf(pen.values[codes[row, at]]) else "nan", (pair[0], pair[1]))
+    topic, pair[place] = t.pick(spoilt)
+    if topic == "inf" and pen.spec.kind is OperandKind.PLAIN and t.chance(0.5):
+        held = pair[place].held
+        pair[place] = pair[place].with_held(np.where(np.isinf(held), -held, held))
+    return _case(topic, (pair[0], pair[1]))
 
 
 #: Recipe -> how often it is used.
 _RECIPES: tuple[tuple[Recipe, float], ...] = (
     (_sum, 26), (_shape, 10), (_identity, 10), (_code, 6), (_interval, 10), (_cancelled, 5), (_scale_code, 8),
-    (_tensor_scale, 9), (_epilogue, 10), (_special, 6),
+    (_tensor_scale, 9), (_epilogue, 10), (_special, 6), (_few, 8), (_one_by_one, 8), (_scale_end, 6), (_metadata, 8),
 )  # fmt: skip
 _WEIGHTS = np.array([w for _, w in _RECIPES]) / sum(w for _, w in _RECIPES)
 

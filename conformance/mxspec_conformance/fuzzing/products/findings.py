@@ -16,7 +16,7 @@ from mxspec_conformance.fuzzing.products.batch import ask_batch
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.judge.explanation import DEVIATING, Cause, Explanation
-from mxspec_conformance.judge.products.judging import Asked, ask_case, find_class, name_mistakes
+from mxspec_conformance.judge.products.judging import Asked, ask_case, find_class, name_mistakes, naming_contract
 from mxspec_conformance.judge.products.mistakes import list_mistakes
 from mxspec_conformance.judge.products.shrinking import (
     Wrong,
@@ -125,14 +125,15 @@ def _name_causes(
     job: ProductJob, wrong: Sequence[Asked], right: Sequence[Asked], session: TargetSession
 ) -> dict[int, frozenset[Explanation]]:
     """The explanations of wrong products, by id; large ones beyond the first few are not looked at."""
+    contract = naming_contract(job.product, job.contract)
     looked = sorted(wrong, key=lambda x: x.output.size * x.case.a.shape[1])[:_NAMED]
     # A mistake has to be silent where the answer is right; products of every topic are as telling as all.
     told = sorted(right, key=lambda x: x.output.size * x.case.a.shape[1])[:_TELLING]
     # What is wrong only after other calls denies every mistake of its topic: a few are asked by themselves, too.
-    named = name_mistakes(looked, told, job.accumulator)
+    named = name_mistakes(looked, told, job.accumulator, contract)
     if not all(named.values()):
         alone = [x for x in looked if not named[id(x)]][:_ALONE]
-        named |= {id(x): e for x in alone for e in name_mistakes([x], told, job.accumulator).values()}
+        named |= {id(x): e for x in alone for e in name_mistakes([x], told, job.accumulator, contract).values()}
     common = frozenset.intersection(*named.values()) if named else frozenset()
     if not common and job.class_name == "float32" and not session.capabilities.accumulator:
         found = find_class(session, job.product, [*wrong, *right], [job.contract])
@@ -158,7 +159,8 @@ def _group(
         best = min(counts, key=lambda e: (-counts[e], e.cause not in DEVIATING, order.get(e.name, -1)))
         own = {id(x) for x, _ in rest if best in named.get(id(x), ())}
         if best.name in mistakes:  # those that were too many to try every mistake on
-            own |= {id(x) for x, _ in rest if id(x) not in named and mistakes[best.name].explains(x.case, x.output, job.accumulator)}
+            mistake, contract = mistakes[best.name], naming_contract(job.product, job.contract)
+            own |= {id(x) for x, _ in rest if id(x) not in named and mistake.explains(x.case, x.output, job.accumulator, contract)}
         groups.append((best, [pair for pair in rest if id(pair[0]) in own]))
         rest = [pair for pair in rest if id(pair[0]) not in own]
     by_topic: dict[str, list[Pair]] = {}

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.dot import Accumulator, OperandContract, get_accumulator, parse_operand_contract
+from mxspec.dot import Accumulator, OperandContract, get_accumulator
+from mxspec_conformance.judge.products.reference import read_contract
 from mxspec_conformance.targets.operands import Product, parse_product
 
 #: Products of a batch; they are asked one after the other.
@@ -29,6 +30,9 @@ class ProductJob:
     seed: int
     timeout: float
     in_process: bool = False
+    #: Other contracts that fit everything the target was asked when the campaign was planned. Nothing is called wrong that one of
+    #: them allows.
+    rival_names: tuple[str, ...] = ()
 
     @cached_property
     def product(self) -> Product:
@@ -43,7 +47,12 @@ class ProductJob:
     @property
     def contract(self) -> OperandContract:
         """What numbers are rounded to before they are multiplied."""
-        return parse_operand_contract(self.contract_name)
+        return read_contract(self.contract_name, (self.product.a, self.product.b))
+
+    @property
+    def rivals(self) -> list[OperandContract]:
+        """The other contracts that may be the target's."""
+        return [read_contract(name, (self.product.a, self.product.b)) for name in self.rival_names]
 
     @property
     def name(self) -> str:

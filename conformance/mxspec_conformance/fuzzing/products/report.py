@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY
-from mxspec_conformance.fuzzing.products.batch import Flags, read_flags
+from mxspec_conformance.fuzzing.products.batch import Flags, read_flags, settle_batches
 from mxspec_conformance.fuzzing.products.findings import ReducedProducts, reduce_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.judge.products.calls import OPERATION
 from mxspec_conformance.judge.products.cases import list_cases
-from mxspec_conformance.judge.products.judging import ask_cases, find_contract, list_products
-from mxspec_conformance.judge.products.reference import list_contracts
+from mxspec_conformance.judge.products.judging import ask_cases, list_asked, list_fitting, list_products
 from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
-from mxspec_conformance.targets.operands import OperandKind, Product
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.topics import topic_level, topic_text
 
@@ -49,26 +47,17 @@ def plan_products(
         raise ValueError(f"unknown accumulator {class_name!r}; known are {', '.join(ACCUMULATORS)}")
     planned = []
     for name, product in known.items():
-        if (names and name not in names) or (formats and not {product.a.format, product.b.format} & set(formats)):
+        if (names and name not in names) or (formats and not product.has_format(formats)):
             continue
-        if not _is_drawn(product):
-            if names:
-                raise ValueError(f"{name}: fuzzing draws sides of floats and of block formats; `mxspec check` judges the others")
-            progress(f"{name}: not drawn, `mxspec check` judges it")
-            continue
-        contract = session.capabilities.contract
-        if not contract:
+        contracts = list_asked(product, session.capabilities.contract)
+        if len(contracts) > 1:
             progress(f"{name}: what numbers are rounded to")
             with np.errstate(all="ignore"):
                 asked = ask_cases(session, list_cases(product, session.capabilities, ACCUMULATORS[class_name]))
-                contract = find_contract(asked, list_contracts(product), ACCUMULATORS[class_name]).text
-        planned.append(ProductJob(spec, product.text, name, class_name, contract, seed, timeout, in_process))
+                contracts = list_fitting(asked, contracts, ACCUMULATORS[class_name])
+        fitting = [c.text for c in contracts]
+        planned.append(ProductJob(spec, product.text, name, class_name, fitting[0], seed, timeout, in_process, tuple(fitting[1:])))
     return planned
-
-
-def _is_drawn(product: Product) -> bool:
-    """Whether fuzzing knows how to draw both sides."""
-    return all(side.kind is not OperandKind.AFFINE and side.sparsity is None for side in (product.a, product.b))
 
 
 def describe_product(job: ProductJob, *, asked: bool, declared: bool) -> FormatResult:
@@ -108,16 +97,16 @@ def sum_flags(job: ProductJob, results: Sequence[Mapping[str, Any]]) -> Flags:
 
 def conclude_product(
     job: ProductJob, keyed: Sequence[tuple[int, Mapping[str, Any]]], session: TargetSession, progress: Progress
-) -> tuple[Total, ReducedProducts, dict[str, list[int]]]:
-    """Totals, causes and coverage of one product.
+) -> tuple[ProductJob, Total, ReducedProducts, dict[str, list[int]]]:
+    """The job, under the contract that fits, and totals, causes and coverage of one product.
 
     keyed: (number of the batch, its result), in order.
     """
-    results = [result for _, result in keyed]
-    sightings = [(number, index) for number, result in keyed for index in result["wrong"]]
+    job, results = settle_batches(job, [dict(result) for _, result in keyed])
+    sightings = [(number, index) for (number, _), result in zip(keyed, results, strict=True) for index in result["wrong"]]
     reduced = reduce_products(job, sightings, session, progress) if sightings else ReducedProducts()
     coverage = {name: [int(flags.sum()), int(flags.size)] for name, flags in sum_flags(job, results).items()}
-    return sum_results(results), reduced, coverage
+    return job, sum_results(results), reduced, coverage
 
 
 def list_product_requirements(job: ProductJob, total: Total, reduced: ReducedProducts) -> list[Requirement]:

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.affine import Offset
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator
 from mxspec_conformance.judge.products.draw import Pen, Reach, make_pen, takes_tensor_scale, with_tensor_scale
-from mxspec_conformance.judge.products.draw_affine import AffinePen
 from mxspec_conformance.judge.products.epilogues import draw_wide_epilogues
 from mxspec_conformance.judge.products.scale_range import draw_every_scale
-from mxspec_conformance.judge.products.thinning import find_stored
+from mxspec_conformance.judge.products.spoiling import find_place, has_one_infinity, subtracts, write_positive
 from mxspec_conformance.judge.products.tiles import draw_square, draw_tiles
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
@@ -221,13 +219,13 @@ class _CaseMaker:
     def _negative_infinities(self) -> Iterator[ProductCase]:
         """Of floats; codes that are infinite have been asked for both signs."""
         for side, pen, other in (("a", self.a, self.b), ("b", self.b, self.a)):
-            if pen.spec.kind is not OperandKind.PLAIN or _subtracts(other):
+            if pen.spec.kind is not OperandKind.PLAIN or subtracts(other):
                 continue
             m, n, k = self.sizes.fit(5, 6, 128)
-            a, b = (_all_positive(p, rows, k) for p, rows in ((self.a, m), (self.b, n)))
+            a, b = (write_positive(p, rows, k) for p, rows in ((self.a, m), (self.b, n)))
             chosen = a if side == "a" else b
             row = min(2, len(chosen.held) - 1)
-            place = row, _stored_place(chosen, row)
+            place = row, find_place(chosen, row)
             values = chosen.held.copy()
             values[place] = -np.inf
             if not np.isinf(values[place]):  # float8_e4m3fn has none
@@ -382,15 +380,13 @@ class _CaseMaker:
         for side, pen, other in (("a", self.a, self.b), ("b", self.b, self.a)):
             m, n, k = self.sizes.fit(5, 6, 128)
             # No zeros, and one sign: an infinity times zero, or two that cancel, are NaN, too.
-            a, b = (_all_positive(p, rows, k) for p, rows in ((self.a, m), (self.b, n)))
+            a, b = (write_positive(p, rows, k) for p, rows in ((self.a, m), (self.b, n)))
             chosen = a if side == "a" else b
             row = min(1, len(chosen.held) - 1)
             # Of two sparse sides only the spoilt place is sure to be kept by both: it is in the first group.
             sparse = other.spec.sparsity is not None
-            for topic, label, changed in pen.spoil(chosen, row, _stored_place(chosen, row), 0 if sparse else -1):
-                if topic == "inf" and (_subtracts(other) or (sparse and pen.spec.kind is OperandKind.AFFINE)):
-                    # A product of an infinity with both code and zero point is NaN, with their difference it is not; and a group
-                    # of infinities meets what the other side has dropped.
+            for topic, label, changed in pen.spoil(chosen, row, find_place(chosen, row), 0 if sparse else -1):
+                if topic == "inf" and not has_one_infinity(pen, other):
                     continue
                 pair = (changed, b) if side == "a" else (a, changed)
                 yield ProductCase(topic=topic, label=f"{label} in {side}", a=pair[0], b=pair[1])
@@ -453,28 +449,3 @@ class _CaseMaker:
         yield replace(case, label="zeros in the same shape", a=empty[0], b=empty[1])
         for arrangement in ("offset", "rows", "padded"):
             yield replace(case, topic="memory", label=f"operands in memory: {arrangement}", before=("arranged", arrangement))
-
-
-#: The place along k at which a number is made a NaN or an infinity; every row of a sparse side keeps it.
-_SPOILT = 3
-
-
-def _all_positive(pen: Pen, rows: int, k: int) -> Numbers:
-    """Small numbers above zero, under the scale one."""
-    if isinstance(pen, AffinePen):
-        return pen.all_positive(rows, k, keep=_SPOILT)
-    return pen.numbers(pen.pick(pen.positive, rows, k), keep=_SPOILT)
-
-
-def _stored_place(numbers: Numbers, row: int) -> int:
-    """Where in its row the number of the spoilt place is stored."""
-    if numbers.metadata is None:
-        return _SPOILT
-    rule = numbers.spec.sparsity
-    assert rule is not None
-    return find_stored(int(numbers.metadata[row, 0]), _SPOILT, rule)
-
-
-def _subtracts(pen: Pen) -> bool:
-    """Whether a side's numbers are differences of a code and a zero point."""
-    return pen.spec.kind is OperandKind.AFFINE and pen.spec.affine.offset is Offset.ZERO

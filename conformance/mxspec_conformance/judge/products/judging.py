@@ -15,7 +15,15 @@ from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
 from mxspec_conformance.judge.products.mistakes import Mistake, list_mistakes
-from mxspec_conformance.judge.products.reference import Reference, allow, list_contracts, refer_case, round_exactly
+from mxspec_conformance.judge.products.reference import (
+    Reference,
+    allow,
+    is_same_factor,
+    list_contracts,
+    make_sides,
+    refer,
+    round_exactly,
+)
 from mxspec_conformance.judge.products.shrinking import (
     Wrong,
     describe_places,
@@ -49,6 +57,8 @@ class Asked:
     answer: Any
     #: OperandContract -> exact sums, found when first needed.
     references: dict[OperandContract, Reference] = field(default_factory=dict)
+    #: (class, id of the sums) -> whether all outputs are allowed.
+    verdicts: dict[tuple[str, int], bool] = field(default_factory=dict)
 
     @property
     def output(self) -> Any:
@@ -56,16 +66,22 @@ class Asked:
         return None if isinstance(self.answer, NoAnswer) else self.answer
 
     def refer(self, contract: OperandContract) -> Reference:
-        """The exact sums under a contract."""
+        """The exact sums under a contract; most cases are made of numbers that no contract rounds, and have one for all."""
         if contract not in self.references:
-            self.references[contract] = refer_case(self.case, contract)
+            a, b = make_sides(self.case, contract)
+            known = (r for r in self.references.values() if is_same_factor(r.a, a) and is_same_factor(r.b, b))
+            self.references[contract] = next(known, None) or refer(a, b)
         return self.references[contract]
 
     def is_right(self, accumulator: Accumulator, contract: OperandContract) -> bool:
         """Whether all outputs are allowed; an answer that never came is neither right nor wrong."""
         if self.output is None:
             return True
-        return bool(allow(self.refer(contract), self.case, accumulator).accepts(self.output).all())
+        reference = self.refer(contract)
+        asked = accumulator.name, id(reference)
+        if asked not in self.verdicts:
+            self.verdicts[asked] = bool(allow(reference, self.case, accumulator).accepts(self.output).all())
+        return self.verdicts[asked]
 
 
 def list_products(session: TargetSession) -> list[tuple[str, Product]]:
@@ -84,7 +100,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     declared = capabilities.accumulator
     judged = ACCUMULATORS[declared or DEFAULT_ACCUMULATOR]
     asked = ask_cases(session, list_cases(product, capabilities, judged))
-    contracts = _list_asked(product, capabilities.contract)
+    contracts = list_asked(product, capabilities.contract)
     contract = find_contract(asked, contracts, judged)
     other = [x for x in asked if not x.is_right(judged, contract)]
     unlike = {id(x) for x in other}
@@ -92,7 +108,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     wrong = _leave_out_repeated(session, other)
     spoilt = {id(x) for x in wrong}
     scorecard = Scorecard(OPERATION, name)
-    named = name_mistakes(wrong, right, judged, contract if _is_affine(product) else EXACTLY)
+    named = name_mistakes(wrong, right, judged, naming_contract(product, contract))
     by_mistake = wrong and frozenset.intersection(*named.values())
     rounded = not by_mistake and not declared and any(x.case.topic in _ROUNDED for x in wrong)
     found = find_class(session, product, [*wrong, *(x for x in asked if id(x) not in spoilt)], contracts) if rounded else None
@@ -131,7 +147,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     return requirements, _describe(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
 
 
-def _list_asked(product: Product, declared: str) -> list[OperandContract]:
+def list_asked(product: Product, declared: str) -> Sequence[OperandContract]:
     """The contract that a target claims, or all; a product whose sides do not have the claimed one is judged by all.
 
     Plain float32 numbers are what they are: only who claims it may round them to TF32.
@@ -162,6 +178,25 @@ def find_contract(asked: Sequence[Asked], contracts: Sequence[OperandContract], 
         if not fewest:
             break
     return best
+
+
+def list_fitting(
+    asked: Sequence[Asked], contracts: Sequence[OperandContract], judged: Accumulator
+) -> tuple[OperandContract, ...]:
+    """Every contract under which no case is wrong, the first of them first; where there is none, that of the fewest wrong cases."""
+    best = find_contract(asked, contracts, judged)
+    order = [x for x in asked if x.case.topic != "scale-code"]
+    if not all(x.is_right(judged, best) for x in order):
+        return (best,)
+    found = [best]
+    for contract in contracts[contracts.index(best) + 1 :]:
+        wrong = next((x for x in order if not x.is_right(judged, contract)), None)
+        if wrong is None:
+            found.append(contract)
+        else:  # what tells one contract apart mostly tells the next one apart
+            order.remove(wrong)
+            order.insert(0, wrong)
+    return tuple(found)
 
 
 def _leave_out_repeated(session: TargetSession, wrong: Sequence[Asked]) -> list[Asked]:
@@ -249,9 +284,10 @@ def name_mistakes(
     return named
 
 
-def _is_affine(product: Product) -> bool:
-    """Whether codes become numbers by a contract: of other sides a mistake shows in numbers that nothing rounds."""
-    return OperandKind.AFFINE in (product.a.kind, product.b.kind)
+def naming_contract(product: Product, contract: OperandContract) -> OperandContract:
+    """The contract under which mistakes are looked for: codes of an affine side become numbers by it; of other sides a mistake shows
+    in numbers that nothing rounds."""
+    return contract if OperandKind.AFFINE in (product.a.kind, product.b.kind) else EXACTLY
 
 
 def _first(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mxspec import dot
 from mxspec.dot import EXACTLY, Accumulator, Allowed, Contract, Factor, OperandContract, Sums
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
+from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product
 
 
 def make_factor(numbers: Numbers, contract: OperandContract = EXACTLY) -> Factor:
@@ -41,6 +41,11 @@ def list_contracts(product: Product) -> tuple[OperandContract, ...]:
     sides = (product.a, product.b)
     has_float32 = any(side.kind is OperandKind.PLAIN and side.format == "float32" for side in sides)
     return dot.list_operand_contracts([side.affine for side in sides if side.kind is OperandKind.AFFINE], has_float32=has_float32)
+
+
+def read_contract(text: str, sides: Sequence[OperandSpec]) -> OperandContract:
+    """The contract that a text means for these sides. Raises ValueError for a text that is none."""
+    return dot.parse_operand_contract(text, [side.affine for side in sides if side.kind is OperandKind.AFFINE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,18 @@ def allow(reference: Reference, case: ProductCase, accumulator: Accumulator) -> 
     return dot.allow_outputs(
         reference.sums, accumulator, case.out_dtype, tensor_scale=reference.tensor_scale, epilogue=epilogue
     )
+
+
+def is_same_factor(one: Factor, other: Factor) -> bool:
+    """Whether two sides are multiplied alike: the same bits, in the same parts, in the same places."""
+    pairs = ((one.values, other.values), (one.exponents, other.exponents), (one.rest, other.rest), (one.kept, other.kept))
+    return one.tensor_scale == other.tensor_scale and all(_is_same(a, b) for a, b in pairs)
+
+
+def _is_same(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a is b or (a.dtype == b.dtype and np.array_equal(a.view(f"u{a.itemsize}"), b.view(f"u{b.itemsize}")))
 
 
 def round_exactly(reference: Reference, case: ProductCase) -> npt.NDArray[Any]:

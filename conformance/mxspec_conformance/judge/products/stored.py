@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.dot import ACCUMULATORS, OUTPUTS, OperandContract, parse_operand_contract
+from mxspec.dot import ACCUMULATORS, OUTPUTS, OperandContract
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.reference import make_factor
+from mxspec_conformance.judge.products.reference import make_factor, read_contract
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn
 from mxspec_conformance.targets.operands import Numbers, read_numbers
@@ -94,7 +94,7 @@ def read_product(document: Any, where: str) -> StoredProduct:
             raise ValueError(f"{where}: returned is {returned.dtype} {list(returned.shape)}; one {out_dtype} is stored there")
         return StoredProduct(
             case=case, place=(int(place[0]), int(place[1])), accumulator=accumulator,
-            contract=parse_operand_contract(document["contract"]), returned=returned,
+            contract=read_contract(document["contract"], (a.spec, b.spec)), returned=returned,
         )  # fmt: skip
     except (KeyError, TypeError, IndexError, AssertionError, AttributeError) as error:
         raise ValueError(f"{where} is not whole: {type(error).__name__} {error}") from None
