@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mxspec.dot import Contract
+from mxspec.dot import Contract, OperandContract
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.fuzzing.concluding import Campaign
 from mxspec_conformance.fuzzing.planning import Settings
-from mxspec_conformance.fuzzing.products.batch import run_product_batch
+from mxspec_conformance.fuzzing.products.batch import run_product_batch, settle_batches
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.findings import Dependence
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
@@ -30,20 +30,25 @@ from mxspec_conformance.results.report import GOOD, Verdict, read_report
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.transports.opening import open_target
-from mxspec_lab.products.kernels import Kernel, KernelTarget
+from mxspec_lab.products.kernels import AnyKernel, Kernel, KernelTarget
+from mxspec_lab.products.kinds_right import RIGHT_KINDS, SPARSE
+from mxspec_lab.products.kinds_wrong import WRONG_KINDS
 from mxspec_lab.products.narrow import NARROW
+from mxspec_lab.products.narrow_kinds import NARROW_KINDS
 from mxspec_lab.products.right import NVFP4, RIGHT
 from mxspec_lab.products.wrong import list_wrong
 
 from tests.support import seed
 
 #: Those that are wrong in one narrow condition are for the judge's designs; random products meet it seldom.
-WRONG = {k.name: k for k in list_wrong() if k not in NARROW}
+WRONG: dict[str, AnyKernel] = {k.name: k for k in list_wrong() if k not in NARROW}
+#: Those with an affine or sparse side.
+KINDS: dict[str, AnyKernel] = {k.name: k for k in WRONG_KINDS if k not in NARROW_KINDS}
 #: Batches within which every wrong kernel is found, whatever the seed (`python -m mxspec_lab.products.fuzzed` measures it).
 BATCHES = 60
 
 
-def plan(kernel: Kernel) -> tuple[Any, ProductJob]:
+def plan(kernel: AnyKernel) -> tuple[Any, ProductJob]:
     session = open_target(KernelTarget(kernel))
     (job,) = plan_products(
         session, session, names=(), formats=(), accumulator=None, seed=seed(), timeout=60.0, in_process=True, progress=lambda _: None
@@ -67,9 +72,23 @@ def test_a_right_kernel_is_not_accused(kernel: Kernel) -> None:
         assert not result["no_answers"]
 
 
+@pytest.mark.parametrize("kernel", KINDS.values(), ids=list(KINDS))
+def test_a_wrong_kernel_with_an_affine_or_sparse_side_is_found(kernel: AnyKernel) -> None:
+    _, job = plan(kernel)
+    assert any(settle_batches(job, [run_product_batch(job, number)])[1][0]["wrong"] for number in range(6))
+
+
+@pytest.mark.parametrize("kernel", RIGHT_KINDS, ids=[f"{i}-{k.name}" for i, k in enumerate(RIGHT_KINDS)])
+def test_a_right_kernel_with_an_affine_or_sparse_side_is_not_accused(kernel: AnyKernel) -> None:
+    _, job = plan(kernel)
+    results = [run_product_batch(job, number) for number in range(3)]
+    assert [r["no_answers"] for r in results] == [{}] * 3
+    assert [r["wrong"] for r in settle_batches(job, results)[1]] == [[]] * 3
+
+
 @cache
 def campaign(name: str, batches: int = 3) -> Campaign:
-    return fuzz(KernelTarget(WRONG[name]), Settings(seed=3, batches=batches))
+    return fuzz(KernelTarget((WRONG | KINDS)[name]), Settings(seed=3, batches=batches))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +98,10 @@ def campaign(name: str, batches: int = 3) -> Campaign:
         ("last k dropped, a", "the last k is dropped"),
         ("epilogue: bias of next", "the bias of the next column is added"),
         ("no tensor scale of a", "the tensor scale of a is ignored"),
+        ("zero point one too large", "the zero points of b are one too large"),
+        ("biases ignored", "the offsets of b are ignored"),
+        ("scale of the next group", "the scale of the next group of b is used, the first one's for the last"),
+        ("the two kept exchanged", "the two kept of each group of b are exchanged"),
     ],
 )
 def test_a_cause_is_named_and_shrunk(name: str, words: str) -> None:
@@ -90,6 +113,32 @@ def test_a_cause_is_named_and_shrunk(name: str, words: str) -> None:
     assert first.nonzero <= 2
     assert first.stored.case.a.shape[0] == 1 or "column" in words
     assert {r.verdict for r in found.report.requirements} == {Verdict.PASS, Verdict.FAIL}
+
+
+def test_one_of_several_contracts_that_fit_may_be_the_target_s() -> None:
+    """Which one it is only a product tells that rounds otherwise: nothing is wrong that one of them allows in all batches."""
+    bare = replace(plan(next(k for k in RIGHT_KINDS if k.name == "bias, float16"))[1], contract_name="float16-fma")
+    # Two batches in which the other contract shows.
+    first, second = [n for n in range(20) if run_product_batch(bare, n)["wrong"]][:2]
+    wrong = [run_product_batch(bare, number) for number in (first, second)]
+    assert [r["doubtful"] for r in wrong] == [[], []]
+    job = replace(bare, rival_names=("float16", "bfloat16"))
+    results = [run_product_batch(job, number) for number in (first, second)]
+    assert [(r["wrong"], r["failing"]) for r in results] == [([], 0)] * 2
+    assert all("float16" in r["rivals"] and r["doubtful"] for r in results)
+    settled, same = settle_batches(job, results)
+    assert (settled.contract_name, same) == ("float16", results)
+    # A batch that no contract allows brings back what the others doubted.
+    _, both = settle_batches(job, [results[0], {**wrong[1], "rivals": []}])
+    for name in ("wrong", "failing", "wrong_outputs", "topics"):
+        assert [r[name] for r in both] == [r[name] for r in wrong]
+
+
+def test_a_contract_is_read_with_the_sides_that_it_is_of() -> None:
+    """float16 of an affine side rounds each operation; of others numbers are rounded once."""
+    affine, plain = plan(next(k for k in RIGHT_KINDS if k.name == "bias, float16"))[1], plan(RIGHT[0])[1]
+    assert affine.contract == OperandContract(affine="float16")
+    assert replace(plain, contract_name="float16").contract == OperandContract(held=Contract.FLOAT16)
 
 
 def test_what_earlier_calls_leave_is_said() -> None:
@@ -226,7 +275,8 @@ def test_no_product_where_there_is_no_matmul() -> None:
 
 DRAWN = [
     ("mxfp8_e4m3", "mxfp4"), ("mxfp8_e5m2", "mxint8"), NVFP4, ("nvfp4", "mxfp4"), ("mxfp6_e3m2", "bfloat16"), ("float16", "nvfp4"),
-    ("float32/transposed", "float16"),
+    ("float32/transposed", "float16"), ("float16", "int4-g32-bias-float16"), ("int8-g32-zero-float16", "bfloat16"),
+    ("float16", "int3-g64-bias-float16"), ("float32", "int2-g16-zero-float16-2to4"), SPARSE, ("nvfp4", "nvfp4-4to8"),
 ]  # fmt: skip
 
 

@@ -75,10 +75,15 @@ def _read_values(text: str) -> Floats:
 @lru_cache(maxsize=32)
 def load_affine_groups(name: str) -> tuple[AffineGroupCase, ...]:
     """The groups to quantize of a format."""
-    fmt = get_affine(name)
+    return read_affine_groups(open_document("quantize_affine", get_affine(name).name))
+
+
+def read_affine_groups(document: Mapping[str, Any]) -> tuple[AffineGroupCase, ...]:
+    """The groups to quantize of a document."""
+    fmt = get_affine(document["format"])
     digits, _ = digits_of(fmt)
     cases = []
-    for entry in open_document("quantize_affine", fmt.name)["cases"]:
+    for entry in document["cases"]:
         answers: dict[str, AffineAnswer] = {}
         for expected in entry["expect"]:
             codes = read_codes(expected["codes"], digits)
@@ -93,10 +98,15 @@ def load_affine_groups(name: str) -> tuple[AffineGroupCase, ...]:
 @lru_cache(maxsize=32)
 def load_affine_stored(name: str) -> tuple[AffineStoredCase, ...]:
     """The stored groups of a format."""
-    fmt = get_affine(name)
+    return read_affine_stored(open_document("dequantize_affine", get_affine(name).name))
+
+
+def read_affine_stored(document: Mapping[str, Any]) -> tuple[AffineStoredCase, ...]:
+    """The stored groups of a document."""
+    fmt = get_affine(document["format"])
     digits, _ = digits_of(fmt)
     cases = []
-    for entry in open_document("dequantize_affine", fmt.name)["cases"]:
+    for entry in document["cases"]:
         values: dict[str, Floats] = {}
         for expected in entry["expect"]:
             values |= dict.fromkeys(expected["contracts"], _read_values(expected["values"]))

@@ -14,7 +14,7 @@ from mxspec.affine.formats import AffineFormat, Offset, get_affine
 from mxspec.affine.profiles import list_affine_profiles
 from mxspec_vectors.document import Document, case_id
 from mxspec_vectors.entries import group_answers, hex_floats, hex_words, make_header
-from mxspec_vectors.inputs_affine import list_groups, list_stored
+from mxspec_vectors.inputs_affine import GroupInput, StoredGroup, list_groups, list_stored
 
 Values = npt.NDArray[Any]
 
@@ -38,7 +38,12 @@ def float_array(bits: Sequence[Sequence[int]], fmt: AffineFormat) -> Values:
 
 def build_quantize_affine(name: str) -> Document:
     """The groups of a format, with the answers of every profile that covers it."""
-    fmt, inputs = get_affine(name), list_groups(get_affine(name))
+    fmt = get_affine(name)
+    return document_groups(fmt, list_groups(fmt))
+
+
+def document_groups(fmt: AffineFormat, inputs: Sequence[GroupInput]) -> Document:
+    """Groups to quantize as a file has them, with the answers of every profile that covers the format."""
     code_digits, word_digits = digits_of(fmt)
     profiles = list_affine_profiles(fmt)
     x = float_array([g.bits for g in inputs], fmt).astype(np.float32)
@@ -69,7 +74,12 @@ def build_quantize_affine(name: str) -> Document:
 
 def build_dequantize_affine(name: str) -> Document:
     """The stored groups of a format, with the values of every contract in float32."""
-    fmt, inputs = get_affine(name), list_stored(get_affine(name))
+    fmt = get_affine(name)
+    return document_stored(fmt, list_stored(fmt))
+
+
+def document_stored(fmt: AffineFormat, inputs: Sequence[StoredGroup]) -> Document:
+    """Stored groups as a file has them, with the values of every contract in float32."""
     code_digits, word_digits = digits_of(fmt)
     codes, scales, offsets = stored_arrays(inputs, fmt)
     contracts = list_contracts(fmt)

@@ -33,12 +33,16 @@ def list_sparse_names() -> tuple[str, ...]:
 def build_sparse(name: str) -> Document:
     """The file of one sparse format."""
     fmt = SPARSE_FORMATS[name]
-    cases = list(_make_cases(fmt))
+    return document_sparse(fmt, list(_make_cases(fmt)))
+
+
+def document_sparse(fmt: SparseFormat, cases: Sequence[dict[str, Any]]) -> Document:
+    """Cases of a sparse format as its file has them."""
     flags = dict.fromkeys(flag for case in cases for flag in case["flags"])
     return {
         "schema": f"mxspec-vectors/{VERSION}/sparse",
         "operation": "sparse",
-        "format": name,
+        "format": fmt.name,
         "licence": "CC0-1.0",
         "kind": fmt.kind,
         "sparsity": fmt.sparsity.value,
@@ -49,7 +53,7 @@ def build_sparse(name: str) -> Document:
             f: {"note": FLAGS[f].note, "source": FLAGS[f].source, "kind": FLAGS[f].kind, "evidence": FLAGS[f].evidence}
             for f in flags
         },
-        "cases": cases,
+        "cases": list(cases),
     }
 
 
@@ -69,7 +73,7 @@ def _order(fmt: SparseFormat) -> npt.NDArray[np.int64]:
     return table
 
 
-def _numbers(fmt: SparseFormat) -> Codes:
+def list_numbers(fmt: SparseFormat) -> Codes:
     """Finite codes that are not zero, ascending."""
     order = _order(fmt)
     finite = order < order.max() if fmt.kind == "e5m2" else order >= 0
@@ -90,7 +94,7 @@ def _draw(codes: Codes, shape: tuple[int, int], turn: int) -> Codes:
 
 def _by_magnitude(fmt: SparseFormat) -> list[Codes]:
     """The codes of each magnitude, zeros first."""
-    known = np.concatenate([zeros_of(fmt), _numbers(fmt)])
+    known = np.concatenate([zeros_of(fmt), list_numbers(fmt)])
     order = _order(fmt)[known]
     return [known[order == size] for size in np.unique(order)]
 
@@ -107,7 +111,7 @@ def _with_magnitudes(groups: Sequence[Sequence[int]], fmt: SparseFormat, turn: i
 
 def groups_to_prune(fmt: SparseFormat) -> Codes:
     """Groups of all magnitudes in all places where that can be done, else of neighbouring ones in all orders, and drawn ones."""
-    everything = np.concatenate([zeros_of(fmt), _numbers(fmt)])
+    everything = np.concatenate([zeros_of(fmt), list_numbers(fmt)])
     if fmt.sparsity is Sparsity.PAIRS:
         drawn = _draw(everything, (2 * _DRAWN, 8), 1)
         thin = _draw(everything, (_DRAWN // 2, 8), 2)
@@ -131,7 +135,7 @@ def groups_to_prune(fmt: SparseFormat) -> Codes:
     return np.unique(np.concatenate([*directed, _draw(everything, (_DRAWN, 4), 9)]), axis=0)
 
 
-def _sort_groups(fmt: SparseFormat, groups: Codes) -> Iterator[tuple[str, npt.NDArray[np.intp], Codes]]:
+def sort_groups(fmt: SparseFormat, groups: Codes) -> Iterator[tuple[str, npt.NDArray[np.intp], Codes]]:
     """(topic, which groups, the patterns that are right) of groups to prune."""
     legal = find_largest(groups, kind=fmt.kind, sparsity=fmt.sparsity)[:, 0]
     order = _order(fmt)[groups].reshape(len(groups), 4, -1)
@@ -156,18 +160,32 @@ _PRUNE_FLAGS = {
 
 
 def _make_cases(fmt: SparseFormat) -> Iterator[dict[str, Any]]:
-    groups = groups_to_prune(fmt)
-    for topic, where, legal in _sort_groups(fmt, groups):
+    yield from list_prune_cases(fmt, groups_to_prune(fmt))
+    for topic, flags, dense in _to_compress(fmt):
+        yield make_compress_case(fmt, topic, flags, dense)
+    for topic, flags, kept, nibbles in _to_decompress(fmt):
+        yield make_decompress_case(fmt, topic, flags, kept, nibbles)
+
+
+def list_prune_cases(fmt: SparseFormat, groups: Codes) -> Iterator[dict[str, Any]]:
+    """Groups [n, group] to prune, a case for each topic."""
+    for topic, where, legal in sort_groups(fmt, groups):
         asked = {"function": "prune", "codes": hex_codes(groups[where], fmt)}
         yield _case(fmt, topic, _PRUNE_FLAGS[topic], asked, {"patterns": legal.tobytes().hex()})
-    for topic, flags, dense in _to_compress(fmt):
-        nibbles = choose_kept(dense, kind=fmt.kind, sparsity=fmt.sparsity)
-        kept = take(dense, nibbles, sparsity=fmt.sparsity)
-        answer = {"kept": hex_codes(kept, fmt), "metadata": "".join(f"{n:x}" for n in nibbles.flat)}
-        yield _case(fmt, topic, flags, {"function": "compress", "codes": hex_codes(dense, fmt)}, answer)
-    for topic, flags, kept, nibbles in _to_decompress(fmt):
-        asked = {"function": "decompress", "kept": hex_codes(kept, fmt), "metadata": "".join(f"{n:x}" for n in nibbles.flat)}
-        yield _case(fmt, topic, flags, asked, {"codes": hex_codes(_scatter(kept, nibbles, fmt), fmt)})
+
+
+def make_compress_case(fmt: SparseFormat, topic: str, flags: list[str], dense: Codes) -> dict[str, Any]:
+    """Groups [n, group] with no more numbers than are kept."""
+    nibbles = choose_kept(dense, kind=fmt.kind, sparsity=fmt.sparsity)
+    kept = take(dense, nibbles, sparsity=fmt.sparsity)
+    answer = {"kept": hex_codes(kept, fmt), "metadata": "".join(f"{n:x}" for n in nibbles.flat)}
+    return _case(fmt, topic, flags, {"function": "compress", "codes": hex_codes(dense, fmt)}, answer)
+
+
+def make_decompress_case(fmt: SparseFormat, topic: str, flags: list[str], kept: Codes, nibbles: Codes) -> dict[str, Any]:
+    """Kept codes [n, group / 2] and their nibbles [n, 1]."""
+    asked = {"function": "decompress", "kept": hex_codes(kept, fmt), "metadata": "".join(f"{n:x}" for n in nibbles.flat)}
+    return _case(fmt, topic, flags, asked, {"codes": hex_codes(_scatter(kept, nibbles, fmt), fmt)})
 
 
 def _case(fmt: SparseFormat, topic: str, flags: list[str], asked: dict[str, Any], answer: dict[str, str]) -> dict[str, Any]:
@@ -186,7 +204,7 @@ def _kept_pairs(fmt: SparseFormat, codes: Codes) -> Codes:
 
 
 def _to_compress(fmt: SparseFormat) -> Iterator[tuple[str, list[str], Codes]]:
-    numbers = _numbers(fmt)
+    numbers = list_numbers(fmt)
     pairs = _kept_pairs(fmt, numbers)
     yield "pattern", ["sparse-place"], _under_all_patterns(pairs, fmt)[0]
     unit = fmt.sparsity.unit
@@ -213,7 +231,7 @@ def _under_all_patterns(pairs: Codes, fmt: SparseFormat) -> tuple[Codes, Codes, 
 
 
 def _to_decompress(fmt: SparseFormat) -> Iterator[tuple[str, list[str], Codes, Codes]]:
-    everything = np.sort(np.concatenate([zeros_of(fmt), _numbers(fmt)]))
+    everything = np.sort(np.concatenate([zeros_of(fmt), list_numbers(fmt)]))
     pairs = _kept_pairs(fmt, everything)
     yield ("pattern", ["sparse-place"], *_under_all_patterns(pairs, fmt)[1:])
     illegal = np.array([n for n in range(16) if n not in KEPT], np.uint8)

@@ -51,6 +51,10 @@ SEED_VARIABLE = "MXSPEC_SEED"
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
 )
 @click.option("--product", "products", multiple=True, metavar="NAME", help="Only this product, such as mxfp8_e4m3@mxfp4; repeatable.")
+@click.option(
+    "--operation", "operations", multiple=True, metavar="NAME",
+    help="Only this function of affine integers or sparse operands, such as prune or quantize_affine.int4-g64-bias-float16; repeatable.",
+)  # fmt: skip
 @click.option("--accumulator", metavar="CLASS", type=click.Choice([*ACCUMULATORS]), help="Judge products by this class; default: the declared one, or float32.")
 @click.option("--profile", help="Compare with this profile; default: the profile nearest to the target.")
 @click.option("--stop-on-first", is_flag=True, help="Stop after the first batch that contains a failure.")
@@ -68,6 +72,7 @@ def fuzz(
     seed: int | None,
     formats: tuple[str, ...],
     products: tuple[str, ...],
+    operations: tuple[str, ...],
     accumulator: str | None,
     profile: str | None,
     stop_on_first: bool,
@@ -89,6 +94,8 @@ def fuzz(
     A matmul is given random products. Each output is judged by what its class of additions allows, and each wrong product
     is reduced to the smallest one that is still wrong.
 
+    Functions of affine integers and of sparse operands are given random groups, judged as the vectors are.
+
     Failures are grouped by cause, and each cause is reported once. See docs/fuzzing.md.
 
     Ctrl-C stops sampling; failures found so far are still minimized and reported.
@@ -101,7 +108,7 @@ def fuzz(
         chosen = _choose_seed(seed)
         settings = Settings(
             seed=chosen, minutes=minutes, batches=batches, formats=formats, profile=profile, products=products,
-            accumulator=accumulator, first=stop_on_first,
+            operations=operations, accumulator=accumulator, first=stop_on_first,
         )  # fmt: skip
         with show_progress("fuzzing") as progress:
             campaign = run_fuzz(
@@ -111,11 +118,13 @@ def fuzz(
     except (ValueError, ImportError) as error:
         fail(str(error))
     saved: list[Path] = []
-    if out is not None and (campaign.findings or campaign.products):
+    if out is not None and (campaign.findings or campaign.products or campaign.operations):
+        from mxspec_conformance.fuzzing.operations.save import save_operations
         from mxspec_conformance.fuzzing.products.save import save_products
         from mxspec_conformance.fuzzing.save import save_findings
 
         saved = [*save_findings(out, campaign.findings), *save_products(out, campaign.products)]
+        saved += save_operations(out, campaign.operations)
     if json_file is not None:
         write_file(json_file, (json.dumps(campaign.report.as_dict(), indent=1) + "\n").encode("ascii"))
     console = make_console()
@@ -141,13 +150,19 @@ def _choose_seed(seed: int | None) -> int:
 
 def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
     from mxspec_conformance.fuzzing.concluding import Restart
+    from mxspec_conformance.fuzzing.operations.save import is_operations, replay_operations
     from mxspec_conformance.fuzzing.products.save import is_products, replay_products
     from mxspec_conformance.fuzzing.replay import replay
     from mxspec_conformance.transports.opening import open_target
 
     session = open_target(target, in_process=in_process, timeout=timeout)
     try:
-        results = replay_products(path, session) if is_products(path) else replay(path, session, Restart(target, timeout))
+        if is_products(path):
+            results = replay_products(path, session)
+        elif is_operations(path):
+            results = replay_operations(path, session)
+        else:
+            results = replay(path, session, Restart(target, timeout))
     finally:
         session.close()
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -183,9 +198,10 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
             console.print(Text(f"{requirement.id}: {requirement.verdict.value}: {requirement.note}", style="yellow"))
             if requirement.first is not None:
                 console.print(failure_panel(requirement))
-    # Products first; each kind is numbered by itself.
+    # Products first, then groups; each kind is numbered by itself.
     for causes in (
         [(f.job.fmt, f.topic, f.words, f.mismatches, str(f.depends), f.failure) for f in campaign.products],
+        [(f.job.fmt, f.topic, f.words, f.mismatches, str(f.depends), f.failure) for f in campaign.operations],
         [(f.job.fmt, f.topic, f.words, f.mismatches, f.pattern.words, f.failure) for f in campaign.findings],
     ):
         _show_causes(report, causes, console)
@@ -194,7 +210,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
         console.print(Text(f"{rest} more mismatches were not minimized", style="yellow"))
     for words in report.details["not_seen_again"]:
         console.print(Text(f"seen once, did not reproduce: {words}", style="yellow"))
-    count = len(campaign.findings) + len(campaign.products)
+    count = len(campaign.findings) + len(campaign.products) + len(campaign.operations)
     verdict = f"{count} cause{'s' * (count != 1)}" if count else "nothing differs" if report.exit_code == 0 else "see above"
     stopped = " (interrupted)" if report.details["stopped"] == "interrupt" else ""
     console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.environment['campaign']['workers']}", style="bold"))
@@ -214,6 +230,8 @@ def _show_amount(report: Report, result: FormatResult, console: Console) -> None
             f"{batches}, {total['products']:,} products, {total['outputs']:,} outputs, "
             f"{share} of them with one right result; {total['failing']:,} products differ"
         )
+    elif "groups" in total:
+        console.print(f"{batches}, {total['groups']:,} groups, {total['elements']:,} elements; {total['failing']:,} groups differ")
     else:
         console.print(f"{batches}, {total['blocks']:,} blocks, {total['elements']:,} elements; {total['failing']:,} blocks differ")
 

@@ -18,6 +18,9 @@ from mxspec_conformance.fuzzing.coverage import Coverage, Reach
 from mxspec_conformance.fuzzing.findings import Finding, Reduced, reduce_mismatches
 from mxspec_conformance.fuzzing.job import Job
 from mxspec_conformance.fuzzing.no_answers import reduce_no_answer
+from mxspec_conformance.fuzzing.operations.findings import OperationFinding
+from mxspec_conformance.fuzzing.operations.job import OperationJob
+from mxspec_conformance.fuzzing.operations.report import conclude_operation
 from mxspec_conformance.fuzzing.planning import Progress, Settings
 from mxspec_conformance.fuzzing.products.findings import ProductFinding
 from mxspec_conformance.fuzzing.products.job import ProductJob
@@ -55,6 +58,8 @@ class Campaign:
     coverage: dict[str, Coverage] = field(default_factory=dict)
     #: Causes of wrong products.
     products: list[ProductFinding] = field(default_factory=list)
+    #: Causes of wrong groups of affine integers and sparse operands.
+    operations: list[OperationFinding] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,33 @@ def enter_products(
         ]  # fmt: skip
         report.details["not_reduced"] += reduced.left
         campaign.products += reduced.findings
+
+
+def enter_operations(
+    session: TargetSession, operations: Sequence[OperationJob], campaign: Campaign, state: State, progress: Progress
+) -> None:
+    """Enter what batches of groups of affine integers and sparse operands came to."""
+    report = campaign.report
+    for job in operations:
+        keyed = [
+            (int(key.rpartition("/")[2]), result)
+            for key, result in sorted(state.finished.items())
+            if key.rpartition("/")[0] == job.name
+        ]
+        result, total, reduced, requirements = conclude_operation(job, keyed, session, progress)
+        report.formats.append(result)
+        report.requirements += requirements
+        report.details["totals"][job.fmt] = total
+        report.details["findings"] += [
+            {
+                "format": job.fmt, "topic": f.topic, "cause": f.words, "mismatches": f.mismatches, "pattern": f.depends.value,
+                "nonzero_lanes": f.nonzero, "profile": result.judged_against,
+            }
+            for f in reduced.findings
+        ]  # fmt: skip
+        report.details["not_reduced"] += reduced.left
+        report.details["not_seen_again"] += [f"{job.fmt}: {reduced.lost} batches"] * bool(reduced.lost)
+        campaign.operations += reduced.findings
 
 
 def _empty_total() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What `fuzz` is asked for, and the jobs that follow: one for each format, dtype and tensor scale, one for each product."""
+"""What `fuzz` is asked for, and the jobs that follow: one for each format, dtype and tensor scale, one for each product and operation."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.fuzzing.job import Job
+from mxspec_conformance.fuzzing.operations.job import OperationJob
+from mxspec_conformance.fuzzing.operations.report import plan_operations
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.fuzzing.products.report import plan_products
 from mxspec_conformance.results.report import FormatResult
@@ -20,6 +22,9 @@ from mxspec_vectors.points import TENSOR_AMAXES
 
 #: Tensor maxima under which nvfp4 is fuzzed.
 TENSORS = ("unit", "odd", "thousandth", "large")
+
+#: What a target has to offer.
+_NEEDED = "it needs quantize, dequantize, matmul, or a function of affine integers or of sparse operands"
 
 Progress = Callable[[str], None]
 
@@ -36,6 +41,8 @@ class Settings:
     profile: str | None = None
     #: Only these products, by name; formats are then left out.
     products: tuple[str, ...] = ()
+    #: Only these functions of affine integers and sparse operands, `function` or `function.format`; formats are then left out.
+    operations: tuple[str, ...] = ()
     #: The class by which products are judged; None: the declared one, or float32.
     accumulator: str | None = None
     #: End with the first batch in which something is wrong.
@@ -49,7 +56,7 @@ def plan_named_products(
 
     Raises ValueError for a product that the target does not offer.
     """
-    if settings.profile is not None and not settings.products:
+    if (settings.profile is not None or settings.operations) and not settings.products:
         return []
     return plan_products(
         session, spec, names=settings.products, formats=settings.formats, accumulator=settings.accumulator, seed=settings.seed,
@@ -57,16 +64,28 @@ def plan_named_products(
     )  # fmt: skip
 
 
+def plan_named_operations(
+    session: TargetSession, spec: Any, settings: Settings, timeout: float, in_process: bool
+) -> list[OperationJob]:
+    """The jobs of functions of affine integers and sparse operands; none where a profile, a block format or a product is asked for.
+
+    Raises ValueError for one that the target does not offer.
+    """
+    if (settings.profile is not None or settings.formats or settings.products) and not settings.operations:
+        return []
+    return plan_operations(session, spec, names=settings.operations, seed=settings.seed, timeout=timeout, in_process=in_process)
+
+
 def plan_formats(
     session: TargetSession, spec: Any, settings: Settings, timeout: float, in_process: bool, progress: Progress, *, optional: bool
 ) -> tuple[list[FormatResult], list[Job]]:
     """The jobs of quantizers, and a result for each of their formats.
 
-    optional: whether there are products, so that there need be no quantizer.
+    optional: whether there are products or operations, so that there need be no quantizer.
     Raises ValueError for a format or a profile that does not fit, and where nothing can be fuzzed.
     """
     capabilities = session.capabilities
-    if settings.products:
+    if settings.products or settings.operations:
         return [], []
     wanted = settings.formats or tuple(f for f in BLOCKS if f in capabilities.formats)
     if optional:
@@ -107,7 +126,7 @@ def plan_formats(
             "scale; if it answers no call, `mxspec check` says why, else pass --profile"
         )
     if not planned:
-        why = "its quantize rounds stochastically" if capabilities.has("quantize") else "it needs quantize, dequantize or matmul"
+        why = "its quantize rounds stochastically" if capabilities.has("quantize") else _NEEDED
         raise ValueError(f"{capabilities.name} has nothing that can be fuzzed: {why}")
     return formats, planned
 

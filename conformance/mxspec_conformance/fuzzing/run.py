@@ -15,9 +15,17 @@ from mxspec_conformance.campaign import Outcome, WorkItem, open_state, open_work
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import close_targets
 from mxspec_conformance.fuzzing.batch import run_batch
-from mxspec_conformance.fuzzing.concluding import Campaign, conclude, enter_products
+from mxspec_conformance.fuzzing.concluding import Campaign, conclude, enter_operations, enter_products
 from mxspec_conformance.fuzzing.job import Job
-from mxspec_conformance.fuzzing.planning import Progress, Settings, plan_formats, plan_named_products
+from mxspec_conformance.fuzzing.operations.batch import run_operation_batch
+from mxspec_conformance.fuzzing.operations.job import OperationJob
+from mxspec_conformance.fuzzing.planning import (
+    Progress,
+    Settings,
+    plan_formats,
+    plan_named_operations,
+    plan_named_products,
+)
 from mxspec_conformance.fuzzing.products.batch import run_product_batch
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
 from mxspec_conformance.results.environment import describe_git
@@ -65,14 +73,16 @@ def fuzz(
     spec = target if isinstance(target, str) else session
     try:
         products = plan_named_products(session, spec, settings, timeout, in_process, progress)
-        formats, planned = plan_formats(session, spec, settings, timeout, in_process, progress, optional=bool(products))
-        identity = _identify(target, session, settings, planned, products)
+        operations = plan_named_operations(session, spec, settings, timeout, in_process)
+        formats, planned = plan_formats(session, spec, settings, timeout, in_process, progress, optional=bool(products or operations))
+        identity = _identify(target, session, settings, planned, products, operations)
         deadline = None if settings.batches is not None else started + 60 * settings.minutes
         local = jobs if isinstance(spec, str) else 1
         with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask, pool) as workers:
-            outcome = _run([*planned, *products], settings, state, workers, deadline, progress, started)
+            outcome = _run([*planned, *products, *operations], settings, state, workers, deadline, progress, started)
         campaign = conclude(session, spec, planned, formats, state, settings, outcome, progress)
         enter_products(session, products, campaign, state, settings, progress)
+        enter_operations(session, operations, campaign, state, progress)
         campaign.report.environment |= describe_git(target) | getattr(session, "environment", {})
         campaign.report.environment["campaign"]["workers"] = workers.name
     finally:
@@ -83,34 +93,42 @@ def fuzz(
 
 
 def _identify(
-    target: Any, session: TargetSession, settings: Settings, planned: Sequence[Job], products: Sequence[ProductJob]
+    target: Any, session: TargetSession, settings: Settings, planned: Sequence[Job], products: Sequence[ProductJob],
+    operations: Sequence[OperationJob],
 ) -> dict[str, Any]:
     digest = ""
     if isinstance(target, (str, os.PathLike)) and Path(target).is_file():
         digest = hashlib.sha256(Path(target).read_bytes()).hexdigest()
     of_products = [[j.name, j.text, j.class_name, j.contract_name, list(j.rival_names), PRODUCTS] for j in products]
+    of_operations = [[j.name, j.claim, j.size] for j in operations]
     return {
         **({"products": of_products} if of_products else {}),
+        **({"operations": of_operations} if of_operations else {}),
         "command": "fuzz", "target": session.capabilities.name, "version": session.capabilities.version,
         "file": digest, "seed": settings.seed, "jobs": [[j.name, j.profile, j.blocks] for j in planned], "batches": 1,
     }  # fmt: skip
 
 
-def run_piece(job: Job | ProductJob, number: int) -> Result:
-    """One batch of either kind."""
+AnyJob = Job | ProductJob | OperationJob
+
+
+def run_piece(job: AnyJob, number: int) -> Result:
+    """One batch of any kind."""
+    if isinstance(job, OperationJob):
+        return run_operation_batch(job, number)
     return run_product_batch(job, number) if isinstance(job, ProductJob) else run_batch(job, number)
 
 
-def _pieces(planned: Sequence[Job | ProductJob], batches: int | None) -> Iterator[WorkItem]:
+def _pieces(planned: Sequence[AnyJob], batches: int | None) -> Iterator[WorkItem]:
     """One batch of every job, then the next of every job; codes, which are soon exhausted, more rarely."""
     for number in count() if batches is None else range(batches):
         for job in planned:
-            if isinstance(job, ProductJob) or job.dtype != "codes" or number % 4 == 0:
+            if not isinstance(job, Job) or job.dtype != "codes" or number % 4 == 0:
                 yield WorkItem(f"{job.name}/{number:06d}", (job, number))
 
 
 def _run(
-    planned: Sequence[Job | ProductJob], settings: Settings, state: State, workers: Any, deadline: float | None,
+    planned: Sequence[AnyJob], settings: Settings, state: State, workers: Any, deadline: float | None,
     progress: Progress, started: float,
 ) -> Outcome:  # fmt: skip
     elements = failing = 0
@@ -121,7 +139,7 @@ def _run(
         failing += result["failing"] + len(result["memory"])
         rate = elements / max(time.monotonic() - started, 1e-3) / 1e6
         progress(
-            f"{len(state.finished)} batches, {elements / 1e6:.0f} M elements ({rate:.1f} M/s), {failing} blocks or products differ"
+            f"{len(state.finished)} batches, {elements / 1e6:.0f} M elements ({rate:.1f} M/s), {failing} blocks, groups or products differ"
         )
         return not (settings.first and (result["failing"] or result["memory"] or result["no_answers"]))
 

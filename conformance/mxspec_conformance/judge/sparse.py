@@ -25,7 +25,7 @@ from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_vectors.cases import SparseFunction, load_sparse_cases
+from mxspec_vectors.cases import SparseCase, SparseFunction, load_sparse_cases
 
 #: Groups in a row, and rows, of the calls that ask cases: whole words and tiles of every layout of metadata.
 _WIDE, _HIGH = 32, 32
@@ -47,24 +47,29 @@ def list_topics(function: str, fmt: str) -> list[str]:
     return [*topics, *_FOLLOWING[SparseFunction(function)], "call-size", "memory", "state", "refusal"]
 
 
-def judge_sparse(session: TargetSession, function: str, fmt: str) -> list[Requirement]:
-    """The requirements of one function for one sparse format."""
+def judge_sparse(
+    session: TargetSession, function: str, fmt: str, given: Sequence[SparseCase] | None = None, *, calls: bool = True
+) -> list[Requirement]:
+    """The requirements of one function for one sparse format.
+
+    given: the cases; None: those of the vectors. calls: whether calls of other sizes and in other memory are made as well.
+    """
     chosen, scorecard = get_sparse(fmt), Scorecard(function, fmt)
     rule = session.capabilities.prune_rule if function == SparseFunction.PRUNE else ""
     failures = Counter[FailureKind]()
     pools: list[Asked] = []
     answers = False
-    for case in load_sparse_cases(fmt):
+    for case in load_sparse_cases(fmt) if given is None else given:
         if case.function != function:
             continue
         asked = Asked(case, chosen, rule)
-        if keeps("sparse", fmt, case.id):
+        if given is not None or keeps("sparse", fmt, case.id):
             found = _ask_all(session, asked, failures)
             answered = _enter(asked, found, scorecard)
             answers |= answered is not None
             if answered is not None and case.topic in ("largest", "pattern"):
                 pools.append(answered)
-    if pools:
+    if pools and calls:
         judge_sparse_calls(session, pools[0], scorecard)
     order = {name: number for number, name in enumerate(RULES)}
     explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause, order.get(e.name, 0)))

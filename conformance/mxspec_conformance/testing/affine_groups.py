@@ -5,8 +5,6 @@ Used through `mxspec_conformance.testing.strategies`, which says what is missing
 
 from __future__ import annotations
 
-from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,21 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
 from mxspec.affine.formats import AffineFormat, get_affine
-from mxspec.formats import power_of_two
-from mxspec.reals import encode_real, make_real
+from mxspec_conformance.judge.affine.points import ENDS, EXPONENTS, list_points
 
 Array = npt.NDArray[Any]
-
-#: Ends of groups, the simplest first; times a power of two.
-_ENDS = tuple(
-    (Fraction(lo), Fraction(hi))
-    for lo, hi in (
-        (0, 1), (-1, 1), (-1, 0), (0, 15), (-8, 7), (-Fraction(1, 2), Fraction(4, 5)), (1, 2), (-2, -1), (-3, 1), (-1, 3),
-        (5, 6), (0, 0), (1, 1), (-1, -1), (1, 1 + Fraction(1, 128)), (-Fraction(1, 3), Fraction(1, 7)), (-1000, 1),
-    )
-)  # fmt: skip
-_EXPONENTS = (0, 1, -1, 3, -3, 6, -6, 10, -10, -13)
-
 
 def affine_groups(fmt: str | AffineFormat, *, rows: int = 1, groups: int = 1) -> st.SearchStrategy[Array]:
     """Groups to quantize, in the format's dtype.
@@ -74,29 +60,12 @@ def _arrays(draw: st.DrawFn, fmt: AffineFormat, rows: int, groups: int) -> Array
     return bits.view(fmt.numpy_dtype)
 
 
-@lru_cache(maxsize=512)
-def _points(fmt: AffineFormat, ends: int, exponent: int) -> tuple[int, ...]:
-    """Bits of a group's two ends, then of the codes and midpoints between them and the floats beside these."""
-    (lo, hi), factor = _ENDS[ends], power_of_two(exponent)
-    points = [_bits(lo * factor, fmt), _bits(hi * factor, fmt)]
-    for step in range(2 * fmt.bins + 1):  # even steps are codes, odd ones midpoints
-        middle = _bits((lo + (hi - lo) * Fraction(step, 2 * fmt.bins)) * factor, fmt)
-        magnitude, sign = middle & ~fmt.scalar.sign_bit, middle & fmt.scalar.sign_bit
-        # Beside a zero lies the smallest float of its sign, beyond the largest float nothing.
-        points += [middle, sign | min(magnitude + 1, fmt.scalar.max_code), sign | max(magnitude - 1, 0)]
-    return tuple(points)
-
-
 def _draw_group(draw: st.DrawFn, fmt: AffineFormat) -> list[int]:
     """The bits of one group."""
-    points = _points(fmt, draw(st.integers(0, len(_ENDS) - 1)), draw(st.sampled_from(_EXPONENTS)))
+    points = list_points(fmt, draw(st.integers(0, len(ENDS) - 1)), draw(st.sampled_from(EXPONENTS)))
     picked = draw(st.lists(st.integers(0, len(points) - 1), max_size=fmt.group - 2))
     lanes = [points[i] for i in picked]
     # The ends are there, somewhere.
     place = draw(st.integers(0, len(lanes)))
     lanes = [*lanes[:place], points[1], *lanes[place:]]
     return [*lanes, *[points[0]] * (fmt.group - len(lanes))]
-
-
-def _bits(value: Fraction, fmt: AffineFormat) -> int:
-    return encode_real(make_real(value), fmt.scalar)

@@ -323,8 +323,9 @@ KINDS = (
         command="python tests/targets/run_planted.py", made_by=("conformance/mxspec_conformance/fuzzing",),
     ),
     Kind(
-        pattern="fuzz/products.json", what="wrong and right products under fuzzing", time="5 min",
+        pattern="fuzz/products.json", what="wrong and right products under fuzzing", time="20 min on an idle core",
         command="python -m mxspec_lab.products.fuzzed",
+        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("kernels", "kinds", "kinds_right", "kinds_wrong", "narrow", "narrow_kinds", "right", "wrong")),
         made_by=tuple(f"conformance/mxspec_conformance/{room}/products" for room in ("fuzzing", "judge")),
     ),
     Kind(

@@ -38,7 +38,7 @@ from mxspec_lab.products.wrong import list_wrong
 
 SCHEMA = "mxspec-fuzzed-products/2"
 #: Batches within which wrong kernels are looked for, and in which right ones are not accused.
-LIMIT, QUIET = 40, 12
+LIMIT, QUIET = 40, 6
 #: Numbers of draws for which the share that was found is told.
 SHARES = (16, 32, 64, 160, 320, LIMIT * PRODUCTS)
 #: What decides what is drawn, and how it is judged.

@@ -16,6 +16,7 @@ from mxspec_conformance.fuzzing.products.batch import ask_batch
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.judge.explanation import DEVIATING, Cause, Explanation
+from mxspec_conformance.judge.products.editing import find_used
 from mxspec_conformance.judge.products.judging import Asked, ask_case, find_class, name_mistakes, naming_contract
 from mxspec_conformance.judge.products.mistakes import list_mistakes
 from mxspec_conformance.judge.products.shrinking import (
@@ -69,7 +70,7 @@ class ProductFinding:
     def nonzero(self) -> int:
         """Products in the shown sum that are not zero."""
         case, (i, j) = self.stored.case, self.stored.place
-        return int(((case.a.held[i] != 0) & (case.b.held[j] != 0)).sum())
+        return int((find_used(case.a)[i] & find_used(case.b)[j]).sum())
 
 
 @dataclass(slots=True)

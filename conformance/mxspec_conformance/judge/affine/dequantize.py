@@ -74,10 +74,18 @@ def _output_dtype(session: TargetSession, name: str, case: AffineStoredCase) -> 
         return "float32"
 
 
-def judge_dequantize(session: TargetSession, name: str, claimed: str | None, scorecard: Scorecard) -> Standing | None:
-    """Enter every case; the standing to the contract that the target was judged by, None where nothing was answered."""
+def judge_dequantize(
+    session: TargetSession, name: str, claimed: str | None, scorecard: Scorecard, given: Sequence[AffineStoredCase] | None = None, *,
+    calls: bool = True,
+) -> Standing | None:  # fmt: skip
+    """Enter every case; the standing to the contract that the target was judged by, None where nothing was answered.
+
+    given, calls: as for `judge_quantize`.
+    """
     fmt = read_operand(name).format
-    cases = [c for c in load_affine_stored(fmt.name) if keeps("dequantize_affine", fmt.name, c.id)]
+    cases = (
+        list(given) if given is not None else [c for c in load_affine_stored(fmt.name) if keeps("dequantize_affine", fmt.name, c.id)]
+    )
     if not cases:
         return None
     answers = ask(session, name, cases, ABREAST)
@@ -104,8 +112,9 @@ def judge_dequantize(session: TargetSession, name: str, claimed: str | None, sco
         scorecard.count(
             one.case.topic, one.case.id, ok=judged in one.equals, equals=names, show=partial(_show, one, judged, fmt)
         )
-    _count_alone(session, name, seen, fmt, scorecard)
-    if finite := [s for s in seen if _is_finite(s.case)]:
+    if calls:
+        _count_alone(session, name, seen, fmt, scorecard)
+    if calls and (finite := [s for s in seen if _is_finite(s.case)]):
         placed = lay_rows(finite)
         codes = np.stack([np.concatenate([s.case.codes for s in row]) for row in placed])
         scales, offsets = (np.array([[getattr(s.case, p) for s in row] for row in placed]) for p in ("scale", "offset"))

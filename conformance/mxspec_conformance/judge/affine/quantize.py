@@ -83,10 +83,16 @@ def ask(session: TargetSession, name: str, cases: Sequence[AffineGroupCase], abr
     return ask_rows(cases, call, abreast)
 
 
-def judge_quantize(session: TargetSession, name: str, claimed: str | None, scorecard: Scorecard) -> Standing | None:
-    """Enter every case; the standing to the profile that the target was judged by, None where nothing was answered."""
+def judge_quantize(
+    session: TargetSession, name: str, claimed: str | None, scorecard: Scorecard, given: Sequence[AffineGroupCase] | None = None, *,
+    calls: bool = True,
+) -> Standing | None:  # fmt: skip
+    """Enter every case; the standing to the profile that the target was judged by, None where nothing was answered.
+
+    given: the cases; None: those of the vectors. calls: whether calls of other sizes and in other memory are made as well.
+    """
     fmt = read_operand(name).format
-    cases = [c for c in load_affine_groups(fmt.name) if keeps("quantize_affine", fmt.name, c.id)]
+    cases = list(given) if given is not None else [c for c in load_affine_groups(fmt.name) if keeps("quantize_affine", fmt.name, c.id)]
     if not cases:
         return None
     answers = ask(session, name, cases, ABREAST)
@@ -99,8 +105,9 @@ def judge_quantize(session: TargetSession, name: str, claimed: str | None, score
             scorecard.count_no_answer(case.topic, case.id, answer, given=partial(_describe, case, fmt))
     for one in seen:
         _count(one, judged, claimed is not None, fmt, scorecard)
-    _count_alone(session, name, seen, fmt, scorecard)
-    if finite := [s for s in seen if _is_finite(s.case)]:
+    if calls:
+        _count_alone(session, name, seen, fmt, scorecard)
+    if calls and (finite := [s for s in seen if _is_finite(s.case)]):
         rows = lay_rows(finite)
         x = np.stack([np.concatenate([s.case.x for s in row]) for row in rows])
         codes = np.stack([np.concatenate([s.answer.codes for s in row]) for row in rows])

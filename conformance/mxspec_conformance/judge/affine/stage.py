@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from mxspec_conformance.judge.affine.dequantize import judge_dequantize
 from mxspec_conformance.judge.affine.quantize import Standing, judge_quantize
@@ -13,7 +14,7 @@ from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.affine_cases import load_affine_groups, load_affine_stored
 
-_Judge = Callable[[TargetSession, str, str | None, Scorecard], Standing | None]
+_Judge = Callable[..., Standing | None]
 #: Function -> its judge.
 JUDGES: dict[str, _Judge] = {"quantize_affine": judge_quantize, "dequantize_affine": judge_dequantize}
 
@@ -30,15 +31,18 @@ def list_affine(function: str, fmt: str) -> Iterator[str]:
 
 
 def judge_affine(
-    session: TargetSession, function: str, name: str, claimed: str | None = None
-) -> tuple[list[Requirement], Standing | None]:
+    session: TargetSession, function: str, name: str, claimed: str | None = None, given: Sequence[Any] | None = None, *,
+    calls: bool = True,
+) -> tuple[list[Requirement], Standing | None]:  # fmt: skip
     """The requirements, and how the target stands to the profile or contract that it was judged by.
 
     name: as the target declares it. claimed: the profile or contract that it has to follow; None: the nearest one.
+    given: the cases of the function; None: those of the vectors. calls: whether calls of other sizes and in other memory are made as
+    well.
     """
     fmt = read_operand(name).format
     scorecard = Scorecard(function, fmt.name)
-    standing = JUDGES[function](session, name, claimed, scorecard)
+    standing = JUDGES[function](session, name, claimed, scorecard, given, calls=calls)
     explanation = common_explanation(scorecard.tallies.values(), lambda e: (int(e.cause),))
     # A profile that agrees with every failing case of one topic explains nothing where another is judged.
     requirements = []

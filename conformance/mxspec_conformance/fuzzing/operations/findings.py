@@ -1,0 +1,140 @@
+"""From wrong groups to their causes, each with the smallest group that is still wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mxspec_conformance.fuzzing.operations.batch import judge_document, list_wrong
+from mxspec_conformance.fuzzing.operations.draw import (
+    Input,
+    draw_inputs,
+    lanes_of,
+    list_inputs,
+    make_document,
+    with_lanes,
+)
+from mxspec_conformance.fuzzing.operations.job import OperationJob
+from mxspec_conformance.results.report import Failure, Requirement
+from mxspec_conformance.targets.sessions import TargetSession
+
+#: Batches with wrong groups that are looked at anew, causes that are told, wrong groups that are tried alone, and calls that making
+#: one smaller may cost.
+_BATCHES, _CAUSES, _TRIED, _CALLS = 3, 6, 4, 40
+
+Progress = Callable[[str], None]
+
+
+class Dependence(StrEnum):
+    """What a wrong group depends on, beside its own values."""
+
+    NOTHING = "alone"
+    NEIGHBOURS = "only beside other groups"
+    CALL = "only in some calls"
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFinding:
+    """One cause."""
+
+    job: OperationJob
+    topic: str
+    words: str
+    #: Wrong groups of the batch that was looked at.
+    mismatches: int
+    depends: Dependence
+    failure: Failure
+    #: The groups that show it: one where it is wrong alone.
+    inputs: tuple[Input, ...]
+
+    @property
+    def nonzero(self) -> int:
+        """Values or codes of the first group that are not zero."""
+        return sum(lane != 0 for lane in lanes_of(self.inputs[0]))
+
+
+@dataclass(slots=True)
+class ReducedGroups:
+    """The causes of one function's wrong answers."""
+
+    findings: list[OperationFinding] = field(default_factory=list)
+    #: Batches whose groups were right when they were asked again, and batches that were not looked at.
+    lost: int = 0
+    left: int = 0
+
+
+def reduce_groups(
+    job: OperationJob, batches: Sequence[int], session: TargetSession, progress: Progress = lambda _: None
+) -> ReducedGroups:
+    """The causes in some batches, in order of their numbers."""
+    reduced = ReducedGroups(left=len(batches[_BATCHES:]))
+    known: set[str] = set()
+    for number in batches[:_BATCHES]:
+        progress(f"{job.fmt}: batch {number} again")
+        inputs = draw_inputs(job, number)
+        wrong = list_wrong(judge_document(job, session, make_document(job, inputs))[0])
+        reduced.lost += not wrong
+        for requirement in wrong:
+            words = requirement.note.removeprefix("as if ").removeprefix("as ") or _tell(requirement.first)
+            if (words or requirement.topic) in known or len(known) >= _CAUSES:
+                continue
+            known.add(words or requirement.topic)
+            progress(f"{job.fmt}: reducing {requirement.topic}")
+            reduced.findings.append(_reduce(job, session, inputs, requirement, words or f"wrong {requirement.topic}"))
+    return reduced
+
+
+def _tell(failure: Failure | None) -> str:
+    """What is wrong, without the numbers of one group."""
+    return failure.steps[0].partition(":")[0] if failure is not None and failure.steps and ":" in failure.steps[0] else ""
+
+
+def _reduce(
+    job: OperationJob, session: TargetSession, inputs: Sequence[Input], requirement: Requirement, words: str
+) -> OperationFinding:
+    by_label = list_inputs(make_document(job, inputs))
+    drawn = list(by_label.values())
+    wrong = [by_label[label] for label in requirement.failing_cases if label in by_label]
+
+    def judge(groups: Sequence[Input]) -> Requirement | None:
+        found = list_wrong(judge_document(job, session, make_document(job, groups), calls=False)[0])
+        return found[0] if found else None
+
+    chosen, again, depends = list(drawn), None, Dependence.CALL
+    for one in wrong[:_TRIED]:
+        if (again := judge([one])) is not None:
+            chosen, depends = [one], Dependence.NOTHING
+            break
+    if again is None:
+        for one in wrong[:_TRIED]:
+            at = drawn.index(one)
+            beside = [drawn[(at + i) % len(drawn)] for i in (0, 1, -1)]
+            if (again := judge(beside)) is not None:
+                chosen, depends = beside, Dependence.NEIGHBOURS
+                break
+    if depends is Dependence.NOTHING:
+        chosen = [_simplify(chosen[0], judge)]
+        again = judge(chosen)
+    failure = (None if again is None else again.first) or requirement.first
+    failure = failure or Failure(case=requirement.topic, given={}, expected={}, returned={}, steps=[requirement.note])
+    failure.snippet = ""  # it would look for the group in the vectors
+    if depends is not Dependence.NOTHING:
+        words += f", {depends}"
+    return OperationFinding(job, requirement.topic, words, requirement.failing, depends, failure, tuple(chosen))
+
+
+def _simplify(one: Input, judge: Callable[[Sequence[Input]], Requirement | None]) -> Input:
+    """Values and codes set to zero, in runs that are halved, as long as the group stays wrong."""
+    left, length = _CALLS, max(len(lanes_of(one)) // 2, 1)
+    while length >= 1 and left > 0:
+        for start in range(0, len(lanes_of(one)), length):
+            lanes = lanes_of(one)
+            emptied = (*lanes[:start], *(0 for _ in lanes[start : start + length]), *lanes[start + length :])
+            if emptied == lanes or left <= 0:
+                continue
+            left -= 1
+            if judge([with_lanes(one, emptied)]) is not None:
+                one = with_lanes(one, emptied)
+        length //= 2
+    return one

@@ -1,0 +1,57 @@
+"""What a batch of groups is drawn from and asked of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
+
+#: Groups of a batch of affine integers, and of a sparse format.
+AFFINE_GROUPS, SPARSE_GROUPS = 48, 512
+
+
+@dataclass(frozen=True, slots=True)
+class OperationJob:
+    """One function of a target in one format."""
+
+    target: Any
+    function: str
+    #: The format as the target declares it.
+    operand: str
+    #: The profile or contract that the target claims; None: none.
+    claim: str | None
+    seed: int
+    timeout: float
+    in_process: bool = False
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether groups are of affine integers; else they are sparse."""
+        return self.function in AFFINE_FUNCTIONS
+
+    @property
+    def format_name(self) -> str:
+        """The format without its layout."""
+        return read_operand(self.operand).format.name if self.is_affine else self.operand
+
+    @property
+    def fmt(self) -> str:
+        """How results call it."""
+        return f"{self.function}.{self.format_name}"
+
+    @property
+    def name(self) -> str:
+        """For keys."""
+        return f"{self.function}/{self.operand}"
+
+    @property
+    def size(self) -> int:
+        """Groups of a batch."""
+        return AFFINE_GROUPS if self.is_affine else SPARSE_GROUPS
+
+    def generator(self, number: int) -> np.random.Generator:
+        """The random numbers of one batch; the same on every machine. Quantizers and products have streams below 32."""
+        return np.random.Generator(np.random.PCG64([self.seed, number, 32]))
