@@ -12,7 +12,9 @@ from mxspec_conformance import check
 from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import State, judge_result
 from mxspec_lab.evidence.writing import render_result
+from mxspec_lab.products import fuzzed
 from mxspec_lab.products.by_vectors import list_failing
+from mxspec_lab.products.fuzzed import Group, count_accused, count_found, is_as_wanted, list_groups, measure
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
@@ -21,7 +23,10 @@ from mxspec_lab.products.right import RIGHT
 from mxspec_lab.products.run import ask_vectors, describe_kernel, describe_wrong, main, render_markdown
 from mxspec_lab.products.wrong import list_wrong
 
-REPORT = Path(__file__).parents[1] / "reports" / "mutants" / "products.json"
+ROOT = Path(__file__).parents[1]
+REPORT = ROOT / "reports" / "mutants" / "products.json"
+FUZZED = ROOT / "reports" / "fuzz" / "products.json"
+RENEW_FUZZED = "run `python -m mxspec_lab.products.fuzzed`"
 DOCUMENT: dict[str, Any] = json.loads(REPORT.read_text("ascii"))
 RENEW = "run `python -m mxspec_lab.products.run --json reports/mutants/products.json --markdown reports/mutants/products.md`"
 WRONG = {kernel.name: kernel for kernel in list_wrong()}
@@ -47,6 +52,67 @@ def test_counts_are_those_of_the_rows() -> None:
     assert counts["accused_kinds"] == sum(bool(row["accused"]) for row in DOCUMENT["right_kinds"]) == 0
     assert [row["kernel"] for row in DOCUMENT["right_kinds"]] == [kernel.name for kernel in RIGHT_KINDS], RENEW
     assert counts["by_vectors"] == sum(row["vectors"]["failing"] > 0 for row in DOCUMENT["wrong"])
+
+
+def test_the_documents_quote_the_counts() -> None:
+    """The table and the sentence of docs/products.md, and the table of docs/fuzzing.md, have the numbers of the results."""
+    counts = DOCUMENT["counts"]
+    page = " ".join((ROOT / "docs" / "products.md").read_text("utf-8").split())
+    assert f"The vectors find {counts['by_vectors']} of the {counts['wrong']} wrong kernels" in page
+    for words, ending in (("block formats and floats", ""), ("with an affine or sparse side", "_kinds")):
+        killed, wrong, right, accused = (counts[name + ending] for name in ("killed", "wrong", "right", "accused"))
+        assert f"| {words} | {killed} of {wrong} | {right - accused} of {right} |" in page
+    drawn = json.loads(FUZZED.read_text("ascii"))
+    page = " ".join((ROOT / "docs" / "fuzzing.md").read_text("utf-8").split())
+    for words, ending in (("block formats and floats", ""), ("with an affine or sparse side", "_kinds")):
+        wrong, right = drawn["counts"][f"wrong{ending}"], drawn["counts"][f"right{ending}"]
+        row = (
+            f"| {words} | {wrong['found_by_every_seed']} of {wrong['kernels']} | {wrong['runs_found_within']['32']} of {wrong['runs']} runs "
+            f"| {wrong['narrow_found']} of {wrong['narrow']} | {right['accused']} of {right['kernels']} |"
+        )
+        assert row in page
+    most = drawn["batches"]
+    assert f"{most['wrong']} batches of {drawn['products_of_a_batch']} products at most, a right one {most['right']}." in page
+    assert len(drawn["seeds"]) == 2, "the page says: both seeds"
+
+
+def test_fuzzing_speaks_of_every_kernel() -> None:
+    document = json.loads(FUZZED.read_text("ascii"))
+    for group in list_groups():
+        rows = document[group.name]
+        assert [r["kernel"] for r in rows] == [kernel.name for kernel in group.kernels], RENEW_FUZZED
+        assert all(len(r["draws"]) == len(document["seeds"]) for r in rows)
+        count = count_accused if group.is_right else count_found
+        assert document["counts"][group.name] == count(rows)
+    assert is_as_wanted(document["counts"])
+
+
+def test_a_kernel_is_measured_again() -> None:
+    row = json.loads(FUZZED.read_text("ascii"))["wrong_kinds"][0]
+    assert measure("wrong_kinds", 0, [1])["draws"] == row["draws"][:1]
+
+
+def test_fuzzing_goes_on_where_it_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that Ctrl-C ends keeps its kernels; the next one asks only the others, and writes what one run writes."""
+    few = tuple(Group(g.name, g.kernels[:2], is_right=g.is_right) for g in list_groups())
+    monkeypatch.setattr(fuzzed, "list_groups", lambda: few)
+    measured: list[str] = []
+
+    def ended(group: str, place: int, seeds: Any) -> Any:
+        if len(measured) == 3:
+            measured.append("Ctrl-C")
+            raise KeyboardInterrupt
+        measured.append(f"{group}/{place}")
+        return {"draws": [None if "right" in group else 2 for _ in seeds], "seconds": 0.1}
+
+    monkeypatch.setattr(fuzzed, "measure", ended)
+    arguments = ["--seeds", "1", "--state", str(tmp_path / "state"), "--out", str(tmp_path / "out.json")]
+    assert fuzzed.main(arguments) == 130
+    assert "3 of 8 kernels are done" in capsys.readouterr().err
+    assert fuzzed.main(arguments) == 0
+    assert measured == ["wrong/0", "wrong/1", "wrong_kinds/0", "Ctrl-C", "wrong_kinds/1", "right/0", "right/1", "right_kinds/0", "right_kinds/1"]
+    document = json.loads((tmp_path / "out.json").read_text("ascii"))
+    assert [document["counts"][g.name]["kernels"] for g in few] == [2] * 4
 
 
 def test_the_page_is_that_of_the_numbers() -> None:
