@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from mxspec_conformance.atlas.documents import anchor_of, make_document
 from mxspec_conformance.atlas.entries import find_column, is_pair, list_cells, list_changes, make_entry, worst
-from mxspec_conformance.atlas.findings import SCHEMA, read_findings, show_finding
+from mxspec_conformance.atlas.findings import SCHEMA, Seen, read_findings, show_finding
 from mxspec_conformance.atlas.reading import read_collection
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.results.report import Verdict
@@ -193,7 +193,7 @@ def test_a_finding_needs_a_result_that_shows_it() -> None:
     (finding,) = read_findings({"schema": SCHEMA, "findings": [a_finding()]}, "f.json")
     shown = show_finding(finding, [entry])
     assert shown.requirement.verdict is not Verdict.PASS
-    assert shown.versions == ((entry.version, True),)
+    assert shown.versions == ((entry.version, Seen.SAME),)
     passing = next(r.id for r in entry.report.requirements if r.verdict is Verdict.PASS)
     (untrue,) = read_findings({"schema": SCHEMA, "findings": [a_finding(requirement=passing)]}, "f.json")
     with pytest.raises(ValueError, match="no result of gguf shows"):

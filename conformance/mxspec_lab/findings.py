@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mxspec_conformance.atlas.findings import Shown, show_finding
+from mxspec_conformance.atlas.findings import Seen, Shown, show_finding
 from mxspec_conformance.atlas.reading import read_collection
 from mxspec_lab.evidence.status import REPORTS
 from mxspec_vectors.files import write_file
@@ -29,7 +29,7 @@ def list_lines(findings: Sequence[Shown]) -> Iterator[str]:
     """A paragraph for each finding: what, in which versions, how to reproduce it."""
     for shown in findings:
         finding, requirement = shown.finding, shown.requirement
-        versions = ", ".join(version for version, seen in shown.versions if seen)
+        versions = ", ".join(version for version, seen in shown.versions if seen is Seen.SAME)
         yield (
             f"- **{finding.title}.** {finding.text} {finding.effect} {finding.target} {versions}: {requirement.failing:,} of "
             f"{requirement.cases:,} cases; `{shown.command}`."

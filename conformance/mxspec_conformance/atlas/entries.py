@@ -91,6 +91,12 @@ def make_entry(document: Mapping[str, Any], *, source: str, current: bool, about
     return Entry(document=cleaned, report=read_report(cleaned), source=source, current=current, about=about)
 
 
+def age(entry: Entry) -> tuple[tuple[int, ...], str]:
+    """By this, results of one implementation are in the order of its releases, then of their dates."""
+    parts = tuple(int(part) if part.isdigit() else 0 for part in entry.version.replace("-", ".").split("."))
+    return parts, str(entry.report.environment.get("time", ""))
+
+
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict that a reader wants to see first."""
     found = set(verdicts)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
-from mxspec_conformance.atlas.entries import Entry
+from mxspec_conformance.atlas.entries import Entry, age
 from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
 
 SCHEMA = "mxspec-findings/1"
@@ -39,16 +40,25 @@ class Finding:
     mutant: str = ""
 
 
+class Seen(Enum):
+    """Whether a release does what a finding says."""
+
+    SAME = "shows it"
+    #: The requirement fails, and not as the newest release fails it: for another reason, or not only for this one.
+    OTHERWISE = "fails in another way"
+    NOT = "not seen"
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A finding with what its results say."""
 
     finding: Finding
-    #: The newest result that shows it; versions that were tried, and whether each shows it.
+    #: The newest release that shows it; releases that were tried, and whether each shows it.
     entry: Entry
     requirement: Requirement
     result: FormatResult | None
-    versions: tuple[tuple[str, bool], ...]
+    versions: tuple[tuple[str, Seen], ...]
 
     @property
     def command(self) -> str:
@@ -102,7 +112,13 @@ def show_finding(finding: Finding, entries: Iterable[Entry]) -> Shown:
             f"finding {finding.id}: no result of {finding.target} shows {finding.requirement} ({tried_words}); "
             "take it out, or add the result of the version that showed it"
         )
-    entry, requirement = max(showing, key=lambda pair: str(pair[0].report.environment.get("time", "")))
+    entry, requirement = max(showing, key=lambda pair: age(pair[0]))
     result = next((f for f in entry.report.formats if f.format == requirement.format), None)
-    versions = tuple((e.version, r.verdict in SHOWN) for e, r in tried)
+    versions = tuple((e.version, _compare(r, requirement)) for e, r in sorted(tried, key=lambda pair: age(pair[0])))
     return Shown(finding=finding, entry=entry, requirement=requirement, result=result, versions=versions)
+
+
+def _compare(requirement: Requirement, newest: Requirement) -> Seen:
+    if requirement.verdict not in SHOWN:
+        return Seen.NOT
+    return Seen.SAME if (requirement.verdict, requirement.explained_by) == (newest.verdict, newest.explained_by) else Seen.OTHERWISE

@@ -23,13 +23,14 @@ from mxspec_conformance.atlas.entries import (
     LAYOUTS_COLUMN,
     Cell,
     Entry,
+    age,
     is_pair,
     list_cells,
     list_changes,
     slug,
 )
 from mxspec_conformance.atlas.explorer import SCRIPT_NAME, describe_explorer, link_block, write_explorer_script
-from mxspec_conformance.atlas.findings import Shown, show_finding
+from mxspec_conformance.atlas.findings import Seen, Shown, show_finding
 from mxspec_conformance.atlas.plots import BarPlot, make_bars
 from mxspec_conformance.atlas.reading import Collection
 from mxspec_conformance.atlas.requirements import list_requirements
@@ -135,7 +136,7 @@ class Site:
         entry = row.entry
         view = self._views[entry.slug]
         others = [r.entry for r in self.rows if r.entry.name == entry.name and r.entry is not entry and r.entry.device == entry.device]
-        trends = [(other, list_changes(*sorted((other, entry), key=_age))) for other in others]
+        trends = [(other, list_changes(*sorted((other, entry), key=age))) for other in others]
         about = [shown for shown in self.findings if shown.entry is entry]
         self._page(
             f"i/{entry.slug}.html", "entry.html.j2", title=view.title, kind="implementation", text=_entry_text(entry, view), entry=entry, view=view,
@@ -273,8 +274,8 @@ def write_letter(shown: Shown) -> str:
     finding, first = shown.finding, shown.requirement.first
     lines = [
         f"{finding.title}", "", finding.text, "", f"What a user sees: {finding.effect}", "",
-        f"Seen in {finding.target} {', '.join(v for v, seen in shown.versions if seen)}"
-        + (f"; not in {', '.join(v for v, seen in shown.versions if not seen)}" if any(not s for _, s in shown.versions) else "")
+        f"Seen in {finding.target} {', '.join(v for v, seen in shown.versions if seen is Seen.SAME)}"
+        + "".join(f"; {seen.value} in {v}" for v, seen in shown.versions if seen is not Seen.SAME)
         + f", {shown.entry.device}, {shown.entry.date}.",
     ]  # fmt: skip
     if first is not None:
@@ -293,13 +294,6 @@ def _as_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{k} = {_as_text(v)}" for k, v in value.items())
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _age(entry: Entry) -> tuple[tuple[int | str, ...], str]:
-    parts: list[int | str] = []
-    for part in entry.version.replace("-", ".").split("."):
-        parts.append(int(part) if part.isdigit() else 0)
-    return tuple(parts), str(entry.report.environment.get("time", ""))
 
 
 def _unique(profiles: Sequence[Profile]) -> list[Profile]:
