@@ -27,7 +27,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def changed(change: Change) -> dict[str, Any]:
-    document = copy.deepcopy(RESULT)
+    document: dict[str, Any] = copy.deepcopy(RESULT)
     change(document)
     return document
 
@@ -99,10 +99,12 @@ IDENTITIES = (
 
 
 def test_every_implementation_has_a_page_of_its_own() -> None:
-    entries = [
-        make_entry(changed(lambda d, n=n, v=v, w=w: (d["target"].update(name=n, version=v), d["environment"].update(device=w))), source="x", current=True)
-        for n, v, w in IDENTITIES
-    ]  # fmt: skip
+    entries = []
+    for name, version, device in IDENTITIES:
+        document = changed(lambda d: None)
+        document["target"].update(name=name, version=version)
+        document["environment"].update(device=device)
+        entries.append(make_entry(document, source="x", current=True))
     names = [entry.slug for entry in entries]
     assert len({name.lower() for name in names}) == len(names)
     assert all(name and "/" not in name and len(name) < 200 and name.isascii() for name in names)
