@@ -52,6 +52,11 @@ def changed(change: Change) -> dict[str, Any]:
         (changed(lambda d: d["environment"].update(time=12)), "environment.time"),
         (changed(lambda d: d.pop("suite")), "'suite' is a required property"),
         (changed(lambda d: d["target"].update(capabilities=None)), "capabilities"),
+        (changed(lambda d: d["target"]["capabilities"].update(functions=[])), "capabilities.functions"),
+        (changed(lambda d: d["target"]["capabilities"].update(functions={"matmul": 5})), "capabilities.functions.matmul"),
+        (changed(lambda d: d["target"]["capabilities"].update(dtypes=[True])), "capabilities.dtypes"),
+        (changed(lambda d: d["environment"].update(libraries=[])), "environment.libraries"),
+        (changed(lambda d: d["environment"].update(git="abc")), "environment.git"),
     ],
 )
 def test_a_document_of_another_shape_is_told_by_its_file(tmp_path: Path, document: object, words: str) -> None:
@@ -120,6 +125,14 @@ def test_a_file_of_somebody_else_stays(tmp_path: Path) -> None:
     assert (done.exit_code, (out / "index.html").read_text()) == (2, "mine")
     assert "of no earlier site" in done.output
     assert [p.name for p in out.iterdir()] == ["index.html"]
+
+
+@pytest.mark.parametrize("uses", [5, [], {"vectors": 5}, {"vectors": [5]}, {"vectors": [{"operation": [], "format": {}, "digest": 1}]}, {"vectors": [{"operation": "..", "format": "/etc", "digest": "", "profiles": 5}]}])
+def test_cases_that_are_none_make_no_result_current(tmp_path: Path, uses: object) -> None:
+    old = changed(lambda d: d["suite"].update(vectors="0" * 64))
+    (tmp_path / "x.json").write_text(json.dumps({"checks": [old], "uses": uses}))
+    (entry,) = read_collection([tmp_path]).entries
+    assert not entry.current
 
 
 def test_a_page_of_documentation_that_is_no_text(tmp_path: Path) -> None:
