@@ -64,7 +64,7 @@ def register_adjacent(name: str) -> BlockFormat:
     Raises:
         ValueError: no form has this name, or another format was registered under it.
     """
-    entry = ADJACENT.get(name)
+    entry = ADJACENT.get(name) if isinstance(name, str) else None
     if entry is None:
         suggested = did_you_mean(name, tuple(ADJACENT))
         raise ValueError(

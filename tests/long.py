@@ -217,6 +217,8 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_campaign_reports.py::test_proofs_digests_are_those_of_the_profile_as_it_is_now": (3, 4),
     "tests/test_vector_growth.py::test_evidence_outlives_a_new_profile": (3, 4),
     "tests/judge/test_number_states.py::test_tensor_scales_are_not_remembered": (0, 4),
+    "tests/judge/test_unusual_forms.py::test_a_kernel_wrong_in_one_kind_of_memory_is_found": (0, 5),
+    "tests/judge/test_unusual_forms.py::test_a_first_call_that_is_wrong_is_found": (0, 4),
     "tests/test_stochastic.py::test_every_byte_at_directed_points": (0, 4),
     "tests/test_sparse_vectors.py::test_patterns_that_keep_the_largest": (4, 4),
     "tests/judge/test_nearest.py::test_scales_by_the_float_log2_of_a_library_are_named": (2, 3),

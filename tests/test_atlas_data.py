@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import mxspec
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
+from mxspec_lab import attributions, interop
 from mxspec_lab.interop import compare, count_reciprocals, draw_inputs, requantize
 from mxspec_lab.libraries import Call, answer, read_interpreters
 from mxspec_lab.model_level import DISTRIBUTIONS, bound_element_error, check_bound, list_methods, measure_error
@@ -74,6 +76,15 @@ def test_a_call_that_a_library_refuses_is_a_reply() -> None:
     assert bad == "ml_dtypes has no quantize"
     with pytest.raises(ValueError, match="is not ADAPTER=PYTHON"):
         read_interpreters(["nothing=x"])
+
+
+def test_an_interpreter_is_a_program() -> None:
+    with pytest.raises(ValueError, match="/nowhere/python is no program; name the Python in which gguf is installed"):
+        read_interpreters(["gguf=/nowhere/python"])
+    for module in (interop, attributions):
+        done = CliRunner().invoke(module.main, ["--python", "gguf=/nowhere/python"])
+        assert done.exit_code == 2
+        assert "is no program" in done.output
 
 
 def test_the_matrix_has_every_quantizer_and_its_own_decoder() -> None:

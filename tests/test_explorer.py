@@ -177,6 +177,26 @@ def test_the_program_speaks_the_protocol(program: Path) -> None:
         session.close()
 
 
+@needs_node
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dtype": "float64"}, "refused: dtype float64"), ({"dtype": "toString"}, "refused: dtype toString"),
+        ({"shape": [2, 32]}, "128 bytes of float32 are no array of shape [2,32]"), ({"shape": [-1, -32]}, "are no array"),
+        ({"shape": []}, "are no array"), ({"shape": [32.5]}, "are no array"), ({"shape": "1x32"}, "are no array"),
+    ],
+)  # fmt: skip
+def test_bytes_are_what_dtype_and_shape_say(program: Path, change: dict[str, Any], words: str) -> None:
+    """Another dtype was read as bytes, and what a shape promised was filled with zeros."""
+    x = {"dtype": "float32", "shape": [1, 32], "hex": "0000803f" * 32} | change
+    request = {"cmd": "run", "id": "0", "function": "quantize", "arguments": {"x": x, "format": "mxfp4"}}
+    lines = [request, {**request, "function": "__proto__"}, {"cmd": "stop"}]
+    run = subprocess.run(["node", "target.js"], cwd=program.parent, input="".join(json.dumps(line) + "\n" for line in lines), capture_output=True, text=True, check=True)
+    first, second = map(json.loads, run.stdout.splitlines())
+    assert words in first["error"]["message"]
+    assert second["skipped"]["reason"] == "no __proto__ here"
+
+
 @pytest.mark.parametrize("step", [ScaleStep.LOG2F_FLOOR, ScaleStep.LOG2F_CEIL])
 def test_steps_of_rounded_logarithms_are_those_of_the_definition(step: ScaleStep) -> None:
     def exponent(bits: int) -> int:

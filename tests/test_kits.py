@@ -39,7 +39,7 @@ def test_what_is_committed_is_what_the_command_writes(name: str) -> None:
     files = {file: data.decode("ascii") for file, data in write_kit(name).items()}
     found = {p.name: p.read_text("ascii") for p in (COMMITTED / name).iterdir()}
     changed = [file for file in {*files, *found} if plain_text(files.get(file, "")) != plain_text(found.get(file, ""))]
-    assert not changed, f"run: mxspec kit {name} -o conformance/kits/{name}"
+    assert not changed, f"run: mxspec kit {name} --force -o conformance/kits/{name}"
 
 
 def test_data_goes_through_the_text_unchanged() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
 
@@ -103,16 +105,22 @@ def find_versions(adapters: Iterable[str], interpreters: Mapping[str, str]) -> d
     return found
 
 
+class NoInterpreter(click.UsageError, ValueError):
+    """A text that names no interpreter of an adapter; commands print it as one message."""
+
+
 def read_interpreters(given: Sequence[str]) -> Mapping[str, str]:
     """Adapter -> interpreter, of texts such as `torchao=PATH`.
 
-    Raises ValueError for a text of another form, or a name that no adapter has.
+    Raises NoInterpreter, a ValueError, for a text of another form, a name that no adapter has, and what is no program.
     """
     found = {}
     for text in given:
         name, _, path = text.partition("=")
         if name not in known_adapters() or not path:
-            raise ValueError(f"{text!r} is not ADAPTER=PYTHON; adapters are {', '.join(known_adapters())}")
+            raise NoInterpreter(f"{text!r} is not ADAPTER=PYTHON; adapters are {', '.join(known_adapters())}")
+        if shutil.which(path) is None:
+            raise NoInterpreter(f"{text!r}: {path} is no program; name the Python in which {name} is installed")
         found[name] = path
     return found
 

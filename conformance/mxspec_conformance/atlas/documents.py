@@ -13,6 +13,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from mxspec_vectors.reading import read_regular
+
 #: Pages that are read first, in this order; the others follow by name.
 _FIRST = ("judge", "targets", "requirements", "reports", "products", "identify", "python", "gpu", "kits", "architecture", "glossary")
 
@@ -31,11 +33,21 @@ class Document:
 
 
 def read_documents(folder: Path) -> list[Document]:
-    """All Markdown pages of a folder, in reading order."""
-    pages = {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.md"))}
+    """All Markdown pages of a folder, in reading order.
+
+    Raises ValueError, naming the file, for one that is not UTF-8 or no regular file.
+    """
+    pages = {path.stem: _read_text(path) for path in sorted(folder.glob("*.md"))}
     titles = {name: _find_title(text, name) for name, text in pages.items()}
     order = [*(n for n in _FIRST if n in pages), *(n for n in pages if n not in _FIRST)]
     return [make_document(name, pages[name], titles) for name in order]
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return read_regular(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
 def make_document(name: str, text: str, titles: Mapping[str, str]) -> Document:

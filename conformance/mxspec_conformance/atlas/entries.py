@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +21,8 @@ _WORST_FIRST = (
     Verdict.ERROR, Verdict.TIMEOUT, Verdict.FAIL, Verdict.STALE_WAIVER, Verdict.DEVIATION, Verdict.WAIVED, Verdict.OPEN, Verdict.PASS,
     Verdict.UNSUPPORTED,
 )  # fmt: skip
+#: Characters of a page's name; file systems take 255 bytes.
+MOST_NAME = 120
 #: A result of this age, in days, is shown in grey.
 OLD_DAYS = 90
 
@@ -72,9 +76,18 @@ class Entry:
         return str(self.report.environment.get("time", ""))[:10]
 
     @property
+    def identity(self) -> tuple[str, str, str]:
+        """What no two entries of a site have in common."""
+        return self.name, self.version, self.device
+
+    @property
     def slug(self) -> str:
-        """The name of its page."""
-        return slug(self.name, self.version, *([] if self.device == "CPU" else [self.device]))
+        """The name of its page and of its file, which no other identity has, on file systems without case neither."""
+        parts = (self.name, self.version, *([] if self.device == "CPU" else [self.device]))
+        name = slug(*parts)
+        if name == "-".join(parts) == name.lower() and "-" not in self.version and len(name) <= MOST_NAME and self.device == "CPU":
+            return name
+        return f"{name[:MOST_NAME].rstrip('-')}-{hashlib.sha256(json.dumps(self.identity).encode()).hexdigest()[:8]}"
 
 
 def slug(*parts: str) -> str:
@@ -95,6 +108,12 @@ def age(entry: Entry) -> tuple[tuple[int, ...], str]:
     """By this, results of one implementation are in the order of its releases, then of their dates."""
     parts = tuple(int(part) if part.isdigit() else 0 for part in entry.version.replace("-", ".").split("."))
     return parts, str(entry.report.environment.get("time", ""))
+
+
+def is_current(document: Mapping[str, Any], digests: Collection[str]) -> bool:
+    """Whether a document names vectors of these digests; one that names none is no result, which `make_entry` says."""
+    suite = document.get("suite")
+    return isinstance(suite, Mapping) and suite.get("vectors") in digests
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -10,6 +10,7 @@
 const mxspec = require('./mxspec.js');
 const ROUNDINGS = Object.keys(mxspec.RULES);
 const DTYPES = { float32: 4, float16: 2, bfloat16: 2 };
+const WIDTHS = new Map([...Object.entries(DTYPES), ['uint8', 1]]);
 
 class Unsupported extends Error {}
 
@@ -119,7 +120,11 @@ function readArgument(given) {
   if ('float32' in given) return parseInt(given.float32, 16) >>> 0;
   const bytes = Buffer.from(given.base64 ?? given.hex, 'base64' in given ? 'base64' : 'hex');
   const buffer = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
-  const width = DTYPES[given.dtype] ?? 1;
+  const width = WIDTHS.get(given.dtype);
+  if (!width) throw new mxspec.Refused(`dtype ${given.dtype}; taken are ${[...WIDTHS.keys()].join(', ')}`);
+  const { shape } = given;
+  const whole = Array.isArray(shape) && shape.length > 0 && shape.every((n) => Number.isInteger(n) && n >= 0);
+  if (!whole || shape.reduce((a, n) => a * n, width) !== bytes.length) throw new mxspec.Refused(`${bytes.length} bytes of ${given.dtype} are no array of shape ${JSON.stringify(shape)}`);
   const words = width === 4 ? new Uint32Array(buffer) : width === 2 ? new Uint16Array(buffer) : new Uint8Array(buffer);
   return { shape: given.shape, bits: given.dtype in DTYPES ? widen(words, given.dtype) : words };
 }
@@ -133,7 +138,7 @@ const mapValues = (object, f) => Object.fromEntries(Object.entries(object).map((
 
 function answer(request) {
   try {
-    const run = functions[request.function];
+    const run = Object.hasOwn(functions, request.function) ? functions[request.function] : undefined;
     if (!run) throw new Unsupported(`no ${request.function} here`);
     return { id: request.id, outputs: mapValues(run(mapValues(request.arguments, readArgument)), writeOutput) };
   } catch (error) {
@@ -144,7 +149,9 @@ function answer(request) {
 
 const lines = require('node:readline').createInterface({ input: process.stdin });
 lines.on('line', (line) => {
-  const request = JSON.parse(line);
+  let request;
+  try { request = JSON.parse(line); } catch { request = null; }
+  if (request === null || typeof request !== 'object') throw new Error(`no request: ${line.slice(0, 80)}`);
   if (request.cmd === 'stop') lines.close();
   else process.stdout.write(`${JSON.stringify(request.cmd === 'start' ? describe() : answer(request))}\n`);
 });

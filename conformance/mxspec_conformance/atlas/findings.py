@@ -6,6 +6,7 @@ that it names, so none of them can be claimed without a run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +16,7 @@ from mxspec_conformance.atlas.entries import Entry, age
 from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
 
 SCHEMA = "mxspec-findings/1"
+_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 _FIELDS = ("id", "title", "target", "requirement", "text", "effect")
 #: Verdicts of requirements that a finding may be about.
 SHOWN = (Verdict.FAIL, Verdict.DEVIATION, Verdict.OPEN, Verdict.WAIVED, Verdict.ERROR)
@@ -75,10 +77,13 @@ class Shown:
 def read_findings(document: Mapping[str, Any], source: str) -> list[Finding]:
     """The findings of a file.
 
-    Raises ValueError for one that lacks a field, has an unknown one, or says nothing.
+    Raises ValueError for one that lacks a field, has an unknown one, says nothing, or whose id or link cannot be one of a page.
     """
+    rows = document.get("findings")
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise ValueError(f"{source}: findings is no list of objects; write one object for each finding")
     found = []
-    for number, row in enumerate(document["findings"]):
+    for number, row in enumerate(rows):
         where = f"{source}: finding {row.get('id', number)!r}"
         missing = [name for name in _FIELDS if not str(row.get(name, "")).strip()]
         if missing:
@@ -86,6 +91,13 @@ def read_findings(document: Mapping[str, Any], source: str) -> list[Finding]:
         unknown = set(row) - set(Finding.__dataclass_fields__)
         if unknown:
             raise ValueError(f"{where} has {', '.join(sorted(unknown))}; allowed are {', '.join(Finding.__dataclass_fields__)}")
+        other = [name for name, value in row.items() if not isinstance(value, str)]
+        if other:
+            raise ValueError(f"{where}: {', '.join(other)} is no text; all fields are texts")
+        if not _ID.fullmatch(row["id"]):
+            raise ValueError(f"{where}: an id names a page; allowed are up to 80 lower-case letters, digits and hyphens")
+        if row.get("thread") and not row["thread"].startswith("https://"):
+            raise ValueError(f"{where}: the thread {row['thread']!r} is no address; write one that begins with https://, or none")
         found.append(Finding(**row))
     ids = [f.id for f in found]
     if len(set(ids)) < len(ids):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.atlas.entries import Entry, make_entry
+from mxspec_conformance.atlas.entries import Entry, is_current, make_entry
 from mxspec_conformance.atlas.findings import SCHEMA as FINDINGS_SCHEMA, Finding, read_findings
+from mxspec_conformance.atlas.shapes import check_shape
 from mxspec_conformance.mutants import list_mutants
 from mxspec_conformance.results.report import SCHEMA as RESULT_SCHEMA
 from mxspec_vectors.digests import content_digest
@@ -18,8 +19,8 @@ from mxspec_vectors.reading import read_json
 #: Results by the commands that make them, which the site draws if it is given them: schema or key -> name.
 PRODUCTS_SCHEMA = "mxspec-products/1"
 OTHERS = {
-    "mxspec-interop/1": "interop", "mxspec-model-level/1": "model", "mxspec-attribution/1": "attribution", "mxspec-explorer/1": "explorer",
-    "mxspec-acceptance/1": "acceptance",
+    "mxspec-atlas-interop/1": "interop", "mxspec-atlas-model/1": "model", "mxspec-atlas-attribution/1": "attribution",
+    "mxspec-attribution/1": "attribution", "mxspec-explorer/1": "explorer",
 }  # fmt: skip
 
 
@@ -38,7 +39,7 @@ class Collection:
 def read_collection(paths: Iterable[Path]) -> Collection:
     """Everything in files, and in all JSON files below folders.
 
-    Raises ValueError, naming the file, where two results are of one implementation, version, device and date.
+    Raises ValueError, naming the file, for what says that it is a result or a measurement and is not.
     """
     collection = Collection()
     digests = list_result_digests()
@@ -47,6 +48,8 @@ def read_collection(paths: Iterable[Path]) -> Collection:
         for document in content if isinstance(content, list) else [content]:
             if isinstance(document, Mapping):
                 _add(collection, document, path, digests)
+            else:
+                collection.left.append((str(path), f"it holds {type(document).__name__}, not an object"))
     collection.entries = _choose(collection.entries)
     known = {(e.name, e.version) for e in collection.entries}
     missing = [f.id for f in collection.findings if f.target and not any(name == f.target for name, _ in known)]
@@ -69,58 +72,72 @@ def _list_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _add(collection: Collection, document: Mapping[str, Any], path: Path, digests: set[str]) -> None:
     schema = document.get("schema")
-    uses = document["uses"].get("vectors", ()) if isinstance(document.get("uses"), Mapping) else None
+    uses = _list_uses(document.get("uses"))
     if schema == RESULT_SCHEMA:
         _add_result(collection, document, path, digests, uses)
     elif schema == PRODUCTS_SCHEMA:
-        _add_result(collection, document["check"], path, digests, uses, about=str(document.get("about", "")))
+        _add_result(collection, document.get("check"), path, digests, uses, about=str(document.get("about", "")))
     elif isinstance(document.get("checks"), list):  # what `run_peers.py` writes of a library
         for result in document["checks"]:
             _add_result(collection, result, path, digests, uses)
     elif schema == FINDINGS_SCHEMA:
         collection.findings += read_findings(document, str(path))
     elif isinstance(schema, str) and schema in OTHERS:
-        collection.others[OTHERS[schema]] = document
+        _add_other(collection, OTHERS[schema], document, path)
     elif _is_pairs(document):
-        collection.others["pairs"] = document
+        _add_other(collection, "pairs", document, path)
     elif _is_bench(document):
-        collection.others["bench"] = document
+        _add_other(collection, "bench", document, path)
     elif _is_kill_matrix(document):
-        collection.others["kills"] = document
+        _add_other(collection, "kills", document, path)
     else:
-        collection.left.append((str(path), "no schema that the site draws"))
+        collection.left.append((str(path), f"its schema is {schema!r}, which the site does not draw" if schema else "it names no schema"))
+
+
+def _add_other(collection: Collection, name: str, document: Mapping[str, Any], path: Path) -> None:
+    check_shape(name, document, str(path))
+    collection.others[name] = document
 
 
 def _add_result(
-    collection: Collection, document: Mapping[str, Any], path: Path, digests: set[str], uses: Sequence[Mapping[str, Any]] | None, *,
-    about: str = "",
-) -> None:  # fmt: skip
+    collection: Collection, document: object, path: Path, digests: set[str], uses: Sequence[Any] | None, *, about: str = ""
+) -> None:
+    if not isinstance(document, Mapping):
+        raise ValueError(f"{path}: a result is a JSON object, not {type(document).__name__}; write the file again by its command")
     if document.get("kind") != "check":
-        collection.left.append((str(path), f"a result of {document.get('kind')}, not of check"))
+        collection.left.append((str(path), f"it is a result of {document.get('kind')}, not of check"))
         return
     try:
         # A committed result names the cases that it used; products are drawn, so theirs names none.
-        current = document["suite"]["vectors"] in digests or (uses is not None and all(map(_is_unchanged, uses)))
+        current = is_current(document, digests) or (uses is not None and all(map(_is_unchanged, uses)))
         collection.entries.append(make_entry(document, source=str(path), current=current, about=about))
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _is_unchanged(use: Mapping[str, Any]) -> bool:
+def _list_uses(uses: object) -> Sequence[Any] | None:
+    """The cases that a committed result names; None where it names none, or something else."""
+    vectors = uses.get("vectors", ()) if isinstance(uses, Mapping) else None
+    return vectors if isinstance(vectors, (list, tuple)) else None
+
+
+def _is_unchanged(use: object) -> bool:
     """Whether the cases that a committed result names, and the answers of its profiles, are still those of the vectors."""
+    if not isinstance(use, Mapping) or not all(isinstance(use.get(key), str) for key in ("operation", "format", "digest")):
+        return False
     try:
         return bool(content_digest(use["operation"], use["format"], use.get("profiles")) == use["digest"])
-    except VectorError:
+    except (VectorError, TypeError):  # a file that there is not, profiles that are no names
         return False
 
 
 def _choose(entries: Iterable[Entry]) -> list[Entry]:
     """The newest result of each implementation, version and device."""
-    newest: dict[str, Entry] = {}
+    newest: dict[tuple[str, ...], Entry] = {}
     for entry in entries:
-        held = newest.get(entry.slug)
+        held = newest.get(entry.identity)
         if held is None or _time(entry) > _time(held):
-            newest[entry.slug] = entry
+            newest[entry.identity] = entry
     return sorted(newest.values(), key=lambda e: (e.name.lower(), e.device, e.version))
 
 

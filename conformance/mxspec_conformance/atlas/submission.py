@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mxspec.formats import BLOCKS
-from mxspec_conformance.atlas.entries import Entry, make_entry
+from mxspec_conformance.atlas.entries import Entry, is_current, make_entry
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.observations.selection import CALLS, Selection, quick_selection
 from mxspec_conformance.results.report import Report, Verdict
@@ -41,7 +42,7 @@ def read_submission(document: Mapping[str, Any], source: str) -> Entry:
 
     Raises ValueError with everything that it lacks: other vectors, a reduced level, a format that was left out, no version.
     """
-    entry = make_entry(document, source=source, current=document["suite"]["vectors"] in list_result_digests())
+    entry = make_entry(document, source=source, current=is_current(document, list_result_digests()))
     lacking = list(_list_lacking(entry))
     if lacking:
         raise ValueError(f"{source} cannot join:\n" + "\n".join(f"- {line}" for line in lacking))
@@ -59,11 +60,17 @@ def _list_lacking(entry: Entry) -> Iterator[str]:
         yield "it holds the quick level; run `mxspec check` without --quick"
     if "only" in report.details:
         yield f"it holds the requirements {report.details['only']} alone; run `mxspec check` without --only"
-    if entry.version in ("", "unknown"):
+    if entry.version.strip() in ("", "unknown"):
         yield "the target names no version; set VERSION in it"
     for name in _SURROUNDINGS:
         if not report.environment.get(name):
             yield f"its environment does not say {name}; run `mxspec check` again"
+    ids = Counter(r.id for r in report.requirements)
+    for name in (name for name, count in ids.items() if count > 1):
+        yield f"it has {name} {ids[name]} times; run `mxspec check` again"
+    for r in report.requirements:
+        if r.failing > r.cases or (r.verdict is Verdict.PASS and r.failing):
+            yield f"{r.id} says {r.verdict} with {r.failing} of {r.cases} failing, which no run says; run `mxspec check` again"
     judged = {r.format for r in report.requirements}
     for fmt in report.target["capabilities"].get("formats", ()):
         if fmt in BLOCKS and fmt not in judged:

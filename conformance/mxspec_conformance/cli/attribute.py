@@ -15,16 +15,16 @@ import mxspec
 from mxspec.containers import ContainerError
 from mxspec.containers.text import clip
 from mxspec_conformance.attribution import SCHEMA, Attribution, Candidate, Standing, TensorAttribution, attribute as run
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, EXISTING
 
 #: Profiles that are listed by name in one line, and reasons that are shown, without --all.
 _NAMED, _SHOWN = 8, 3
 
 
 @click.command()
-@click.argument("checkpoint", metavar="CHECKPOINT", type=click.Path(exists=True, path_type=Path))
+@click.argument("checkpoint", metavar="CHECKPOINT", type=EXISTING)
 @click.option(
-    "--source", metavar="WEIGHTS", type=click.Path(exists=True, path_type=Path),
+    "--source", metavar="WEIGHTS", type=EXISTING,
     help="The weights before quantization (float32, float16, bfloat16): compare every block of every profile.",
 )  # fmt: skip
 @click.option(
@@ -63,13 +63,15 @@ def print_attribution(found: Attribution, console: Console, *, show_all: bool) -
     """One checkpoint."""
     console.print(Text(clip(str(found.path), 1000), style="bold"), soft_wrap=True)
     if not found.tensors:
-        console.print("no block-quantized tensor that can be looked at")
+        console.print("no block-quantized tensor that can be looked at; `mxspec footprint` shows what the file holds")
     for number, tensors in enumerate(_join_alike(found)):
         if number:
             console.print()
         _print_alike(tensors, console, show_all=show_all)
     for base, why in found.skipped.items():
         console.print(Text.assemble(("skipped  ", "yellow"), f"{clip(base, 200)}: {clip(why, 400)}"), soft_wrap=False)
+    if not found.tensors:  # nothing was asked, so nothing is confirmed
+        return
     remarks = sum(len(t.remarks) for t in found.tensors)
     if len(found.tensors) > 1:
         console.print()

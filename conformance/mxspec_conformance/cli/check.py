@@ -16,6 +16,7 @@ from mxspec_conformance.cli.console import EXIT_ERROR, fail, make_console, show_
 from mxspec_conformance.cli.numbers import read_data
 from mxspec_conformance.cli.parameters import (
     BLOCK_FORMAT,
+    INPUT,
     INPUT_FILE,
     OUTPUT_FILE,
     PRINTED_FILE,
@@ -41,7 +42,7 @@ from mxspec_vectors.topics import Level
 @click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
 @click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
 @click.option(
-    "--data", "data_files", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    "--data", "data_files", multiple=True, type=INPUT, metavar="FILE",
     help="Also measure what differences mean on the tensors of this .npy, safetensors or GGUF file; repeatable.",
 )  # fmt: skip
 @click.option(

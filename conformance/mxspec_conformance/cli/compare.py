@@ -12,18 +12,17 @@ import numpy as np
 
 from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.cli.numbers import MOST, read_tensors
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT, OUTPUT_FILE, PRINTED_FILE, FileCommand
 
 if TYPE_CHECKING:
     from mxspec.comparing import Outcome
     from mxspec.containers.numbers import Numbers
 
 SCHEMA = "mxspec-compare/1"
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.command(cls=FileCommand)
+@click.argument("file", type=INPUT)
 @click.option(
     "--tensor",
     "names",
@@ -37,8 +36,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--elements", type=click.IntRange(min=1), default=MOST, show_default=True, help="Numbers to read, in whole rows."
 )
-@click.option("--json", "json_file", type=_FILE, help="Write the result as JSON; '-' prints it.")
-@click.option("--html", type=_FILE, help="Write a self-contained HTML page with plots.")
+@click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
+@click.option("--html", type=OUTPUT_FILE, help="Write a self-contained HTML page with plots.")
 def compare(
     file: Path,
     names: tuple[str, ...],

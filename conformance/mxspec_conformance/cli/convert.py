@@ -19,16 +19,16 @@ from mxspec.containers import CONVENTIONS, ContainerError, Conversion, TensorCha
 from mxspec.containers.converting import Progress as Report
 from mxspec.containers.text import clip
 from mxspec.tensorscale import TensorScale
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, EXISTING, OUTPUT, FileCommand
 from mxspec_vectors.writing import NothingWritten
 
 #: Tensors listed individually; `--json` lists all.
 _LISTED = 12
 
 
-@click.command()
-@click.argument("source", metavar="IN", type=click.Path(exists=True, path_type=Path))
-@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@click.command(cls=FileCommand)
+@click.argument("source", metavar="IN", type=EXISTING)
+@click.argument("out", metavar="OUT", type=OUTPUT)
 @click.option(
     "--to",
     "convention",

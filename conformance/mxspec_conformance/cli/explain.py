@@ -43,6 +43,7 @@ from mxspec_conformance.cli.explain_product import (
     read_arrays,
     read_stored,
 )
+from mxspec_conformance.cli.parameters import EXISTING_FILE
 from mxspec_conformance.render.block import draw_block, draw_scalar
 from mxspec_conformance.render.cells import ASCII, WIDTH, render_text
 from mxspec_conformance.render.pair import draw_pair
@@ -130,7 +131,7 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 )
 @click.option("--lane", type=int, help="Show this lane in detail.")
 @click.option(
-    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--file", type=EXISTING_FILE,
     help="Read the block from this .npy file, or a product's arrays from this .npz.",
 )
 @click.option("--row", type=int, help="Row of the file, or of a product's output.  [default: 0]")

@@ -105,7 +105,7 @@ def read_rows(path: Path) -> npt.NDArray[np.float32]:
     try:
         with open_regular(path) as file:
             array = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, MemoryError) as error:
         raise ValueError(f"{path} is not a readable .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
         array.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
@@ -166,7 +168,7 @@ def _load(path: Path) -> Any:
         with open_regular(path) as handle:
             loaded = np.load(handle, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} is not a readable .npy or .npz file: {error}") from error
 
 

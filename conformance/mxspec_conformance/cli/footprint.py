@@ -13,13 +13,13 @@ from rich.text import Text
 
 from mxspec.containers import ContainerError, Footprint, Share, measure_footprint
 from mxspec.containers.text import clip
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, EXISTING
 
 SCHEMA = "mxspec-footprint/1"
 
 
 @click.command()
-@click.argument("checkpoint", metavar="CKPT", type=click.Path(exists=True, path_type=Path))
+@click.argument("checkpoint", metavar="CKPT", type=EXISTING)
 @click.option(
     "--format", "formats", multiple=True, type=BLOCK_FORMAT,
     help="A format that CKPT contains, if names and shapes do not determine it; repeatable.",

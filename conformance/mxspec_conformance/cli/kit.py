@@ -12,7 +12,8 @@ from mxspec_conformance.cli.parameters import BLOCK_FORMAT, OUTPUT_FOLDER, FileC
 from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.kits.choosing import SIZES
 from mxspec_conformance.kits.writing import COMMON, KITS, write_kit
-from mxspec_vectors.files import write_file
+from mxspec_vectors.reading import UnreadableFile, read_regular
+from mxspec_vectors.writing import write_files
 
 
 @click.command(cls=FileCommand)
@@ -22,7 +23,8 @@ from mxspec_vectors.files import write_file
     "--format", "formats", multiple=True, type=BLOCK_FORMAT, help=f"Only this format; repeatable. Default: {', '.join(COMMON)}; onnx: {', '.join(KITS['onnx'].formats)}."
 )
 @click.option("--size", type=click.Choice([str(s) for s in SIZES]), default=str(SIZES[-1]), show_default=True, help="Blocks of each format.")
-def kit(name: str | None, folder: Path | None, formats: tuple[str, ...], size: str) -> None:
+@click.option("--force", is_flag=True, help="Replace files that exist and are others.")
+def kit(name: str | None, folder: Path | None, formats: tuple[str, ...], size: str, force: bool) -> None:
     """Write golden blocks as files for another project's tests.
 
     NAME is a kit; without one, list them.
@@ -39,9 +41,18 @@ def kit(name: str | None, folder: Path | None, formats: tuple[str, ...], size: s
         files = write_kit(name, formats, int(size))
     except ValueError as error:
         fail(str(error))
-    for file, data in files.items():
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        write_file(folder / file, data)
+    contents = {folder / file: data for file, data in files.items()}
+    other = [path for path, data in contents.items() if path.exists() and not _holds(path, data)]
+    if other and not force:
+        fail(f"{other[0]} exists and is another file; name another folder, or pass --force to replace it")
+    write_files(contents)
     with until_closed():
         for file, data in files.items():
             click.echo(f"{folder / file}  {len(data)} bytes")
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return read_regular(path) == data
+    except (UnreadableFile, OSError):
+        return False

@@ -13,7 +13,7 @@ from rich.text import Text
 import mxspec
 from mxspec.containers import ContainerError
 from mxspec.containers.text import clip
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, EXISTING, INPUT
 from mxspec_conformance.lint import RULES, SCHEMA, LintResult, Severity, exit_code, lint as run_lint
 from mxspec_conformance.lint.against import list_profiles_found
 
@@ -23,7 +23,7 @@ _LISTED = 4
 
 
 @click.command()
-@click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, metavar="FILE...", type=INPUT)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema mxspec-lint/1).")
 @click.option("--all", "show_all", is_flag=True, help=f"Show every finding, not only {_LISTED} per rule.")
 @click.option("--rules", is_flag=True, help="List the rules and how to fix each finding.")
@@ -32,7 +32,7 @@ _LISTED = 4
     help="A format that FILE contains, if names and shapes do not determine it; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--against", metavar="ORIGINAL", type=click.Path(exists=True, path_type=Path),
+    "--against", metavar="ORIGINAL", type=EXISTING,
     help="The unquantized checkpoint: find by the bits what became of each tensor.",
 )  # fmt: skip
 @click.option("--profile", help="With --against: the profile that tensors should follow.")

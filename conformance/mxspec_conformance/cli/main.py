@@ -14,6 +14,7 @@ import mxspec
 from mxspec_conformance.cli.console import EXIT_ERROR, fail
 from mxspec_conformance.cli.streams import Stopped, heed_signals, open_missing_streams, settle_stdout
 from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.texts import MESSAGE, clean_text
 from mxspec_vectors.files import VectorError
 from mxspec_vectors.reading import UnreadableFile
 from mxspec_vectors.writing import NothingWritten
@@ -98,6 +99,10 @@ class Command(click.Group):
         """Run a command."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            if len(error.format_message()) <= MESSAGE:
+                raise
+            raise click.UsageError(clean_text(error.format_message(), MESSAGE), error.ctx) from error
         except (TargetError, VectorError, UnreadableFile) as error:
             fail(str(error))
         except Stopped as stopped:

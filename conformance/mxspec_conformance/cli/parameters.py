@@ -97,7 +97,13 @@ class OutputPath(_Path):
 
 
 TARGET = TargetType()
+INPUT = InputPath(path_type=Path)
 INPUT_FILE = InputPath(dir_okay=False, path_type=Path)
+INPUT_FOLDER = InputPath(file_okay=False, path_type=Path)
+EXISTING = InputPath(exists=True, path_type=Path)
+EXISTING_FILE = InputPath(exists=True, dir_okay=False, path_type=Path)
+EXISTING_FOLDER = InputPath(exists=True, file_okay=False, path_type=Path)
+OUTPUT = OutputPath(path_type=Path)
 OUTPUT_FILE = OutputPath(dir_okay=False, path_type=Path)
 PRINTED_FILE = OutputPath(dir_okay=False, path_type=Path, prints=True)
 OUTPUT_FOLDER = OutputPath(file_okay=False, path_type=Path)

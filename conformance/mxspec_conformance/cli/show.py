@@ -10,19 +10,21 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from mxspec.formats import ELEMENTS, SCALES
 from mxspec_conformance.cli.console import fail, make_console
+from mxspec_conformance.cli.parameters import OUTPUT_FILE, SECONDS, TARGET, FileCommand
 from mxspec_vectors.files import write_file
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("case")
-@click.option("--against", metavar="TARGET", help="Ask this target, and show what it returns.")
+@click.option("--against", type=TARGET, metavar="TARGET", help="Ask this target, and show what it returns.")
 @click.option("--profile", help="Show the answer of this profile; default: the format's default.")
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path),
+    "--out", type=OUTPUT_FILE,
     help="Write the case's input as .npy, in the dtype in which it is given.",
 )
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, help="Timeout of one call, in seconds.")
+@click.option("--timeout", type=SECONDS, default=60.0, help="Timeout of one call, in seconds.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process.")
 def show(case: str, against: str | None, profile: str | None, out: Path | None, timeout: float, in_process: bool) -> None:
     """Open a CASE of a report, and ask a target again.
@@ -42,6 +44,8 @@ def show(case: str, against: str | None, profile: str | None, out: Path | None, 
             "'call 6, of 16', are no cases: their failures show what was given. Nor are calls of matmul, such as 'integers 0, k = 96', "
             "whose sizes are the target's: `mxspec explain RESULT.json` shows what `mxspec check` stored of the smallest wrong one"
         )
+    if profile is not None and all(f.format in ELEMENTS or f.format in SCALES for f in found):
+        fail(f"{case} is a case of {found[0].format}, which has no profiles; take --profile out")
     session = None if against is None else open_target(against, in_process=in_process, timeout=timeout)
     try:
         if session is not None:

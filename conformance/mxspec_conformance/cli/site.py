@@ -7,18 +7,18 @@ from pathlib import Path
 import click
 
 from mxspec_conformance.cli.console import fail
-from mxspec_conformance.cli.parameters import OUTPUT_FOLDER
+from mxspec_conformance.cli.parameters import EXISTING_FOLDER, INPUT, OUTPUT_FOLDER, FileCommand
 from mxspec_vectors.writing import write_files
 
 #: The names of all files of a site, so that the next one removes pages that it has not.
 MANIFEST = "pages.txt"
 
 
-@click.command()
-@click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=click.Path(path_type=Path))
+@click.command(cls=FileCommand)
+@click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=INPUT)
 @click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, help="Output folder; files of an earlier site in it are replaced.")
 @click.option(
-    "--docs", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Folder of Markdown pages to render as documentation; findings are read from its JSON files."
+    "--docs", type=EXISTING_FOLDER, help="Folder of Markdown pages to render as documentation; findings are read from its JSON files."
 )
 def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
     """Build a static site from results.
@@ -35,13 +35,16 @@ def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
             fail(f"{path} does not exist; pass files that `mxspec check --json` wrote, or folders of them")
     try:
         collection = read_collection([*results, *([] if docs is None else [docs])])
+        if not collection.entries:
+            fail(f"no result of `mxspec check --json` among {', '.join(map(str, results))}{_describe_left(collection.left)}")
+        files = render_site(collection, read_documents(docs) if docs is not None else ())
     except ValueError as error:
         fail(str(error))
-    if not collection.entries:
-        fail(f"no result of `mxspec check --json` among {', '.join(map(str, results))}")
-    files = render_site(collection, read_documents(docs) if docs is not None else ())
     earlier = _list_earlier(out)
-    files[MANIFEST] = ("\n".join(sorted(files)) + "\n").encode("ascii")
+    files[MANIFEST] = ("\n".join(sorted(files)) + "\n").encode("utf-8")
+    strange = [name for name in files if name not in earlier and name != MANIFEST and (out / name).exists()]
+    if strange:
+        fail(f"{out / strange[0]} exists and is of no earlier site; name another folder, or move it away; nothing was written")
     write_files({out / name: content for name, content in files.items()})
     for name in earlier - set(files):
         (out / name).unlink(missing_ok=True)
@@ -54,10 +57,16 @@ def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
     )
 
 
+def _describe_left(left: list[tuple[str, str]]) -> str:
+    """Why files were passed over, if there are any."""
+    words = "; ".join(f"{path}: {why}" for path, why in left[:3])
+    return f" ({words}{f'; and {len(left) - 3} more' if len(left) > 3 else ''})" if left else ""
+
+
 def _list_earlier(out: Path) -> set[str]:
     """What an earlier site left in the folder: only names below it, which it wrote itself."""
     try:
-        names = (out / MANIFEST).read_text("ascii").splitlines()
+        names = (out / MANIFEST).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return set()
     return {name for name in names if name and not Path(name).is_absolute() and ".." not in Path(name).parts}

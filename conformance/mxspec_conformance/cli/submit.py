@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from mxspec_conformance.cli.console import fail
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FOLDER, SECONDS, TARGET, FileCommand
 from mxspec_vectors.reading import read_json
 from mxspec_vectors.writing import write_file
+
+if TYPE_CHECKING:
+    from mxspec_conformance.atlas.entries import Entry
 
 
 @click.command(cls=FileCommand)
@@ -32,8 +36,8 @@ def submit(result: Path, into: Path, target: str | None, timeout: float) -> None
         fail(f"{result} holds no result; pass a file that `mxspec check --json` wrote")
     try:
         entry = read_submission(document, str(result))
-    except (ValueError, KeyError, TypeError) as error:
-        fail(str(error) if isinstance(error, ValueError) else f"{result} is no result that mxspec wrote: {error}")
+    except ValueError as error:
+        fail(str(error))
     words = ", not asked again"
     if target is not None:
         try:
@@ -48,6 +52,18 @@ def submit(result: Path, into: Path, target: str | None, timeout: float) -> None
         words = f", {count:,} cases asked again and equal"
         document["details"] = {**document.get("details", {}), "submission": {"asked_again": count}}
     path = into / f"{entry.slug}.json"
+    if path.exists() and not _is_of(entry, path):
+        fail(f"{path} exists and is no result of {entry.name} {entry.version}; name another folder, or move it away")
     write_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
     click.echo(f"{path}: {entry.name} {entry.version} on {entry.device}{words}")
     click.echo(f"`mxspec site {into} -o site` shows it")
+
+
+def _is_of(entry: Entry, path: Path) -> bool:
+    """Whether a file holds an earlier result of the same implementation, version and device."""
+    from mxspec_conformance.atlas.entries import make_entry
+
+    try:
+        return make_entry(read_json(path), source=str(path), current=False).identity == entry.identity
+    except (ValueError, TypeError):  # anybody's file
+        return False

@@ -10,7 +10,7 @@ from rich.table import Table
 
 import mxspec
 from mxspec_conformance.cli.console import fail, make_console, show_count
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT_FOLDER, OUTPUT_FOLDER, FileCommand
 from mxspec_vectors.files import VectorError
 
 
@@ -19,10 +19,10 @@ def vectors() -> None:
     """Build, verify, list and export the golden vectors."""
 
 
-@vectors.command("build")
+@vectors.command("build", cls=FileCommand)
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OUTPUT_FOLDER,
     help="Folder to replace; default: that of the installed package.",
 )
 def vectors_build(out: Path | None) -> None:
@@ -36,7 +36,7 @@ def vectors_build(out: Path | None) -> None:
 
 
 @vectors.command("verify")
-@click.argument("root", required=False, type=click.Path(file_okay=False, path_type=Path))
+@click.argument("root", required=False, type=INPUT_FOLDER)
 @click.option("--no-model", is_flag=True, help="Only check schemas and digests; do not recompute expectations.")
 def vectors_verify(root: Path | None, no_model: bool) -> None:
     """Check vector files against digests, schemas and the model.
@@ -75,8 +75,8 @@ def vectors_list(as_json: bool) -> None:
     console.print(f"{index['cases']} cases\ndigest {index['digest']}\n{vectors_root()}")
 
 
-@vectors.command("export")
-@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
+@vectors.command("export", cls=FileCommand)
+@click.argument("out", type=OUTPUT_FOLDER)
 @click.option("--kind", type=click.Choice(["npz", "c", "readmemh"]), required=True, help="Output type.")
 @click.option("--format", "fmt", type=BLOCK_FORMAT, required=True, help="The block format.")
 @click.option("--profile", help="Default: the default profile of the format.")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -35,6 +38,27 @@ def fit_session(session: TargetSession, formats: list[str]) -> TargetSession:
     return FittedSession(session, limits) if limits else session
 
 
+@dataclass(frozen=True, slots=True)
+class FirstCall:
+    """What a session was asked before anything else, and what it answered."""
+
+    function: str
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+    answer: Any
+
+
+_FIRST_CALLS: WeakKeyDictionary[TargetSession, FirstCall] = WeakKeyDictionary()
+
+
+def find_first_call(session: TargetSession) -> FirstCall | None:
+    """The first call of a session, by which it was found out what matrices it takes; None where it was refused or not made.
+
+    It is the only one in which what is set up once can be wrong.
+    """
+    return _FIRST_CALLS.get(session)
+
+
 def _find_limits(session: TargetSession, function: str, name: str) -> ShapeLimits | None:
     """The mildest limits that a function has; None where it takes small matrices, or none at all."""
     if any(_takes(session, function, name, shape) for shape in ((4, 1), (1, 1), (3, 1))):
@@ -59,7 +83,8 @@ def _takes(session: TargetSession, function: str, name: str, shape: tuple[int, i
         codes = np.ones((rows, blocks * fmt.k), np.uint8)
         arguments = (codes, np.full((rows, blocks), fmt.scale.bias << fmt.scale.mantissa_bits, np.uint8), name)
     try:
-        session.call(function, *arguments, **extra)
+        answer = session.call(function, *arguments, **extra)
     except CallError:
         return False
+    _FIRST_CALLS.setdefault(session, FirstCall(function, arguments, extra, answer))
     return True

@@ -58,7 +58,8 @@ class Scoreboard:
 
     def name(self) -> str:
         """The rule, and the mistake in it, that explains all blocks."""
-        return self._library.mxspec_name(self._row).decode()  # type: ignore[no-any-return]
+        name: bytes = self._library.mxspec_name(self._row)
+        return name.decode()
 
     def summary(self) -> str:
         """One line for a log."""

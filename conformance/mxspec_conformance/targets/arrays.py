@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.layouts import get_layout
+from mxspec_conformance.targets.capabilities import SLICED_OF
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn
 
@@ -51,7 +52,9 @@ def quantized_shapes(
 def arrange_array(
     x: npt.NDArray[Any], arrays: str, arrangement: str, device: str | None = None, *, between: float = 1
 ) -> Any:
-    """x as a fresh array that the target takes, in one of `ARRANGEMENTS`; other values of x lie between, times `between`."""
+    """x as a fresh array that the target takes, in one of `ARRANGEMENTS` or `MATRIX_ARRANGEMENTS`; other values of x lie between,
+    times `between`. What an array library does not have is contiguous.
+    """
     other = x if between == 1 else x * x.dtype.type(between)
     if arrangement == "rows":
         wide = np.stack([x, other[::-1]], axis=1).reshape(-1, *x.shape[1:])
@@ -70,6 +73,18 @@ def arrange_array(
     if arrangement == "reversed" and arrays != "torch":  # torch has no negative strides
         everywhere = (slice(None, None, -1),) * x.ndim
         return to_target_array(np.ascontiguousarray(x[everywhere]), arrays, device)[everywhere]
+    if arrangement == "slice":
+        wide = np.tile(np.flip(other), SLICED_OF)
+        columns = slice(3 * x.shape[-1], 4 * x.shape[-1])
+        wide[..., columns] = x
+        return to_target_array(wide, arrays, device)[..., columns]
+    if arrangement in ("rows-reversed", "columns-reversed") and x.ndim == 2 and arrays != "torch":
+        axis = 0 if arrangement == "rows-reversed" else 1
+        return np.flip(to_target_array(np.flip(x, axis), arrays, device), axis)
+    if arrangement == "read-only" and arrays == "numpy":
+        kept = to_target_array(x, arrays)
+        kept.flags.writeable = False
+        return kept
     if arrangement == "broadcast" and x.ndim == 2 and len(x) and _has_equal_rows(x):
         return _repeat_row(to_target_array(x[:1], arrays, device), x.shape, arrays)
     if arrangement == "broadcast" and x.ndim == 1 and len(x) and _has_equal_rows(x[:, None]):
@@ -100,7 +115,7 @@ def _repeat_row(row: Any, shape: tuple[int, ...], arrays: str) -> Any:
 
 
 def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
-    """A returned array as a NumPy one (torch, cupy, DLPack or anything NumPy converts).
+    """A returned array as a NumPy one (torch, cupy, DLPack, the array interface, `__array__`, a memoryview).
 
     Raises BadReturn for something that is no array.
     """
@@ -121,10 +136,10 @@ def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
         a = cupy.asnumpy(cupy.asarray(a))
     elif not isinstance(a, np.ndarray) and hasattr(a, "__dlpack__"):
         a = _from_dlpack(a)
-    elif not isinstance(a, np.ndarray) and hasattr(a, "__array_interface__"):
+    elif isinstance(a, memoryview) or (not isinstance(a, np.ndarray) and (hasattr(a, "__array_interface__") or hasattr(a, "__array__"))):
         a = np.asarray(a)
     if not isinstance(a, np.ndarray):
-        raise BadReturn(f"{what} is a {type(a).__name__}, not an array")
+        raise BadReturn(f"{what} is a {type(a).__name__}, not an array; return one of NumPy, torch or CuPy")
     return np.asarray(a)  # of a subclass the plain array: its methods are the target's
 
 

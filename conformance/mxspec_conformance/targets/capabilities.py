@@ -33,7 +33,7 @@ from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.operands import parse_products
-from mxspec_conformance.targets.texts import clean_name
+from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
 
 FUNCTIONS = tuple(OPERATIONS)
 
@@ -48,6 +48,11 @@ SCALE_LAYOUTS = ("row-major", "128x4")
 #: rows one element farther apart than they are long, column by column, backwards, as one row that is all rows, or as one
 #: column that is all columns.
 ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded", "fortran", "reversed", "broadcast", "one-column")
+#: More of them, asked of whole matrices alone: columns of a matrix that is many times as wide, one axis that runs backwards, memory
+#: that must not be written.
+MATRIX_ARRANGEMENTS = ("slice", "rows-reversed", "columns-reversed", "read-only")
+#: Columns of the matrix of which `slice` is a part, in multiples of its own.
+SLICED_OF = 8
 
 
 class SrRule(StrEnum):
@@ -219,6 +224,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
 
     Raises TargetError where a declaration is not one that the interface has.
     """
+    module = _Names(module, spec)
     described = getattr(module, "MXSPEC_CAPABILITIES", None)
     if isinstance(described, Capabilities):  # a transport that is not Python's has read them from a description
         return described
@@ -237,6 +243,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
         if {"layout", "affine"} & set(OPERATIONS[function].arguments) or function in SPARSE_FUNCTIONS:
             _check_signature(module, spec, function)
+        _check_positions(module, spec, function)
     name = _text(module, spec, "NAME", Path(spec).stem)
     formats = _listed(module, spec, "FORMATS")
     if not formats and {"quantize", "dequantize"} & set(functions):
@@ -294,6 +301,39 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         prune_rule=check_rule(spec, "PRUNE_RULE", _single(module, spec, "PRUNE_RULE", "")),
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return clean_text(str(error), MESSAGE)
+    except Exception:  # its __str__ is the target's, too
+        return "no message"
+
+
+class _Names:
+    """A target's names: what its own `__getattr__` does with names that it has not is told, and not taken for a crash."""
+
+    def __init__(self, module: Any, spec: str) -> None:
+        self._module, self._spec = module, spec
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(self._module, name)
+        except (AttributeError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            raise TargetError(
+                f"{self._spec}: its __getattr__ raised {type(error).__name__} ({_said(error)}) when it was asked for {name}; "
+                "raise AttributeError for a name that there is not"
+            ) from error
+
+
+def _check_positions(module: Any, spec: str, function: str) -> None:
+    """Raise TargetError where an argument that is passed by position can only be passed by name."""
+    parameters = parameters_of(getattr(module, function))
+    named = [a for a in (*OPERATIONS[function].arguments, "fmt") if a in parameters and parameters[a].kind is inspect.Parameter.KEYWORD_ONLY]
+    if named and not any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters.values()):
+        raise TargetError(f"{spec}: {function} takes {', '.join(named)} only by name; arguments are passed by position: take the * out of its signature")
 
 
 def _check_signature(module: Any, spec: str, function: str) -> None:

@@ -86,7 +86,7 @@ class Marshaller:
 
     def _array(self, x: npt.NDArray[Any], *, written: bool = False) -> Any:
         """x as the target takes it; written: it is to be written into, so that no two of its items share memory."""
-        shares = self._arrangement in ("broadcast", "one-column")
+        shares = self._arrangement in ("broadcast", "one-column", "read-only")
         arrangement = "contiguous" if written and shares else self._arrangement
         array = arrange_array(x, self.capabilities.arrays, arrangement, self.capabilities.device, between=self._between)
         if self._kept:
@@ -220,7 +220,7 @@ class Marshaller:
             kwargs["random_bits"] = self._array(kwargs["random_bits"])
         result = self._ask("quantize", given, fmt, **kwargs)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise BadReturn(f"quantize returned a {type(result).__name__}; return (codes, scales)")
+            raise BadReturn(f"quantize returned {_name_kind(result)}; return (codes, scales)")
         codes, scales = (from_target_array(a, n) for a, n in zip(result, ("codes", "scales"), strict=True))
         axis = kwargs.get("axis", -1)
         if not -x.ndim <= axis < x.ndim:
@@ -251,7 +251,7 @@ class Marshaller:
         """The bytes of what `quantize` returns, whatever their layout."""
         result = self._ask("quantize", self._array(x), fmt, **kwargs)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise BadReturn(f"quantize returned a {type(result).__name__}; return (codes, scales)")
+            raise BadReturn(f"quantize returned {_name_kind(result)}; return (codes, scales)")
         arrays = [from_target_array(a, "quantize's result") for a in result]
         if max(a.nbytes for a in arrays) > 8 * _MOST * max(x.size, 1024):
             raise BadReturn(f"quantize returned {max(a.nbytes for a in arrays)} bytes for x of shape {x.shape}")
@@ -276,7 +276,7 @@ class Marshaller:
         operand = read_operand(affine)
         result = self._ask("quantize_affine", self._array(x), affine)
         if not isinstance(result, (tuple, list)) or len(result) != 3:
-            raise BadReturn(f"quantize_affine returned a {type(result).__name__}; return (codes, scales, biases or zero points)")
+            raise BadReturn(f"quantize_affine returned {_name_kind(result)}; return (codes, scales, biases or zero points)")
         names = ("codes", "scales", "biases" if operand.format.offset is Offset.BIAS else "zero points")
         arrays = [from_target_array(a, n) for a, n in zip(result, names, strict=True)]
         codes_shape, shared_shape = operand.shapes(x.shape)
@@ -356,7 +356,7 @@ class Marshaller:
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
         result = self._ask("compress", self._array(codes), fmt)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise BadReturn(f"compress returned a {type(result).__name__}; return (kept, metadata)")
+            raise BadReturn(f"compress returned {_name_kind(result)}; return (kept, metadata)")
         rows, k = codes.shape
         shapes = {"kept": (rows, k // 2), "metadata": (rows, k // get_sparse(fmt).group)}
         layouts = self.capabilities.sparse_layout or ("unpacked", "unpacked")
@@ -430,6 +430,12 @@ class Marshaller:
                 raise BadReturn(f"tensor_scale returned {array.size} numbers; return one")
             value = array.reshape(-1)[0]
         return float(value)
+
+
+def _name_kind(returned: object) -> str:
+    """What came instead of the outputs."""
+    kind = f"a {type(returned).__name__}"
+    return f"{kind} of {len(returned)}" if isinstance(returned, (tuple, list)) else kind
 
 
 def _outcome(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

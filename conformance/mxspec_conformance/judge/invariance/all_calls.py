@@ -23,6 +23,7 @@ from mxspec_conformance.judge.invariance.refusals import (
     judge_scale_shapes,
 )
 from mxspec_conformance.judge.invariance.states import (
+    judge_first_call,
     judge_gaps,
     judge_memory,
     judge_repetition,
@@ -82,5 +83,6 @@ def _list_parts(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool])
         yield ("refusal",), partial(judge_scale_shapes, pools=pools)
     if not stored:
         yield ("refusal", "state"), partial(judge_empty, pool=pools[0])
+    yield ("state",), partial(judge_first_call, pool=pools[0])
     yield ("state",), partial(judge_repetition, pool=pools[0])
     yield ("state",), partial(judge_threads, pools=pools)

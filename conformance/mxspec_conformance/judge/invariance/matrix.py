@@ -34,7 +34,7 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.capabilities import ARRANGEMENTS
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -194,8 +194,9 @@ def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """The same matrices, lying in memory in every way; a target may refuse what is not contiguous."""
     for pool in pools:
         k = pool.fmt.k
-        for size in (s for s in STRIDED if s.columns % k == 0):
-            for arrangement in ARRANGEMENTS[1:-1]:
+        sizes = [s for s in STRIDED if s.columns % k == 0]
+        for size in sizes:
+            for arrangement in (*ARRANGEMENTS[1:-1], *(MATRIX_ARRANGEMENTS if size is sizes[0] else ())):
                 rows = size.rows
                 place = matrix.draw(pool, size.elements // k)
                 if arrangement == "broadcast":  # its rows are one row

@@ -18,6 +18,7 @@ from mxspec_conformance.judge.invariance.matrix import Matrix
 from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
 from mxspec_conformance.judge.invariance.reach import LOCAL
+from mxspec_conformance.judge.shapes import find_first_call
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.targets.capabilities import Capabilities
@@ -258,6 +259,29 @@ def judge_repetition(matrix: Matrix, pool: Pool) -> None:
     if differs >= 0:
         text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
         matrix.first.setdefault(card.tally("state").id, call_failure(label, text))
+
+
+def judge_first_call(matrix: Matrix, pool: Pool) -> None:
+    """The first call of all once more: what is set up by it may be set up too late for it."""
+    session, card = matrix.session, matrix.scorecard
+    label = "the first call of all, again"
+    first = find_first_call(session)
+    wanted = keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False)
+    if first is None or first.function != pool.answered.function or not matrix.is_first_format or session.transport not in LOCAL or not wanted:
+        return
+    answer = run_once(partial(session.call, first.function, *first.arguments, **first.options))
+    if isinstance(answer, NoAnswer):
+        card.count_no_answer("state", label, answer)
+        return
+    ok = _as_bytes(answer) == _as_bytes(first.answer)
+    card.count("state", label, ok=ok)
+    if not ok:
+        text = "a matrix of ones was answered otherwise in the first call of the process than now"
+        matrix.first.setdefault(card.tally("state").id, call_failure(label, text))
+
+
+def _as_bytes(answer: Any) -> list[bytes]:
+    return [np.asarray(part).tobytes() for part in (answer if isinstance(answer, (tuple, list)) else (answer,))]
 
 
 def judge_threads(matrix: Matrix, pools: Sequence[Pool]) -> None:

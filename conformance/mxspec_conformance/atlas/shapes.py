@@ -1,0 +1,44 @@
+"""What the site reads of other commands' documents: one that lacks it is refused by name, before any page is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_TEXT, _COUNT, _NUMBER = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": ["number", "null"]}
+
+
+def _rows(optional: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:
+    return {"type": "array", "items": _object(optional, **fields)}
+
+
+def _object(optional: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": [name for name in fields if name not in optional]}
+
+
+_BITS = {"type": "string", "pattern": "^[0-9a-f]{1,8}$"}
+_PAIR = _object(("lanes", "tensor_amax", "why"), lanes={"type": "array", "items": _BITS, "maxItems": 256}, tensor_amax=_BITS | {"type": ["string", "null"]}, why=_TEXT)
+
+#: Measurement -> JSON schema. What tables are drawn of may hold anything: they leave out what is no row.
+SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "explorer": _object(
+        ("case_set",), node=_TEXT, case_set=_TEXT, conforms={"type": "boolean"},
+        judged=_rows(profile=_TEXT, format=_TEXT, conclusion=_TEXT, cases=_COUNT), compared=_rows(blocks=_COUNT),
+    ),
+    "pairs": _object(formats={"type": "object", "additionalProperties": _object(pairs={"type": "object", "additionalProperties": _PAIR})}),
+    "bench": _object(
+        device=_TEXT, rows=_rows(("percent_of_mix",), name=_TEXT, size={"type": ["integer", "string", "array"]}, percent_of_mix=_NUMBER) | {"contains": _object(size={"type": "integer"})},
+    ),
+    "kills": _object(mutants=_rows(id=_TEXT, what=_TEXT, instances=_rows(operation=_TEXT, topics={"type": ["object", "array"], "items": _TEXT}))),
+}  # fmt: skip
+
+
+def check_shape(name: str, document: Mapping[str, Any], source: str) -> None:
+    """Raise ValueError, naming the file and the place, where a measurement is not what its command writes."""
+    import jsonschema  # here, as it takes longer to import than all else in this module
+
+    if name not in SHAPES:
+        return
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(SHAPES[name]).iter_errors(document))
+    if error is not None:
+        raise ValueError(f"{source}: {error.json_path}: {error.message[:200]}; write the file again by its command, or leave it out")

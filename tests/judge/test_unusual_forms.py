@@ -1,0 +1,232 @@
+"""Right kernels of unusual form are right, and kernels that are wrong in one kind of memory or in their first call are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec_conformance import check
+from mxspec_conformance.judge.shapes import find_first_call, fit_session
+from mxspec_conformance.results.report import Verdict
+from mxspec_conformance.targets.arrays import arrange_array, from_target_array
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS, describe_target
+from mxspec_conformance.targets.errors import BadReturn, TargetError
+from mxspec_conformance.targets.marshalling import Marshaller
+from mxspec_conformance.transports.in_process import InProcessSession
+
+X = np.arange(15, dtype=np.float32).reshape(3, 5)
+
+
+@pytest.mark.parametrize("arrangement", [*ARRANGEMENTS, *MATRIX_ARRANGEMENTS])
+@pytest.mark.parametrize("x", [X, X[0], X.astype(np.uint8)], ids=["matrix", "row", "codes"])
+def test_an_arrangement_holds_the_same_numbers(x: Any, arrangement: str) -> None:
+    got = arrange_array(x, "numpy", arrangement)
+    assert got.shape == x.shape
+    assert got.dtype == x.dtype
+    assert np.array_equal(got, x)
+
+
+def test_arrangements_are_what_they_are_called() -> None:
+    given = {name: arrange_array(X, "numpy", name) for name in MATRIX_ARRANGEMENTS}
+    assert given["slice"].strides == (160, 4)
+    assert given["rows-reversed"].strides == (-20, 4)
+    assert given["columns-reversed"].strides == (20, -4)
+    assert not given["read-only"].flags.writeable
+    assert X.flags.writeable
+
+
+class Pair(NamedTuple):
+    codes: Any
+    scales: Any
+
+
+class Lazy:
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.make()
+
+
+class Described:
+    def __init__(self, a: Any) -> None:
+        self.held, self.__array_interface__ = a, a.__array_interface__
+
+
+class Stubborn(np.ndarray):
+    def reshape(self, *shape: Any, **given: Any) -> Any:
+        raise RuntimeError("not for others")
+
+    def __eq__(self, other: object) -> Any:
+        raise RuntimeError("not for others")
+
+    __hash__ = None
+
+
+def read_only(a: Any) -> Any:
+    kept = a.copy()
+    kept.flags.writeable = False
+    return kept
+
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "Fortran order": np.asfortranarray,
+    "both axes backwards": lambda a: np.ascontiguousarray(a[::-1, ::-1])[::-1, ::-1],
+    "read-only": read_only,
+    "a memoryview": lambda a: np.ascontiguousarray(a).data,
+    "a memoryview of a part": lambda a: np.concatenate([a, a], axis=1).data[:],
+    "the array interface": Described,
+    "__array__": lambda a: Lazy(a.copy),
+    "a subclass": lambda a: a.copy().view(Stubborn),
+    "a masked array": np.ma.array,
+    "signed bytes": lambda a: a.view(np.int8),
+    "unaligned": lambda a: np.frombuffer(b"\0" + np.ascontiguousarray(a).tobytes(), np.uint8, offset=1).reshape(a.shape),
+    "one byte for all": lambda a: np.broadcast_to(a.flat[0], a.shape) if a.size and (a == a.flat[0]).all() else a,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_answers_in_any_form_are_taken(form: str) -> None:
+    a = np.arange(64, dtype=np.uint8).reshape(2, 32)
+    got = from_target_array(FORMS[form](a), "codes")
+    assert type(got) is np.ndarray
+    if form != "a memoryview of a part":
+        assert np.array_equal(got.view(np.uint8), a)
+
+
+def call(answer: Callable[[Any, Any], Any], fmt: str = "mxfp4") -> Any:
+    target = SimpleNamespace(NAME="t", FORMATS=["mxfp4", "nvfp4"], quantize=lambda x, fmt: answer(*quantize(x, fmt)))
+    return Marshaller(target, describe_target(target, "t.py")).call("quantize", np.ones((2, 32), np.float32), fmt)
+
+
+def quantize(x: Any, fmt: str) -> tuple[Any, Any]:
+    t = mxspec.quantize(x, fmt)
+    return t.codes, t.scales
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
+@pytest.mark.parametrize("pack", [tuple, list, lambda pair: Pair(*pair)], ids=["tuple", "list", "namedtuple"])
+@pytest.mark.parametrize("form", [f for f in FORMS if f != "a memoryview of a part"])
+def test_both_outputs_in_any_form(form: str, pack: Any, fmt: str) -> None:
+    codes, scales = call(lambda c, s: pack((FORMS[form](c), FORMS[form](s))), fmt)
+    want = quantize(np.ones((2, 32), np.float32), fmt)
+    assert np.array_equal(codes, want[0])
+    assert np.array_equal(scales, want[1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda c, s: (x for x in (c, s)), "returned a generator; return (codes, scales)"),
+        (lambda c, s: {"codes": c, "scales": s}, "returned a dict; return (codes, scales)"),
+        (lambda c, s: (c, s, None), "returned a tuple of 3; return (codes, scales)"),
+        (lambda c, s: (c.tolist(), s), "codes is a list, not an array; return one of NumPy, torch or CuPy"),
+        (lambda c, s: (c.astype(">u2"), s), "codes have dtype >u2; return uint8"),
+        (lambda c, s: (c.astype(np.int64), s), "codes have dtype int64; return uint8"),
+        (lambda c, s: Pair(s, c), "codes have shape (2, 1); (2, 32) was expected"),
+        (lambda c, s: (c, s.reshape(-1)), "scales have shape (2,); (2, 1) was expected"),
+    ],
+)
+def test_what_is_refused_is_told_in_a_sentence(answer: Any, words: str) -> None:
+    with pytest.raises(BadReturn) as raised:
+        call(answer)
+    assert words in str(raised.value)
+
+
+def test_arguments_by_name_alone_are_refused() -> None:
+    def by_name(*, x: Any, fmt: str) -> Any:
+        return quantize(x, fmt)
+
+    with pytest.raises(TargetError, match=r"quantize takes x, fmt only by name; .* take the \* out"):
+        describe_target(SimpleNamespace(FORMATS=["mxfp4"], quantize=by_name), "t.py")
+
+    def with_an_option(x: Any, fmt: str, *, tensor_scale: Any) -> Any:
+        return quantize(x, fmt)
+
+    assert not describe_target(SimpleNamespace(FORMATS=["mxfp4"], quantize=with_an_option), "t.py").one_level
+
+
+def test_a_module_s_own_getattr() -> None:
+    module = ModuleType("m")
+    given = {"FORMATS": ["mxfp4"], "quantize": quantize}
+
+    def lazily(name: str) -> Any:
+        if name in given:
+            return given[name]
+        raise AttributeError(name)
+
+    module.__dict__["__getattr__"] = lazily
+    assert describe_target(module, "m.py").functions == ("quantize",)
+
+    def badly(name: str) -> Any:
+        return given[name]
+
+    module.__dict__["__getattr__"] = badly
+    with pytest.raises(TargetError, match=r"m\.py: its __getattr__ raised KeyError .* raise AttributeError"):
+        describe_target(module, "m.py")
+
+
+# Wrong in one kind of memory, or once.
+
+
+def last_block_lost(codes: Any, scales: Any) -> None:
+    if scales.size:
+        codes[-1, -1] ^= 1
+
+
+WRONG: dict[str, Callable[[Any], bool]] = {
+    "a slice of a wide matrix": lambda x: len(x) > 1 and x.strides[0] > 4 * x.shape[1] * x.itemsize,
+    "rows backwards": lambda x: x.strides[0] < 0 < x.strides[1],
+    "columns backwards": lambda x: x.strides[1] < 0 < x.strides[0],
+    "memory that must not be written": lambda x: not x.flags.writeable,
+}
+
+
+def kernel(wrong: Callable[[Any], bool]) -> Any:
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt)
+        codes = np.array(t.codes)
+        if wrong(x):
+            last_block_lost(codes, t.scales)
+        return codes, t.scales
+
+    return SimpleNamespace(NAME="unusual", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
+
+
+@pytest.mark.parametrize("name", [*WRONG, "nothing"])
+def test_a_kernel_wrong_in_one_kind_of_memory_is_found(name: str) -> None:
+    report = check(kernel(WRONG.get(name, lambda x: False)), in_process=True, only="quantize/mxfp4/memory")
+    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == (["memory"] if name in WRONG else [])
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_a_first_call_that_is_wrong_is_found(right: bool) -> None:
+    made: list[int] = []
+
+    def first(x: Any) -> bool:
+        made.append(1)
+        return len(made) == 1 and not right
+
+    report = check(kernel(first), in_process=True, only="quantize/mxfp4/state")
+    (state,) = [r for r in report.requirements if r.topic == "state"]
+    assert state.verdict is (Verdict.PASS if right else Verdict.FAIL)
+    assert right or state.failing == 1
+
+
+def test_the_first_call_that_was_answered_is_kept() -> None:
+    def refuses_four_rows(x: Any, fmt: str) -> Any:
+        if len(x) == 4:
+            raise ValueError("not four")
+        return quantize(x, fmt)
+
+    session = InProcessSession(SimpleNamespace(FORMATS=["mxfp4"], quantize=refuses_four_rows), "t.py")
+    assert fit_session(session, ["mxfp4"]) is session
+    first = find_first_call(session)
+    assert first is not None
+    assert first.arguments[0].shape == (1, 32)
+    assert np.array_equal(first.answer[0], quantize(first.arguments[0], "mxfp4")[0])
