@@ -19,7 +19,7 @@ from mxspec_vectors.reading import read_json
 PRODUCTS_SCHEMA = "mxspec-products/1"
 OTHERS = {
     "mxspec-interop/1": "interop", "mxspec-model-level/1": "model", "mxspec-attribution/1": "attribution", "mxspec-explorer/1": "explorer",
-    "mxspec-acceptance/1": "acceptance",
+    "mxspec-acceptance/1": "acceptance", "mxspec-threads/1": "threads",
 }  # fmt: skip
 
 
