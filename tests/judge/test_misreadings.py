@@ -115,7 +115,10 @@ def masked(x: Any, rounding: str) -> Any:
 
 def test_scales_are_asked_in_every_rounding() -> None:
     """1.25 has a fraction that a mask of 4FFFFF passes over; nothing else of the cases has."""
-    assert judge(Caster(masked), "encode/e8m0/choice").verdict is Verdict.FAIL
+    found = judge(Caster(masked), "encode/e8m0/choice")
+    assert found.verdict is Verdict.FAIL
+    assert found.first is not None
+    assert (found.first.given["rounding"], found.first.expected["code"] != found.first.returned["code"]) == ("rtp", True)
     report = check(Caster(lambda x, _: x), only="encode/e8m0/*")
     assert all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in report.requirements)
     assert not any(r.topic == "choice" and r.failing for r in report.requirements)

@@ -157,10 +157,11 @@ def _judge_one_rounding(cases: Sequence[_Encoded], fmt: ScalarFormat, scorecard:
         nearest_log2 = tables[Rounding.RTZ] + ((x.view(np.uint32) & 0x7FFFFF) >= SQRT2).astype(np.uint8)
         candidates = [tables[wanted]] if named else [*tables.values(), nearest_log2]
         best = max(candidates, key=lambda codes: int((codes == got).sum()))
-        for (case, i), ok in zip(members, (best == got) | (got < 0), strict=True):
-            if not ok:
-                origin = f"{case.case}[{case.places[i]}]"
-                scorecard.count("choice", f"{case.label}[{case.places[i]}]", origin=origin, ok=False)
+        for (case, i), want, code in zip(members, best.tolist(), got.tolist(), strict=True):
+            if code not in (want, -1):
+                lane, origin = f"{case.label}[{case.places[i]}]", f"{case.case}[{case.places[i]}]"
+                show = partial(_show_encoded, lane, case.x[i], want, code, fmt, case.rounding)
+                scorecard.count("choice", lane, origin=origin, ok=False, show=show)
 
 
 def _observe_bfloat16(session: TargetSession, element: str, rounding: Rounding) -> Iterator[_Encoded]:
