@@ -22,6 +22,8 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_atlas.py::test_every_link_leads_somewhere[all]": (0, 30),
     "tests/test_atlas.py::test_nothing_is_fetched_to_read_it[all]": (0, 1),
     "tests/test_atlas.py::test_the_matrix_says_what_the_results_say": (0, 7),
+    "tests/test_threads.py::test_a_pair_is_told_apart_again": (24, 180),
+    "tests/judge/test_misreadings.py::test_a_table_of_blocks_names_its_scales": (0, 2),
     "tests/test_atlas_data.py::test_the_matrix_has_every_quantizer_and_its_own_decoder": (0, 2),
     "tests/test_atlas_data.py::test_a_call_that_a_library_refuses_is_a_reply": (0, 2),
     "tests/test_attribute.py::test_a_tensor_scale_stored_in_the_other_direction_is_no_contradiction": (0, 3),

@@ -51,6 +51,27 @@ def quotient_in(dtype: Any) -> Any:
     return quantize
 
 
+def quotient_cut(x: Array, fmt: str) -> Answer:
+    codes, scales = model(x, fmt)
+    ordinary = np.isfinite(x).all(axis=1)
+    with np.errstate(all="ignore"):
+        quotient = (x.astype(np.float64) / 2.0 ** (scales.astype(float)[:, None] - 127)).astype(np.float32)
+    narrow = quotient.astype(np.float16)
+    above = np.abs(narrow.astype(np.float32)) > np.abs(quotient)
+    cut = np.where(above, np.nextafter(narrow, np.float16(0)), narrow).astype(np.float32)
+    codes[ordinary] = mxspec.encode(cut[ordinary], BLOCKS[fmt].element)
+    return codes, scales
+
+
+def unrounded_scale(x: Array, fmt: str) -> Answer:
+    codes, scales = model(x, fmt, profile="mx-rceil")
+    largest = np.abs(x).max(axis=1)
+    ordinary = np.isfinite(x).all(axis=1) & (largest > 0)
+    ratio = largest[ordinary] / np.float32(BLOCKS[fmt].element.max_value)
+    codes[ordinary] = mxspec.encode((x[ordinary] / ratio[:, None]).astype(np.float32), BLOCKS[fmt].element)
+    return codes, scales
+
+
 def maximum_in(dtype: Any) -> Any:
     def quantize(x: Array, fmt: str) -> Answer:
         codes, scales = model(x, fmt)
@@ -134,6 +155,10 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "flush to zero": (KnownCause.SUBNORMALS_FLUSHED, of_blocks(flushed, "mxfp4", "mxfp8_e5m2"), "subnormals"),
     "quotient in bfloat16": (KnownCause.NARROW_QUOTIENT, of_blocks(quotient_in(ml_dtypes.bfloat16), "mxfp8_e4m3"), "in bfloat16"),
     "quotient in float16": (KnownCause.NARROW_QUOTIENT, of_blocks(quotient_in(np.float16), "mxint8"), "in float16"),
+    "quotient cut to float16": (KnownCause.NARROW_QUOTIENT, of_blocks(quotient_cut, "mxfp8_e4m3"), "float16 by cutting"),
+    "unrounded scale": (
+        KnownCause.UNROUNDED_SCALE, lambda: make(["mxfp8_e4m3"], PROFILE="mx-rceil", quantize=on_blocks(unrounded_scale)), "before it was rounded",
+    ),
     "maximum in bfloat16": (KnownCause.NARROW_MAXIMUM, of_blocks(maximum_in(ml_dtypes.bfloat16)), "in bfloat16"),
     "reciprocal too small": (KnownCause.RECIPROCAL, of_blocks(small_reciprocal), "slightly too small"),
     "maximum without abs": (KnownCause.SIGNED_MAXIMUM, of_blocks(signed_maximum), "not of |x|"),

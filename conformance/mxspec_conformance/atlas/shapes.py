@@ -17,6 +17,7 @@ def _object(optional: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:
 
 
 _BITS = {"type": "string", "pattern": "^[0-9a-f]{1,8}$"}
+_REFERENCE = {"type": "string", "pattern": "^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+#[0-9]+$"}
 _PAIR = _object(("lanes", "tensor_amax", "why"), lanes={"type": "array", "items": _BITS, "maxItems": 256}, tensor_amax=_BITS | {"type": ["string", "null"]}, why=_TEXT)
 
 #: Measurement -> JSON schema. What tables are drawn of may hold anything: they leave out what is no row.
@@ -28,6 +29,16 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
     "pairs": _object(formats={"type": "object", "additionalProperties": _object(pairs={"type": "object", "additionalProperties": _PAIR})}),
     "bench": _object(
         device=_TEXT, rows=_rows(("percent_of_mix",), name=_TEXT, size={"type": ["integer", "string", "array"]}, percent_of_mix=_NUMBER) | {"contains": _object(size={"type": "integer"})},
+    ),
+    "threads": _object(
+        counts={"type": "object", "additionalProperties": _COUNT}, command=_TEXT, environment={"type": "object", "required": ["mxspec"]},
+        threads=_rows(
+            id={"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,80}$"}, reference=_REFERENCE, title=_TEXT, wrong=_TEXT, family=_TEXT,
+            also={"type": "array", "items": _REFERENCE}, formats={"type": "array", "items": _TEXT}, operations={"type": "array", "items": _TEXT},
+            broken={"type": "object", "required": ["verdict", "requirements"]}, fixed={"type": "object", "required": ["accused", "passed"]},
+            smallest={"type": ["object", "null"], "required": ["id", "verdict", "first"]}, cause={"type": ["object", "null"], "required": ["text", "by"]},
+        ),
+        refused=_rows(reference=_REFERENCE, what=_TEXT, reason=_TEXT),
     ),
     "kills": _object(mutants=_rows(id=_TEXT, what=_TEXT, instances=_rows(operation=_TEXT, topics={"type": ["object", "array"], "items": _TEXT}))),
 }  # fmt: skip

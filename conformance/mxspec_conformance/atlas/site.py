@@ -35,6 +35,7 @@ from mxspec_conformance.atlas.plots import BarPlot, make_bars
 from mxspec_conformance.atlas.reading import Collection
 from mxspec_conformance.atlas.requirements import list_requirements
 from mxspec_conformance.atlas.tables import list_facts, list_tables
+from mxspec_conformance.atlas.threads import link_of, list_shown
 from mxspec_conformance.render.bits import draw_code, draw_float, formats_of
 from mxspec_conformance.render.html import TRANSPORTS
 from mxspec_conformance.render.profile import list_profile_rows, list_steps
@@ -42,7 +43,7 @@ from mxspec_conformance.render.view import MARKS, ResultView, view_report
 
 #: Pages of the navigation: file, word.
 NAVIGATION = (
-    ("index.html", "Matrix"), ("explorer.html", "Explorer"), ("findings.html", "Findings"), ("profiles.html", "Profiles"), ("requirements.html", "Requirements"),
+    ("index.html", "Matrix"), ("explorer.html", "Explorer"), ("findings.html", "Findings"), ("threads.html", "Threads"), ("profiles.html", "Profiles"), ("requirements.html", "Requirements"),
     ("agreement.html", "Agreement"), ("interop.html", "Interop"), ("model.html", "Model"), ("attribution.html", "Attribution"),
     ("plots.html", "Plots"), ("docs/index.html", "Documentation"), ("search.html", "Search"),
 )  # fmt: skip
@@ -84,6 +85,7 @@ class Site:
         for row in self.rows:
             self._add_entry(row)
         self._add_findings()
+        self._add_threads()
         self._add_profiles()
         self._add_requirements()
         self._add_agreement()
@@ -114,6 +116,8 @@ class Site:
             absent.add("docs/index.html")
         if not self.findings:
             absent.add("findings.html")
+        if "threads" not in self.collection.others:
+            absent.add("threads.html")
         absent |= {f"{name}.html" for name, _, _ in TABLES if name not in self.collection.others}
         return [item for item in NAVIGATION if item[0] not in absent]
 
@@ -157,6 +161,21 @@ class Site:
                 f"f/{finding.id}.html", "finding.html.j2", title=finding.title, kind="finding", text=f"{finding.text} {finding.effect}",
                 shown=shown, deviation=deviation, letter=write_letter(shown),
             )  # fmt: skip
+
+    # Replayed threads
+
+    def _add_threads(self) -> None:
+        document = self.collection.others.get("threads")
+        if document is None:
+            return
+        shown = list_shown(document)
+        counts = list(document["counts"].items())
+        self._page(
+            "threads.html", "threads.html.j2", title="Replayed bug threads", kind="", text="", shown=shown, counts=counts, document=document, link_of=link_of
+        )
+        for thread in shown:
+            text = f"{thread.row['reference']} {thread.row['wrong']}"
+            self._page(f"t/{thread.id}.html", "thread.html.j2", title=thread.row["title"], kind="thread", text=text, s=thread, link_of=link_of)
 
     # Profiles
 

@@ -162,6 +162,9 @@ def _rule_text(profile: Profile, fmt: BlockFormat) -> str:
         return f"as {profile.id}"
     if rule.step in SCALE_TEXT:
         text = SCALE_TEXT[rule.step]
+        if rule.step in (ScaleStep.FLOOR, ScaleStep.CEIL) and not rule.subtract_emax and not rule.offset:
+            # The logarithm is of something else than amax, of which emax would be subtracted.
+            text = f"{rule.step.value}(log2 v), v = {rule.value}"
         if rule.step is ScaleStep.FLOOR and rule.offset:
             text = "twice the floor rule's scale"
         return text

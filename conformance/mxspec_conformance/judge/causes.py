@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -43,6 +45,7 @@ class KnownCause(StrEnum):
     SCALE_OFFSET = "scale-offset"
     SCALE_BIAS = "scale-bias"
     NARROW_QUOTIENT = "narrow-quotient"
+    UNROUNDED_SCALE = "unrounded-scale"
     NARROW_MAXIMUM = "narrow-maximum"
     RECIPROCAL = "reciprocal"
     ONE_DTYPE = "one-dtype"
@@ -101,13 +104,17 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
         _flushed(rows, fmt, profile),
         _offset(observations, profile),
         _narrow_quotient(rows, fmt, profile),
+        _unrounded_scale(rows, fmt, profile),
         _narrow_maximum(observations.scales, fmt, profile),
         _reciprocal(rows, fmt, profile),
         _signed_maximum(rows, fmt, profile),
         _lanes_looked_at(rows, fmt, profile),
         _one_dtype(observations.answered, fmt, profile, dtypes),
     ]
-    return [one for one in found if one is not None]
+    causes = [one for one in found if one is not None]
+    # A quotient of 16 bits explains every block; that all wrong ones go one way is then no cause of its own.
+    exact = any(one.cause is KnownCause.NARROW_QUOTIENT for one in causes)
+    return [one for one in causes if not (exact and one.cause is KnownCause.RECIPROCAL)]
 
 
 def _is_deterministic(session: TargetSession, again: Answered | None) -> Found | None:
@@ -232,10 +239,25 @@ def _fold_equal(codes: Codes, want: Codes, fmt: BlockFormat, scales: Codes, offs
 _NARROW = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
+def _to_nearest(x: npt.NDArray[np.float32], dtype: Any) -> npt.NDArray[np.float32]:
+    """x in a narrower dtype, as float32."""
+    return x.astype(dtype).astype(np.float32)
+
+
+def _cut(x: npt.NDArray[np.float32], dtype: Any) -> npt.NDArray[np.float32]:
+    """x in a narrower dtype, toward zero."""
+    narrow = x.astype(dtype)
+    away = np.isfinite(x) & (np.abs(narrow.astype(np.float32)) > np.abs(x))
+    # One step toward zero is one less in the bits of a float, also from infinity.
+    bits = narrow.view(np.uint16)
+    toward: npt.NDArray[np.float32] = np.where(away, bits - 1, bits).astype(np.uint16).view(dtype).astype(np.float32)
+    return toward
+
+
 def _narrow_quotient(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile) -> Found | None:
-    """Whether the quotient is rounded to 16 bits before it becomes a code; both dtypes are named where both explain it."""
+    """Whether the quotient is rounded or cut to 16 bits before it becomes a code; all are named that explain it."""
     names = []
-    for name, dtype in _NARROW.items():
+    for (name, dtype), (how, narrowed) in product(_NARROW.items(), (("", _to_nearest), (" by cutting", _cut))):
         answers = []
         for r in rows:
             steps, bindings = bind_profile(profile, r.tensor)
@@ -244,14 +266,44 @@ def _narrow_quotient(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile) 
                 return None
             with np.errstate(all="ignore"):
                 scaled, known = scale_lanes(r.x, usable, fmt, profile, steps, bindings)
-                narrow = np.asarray(scaled, np.float32).astype(dtype).astype(np.float32)
+                narrow = narrowed(np.asarray(scaled, np.float32), dtype)
                 codes = encode_elements(narrow, known["x"], np.isnan(known["sf"]), steps.element, fmt.element)
             answers.append((r.scales, codes))
         if _explained(rows, answers, fmt):
-            names.append(name)
+            names.append(name + how)
     if not names:
         return None
     return Found(KnownCause.NARROW_QUOTIENT, f"as if the quotient x / scale were held in {' or in '.join(names)}")
+
+
+def _unrounded_scale(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile) -> Found | None:
+    """Whether elements are divided by amax / M itself, of which the stored scale is the power of two."""
+    if not fmt.is_mx:
+        return None
+    largest = np.float32(fmt.element.max_value)
+    for wide in (np.float32, np.float64):
+        same, differs = True, False
+        for r in rows:
+            steps, _ = bind_profile(profile, r.tensor)
+            amax = np.abs(r.x).max(axis=1)
+            # Below, amax / M has no bits left, and what becomes of that is another question.
+            usable = amax > 2.0**-100
+            if not usable.any():
+                continue
+            with np.errstate(all="ignore"):
+                scaled = r.x[usable].astype(wide) / (amax[usable] / largest).astype(wide)[:, None]
+                codes = encode_elements(scaled, r.x[usable], np.zeros((len(scaled), 1), np.bool_), steps.element, fmt.element)
+            same &= bool(r.agree(r.scales, _put(r.codes, usable, codes), fmt).all())
+            differs |= not r.agree(r.want_scales, r.want_codes, fmt)[usable].all()
+        if same and differs:
+            return Found(KnownCause.UNROUNDED_SCALE, "elements are divided by amax / M, the scale before it was rounded to a power of two")
+    return None
+
+
+def _put(codes: Codes, where: npt.NDArray[np.bool_], other: Codes) -> Codes:
+    changed = codes.copy()
+    changed[where] = other
+    return changed
 
 
 def _narrow_maximum(results: Sequence[ObservedScales], fmt: BlockFormat, profile: Profile) -> Found | None:

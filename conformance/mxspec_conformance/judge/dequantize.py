@@ -16,6 +16,7 @@ from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.evidence import show_code, show_value
 from mxspec_conformance.judge.explanation import Explanation, by_profile
+from mxspec_conformance.judge.misreadings import name_table
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.tables import ObservedTable, TableCase, Values, rotated_table, same_values
@@ -55,8 +56,10 @@ def judge_tables(
             if item.case.tensor is not None:
                 given |= {f"tensor scale, {k}": v for k, v in item.case.tensor.as_dict().items()}
             scorecard.count_no_answer("code", item.case.id, item.returned, given=partial(dict, given))
+    plain = next((t for t in tables if t.case.tensor is None and t.dtype == "float32" and t.wrong.any()), None)
+    misread: frozenset[Explanation] = frozenset() if plain is None else name_table(fmt, plain.returned)
     for table in tables:
-        _enter_table(table, fmt, culprits, scorecard, others)
+        _enter_table(table, fmt, culprits, scorecard, others, misread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +134,10 @@ def _find_culprits(tables: Sequence[_Judged]) -> _Culprits:
 
 
 def _enter_table(
-    table: _Judged, fmt: BlockFormat, culprits: _Culprits, scorecard: Scorecard, others: Sequence[Profile]
-) -> None:
+    table: _Judged, fmt: BlockFormat, culprits: _Culprits, scorecard: Scorecard, others: Sequence[Profile],
+    misread: frozenset[Explanation],
+) -> None:  # fmt: skip
+    """Enter one table. misread: what gives every value of the table without a tensor scale."""
     _, scales = rotated_table(fmt)
     case, tensor = table.case, table.case.tensor
     special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
@@ -152,6 +157,7 @@ def _enter_table(
             scorecard.count("tensor-scale", label, origin=case.id, ok=not (about_tensor and bad.any()), equals=matches, show=show)
         if about_tensor:
             continue
+        matches |= misread
         scorecard.count("scale-code", label, origin=case.id, ok=not (about_scale and bad.any()), equals=matches, show=show)
         if not about_scale:
             scorecard.count("code", label, origin=case.id, ok=not bad.any(), equals=matches, show=show)

@@ -41,6 +41,8 @@ class Cause(IntEnum):
     SPARSE_MISTAKE = 8
     #: Another dequantization contract of affine integers.
     CONTRACT = 9
+    #: A known mistake in a conversion: a misreading of codes or scale bytes, or overflow of the other kind.
+    CONVERSION_MISTAKE = 10
 
 
 #: Causes that make a requirement a deviation.
@@ -53,6 +55,7 @@ class Mistake(StrEnum):
     NIBBLES_SWAPPED = "the nibbles of each byte were swapped"
     NEIGHBOURS_SHARED = "neighbours shared a byte instead of halves of the block"
     AWQ_ORDER = "each 32-bit word held its nibbles in AWQ's order 0 2 4 6 1 3 5 7"
+    PLAIN_ORDER = "each 32-bit word held its nibbles in plain order"
     HALVES_OF_16 = "each block were split in halves of 16"
     HALVES_OF_8 = "each block were split in halves of 8"
     HIGHEST_BIT_FIRST = "codes were packed from the highest bit down"
@@ -78,7 +81,27 @@ class SparseMistake(StrEnum):
     SMALLEST = "the smallest magnitudes were kept"
 
 
-_MISTAKES: list[Mistake | SparseMistake] = [*Mistake, *SparseMistake]
+class ConversionMistake(StrEnum):
+    """Ways in which codes and scale bytes are decoded wrongly, and those of encoding, as words before which "as if" goes."""
+
+    ZERO_BYTE = "byte 00 were zero"
+    NAN_INFINITE = "the NaN byte were infinity"
+    FIELD_OF_FLOAT32 = "the byte were the exponent field of a float32, 00 zero and FF infinity"
+    BYTE_ITSELF = "the byte itself were the number"
+    SIGNED_BYTE = "the byte were a signed exponent, without a bias"
+    AS_E8M0 = "the byte were an E8M0 scale"
+    EXPONENT_ALONE = "the exponent field alone were read, without the fraction"
+    SPECIALS_FINITE = "infinities and NaN were numbers like others"
+    SUBNORMALS_NORMAL = "subnormals had a leading one"
+    ALL_NORMAL = "every code were a normal number: zero, subnormals and NaN, too"
+    SUBNORMALS_HALVED = "subnormals were half as large: the exponent -bias, not 1 - bias"
+    SUBNORMALS_ZERO = "subnormals were zero"
+    THROUGH_FLOAT16 = "numbers were held in float16 first"
+    THROUGH_BFLOAT16 = "numbers were held in bfloat16 first"
+    SATURATED = "overflow saturated, where the format's own Inf or NaN is asked for"
+
+
+_MISTAKES: list[Mistake | SparseMistake | ConversionMistake] = [*Mistake, *SparseMistake, *ConversionMistake]
 _ROUNDINGS = list(Rounding)
 
 
@@ -91,7 +114,7 @@ class Explanation:
     #: or with affine integers its words, one to each in its list.
     name: str = ""
     rounding: Rounding | None = None
-    mistake: Mistake | SparseMistake | None = None
+    mistake: Mistake | SparseMistake | ConversionMistake | None = None
 
     @property
     def order(self) -> tuple[int, str, int, int]:
@@ -113,6 +136,9 @@ class Explanation:
         if self.cause in (Cause.LAYOUT_MISTAKE, Cause.SPARSE_MISTAKE):
             assert self.mistake is not None
             return self.mistake.value
+        if self.cause is Cause.CONVERSION_MISTAKE:
+            assert self.mistake is not None
+            return f"if {self.mistake.value}"  # after the "as" of a note
         if self.cause is Cause.CONTRACT:
             return f"contract {self.name}"
         return self.name

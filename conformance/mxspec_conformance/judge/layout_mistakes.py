@@ -103,6 +103,7 @@ MISTAKES = (
     LayoutMistake(Mistake.NEIGHBOURS_SHARED, _repack(NIBBLES_LOW, "M (B j:32) -> M B | j", only="M (B h:2 j:16) -> M B | j h")),
     LayoutMistake(Mistake.NEIGHBOURS_SHARED, _repack(NIBBLES_LOW, "M (B s:4 j:16) -> M B | s j", only="M (B s:4 h:2 j:8) -> M B | s j h")),
     LayoutMistake(Mistake.AWQ_ORDER, _repack(NIBBLES_LOW, "M (K j:4 h:2) -> M K h j", only="M K -> M K")),
+    LayoutMistake(Mistake.PLAIN_ORDER, _repack(NIBBLES_LOW, "(N j:4 h:2) K -> K N j h", only="(N j:4 h:2) K -> K N h j")),
     LayoutMistake(Mistake.HALVES_OF_16, _repack(NIBBLES_LOW, "M (K h:2 j:16) -> M K j h", only="M K -> M K")),
     LayoutMistake(Mistake.HALVES_OF_8, _repack(NIBBLES_LOW, "M (K h:2 j:8) -> M K j h", only="M K -> M K")),
     LayoutMistake(Mistake.HIGHEST_BIT_FIRST, _repack(_SIX_FROM_TOP)),

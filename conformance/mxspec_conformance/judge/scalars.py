@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +18,8 @@ from mxspec.formats import ElementFormat, ScalarFormat, get_scalar
 from mxspec.reals import nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec_conformance.counterexample.evidence import describe_number, show_conversion, show_value
-from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, Explanation
+from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, ConversionMistake, Explanation
+from mxspec_conformance.judge.misreadings import name_codes
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import kept_lanes
@@ -130,7 +132,9 @@ def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> 
             expected = case.codes[rounding][list(places)]
             returned = _encode_lanes(session, x, element, extra)
             encoded.append(_Encoded(case.topic, label, case.id, rounding, wants_own, x, expected, returned, places))
-    encoded += _observe_bfloat16(session, element)
+    # Where no text says how to round, what was asked for is asked in all roundings: a mask of the fraction has its wrong bit in any.
+    for rounding in roundings if topic_level("tie-even", "encode", element) is Level.OPEN else [Rounding.RNE]:
+        encoded += _observe_bfloat16(session, element, rounding)
     own = set()
     if fmt.nan_code is not None and not capabilities.has("encode", "overflow"):
         own = _overflows_to_own(encoded, fmt)
@@ -153,13 +157,14 @@ def _judge_one_rounding(cases: Sequence[_Encoded], fmt: ScalarFormat, scorecard:
         nearest_log2 = tables[Rounding.RTZ] + ((x.view(np.uint32) & 0x7FFFFF) >= SQRT2).astype(np.uint8)
         candidates = [tables[wanted]] if named else [*tables.values(), nearest_log2]
         best = max(candidates, key=lambda codes: int((codes == got).sum()))
-        for (case, i), ok in zip(members, (best == got) | (got < 0), strict=True):
-            if not ok:
-                origin = f"{case.case}[{case.places[i]}]"
-                scorecard.count("choice", f"{case.label}[{case.places[i]}]", origin=origin, ok=False)
+        for (case, i), want, code in zip(members, best.tolist(), got.tolist(), strict=True):
+            if code not in (want, -1):
+                lane, origin = f"{case.label}[{case.places[i]}]", f"{case.case}[{case.places[i]}]"
+                show = partial(_show_encoded, lane, case.x[i], want, code, fmt, case.rounding)
+                scorecard.count("choice", lane, origin=origin, ok=False, show=show)
 
 
-def _observe_bfloat16(session: TargetSession, element: str) -> Iterator[_Encoded]:
+def _observe_bfloat16(session: TargetSession, element: str, rounding: Rounding) -> Iterator[_Encoded]:
     """Every sign, exponent and upper three significand bits among bfloat16's finite numbers, with nothing and with
     something below.
 
@@ -167,7 +172,7 @@ def _observe_bfloat16(session: TargetSession, element: str) -> Iterator[_Encoded
     """
     fmt, extra = get_scalar(element), dict[str, Any]()
     if session.capabilities.has("encode", "rounding"):
-        extra["rounding"] = Rounding.RNE.value
+        extra["rounding"] = rounding.value
     if session.capabilities.has("encode", "overflow"):
         extra["overflow"] = Overflow.SATURATE.value
     upper = np.arange(1 << 12, dtype=np.uint32)
@@ -180,12 +185,14 @@ def _observe_bfloat16(session: TargetSession, element: str) -> Iterator[_Encoded
         for start in range(0, len(x), 512):
             part = x[start : start + 512]
             label = f"bfloat16 numbers from {int(part[0].view(np.uint32)) >> 16:04x}"
+            if rounding is not Rounding.RNE:
+                label += f"@{rounding.value}"
             places = kept_lanes("encode", element, label, len(part))
             if places:
                 part = part[list(places)]
-                expected = mxspec.encode(part, element)
+                expected = mxspec.encode(part, element, rounding=rounding)
                 returned = _encode_lanes(session, part, element, extra)
-                yield _Encoded(topic, label, label, Rounding.RNE, False, part, expected, returned, places)
+                yield _Encoded(topic, label, label, rounding, False, part, expected, returned, places)
 
 
 def _encode_lanes(session: TargetSession, x: npt.NDArray[np.float32], element: str, extra: dict[str, Any]) -> list[Any]:
@@ -206,6 +213,7 @@ def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, 
         ]
         for r in ROUNDING_TEXT
     }
+    through = {} if item.wants_own else _encode_through_16(x, fmt, rounding)
     for i, code in enumerate(item.returned):
         lane, origin = f"{item.label}[{item.places[i]}]", f"{item.case}[{item.places[i]}]"
         if isinstance(code, NoAnswer):
@@ -222,8 +230,29 @@ def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, 
             ok = True
         elif fmt.twos_complement and code == fmt.sign_bit and expected[i] == fmt.sign_bit + 1:
             ok = bool(is_lowest_allowed(fmt, x[i : i + 1], rounding)[0])
-        equals = () if ok else (Explanation(Cause.ROUNDING, rounding=r) for r, a in others.items() if a[i] == code)
+        equals = [] if ok else [_explain(r, asked=rounding, own=item.wants_own) for r, a in others.items() if a[i] == code]
+        equals += [] if ok else [Explanation(Cause.CONVERSION_MISTAKE, mistake=m) for m, a in through.items() if a[i] == code]
         scorecard.count(topic, lane, origin=origin, ok=ok, equals=equals, show=show)
+
+
+def _encode_through_16(
+    x: npt.NDArray[np.float32], fmt: ScalarFormat, rounding: Rounding
+) -> dict[ConversionMistake, npt.NDArray[np.uint8]]:
+    """Codes of numbers that were rounded to 16 bits, to nearest, before they are encoded."""
+    table = encode_table(fmt, rounding, Overflow.SATURATE, mxspec.elements.default_nan_policy(fmt))
+    found = {}
+    with np.errstate(all="ignore"):
+        for mistake, dtype in ((ConversionMistake.THROUGH_FLOAT16, np.float16), (ConversionMistake.THROUGH_BFLOAT16, ml_dtypes.bfloat16)):
+            narrow = x.astype(dtype).astype(np.float32)
+            found[mistake] = table[table_index(narrow if fmt.signed else np.abs(narrow))]
+    return found
+
+
+def _explain(found: Rounding, *, asked: Rounding, own: bool) -> Explanation:
+    """What a code says that saturation gives under a rounding; under the one that was asked for it is saturation itself."""
+    if own and found is asked:
+        return Explanation(Cause.CONVERSION_MISTAKE, mistake=ConversionMistake.SATURATED)
+    return Explanation(Cause.ROUNDING, rounding=found)
 
 
 def _show_encoded(lane: str, x: np.float32, expected: int, code: int, fmt: ScalarFormat, rounding: Rounding) -> Failure:
@@ -246,7 +275,11 @@ def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> 
     def call(chunk: Sequence[int]) -> list[Any]:
         return list(session.call("decode", np.array(chunk, np.uint8), element))
 
-    for code, value, want in zip(codes, run_bisected([int(c) for c in codes], call), expected, strict=True):
+    returned = run_bisected([int(c) for c in codes], call)
+    named: frozenset[Explanation] = frozenset()
+    if not any(isinstance(value, NoAnswer) for value in returned):
+        named = name_codes(fmt, np.array(returned, np.float32))
+    for code, value, want in zip(codes, returned, expected, strict=True):
         label = f"code-{int(code):02x}"
         if isinstance(value, NoAnswer):
             scorecard.count_no_answer("code", label, value, given=partial(dict, code=f"{int(code):02x}", element=element))
@@ -261,5 +294,5 @@ def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> 
             same = True
         elif want == 0 and fmt.signed and not fmt.twos_complement:
             scorecard.count("zero-sign", label, ok=bool(same))
-        scorecard.count("code", label, ok=bool(same), show=show)
+        scorecard.count("code", label, ok=bool(same), equals=named, show=show)
     return {}

@@ -146,7 +146,7 @@ def view_report(document: Mapping[str, Any], report: Report, number: int = 0) ->
         formats=tuple(_view_format(f, report.requirements) for f in report.formats),
         matrices=_view_matrices(report.requirements, prefix),
         deviations=tuple(
-            _view_deviation(r, prefix)
+            view_deviation(r, prefix)
             for r in sorted(report.requirements, key=_severity)
             if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)
         ),
@@ -207,7 +207,7 @@ def _view_matrices(requirements: Sequence[Requirement], prefix: str) -> tuple[Ma
     return tuple(matrices)
 
 
-def _view_deviation(requirement: Requirement, prefix: str) -> Deviation:
+def view_deviation(requirement: Requirement, prefix: str) -> Deviation:
     lanes: list[Lane] = []
     facts: list[tuple[str, str]] = []
     failure = requirement.first

@@ -162,6 +162,14 @@ def of_layouts(_: Document) -> Iterator[Wanted]:
     yield from (("layout", layout.name, ()) for layout in list_layouts())
 
 
+def of_threads(document: Document) -> Iterator[Wanted]:
+    """What the pairs were asked, by the profiles that the mended ones follow."""
+    for row in document["threads"]:
+        for operation in row["operations"]:
+            for fmt in row["formats"] if operation != "matmul" else ():
+                yield from ((name, fmt, (row["fixed"]["profile"],) if row["fixed"]["profile"] else ()) for name in _FILES.get(operation, ("layout",)))
+
+
 def of_kits(document: Document) -> Iterator[Wanted]:
     """The rules that kits know, in the formats that they hold."""
     for entry in document["formats"]:
@@ -390,6 +398,12 @@ KINDS = (
     Kind(
         pattern="atlas/model.json", what="error by format, block size and scale rule; products, chains and exact bounds", time="2 min",
         command="python -m mxspec_lab.model_level", code=("conformance/mxspec_lab/model_level.py",), made_by=("mxspec/profiles",),
+    ),
+    Kind(
+        pattern="atlas/threads.json", what="public bug threads replayed as pairs of targets, broken and mended", time="4 min",
+        command="python -m mxspec_lab.threads --write", list_vectors=of_threads,
+        code=("conformance/mxspec_lab/threads", *_MATRIX_CODE[:11], *(f"conformance/mxspec_lab/products/{n}.py" for n in ("kernels", "kinds", "kinds_right", "wrong"))),
+        made_by=("conformance/mxspec_conformance/judge", "mxspec/dot"),
     ),
     Kind(
         pattern="clusters/dask.json", what="a campaign on a cluster, one worker killed", time="1 min",

@@ -1,0 +1,124 @@
+"""Decoders and casts: a misreading is named where it gives every value, the right ones too, and of a right one nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec.elements import decode_table
+from mxspec.formats import E4M3, E5M2, E8M0, get_block, get_scalar
+from mxspec.rounding import Rounding
+from mxspec_conformance import check
+from mxspec_conformance.judge.explanation import Cause, ConversionMistake
+from mxspec_conformance.judge.misreadings import list_misreadings, name_codes, name_table
+from mxspec_conformance.mutants.reference import Reference, combine, decode_e8m0, decode_element, decode_scale
+from mxspec_conformance.observations.tables import rotated_table
+from mxspec_conformance.results.report import Requirement, Verdict
+
+
+def judge(target: Any, requirement: str, **how: Any) -> Requirement:
+    (found,) = check(target, only=requirement, **how).requirements
+    return found
+
+
+@pytest.mark.parametrize("fmt", [E8M0, E4M3, E5M2, get_scalar("e2m1"), get_block("nvfp4").scale], ids=lambda f: f.name)
+def test_each_misreading_is_another_table_and_the_right_one_is_none(fmt: Any) -> None:
+    right = decode_table(fmt).astype(np.float32)
+    assert name_codes(fmt, right) == frozenset()
+    listed = dict(list_misreadings(fmt))
+    assert listed
+    for mistake, table in listed.items():
+        named = name_codes(fmt, table.astype(np.float32))
+        assert mistake in {e.mistake for e in named}
+        assert all(e.cause is Cause.CONVERSION_MISTAKE for e in named)
+
+
+def test_one_other_value_and_nothing_is_named() -> None:
+    table = dict(list_misreadings(E8M0))[ConversionMistake.ZERO_BYTE].astype(np.float32)
+    table[130] *= 2
+    assert name_codes(E8M0, table) == frozenset()
+
+
+@pytest.mark.parametrize("name", ["mxfp4", "nvfp4"])
+def test_a_table_of_blocks_names_its_scales(name: str) -> None:
+    fmt = get_block(name)
+    codes, scales = rotated_table(fmt)
+    for mistake, table in list_misreadings(fmt.scale):
+        with np.errstate(all="ignore"):
+            values = (decode_table(fmt.element)[codes] * table[scales][:, None]).astype(np.float32)
+        assert mistake in {e.mistake for e in name_table(fmt, values)}
+
+
+def without_zero_and_nan(codes: Any, values: Any) -> Any:
+    return np.where(codes == 0, 0.0, np.where(codes == 255, np.inf, values))
+
+
+DECODERS: dict[str, tuple[dict[str, Callable[..., Any]], str, ConversionMistake]] = {
+    "decode": ({"decode_e8m0": lambda c, x: without_zero_and_nan(x, decode_e8m0(c, x))}, "decode/e8m0/code", ConversionMistake.FIELD_OF_FLOAT32),
+    "dequantize": ({"decode_scale": lambda c, x: without_zero_and_nan(x, decode_scale(c, x))}, "dequantize/mxfp4/scale-code", ConversionMistake.FIELD_OF_FLOAT32),
+    "elements": (
+        {"decode_element": lambda c, x: np.where(np.isnan(decode_element(c, x)), np.where(x > 127, -480.0, 480.0), decode_element(c, x))},
+        "decode/e4m3/code", ConversionMistake.SPECIALS_FINITE,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_decoder_is_told(name: str) -> None:
+    change, requirement, mistake = DECODERS[name]
+    formats = ["mxfp4"] if name == "dequantize" else None
+    found = judge(Reference("mx-floor", change=change), requirement, formats=formats)
+    assert found.verdict is Verdict.FAIL
+    assert found.note == f"as if {mistake.value}"
+    right = judge(Reference("mx-floor"), requirement, formats=formats)
+    assert (right.verdict, right.note) == (Verdict.PASS, "")
+
+
+def test_a_decoder_of_16_bits_is_no_misreading() -> None:
+    coarse = Reference("mx-floor", change={"combine": lambda c, q, s: combine(c, q, s).astype(np.float16).astype(np.float32)})
+    found = judge(coarse, "dequantize/mxfp4/scale-code", formats=["mxfp4"])
+    assert "byte" not in found.note
+
+
+class Caster:
+    """`encode` by the model, changed."""
+
+    NAME, VERSION, ELEMENTS = "caster", "1", ("e4m3", "e8m0")
+
+    def __init__(self, change: Callable[[Any, str], Any]) -> None:
+        self.change = change
+
+    def encode(self, x: Any, element: str, rounding: str = "rne") -> Any:
+        return mxspec.encode(self.change(np.asarray(x), rounding), element, rounding=Rounding(rounding))
+
+
+def through_float16(x: Any, rounding: str) -> Any:
+    with np.errstate(all="ignore"):
+        return x.astype(np.float16).astype(np.float32) if rounding == "rne" else x
+
+
+def test_a_cast_through_float16_is_told() -> None:
+    found = judge(Caster(through_float16), "encode/e4m3/above-tie")
+    assert found.note == f"as if {ConversionMistake.THROUGH_FLOAT16.value}"
+
+
+def masked(x: Any, rounding: str) -> Any:
+    """Fractions of which only bits outside 4FFFFF are set count as none."""
+    bits = x.view(np.uint32)
+    lost = ((bits & 0x7FFFFF) != 0) & ((bits & 0x4FFFFF) == 0) & (rounding == "rtp")
+    return np.where(lost, bits & 0xFF800000, bits).astype(np.uint32).view(np.float32)
+
+
+def test_scales_are_asked_in_every_rounding() -> None:
+    """1.25 has a fraction that a mask of 4FFFFF passes over; nothing else of the cases has."""
+    found = judge(Caster(masked), "encode/e8m0/choice")
+    assert found.verdict is Verdict.FAIL
+    assert found.first is not None
+    assert (found.first.given["rounding"], found.first.expected["code"] != found.first.returned["code"]) == ("rtp", True)
+    report = check(Caster(lambda x, _: x), only="encode/e8m0/*")
+    assert all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in report.requirements)
+    assert not any(r.topic == "choice" and r.failing for r in report.requirements)
