@@ -132,4 +132,4 @@ def test_a_state_of_another_campaign_is_refused(run: Run) -> None:
 def test_a_target_that_has_nothing_to_fuzz_is_refused(run: Run) -> None:
     code, _, err = run("fuzz", "ml_dtypes", "--batches", 1)
     assert code == 2
-    assert "it needs quantize, dequantize or matmul" in err
+    assert "it needs quantize, dequantize, matmul" in err

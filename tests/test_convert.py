@@ -217,7 +217,7 @@ def test_json_has_every_tensor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("out", "options", "message"),
     [
-        ("source.safetensors", ["--to", "compressed-tensors"], "is the input"),
+        ("source.safetensors", ["--to", "compressed-tensors"], "is what this command reads"),
         ("taken.safetensors", ["--to", "compressed-tensors"], "--force"),
         ("folder", ["--to", "compressed-tensors"], "name a new one"),
         ("none/x.safetensors", ["--to", "compressed-tensors"], "does not exist"),

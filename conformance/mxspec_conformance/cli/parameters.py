@@ -119,7 +119,7 @@ class FileCommand(click.Command):
         for number, (name, path) in enumerate(outputs):
             for read in inputs:
                 if is_same_file(path, read):
-                    raise click.UsageError(f"{name} {path} is what this command reads, and would be replaced; name another file")
+                    raise click.UsageError(f"{name} {path} is what this command reads; nothing was written; name another file")
             for other, earlier in outputs[:number]:
                 if is_same_file(path, earlier):
                     raise click.UsageError(f"{other} and {name} both name {path}; name a file for each")
