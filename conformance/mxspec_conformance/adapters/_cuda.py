@@ -53,11 +53,11 @@ def _make(make: Callable[..., Any]) -> Any:
     if not torch.cuda.is_available():
         raise ImportError("torch finds no CUDA device")
     target = make(device="cuda")
-    target.MXSPEC_SURROUNDINGS = {"device": torch.cuda.get_device_name(), "libraries": _list_versions()}
+    target.MXSPEC_SURROUNDINGS = {"device": torch.cuda.get_device_name(), "libraries": list_versions()}
     return target
 
 
-def _list_versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Versions of what lies between the library and the chip, the driver's last."""
     found = {}
     for name in _BENEATH:

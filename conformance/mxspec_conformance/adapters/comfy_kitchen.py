@@ -1,8 +1,8 @@
 """comfy-kitchen, ComfyUI's kernels: `quantize_nvfp4`, `quantize_mxfp8` and their inverses, in each backend of the library.
 
-On the CPU it has the eager backend alone. On a GPU it prefers its compiled CUDA kernels to its Triton kernels, and these to the
-eager ones; a target keeps to one of them, and does not offer what that backend lacks. The kernels take rows in groups of 32, so
-rows are filled with zeros here.
+On the CPU it has the eager backend alone, on a GPU its compiled CUDA kernels and its Triton kernels too; a target keeps to one of
+them, and does not offer what that backend lacks. The Triton kernel of NVFP4 is no target: it holds an instruction (`cvt` to e2m1x2)
+that chips before compute capability 10.0 do not have. The kernels take rows in groups of 32, so rows are filled with zeros here.
 
 `comfy-kitchen` takes its containers apart with the library's own functions. `comfy-kitchen-raw` returns the bytes as the library
 does, declared in the layouts that other libraries use: the first of two codes lies in the high nibble.
@@ -27,7 +27,6 @@ _ROWS = 32
 
 class _Kernels:
     FORMATS: tuple[str, ...] = ("mxfp8_e4m3", "nvfp4")
-    DTYPES = ("float32", "float16", "bfloat16")
     TENSOR_SCALE = "decode"
 
     def __init__(self, device: str = "cpu", backend: str = "eager") -> None:
@@ -40,6 +39,10 @@ class _Kernels:
         self._library: Any = comfy_kitchen
         self._utils: Any = float_utils
         self._device, self._backend = device, backend
+        # The only one: the library would fall back to another.
+        comfy_kitchen.set_backend_priority([backend])
+        # The library's table promises float32 of the CUDA kernels as well; they refuse it.
+        self.DTYPES = ("float16", "bfloat16") if backend == "cuda" else ("float32", "float16", "bfloat16")
         found = comfy_kitchen.list_backends()[backend]
         if not found["available"]:
             raise ImportError(f"comfy-kitchen's backend {backend} is not available: {found['unavailable_reason']}")
@@ -53,11 +56,11 @@ class _Kernels:
         return to_torch(x, self._device)
 
     def _run(self, function: str, *given: Any, **options: Any) -> Any:
-        """A function of the library in one backend; it would fall back to another."""
-        if function not in self._library.list_backends()[self._backend]["capabilities"]:
-            raise NotImplementedError(f"comfy-kitchen's backend {self._backend} has no {function}")
-        with self._library.use_backend(self._backend):
+        """A function of the library in one backend."""
+        try:
             return getattr(self._library, function)(*given, **options)
+        except self._library.NoCapableBackendError as error:
+            raise NotImplementedError(f"comfy-kitchen's backend {self._backend} has no {function} here") from error
 
     def _stored(self, x: Any, fmt: str, tensor_scale: float | None) -> tuple[Any, Any]:
         if fmt == "nvfp4":
@@ -138,6 +141,6 @@ ADAPTERS = (
     ),
     *(
         on_gpu(_EAGER, name="comfy-kitchen" if backend == "cuda" else f"comfy-kitchen-{backend}", about=f"ComfyUI's kernels, backend {backend}", make=partial(_Kernels, backend=backend))
-        for backend in ("cuda", "triton", "eager")
+        for backend in ("cuda", "eager")
     ),
 )

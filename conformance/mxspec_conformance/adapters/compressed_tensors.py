@@ -16,7 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, pack_six_bits, to_torch, unpack_nibbles, unpack_six_bits
+from mxspec_conformance.adapters._convert import (
+    from_torch,
+    pack_nibbles,
+    pack_six_bits,
+    to_torch,
+    unpack_nibbles,
+    unpack_six_bits,
+)
 from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
