@@ -61,8 +61,8 @@ def test_a_target_on_a_gpu_is_that_on_the_cpu_told_another_device() -> None:
 
 
 def _torch(available: bool) -> ModuleType:
-    module: Any = ModuleType("torch")
-    module.cuda = SimpleNamespace(is_available=lambda: available, get_device_name=lambda: "a chip")
+    module = ModuleType("torch")
+    vars(module)["cuda"] = SimpleNamespace(is_available=lambda: available, get_device_name=lambda: "a chip")
     return module
 
 

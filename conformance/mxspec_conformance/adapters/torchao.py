@@ -144,7 +144,7 @@ class _Mx:
 class _MxAndNvfp4(_Mx):
     """The same, and NVFP4, which has one rule."""
 
-    FORMATS = (*_MX_FORMATS, "nvfp4")
+    FORMATS: tuple[str, ...] = (*_MX_FORMATS, "nvfp4")
     TENSOR_SCALE = "decode"
 
     def tensor_scale(self, x: Any, fmt: str) -> float:
@@ -280,17 +280,15 @@ def _on_gpu(mode: str) -> tuple[Adapter, ...]:
     """The same on a GPU: eager, and under torch.compile, but for EVEN, which was not through in minutes with torch 2.11."""
     adapter = _adapter(mode)
     one_level = _follow_nvfp4("eager-cuda") if mode == "floor" else {}
-    followed = {"profiles": _follow(mode, "eager-cuda"), "profiles_one_level": one_level}
+    followed = partial(on_gpu, adapter, profiles=_follow(mode, "eager-cuda"), profiles_one_level=one_level)
     formats = _MX_FORMATS + tuple(one_level)
-    eager = on_gpu(adapter, **followed)
+    eager = followed()
     if mode == "even":
         return (eager,)
-    return eager, on_gpu(
-        adapter,
+    return eager, followed(
         name=adapter.name.replace("torchao", "torchao-compiled"),
         about=f"torchao, scale mode {mode.upper()}, under torch.compile",
         make=partial(_Compiled, mode, formats),
-        **followed,
     )
 
 
