@@ -8,9 +8,10 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from mxspec_conformance.adapters import _cuda
+from mxspec_conformance.adapters import _cuda, torchao
 from mxspec_conformance.adapters.registry import Kept, known_adapters
 
 from tests.peers.gpu_peers import HEAD, describe_result, keep_records, list_counterparts, list_targets
@@ -91,3 +92,17 @@ def test_records_of_targets_that_were_not_run_stay(tmp_path: Path) -> None:
     keep_records(path, [{"target": "b", "n": 1}, {"target": "a", "n": 1}])
     keep_records(path, [{"target": "b", "n": 2}])
     assert json.loads(path.read_text("ascii"))["targets"] == [{"target": "a", "n": 1}, {"target": "b", "n": 2}]
+
+
+def test_parts_of_one_shape_give_the_blocks_back() -> None:
+    x = np.arange(5 * 96, dtype=np.float32).reshape(5, 96)
+    parts = torchao._cut(x, 32)
+    assert {p.shape for p in parts} == {(torchao._PART, 32)}
+    assert np.array_equal(torchao._join(parts, 15, 5), x)
+    assert torchao._cut(np.zeros((torchao._PART + 1, 1), np.uint8), 1)[1].shape == (torchao._PART, 1)
+
+
+def test_parts_do_not_hide_scales_that_are_missing() -> None:
+    target = torchao._Compiled.__new__(torchao._Compiled)
+    with pytest.raises(ValueError, match="15 scales do not fit 640 codes"):
+        target.dequantize(np.zeros((5, 128), np.uint8), np.zeros((5, 3), np.uint8), "mxfp4")
