@@ -9,7 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +236,17 @@ def compare_all(adapter: Adapter, target: Any) -> list[Comparison]:
             if hasattr(target, "dequantize"):
                 results.append(compare_dequantize(target, fmt, profile, two_level=levels))
     return results
+
+
+def compare_counterpart(adapter: Adapter, target: Any) -> list[Comparison]:
+    """A target on a GPU against the profiles that the same code follows on the CPU, where they are others."""
+    known = known_adapters().get(adapter.counterpart)
+    if known is None:
+        return []
+    expected, followed = known.expected_profiles(target), adapter.expected_profiles(target)
+    others = {fmt: name for fmt, name in expected.items() if followed.get(fmt) != name}
+    one_level = {f: name for f, name in known.profiles_one_level.items() if adapter.profiles_one_level.get(f) != name}
+    return compare_all(replace(adapter, profiles=others, profiles_one_level=one_level), target)
 
 
 def describe(target: Any, comparisons: list[Comparison]) -> dict[str, Any]:

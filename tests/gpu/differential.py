@@ -81,9 +81,11 @@ class Recorder:
 
 
 def list_sources(only: list[str]) -> list[KernelSource]:
-    """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more."""
+    """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of sweeps, theirs."""
     if only and set(only) <= set(PRODUCT_SECTIONS):
         return [*list_product_kernels(), *list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))]
+    if only == ["sweeps"]:
+        return [j.source(write=w) for j in JOBS for w in (False, True)]
     return [
         *list_instantiations(LEVELS), *list_kernels(), *(j.source(write=w) for j in JOBS for w in (False, True)),
         *list_product_kernels(),

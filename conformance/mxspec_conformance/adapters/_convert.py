@@ -14,25 +14,25 @@ from mxspec_conformance.targets.dtypes import SCALAR_TYPES
 Bytes = npt.NDArray[np.uint8]
 
 
-def to_torch(x: Any) -> Any:
-    """An array as a contiguous torch tensor of the same bits; tensors are taken as well."""
+def to_torch(x: Any, device: str = "cpu") -> Any:
+    """An array as a contiguous torch tensor of the same bits, on a device; tensors are taken as well."""
     import torch
 
     if isinstance(x, torch.Tensor):
-        return x.contiguous()
+        return x.to(device).contiguous()
     array = np.require(x, requirements=["C", "W"])
     if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+        return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16).to(device)
     if array.dtype.name.startswith("float8"):
-        return torch.from_numpy(array.view(np.uint8)).view(getattr(torch, array.dtype.name))
-    return torch.from_numpy(array)
+        return torch.from_numpy(array.view(np.uint8)).view(getattr(torch, array.dtype.name)).to(device)
+    return torch.from_numpy(array).to(device)
 
 
 def from_torch(x: Any) -> npt.NDArray[Any]:
-    """A tensor of floats as an array of the same bits."""
+    """A tensor of any device, of floats or of codes, as an array of the same bits."""
     import torch
 
-    tensor = x.detach().contiguous()
+    tensor = x.detach().cpu().contiguous()
     if tensor.dtype == torch.bfloat16:
         bits: npt.NDArray[Any] = tensor.view(torch.uint16).numpy()
         return bits.view(ml_dtypes.bfloat16)

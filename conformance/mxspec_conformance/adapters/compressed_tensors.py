@@ -1,4 +1,4 @@
-"""compressed-tensors on the CPU: its dynamic scales, then its compressors; its `dequantize`.
+"""compressed-tensors: its dynamic scales, then its compressors; its `dequantize`.
 
 Scales come from `compute_dynamic_scales_and_zp` under the library's preset scheme of each format, the bytes
 from that scheme's compressor. Its tensor scale is of the encode kind (about 2688 / amax); without one the
@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.adapters._convert import pack_nibbles, pack_six_bits, to_torch, unpack_nibbles, unpack_six_bits
+from mxspec_conformance.adapters._convert import (
+    from_torch,
+    pack_nibbles,
+    pack_six_bits,
+    to_torch,
+    unpack_nibbles,
+    unpack_six_bits,
+)
+from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
 _PRESETS = {"mxfp4": "MXFP4A16", "mxfp6_e2m3": "MXFP6A16", "mxfp8_e4m3": "MXFP8A16", "nvfp4": "NVFP4A16"}
@@ -28,7 +36,7 @@ class _Quantizer:
     FORMATS = tuple(_PRESETS)
     TENSOR_SCALE = "encode"
 
-    def __init__(self, *dtypes: str) -> None:
+    def __init__(self, *dtypes: str, device: str = "cpu") -> None:
         import torch
         from compressed_tensors.compressors.mxfp4 import MXFP4PackedCompressor
         from compressed_tensors.compressors.mxfp6.base import MXFP6PackedCompressor
@@ -38,6 +46,7 @@ class _Quantizer:
 
         self.VERSION = version("compressed-tensors")
         self.DTYPES = dtypes
+        self._device = device
         self._torch, self._utils = torch, utils
         self._compressors: dict[str, Any] = {
             "mxfp4": MXFP4PackedCompressor,
@@ -50,40 +59,43 @@ class _Quantizer:
             for fmt, preset in _PRESETS.items()
         }
 
+    def _tensor(self, x: Any) -> Any:
+        return to_torch(x, self._device)
+
     def _global_scale(self, fmt: str, tensor_scale: float | None) -> Any:
         if tensor_scale is None:
             return None
         _require_nvfp4(fmt)
-        return self._torch.tensor([tensor_scale], dtype=self._torch.float32)
+        return self._torch.tensor([tensor_scale], dtype=self._torch.float32, device=self._device)
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
         scheme = self._schemes[fmt]
-        weight = to_torch(x)
+        weight = self._tensor(x)
         global_scale = self._global_scale(fmt, tensor_scale)
         scale, zero_point = self._utils.compute_dynamic_scales_and_zp(weight, scheme.weights, None, global_scale)
         state = {"weight": weight, "weight_scale": scale, "weight_zero_point": zero_point}
         if global_scale is not None:
             state["weight_global_scale"] = global_scale
         state = self._compressors[fmt].compress(state, scheme)
-        scales = state["weight_scale"].view(self._torch.uint8).numpy()
+        scales = from_torch(state["weight_scale"].view(self._torch.uint8))
         if fmt == "mxfp8_e4m3":
-            return state["weight"].view(self._torch.uint8).numpy(), scales
+            return from_torch(state["weight"].view(self._torch.uint8)), scales
         unpack = unpack_six_bits if fmt == "mxfp6_e2m3" else unpack_nibbles
-        return unpack(state["weight_packed"].numpy()).reshape(x.shape), scales
+        return unpack(from_torch(state["weight_packed"])).reshape(x.shape), scales
 
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """The library's global scale of a whole tensor, from `generate_gparam`."""
         _require_nvfp4(fmt)
-        values = to_torch(x)
+        values = self._tensor(x)
         return float(self._utils.generate_gparam(values.min(), values.max()).item())
 
 
 class _CompressedTensors(_Quantizer):
     """Quantization, and dequantization in float32."""
 
-    def __init__(self, *dtypes: str) -> None:
-        super().__init__(*dtypes)
+    def __init__(self, *dtypes: str, device: str = "cpu") -> None:
+        super().__init__(*dtypes, device=device)
         from compressed_tensors.compressors.mxfp6 import helpers
         from compressed_tensors.compressors.nvfp4 import unpack_fp4_from_uint8
         from compressed_tensors.quantization.lifecycle import forward
@@ -95,7 +107,7 @@ class _CompressedTensors(_Quantizer):
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]."""
         torch = self._torch
-        stored = to_torch(scales)
+        stored = self._tensor(scales)
         if fmt == "nvfp4":
             stored = stored.view(torch.float8_e4m3fn)
         # The E8M0 scales of all MX formats are decompressed alike.
@@ -107,15 +119,15 @@ class _CompressedTensors(_Quantizer):
             dtype=torch.float32,
             global_scale=self._global_scale(fmt, tensor_scale),
         )
-        return out.numpy()
+        return from_torch(out)
 
     def _values(self, codes: Any, fmt: str) -> Any:
         rows, k = codes.shape
         if fmt == "mxfp8_e4m3":
-            return to_torch(codes).view(self._torch.float8_e4m3fn)
+            return self._tensor(codes).view(self._torch.float8_e4m3fn)
         if fmt == "mxfp6_e2m3":
-            return self._unpack_fp6(to_torch(pack_six_bits(codes)), rows, k, dtype=self._torch.float32)
-        return self._unpack_fp4(to_torch(pack_nibbles(codes)), rows, k, dtype=self._torch.float32)
+            return self._unpack_fp6(self._tensor(pack_six_bits(codes)), rows, k, dtype=self._torch.float32)
+        return self._unpack_fp4(self._tensor(pack_nibbles(codes)), rows, k, dtype=self._torch.float32)
 
 
 def _require_nvfp4(fmt: str) -> None:
@@ -130,7 +142,7 @@ _LIBRARY = Library(
     packages=(TORCH, "compressed-tensors==0.20.0"),
 )
 
-ADAPTERS = (
+_ON_CPU = (
     Adapter(
         name="compressed-tensors",
         library=_LIBRARY,
@@ -151,3 +163,5 @@ ADAPTERS = (
         for dtype in ("bfloat16", "float16")
     ),
 )
+
+ADAPTERS = (*_ON_CPU, *map(on_gpu, _ON_CPU))

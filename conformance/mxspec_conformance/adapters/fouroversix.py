@@ -1,4 +1,4 @@
-"""fouroversix's PyTorch reference on the CPU: MXFP4, and NVFP4 under each of its scale rules.
+"""fouroversix's PyTorch reference: MXFP4, and NVFP4 under each of its scale rules.
 
 The library takes bfloat16 only. Its tensor scale is of the decode kind, in bfloat16: amax / 1536 under the
 Four-over-Six rules (`mse`, its default; `l1_norm`, the sum of absolute errors; `abs_max`, the largest error),
@@ -12,7 +12,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-from mxspec_conformance.adapters._convert import pack_nibbles, to_torch, unpack_nibbles
+from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, to_torch, unpack_nibbles
+from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
 _ROWS, _SCALES = 128, 4
@@ -25,13 +26,13 @@ class _Nvfp4:
     DTYPES = ("bfloat16",)
     TENSOR_SCALE = "decode"
 
-    def __init__(self, rule: str) -> None:
+    def __init__(self, rule: str, device: str = "cpu") -> None:
         import torch
         from fouroversix import utils
         from fouroversix.quantize import reference
 
         self.VERSION = version("fouroversix")
-        self._rule = rule
+        self._rule, self._device = rule, device
         self._torch, self._utils = torch, utils
         self._reference: Any = reference
 
@@ -42,11 +43,14 @@ class _Nvfp4:
             return None
         if tensor_scale is None:
             raise NotImplementedError("fouroversix's nvfp4 has no form without a tensor scale")
-        return self._torch.tensor([tensor_scale], dtype=self._torch.float32)
+        return self._torch.tensor([tensor_scale], dtype=self._torch.float32, device=self._device)
+
+    def _tensor(self, x: Any) -> Any:
+        return to_torch(x, self._device)
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
-        data = to_torch(x)
+        data = self._tensor(x)
         rows, k = data.shape
         fp4_format = self._utils.FP4Format(fmt)
         block = fp4_format.block_size()
@@ -57,28 +61,28 @@ class _Nvfp4:
             fp4_format=fp4_format,
             scale_rule=self._utils.AdaptiveBlockScalingRule("always_6" if fmt == "mxfp4" else self._rule),
         )
-        codes = unpack_nibbles(packed.numpy()).reshape(tuple(padded.shape))
+        codes = unpack_nibbles(from_torch(packed)).reshape(tuple(padded.shape))
         scales = self._reference.from_blocked(blocked, (padded.shape[0], padded.shape[1] // block))
-        return codes[:rows, :k], scales.view(self._torch.uint8)[:rows, : k // block].numpy()
+        return codes[:rows, :k], from_torch(scales.view(self._torch.uint8)[:rows, : k // block])
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]."""
         fp4_format = self._utils.FP4Format(fmt)
         values = self._reference.dequantize_from_fp4(
-            to_torch(pack_nibbles(codes)),
-            to_torch(scales).view(fp4_format.scale_dtype()),
+            self._tensor(pack_nibbles(codes)),
+            self._tensor(scales).view(fp4_format.scale_dtype()),
             self._norm_constant(fmt, tensor_scale),
             dtype=self._torch.float32,
             fp4_format=fp4_format,
         )
-        return values.numpy()
+        return from_torch(values)
 
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """The library's norm constant of a whole tensor."""
         if fmt != "nvfp4":
             raise NotImplementedError("fouroversix has a tensor scale for nvfp4 only")
         four_over_six = self._rule != "always_6"
-        return float(self._reference.get_nvfp4_tensor_scale(to_torch(x), enable_four_over_six=four_over_six).item())
+        return float(self._reference.get_nvfp4_tensor_scale(self._tensor(x), enable_four_over_six=four_over_six).item())
 
 
 class _Fouroversix(_Nvfp4):
@@ -91,19 +95,19 @@ class _Fouroversix(_Nvfp4):
         _require_layout(layout, "nibble-low")
         if codes.ndim != 2:
             raise NotImplementedError(f"pack_unpacked_fp4 packs the second axis, which is not the last of {codes.ndim}")
-        return self._reference.pack_unpacked_fp4(to_torch(codes)).numpy()
+        return from_torch(self._reference.pack_unpacked_fp4(self._tensor(codes)))
 
     def swizzle(self, scales: Any, layout: str) -> Any:
         """Row-major scale bytes to flat 128x4 tiles; the library takes whole tiles only."""
         _require_layout(layout, "128x4")
         _require_whole_tiles("to_blocked", tuple(scales.shape))
-        return self._reference.to_blocked(to_torch(scales)).numpy()
+        return from_torch(self._reference.to_blocked(self._tensor(scales)))
 
     def unswizzle(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         """The inverse of `swizzle`."""
         _require_layout(layout, "128x4")
         _require_whole_tiles("from_blocked", tuple(shape))
-        return self._reference.from_blocked(to_torch(data), (shape[0], shape[1])).numpy()
+        return from_torch(self._reference.from_blocked(self._tensor(data), (shape[0], shape[1])))
 
 
 def _require_layout(layout: str, known: str) -> None:
@@ -126,7 +130,7 @@ _LIBRARY = Library(
     bare_packages=("fouroversix==0.1.0",),
 )
 
-ADAPTERS = (
+_ON_CPU = (
     Adapter(
         name="fouroversix",
         library=_LIBRARY,
@@ -145,3 +149,5 @@ ADAPTERS = (
         for rule in ("always_6", "l1_norm", "abs_max")
     ),
 )
+
+ADAPTERS = (*_ON_CPU, *map(on_gpu, _ON_CPU))

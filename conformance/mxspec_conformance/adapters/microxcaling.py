@@ -19,7 +19,8 @@ from unittest import mock
 import numpy as np
 
 from mxspec.formats import get_block
-from mxspec_conformance.adapters._convert import find_codes, to_torch
+from mxspec_conformance.adapters._convert import find_codes, from_torch, to_torch
+from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters._watching import WATCHING
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library, Source
 
@@ -38,17 +39,17 @@ class _Microxcaling:
     VERSION = "7bc4195"
     FORMATS = tuple(_ELEMENTS)
 
-    def __init__(self, rounding: str, *dtypes: str) -> None:
+    def __init__(self, rounding: str, *dtypes: str, device: str = "cpu") -> None:
         self.DTYPES = dtypes
-        self._rounding = rounding
+        self._rounding, self._device = rounding, device
         self._torch, self._ops = _import_library()
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/32]."""
         found, exponents = self._run(x, fmt)
         rows, k = found.shape[0], found.shape[1] * found.shape[2]
-        values = found.to(self._torch.float32).numpy()
-        exponent = exponents.to(self._torch.float32).numpy()
+        values = from_torch(found.to(self._torch.float32))
+        exponent = from_torch(exponents.to(self._torch.float32))
         lost = np.isnan(exponent)
         codes = find_codes(np.where(lost, np.float32(0), values), get_block(fmt).element.name)
         scales = (np.where(lost, np.float32(128), exponent) + 127).astype(np.uint8)
@@ -67,7 +68,7 @@ class _Microxcaling:
 
             with mock.patch.object(self._ops, "_quantize_elemwise_core", watched):
                 self._ops._quantize_mx(
-                    to_torch(x), _SCALE_BITS, _ELEMENTS[fmt], axes=[-1], block_size=_BLOCK, round=self._rounding
+                    to_torch(x, self._device), _SCALE_BITS, _ELEMENTS[fmt], axes=[-1], block_size=_BLOCK, round=self._rounding
                 )
         return seen[0]
 
@@ -101,10 +102,12 @@ def _adapter(name: str, rounding: str, dtypes: tuple[str, ...], suffix: str = ""
     )
 
 
-ADAPTERS = (
+_ON_CPU = (
     _adapter("microxcaling", "nearest", ("float32", "bfloat16")),
     _adapter("microxcaling-even", "even", ("float32", "bfloat16")),
     _adapter("microxcaling-floor", "floor", ("float32", "bfloat16")),
     _adapter("microxcaling-bfloat16", "nearest", ("bfloat16",), "/bfloat16"),
     _adapter("microxcaling-even-bfloat16", "even", ("bfloat16",), "/bfloat16"),
 )
+
+ADAPTERS = (*_ON_CPU, *map(on_gpu, _ON_CPU))

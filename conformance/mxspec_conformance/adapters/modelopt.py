@@ -1,4 +1,4 @@
-"""NVIDIA ModelOpt on the CPU: `MXFP4QTensor`, `MXFP8QTensor` and `NVFP4QTensor`.
+"""NVIDIA ModelOpt: `MXFP4QTensor`, `MXFP8QTensor` and `NVFP4QTensor`.
 
 With dynamic scales NVFP4 takes and returns the tensor scale as `weights_scaling_factor_2`, of the decode kind
 (amax / 2688). On the static path a calibrated quantizer holds the largest magnitude of each block
@@ -11,7 +11,8 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from mxspec_conformance.adapters._convert import pack_nibbles, to_torch, unpack_nibbles
+from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, to_torch, unpack_nibbles
+from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
 _FORMATS = ("mxfp4", "mxfp8_e4m3", "nvfp4")
@@ -25,56 +26,59 @@ class _Dynamic:
     DTYPES = ("float32", "float16", "bfloat16")
     TENSOR_SCALE = "decode"
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
         import torch
         from modelopt.torch.quantization import qtensor
 
         self.VERSION = version("nvidia-modelopt")
-        self._torch = torch
+        self._torch, self._device = torch, device
         self._qtensor: Any = qtensor
+
+    def _tensor(self, x: Any) -> Any:
+        return to_torch(x, self._device)
 
     def _factor2(self, fmt: str, tensor_scale: float | None) -> Any:
         if tensor_scale is None:
             raise NotImplementedError("NVFP4QTensor has no form without a tensor scale")
         _require_nvfp4(fmt)
-        return self._torch.tensor(tensor_scale, dtype=self._torch.float32)
+        return self._torch.tensor(tensor_scale, dtype=self._torch.float32, device=self._device)
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
-        weight = to_torch(x)
+        weight = self._tensor(x)
         if fmt == "nvfp4":
             factor2 = self._factor2(fmt, tensor_scale)
             qtensor, scales, _ = self._qtensor.NVFP4QTensor.quantize(weight, 16, weights_scaling_factor_2=factor2)
-            return _codes(qtensor, x.shape), scales.view(self._torch.uint8).numpy()
+            return _codes(qtensor, x.shape), from_torch(scales.view(self._torch.uint8))
         if tensor_scale is not None:
             _require_nvfp4(fmt)
         if fmt == "mxfp4":
             qtensor, scales = self._qtensor.MXFP4QTensor.quantize(weight, 32)
-            return _codes(qtensor, x.shape), scales.numpy().reshape(x.shape[0], -1)
+            return _codes(qtensor, x.shape), from_torch(scales).reshape(x.shape[0], -1)
         qtensor, scales = self._qtensor.MXFP8QTensor.quantize(weight)
-        return qtensor._quantized_data.view(self._torch.uint8).numpy(), scales.numpy()
+        return from_torch(qtensor._quantized_data.view(self._torch.uint8)), from_torch(scales)
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]."""
-        torch, stored = self._torch, to_torch(scales)
+        torch, stored = self._torch, self._tensor(scales)
         if fmt == "mxfp8_e4m3":
-            elements = to_torch(codes).view(torch.float8_e4m3fn)
-            return self._qtensor.MXFP8QTensor(codes.shape, torch.float32, elements).dequantize(scale=stored).numpy()
-        packed = to_torch(pack_nibbles(codes))
+            elements = self._tensor(codes).view(torch.float8_e4m3fn)
+            return from_torch(self._qtensor.MXFP8QTensor(codes.shape, torch.float32, elements).dequantize(scale=stored))
+        packed = self._tensor(pack_nibbles(codes))
         if fmt == "mxfp4":
             tensor = self._qtensor.MXFP4QTensor(codes.shape, torch.float32, packed)
-            return tensor.dequantize(scale=stored.reshape(-1, 1), block_sizes={-1: 32}).numpy()
+            return from_torch(tensor.dequantize(scale=stored.reshape(-1, 1), block_sizes={-1: 32}))
         out = self._qtensor.NVFP4QTensor(codes.shape, torch.float32, packed).dequantize(
             scale=stored.view(torch.float8_e4m3fn),
             double_scale=self._factor2(fmt, tensor_scale),
             block_sizes={-1: 16},
         )
-        return out.numpy()
+        return from_torch(out)
 
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """`weights_scaling_factor_2` of a whole tensor."""
         _require_nvfp4(fmt)
-        return float(self._qtensor.NVFP4QTensor.get_weights_scaling_factor_2(to_torch(x)).item())
+        return float(self._qtensor.NVFP4QTensor.get_weights_scaling_factor_2(self._tensor(x)).item())
 
 
 class _Static(_Dynamic):
@@ -83,8 +87,8 @@ class _Static(_Dynamic):
     FORMATS = ("nvfp4",)
     TENSOR_SCALE = "amax"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, device: str = "cpu") -> None:
+        super().__init__(device)
         from modelopt.torch.quantization import nn, utils
         from modelopt.torch.quantization.config import QuantizerAttributeConfig
 
@@ -101,11 +105,11 @@ class _Static(_Dynamic):
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/16]; the tensor scale is the tensor's amax."""
-        nvfp4, weight = self._qtensor.NVFP4QTensor, to_torch(x)
+        nvfp4, weight = self._qtensor.NVFP4QTensor, self._tensor(x)
         quantizer = self._quantizer(tensor_scale, self._utils.reduce_block_amax(weight, block_sizes={-1: 16}))
         scales, factor2 = nvfp4.get_weights_scaling_factor_from_quantizer(quantizer, weight)
         qtensor, _, _ = nvfp4.quantize(weight, 16, scales, factor2)
-        return _codes(qtensor, x.shape), scales.view(self._torch.uint8).numpy()
+        return _codes(qtensor, x.shape), from_torch(scales.view(self._torch.uint8))
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]."""
@@ -115,7 +119,7 @@ class _Static(_Dynamic):
 
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """Largest magnitude of a whole tensor, as ModelOpt's `reduce_amax` finds it."""
-        return float(self._utils.reduce_amax(to_torch(x)).float().item())
+        return float(self._utils.reduce_amax(self._tensor(x)).float().item())
 
 
 def _require_nvfp4(fmt: str) -> None:
@@ -124,7 +128,7 @@ def _require_nvfp4(fmt: str) -> None:
 
 
 def _codes(qtensor: Any, shape: tuple[int, ...]) -> Any:
-    return unpack_nibbles(qtensor._quantized_data.numpy()).reshape(shape)
+    return unpack_nibbles(from_torch(qtensor._quantized_data)).reshape(shape)
 
 
 _LIBRARY = Library(
@@ -134,7 +138,7 @@ _LIBRARY = Library(
     packages=(TORCH, "nvidia-modelopt==0.47.0", "requests", "huggingface_hub"),
 )
 
-ADAPTERS = (
+_ON_CPU = (
     Adapter(
         name="modelopt",
         library=_LIBRARY,
@@ -154,3 +158,5 @@ ADAPTERS = (
         profiles={"nvfp4": "modelopt-0.47/nvfp4/static"},
     ),
 )
+
+ADAPTERS = (*_ON_CPU, *map(on_gpu, _ON_CPU))

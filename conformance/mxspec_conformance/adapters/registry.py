@@ -94,7 +94,7 @@ class Kept(Enum):
     PEER = "reports/peers"
     #: `tests/peers/products_peers.py`: its products judged and identified.
     PRODUCTS = "reports/products"
-    #: This project's own kernels: judged on a GPU.
+    #: This project's own kernels, and libraries on tensors of a GPU (`tests/peers/gpu_peers.py`): judged there.
     GPU = "reports/gpu"
 
 
@@ -112,6 +112,8 @@ class Adapter:
     profiles: Profiles | Callable[[Any], Profiles] = field(default_factory=dict)
     #: The same for calls without a tensor scale, of formats that have one.
     profiles_one_level: Profiles = field(default_factory=dict)
+    #: Of a target on a GPU: the name of that on the CPU with which it shares its code.
+    counterpart: str = ""
 
     def load(self) -> Any:
         """The target, under its name.

@@ -13,11 +13,17 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+
+from mxspec.formats import get_block
 from mxspec_conformance.adapters._convert import from_torch, to_torch
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Kept, Library
+from mxspec_conformance.adapters._cuda import on_gpu
+from mxspec_conformance.adapters.registry import TORCH, Adapter, Kept, Library, Profiles
 
 _MX_FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
 _BLOCK, _NVFP4_BLOCK = 32, 16
+#: Blocks of one call of what is compiled for shapes.
+_PART = 256
 
 
 class _Mx:
@@ -26,16 +32,19 @@ class _Mx:
     FORMATS: tuple[str, ...] = _MX_FORMATS
     DTYPES = ("float32", "bfloat16")
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, device: str = "cpu") -> None:
         import torch
         from torchao.prototype.mx_formats import constants, kernels, mx_tensor, nvfp4_tensor, utils
         from torchao.prototype.mx_formats.config import ScaleCalculationMode
 
         self.VERSION = version("torchao")
-        self._torch, self._utils = torch, utils
+        self._torch, self._utils, self._device = torch, utils, device
         self._kernels: Any = kernels
         self._mx: Any = mx_tensor
         self._nvfp4: Any = nvfp4_tensor
+        self._to_mx: Any = mx_tensor.to_mx
+        self._to_dtype: Any = mx_tensor.to_dtype
+        self._nvfp4_quantize: Any = nvfp4_tensor.nvfp4_quantize
         self._mode: Any = ScaleCalculationMode(mode)
         self._types: dict[str, Any] = {
             "mxfp4": torch.float4_e2m1fn_x2,
@@ -57,18 +66,21 @@ class _Mx:
         }
 
     def _bytes(self, x: Any) -> Any:
-        return x.contiguous().view(self._torch.uint8).numpy()
+        return from_torch(x.contiguous().view(self._torch.uint8))
+
+    def _tensor(self, x: Any) -> Any:
+        return to_torch(x, self._device)
 
     def _scalar(self, value: float | None) -> Any:
-        return None if value is None else self._torch.tensor(value, dtype=self._torch.float32)
+        return None if value is None else self._torch.tensor(value, dtype=self._torch.float32, device=self._device)
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
-        data = to_torch(x)
+        data = self._tensor(x)
         if fmt == "nvfp4":
-            scales, packed = self._nvfp4.nvfp4_quantize(data, _NVFP4_BLOCK, self._scalar(tensor_scale))
+            scales, packed = self._nvfp4_quantize(data, _NVFP4_BLOCK, self._scalar(tensor_scale))
             return self._bytes(self._kernels.unpack_uint4(packed)), self._bytes(scales)
-        scales, codes = self._mx.to_mx(data, self._types[fmt], _BLOCK, self._mode)
+        scales, codes = self._to_mx(data, self._types[fmt], _BLOCK, self._mode)
         if fmt == "mxfp4":
             codes = self._kernels.unpack_uint4(codes)
         return self._bytes(codes), self._bytes(scales)
@@ -79,39 +91,39 @@ class _Mx:
         """The library's dequantization to `dtype`; the result is widened to float32 (exact) for the caller."""
         torch = self._torch
         target = getattr(torch, dtype)
-        data, scale = to_torch(codes), to_torch(scales)
+        data, scale = self._tensor(codes), self._tensor(scales)
         if fmt == "nvfp4":
             packed, stored = self._kernels.pack_uint4(data), scale.view(torch.float8_e4m3fn)
             tensor = self._nvfp4.NVFP4Tensor(packed, stored, _NVFP4_BLOCK, target, self._scalar(tensor_scale))
-            return tensor.dequantize(target).to(torch.float32).numpy()
+            return from_torch(tensor.dequantize(target).to(torch.float32))
         if fmt == "mxfp4":
             data = self._kernels.pack_uint4(data)
         elif fmt in ("mxfp8_e4m3", "mxfp8_e5m2"):
             data = data.view(self._types[fmt])
-        result = self._mx.to_dtype(data, scale.view(torch.float8_e8m0fnu), self._types[fmt], _BLOCK, target)
-        return result.to(torch.float32).numpy()
+        result = self._to_dtype(data, scale.view(torch.float8_e8m0fnu), self._types[fmt], _BLOCK, target)
+        return from_torch(result.to(torch.float32))
 
     def encode(self, x: Any, element: str) -> Any:
         """The library's own casts: fp4 and fp6 (its fp8 casts are torch's)."""
         if element not in self._encoders:
             raise NotImplementedError(f"torchao has no cast of its own to {element}")
-        return self._bytes(self._encoders[element](to_torch(x)))
+        return self._bytes(self._encoders[element](self._tensor(x)))
 
     def decode(self, codes: Any, element: str) -> Any:
         """The library's own decoders: fp4, fp6 and the e8m0 scale."""
         if element not in self._decoders:
             raise NotImplementedError(f"torchao has no decoder of its own for {element}")
-        return self._decoders[element](to_torch(codes)).numpy()
+        return from_torch(self._decoders[element](self._tensor(codes)))
 
     def pack(self, codes: Any, layout: str) -> Any:
         """Two codes per byte, first code in the low nibble."""
         _require_layout(layout, "nibble-low")
-        return self._bytes(self._kernels.pack_uint4(to_torch(codes)))
+        return self._bytes(self._kernels.pack_uint4(self._tensor(codes)))
 
     def unpack(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         """The inverse of `pack`."""
         _require_layout(layout, "nibble-low")
-        packed = to_torch(data).reshape(*shape[:-1], shape[-1] // 2).contiguous()
+        packed = self._tensor(data).reshape(*shape[:-1], shape[-1] // 2).contiguous()
         return self._bytes(self._kernels.unpack_uint4(packed))
 
     def swizzle(self, scales: Any, layout: str) -> Any:
@@ -119,27 +131,73 @@ class _Mx:
         _require_layout(layout, "128x4")
         if scales.ndim != 2:
             raise NotImplementedError(f"to_blocked takes two dimensions, not {scales.ndim}")
-        return self._bytes(self._utils.to_blocked(to_torch(scales), use_triton_kernel=False)).reshape(-1)
+        return self._bytes(self._utils.to_blocked(self._tensor(scales), use_triton_kernel=False)).reshape(-1)
 
     def unswizzle(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         """The inverse of `swizzle`, cropped to `shape`."""
         _require_layout(layout, "128x4")
         if len(shape) != 2:
             raise NotImplementedError(f"from_blocked takes two dimensions, not {len(shape)}")
-        return self._bytes(self._utils.from_blocked(to_torch(data), shape[0], shape[1]))
+        return self._bytes(self._utils.from_blocked(self._tensor(data), shape[0], shape[1]))
 
 
 class _MxAndNvfp4(_Mx):
     """The same, and NVFP4, which has one rule."""
 
-    FORMATS = (*_MX_FORMATS, "nvfp4")
+    FORMATS: tuple[str, ...] = (*_MX_FORMATS, "nvfp4")
     TENSOR_SCALE = "decode"
 
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """The NVFP4 tensor scale (decode kind) of a tensor, as the library's dynamic path computes it."""
         if fmt != "nvfp4":
             raise NotImplementedError(f"{fmt} has no tensor scale")
-        return float(self._nvfp4.per_tensor_amax_to_scale(self._torch.max(self._torch.abs(to_torch(x)))))
+        return float(self._nvfp4.per_tensor_amax_to_scale(self._torch.max(self._torch.abs(self._tensor(x)))))
+
+
+class _Compiled(_MxAndNvfp4):
+    """The library's functions under torch.compile, whole graphs; calls of one shape, since another is compiled anew."""
+
+    encode = decode = pack = unpack = swizzle = unswizzle = tensor_scale = None  # type: ignore[assignment]  # not offered
+
+    def __init__(self, mode: str, formats: tuple[str, ...], device: str = "cpu") -> None:
+        super().__init__(mode, device)
+        self.FORMATS = formats
+        # One graph for each format and dtype; torch gives up after eight of one function.
+        self._torch._dynamo.config.recompile_limit = 64
+        self._to_mx, self._to_dtype, self._nvfp4_quantize = (
+            self._torch.compile(f, fullgraph=True, dynamic=False) for f in (self._to_mx, self._to_dtype, self._nvfp4_quantize)
+        )
+
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
+        """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
+        run = super().quantize
+        k = get_block(fmt).k
+        found = [run(part, fmt, tensor_scale) for part in _cut(x, k)]
+        codes, scales = (_join([part[i] for part in found], x.size // k, len(x)) for i in (0, 1))
+        return codes, scales
+
+    def dequantize(
+        self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None, dtype: str = "float32"
+    ) -> Any:
+        """The compiled dequantization of MX formats."""
+        if fmt == "nvfp4":
+            raise NotImplementedError("torchao dequantizes NVFP4 by a method of its tensors, which is not compiled here")
+        if scales.size * _BLOCK != codes.size:  # filled up, the parts would fit each other
+            raise ValueError(f"{scales.size} scales do not fit {codes.size} codes; there is one for {_BLOCK} of them")
+        run, parts = super().dequantize, zip(_cut(codes, _BLOCK), _cut(scales, 1), strict=True)
+        return _join([run(*part, fmt, tensor_scale, dtype) for part in parts], scales.size, len(codes))
+
+
+def _cut(x: Any, width: int) -> list[Any]:
+    """Blocks [n, width] in parts of one shape, the last filled with zeros."""
+    blocks = np.ascontiguousarray(x).reshape(-1, width)
+    padded = np.concatenate([blocks, np.zeros((-len(blocks) % _PART, width), blocks.dtype)])
+    return list(padded.reshape(-1, _PART, width))
+
+
+def _join(parts: list[Any], blocks: int, rows: int) -> Any:
+    """The first of the blocks of all parts, as [rows, ...]."""
+    return np.concatenate(parts)[:blocks].reshape(rows, -1)
 
 
 class _Products:
@@ -189,38 +247,53 @@ def _require_layout(layout: str, known: str) -> None:
 
 _LIBRARY = Library(name="torchao", requires="torchao", imports="torchao", packages=(TORCH, "torchao==0.18.0"))
 
+_MODES = ("floor", "rceil", "even", "ceil")
+
+
+def _follow(mode: str, path: str) -> Profiles:
+    """The profiles of a scale mode; RCEIL and NVFP4 divide by numbers, which each path does in its own way."""
+    if mode == "rceil":
+        fp8 = dict.fromkeys(("mxfp8_e4m3", "mxfp8_e5m2"), f"torchao-0.18/mxfp8/rceil/{path}")
+        return {fmt: f"torchao-0.18/{fmt}/rceil/{path}" for fmt in _MX_FORMATS[:3]} | fp8
+    found = dict.fromkeys(_MX_FORMATS, f"torchao-0.18/mx/{mode}/eager")
+    return found | (_follow_nvfp4(path) if mode == "floor" else {})
+
+
+def _follow_nvfp4(path: str) -> dict[str, str]:
+    return {"nvfp4": f"torchao-0.18/nvfp4/{path}"}
+
+
+def _adapter(mode: str) -> Adapter:
+    """A scale mode; NVFP4, which has none, is called in one of them."""
+    main = mode == "floor"
+    return Adapter(
+        name="torchao" if main else f"torchao-{mode}",
+        library=_LIBRARY,
+        about=f"torchao, scale mode {mode.upper()}, eager",
+        make=partial(_MxAndNvfp4 if main else _Mx, mode),
+        profiles=_follow(mode, "eager"),
+        profiles_one_level=_follow_nvfp4("eager") if main else {},
+    )
+
+
+def _on_gpu(mode: str) -> tuple[Adapter, ...]:
+    """The same on a GPU: eager, and under torch.compile, but for EVEN, which was not through in minutes with torch 2.11."""
+    adapter = _adapter(mode)
+    one_level = _follow_nvfp4("eager-cuda") if mode == "floor" else {}
+    followed = partial(on_gpu, adapter, profiles=_follow(mode, "eager-cuda"), profiles_one_level=one_level)
+    formats = _MX_FORMATS + tuple(one_level)
+    eager = followed()
+    if mode == "even":
+        return (eager,)
+    return eager, followed(
+        name=adapter.name.replace("torchao", "torchao-compiled"),
+        about=f"torchao, scale mode {mode.upper()}, under torch.compile",
+        make=partial(_Compiled, mode, formats),
+    )
+
+
 ADAPTERS = (
-    Adapter(
-        name="torchao",
-        library=_LIBRARY,
-        about="torchao, scale mode FLOOR, eager",
-        make=partial(_MxAndNvfp4, "floor"),
-        profiles={**dict.fromkeys(_MX_FORMATS, "torchao-0.18/mx/floor/eager"), "nvfp4": "torchao-0.18/nvfp4/eager"},
-        profiles_one_level={"nvfp4": "torchao-0.18/nvfp4/eager"},
-    ),
-    Adapter(
-        name="torchao-rceil",
-        library=_LIBRARY,
-        about="torchao, scale mode RCEIL, eager",
-        make=partial(_Mx, "rceil"),
-        profiles={
-            "mxfp4": "torchao-0.18/mxfp4/rceil/eager",
-            "mxfp6_e2m3": "torchao-0.18/mxfp6_e2m3/rceil/eager",
-            "mxfp6_e3m2": "torchao-0.18/mxfp6_e3m2/rceil/eager",
-            "mxfp8_e4m3": "torchao-0.18/mxfp8/rceil/eager",
-            "mxfp8_e5m2": "torchao-0.18/mxfp8/rceil/eager",
-        },
-    ),
-    *(
-        Adapter(
-            name=f"torchao-{mode}",
-            library=_LIBRARY,
-            about=f"torchao, scale mode {mode.upper()}, eager",
-            make=partial(_Mx, mode),
-            profiles=dict.fromkeys(_MX_FORMATS, f"torchao-0.18/mx/{mode}/eager"),
-        )
-        for mode in ("even", "ceil")
-    ),
+    *map(_adapter, _MODES),
     *(
         Adapter(
             name=f"torchao-products-{dtype}",
@@ -231,4 +304,5 @@ ADAPTERS = (
         )
         for dtype in ("float32", "bfloat16")
     ),
+    *(adapter for mode in _MODES for adapter in _on_gpu(mode)),
 )

@@ -81,14 +81,23 @@ def of_check(document: Document) -> Iterator[Wanted]:
             yield "sparse", fmt, ()
 
 
-def of_library(document: Document) -> Iterator[Wanted]:
-    """A library's comparisons with its profiles, and its verdicts."""
-    for record in document["witness"]:
+def _of_records(records: Iterable[Document]) -> Iterator[Wanted]:
+    for record in records:
         for comparison in record["comparisons"]:
             profiles = (comparison["profile"],)
             yield comparison["operation"], comparison["format"], profiles
             if comparison["operation"] == "quantize":
                 yield "scale", comparison["format"], profiles
+
+
+def of_comparisons(document: Document) -> Iterator[Wanted]:
+    """Comparisons of libraries on a GPU with their profiles."""
+    yield from _of_records(document["targets"])
+
+
+def of_library(document: Document) -> Iterator[Wanted]:
+    """A library's comparisons with its profiles, and its verdicts."""
+    yield from _of_records(document["witness"])
     for result in document["checks"]:
         yield from of_check(result)
 
@@ -219,6 +228,14 @@ KINDS = (
         pattern="gpu/mxspec_gpu-products-*.json", what="the GPU kernels' products, judged", time="5 s on an NVIDIA GPU",
         command="mxspec check {name} --json reports/gpu/{name}.json",
         made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
+    ),
+    Kind(
+        pattern="gpu/*-cuda.json", what="a library on a GPU: its verdicts", time="2 min on an NVIDIA GPU and the library",
+        command="python tests/peers/gpu_peers.py {name}", list_vectors=of_check,
+    ),
+    Kind(
+        pattern="gpu/peers-*.json", what="libraries on a GPU against profiles, and the same code on that machine's CPU",
+        command="python tests/peers/gpu_peers.py", time="5 min on an NVIDIA GPU and the libraries", list_vectors=of_comparisons,
     ),
     Kind(
         pattern="gpu/differential-*.json", what="the GPU kernels against the model", time="5 min on an NVIDIA GPU",
