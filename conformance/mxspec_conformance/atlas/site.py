@@ -180,12 +180,12 @@ class Site:
     # Profiles
 
     def _add_profiles(self) -> None:
-        followers: dict[str, list[tuple[Entry, str]]] = defaultdict(list)
+        followers: dict[str, list[tuple[Entry, str, bool]]] = defaultdict(list)
         for row in self.rows:
             for result in row.entry.report.formats:
                 for name in dict.fromkeys((result.judged_against, *result.identical_to)):
                     if name in result.identical_to or result.failing == 0:
-                        followers[name].append((row.entry, result.format))
+                        followers[name].append((row.entry, result.format, name in result.identical_to))
         self._page("profiles.html", "profiles.html.j2", title="Profiles", kind="", text="", profiles=self.profiles, followers=followers)
         pairs = self.collection.others.get("pairs", {}).get("formats", {})
         for profile in _unique(self.profiles):
