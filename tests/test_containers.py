@@ -149,7 +149,7 @@ def block_tensor(form: Form, rows: int = 6, columns: int = 192) -> mxspec.BlockT
         [[rng(form.convention, i, j).gauss(0, 1) for j in range(columns)] for i in range(rows)], np.float32
     )
     fmt = form.format
-    if not fmt.has_tensor_scale:
+    if form.tensor_scale is None:
         return mxspec.quantize(values, fmt)
     return mxspec.quantize(values, fmt, tensor_scale="auto", profile="modelopt-0.47/nvfp4/dynamic")
 

@@ -656,6 +656,8 @@ def test_mutated_files_do_no_harm(tmp_path: Path) -> None:
     shutil.copy(FILES / "compressed-tensors-nvfp4-pack-quantized/model.safetensors", tmp_path / "2.safetensors")
     convert(tmp_path / "2.safetensors", tmp_path / "3.gguf", "gguf")
     write_gguf(tmp_path / "4.gguf", alignment=64, experts=True)
+    shutil.copy(FILES / "mlx-nvfp4/model.safetensors", tmp_path / "5.safetensors")
+    convert(tmp_path / "5.safetensors", tmp_path / "6.safetensors", "modelopt")
     write_big_files(tmp_path)
     command = [sys.executable, "-m", "tests.containers.hostile", str(tmp_path), "1000"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)

@@ -86,7 +86,7 @@ def expected(convention: str, fmt: str, profile: str | None = None) -> dict[str,
     made = {}
     for name, x in found.items():
         scale = None
-        if fmt == "nvfp4":
+        if fmt == "nvfp4" and convention != "mlx":
             scale = mxspec.tensor_scale(qk if "self_attn" in name else x, fmt, profile)
         made[base_of(name)] = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
     return made

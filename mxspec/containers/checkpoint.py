@@ -171,9 +171,7 @@ class Checkpoint:
         part = read_part(group, start, stop)
         form = group.form
         scale = None if scales.tensor is None else TensorScale(scales.tensor[0], scales.tensor[1][which])
-        profile = form.profile
-        if scale is None and form.format.has_tensor_scale:
-            profile = "ggml-0.21/nvfp4"
+        profile = form.decoding_profile(scaled=scale is not None)
         try:
             return BlockTensor(
                 format=form.format, profile=get_profile(profile, form.format), codes=part.codes.reshape(shape),

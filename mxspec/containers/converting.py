@@ -223,15 +223,35 @@ def _write_beside(checkpoint: Checkpoint, plan: Plan, place: Path) -> list[str]:
             inputs=any(g.after.inputs is not None for g in plan.groups),
         )  # fmt: skip
         if wanted is None:
-            config.pop("quantization_config", None)
+            set_config(config, None)
             notes.append(f"{_CONFIG}: no quantization_config: none is written for {plan.convention}")
         else:
-            config["quantization_config"] = wanted
+            set_config(config, wanted)
             notes.append(f"{_CONFIG}: quantization_config now says {plan.convention}; `ignore` is as it was")
         (place / _CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
     if (folder / _MODELOPT_CONFIG).is_file():
         notes.append(f"{_MODELOPT_CONFIG}: left out, since it describes ModelOpt's form")
     return notes
+
+
+#: Where MLX looks; it has what stands in quantization_config besides.
+_MLX_KEY = "quantization"
+
+
+def is_mlx_config(quantization: Any) -> bool:
+    """Whether a `quantization_config` is one of MLX: sizes, a mode, and entries for single layers."""
+    return isinstance(quantization, dict) and "quant_method" not in quantization and {"group_size", "bits"} <= set(quantization)
+
+
+def set_config(config: dict[str, Any], wanted: dict[str, Any] | None) -> None:
+    """Put what `describe_config` gave into a configuration, in place of what stood there."""
+    config.pop("quantization_config", None)
+    if is_mlx_config(config.get(_MLX_KEY)):
+        del config[_MLX_KEY]
+    if wanted is not None:
+        config["quantization_config"] = wanted
+        if is_mlx_config(wanted):
+            config[_MLX_KEY] = wanted
 
 
 def describe_config(
@@ -247,6 +267,8 @@ def describe_config(
     if form.config is None or form.config[0] == "quark" or len(forms) > 1:
         return None
     method, name = form.config
+    if method == "mlx":
+        return {"group_size": form.format.k, "bits": form.format.element.bits, "mode": name}
     old = before if isinstance(before, dict) else {}
     ignore = old.get("ignore", old.get("modules_to_not_convert", list(ignored)))
     if method == "mxfp4":

@@ -53,6 +53,8 @@ class Origin:
     key_count: int = 0
     alignment: int = 32
     order: tuple[str, ...] = ()
+    #: safetensors: the JSON text of the header, where another writer than the library's wrote it.
+    header: str | None = None
 
     def as_text(self) -> str:
         """The JSON text."""
@@ -63,6 +65,8 @@ class Origin:
             found["metadata"] = dict(self.metadata)
         if self.shapes:
             found["shapes"] = {n: list(s) for n, s in self.shapes.items()}
+        if self.header is not None:
+            found["header"] = self.header
         if self.container == "gguf":
             found["gguf"] = {
                 "keys": base64.b64encode(self.keys).decode("ascii"), "count": self.key_count,
@@ -84,6 +88,7 @@ def parse_origin(text: str | None, path: Path) -> Origin | None:
         tensors = {name: _parse_tensor(entry) for name, entry in dict(found.get("tensors", {})).items()}
         kept = dict(found.get("gguf", {}))
         alignment = int(kept.get("alignment", 32))
+        header = found.get("header")
         if alignment < 1 or alignment & (alignment - 1):
             raise ValueError("alignment")
         return Origin(
@@ -91,7 +96,7 @@ def parse_origin(text: str | None, path: Path) -> Origin | None:
             metadata={str(k): str(v) for k, v in dict(found.get("metadata", {})).items()},
             shapes={str(k): tuple(map(int, v)) for k, v in dict(found.get("shapes", {})).items()},
             keys=base64.b64decode(kept.get("keys", ""), validate=True), key_count=int(kept.get("count", 0)),
-            alignment=alignment, order=tuple(map(str, kept.get("order", ()))),
+            alignment=alignment, order=tuple(map(str, kept.get("order", ()))), header=None if header is None else str(header),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ContainerError(

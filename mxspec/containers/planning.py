@@ -86,7 +86,7 @@ def derive_scalars(form: Form, scales: StoredScales, base: str) -> Scalars:
             found[form.tensor_scale.suffix] = _convert(form.tensor_scale, *scales.tensor)
         elif not form.tensor_scale.optional:
             found[form.tensor_scale.suffix] = (form.tensor_scale.shape, (ONE,))
-    elif scales.tensor is not None:
+    elif scales.tensor is not None and not _is_one(*scales.tensor):
         raise ContainerError(f"{base} has a tensor scale; {form.convention} {form.format_name} has no place for it")
     if scales.inputs is None:
         return found
@@ -101,6 +101,11 @@ def derive_scalars(form: Form, scales: StoredScales, base: str) -> Scalars:
         tensor = found[form.tensor_scale.suffix][1]
         found[form.alpha] = ((), (alpha_bits(found[place.suffix][1][0], tensor[0]),))
     return found
+
+
+def _is_one(kind: TensorScaleKind, bits: tuple[int, ...]) -> bool:
+    """Whether a tensor scale leaves every value as it is, so that a form without one loses nothing."""
+    return kind is not TensorScaleKind.AMAX and set(bits) == {ONE}
 
 
 def _convert(place: Scalar, kind: TensorScaleKind, bits: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -173,7 +178,8 @@ def _check_alpha(group: Group, scales: StoredScales) -> None:
 def _make_origin(group: Group) -> TensorOrigin | None:
     scalars = {suffix: (t.shape, read_bits(t)) for suffix, t in group.scalars.items()}
     plain = group.scales is None or group.form.scales is None or group.scales.dtype == group.form.scales.dtypes[0]
-    if not scalars and plain:
+    # Without a tensor scale there may be one of 1 in the new form, which has to go on the way back.
+    if not scalars and plain and not group.form.format.has_tensor_scale:
         return None
     return TensorOrigin(group.form.convention, scalars, None if group.scales is None else group.scales.dtype)
 
@@ -272,12 +278,15 @@ def _plan_file(
     said = {} if back else {k: v for k, v in own.items() if k == contract.KEY}
     # Between files of one container everything but the scales is carried over as it is.
     same = back or (first is None and source.container == container)
-    kept = {KEY: _next_origin(first, source, entries, shapes, own).as_text()} if entries or not same else {}
+    text = safetensors.read_foreign_text(source) if first is None and len(headers) == 1 and source.container == "safetensors" else None
+    kept = {KEY: _next_origin(first, source, entries, shapes, own, text).as_text()} if entries or text or not same else {}
     if container == "safetensors":
         metadata = dict(first.metadata) if back and first is not None else own if source.container == container else {}
         if any(g.form.ambiguous for g in groups):
             metadata[FORMAT_KEY] = " ".join(sorted({g.form.format_name for g in groups}))
-        header, placed = safetensors.lay_out(tensors, {**metadata, **said, **kept}, path)
+        metadata = {**metadata, **said, **kept}
+        restored = safetensors.restore(first.header, tensors, metadata, path) if back and first and first.header else None
+        header, placed = restored or safetensors.lay_out(tensors, metadata, path)
         size = placed[-1].offset + placed[-1].size if placed else len(header)
     else:
         keys, count, alignment = _gguf_keys(first, groups, back)
@@ -291,20 +300,20 @@ def _plan_file(
 
 def _next_origin(
     first: Origin | None, source: Header, entries: Mapping[str, TensorOrigin], shapes: Mapping[str, tuple[int, ...]],
-    own: Mapping[str, str],
+    own: Mapping[str, str], text: str | None,
 ) -> Origin:  # fmt: skip
     """What the new file keeps: the first file's record if there is one, else the source's own."""
     if first is not None:
         return Origin(
             first.container, dict(entries), first.metadata, {**first.shapes, **shapes}, first.keys, first.key_count,
-            first.alignment, first.order,
+            first.alignment, first.order, first.header,
         )  # fmt: skip
     if source.container == "gguf":
         return Origin(
             "gguf", dict(entries), {}, dict(shapes), source.keys, source.key_count, source.alignment,
             tuple(t.name for t in source.tensors),
         )  # fmt: skip
-    return Origin("safetensors", dict(entries), dict(own), dict(shapes))
+    return Origin("safetensors", dict(entries), dict(own), dict(shapes), header=text)
 
 
 def _gguf_keys(first: Origin | None, groups: Sequence[GroupPlan], back: bool) -> tuple[bytes, int, int]:

@@ -19,7 +19,7 @@ from mxspec.calibration import RunningAmax
 from mxspec.containers import contract, gguf, safetensors
 from mxspec.containers.checkpoint import FORMAT_KEY, INDEX_SUFFIX, Checkpoint, StoredScales, open_checkpoint, read_json
 from mxspec.containers.conventions import Form, find_form, list_forms
-from mxspec.containers.converting import Progress, describe_config
+from mxspec.containers.converting import Progress, describe_config, set_config
 from mxspec.containers.fused import list_fused
 from mxspec.containers.header import Tensor, count_items, read_at, round_up
 from mxspec.containers.origin import KEY as ORIGIN_KEY
@@ -100,7 +100,7 @@ class _Scales:
     def native(self, base: str) -> TensorScale | None:
         """The scale of a layer as the profile uses it: of the largest magnitude of all layers with which loaders join it."""
         rule = self.profile.tensor
-        if not self.form.format.has_tensor_scale or rule is None:
+        if self.form.tensor_scale is None or rule is None:
             return None
         self._fused = self._fused or list_fused(self.chosen)
         seen = RunningAmax()
@@ -180,7 +180,7 @@ def quantize_checkpoint(
     folder = (source.is_dir() or checkpoint.index is not None) and not single
     chosen = _choose(checkpoint, form, include, exclude)
     inputs = _check_inputs(input_scales or {}, chosen)
-    digest = contract.digest_arithmetic(block.name, chosen_profile.id)
+    digest = contract.digest_arithmetic(block.name, chosen_profile.id, scaled=_is_scaled(form))
     files = _plan(checkpoint, form, chosen, inputs, chosen_profile, digest, out, folder=folder)
     check_target(out, source=source, force=force)
     request = {
@@ -217,11 +217,17 @@ def _find_form(convention: str, block: BlockFormat, profile: Profile) -> Form:
             f"profile {profile.id} transforms its input first ({profile.transform.kind.value}), which a checkpoint has no place "
             "to say; choose another profile"
         )
-    if (profile.two_level if block.has_tensor_scale else profile.one_level) is None:
+    if (profile.one_level if form.tensor_scale is None else profile.two_level) is None:
+        has, stores = ("works with a tensor scale", "none") if form.tensor_scale is None else ("has no tensor scale", "one")
         raise ContainerError(
-            f"profile {profile.id} has no tensor scale, and {convention} {block.name} stores one; choose another profile"
+            f"profile {profile.id} {has}, and {convention} {block.name} stores {stores}; choose another profile"
         )
     return form
+
+
+def _is_scaled(form: Form) -> bool:
+    """Whether tensors are quantized in two levels where the format has them."""
+    return form.tensor_scale is not None or not form.format.has_tensor_scale
 
 
 def _name_base(name: str) -> str:
@@ -303,7 +309,7 @@ def _plan(
         if clash is not None:
             raise ContainerError(f"{clash} would be written twice: another tensor has that name already")
         names = {c.base: c.tensor.name for c in here if c.tensor.name != c.base + _WEIGHT}
-        said = contract.Contract(form.format_name, profile.id, digest, names=names).as_text()
+        said = contract.Contract(form.format_name, profile.id, digest, names=names, scaled=_is_scaled(form)).as_text()
         source = headers[0]
         if form.container == "safetensors":
             kept = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith("mxspec.") and k != ORIGIN_KEY}
@@ -441,7 +447,7 @@ def _write_beside(
         else:
             if "ignore" in wanted:
                 wanted["ignore"] = ignored
-            config["quantization_config"] = wanted
+            set_config(config, wanted)
             notes.append(f"{_CONFIG}: quantization_config says {form.convention}; {len(ignored)} layers are ignored")
         (place / _CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
     return notes

@@ -8,6 +8,7 @@ It prints counts as JSON; anything but a finding or ContainerError is listed und
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import resource
@@ -173,7 +174,9 @@ def look_inside(path: Path, scratch: Path) -> None:
         checkpoint = open_checkpoint(path)
         for base in checkpoint.blocks:
             checkpoint.read(base, 0 if len(checkpoint.blocks[base].shape) == 3 else None)
-        convert(path, out, "torch-dtypes", force=True)
+        for convention in ("torch-dtypes", "mlx"):
+            with contextlib.suppress(ContainerError):
+                convert(path, out, convention, force=True)
     except ContainerError:
         pass
     finally:
