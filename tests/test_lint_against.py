@@ -85,7 +85,8 @@ def judged(path: Path, original: Path, **options: Any) -> list[str]:
 
 
 #: The library of each folder of files, as profiles name it.
-LIBRARIES = {"modelopt": "modelopt-0.47/", "compressed-tensors": "compressed-tensors-0.20/", "mlx": "mlx-0.32/"}
+LIBRARIES = {"modelopt": "modelopt-0.47/", "compressed-tensors": "compressed-tensors-0.20/", "mlx": "mlx-0.32/",
+             "comfy-kitchen": "comfy-kitchen-0.2/"}  # fmt: skip
 FORMS = [(f.convention, f.format_name) for f in containers.list_forms()]
 
 

@@ -7,6 +7,7 @@ decoded equal in the tests, `read` where its source was read.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,6 +15,10 @@ from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts.schema import Evidence
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.suggestions import did_you_mean
+
+#: A tensor beside a layer's, U8 of JSON, that says in `format` how the layer is stored; and the metadata key that says so of all
+#: layers in one text. Both are ComfyUI's.
+MARK_SUFFIX, MARK_KEY = ".comfy_quant", "_quantization_metadata"
 
 
 class CodeShape(StrEnum):
@@ -89,6 +94,12 @@ class Form:
     ranks: tuple[int, ...] = (2,)
     #: Every row has a multiple of this many elements.
     row_multiple: int
+    #: Matrices are written with a multiple of this many rows.
+    rows_multiple: int = 1
+    #: Whether loaders join layers (q, k and v; gate and up), which then need one tensor scale.
+    fused: bool = True
+    #: What a mark says of it. Marked tensors have no other form, and others not this one.
+    mark: str | None = None
     #: The arithmetic with which the library decodes.
     profile: str
     #: The same for a tensor whose optional tensor scale is not there.
@@ -134,6 +145,19 @@ class Form:
         if len(stored) < 2 or stored[-1] * 8 != self.format.k * bits:
             return None
         return (*stored[:-2], stored[-2] * self.format.k)
+
+    @property
+    def mark_text(self) -> str | None:
+        """The mark that is written."""
+        return None if self.mark is None else json.dumps({"format": self.mark})
+
+    def find_obstacle(self, shape: tuple[int, ...]) -> str | None:
+        """Why tensors of this shape are not written, or None; the number of axes is that of a form."""
+        if shape[-1] % self.row_multiple:
+            return f"rows of {shape[-1]} elements; {self.convention} {self.format_name} needs a multiple of {self.row_multiple}"
+        if len(shape) > 1 and shape[-2] % self.rows_multiple:
+            return f"{shape[-2]} rows; {self.convention} {self.format_name} needs a multiple of {self.rows_multiple}"
+        return None
 
     @property
     def _unit(self) -> int:
@@ -238,6 +262,18 @@ def _mlx(fmt: str, mode: str, layout: str) -> Form:
     )  # fmt: skip
 
 
+def _comfy(fmt: str, mark: str, codes: Codes, scales: tuple[str, ...], rows: int) -> Form:
+    nvfp4 = fmt == "nvfp4"
+    return Form(
+        convention="comfy-kitchen", container="safetensors", format_name=fmt, codes=codes,
+        scales=Scales(".weight_scale", scales, ScaleShape.TILED), tensor_scale=Scalar(".weight_scale_2", _DECODE) if nvfp4 else None,
+        input_scales=(Scalar(".input_scale", _DECODE, optional=True),) if nvfp4 else (), row_multiple=get_block(fmt).k,
+        rows_multiple=rows, fused=False, mark=mark, profile=f"comfy-kitchen-0.2/{fmt}/eager",
+        source="comfy-kitchen 0.2.40, state_dict of its tensors; marks: Comfy-Org/ComfyUI@0271a469:comfy/ops.py, comfy/quant_ops.py",
+        evidence=Evidence.MEASURED,
+    )  # fmt: skip
+
+
 def _torch(fmt: str, dtype: str, layout: str) -> Form:
     nvfp4 = fmt == "nvfp4"
     return Form(
@@ -280,6 +316,8 @@ FORMS: tuple[Form, ...] = (
     _gguf("nvfp4", "NVFP4", 64, "modelopt-0.47/nvfp4/dynamic", (
         Scalar(".scale", _DECODE, (1,), optional=True), Scalar(".input_scale", _DECODE, (1,), optional=True),
     )),
+    _comfy("nvfp4", "nvfp4", Codes(".weight", ("U8",), "nibble-high"), ("F8_E4M3",), 16),
+    _comfy("mxfp8_e4m3", "mxfp8", Codes(".weight", ("F8_E4M3",), "bytes"), ("F8_E8M0", "U8"), 32),
     _mlx("mxfp4", "mxfp4", "nibble-low"),
     _mlx("mxfp8_e4m3", "mxfp8", "bytes"),
     _mlx("nvfp4", "nvfp4", "nibble-low"),

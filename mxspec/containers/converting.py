@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.containers.checkpoint import INDEX_SUFFIX, Checkpoint, open_checkpoint, read_json
-from mxspec.containers.conventions import Form, list_forms
+from mxspec.containers.conventions import MARK_SUFFIX, Form, list_forms
 from mxspec.containers.header import read_at
 from mxspec.containers.output import OutputFile, check_target, staged
 from mxspec.containers.parts import RUN, count_pairs, cut, read_part, write_part
@@ -170,6 +170,8 @@ def _write_group(output: OutputFile, plan: GroupPlan, advance: Callable[[int, st
         advance(size, group.base)
     for suffix, (_, bits) in plan.scalars.items():
         output.write(group.base + suffix, 0, np.array(bits, "<u4").view(np.uint8))
+    if plan.mark is not None:
+        output.write(group.base + MARK_SUFFIX, 0, plan.mark.encode())
     if table is None:
         return 0, 0
     # The eighth bit of an e4m3 scale is a sign, which moves no magnitude.

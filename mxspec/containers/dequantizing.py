@@ -13,6 +13,7 @@ import numpy as np
 from mxspec.blocks import dequantize
 from mxspec.containers import contract, safetensors
 from mxspec.containers.checkpoint import Checkpoint, StoredScales, open_checkpoint, read_json, read_scales
+from mxspec.containers.conventions import MARK_KEY
 from mxspec.containers.converting import Progress, set_config
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Header, Tensor, count_items
@@ -143,7 +144,7 @@ def _plan(checkpoint: Checkpoint, dtype: str, out: Path, *, folder: bool) -> lis
             if t.name in seen:
                 raise ContainerError(f"{t.name} would be written twice: another tensor has that name already")
             seen.add(t.name)
-        kept = {k: v for h in held for k, v in h.metadata.items() if not k.startswith(_OWN)}
+        kept = {k: v for h in held for k, v in h.metadata.items() if not k.startswith(_OWN) and k != MARK_KEY}
         header_bytes, placed = safetensors.lay_out(tensors, kept, path)
         end = placed[-1].offset + placed[-1].size if placed else len(header_bytes)
         files.append(_File(name, header_bytes, tuple(placed), end, groups, carried))

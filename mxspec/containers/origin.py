@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mxspec.containers.marks import MAX_MARK
 from mxspec.containers.problems import Collector, ContainerError
 from mxspec.containers.text import parse_object
 
@@ -27,6 +28,8 @@ class TensorOrigin:
     scalars: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
     #: dtype of the block scales, where they were a tensor of their own.
     scale_dtype: str | None = None
+    #: The text of its mark, where a tensor held one.
+    mark: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The form in the file."""
@@ -35,6 +38,7 @@ class TensorOrigin:
             "from": self.convention,
             "scalars": scalars,
             **({"scales": self.scale_dtype} if self.scale_dtype else {}),
+            **({"mark": self.mark} if self.mark is not None else {}),
         }
 
 
@@ -111,5 +115,7 @@ def _parse_tensor(entry: Any) -> TensorOrigin:
     }
     if any(not 0 <= b < 1 << 32 for _, bits in scalars.values() for b in bits):
         raise ValueError("bits")
-    dtype = entry.get("scales")
-    return TensorOrigin(str(entry["from"]), scalars, None if dtype is None else str(dtype))
+    dtype, mark = entry.get("scales"), entry.get("mark")
+    if mark is not None and (not isinstance(mark, str) or len(mark.encode()) > MAX_MARK):
+        raise ValueError("mark")
+    return TensorOrigin(str(entry["from"]), scalars, None if dtype is None else str(dtype), mark)

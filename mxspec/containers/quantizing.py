@@ -18,7 +18,7 @@ from mxspec.blocks import quantize
 from mxspec.calibration import RunningAmax
 from mxspec.containers import contract, gguf, safetensors
 from mxspec.containers.checkpoint import FORMAT_KEY, INDEX_SUFFIX, Checkpoint, StoredScales, open_checkpoint, read_json
-from mxspec.containers.conventions import Form, find_form, list_forms
+from mxspec.containers.conventions import MARK_SUFFIX, Form, find_form, list_forms
 from mxspec.containers.converting import Progress, describe_config, set_config
 from mxspec.containers.fused import list_fused
 from mxspec.containers.header import Tensor, count_items, read_at, round_up
@@ -102,7 +102,7 @@ class _Scales:
         rule = self.profile.tensor
         if self.form.tensor_scale is None or rule is None:
             return None
-        self._fused = self._fused or list_fused(self.chosen)
+        self._fused = self._fused or (list_fused(self.chosen) if self.form.fused else {b: (b,) for b in self.chosen})
         seen = RunningAmax()
         for name in self._fused[base]:
             if name not in self._maxima:
@@ -252,11 +252,9 @@ def _choose(checkpoint: Checkpoint, form: Form, include: Sequence[str], exclude:
             continue
         if any(fnmatchcase(tensor.name, p) for p in exclude):
             continue
-        if tensor.shape[-1] % form.row_multiple:
-            raise ContainerError(
-                f"{tensor.name} has rows of {tensor.shape[-1]} numbers; {form.convention} {form.format_name} needs a multiple of "
-                f"{form.row_multiple}: leave it as it is (--exclude {tensor.name!r}), or pad it"
-            )
+        obstacle = form.find_obstacle(tensor.shape)
+        if obstacle is not None:
+            raise ContainerError(f"{tensor.name} has {obstacle}: leave it as it is (--exclude {tensor.name!r}), or pad it")
         base = _name_base(tensor.name)
         if base in found:
             raise ContainerError(f"{found[base].tensor.name} and {tensor.name} would have one name, {base}; rename one")
@@ -297,7 +295,7 @@ def _plan(
         here = [of_tensor[t.name] for h in headers for t in h.tensors if t.name in of_tensor]
         others = [t for h in headers for t in h.tensors if t.name not in of_tensor]
         path = Path(name)
-        tensors = [t for c in here for t in place_tensors(form, c.base, c.tensor.shape, _zero_scalars(form, c, inputs), _dtype(form), path)]
+        tensors = [t for c in here for t in place_tensors(form, c.base, c.tensor.shape, _zero_scalars(form, c, inputs), _dtype(form), path, form.mark_text)]
         if form.container == "gguf":
             for t in tensors:
                 check_gguf_name(t.name)
@@ -422,6 +420,8 @@ def _write_run(output: OutputFile, chosen: _Chosen, scales: _Scales, start: int,
 def _write_scalars(output: OutputFile, chosen: _Chosen, scales: _Scales) -> int:
     for suffix, (_, bits) in scales.stored(chosen.base).items():
         output.write(chosen.base + suffix, 0, np.array(bits, "<u4").view(np.uint8))
+    if chosen.form.mark_text is not None:
+        output.write(chosen.base + MARK_SUFFIX, 0, chosen.form.mark_text.encode())
     return 0
 
 

@@ -153,7 +153,7 @@ def main() -> int:
         signal.alarm(SECONDS)
         try:
             damaged += bool(lint(path).findings)
-            look_inside(path, scratch, ("torch-dtypes", "mlx")[number % 2])
+            look_inside(path, scratch, ("torch-dtypes", "mlx", "comfy-kitchen")[number % 3])
         except BaseException:
             crashes.append(f"{number} {what}: {traceback.format_exc()[-600:]}")
         finally:
