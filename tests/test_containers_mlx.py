@@ -66,9 +66,21 @@ def test_by_its_profile_the_tensors_are_those_of_mlx(mode: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_lint_and_attribute_agree_with_the_contract(mode: str, tmp_path: Path) -> None:
+def test_lint_agrees_with_the_contract(mode: str, tmp_path: Path) -> None:
     path = quantize(tmp_path, MODES[mode])
     assert lint(path, against=FILES / "original.safetensors").findings == ()
+    # Quantized in one level, NVFP4 has another arithmetic than in two, and the contract says which.
+    table, data = split_safetensors(path)
+    said = json.loads(table["__metadata__"]["mxspec.contract"])
+    assert ("tensor_scale" in said) == (mode == "nvfp4")
+    if mode == "nvfp4":
+        del said["tensor_scale"]
+        table["__metadata__"]["mxspec.contract"] = json.dumps(said)
+        assert [f.rule.id for f in lint(rewrite(path, table, data)).findings] == ["contract/digest"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_attribute_names_mlx(mode: str, tmp_path: Path) -> None:
     for tensor in attribute(folder_of(mode, tmp_path), source=FILES / "original.safetensors").tensors:
         assert tensor.claim is not None
         assert tensor.claim.name == "mlx"
@@ -124,6 +136,20 @@ def test_the_configuration_of_a_folder(tmp_path: Path) -> None:
     assert (back / "model.safetensors").read_bytes() == (source / "model.safetensors").read_bytes()
     containers.dequantize_checkpoint(back, tmp_path / "plain")
     assert not {"quantization", "quantization_config"} & set(json.loads((tmp_path / "plain/config.json").read_text("ascii")))
+
+
+def test_a_configuration_of_several_formats_names_layers(tmp_path: Path) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    x = np.random.default_rng(3).standard_normal((32, 64)).astype(np.float32)
+    made = {n: mxspec.quantize(x, f) for n, f in (("a", "mxfp4"), ("b", "mxfp8_e4m3"), ("c", "mxfp4"))}
+    containers.write(folder / "model.safetensors", made, "torch-dtypes")
+    (folder / "config.json").write_text("{}", "ascii")
+    convert(folder, out, "mlx")
+    config = json.loads((out / "config.json").read_text("ascii"))
+    eight = {"group_size": 32, "bits": 8, "mode": "mxfp8"}
+    assert config["quantization"] == config["quantization_config"] == {"group_size": 32, "bits": 4, "mode": "mxfp4", "b": eight}
+    assert lint(out).findings == ()
 
 
 @pytest.mark.parametrize(

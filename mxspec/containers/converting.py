@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,7 +222,7 @@ def _write_beside(checkpoint: Checkpoint, plan: Plan, place: Path) -> list[str]:
     if (folder / _CONFIG).is_file():
         config = read_json(folder / _CONFIG, "the configuration")
         wanted = describe_config(
-            [g.form for g in plan.groups], config.get("quantization_config"),
+            {g.group.base: g.form for g in plan.groups}, config.get("quantization_config"),
             inputs=any(g.after.inputs is not None for g in plan.groups),
         )  # fmt: skip
         if wanted is None:
@@ -234,6 +235,18 @@ def _write_beside(checkpoint: Checkpoint, plan: Plan, place: Path) -> list[str]:
     if (folder / _MODELOPT_CONFIG).is_file():
         notes.append(f"{_MODELOPT_CONFIG}: left out, since it describes ModelOpt's form")
     return notes
+
+
+def _describe_mlx(stored: Mapping[str, Form]) -> dict[str, Any]:
+    """MLX's entries: what holds for most layers, and the layers for which something else does."""
+
+    def describe(form: Form) -> dict[str, Any]:
+        assert form.config is not None
+        return {"group_size": form.format.k, "bits": form.format.element.bits, "mode": form.config[1]}
+
+    counts = Counter(f.format_name for f in stored.values())
+    most = max(stored.values(), key=lambda f: counts[f.format_name])
+    return {**describe(most), **{base: describe(f) for base, f in stored.items() if f.format_name != most.format_name}}
 
 
 #: Where MLX looks; it has what stands in quantization_config besides.
@@ -257,20 +270,20 @@ def set_config(config: dict[str, Any], wanted: dict[str, Any] | None) -> None:
 
 
 def describe_config(
-    stored: Sequence[Form], before: Any, *, inputs: bool, ignored: Sequence[str] = ()
+    stored: Mapping[str, Form], before: Any, *, inputs: bool, ignored: Sequence[str] = ()
 ) -> dict[str, Any] | None:
     """The least `quantization_config` with which the convention's loaders know the tensors; None where it has none.
 
-    stored: the forms of the tensors. before: what stood there. inputs: whether there are input scales. ignored: names of linear
+    stored: the forms of the tensors, by base name. before: what stood there. inputs: whether there are input scales. ignored: names of linear
     layers that are not quantized, where `before` does not say.
     """
-    forms: Mapping[str, Form] = {f.format_name: f for f in stored}
+    forms: Mapping[str, Form] = {f.format_name: f for f in stored.values()}
     form = next(iter(forms.values()))
+    if form.convention == "mlx":
+        return _describe_mlx(stored)
     if form.config is None or form.config[0] == "quark" or len(forms) > 1:
         return None
     method, name = form.config
-    if method == "mlx":
-        return {"group_size": form.format.k, "bits": form.format.element.bits, "mode": name}
     old = before if isinstance(before, dict) else {}
     ignore = old.get("ignore", old.get("modules_to_not_convert", list(ignored)))
     if method == "mxfp4":

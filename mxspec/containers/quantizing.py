@@ -441,7 +441,7 @@ def _write_beside(
             _name_base(t.name) for f in files for t in f.others
             if t.name.endswith(_WEIGHT) and len(t.shape) == 2 and "embed" not in t.name
         )  # fmt: skip
-        wanted = describe_config([form], None, inputs=bool(inputs), ignored=ignored)
+        wanted = describe_config({c.base: form for f in files for c in f.chosen}, None, inputs=bool(inputs), ignored=ignored)
         if wanted is None:
             notes.append(f"{_CONFIG}: no quantization_config is written for {form.convention} {form.format_name}")
         else:
