@@ -91,6 +91,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_atlas_data.py::test_the_matrix_has_every_quantizer_and_its_own_decoder": (0, 2),
     "tests/test_atlas_data.py::test_a_call_that_a_library_refuses_is_a_reply": (0, 2),
     "tests/test_attribute.py::test_a_tensor_scale_stored_in_the_other_direction_is_no_contradiction": (0, 3),
+    "tests/test_containers_mlx.py::test_attribute_names_mlx": (0, 6),
     "tests/test_attribute.py::test_quantized_twice": (2, 4),
     "tests/test_identify_products.py::test_what_a_kernel_does_is_found": (0, 12),
     "tests/test_identify_products.py::test_what_no_model_gives_is_said": (0, 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 from fractions import Fraction
@@ -127,9 +128,30 @@ def test_gguf_stack_of_experts(tmp_path: Path) -> None:
 
 
 def test_ggml_types_are_those_of_the_package() -> None:
-    sizes = {t.name: gguf.GGML_QUANT_SIZES[t] for t in gguf.GGMLQuantizationType}
-    assert {t.name: (t.items, t.size) for t in GGML_TYPES.values()} == sizes
-    assert all(gguf.GGMLQuantizationType(t.number).name == t.name for t in GGML_TYPES.values())
+    # ggml's own numbers grow at the end; the package gets them with its next release.
+    newer = {"Q2_0": (42, 64, 2 + 64 * 2 // 8)}
+    theirs = {t.name: (int(t), *gguf.GGML_QUANT_SIZES[t]) for t in gguf.GGMLQuantizationType}
+    assert {t.name: (t.number, t.items, t.size) for t in GGML_TYPES.values()} == {**newer, **theirs}
+
+
+def test_gguf_types_newer_than_the_package_are_carried_along(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "x.gguf")
+    before = open_checkpoint(path)
+    # 7 x 32 float16 become 24 rows of 64 two-bit codes, which take fewer bytes.
+    name = b"token_embd.weight"
+    raw = bytearray(path.read_bytes())
+    at = raw.index(name) + len(name)
+    raw[at : at + 24] = struct.pack("<IQQI", 2, 64, 24, 42)
+    path.write_bytes(raw)
+    tensor = open_checkpoint(path).tensors["token_embd.weight"]
+    assert (tensor.dtype, tensor.shape, tensor.size) == ("Q2_0", (24, 64), 24 * 18)
+    assert tensor.size <= before.tensors["token_embd.weight"].size
+    with pytest.raises(ContainerError, match=r"token_embd.weight is Q2_0, a type of ggml that safetensors does not have"):
+        containers.convert(path, tmp_path / "x.safetensors", "torch-dtypes")
+    raw[at + 20 : at + 24] = struct.pack("<I", 43)
+    path.write_bytes(raw)
+    with pytest.raises(ContainerError, match="43"):
+        open_checkpoint(path)
 
 
 def test_gpt_oss_values(tmp_path: Path) -> None:
@@ -145,11 +167,12 @@ def test_gpt_oss_values(tmp_path: Path) -> None:
 
 def block_tensor(form: Form, rows: int = 6, columns: int = 192) -> mxspec.BlockTensor:
     """A tensor of a form's format, of the form's own kind of scale."""
+    rows = -(-rows // form.rows_multiple) * form.rows_multiple
     values = np.array(
         [[rng(form.convention, i, j).gauss(0, 1) for j in range(columns)] for i in range(rows)], np.float32
     )
     fmt = form.format
-    if not fmt.has_tensor_scale:
+    if form.tensor_scale is None:
         return mxspec.quantize(values, fmt)
     return mxspec.quantize(values, fmt, tensor_scale="auto", profile="modelopt-0.47/nvfp4/dynamic")
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import mxspec
 from mxspec import containers
-from mxspec.containers import ContainerError, measure_footprint, quantize_checkpoint
+from mxspec.containers import ContainerError, find_form, measure_footprint, quantize_checkpoint
 from mxspec_conformance.cli.main import main
 
 from tests.containers.build import FILES, LIBRARY_FILES, mxfp4_gpt_oss, write_gguf, write_safetensors
@@ -27,11 +27,13 @@ def add_up(found: containers.Footprint) -> int:
 
 @pytest.mark.parametrize(("convention", "fmt"), FORMS, ids=[f"{c}-{f}" for c, f in FORMS])
 def test_every_convention(convention: str, fmt: str, tmp_path: Path) -> None:
-    shape = (130, 192)
-    x = np.ones(shape, np.float32)
     block = mxspec.get_block(fmt)
+    form = find_form(convention, fmt)
+    assert form is not None
+    rows = -(-130 // form.rows_multiple) * form.rows_multiple
+    x = np.ones((rows, 192), np.float32)
     out = tmp_path / ("x.gguf" if convention == "gguf" else "x.safetensors")
-    made = mxspec.quantize(x, fmt, tensor_scale="auto" if block.has_tensor_scale else None)
+    made = mxspec.quantize(x, fmt, tensor_scale="auto" if form.tensor_scale is not None else None)
     containers.write(out, {"a": made}, convention)
     found = measure_footprint(out, formats=[fmt])
     (share,) = found.shares
@@ -39,10 +41,10 @@ def test_every_convention(convention: str, fmt: str, tmp_path: Path) -> None:
     assert found.alignment >= 0
     columns = 192 // block.k
     padded = 256 * -(-columns // 4) * 4
-    assert (share.elements, share.codes, share.scales) == (130 * 192, 130 * 192 * block.element.bits // 8, 130 * columns)
-    assert share.padding == (padded - 130 * columns if convention == "lightx2v" else 0)
-    assert share.padding_in_tiles == padded - 130 * columns
-    assert share.tensor_scales == (4 if block.has_tensor_scale else 0)
+    assert (share.elements, share.codes, share.scales) == (rows * 192, rows * 192 * block.element.bits // 8, rows * columns)
+    assert share.padding == (padded - rows * columns if form.tiled else 0)
+    assert share.padding_in_tiles == padded - rows * columns
+    assert share.tensor_scales == (4 if form.tensor_scale is not None else 0)
     assert share.bits_per_element >= share.format_bits
 
 

@@ -50,7 +50,8 @@ def make(
     """A file, the original, and its numbers: tensors named a, b, ..."""
     plain = [draw(seed) for seed in range(count)]
     original = save(folder / "original.safetensors", {f"{n}.weight": x for n, x in zip("abc", plain, strict=False)})
-    scale = "auto" if fmt == "nvfp4" else None
+    form = containers.find_form(convention, fmt)
+    scale = "auto" if form is not None and form.tensor_scale is not None else None
     made = {n: mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale) for n, x in zip("abc", plain, strict=False)}
     out = folder / ("x.gguf" if convention == "gguf" else "x.safetensors")
     containers.write(out, made, convention, force=True)
@@ -83,6 +84,9 @@ def judged(path: Path, original: Path, **options: Any) -> list[str]:
     return [f.rule.id for f in lint(path, against=original, **options).findings if f.rule.id.startswith("against/")]
 
 
+#: The library of each folder of files, as profiles name it.
+LIBRARIES = {"modelopt": "modelopt-0.47/", "compressed-tensors": "compressed-tensors-0.20/", "mlx": "mlx-0.32/",
+             "comfy-kitchen": "comfy-kitchen-0.2/"}  # fmt: skip
 FORMS = [(f.convention, f.format_name) for f in containers.list_forms()]
 
 
@@ -117,7 +121,7 @@ def test_files_of_the_libraries_follow_their_own_profiles(name: str) -> None:
     result = lint(path, against=FILES / "original.safetensors")
     assert result.findings == ()
     assert result.comparison is not None
-    library = "modelopt-0.47/" if name.startswith("modelopt") else "compressed-tensors-0.20/"
+    library = next(v for k, v in LIBRARIES.items() if name.startswith(k))
     assert len(result.comparison.explanations) == 7
     for found in result.comparison.explanations:
         assert found.hypothesis.basis is Basis.PROFILE

@@ -50,11 +50,14 @@ def weights(convention: str) -> dict[str, Plain]:
     """What is quantized: fused and single layers, or a stack of experts."""
     if convention in STACKED:
         return {f"{L}.mlp.experts.gate_up_proj": draw(1, (3, 8, 128)), f"{L}.mlp.experts.down_proj": draw(2, (3, 4, 64))}
+    # comfy-kitchen stores whole tiles of 16 or 32 rows.
+    step = 32 if convention == "comfy-kitchen" else 1
+    q, k, down, up = (-(-n // step) * step for n in (8, 4, 130, 2))
     return {
-        f"{L}.self_attn.q_proj.weight": draw(1, (8, 128)),
-        f"{L}.self_attn.k_proj.weight": draw(2, (4, 128)) * ml_dtypes.bfloat16(2),
-        f"{L}.mlp.down_proj.weight": draw(3, (130, 192), np.float32),
-        f"{L}.mlp.up_proj.weight": draw(4, (2, 64), np.float16),
+        f"{L}.self_attn.q_proj.weight": draw(1, (q, 128)),
+        f"{L}.self_attn.k_proj.weight": draw(2, (k, 128)) * ml_dtypes.bfloat16(2),
+        f"{L}.mlp.down_proj.weight": draw(3, (down, 192), np.float32),
+        f"{L}.mlp.up_proj.weight": draw(4, (up, 64), np.float16),
     }
 
 
@@ -82,12 +85,14 @@ def base_of(name: str) -> str:
 def expected(convention: str, fmt: str, profile: str | None = None) -> dict[str, mxspec.BlockTensor]:
     """By the model, tensor by tensor; q and k with the scale of both."""
     found = weights(convention)
+    form = containers.find_form(convention, fmt)
+    assert form is not None
     qk = np.concatenate([x.reshape(-1).astype(np.float32) for n, x in found.items() if "self_attn" in n] or [np.zeros(1, np.float32)])
     made = {}
     for name, x in found.items():
         scale = None
-        if fmt == "nvfp4":
-            scale = mxspec.tensor_scale(qk if "self_attn" in name else x, fmt, profile)
+        if form.tensor_scale is not None:
+            scale = mxspec.tensor_scale(qk if "self_attn" in name and form.fused else x, fmt, profile)
         made[base_of(name)] = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
     return made
 

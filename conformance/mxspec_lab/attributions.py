@@ -1,7 +1,7 @@
 """Attribute checkpoints that libraries wrote, and planted contradictions: `python -m mxspec_lab.attributions`.
 
-Writes reports/atlas/attribution.json. Checkpoints of compressed-tensors and ModelOpt are the libraries' own files among the
-tests; the others are made here by the libraries that are installed, and by those for which `--python ADAPTER=PYTHON` names an
+Writes reports/atlas/attribution.json. Checkpoints of comfy-kitchen, compressed-tensors, MLX and ModelOpt are the libraries'
+own files among the tests; the others are made here by the libraries that are installed, and by those for which `--python ADAPTER=PYTHON` names an
 interpreter. A row says which profile the library is known to follow, and what its bytes alone, and then with the weights, say.
 """
 
@@ -40,6 +40,13 @@ ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "reports" / "atlas" / "attribution.json"
 #: Checkpoints that the libraries themselves wrote, and the weights of all of them.
 FILES = ROOT / "tests" / "containers" / "files"
+#: The library by the first part of a folder's name: its package, and the profile that it follows for bfloat16 weights.
+WRITERS = {
+    "comfy-kitchen": ("comfy-kitchen", "comfy-kitchen-0.2/{}/eager"),
+    "compressed-tensors": ("compressed-tensors", "compressed-tensors-0.20/{}/eager/bfloat16"),
+    "mlx": ("mlx", "mlx-0.32/{}/cpu/bfloat16"),
+    "modelopt": ("nvidia-modelopt", "modelopt-0.47/{}/dynamic"),
+}
 BASES = {"model.layers.0.self_attn.o_proj": (64, 256), "model.layers.0.mlp.down_proj": (32, 512)}
 SEED = 16
 #: Profiles by which `mxspec quantize` makes a checkpoint.
@@ -102,15 +109,15 @@ def _choose_convention(fmt: str) -> str:
 
 
 def list_library_files() -> Iterator[Made]:
-    """What compressed-tensors and ModelOpt wrote themselves."""
+    """What the libraries wrote themselves."""
     for folder in sorted(p for p in FILES.iterdir() if p.is_dir()):
         file = next(p for p in sorted(folder.iterdir()) if p.suffix == ".safetensors" and p.name != "decoded.safetensors")
         (fmt,) = {g.form.format_name for g in containers.open_checkpoint(file).blocks.values()}
-        modelopt = folder.name.startswith("modelopt")
+        library, (package, profile) = next((n, f) for n, f in WRITERS.items() if folder.name.startswith(n))
+        versions = json.loads((folder / "written_by.json").read_text("ascii"))
         yield Made(
-            name=folder.name, path=file, source=FILES / "original.safetensors", written_by="the library",
-            library="modelopt" if modelopt else "compressed-tensors", version="0.47.0" if modelopt else "0.20.0",
-            follows=f"modelopt-0.47/{fmt}/dynamic" if modelopt else f"compressed-tensors-0.20/{fmt}/eager/bfloat16",
+            name=folder.name, path=file, source=FILES / "original.safetensors", written_by="the library", library=library,
+            version=versions[package], follows=profile.format(fmt),
         )  # fmt: skip
 
 

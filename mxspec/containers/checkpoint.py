@@ -15,6 +15,7 @@ from mxspec.containers import gguf, safetensors
 from mxspec.containers.conventions import Form
 from mxspec.containers.groups import Doubt, Group, Grouping, group_tensors
 from mxspec.containers.header import Header, Tensor, open_file, read_at
+from mxspec.containers.marks import read_marks
 from mxspec.containers.parts import read_part
 from mxspec.containers.problems import Collector, ContainerError, Fault
 from mxspec.containers.text import MAX_ASCII, clip, parse_object
@@ -134,7 +135,7 @@ class Checkpoint:
     def grouping(self) -> Grouping:
         """The stored tensors, sorted out."""
         said = {t for h in self.headers for t in h.metadata.get(FORMAT_KEY, "").split() if t}
-        return group_tensors(self.tensors, self.container, self.formats or said)
+        return group_tensors(self.tensors, self.container, self.formats or said, read_marks(self.headers))
 
     @cached_property
     def blocks(self) -> Mapping[str, Group]:
@@ -171,9 +172,7 @@ class Checkpoint:
         part = read_part(group, start, stop)
         form = group.form
         scale = None if scales.tensor is None else TensorScale(scales.tensor[0], scales.tensor[1][which])
-        profile = form.profile
-        if scale is None and form.format.has_tensor_scale:
-            profile = "ggml-0.21/nvfp4"
+        profile = form.decoding_profile(scaled=scale is not None)
         try:
             return BlockTensor(
                 format=form.format, profile=get_profile(profile, form.format), codes=part.codes.reshape(shape),

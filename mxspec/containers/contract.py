@@ -42,12 +42,15 @@ class Contract:
     version: str = __version__
     #: Base name -> the original's name, where that is not the base with `.weight`.
     names: Mapping[str, str] = field(default_factory=dict)
+    #: False where the format has a tensor scale, and tensors were quantized without one.
+    scaled: bool = True
 
     def as_text(self) -> str:
         """The JSON text."""
         found = {
             "schema": _SCHEMA, "mxspec": self.version, "format": self.format_name, "profile": self.profile,
             "digest": self.digest, **({"names": dict(self.names)} if self.names else {}),
+            **({} if self.scaled else {"tensor_scale": False}),
         }  # fmt: skip
         return json.dumps(found, separators=(",", ":"), ensure_ascii=True)
 
@@ -62,10 +65,11 @@ def parse_contract(text: str | None, path: Path) -> Contract | None:
     found = parse_object(text.encode("utf-8", "surrogatepass"), Collector(path), what=KEY)
     names = found.get("names", {})
     texts = [found.get(k) for k in ("schema", "mxspec", "format", "profile", "digest")]
-    ok = isinstance(names, dict) and all(isinstance(v, str) for v in (*texts, *names.values()))
+    scaled = found.get("tensor_scale", True)
+    ok = isinstance(names, dict) and all(isinstance(v, str) for v in (*texts, *names.values())) and isinstance(scaled, bool)
     if not ok or found["schema"] != _SCHEMA:
         raise ContainerError(f"{path}: {KEY} is not of the schema {_SCHEMA}; remove the entry, or quantize again")
-    return Contract(found["format"], found["profile"], found["digest"], found["mxspec"], names)
+    return Contract(found["format"], found["profile"], found["digest"], found["mxspec"], names, scaled)
 
 
 def make_inputs(fmt: BlockFormat) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
@@ -92,16 +96,16 @@ def make_inputs(fmt: BlockFormat) -> np.ndarray[tuple[int, int], np.dtype[np.flo
 
 
 @lru_cache(maxsize=256)
-def digest_arithmetic(format_name: str, profile: str) -> str:
+def digest_arithmetic(format_name: str, profile: str, *, scaled: bool = True) -> str:
     """SHA-256, in hex, of the scales and codes that a profile gives for the recipe: the same as long as its arithmetic is.
 
-    Profiles that refuse NaN get zeros for NaN and infinity.
+    Profiles that refuse NaN get zeros for NaN and infinity. scaled: whether with the tensor scale, where the format has one.
 
-    Raises ValueError for an unknown format or profile, or one that does not cover the format.
+    Raises ValueError for an unknown format or profile, or one that does not cover the format or has no such form.
     """
     fmt = get_block(format_name)
     chosen = get_profile(profile, fmt)
-    scale = None if chosen.tensor is None else derive_tensor_scale(_AMAX, chosen)
+    scale = None if chosen.tensor is None or not scaled else derive_tensor_scale(_AMAX, chosen)
     rule = chosen.steps(with_tensor_scale=scale is not None).element
     x = make_inputs(fmt)
     if NanPolicy.RAISE in (rule.nan, rule.nan_own):

@@ -7,6 +7,7 @@ decoded equal in the tests, `read` where its source was read.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,12 +16,18 @@ from mxspec.layouts.schema import Evidence
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.suggestions import did_you_mean
 
+#: A tensor beside a layer's, U8 of JSON, that says in `format` how the layer is stored; and the metadata key that says so of all
+#: layers in one text. Both are ComfyUI's.
+MARK_SUFFIX, MARK_KEY = ".comfy_quant", "_quantization_metadata"
+
 
 class CodeShape(StrEnum):
     """How the shape of the stored codes follows from the logical shape [..., K]."""
 
     #: [..., bytes of a row]
     PACKED = "packed"
+    #: [..., bytes of a row / 4], of 32-bit words, the first byte lowest
+    WORDS = "words"
     #: [..., K / k, bytes of a block]
     BLOCKS = "blocks"
     #: [..., K]
@@ -87,8 +94,16 @@ class Form:
     ranks: tuple[int, ...] = (2,)
     #: Every row has a multiple of this many elements.
     row_multiple: int
+    #: Matrices are written with a multiple of this many rows.
+    rows_multiple: int = 1
+    #: Whether loaders join layers (q, k and v; gate and up), which then need one tensor scale.
+    fused: bool = True
+    #: What a mark says of it. Marked tensors have no other form, and others not this one.
+    mark: str | None = None
     #: The arithmetic with which the library decodes.
     profile: str
+    #: The same for a tensor whose optional tensor scale is not there.
+    profile_alone: str | None = None
     #: What configuration files call it: quant_method, and format or quant_algo.
     config: tuple[str, str] | None = None
     #: Other names of it in configuration files: what else stores the very same tensors.
@@ -107,8 +122,8 @@ class Form:
         if self.codes.shape is CodeShape.LOGICAL:
             return shape
         width = row * self.format.element.bits // 8
-        if self.codes.shape is CodeShape.PACKED:
-            return (*shape[:-1], width)
+        if self.codes.shape is not CodeShape.BLOCKS:
+            return (*shape[:-1], width // self._unit)
         return (*shape[:-1], row // self.format.k, width // (row // self.format.k) if row else 0)
 
     def scale_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -124,11 +139,34 @@ class Form:
         if self.codes.shape is CodeShape.LOGICAL:
             return stored or None
         bits = self.format.element.bits
-        if self.codes.shape is CodeShape.PACKED:
-            return (*stored[:-1], stored[-1] * 8 // bits) if stored and stored[-1] * 8 % bits == 0 else None
+        if self.codes.shape is not CodeShape.BLOCKS:
+            held = stored[-1] * self._unit * 8 if stored else 1
+            return (*stored[:-1], held // bits) if held % bits == 0 else None
         if len(stored) < 2 or stored[-1] * 8 != self.format.k * bits:
             return None
         return (*stored[:-2], stored[-2] * self.format.k)
+
+    @property
+    def mark_text(self) -> str | None:
+        """The mark that is written."""
+        return None if self.mark is None else json.dumps({"format": self.mark})
+
+    def find_obstacle(self, shape: tuple[int, ...]) -> str | None:
+        """Why tensors of this shape are not written, or None; the number of axes is that of a form."""
+        if shape[-1] % self.row_multiple:
+            return f"rows of {shape[-1]} elements; {self.convention} {self.format_name} needs a multiple of {self.row_multiple}"
+        if len(shape) > 1 and shape[-2] % self.rows_multiple:
+            return f"{shape[-2]} rows; {self.convention} {self.format_name} needs a multiple of {self.rows_multiple}"
+        return None
+
+    @property
+    def _unit(self) -> int:
+        """Bytes of one item of packed codes."""
+        return 4 if self.codes.shape is CodeShape.WORDS else 1
+
+    def decoding_profile(self, *, scaled: bool) -> str:
+        """The arithmetic with which the library decodes a tensor with or without a tensor scale."""
+        return self.profile if scaled or self.profile_alone is None else self.profile_alone
 
     @property
     def ambiguous(self) -> bool:
@@ -139,7 +177,7 @@ class Form:
         same = (self.codes.suffix, self.codes.dtypes, self.scales, self.tensor_scale)
         return any(
             (f.codes.suffix, f.codes.dtypes, f.scales, f.tensor_scale) == same
-            and (self.tiled or f.format.element.bits == self.format.element.bits)
+            and (self.tiled or f.format.k * f.format.element.bits == self.format.k * self.format.element.bits)
             for f in FORMS
             if f.convention == self.convention and f.format_name != self.format_name
         )
@@ -198,7 +236,7 @@ def _gguf(fmt: str, number: str, multiple: int, profile: str, scalars: tuple[Sca
         convention="gguf", container="gguf", format_name=fmt,
         codes=Codes(".weight", (number,), f"ggml-{fmt}", CodeShape.LOGICAL), scales=None,
         tensor_scale=scalars[0] if scalars else None, input_scales=scalars[1:], ranks=(1, 2, 3, 4),
-        row_multiple=multiple, profile=profile,
+        row_multiple=multiple, profile=profile, profile_alone="ggml-0.21/nvfp4" if scalars else None,
         source="gguf 0.19; companions: llama.cpp conversion/base.py, ggml-org/llama.cpp#19769, #21095",
         evidence=Evidence.MEASURED,
     )  # fmt: skip
@@ -212,6 +250,27 @@ def _quark(fmt: str, layout: str) -> Form:
         aliases=(("modelopt", "MXFP4"), ("modelopt", "W4A8_MXFP4_FP8")) if fp4 else (),
         source="vLLM quark/schemes/quark_ocp_mx.py 039541c7; nvidia-modelopt 0.47 torch/export (MXFP4)",
         evidence=Evidence.READ,
+    )  # fmt: skip
+
+
+def _mlx(fmt: str, mode: str, layout: str) -> Form:
+    return Form(
+        convention="mlx", container="safetensors", format_name=fmt, codes=Codes(".weight", ("U32",), layout, CodeShape.WORDS),
+        scales=Scales(".scales", ("U8",)), ranks=(2, 3), row_multiple=get_block(fmt).k, profile=f"mlx-0.32/{fmt}/cpu",
+        config=("mlx", mode), source=f"mlx 0.32.4, mode {mode}; ml-explore/mlx-lm@d78bf58e:mlx_lm/utils.py (configuration)",
+        evidence=Evidence.MEASURED,
+    )  # fmt: skip
+
+
+def _comfy(fmt: str, mark: str, codes: Codes, scales: tuple[str, ...], rows: int) -> Form:
+    nvfp4 = fmt == "nvfp4"
+    return Form(
+        convention="comfy-kitchen", container="safetensors", format_name=fmt, codes=codes,
+        scales=Scales(".weight_scale", scales, ScaleShape.TILED), tensor_scale=Scalar(".weight_scale_2", _DECODE) if nvfp4 else None,
+        input_scales=(Scalar(".input_scale", _DECODE, optional=True),) if nvfp4 else (), row_multiple=get_block(fmt).k,
+        rows_multiple=rows, fused=False, mark=mark, profile=f"comfy-kitchen-0.2/{fmt}/eager",
+        source="comfy-kitchen 0.2.40, state_dict of its tensors; marks: Comfy-Org/ComfyUI@0271a469:comfy/ops.py, comfy/quant_ops.py",
+        evidence=Evidence.MEASURED,
     )  # fmt: skip
 
 
@@ -257,6 +316,11 @@ FORMS: tuple[Form, ...] = (
     _gguf("nvfp4", "NVFP4", 64, "modelopt-0.47/nvfp4/dynamic", (
         Scalar(".scale", _DECODE, (1,), optional=True), Scalar(".input_scale", _DECODE, (1,), optional=True),
     )),
+    _comfy("nvfp4", "nvfp4", Codes(".weight", ("U8",), "nibble-high"), ("F8_E4M3",), 16),
+    _comfy("mxfp8_e4m3", "mxfp8", Codes(".weight", ("F8_E4M3",), "bytes"), ("F8_E8M0", "U8"), 32),
+    _mlx("mxfp4", "mxfp4", "nibble-low"),
+    _mlx("mxfp8_e4m3", "mxfp8", "bytes"),
+    _mlx("nvfp4", "nvfp4", "nibble-low"),
     _torch("nvfp4", "F4", "nibble-low"),
     _torch("mxfp4", "F4", "nibble-low"),
     _torch("mxfp6_e2m3", "F6_E2M3", "fp6-le"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.containers.checkpoint import INDEX_SUFFIX, Checkpoint, open_checkpoint, read_json
-from mxspec.containers.conventions import Form, list_forms
+from mxspec.containers.conventions import MARK_SUFFIX, Form, list_forms
 from mxspec.containers.header import read_at
 from mxspec.containers.output import OutputFile, check_target, staged
 from mxspec.containers.parts import RUN, count_pairs, cut, read_part, write_part
@@ -170,6 +171,8 @@ def _write_group(output: OutputFile, plan: GroupPlan, advance: Callable[[int, st
         advance(size, group.base)
     for suffix, (_, bits) in plan.scalars.items():
         output.write(group.base + suffix, 0, np.array(bits, "<u4").view(np.uint8))
+    if plan.mark is not None:
+        output.write(group.base + MARK_SUFFIX, 0, plan.mark.encode())
     if table is None:
         return 0, 0
     # The eighth bit of an e4m3 scale is a sign, which moves no magnitude.
@@ -219,14 +222,14 @@ def _write_beside(checkpoint: Checkpoint, plan: Plan, place: Path) -> list[str]:
     if (folder / _CONFIG).is_file():
         config = read_json(folder / _CONFIG, "the configuration")
         wanted = describe_config(
-            [g.form for g in plan.groups], config.get("quantization_config"),
+            {g.group.base: g.form for g in plan.groups}, config.get("quantization_config"),
             inputs=any(g.after.inputs is not None for g in plan.groups),
         )  # fmt: skip
         if wanted is None:
-            config.pop("quantization_config", None)
+            set_config(config, None)
             notes.append(f"{_CONFIG}: no quantization_config: none is written for {plan.convention}")
         else:
-            config["quantization_config"] = wanted
+            set_config(config, wanted)
             notes.append(f"{_CONFIG}: quantization_config now says {plan.convention}; `ignore` is as it was")
         (place / _CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
     if (folder / _MODELOPT_CONFIG).is_file():
@@ -234,16 +237,50 @@ def _write_beside(checkpoint: Checkpoint, plan: Plan, place: Path) -> list[str]:
     return notes
 
 
+def _describe_mlx(stored: Mapping[str, Form]) -> dict[str, Any]:
+    """MLX's entries: what holds for most layers, and the layers for which something else does."""
+
+    def describe(form: Form) -> dict[str, Any]:
+        assert form.config is not None
+        return {"group_size": form.format.k, "bits": form.format.element.bits, "mode": form.config[1]}
+
+    counts = Counter(f.format_name for f in stored.values())
+    most = max(stored.values(), key=lambda f: counts[f.format_name])
+    return {**describe(most), **{base: describe(f) for base, f in stored.items() if f.format_name != most.format_name}}
+
+
+#: Where MLX looks; it has what stands in quantization_config besides.
+_MLX_KEY = "quantization"
+
+
+def is_mlx_config(quantization: Any) -> bool:
+    """Whether a `quantization_config` is one of MLX: sizes, a mode, and entries for single layers."""
+    return isinstance(quantization, dict) and "quant_method" not in quantization and {"group_size", "bits"} <= set(quantization)
+
+
+def set_config(config: dict[str, Any], wanted: dict[str, Any] | None) -> None:
+    """Put what `describe_config` gave into a configuration, in place of what stood there."""
+    config.pop("quantization_config", None)
+    if is_mlx_config(config.get(_MLX_KEY)):
+        del config[_MLX_KEY]
+    if wanted is not None:
+        config["quantization_config"] = wanted
+        if is_mlx_config(wanted):
+            config[_MLX_KEY] = wanted
+
+
 def describe_config(
-    stored: Sequence[Form], before: Any, *, inputs: bool, ignored: Sequence[str] = ()
+    stored: Mapping[str, Form], before: Any, *, inputs: bool, ignored: Sequence[str] = ()
 ) -> dict[str, Any] | None:
     """The least `quantization_config` with which the convention's loaders know the tensors; None where it has none.
 
-    stored: the forms of the tensors. before: what stood there. inputs: whether there are input scales. ignored: names of linear
+    stored: the forms of the tensors, by base name. before: what stood there. inputs: whether there are input scales. ignored: names of linear
     layers that are not quantized, where `before` does not say.
     """
-    forms: Mapping[str, Form] = {f.format_name: f for f in stored}
+    forms: Mapping[str, Form] = {f.format_name: f for f in stored.values()}
     form = next(iter(forms.values()))
+    if form.convention == "mlx":
+        return _describe_mlx(stored)
     if form.config is None or form.config[0] == "quark" or len(forms) > 1:
         return None
     method, name = form.config

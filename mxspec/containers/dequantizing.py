@@ -13,7 +13,8 @@ import numpy as np
 from mxspec.blocks import dequantize
 from mxspec.containers import contract, safetensors
 from mxspec.containers.checkpoint import Checkpoint, StoredScales, open_checkpoint, read_json, read_scales
-from mxspec.containers.converting import Progress
+from mxspec.containers.conventions import MARK_KEY
+from mxspec.containers.converting import Progress, set_config
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Header, Tensor, count_items
 from mxspec.containers.output import OutputFile, check_target
@@ -143,7 +144,7 @@ def _plan(checkpoint: Checkpoint, dtype: str, out: Path, *, folder: bool) -> lis
             if t.name in seen:
                 raise ContainerError(f"{t.name} would be written twice: another tensor has that name already")
             seen.add(t.name)
-        kept = {k: v for h in held for k, v in h.metadata.items() if not k.startswith(_OWN)}
+        kept = {k: v for h in held for k, v in h.metadata.items() if not k.startswith(_OWN) and k != MARK_KEY}
         header_bytes, placed = safetensors.lay_out(tensors, kept, path)
         end = placed[-1].offset + placed[-1].size if placed else len(header_bytes)
         files.append(_File(name, header_bytes, tuple(placed), end, groups, carried))
@@ -188,7 +189,7 @@ class _Run:
         group, form, kept = self.group, self.group.form, self.scales.tensor
         part = read_part(group, self.start, self.stop)
         scale = None if kept is None else TensorScale(kept[0], kept[1][self.item])
-        profile = form.profile if scale is not None or not form.format.has_tensor_scale else "ggml-0.21/nvfp4"
+        profile = form.decoding_profile(scaled=scale is not None)
         try:
             values = dequantize(
                 part.codes.reshape(-1, form.format.k), part.scales.reshape(-1, 1), form.format,
@@ -210,5 +211,5 @@ def _write_beside(checkpoint: Checkpoint, place: Path) -> None:
     (place / "hf_quant_config.json").unlink(missing_ok=True)
     if (checkpoint.path / _CONFIG).is_file():
         config = read_json(checkpoint.path / _CONFIG, "the configuration")
-        config.pop("quantization_config", None)
+        set_config(config, None)
         (place / _CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")

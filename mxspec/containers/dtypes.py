@@ -1,6 +1,7 @@
 """Types of stored tensors: safetensors' dtype names and ggml's type numbers.
 
-Sources: safetensors 0.8 (names, bits, and the order in which its writer sorts), gguf 0.19 constants (block and byte sizes).
+Sources: safetensors 0.8 (names, bits, and the order in which its writer sorts), gguf 0.19 constants (block and byte sizes); types newer than
+that package: ggml/include/ggml.h and ggml-common.h of llama.cpp, ggml-org/llama.cpp#24448 (Q2_0: a float16 scale and 64 codes of 2 bits).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ GGML_TYPES: Final[dict[int, GgmlType]] = {
         GgmlType(28, "F64", 1, 8), GgmlType(29, "IQ1_M", 256, 56), GgmlType(30, "BF16", 1, 2),
         GgmlType(34, "TQ1_0", 256, 54), GgmlType(35, "TQ2_0", 256, 66), GgmlType(39, "MXFP4", 32, 17),
         GgmlType(40, "NVFP4", 64, 36), GgmlType(41, "Q1_0", 128, 18),
+        GgmlType(42, "Q2_0", 64, 18),
     )
 }  # fmt: skip
 GGML_NUMBERS: Final[dict[str, int]] = {t.name: t.number for t in GGML_TYPES.values()}

@@ -120,7 +120,8 @@ def measure_footprint(source: str | Path | Checkpoint, *, formats: Collection[st
         found = _measure(group)
         key = (found.convention, found.format_name)
         shares[key] = _add(shares[key], found) if key in shares else found
-    members = {t.name for g in checkpoint.blocks.values() for t in g.members}
+    # Marks are among the others: no kernel reads them.
+    members = {t.name for g in checkpoint.blocks.values() for t in g.members if t is not g.mark}
     others: dict[str, Others] = {}
     for tensor in checkpoint.tensors.values():
         if tensor.name not in members:

@@ -20,6 +20,19 @@ class Misfit(StrEnum):
     ROW = "row"
     TILED = "tiled"
     AMBIGUOUS = "ambiguous"
+    MARK = "mark"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a file says of one tensor's form."""
+
+    #: The name of the format; "" where that cannot be made out.
+    says: str
+    #: The tensor that says it; None where the metadata do.
+    tensor: Tensor | None = None
+    #: What is wrong with it.
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,8 @@ class Group:
     scales: Tensor | None
     #: float32 scales by suffix, as far as they are there.
     scalars: Mapping[str, Tensor]
+    #: The tensor that says what it is.
+    mark: Tensor | None = None
 
     @property
     def elements(self) -> int:
@@ -54,7 +69,7 @@ class Group:
     @property
     def members(self) -> tuple[Tensor, ...]:
         """All stored tensors of the group."""
-        return (self.codes, *((self.scales,) if self.scales else ()), *self.scalars.values())
+        return (*(t for t in (self.codes, self.scales) if t), *self.scalars.values(), *((self.mark,) if self.mark else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +95,23 @@ class Grouping:
 _SCALE_DTYPES = ("U8", "F8_E8M0", "F8_E4M3")
 
 
-def group_tensors(tensors: Mapping[str, Tensor], container: str, formats: Collection[str] = ()) -> Grouping:
+def group_tensors(
+    tensors: Mapping[str, Tensor], container: str, formats: Collection[str] = (), marks: Mapping[str, Mark] | None = None
+) -> Grouping:
     """Sort tensors into groups; names decide which form is tried, dtypes and shapes whether it fits.
 
     formats: the formats that the file is known to hold, where names, dtypes and shapes leave it open. (LightX2V stores
     codes of 4, 6 and 8 bits as the same bytes beside padded scales, and short rows fit more than one.)
+    marks: what the file says of single tensors, by base name.
     """
+    marks = marks or {}
     found: dict[str, list[Group]] = {}
     doubts: list[Doubt] = []
     taken: set[str] = set()
     for tensor in tensors.values():
         if tensor.name in taken:
             continue
-        tried = [fit(form, base, tensors) for form, base in _candidates(tensor, tensors, container)]
+        tried = [fit(form, base, tensors, marks.get(base)) for form, base in _candidates(tensor, tensors, container, marks)]
         fitting = [t for t in tried if isinstance(t, Group)]
         if fitting:
             found[tensor.name] = [g for g in fitting if g.form.convention == fitting[0].form.convention]
@@ -126,14 +145,19 @@ def _make_ambiguous(several: Sequence[Group]) -> Doubt:
     )
 
 
-def _candidates(tensor: Tensor, tensors: Mapping[str, Tensor], container: str) -> Iterator[tuple[Form, str]]:
+def _candidates(
+    tensor: Tensor, tensors: Mapping[str, Tensor], container: str, marks: Mapping[str, Mark]
+) -> Iterator[tuple[Form, str]]:
     for form in FORMS:
         if form.container != container or tensor.dtype not in form.codes.dtypes:
             continue
         if not tensor.name.endswith(form.codes.suffix) or tensor.name == form.codes.suffix:
             continue
         base = tensor.name.removesuffix(form.codes.suffix)
-        if _is_claimed(form, base, tensor, tensors):
+        mark = marks.get(base)
+        if (mark is None) != (form.mark is None):
+            continue
+        if mark.fault or mark.says == form.mark if mark is not None else _is_claimed(form, base, tensor, tensors):
             yield form, base
 
 
@@ -150,11 +174,15 @@ def _is_claimed(form: Form, base: str, tensor: Tensor, tensors: Mapping[str, Ten
     return form.codes.shape is CodeShape.BLOCKS and tensor.shape[-1:] == (16,)
 
 
-def fit(form: Form, base: str, tensors: Mapping[str, Tensor]) -> Group | Doubt:
+def fit(form: Form, base: str, tensors: Mapping[str, Tensor], mark: Mark | None = None) -> Group | Doubt:
     """The group of a base in a form, or why it is none."""
     codes = tensors[base + form.codes.suffix]
     faults: list[Fault] = []
     members: list[Tensor] = [codes]
+    if mark is not None and mark.tensor is not None:
+        members.append(mark.tensor)
+        if mark.fault:
+            faults.append(Fault(Misfit.MARK, mark.tensor.name, mark.fault, mark.tensor.offset))
     shape = form.logical_shape(codes.shape)
     if shape is None or len(shape) not in form.ranks:
         ranks = " or ".join(map(str, form.ranks))
@@ -191,7 +219,7 @@ def fit(form: Form, base: str, tensors: Mapping[str, Tensor]) -> Group | Doubt:
     members += scalars.values()
     if faults or shape is None:
         return Doubt(base, form, tuple(members), tuple(faults))
-    return Group(base, form, shape, codes, scales, scalars)
+    return Group(base, form, shape, codes, scales, scalars, mark.tensor if mark is not None else None)
 
 
 def _find_scales(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mxspec.containers.marks import MAX_MARK
 from mxspec.containers.problems import Collector, ContainerError
 from mxspec.containers.text import parse_object
 
@@ -27,6 +28,8 @@ class TensorOrigin:
     scalars: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
     #: dtype of the block scales, where they were a tensor of their own.
     scale_dtype: str | None = None
+    #: The text of its mark, where a tensor held one.
+    mark: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The form in the file."""
@@ -35,6 +38,7 @@ class TensorOrigin:
             "from": self.convention,
             "scalars": scalars,
             **({"scales": self.scale_dtype} if self.scale_dtype else {}),
+            **({"mark": self.mark} if self.mark is not None else {}),
         }
 
 
@@ -53,6 +57,8 @@ class Origin:
     key_count: int = 0
     alignment: int = 32
     order: tuple[str, ...] = ()
+    #: safetensors: the JSON text of the header, where another writer than the library's wrote it.
+    header: str | None = None
 
     def as_text(self) -> str:
         """The JSON text."""
@@ -63,6 +69,8 @@ class Origin:
             found["metadata"] = dict(self.metadata)
         if self.shapes:
             found["shapes"] = {n: list(s) for n, s in self.shapes.items()}
+        if self.header is not None:
+            found["header"] = self.header
         if self.container == "gguf":
             found["gguf"] = {
                 "keys": base64.b64encode(self.keys).decode("ascii"), "count": self.key_count,
@@ -84,6 +92,7 @@ def parse_origin(text: str | None, path: Path) -> Origin | None:
         tensors = {name: _parse_tensor(entry) for name, entry in dict(found.get("tensors", {})).items()}
         kept = dict(found.get("gguf", {}))
         alignment = int(kept.get("alignment", 32))
+        header = found.get("header")
         if alignment < 1 or alignment & (alignment - 1):
             raise ValueError("alignment")
         return Origin(
@@ -91,7 +100,7 @@ def parse_origin(text: str | None, path: Path) -> Origin | None:
             metadata={str(k): str(v) for k, v in dict(found.get("metadata", {})).items()},
             shapes={str(k): tuple(map(int, v)) for k, v in dict(found.get("shapes", {})).items()},
             keys=base64.b64decode(kept.get("keys", ""), validate=True), key_count=int(kept.get("count", 0)),
-            alignment=alignment, order=tuple(map(str, kept.get("order", ()))),
+            alignment=alignment, order=tuple(map(str, kept.get("order", ()))), header=None if header is None else str(header),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ContainerError(
@@ -106,5 +115,7 @@ def _parse_tensor(entry: Any) -> TensorOrigin:
     }
     if any(not 0 <= b < 1 << 32 for _, bits in scalars.values() for b in bits):
         raise ValueError("bits")
-    dtype = entry.get("scales")
-    return TensorOrigin(str(entry["from"]), scalars, None if dtype is None else str(dtype))
+    dtype, mark = entry.get("scales"), entry.get("mark")
+    if mark is not None and (not isinstance(mark, str) or len(mark.encode()) > MAX_MARK):
+        raise ValueError("mark")
+    return TensorOrigin(str(entry["from"]), scalars, None if dtype is None else str(dtype), mark)

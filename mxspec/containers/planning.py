@@ -8,10 +8,11 @@ from pathlib import Path
 
 from mxspec.containers import contract, gguf, safetensors
 from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, StoredScales, interpret_scales, read_bits
-from mxspec.containers.conventions import CONVENTIONS, Form, Scalar, find_form, list_forms
+from mxspec.containers.conventions import CONVENTIONS, MARK_KEY, MARK_SUFFIX, Form, Scalar, find_form, list_forms
 from mxspec.containers.dtypes import SAFETENSORS_BITS, SHARED
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Header, Tensor, count_items, round_up
+from mxspec.containers.marks import name_format, read_layers, read_mark_text
 from mxspec.containers.origin import KEY, Origin, TensorOrigin, parse_origin
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.scalars import ONE, alpha_bits, convert_bits
@@ -37,6 +38,8 @@ class GroupPlan:
     origin: TensorOrigin | None
     #: dtype of the block scales.
     scale_dtype: str
+    #: Text of the mark to write.
+    mark: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def derive_scalars(form: Form, scales: StoredScales, base: str) -> Scalars:
             found[form.tensor_scale.suffix] = _convert(form.tensor_scale, *scales.tensor)
         elif not form.tensor_scale.optional:
             found[form.tensor_scale.suffix] = (form.tensor_scale.shape, (ONE,))
-    elif scales.tensor is not None:
+    elif scales.tensor is not None and not _is_one(*scales.tensor):
         raise ContainerError(f"{base} has a tensor scale; {form.convention} {form.format_name} has no place for it")
     if scales.inputs is None:
         return found
@@ -103,6 +106,11 @@ def derive_scalars(form: Form, scales: StoredScales, base: str) -> Scalars:
     return found
 
 
+def _is_one(kind: TensorScaleKind, bits: tuple[int, ...]) -> bool:
+    """Whether a tensor scale leaves every value as it is, so that a form without one loses nothing."""
+    return kind is not TensorScaleKind.AMAX and set(bits) == {ONE}
+
+
 def _convert(place: Scalar, kind: TensorScaleKind, bits: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     shape = place.shape if len(bits) == 1 else (len(bits),)
     return shape, tuple(convert_bits(b, kind, place.kind) for b in bits)
@@ -112,8 +120,12 @@ def _bits(scalars: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]) -> dic
     return {suffix: bits for suffix, (_, bits) in scalars.items()}
 
 
-def plan_group(group: Group, convention: str, kept: TensorOrigin | None, notes: _Notes) -> GroupPlan:
-    """One tensor's new form. Raises ContainerError, saying why, where the convention cannot hold it."""
+def plan_group(group: Group, convention: str, origin: Origin | None, notes: _Notes) -> GroupPlan:
+    """One tensor's new form. Raises ContainerError, saying why, where the convention cannot hold it.
+
+    origin: what the file keeps of its first form.
+    """
+    kept = origin.tensors.get(group.base) if origin else None
     form = find_form(convention, group.form.format_name)
     if form is None:
         known = ", ".join(dict.fromkeys(f.format_name for f in list_forms(convention)))
@@ -125,11 +137,9 @@ def plan_group(group: Group, convention: str, kept: TensorOrigin | None, notes: 
         raise ContainerError(
             f"{group.base} has shape {list(group.shape)}; {convention} stores tensors of {ranks} axes: split it first"
         )
-    if group.shape[-1] % form.row_multiple:
-        raise ContainerError(
-            f"{group.base} has rows of {group.shape[-1]} elements; {convention} {form.format_name} needs a multiple of "
-            f"{form.row_multiple}"
-        )
+    obstacle = form.find_obstacle(group.shape)
+    if obstacle is not None:
+        raise ContainerError(f"{group.base} has {obstacle}")
     stored = {suffix: read_bits(t) for suffix, t in group.scalars.items()}
     before = interpret_scales(group.form, stored)
     _check_alpha(group, before)
@@ -150,9 +160,23 @@ def plan_group(group: Group, convention: str, kept: TensorOrigin | None, notes: 
     dtype = "" if form.scales is None else form.scales.dtypes[0]
     if restored and kept is not None and form.scales is not None and kept.scale_dtype in form.scales.dtypes:
         dtype = kept.scale_dtype
-    origin = None if restored else kept if first is not None else _make_origin(group)
+    entry = None if restored else kept if first is not None else _make_origin(group, form)
     after = interpret_scales(form, _bits(scalars))
-    return GroupPlan(group, form, before, after, scalars, restored, origin, dtype)
+    mark = _choose_mark(form, group.base, origin if restored else None)
+    return GroupPlan(group, form, before, after, scalars, restored, entry, dtype, mark)
+
+
+def _choose_mark(form: Form, base: str, origin: Origin | None) -> str | None:
+    """The text of the mark to write: the first file's, or none where its metadata marked the tensor, if it says what is so."""
+    if form.mark is None or origin is None:
+        return form.mark_text
+    kept = origin.tensors[base].mark
+    if kept is None:
+        return None if read_layers(origin.metadata.get(MARK_KEY)).get(base) == form.mark else form.mark_text
+    try:
+        return kept if name_format(kept) == form.mark else form.mark_text
+    except ContainerError:
+        return form.mark_text
 
 
 def _check_alpha(group: Group, scales: StoredScales) -> None:
@@ -170,12 +194,16 @@ def _check_alpha(group: Group, scales: StoredScales) -> None:
         )
 
 
-def _make_origin(group: Group) -> TensorOrigin | None:
+def _make_origin(group: Group, form: Form) -> TensorOrigin | None:
+    """What is to be kept of a tensor that goes to a form: None where the way back is certain without."""
     scalars = {suffix: (t.shape, read_bits(t)) for suffix, t in group.scalars.items()}
     plain = group.scales is None or group.form.scales is None or group.scales.dtype == group.form.scales.dtypes[0]
-    if not scalars and plain:
+    # The new form may have a tensor scale of 1 or a mark that the first had not, and the reverse.
+    same = not group.form.format.has_tensor_scale and group.form.mark is None and form.mark is None
+    if not scalars and plain and same:
         return None
-    return TensorOrigin(group.form.convention, scalars, None if group.scales is None else group.scales.dtype)
+    mark = None if group.mark is None else read_mark_text(group.mark)
+    return TensorOrigin(group.form.convention, scalars, None if group.scales is None else group.scales.dtype, mark)
 
 
 def interpret_kept(form: Form, kept: TensorOrigin) -> StoredScales:
@@ -223,9 +251,7 @@ def plan_conversion(
     origins = {h.path: None if ignore_origin else parse_origin(h.metadata.get(KEY), h.path) for h in checkpoint.headers}
     plans: dict[Path, list[GroupPlan]] = {h.path: [] for h in checkpoint.headers}
     for group in checkpoint.blocks.values():
-        origin = origins[group.codes.path]
-        kept = origin.tensors.get(group.base) if origin else None
-        plans[group.codes.path].append(plan_group(group, convention, kept, notes))
+        plans[group.codes.path].append(plan_group(group, convention, origins[group.codes.path], notes))
     others: dict[Path, list[Tensor]] = {h.path: [] for h in checkpoint.headers}
     for tensor in checkpoint.grouping.others:
         others[tensor.path].append(tensor)
@@ -272,12 +298,17 @@ def _plan_file(
     said = {} if back else {k: v for k, v in own.items() if k == contract.KEY}
     # Between files of one container everything but the scales is carried over as it is.
     same = back or (first is None and source.container == container)
-    kept = {KEY: _next_origin(first, source, entries, shapes, own).as_text()} if entries or not same else {}
+    text = safetensors.read_foreign_text(source) if first is None and len(headers) == 1 and source.container == "safetensors" else None
+    kept = {KEY: _next_origin(first, source, entries, shapes, own, text).as_text()} if entries or text or not same else {}
     if container == "safetensors":
-        metadata = dict(first.metadata) if back and first is not None else own if source.container == container else {}
+        metadata = dict(first.metadata) if back and first is not None else dict(own) if source.container == container else {}
+        if not back and not any(g.form.mark for g in groups):
+            metadata.pop(MARK_KEY, None)
         if any(g.form.ambiguous for g in groups):
             metadata[FORMAT_KEY] = " ".join(sorted({g.form.format_name for g in groups}))
-        header, placed = safetensors.lay_out(tensors, {**metadata, **said, **kept}, path)
+        metadata = {**metadata, **said, **kept}
+        restored = safetensors.restore(first.header, tensors, metadata, path) if back and first and first.header else None
+        header, placed = restored or safetensors.lay_out(tensors, metadata, path)
         size = placed[-1].offset + placed[-1].size if placed else len(header)
     else:
         keys, count, alignment = _gguf_keys(first, groups, back)
@@ -291,20 +322,20 @@ def _plan_file(
 
 def _next_origin(
     first: Origin | None, source: Header, entries: Mapping[str, TensorOrigin], shapes: Mapping[str, tuple[int, ...]],
-    own: Mapping[str, str],
+    own: Mapping[str, str], text: str | None,
 ) -> Origin:  # fmt: skip
     """What the new file keeps: the first file's record if there is one, else the source's own."""
     if first is not None:
         return Origin(
             first.container, dict(entries), first.metadata, {**first.shapes, **shapes}, first.keys, first.key_count,
-            first.alignment, first.order,
+            first.alignment, first.order, first.header,
         )  # fmt: skip
     if source.container == "gguf":
         return Origin(
             "gguf", dict(entries), {}, dict(shapes), source.keys, source.key_count, source.alignment,
             tuple(t.name for t in source.tensors),
         )  # fmt: skip
-    return Origin("safetensors", dict(entries), dict(own), dict(shapes))
+    return Origin("safetensors", dict(entries), dict(own), dict(shapes), header=text)
 
 
 def _gguf_keys(first: Origin | None, groups: Sequence[GroupPlan], back: bool) -> tuple[bytes, int, int]:
@@ -328,7 +359,7 @@ def _order(tensors: list[Tensor], names: Sequence[str]) -> list[Tensor]:
 
 
 def _stored_tensors(plan: GroupPlan, path: Path) -> list[Tensor]:
-    found = place_tensors(plan.form, plan.group.base, plan.group.shape, plan.scalars, plan.scale_dtype, path)
+    found = place_tensors(plan.form, plan.group.base, plan.group.shape, plan.scalars, plan.scale_dtype, path, plan.mark)
     if plan.form.container == "gguf":
         for tensor in found:
             check_gguf_name(tensor.name)
@@ -342,8 +373,9 @@ def place_tensors(
     scalars: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]],
     scale_dtype: str,
     path: Path,
+    mark: str | None,
 ) -> list[Tensor]:
-    """The stored tensors of a block-quantized one in a form; their offsets are not known yet."""
+    """The stored tensors of a block-quantized one in a form, with the mark of this text; their offsets are not known yet."""
     items = count_items(shape) or 0
     bits = items * form.format.element.bits
     if form.scales is None:
@@ -354,6 +386,8 @@ def place_tensors(
         found.append(Tensor(base + form.scales.suffix, scale_dtype, due, 0, count_items(due) or 0, path))
     for suffix, (stored, words) in scalars.items():
         found.append(Tensor(base + suffix, "F32", stored, 0, 4 * len(words), path))
+    if mark is not None:
+        found.append(Tensor(base + MARK_SUFFIX, "U8", (len(mark.encode()),), 0, len(mark.encode()), path))
     return found
 
 

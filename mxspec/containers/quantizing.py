@@ -18,8 +18,8 @@ from mxspec.blocks import quantize
 from mxspec.calibration import RunningAmax
 from mxspec.containers import contract, gguf, safetensors
 from mxspec.containers.checkpoint import FORMAT_KEY, INDEX_SUFFIX, Checkpoint, StoredScales, open_checkpoint, read_json
-from mxspec.containers.conventions import Form, find_form, list_forms
-from mxspec.containers.converting import Progress, describe_config
+from mxspec.containers.conventions import MARK_SUFFIX, Form, find_form, list_forms
+from mxspec.containers.converting import Progress, describe_config, set_config
 from mxspec.containers.fused import list_fused
 from mxspec.containers.header import Tensor, count_items, read_at, round_up
 from mxspec.containers.origin import KEY as ORIGIN_KEY
@@ -100,9 +100,9 @@ class _Scales:
     def native(self, base: str) -> TensorScale | None:
         """The scale of a layer as the profile uses it: of the largest magnitude of all layers with which loaders join it."""
         rule = self.profile.tensor
-        if not self.form.format.has_tensor_scale or rule is None:
+        if self.form.tensor_scale is None or rule is None:
             return None
-        self._fused = self._fused or list_fused(self.chosen)
+        self._fused = self._fused or (list_fused(self.chosen) if self.form.fused else {b: (b,) for b in self.chosen})
         seen = RunningAmax()
         for name in self._fused[base]:
             if name not in self._maxima:
@@ -180,7 +180,7 @@ def quantize_checkpoint(
     folder = (source.is_dir() or checkpoint.index is not None) and not single
     chosen = _choose(checkpoint, form, include, exclude)
     inputs = _check_inputs(input_scales or {}, chosen)
-    digest = contract.digest_arithmetic(block.name, chosen_profile.id)
+    digest = contract.digest_arithmetic(block.name, chosen_profile.id, scaled=_is_scaled(form))
     files = _plan(checkpoint, form, chosen, inputs, chosen_profile, digest, out, folder=folder)
     check_target(out, source=source, force=force)
     request = {
@@ -217,11 +217,17 @@ def _find_form(convention: str, block: BlockFormat, profile: Profile) -> Form:
             f"profile {profile.id} transforms its input first ({profile.transform.kind.value}), which a checkpoint has no place "
             "to say; choose another profile"
         )
-    if (profile.two_level if block.has_tensor_scale else profile.one_level) is None:
+    if (profile.one_level if form.tensor_scale is None else profile.two_level) is None:
+        has, stores = ("works with a tensor scale", "none") if form.tensor_scale is None else ("has no tensor scale", "one")
         raise ContainerError(
-            f"profile {profile.id} has no tensor scale, and {convention} {block.name} stores one; choose another profile"
+            f"profile {profile.id} {has}, and {convention} {block.name} stores {stores}; choose another profile"
         )
     return form
+
+
+def _is_scaled(form: Form) -> bool:
+    """Whether tensors are quantized in two levels where the format has them."""
+    return form.tensor_scale is not None or not form.format.has_tensor_scale
 
 
 def _name_base(name: str) -> str:
@@ -246,11 +252,9 @@ def _choose(checkpoint: Checkpoint, form: Form, include: Sequence[str], exclude:
             continue
         if any(fnmatchcase(tensor.name, p) for p in exclude):
             continue
-        if tensor.shape[-1] % form.row_multiple:
-            raise ContainerError(
-                f"{tensor.name} has rows of {tensor.shape[-1]} numbers; {form.convention} {form.format_name} needs a multiple of "
-                f"{form.row_multiple}: leave it as it is (--exclude {tensor.name!r}), or pad it"
-            )
+        obstacle = form.find_obstacle(tensor.shape)
+        if obstacle is not None:
+            raise ContainerError(f"{tensor.name} has {obstacle}: leave it as it is (--exclude {tensor.name!r}), or pad it")
         base = _name_base(tensor.name)
         if base in found:
             raise ContainerError(f"{found[base].tensor.name} and {tensor.name} would have one name, {base}; rename one")
@@ -291,7 +295,7 @@ def _plan(
         here = [of_tensor[t.name] for h in headers for t in h.tensors if t.name in of_tensor]
         others = [t for h in headers for t in h.tensors if t.name not in of_tensor]
         path = Path(name)
-        tensors = [t for c in here for t in place_tensors(form, c.base, c.tensor.shape, _zero_scalars(form, c, inputs), _dtype(form), path)]
+        tensors = [t for c in here for t in place_tensors(form, c.base, c.tensor.shape, _zero_scalars(form, c, inputs), _dtype(form), path, form.mark_text)]
         if form.container == "gguf":
             for t in tensors:
                 check_gguf_name(t.name)
@@ -303,7 +307,7 @@ def _plan(
         if clash is not None:
             raise ContainerError(f"{clash} would be written twice: another tensor has that name already")
         names = {c.base: c.tensor.name for c in here if c.tensor.name != c.base + _WEIGHT}
-        said = contract.Contract(form.format_name, profile.id, digest, names=names).as_text()
+        said = contract.Contract(form.format_name, profile.id, digest, names=names, scaled=_is_scaled(form)).as_text()
         source = headers[0]
         if form.container == "safetensors":
             kept = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith("mxspec.") and k != ORIGIN_KEY}
@@ -416,6 +420,8 @@ def _write_run(output: OutputFile, chosen: _Chosen, scales: _Scales, start: int,
 def _write_scalars(output: OutputFile, chosen: _Chosen, scales: _Scales) -> int:
     for suffix, (_, bits) in scales.stored(chosen.base).items():
         output.write(chosen.base + suffix, 0, np.array(bits, "<u4").view(np.uint8))
+    if chosen.form.mark_text is not None:
+        output.write(chosen.base + MARK_SUFFIX, 0, chosen.form.mark_text.encode())
     return 0
 
 
@@ -435,13 +441,13 @@ def _write_beside(
             _name_base(t.name) for f in files for t in f.others
             if t.name.endswith(_WEIGHT) and len(t.shape) == 2 and "embed" not in t.name
         )  # fmt: skip
-        wanted = describe_config([form], None, inputs=bool(inputs), ignored=ignored)
+        wanted = describe_config({c.base: form for f in files for c in f.chosen}, None, inputs=bool(inputs), ignored=ignored)
         if wanted is None:
             notes.append(f"{_CONFIG}: no quantization_config is written for {form.convention} {form.format_name}")
         else:
             if "ignore" in wanted:
                 wanted["ignore"] = ignored
-            config["quantization_config"] = wanted
+            set_config(config, wanted)
             notes.append(f"{_CONFIG}: quantization_config says {form.convention}; {len(ignored)} layers are ignored")
         (place / _CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
     return notes

@@ -13,13 +13,15 @@ from typing import Any
 
 from mxspec.containers.dtypes import SAFETENSORS_BITS, SAFETENSORS_ORDER
 from mxspec.containers.header import SIZE_LIMIT, Header, Tensor, check_spans, count_items, open_file, round_up
-from mxspec.containers.problems import Collector, Fault
+from mxspec.containers.problems import Collector, ContainerError, Fault
 from mxspec.containers.text import MAX_ASCII, clip, parse_object
 
 _METADATA = "__metadata__"
 _MAX_RANK = 64
 #: Characters of a tensor's name.
 MAX_NAME = 4096
+#: Bytes of a foreign header's text that a conversion keeps.
+MAX_KEPT = 4 << 20
 
 
 def looks_like(start: bytes) -> bool:
@@ -49,9 +51,17 @@ def read_header(path: Path) -> Header:
                 offset=8,
             )  # fmt: skip
         data = file.read(length)
+    return parse_header(data, place, path, file_size)
+
+
+def parse_header(data: bytes, place: Collector, path: Path, file_size: int) -> Header:
+    """The header of a file of this size that begins with the length of `data`, and `data`.
+
+    Raises ContainerError where it cannot be made out at all.
+    """
     table = parse_object(data, place, what="the header", offset=8)
+    data_start = 8 + len(data)
     del data
-    data_start = 8 + length
     metadata = _read_metadata(table.pop(_METADATA, {}), place)
     tensors = [
         t for name, entry in table.items() if (t := _read_entry(name, entry, path, data_start, file_size, place))
@@ -108,6 +118,40 @@ def _read_entry(name: str, entry: Any, path: Path, data_start: int, file_size: i
         )  # fmt: skip
         return None
     return Tensor(name, dtype, tuple(shape), begin, end - begin, path)
+
+
+def read_foreign_text(header: Header) -> str | None:
+    """The JSON text of a header where it is not what `lay_out` writes: of a writer with an order of its own, as MLX's.
+
+    None, too, for one of more than `MAX_KEPT` bytes: the way back then gives the same tensors in the library's order.
+    Raises ContainerError.
+    """
+    if header.data_start > MAX_KEPT:
+        return None
+    file, _ = open_file(header.path)
+    with file:
+        data = file.read(header.data_start)
+    same = data == lay_out(header.tensors, header.metadata, header.path)[0]
+    return None if same else data[8:].decode("utf-8")
+
+
+def restore(
+    text: str, tensors: Sequence[Tensor], metadata: Mapping[str, str], path: Path
+) -> tuple[bytes, list[Tensor]] | None:
+    """What `lay_out` returns, with this text as the header; None where it is not a header of these tensors and metadata."""
+    data = text.encode("utf-8", "surrogatepass")
+    size = 8 + len(data) + sum(t.size for t in tensors)
+    try:
+        header = parse_header(data, Collector(path), path, size)
+    except ContainerError:
+        return None
+    if header.problems or header.metadata != metadata or _describe(header.tensors) != _describe(tensors):
+        return None
+    return len(data).to_bytes(8, "little") + data, sorted(header.tensors, key=lambda t: (t.offset, t.size))
+
+
+def _describe(tensors: Sequence[Tensor]) -> dict[str, tuple[str, tuple[int, ...], int]]:
+    return {t.name: (t.dtype, t.shape, t.size) for t in tensors}
 
 
 def lay_out(tensors: Sequence[Tensor], metadata: Mapping[str, str], path: Path) -> tuple[bytes, list[Tensor]]:

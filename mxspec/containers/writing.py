@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mxspec.blocks import BlockTensor
 from mxspec.containers import gguf, safetensors
 from mxspec.containers.checkpoint import StoredScales
-from mxspec.containers.conventions import Form, find_form, list_forms
+from mxspec.containers.conventions import MARK_SUFFIX, Form, find_form, list_forms
 from mxspec.containers.header import Tensor, round_up
 from mxspec.containers.output import OutputFile, check_target, staged
 from mxspec.containers.parts import Part, cut, write_part
@@ -66,7 +66,7 @@ def write(
         scalars = derive_scalars(form, scales, base)
         planned.append((form, base, tensor, scalars))
         dtype = form.scales.dtypes[0] if form.scales else ""
-        stored += place_tensors(form, base, tensor.shape, scalars, dtype, path)
+        stored += place_tensors(form, base, tensor.shape, scalars, dtype, path, form.mark_text)
     if not stored:
         raise ContainerError("there are no tensors to write")
     if planned[0][0].container == "gguf":
@@ -110,6 +110,9 @@ def _choose_form(base: str, tensor: BlockTensor, convention: str) -> Form:
     if len(shape) not in form.ranks:
         ranks = " or ".join(map(str, form.ranks))
         raise ContainerError(f"{base} has shape {list(shape)}; {convention} stores tensors of {ranks} axes")
+    obstacle = form.find_obstacle(shape)
+    if obstacle is not None:
+        raise ContainerError(f"{base} has {obstacle}")
     return form
 
 
@@ -127,3 +130,5 @@ def _write_tensor(
             output.write(base + suffix, first, data)
     for suffix, (_, bits) in scalars.items():
         output.write(base + suffix, 0, np.array(bits, "<u4").view(np.uint8))
+    if form.mark_text is not None:
+        output.write(base + MARK_SUFFIX, 0, form.mark_text.encode())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mxspec.containers import Checkpoint, ContainerError, open_checkpoint
 from mxspec.containers.checkpoint import read_json, read_scales
+from mxspec.containers.converting import is_mlx_config
 from mxspec.containers.groups import Group
 from mxspec.containers.plain import PLAIN_DTYPES
 from mxspec.formats import BlockFormat
@@ -72,8 +73,9 @@ class _Claims:
             config = read_json(folder / "config.json", "the configuration") if (folder / "config.json").is_file() else {}
         except ContainerError:  # `lint` says so
             config = {}
-        quantization = config.get("quantization_config")
+        quantization = config.get("quantization_config", config.get("quantization"))
         method = quantization.get("quant_method") if isinstance(quantization, dict) else None
+        method = "mlx" if is_mlx_config(quantization) else method
         return cls(contracts, method if isinstance(method, str) else None)
 
     def find(self, group: Group) -> Claim | None:

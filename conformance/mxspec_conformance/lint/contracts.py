@@ -38,7 +38,7 @@ def check_contracts(subject: Subject) -> Iterator[Finding]:
             what = f"{len(others)} of {len(groups)} block-quantized tensors are not {contract.format_name}"
             yield find("contract/format", what, tensor=others[0].codes.name if others else None, offset=8)
         try:
-            digest = digest_arithmetic(contract.format_name, contract.profile)
+            digest = digest_arithmetic(contract.format_name, contract.profile, scaled=contract.scaled)
         except ValueError:
             text = f"{contract.profile} of {contract.format_name}, by mxspec {contract.version}"
             yield find("contract/profile", text, offset=8)

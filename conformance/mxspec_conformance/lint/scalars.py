@@ -163,7 +163,7 @@ def _bits_of(subject: Subject, group: Group) -> tuple[int, ...]:
 def check_fused(subject: Subject) -> Iterator[Finding]:
     """Layers that are fused when loaded."""
     for several in fused_groups(subject):
-        if len({_bits_of(subject, g) for g in several}) > 1:
+        if len({_bits_of(subject, g) for g in several if g.form.fused}) > 1:
             first = several[0]
             assert first.form.tensor_scale is not None
             tensor = first.scalars[first.form.tensor_scale.suffix]
@@ -177,7 +177,7 @@ def check_range(subject: Subject) -> Iterator[Finding]:
         sharing: dict[tuple[int, ...], list[Group]] = defaultdict(list)
         for group in several:
             sharing[_bits_of(subject, group)].append(group)
-        if len(sharing) > 1:
+        if len(sharing) > 1 and any(g.form.fused for g in several):
             continue  # global/fused says more
         for bits, members in sharing.items():
             if len(bits) > 1 or not all(map(is_usable, bits)):

@@ -103,6 +103,7 @@ class Subject:
 
     @property
     def quantization(self) -> Mapping[str, Any] | None:
-        """`quantization_config` of config.json."""
-        found = (self.config or {}).get("quantization_config")
+        """`quantization_config` of config.json, or what older files of MLX have in its place."""
+        config = self.config or {}
+        found = config.get("quantization_config", config.get("quantization"))
         return found if isinstance(found, dict) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mxspec.containers.converting import is_mlx_config
 from mxspec.containers.groups import Misfit
 from mxspec_conformance.lint.rules import Finding, find
 from mxspec_conformance.lint.subject import Subject
@@ -33,7 +34,11 @@ def check_companions(subject: Subject) -> Iterator[Finding]:
 
 def check_method(subject: Subject) -> Iterator[Finding]:
     """quant_method, and format or quant_algo, against the tensors."""
-    wanted = {(g.form.convention, g.form.config): g for g in subject.groups if g.form.config is not None}
+    wanted = {
+        (g.form.convention, g.form.config, tuple(_said(subject, g.base))): g
+        for g in subject.groups
+        if g.form.config is not None
+    }
     if not wanted:
         yield from _check_nothing_found(subject)
         return
@@ -42,9 +47,9 @@ def check_method(subject: Subject) -> Iterator[Finding]:
         yield find(
             "config/absent", f"tensors are {first.form.convention} {first.form.format_name}", tensor=first.codes.name
         )
-    for (convention, config), group in wanted.items():
+    for (convention, config, every), group in wanted.items():
         assert config is not None
-        for said in _said(subject):
+        for said in every:
             if not any(_agrees(said, c) for c in (config, *group.form.aliases)):
                 described = f"{said[0]} {said[1]}".strip()
                 yield find(
@@ -58,7 +63,7 @@ def _check_nothing_found(subject: Subject) -> Iterator[Finding]:
     """A configuration that names a convention of which no tensor is there."""
     if any(True for _ in subject.groups) or subject.checkpoint.doubts:
         return
-    for method, name in _said(subject):
+    for method, name in _said(subject, ""):
         if method in ("compressed-tensors", "modelopt", "mxfp4") and _is_float(method, name):
             yield find("config/method", f"the configuration says {method} {name}; no such tensor is there")
 
@@ -67,11 +72,22 @@ def _is_float(method: str, name: str) -> bool:
     return method == "mxfp4" or "fp4" in name.lower() or name.startswith("mxfp")
 
 
-def _said(subject: Subject) -> list[tuple[str, str]]:
-    """(method, format or algorithm) as the configuration files give them."""
-    found: list[tuple[str, str]] = []
+def _find_entry(subject: Subject, base: str) -> Mapping[str, Any] | None:
+    """What MLX's configuration says of a layer: an entry of its own, or what holds for all; None for other configurations."""
     main = subject.quantization
-    if main is not None:
+    if main is None or not is_mlx_config(main):
+        return None
+    own = main.get(base)
+    return own if isinstance(own, dict) else main
+
+
+def _said(subject: Subject, base: str) -> list[tuple[str, str]]:
+    """(method, format or algorithm) as the configuration files give them, for a layer where they name layers."""
+    found: list[tuple[str, str]] = []
+    main, entry = subject.quantization, _find_entry(subject, base)
+    if entry is not None:
+        found.append(("mlx", str(entry.get("mode", "affine"))))
+    elif main is not None:
         method = str(main.get("quant_method", ""))
         found.append((method, str(main.get("format") or main.get("quant_algo") or "")))
     other = (subject.quant_config or {}).get("quantization")
@@ -89,7 +105,12 @@ def _agrees(said: tuple[str, str], config: tuple[str, str]) -> bool:
 
 
 def check_group_size(subject: Subject) -> Iterator[Finding]:
-    """group_size against the block, where the whole checkpoint has one format."""
+    """group_size against the block, where the whole checkpoint has one format, or the configuration names layers."""
+    for group in subject.groups:
+        size = (_find_entry(subject, group.base) or {}).get("group_size")
+        if type(size) is int and group.form.config is not None and size != group.form.format.k:
+            text = f"group_size is {size}; the block of {group.form.format_name} has {group.form.format.k} elements"
+            yield find("config/group-size", text, tensor=group.codes.name, offset=group.codes.offset)
     formats = {g.form.format for g in subject.groups if g.form.config is not None}
     if len(formats) != 1:
         return

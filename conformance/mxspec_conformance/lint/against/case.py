@@ -80,9 +80,9 @@ class Case:
     @cached_property
     def profiles(self) -> list[Profile]:
         """Every profile that can have made the tensor, the likeliest first."""
-        fmt = self.group.form.format
-        known = list_suited(fmt, with_tensor_scale=fmt.has_tensor_scale)
-        if fmt.has_tensor_scale and self.group.form.tensor_scale is not None and self.tensor_scale is None:
+        fmt, scaled = self.group.form.format, self.group.form.tensor_scale is not None
+        known = list_suited(fmt, with_tensor_scale=scaled)
+        if scaled and self.tensor_scale is None:
             known += list_suited(fmt, with_tensor_scale=False)
         order = {name: number for number, name in enumerate(dict.fromkeys((*self.first, self.group.form.profile)))}
         return sorted({p.id: p for p in known}.values(), key=lambda p: order.get(p.id, len(order)))
@@ -93,7 +93,7 @@ class Case:
 
     def list_scales(self, profile: Profile, source: Tensor) -> Iterator[TriedScale]:
         """Tensor scales that a profile may have used for numbers of `source`."""
-        if not self.group.form.format.has_tensor_scale or profile.tensor is None or profile.two_level is None:
+        if self.group.form.tensor_scale is None or profile.tensor is None or profile.two_level is None:
             yield TriedScale(None)
             return
         kept = self.tensor_scale
