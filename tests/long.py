@@ -95,6 +95,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_attribute.py::test_quantized_twice": (2, 4),
     "tests/test_identify_products.py::test_what_a_kernel_does_is_found": (0, 12),
     "tests/test_identify_products.py::test_what_no_model_gives_is_said": (0, 2),
+    "tests/test_identify_products.py::test_float32_numbers_and_integers_with_offsets": (0, 4),
     "tests/test_products_fp8.py::test_the_tensor_cores_pass_under_their_own_class_and_are_recognized": (0, 10),
     "tests/test_products_fp8.py::test_fma_and_split_k_are_recognized": (0, 6),
     "tests/test_products_fp8.py::test_tf32_fails_unless_it_is_declared": (0, 3),

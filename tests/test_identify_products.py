@@ -15,6 +15,7 @@ from mxspec_conformance.identification.products import ProductIdentity, describe
 from mxspec_conformance.targets.operands import parse_product
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.products.kernels import KernelTarget
+from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.right import RIGHT
 
 
@@ -51,6 +52,14 @@ def test_what_no_model_gives_is_said() -> None:
     assert found.model == ""
     assert 0 < found.equal < found.compared
     assert "no known model" in describe_product(found)["random operands"]
+
+
+def test_float32_numbers_and_integers_with_offsets() -> None:
+    """Integers with offsets are rounded by one of their contracts before a model multiplies them."""
+    kernel = next(k for k in RIGHT_KINDS if k.name == "3-bit words of float32")
+    found = identify_product(InProcessSession(KernelTarget(kernel), kernel.name), parse_product(" @ ".join(kernel.product)))
+    assert "numbers by the affine contract float32" in found.nearest
+    assert 0 < found.equal <= found.compared
 
 
 def test_the_command(tmp_path: Path) -> None:

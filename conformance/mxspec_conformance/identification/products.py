@@ -420,13 +420,10 @@ def _compare_models(asker: _Asker, found: ProductIdentity, models: Sequence[tupl
 
 def _list_rounded(product: Product) -> list[tuple[str, OperandContract]]:
     """What numbers are before they are multiplied, in words: affine ones rounded in every known way, others exact."""
-    plain = "float32" in (product.a.format, product.b.format)
-    if OperandKind.AFFINE not in (product.a.kind, product.b.kind) and not plain:
-        return [("", EXACTLY)]
-    if plain:
-        found = [c for c in list_contracts(product) if c.held is Contract.TF32]
-        return [("", EXACTLY), *((f", numbers {c.words}", c) for c in found)]
-    return [(f", numbers {c.words}", c) for c in list_contracts(product) if c != EXACTLY]
+    contracts = list_contracts(product)
+    if OperandKind.AFFINE in (product.a.kind, product.b.kind):  # exact ones are sums of two numbers, which no model multiplies
+        return [(f", numbers {c.words}", c) for c in contracts if c.affine != EXACTLY.affine]
+    return [("", EXACTLY), *((f", numbers {c.words}", c) for c in contracts if c.held is Contract.TF32)]
 
 
 def _run_models(
