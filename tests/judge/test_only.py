@@ -150,3 +150,9 @@ def test_a_part_is_not_said_to_conform() -> None:
     assert part.as_dict()["details"]["only"] == "quantize/mxfp4/tie-even"
     assert read_report(part.as_dict()).formats[0].partial
     assert json.loads(render_badge([part.as_dict()]))["message"] == "pass of quantize/mxfp4/tie-even"
+
+
+@pytest.mark.parametrize("only", [["quantize/*"], 3])
+def test_what_is_no_pattern_is_refused(only: Any) -> None:
+    with pytest.raises(TypeError, match="pass one pattern of requirements"):
+        check(make(["mxfp4"], quantize=quantize), only=only)

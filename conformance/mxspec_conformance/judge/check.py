@@ -94,6 +94,8 @@ def check(
         TargetError: The target does not load, or declares what the interface does not have.
         ValueError: An unknown profile or format, or a profile that covers no format of the target.
     """
+    if only is not None and not isinstance(only, str):
+        raise TypeError(f"only is a {type(only).__name__}; pass one pattern of requirements, such as 'quantize/*/nan'")
     if profile is not None:
         profile = find_profile(profile).id
     session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
