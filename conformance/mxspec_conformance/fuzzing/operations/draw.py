@@ -32,6 +32,11 @@ from mxspec_vectors.inputs_affine import GroupInput, StoredGroup
 
 Codes = npt.NDArray[np.uint8]
 
+#: Lanes at the borders of groups, words and vectors of values.
+BORDERS = (0, 0, 0, 0, -1, -1, -1, -1, 7, 8, 15, 16, 31, 32, 63, 64)
+#: Points of a code or midpoint: itself and the floats on both sides.
+POINTS_BESIDE = 3
+
 
 @dataclass(frozen=True, slots=True)
 class SparseInput:
@@ -80,14 +85,26 @@ def _pick(draw: np.random.Generator, options: Sequence[Any]) -> Any:
     return options[int(draw.integers(len(options)))]
 
 
+def _draw_places(fmt: AffineFormat, draw: np.random.Generator) -> tuple[int, int]:
+    """Two lanes for what a group's parameters hang on: mostly one is at a border, where loops begin, end and hand over."""
+    first, second = (int(place) for place in draw.permutation(fmt.group)[:2])
+    if draw.random() < 0.75:
+        first = int(_pick(draw, [place for place in BORDERS if -fmt.group <= place < fmt.group])) % fmt.group
+        if second == first:
+            second = (first + 1) % fmt.group
+    return (first, second) if draw.random() < 0.5 else (second, first)
+
+
 def _draw_group(fmt: AffineFormat, draw: np.random.Generator, number: int) -> GroupInput:
     """One group to quantize; a few have one value, and a few a NaN or an infinity."""
     kind, name = draw.random(), f"drawn-{number}"
     if kind < 0.5:  # values at codes and midpoints between two ends, and beside both
         points = list_points(fmt, int(draw.integers(len(ENDS))), int(_pick(draw, EXPONENTS)))
-        lanes = [points[i] for i in draw.integers(0, len(points), fmt.group)]
-        places = draw.permutation(fmt.group)[:2]
-        lanes[places[0]], lanes[places[1]] = points[0], points[1]
+        # Half the time the ends stand alone: a group in which others equal them shows nothing of where they are found.
+        inner = points[2 + POINTS_BESIDE : -POINTS_BESIDE] if draw.random() < 0.5 else points
+        lanes = [inner[i] for i in draw.integers(0, len(inner), fmt.group)]
+        for place, end in zip(_draw_places(fmt, draw), points[:2], strict=True):
+            lanes[place] = end
         return GroupInput(name, "mixture", tuple(lanes))
     reach = 13 if fmt.dtype == "float16" else 110
     factor = 2.0 ** int(draw.integers(-reach, reach + 1)) if draw.random() < 0.3 else 1.0
@@ -97,7 +114,7 @@ def _draw_group(fmt: AffineFormat, draw: np.random.Generator, number: int) -> Gr
     center = draw.standard_normal() * _pick(draw, (0, 0, 1, 8))
     x = (draw.standard_normal(fmt.group) + center) * factor
     if kind < 0.66:  # one number far from the others
-        x[int(draw.integers(fmt.group))] *= 500
+        x[_draw_places(fmt, draw)[0]] *= 500
     elif kind < 0.74:  # mostly zeros, of both signs
         x = np.where(draw.random(fmt.group) < 0.2, x, np.copysign(0.0, x))
     elif kind < 0.8:
