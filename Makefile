@@ -21,7 +21,8 @@ judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor tor
 site: $(VENV)/light.done ## all committed results as a static site: open build/site/index.html
 	@$(BIN)/mxspec site reports --docs docs -o build/site
 
-test: $(VENV)/test.done lint check-tests ## style, types, imports and the quick tests: at most five minutes on two cores
+test: $(VENV)/test.done ## style, types, imports and the quick tests: at most five minutes on two cores
+	@$(MAKE) --no-print-directory -j2 lint check-tests
 
 test-long: $(VENV)/test.done ## the tests that tests/long.py lists; the coverage that it prints is of both commands
 	$(PYTEST) -m long --cov-append

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from tests import long, once
 from tests.few_calls import ask_few_calls
+from tests.support import seed
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
 
@@ -61,6 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Marks what is long, before tests are chosen by their marks."""
     long.mark(items)
     config.stash[long.STALE_ROWS] = long.list_stale(items)
+    if config.option.markexpr == "long":
+        items[:], left = long.leave_out(items, seed())
+        config.hook.pytest_deselected(items=left)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -73,6 +73,20 @@ def test_slices_are_distilled_even_where_they_nearly_cancel() -> None:
         assert signs[i] == (exact > Fraction(float(near[i]))) - (exact < Fraction(float(near[i])))
 
 
+@pytest.mark.parametrize("shift", [0, -536, -537, -538, -560, 446, 447, 448])
+def test_products_of_53_bits_keep_their_errors(shift: int) -> None:
+    """Also where the error of a product is the smallest subnormal, where it is smaller, and on both sides of 2**500."""
+    draw = np.random.default_rng(rng("errors", shift).randrange(1 << 32))
+    for _ in range(50):
+        x, y = (np.ldexp(draw.integers(1 << 52, 1 << 53, 9) | 1, shift).astype(np.float64) for _ in range(2))
+        y *= draw.choice([-1, 1], 9)
+        x[:3], y[:3] = x[3:6], -y[3:6]  # they cancel: what is left are the errors of few
+        exact = sum((Fraction(p) * Fraction(q) for p, q in zip(x.tolist(), y.tolist(), strict=True)), Fraction())
+        near, sign = sums._add_products(x, y)
+        assert near == float(exact)
+        assert sign == (exact > Fraction(near)) - (exact < Fraction(near))
+
+
 def test_plain_sides_of_24_bits_are_added_in_rationals() -> None:
     draw = np.random.default_rng(rng("plain").randrange(1 << 32))
     x, y = (draw.standard_normal((3, 40)).astype(np.float32) for _ in range(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -40,6 +41,12 @@ _ROUND: dict[Direction, Any] = {
 }
 
 
+@lru_cache
+def _largest_of(fmt: FloatFormat) -> float:
+    """The largest finite number of a format."""
+    return float(fmt.max_value)
+
+
 def round_floats(x: Float64s, fmt: FloatFormat, direction: Direction = Direction.NEAREST) -> Float64s:
     """Each number of x rounded once to a float format, as float64; beyond the largest finite one as IEEE 754 says."""
     precision = fmt.mantissa_bits + 1
@@ -47,7 +54,7 @@ def round_floats(x: Float64s, fmt: FloatFormat, direction: Direction = Direction
         _, exponent = np.frexp(x)
         step = np.maximum(exponent - precision, 2 - fmt.bias - precision)
         rounded: Float64s = np.ldexp(_ROUND[direction](np.ldexp(x, -step)), step)
-    largest = float(fmt.max_value)
+    largest = _largest_of(fmt)
     beyond = np.isfinite(x) & (np.abs(rounded) > largest)
     if beyond.any():
         stays = {Direction.NEAREST: False, Direction.ZERO: True}.get(direction)

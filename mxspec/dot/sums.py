@@ -26,6 +26,8 @@ _RUN = 16
 _ROWS = 32
 #: Outputs that are added one by one; more are added by slices.
 _FEW = 4096
+#: Errors of products are found in float64 where these are multiples of 2**_LEAST and their sides below _MOST.
+_LEAST, _MOST = -1074, 2.0**500
 #: Products of slices that are added; a matrix that needs more is added output by output.
 _PARTS_AT_MOST = 96
 
@@ -165,17 +167,35 @@ def _reduce_runs(
 def _add_products(a: Float64s, b: Float64s) -> tuple[float, int]:
     """The nearest float64 of one sum, and the sign of what it lacks."""
     used = (a != 0) & (b != 0)
-    products = (a * b)[used]
-    bits = [int((np.frexp(x[used])[1] - lowest_bit(x[used])).max(initial=0)) for x in (a, b)]
-    if sum(bits) > 53:
-        total = sum(
-            (Fraction(x) * Fraction(y) for x, y in zip(a[used].tolist(), b[used].tolist(), strict=True)), Fraction()
-        )
+    x, y = a[used], b[used]
+    products = x * y
+    lows = [lowest_bit(side) for side in (x, y)]
+    bits = [int((np.frexp(side)[1] - low).max(initial=0)) for side, low in zip((x, y), lows, strict=True)]
+    if sum(bits) <= 53:
+        terms = products.tolist()
+    elif int((lows[0].astype(np.int32) + lows[1]).min()) >= _LEAST and max(np.abs(side).max() for side in (x, y)) < _MOST:
+        terms = [*products.tolist(), *_product_errors(x, y, products).tolist()]
+    else:
+        total = sum((Fraction(p) * Fraction(q) for p, q in zip(x.tolist(), y.tolist(), strict=True)), Fraction())
         near = float(total)
         return near, (total > Fraction(near)) - (total < Fraction(near))
-    near = math.fsum(products)
-    rest = math.fsum([*products.tolist(), -near])
+    near = math.fsum(terms)
+    rest = math.fsum([*terms, -near])
     return near, (rest > 0) - (rest < 0)
+
+
+def _product_errors(x: Float64s, y: Float64s, products: Float64s) -> Float64s:
+    """What float64 products lack, exactly: Dekker's halves, whose products float64 holds where nothing under- or overflows."""
+    (high_x, low_x), (high_y, low_y) = _split(x), _split(y)
+    errors: Float64s = ((high_x * high_y - products) + high_x * low_y + low_x * high_y) + low_x * low_y
+    return errors
+
+
+def _split(x: Float64s) -> tuple[Float64s, Float64s]:
+    """Two halves of at most 26 bits, whose sum is x."""
+    scaled = x * float((1 << 27) + 1)
+    high = scaled - (scaled - x)
+    return high, x - high
 
 
 def _cut(x: Float64s, width: int) -> list[Float64s]:

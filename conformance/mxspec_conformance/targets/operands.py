@@ -126,9 +126,9 @@ class Product:
         return bool({name for side in (self.a, self.b) for name in (side.format, side.name)} & set(names))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Numbers:
-    """The numbers of one side before they are laid out."""
+    """The numbers of one side before they are laid out. Equal only to itself, so that what is made of it can be kept."""
 
     spec: OperandSpec
     #: A plain side's [rows, k]; of a sparse one the kept [rows, k / 2].

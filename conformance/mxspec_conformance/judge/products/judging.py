@@ -15,6 +15,7 @@ from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
 from mxspec_conformance.judge.products.mistakes import Mistake, list_mistakes
+from mxspec_conformance.judge.products.mistakes.mistake import pick_places
 from mxspec_conformance.judge.products.reference import (
     Reference,
     allow,
@@ -274,7 +275,8 @@ def name_mistakes(
         left = mistakes
         for x in sorted(group, key=lambda x: x.output.size * x.case.a.shape[1]):
             with np.errstate(all="ignore"):
-                left = [mistake for mistake in left if mistake.explains(x.case, x.output, accumulator, contract)]
+                first = pick_places(~allow(x.refer(contract), x.case, accumulator).accepts(x.output))
+                left = [m for m in left if m.explains(x.case, x.output, accumulator, contract, first=first)]
         with np.errstate(all="ignore"):
             left = [m for m in left if all(m.fits(x.case, x.output, accumulator, contract) for x in right)]
             # What becomes of every output would show in the wrong cases of other topics, too.
