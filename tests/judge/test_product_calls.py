@@ -155,7 +155,7 @@ def test_what_is_no_answer_is_an_error_in_words(matmul: Any, words: str) -> None
 
 def test_a_call_that_raises_is_the_requirements_of_that_call_alone() -> None:
     def matmul(a: Any, b: Any, out_dtype: str) -> Any:
-        if a.shape[0] == 1:
+        if (a.shape[0], b.shape[0]) == (17, 33):
             raise SystemExit(3)
         return right(a, b, out_dtype)
 

@@ -261,7 +261,7 @@ def test_a_right_kernel_is_not_held_to_what_the_order_of_operations_decides() ->
     assert labels == []
     labels = [c.label for c in cases_of("float16 @ int4-g32-bias-float16") if c.topic == "inf"]
     once = ["a positive Inf in a", "an infinite scale in b", "an infinite bias in b", "a negative Inf in a"]
-    assert labels == [label + out for out in ("", ", bfloat16", ", float16") for label in once]
+    assert labels == [*once, *(f"{label}, 17 x 20" for label in once[:3]), *(label + out for out in (", bfloat16", ", float16") for label in once)]
 
 
 def test_nothing_that_was_dropped_decides_a_special_row() -> None:

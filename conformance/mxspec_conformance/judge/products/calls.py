@@ -12,6 +12,7 @@ from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.reference import allow, refer_case
+from mxspec_conformance.judge.products.variety import find_taken, list_options
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.targets.sessions import TargetSession
@@ -49,6 +50,7 @@ def judge_product_calls(
         wrote, changed, _ = probed
         settle("memory", "operands after a call", not wrote, "the call wrote into its operands")
         settle("memory", "a result after another call", not changed, "a later call changed what an earlier one had returned")
+    _probe_added(session, cases[0], cases[1], settle, ask)
     label = "other operands where those of the last call lay"
     output = ask("state", label, partial(session.call, "reused", OPERATION, first, second))
     if output is not None:
@@ -61,6 +63,23 @@ def judge_product_calls(
     if made is not None:
         wrong, total = made
         settle("state", label, not wrong, f"{wrong} of {total} calls returned other bits when {THREADS} threads called at once")
+
+
+def _probe_added(
+    session: TargetSession, first: ProductCase, second: ProductCase, settle: Callable[[str, str, bool, str], None],
+    ask: Callable[[str, str, Callable[[], Any]], Any],
+) -> None:  # fmt: skip
+    """Whether C and bias are written into, or what is returned is one of them."""
+    shape = first.a.shape[0], first.b.shape[0]
+    for what, options in list_options(*shape, find_taken(session.capabilities), first.out_dtype)[-1:]:
+        probed = ask(
+            "memory", f"{what}, a call and another",
+            partial(session.call, "probe", OPERATION, _arguments(first), _arguments(second), **options),
+        )  # fmt: skip
+        if probed is not None:
+            wrote, changed, _ = probed
+            settle("memory", f"{what} after a call", not wrote, "the call wrote into what it was given, C or bias among it")
+            settle("memory", f"a result with {what} after another call", not changed, "a later call changed what an earlier one had returned")
 
 
 def _arguments(case: ProductCase) -> tuple[Any, ...]:

@@ -15,6 +15,15 @@ from mxspec_conformance.judge.products.epilogues import draw_wide_epilogues
 from mxspec_conformance.judge.products.scale_range import draw_every_scale
 from mxspec_conformance.judge.products.spoiling import find_place, has_one_infinity, subtracts, write_positive
 from mxspec_conformance.judge.products.tiles import draw_square, draw_tiles
+from mxspec_conformance.judge.products.variety import (
+    Draft,
+    draw_added_memory,
+    draw_edges,
+    draw_epilogues,
+    draw_kept,
+    draw_vectors,
+    find_taken,
+)
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
@@ -27,6 +36,9 @@ _PER_GROUP = 31
 
 #: Exponents of successive block scales of either side, no two sums of which are alike, shifted by one block or not.
 _OWN = ((-3, 5, 0, -6, 2, 7), (4, -2, 6, 1, -5, 3))
+
+#: Bits of the sums that an epilogue scales and adds to.
+_LONG_BITS = 18
 
 #: Exponent of products whose sums, of up to 32, are subnormal in float16.
 _SUBNORMAL = -20
@@ -57,10 +69,13 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
     cases = [replace(case, out_dtype=first) for case in maker.all_cases()]
     cases += [replace(case, out_dtype=first) for case in _CaseMaker(product, capabilities, accumulator, seed + 2).added()]
     cases += [replace(case, out_dtype=first) for case in _CaseMaker(product, capabilities, accumulator, seed + 3).wider(first)]
+    cases += [replace(case, out_dtype=first) for case in _CaseMaker(product, capabilities, accumulator, seed + 4).varied(first)]
     for dtype in others:
         again = [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in maker.sums() if not c.before]
         cases += again + [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in maker.overflows(dtype)]
         also = _CaseMaker(product, capabilities, accumulator, seed + 3).in_another_dtype(dtype)
+        cases += [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in also]
+        also = _CaseMaker(product, capabilities, accumulator, seed + 4).varied_in_another_dtype(dtype)
         cases += [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in also]
     return cases
 
@@ -76,6 +91,10 @@ def list_equal_shapes(product: Product, capabilities: Capabilities, accumulator:
     return [replace(case, out_dtype=capabilities.out_dtypes[0]) for case in maker.equal_shapes()]
 
 
+def _make_case(draft: Draft) -> ProductCase:
+    return ProductCase(topic=draft.topic, label=draft.label, a=draft.a, b=draft.b, options=draft.options, before=draft.before)
+
+
 class _CaseMaker:
     """Makes the cases of one product."""
 
@@ -86,6 +105,7 @@ class _CaseMaker:
         draw = np.random.default_rng(seed)
         self.a, self.b = make_pen(product.a, draw), make_pen(product.b, draw)
         self.draw = draw
+        self.takes = find_taken(capabilities)
 
     def all_cases(self) -> list[ProductCase]:
         groups = (
@@ -207,12 +227,31 @@ class _CaseMaker:
         yield from self.overflows(dtype, negative=True)
         yield from self.subnormals(dtype)
 
+    def varied(self, dtype: str) -> Iterator[ProductCase]:
+        """Cases that differ from others in one thing, and NaN and Inf beside many rows."""
+        sides = self.a, self.b, self.sizes
+        for draft in (
+            *draw_edges(*sides, self._integers), *draw_vectors(*sides, self.draw), *draw_kept(*sides, self._integers),
+            *draw_added_memory(*sides, self._short, self.takes, dtype),
+        ):  # fmt: skip
+            yield _make_case(draft)
+        yield from self.specials(17, 20)
+        yield from self.varied_in_another_dtype(dtype)
+
+    def varied_in_another_dtype(self, dtype: str) -> Iterator[ProductCase]:
+        """Epilogues of few rows and columns, and of as many."""
+        for draft in draw_epilogues(self.a, self.b, self.sizes, self._short, self.takes, dtype):
+            yield _make_case(draft)
+
+    def _short(self, pen: Pen, rows: int, k: int) -> Any:
+        """Integers of sums to which a scaled C and bias are added exactly."""
+        return self._integers(pen, rows, k, bits=min(self.bits, _LONG_BITS))
+
     def _wide_epilogues(self, dtype: str) -> Iterator[ProductCase]:
-        takes = {o for o in ("alpha", "beta", "c", "bias") if self.capabilities.has("matmul", o)}
         for rows, columns in ((5, 11), (2, 131), (130, 3)):
             m, n, k = self.sizes.fit(rows, columns, 1)
             for label, bits, options in draw_wide_epilogues(m, n, dtype, self.draw):
-                if set(options) <= takes:
+                if set(options) <= self.takes:
                     a, b = (p.numbers(self._integers(p, size, k, bits=min(self.bits, bits))) for p, size in ((self.a, m), (self.b, n)))
                     yield ProductCase(topic="epilogue", label=f"{label}, {m} x {n}", a=a, b=b, options=options)
 
@@ -359,9 +398,8 @@ class _CaseMaker:
 
     def epilogues(self) -> Iterator[ProductCase]:
         """alpha, beta, C and bias, by themselves and together."""
-        takes = {o for o in ("alpha", "beta", "c", "bias") if self.capabilities.has("matmul", o)}
         m, n, k = self.sizes.fit(6, 10, 128)
-        a, b = (p.numbers(self._integers(p, rows, k, bits=min(self.bits, 18))) for p, rows in ((self.a, m), (self.b, n)))
+        a, b = (p.numbers(self._short(p, rows, k)) for p, rows in ((self.a, m), (self.b, n)))
         dtype = DTYPES[self.capabilities.out_dtypes[0]]
         c = (np.arange(m * n).reshape(m, n) % 23 - 11).astype(dtype)
         bias = (np.arange(n) * 3 % 17 - 8).astype(dtype)
@@ -372,15 +410,16 @@ class _CaseMaker:
             ("all", {"alpha": 0.5, "beta": -1.0, "c": c, "bias": bias}),
         ]  # fmt: skip
         for label, options in wanted:
-            if set(options) <= takes:
+            if set(options) <= self.takes:
                 yield ProductCase(topic="epilogue", label=label, a=a, b=b, options=options)
 
-    def specials(self) -> Iterator[ProductCase]:
+    def specials(self, rows: int = 5, columns: int = 6) -> Iterator[ProductCase]:
         """NaN and Inf in one row, and in a block that others multiply by zero."""
+        among = "" if rows == 5 else f", {rows} x {columns}"
         for side, pen, other in (("a", self.a, self.b), ("b", self.b, self.a)):
-            m, n, k = self.sizes.fit(5, 6, 128)
+            m, n, k = self.sizes.fit(rows, columns, 128)
             # No zeros, and one sign: an infinity times zero, or two that cancel, are NaN, too.
-            a, b = (write_positive(p, rows, k) for p, rows in ((self.a, m), (self.b, n)))
+            a, b = (write_positive(p, size, k) for p, size in ((self.a, m), (self.b, n)))
             chosen = a if side == "a" else b
             row = min(1, len(chosen.held) - 1)
             # Of two sparse sides only the spoilt place is sure to be kept by both: it is in the first group.
@@ -389,7 +428,7 @@ class _CaseMaker:
                 if topic == "inf" and not has_one_infinity(pen, other):
                     continue
                 pair = (changed, b) if side == "a" else (a, changed)
-                yield ProductCase(topic=topic, label=f"{label} in {side}", a=pair[0], b=pair[1])
+                yield ProductCase(topic=topic, label=f"{label} in {side}{among}", a=pair[0], b=pair[1])
 
     def patterns(self) -> Iterator[ProductCase]:
         """Every nibble of metadata, neighbours never alike, against one-hot rows: each number at its own place."""

@@ -151,7 +151,7 @@ def describe_places(case: ProductCase, output: Any, accumulator: Accumulator, co
             continue
         run = lines.size > 1 and (np.diff(lines) == 1).all()
         shown = f"{name}s {lines[0]} to {lines[-1]}" if run else f"{name} {', '.join(map(str, lines[:8].tolist()))}"
-        return f"{text}: {shown}, each whole"
+        return f"{text}: {shown}, {'each whole' if lines.size > 1 else 'the whole of it'}"
     return text
 
 

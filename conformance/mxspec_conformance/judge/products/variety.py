@@ -1,0 +1,115 @@
+"""Calls that differ from others in one thing: a size, the shape under an epilogue, the memory of what is added, one part of a side.
+
+Kernels choose their way by these: a row of its own takes a product of matrix and vector, a square one may be mistaken for its
+transpose, a side is prepared once and kept by its codes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.judge.products.pen import Pen
+from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.operands import Numbers
+from mxspec_conformance.targets.product_sizes import Sizes
+
+#: m or n beside the sizes of tiles and vectors, the other one being small.
+_EDGES = (2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 127, 128, 129, 255, 256, 257, 511, 513)
+_BESIDE = 3
+#: Shapes under an epilogue: one row, one column, one output, as many rows as columns.
+_SHAPES = ((1, 21), (21, 1), (1, 1), (12, 12))
+#: How C and bias lie in memory.
+_ARRANGEMENTS = ("offset", "rows", "padded", "fortran")
+#: A product of matrix and vector, and how long.
+_VECTORS = ((1, 24), (24, 1))
+_LONG = 1024
+
+#: (pen, rows, k) -> codes of integers whose sums are certain.
+Integers = Callable[[Pen, int, int], npt.NDArray[Any]]
+
+
+def find_taken(capabilities: Capabilities) -> set[str]:
+    """What of an epilogue a target takes."""
+    return {name for name in ("alpha", "beta", "c", "bias") if capabilities.has("matmul", name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a case is made of."""
+
+    topic: str
+    label: str
+    a: Numbers
+    b: Numbers
+    options: dict[str, Any] = field(default_factory=dict)
+    before: tuple[Any, ...] = ()
+
+
+def draw_edges(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[Draft]:
+    """Every size beside that of a tile, of either side, once."""
+    wanted = [(edge, _BESIDE) for edge in _EDGES] + [(_BESIDE, edge) for edge in _EDGES]
+    for m, n, k in dict.fromkeys(sizes.fit(m, n, math.lcm(a.run, b.run)) for m, n in wanted):
+        yield Draft("shape", f"{m} x {n} x {k}, beside a tile", a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k)))
+
+
+def draw_vectors(a: Pen, b: Pen, sizes: Sizes, draw: np.random.Generator) -> Iterator[Draft]:
+    """Ordinary numbers where one side is a vector."""
+    for rows, columns in _VECTORS:
+        m, n, k = sizes.fit(rows, columns, _LONG)
+        x, w = (draw.standard_normal((size, k)) for size in (m, n))
+        yield Draft("interval", f"normal, {m} x {n} x {k}", a.quantized(x), b.quantized(w))
+
+
+def draw_epilogues(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[Draft]:
+    """C and bias, alone and together with factors, in each shape; no two of their rows and columns are alike."""
+    for m, n, k in dict.fromkeys(sizes.fit(rows, columns, 64) for rows, columns in _SHAPES):
+        sides = a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k))
+        for label, options in list_options(m, n, takes, dtype):
+            yield Draft("epilogue", f"{label}, {m} x {n}", *sides, options)
+
+
+def draw_added_memory(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[Draft]:
+    """C and bias apart from numbers that are not theirs."""
+    m, n, k = sizes.fit(7, 9, 128)
+    sides = a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k))
+    for label, options in list_options(m, n, takes, dtype)[-1:]:
+        for arrangement in _ARRANGEMENTS:
+            yield Draft("memory", f"{label} in memory: {arrangement}", *sides, options, ("arranged", arrangement))
+
+
+def list_options(m: int, n: int, takes: Set[str], dtype: str) -> list[tuple[str, dict[str, Any]]]:
+    """Labels and options of an epilogue, as far as the target takes them: the last one has all."""
+    c = ((np.arange(m * n) * 5 % 23 - 11).reshape(m, n)).astype(DTYPES[dtype])
+    bias = (np.arange(n) * 3 % 17 - 8).astype(DTYPES[dtype])
+    every: dict[str, Any] = {"alpha": 0.5, "beta": -2.0, "c": c, "bias": bias}
+    parts: list[tuple[str, dict[str, Any]]] = [("bias", {"bias": bias}), ("C", {"beta": 1.0, "c": c})]
+    found = [(label, options) for label, options in parts if set(options) <= takes]
+    left = [name for name in every if name in takes and ({"beta", "c"} <= takes or name not in ("beta", "c"))]
+    added = [{"c": "C"}.get(name, name) for name in left if name in ("c", "bias")]
+    return [*found, (f"{' and '.join(added)} with factors", {name: every[name] for name in left})] if added else found
+
+
+def draw_kept(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[Draft]:
+    """Calls that share a part with the one before: codes under other scales, one of both sides, all but a tensor scale."""
+    m, n, k = sizes.fit(6, 11, 128)
+    codes = [[integers(pen, rows, k) for _ in range(2)] for pen, rows in ((a, m), (b, n))]
+    powers = [1 if pen.powers[1] >= 1 else -1 for pen in (a, b)]
+    first_a, first_b = a.numbers(codes[0][0]), b.numbers(codes[1][0])
+    other_a, other_b = a.numbers(codes[0][1]), b.numbers(codes[1][1])
+    yield Draft("state", "a call before others", first_a, first_b)
+    yield Draft("state", "another b with the same a", first_a, other_b)
+    yield Draft("state", "another a with the same b", other_a, other_b)
+    yield Draft("state", "the codes of b under other scales", other_a, b.numbers(codes[1][1], powers[1]))
+    yield Draft("state", "the codes of a under other scales", a.numbers(codes[0][1], powers[0]), other_b)
+    scaled = [takes_tensor_scale(pen.spec) for pen in (a, b)]
+    for value in (2.0, 0.5) if any(scaled) else ():
+        sides = [with_tensor_scale(x, value) if s else x for x, s in zip((other_a, other_b), scaled, strict=True)]
+        yield Draft("state", f"the same under the tensor scale {value:g}", sides[0], sides[1])
