@@ -75,6 +75,8 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_gpu_arithmetic.py::test_amax": (0, 15),
     "tests/test_kits_tools.py::test_the_scoreboard_passes_what_is_right_and_names_ties_away": (0, 3),
     "tests/test_layouts.py::test_packer_and_formula_agree_on_every_bit": (4, 4),
+    "tests/test_lightx2v.py::test_a_wrong_product_is_told_through_the_target": (0, 8),
+    "tests/test_lightx2v.py::test_the_numpy_form_is_judged_through_the_target": (0, 20),
     "tests/test_lint_against.py::test_error_correcting_methods_are_a_note": (0, 3),
     "tests/test_lint_against.py::test_what_follows_the_default_profile_is_clean": (4, 3),
     "tests/test_mutants.py::test_the_matrix_says_what_the_judge_finds": (0, 2),

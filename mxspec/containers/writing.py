@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from mxspec.containers.conventions import MARK_SUFFIX, Form, find_form, list_for
 from mxspec.containers.header import Tensor, round_up
 from mxspec.containers.output import OutputFile, check_target, staged
 from mxspec.containers.parts import Part, cut, write_part
+from mxspec.containers.plain import PLAIN_DTYPES
 from mxspec.containers.planning import Scalars, check_gguf_name, derive_scalars, place_tensors
 from mxspec.containers.problems import ContainerError
 from mxspec.tensorscale import TensorScale
@@ -28,12 +30,14 @@ def write(
     convention: str,
     *,
     input_scales: Mapping[str, TensorScale] | None = None,
+    others: Mapping[str, npt.NDArray[Any]] | None = None,
     force: bool = False,
 ) -> None:
     """Write tensors, by base name, as one file of a convention.
 
     Blocks lie along the last axis and fill it. A tensor scale of another kind than the convention's becomes the correctly
     rounded reciprocal. input_scales: scales of the layers' inputs, by base name, where the convention has a place for them.
+    others: plain tensors, by their full names, such as biases; float32, float16, bfloat16 or float64, written as they are.
 
     Raises ContainerError for what the convention cannot hold, ValueError for an unknown convention, and TypeError for something
     else than names and BlockTensors; nothing is left of a file that was not finished.
@@ -47,8 +51,7 @@ def write(
                 f"tensors[{base!r}] is a {type(tensor).__name__}; pass names as keys and BlockTensors as values"
             )
     for base in tensors:
-        if base.encode("utf-8", "replace").decode("utf-8") != base:
-            raise ContainerError(f"the name {base!r} is not valid Unicode; choose another")
+        _check_unicode(base)
     for name, scale in _items(input_scales):
         if not isinstance(scale, TensorScale):
             raise TypeError(f"input_scales[{name!r}] is a {type(scale).__name__}; pass a TensorScale")
@@ -69,6 +72,8 @@ def write(
         stored += place_tensors(form, base, tensor.shape, scalars, dtype, path, form.mark_text)
     if not stored:
         raise ContainerError("there are no tensors to write")
+    plain = _take_plain(others, {t.name for t in stored})
+    stored += [Tensor(name, dtype, x.shape, 0, x.nbytes, path) for name, (dtype, x) in plain.items()]
     if planned[0][0].container == "gguf":
         for t in stored:
             check_gguf_name(t.name)
@@ -82,8 +87,35 @@ def write(
         try:
             for form, base, tensor, scalars in planned:
                 _write_tensor(output, form, base, tensor, scalars)
+            for name, (_, numbers) in plain.items():
+                output.write(name, 0, numbers.reshape(-1).view(np.uint8))
         finally:
             output.close()
+
+
+def _check_unicode(name: str) -> None:
+    if name.encode("utf-8", "replace").decode("utf-8") != name:
+        raise ContainerError(f"the name {name!r} is not valid Unicode; choose another")
+
+
+def _take_plain(others: object, taken: set[str]) -> dict[str, tuple[str, npt.NDArray[Any]]]:
+    """Plain tensors with the names of their dtypes, in the files' byte order."""
+    if others is None:
+        return {}
+    if not isinstance(others, Mapping):
+        raise TypeError(f"others is a {type(others).__name__}; pass a mapping of names to arrays")
+    names = {dtype.newbyteorder("="): name for name, dtype in PLAIN_DTYPES.items()}
+    found = {}
+    for name, given in others.items():
+        if not isinstance(name, str) or not isinstance(given, np.ndarray) or given.dtype.newbyteorder("=") not in names:
+            kind = f"array of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
+            raise TypeError(f"others[{name!r}] is a {kind}; pass names as keys and arrays of float32, float16, bfloat16 or float64")
+        _check_unicode(name)
+        if name in taken:
+            raise ContainerError(f"{name} would be written twice: a block-quantized tensor has that name already")
+        dtype = names[given.dtype.newbyteorder("=")]
+        found[name] = dtype, np.array(given, PLAIN_DTYPES[dtype], order="C")
+    return found
 
 
 def _items(input_scales: object) -> Iterable[tuple[object, object]]:
