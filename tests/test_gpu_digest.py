@@ -13,7 +13,7 @@ def test_comments_do_not_count() -> None:
 
 def test_code_counts() -> None:
     assert digest._code_of_module("X = 1\n") != digest._code_of_module("X = 2\n")
-    assert set(digest.digest_sources()) == {"kernels", "modules", "rules", "products"}
+    assert set(digest.digest_sources()) == {"kernels", "modules", "rules", "products", "operators"}
 
 
 def test_every_file_counts_once() -> None:
@@ -26,9 +26,10 @@ def test_every_file_counts_once() -> None:
         "timing", "witness",
     }  # fmt: skip
     modules = {f.stem for f in digest.PACKAGE.glob("*.py")}
-    assert modules == measuring | set(digest.MODULES) | set(digest.PRODUCT_MODULES)
+    assert modules == measuring | set(digest.MODULES) | set(digest.PRODUCT_MODULES) | set(digest.OPERATOR_MODULES)
 
 
 def test_sections_depend_on_what_they_call() -> None:
     assert "products" in digest.find_groups("exact")
     assert "products" not in digest.find_groups("levels")
+    assert {"products", "operators"} <= set(digest.find_groups("lightx2v"))

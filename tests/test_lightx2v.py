@@ -18,6 +18,7 @@ import pytest
 
 import mxspec
 from mxspec import containers, dot, lightx2v
+from mxspec.containers.plain import read_plain
 from mxspec.lightx2v import MMWeightNvfp4, facts, operators
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance import check
@@ -262,10 +263,16 @@ def test_the_documents_example() -> None:
         y = mm.apply(x)
         assert (y.dtype, y.shape) == (BF16, (m, n))
         np.testing.assert_array_equal(y.view(np.uint16), theirs.apply(x).view(np.uint16))
-        exact = x.astype(np.float64) @ weight.astype(np.float64).T + (0 if bias is None else bias.astype(np.float64))
-        # Gain 1 but for the noise of four bits: the least squares' slope errs as their mean does, 0.14 / sqrt(m n).
-        gain = float((y.astype(np.float64) * exact).sum() / (exact * exact).sum())
-        assert abs(gain - 1) < 6 * 0.14 / np.sqrt(m * n) + 0.02
+        values = [t.astype(np.float64) for t in (values_of(x, mm.input_global_scale), values_of(weight, mm.weight_global_scale))]
+        assert mm.alpha is not None
+        sums = values[0] @ values[1].T * np.float64(mm.alpha) + (0 if bias is None else bias.astype(np.float64))
+        np.testing.assert_array_equal(y.astype(np.float64), round_once(sums))
+
+
+def values_of(x: Array, scale: TensorScale | None) -> Array:
+    """Code times block scale, as the product takes them."""
+    t = mxspec.quantize(x, "nvfp4", profile="lightx2v-0.0.1/nvfp4", tensor_scale=scale)
+    return dot.block_factor(t.codes, t.scales, "nvfp4").values
 
 
 def test_calibration_is_that_of_all_batches() -> None:
@@ -335,6 +342,15 @@ def test_plain_tensors_beside_block_tensors_are_checked(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="others is a list"):
         containers.write(path, t, "lightx2v", others=[])  # type: ignore[arg-type]
     assert not path.exists()
+    numbers = {"a.bias": draw(32, seed=4), "norm": draw(3, 5, seed=5, dtype=np.float32)}
+    for suffix, convention in ((".safetensors", "lightx2v"), (".gguf", "gguf")):
+        containers.write(tmp_path / f"y{suffix}", t, convention, others=numbers)
+        stored = containers.open_checkpoint(tmp_path / f"y{suffix}", formats=["mxfp4"])
+        assert set(stored.blocks) == {"a"}
+        for name, x in numbers.items():
+            found = stored.tensors[name]
+            assert (found.dtype, found.shape) == ("BF16" if x.dtype == BF16 else "F32", x.shape)
+            np.testing.assert_array_equal(read_plain(found, 0, x.size), x.astype(np.float32).reshape(-1))
 
 
 def test_a_wrong_alpha_in_a_file_is_refused(tmp_path: Path) -> None:

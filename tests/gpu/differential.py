@@ -28,7 +28,7 @@ from mxspec_gpu.kernels import list_instantiations
 from mxspec_gpu.product_kernels import list_product_kernels
 
 from tests.gpu.arithmetic import FORMAT_LEVELS, LEVELS
-from tests.gpu.digest import PRODUCT_SECTIONS, digest_sources, find_groups
+from tests.gpu.digest import OPERATOR_SECTIONS, PRODUCT_SECTIONS, digest_sources, find_groups
 from tests.gpu.sweeps import JOBS
 from tests.gpu.transformed import list_kernels
 
@@ -82,7 +82,7 @@ class Recorder:
 
 def list_sources(only: list[str]) -> list[KernelSource]:
     """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of sweeps, theirs."""
-    if only and set(only) <= set(PRODUCT_SECTIONS):
+    if only and set(only) <= {*PRODUCT_SECTIONS, *OPERATOR_SECTIONS}:
         return [*list_product_kernels(), *list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))]
     if only == ["sweeps"]:
         return [j.source(write=w) for j in JOBS for w in (False, True)]

@@ -19,6 +19,9 @@ MODULES = (
     "api", "arguments", "arrays", "build", "kernels", "launch", "lookup", "plans", "quick", "rules", "scalars", "transform",
     "views",
 )  # fmt: skip
+#: What calls the products under a library's names, and the section of its evidence.
+OPERATOR_MODULES = ("finish", "lightx2v")
+OPERATOR_SECTIONS = ("lightx2v",)
 #: The same of products and stored weights, whose evidence is renewed apart: files of kernels, and modules.
 PRODUCT_KERNELS = (
     "affine.cu", "affine.cuh", "affine_pairs.cuh", "bias.cu", "exact.cu", "exact.cuh", "gemv_affine.cu", "records.cu", "records.cuh",
@@ -37,6 +40,8 @@ COVERED = tuple(level for level in LEVELS if level[0] not in PENDING)
 
 def find_groups(section: str) -> tuple[str, ...]:
     """Which digests a section of the evidence depends on."""
+    if section in OPERATOR_SECTIONS:
+        return ("kernels", "modules", "rules", "products", "operators")
     return ("kernels", "modules", "rules", "products") if section in PRODUCT_SECTIONS else ("kernels", "modules", "rules")
 
 
@@ -79,4 +84,5 @@ def digest_sources(levels: Sequence[Level] = COVERED) -> dict[str, str]:
     return {
         "kernels": _digest(kernels), "modules": _digest(modules), "rules": _digest(rules),
         "products": _digest(later | product_modules),
+        "operators": _digest({name: _code_of_module((PACKAGE / f"{name}.py").read_text("utf-8")) for name in OPERATOR_MODULES}),
     }  # fmt: skip
