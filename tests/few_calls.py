@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mxspec.formats import BlockFormat
+from mxspec_conformance.judge.affine import calls as affine_calls
 from mxspec_conformance.judge.invariance import calls, matrix, numbers, states
 from mxspec_conformance.judge.invariance.pace import Speed
 
@@ -28,5 +29,11 @@ def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
     replace(states, "PROBED", tuple((rows, blocks) for rows, blocks in states.PROBED if rows <= 130))
     for module in (matrix, numbers):
         replace(module, "measure_speed", lambda call: Speed.STEADY)
-    for module in (states, numbers):
+    every = affine_calls.list_shapes
+
+    def list_few_groups(group: int) -> list[tuple[int, int]]:
+        return [(rows, wide) for rows, wide in every(group) if rows * wide * group <= FEW_NUMBERS][::3]
+
+    replace(affine_calls, "list_shapes", list_few_groups)
+    for module in (states, numbers, affine_calls):
         replace(module, "REPEATS", FEW_CALLS)

@@ -13,6 +13,7 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/judge/test_affine_calls.py::test_what_is_wrong_in_one_way_alone_is_found": (9, 24),
     "tests/judge/test_product_variety.py::test_what_is_right_is_not_accused": (3, 3),
     "tests/judge/test_product_variety.py::test_what_is_wrong_in_one_way_alone_is_found": (7, 20),
     "tests/judge/test_capabilities.py::test_a_target_is_called_with_the_dtypes_that_it_declares": (3, 3),

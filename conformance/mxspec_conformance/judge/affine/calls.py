@@ -1,107 +1,196 @@
-"""Affine functions in other memory, in larger calls, and after other calls: a group's answer depends on the group alone."""
+"""Affine functions in other memory, in calls of other shapes, and after other calls: a group's answer depends on the group alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mxspec_conformance.judge.affine.groups import Groups, Places
+from mxspec_conformance.judge.invariance.edges import EDGES
+from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.reach import LOCAL
-from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.selection import keeps_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.sessions import TargetSession
 
-Values = npt.NDArray[Any]
-Arguments = tuple[Values, ...]
+#: (rows, groups in a row) of the call that is made at every level and over every transport, and of those in other memory.
+FIRST, LAID = (257, 3), (23, 3)
+#: Groups in a row, or rows, beside a size that is varied.
+BESIDE = 3
+#: (rows, groups in a row) beside the edges: one group, long rows, many rows, a million values and more.
+SHAPES = ((1, 1), (1, 8), (1, 300), (64, 64), (1025, 3), (2049, 2), (4096, 1))
+#: k, in values, that a row of groups makes whole, with the rows of each.
+LENGTHS = ((384, 8), (768, 5), (4096, 4), (8192, 2), (12288, 1), (16384, 3))
+#: Groups in a row where there are as many rows as values in one.
+SQUARE_GROUPS = (1, 2, 4)
+#: Values of calls in which kernels count in other units, with groups in a row.
+MANY = ((1 << 17, 2), (1 << 20, 4), (1 << 22, 1))
+#: Values of the largest call, and beyond which a slow target is asked no more, with the seconds that make it one.
+LARGEST, SMALL, PATIENCE = 1 << 23, 1 << 14, 1.5
+#: Equal calls.
+REPEATS = 600
 
-#: Rows of a large call.
-_ROWS = 257
-#: Rows of a call that is made again and again.
-_FEW = 4
+
+@dataclass
+class Caller:
+    """One function of a target, called with groups that it has answered."""
+
+    session: TargetSession
+    function: str
+    #: As the target declares the format.
+    name: str
+    groups: Groups
+    scorecard: Scorecard
+    slow: bool = False
+
+    def wants(self, label: str, values: int, *, quick: bool = False) -> bool:
+        """Whether a call of so many values is made."""
+        most = min(LARGEST_OF.get(self.session.transport, LARGEST), SMALL if self.slow else LARGEST)
+        return (quick or values <= most) and keeps_call("affine", self.scorecard.format, label, quick=quick)
+
+    def ask(self, topic: str, label: str, *call: Any) -> Any:
+        """The answer to a call; None where there is none, which is counted."""
+        answer = run_once(partial(self.session.call, *call))
+        if isinstance(answer, NoAnswer):
+            self.scorecard.count_no_answer(topic, label, answer)
+            return None
+        return answer
+
+    def enter(self, topic: str, label: str, places: Places, rows: int, *before: Any, only: Any = slice(None), text: str = "") -> None:
+        """One call with chosen groups, and its answers beside those that they had; only: the groups that are looked at."""
+        answer = self.ask(topic, label, *before, self.function, *self.groups.give(places, rows), self.name)
+        if answer is not None:
+            wrong = self.groups.find_wrong(places, answer, rows)[only]
+            shown = f"; the first is group {int(np.flatnonzero(wrong)[0])}" if wrong.any() else ""
+            text = text or f"{int(wrong.sum())} of {wrong.size} groups have another answer than in a small, contiguous call{shown}"
+            self.count(topic, label, ok=not wrong.any(), text=text)
+
+    def count(self, topic: str, label: str, *, ok: bool, text: str) -> None:
+        """Count what a call showed."""
+        failure = Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[text])
+        self.scorecard.count(topic, label, ok=ok, show=lambda: failure)
+
+
+def list_shapes(group: int) -> Iterator[tuple[int, int]]:
+    """(rows, groups in a row) of all calls, small ones first."""
+    shapes = [*SHAPES, *((edge, BESIDE) for edge in EDGES), *((BESIDE, edge) for edge in EDGES)]
+    shapes += [(rows, k // group) for k, rows in LENGTHS if k % group == 0]
+    shapes += [(rows, k // group + 1) for k, rows in LENGTHS[-2:] if k % group == 0]
+    shapes += [(values // (wide * group) + 1, wide) for values, wide in MANY]
+    shapes += [(wide * group, wide) for wide in SQUARE_GROUPS]
+    yield from sorted(dict.fromkeys(shapes), key=lambda shape: (shape[0] * shape[1], shape))
 
 
 def judge_calls(
-    session: TargetSession, function: str, name: str, arguments: Arguments, answer: Any, scorecard: Scorecard
-) -> None:
-    """Enter calls of a function with rows that it has answered; answer: what it returned for them."""
-    wanted = _parts(answer)
-    rows = len(arguments[0])
-    many = np.arange(_ROWS) % rows
-    _enter(
-        scorecard,
-        "call-size",
-        f"{_ROWS} rows",
-        session,
-        function,
-        (*(a[many] for a in arguments), name),
-        [w[many] for w in wanted],
-    )
+    session: TargetSession, function: str, name: str, groups: Groups, scorecard: Scorecard,
+    other: tuple[str, Callable[[Groups], tuple[Any, ...]]] | None = None,
+) -> None:  # fmt: skip
+    """Enter calls of a function with groups that it has answered.
+
+    other: another function of the target, and its arguments made of the groups: a call of it comes in between.
+    """
+    caller = Caller(session, function, name, groups, scorecard)
+    _enter_sizes(caller)
     if session.transport == "results-file":
         return
-    for arrangement in ARRANGEMENTS[1:-2]:
-        asked = ("arranged", arrangement, function, *arguments, name)
-        _enter(scorecard, "memory", arrangement, session, "", asked, wanted)
-    turned = tuple(a[::-1].copy() for a in arguments)
-    found = run_once(partial(session.call, "probe", function, (*arguments, name), (*turned, name)))
-    if not isinstance(found, NoAnswer):
-        wrote, changed, again = found
-        _count(scorecard, "memory", "the input", function, ok=not wrote, text="the call wrote into its input")
-        text = "a second call changed what the first had returned"
-        _count(scorecard, "memory", "the answer", function, ok=not changed, text=text)
-        same = _are_alike(_parts(again), wanted)
-        _count(
-            scorecard,
-            "state",
-            "after another call",
-            function,
-            ok=same,
-            text="the same call, after another one, has another answer",
-        )
+    _enter_memory(caller)
+    _enter_order(caller, other)
     if session.transport in LOCAL:
-        few = tuple(a[:_FEW] for a in arguments)
-        calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-            ((*(np.roll(a, turn, axis=0) for a in few), name), {}) for turn in range(THREADS)
-        ]
-        found = run_once(partial(session.call, "threads", ROUNDS // 8, function, calls))
-        if not isinstance(found, NoAnswer):
-            wrong, made = found
-            text = f"{wrong} of {made} calls returned other bits when threads called at once"
-            _count(scorecard, "state", f"{THREADS} threads", function, ok=not wrong, text=text)
+        _enter_repetition(caller)
+        _enter_threads(caller)
 
 
-def _parts(answer: Any) -> list[Values]:
-    return list(answer) if isinstance(answer, tuple) else [answer]
+def _enter_sizes(caller: Caller) -> None:
+    groups, limits = caller.groups, caller.session.capabilities.limits
+    caller.enter("call-size", f"{FIRST[0]} rows", groups.fill(FIRST[0], FIRST[1]), FIRST[0])
+    for rows, wide in list_shapes(groups.group):
+        label = f"{rows} x {wide * groups.group}"
+        if (rows, wide) == FIRST or not limits.allow((rows, wide * groups.group)):
+            continue
+        if caller.session.transport == "results-file" or not caller.wants(label, rows * wide * groups.group):
+            continue
+        started = time.monotonic()
+        caller.enter("call-size", label, groups.fill(rows, wide), rows)
+        caller.slow |= time.monotonic() - started > PATIENCE
 
 
-def _enter(
-    scorecard: Scorecard, topic: str, label: str, session: TargetSession, function: str, asked: Arguments | tuple[Any, ...],
-    wanted: Sequence[Values],
-) -> None:  # fmt: skip
-    """One call, and its answer beside the wanted one."""
-    before = (function,) if function else ()
-    answer = run_once(partial(session.call, *before, *asked))
-    if isinstance(answer, NoAnswer):
-        scorecard.count_no_answer(topic, label, answer)
+def _enter_memory(caller: Caller) -> None:
+    groups, (rows, wide) = caller.groups, LAID
+    places = groups.fill(rows, wide)
+    for arrangement in ARRANGEMENTS[1:-2]:
+        caller.enter("memory", arrangement, places, rows, "arranged", arrangement)
+    given, turned = (groups.give(p, rows) for p in (places, places[::-1].copy()))
+    found = run_once(partial(caller.session.call, "probe", caller.function, (*given, caller.name), (*turned, caller.name)))
+    if isinstance(found, NoAnswer):
         return
-    text = "the rows have other answers than in a small, contiguous call"
-    _count(scorecard, topic, label, function, ok=_are_alike(_parts(answer), wanted), text=text)
+    wrote, changed, again = found
+    caller.count("memory", "the input", ok=not wrote, text="the call wrote into its input")
+    caller.count("memory", "the answer", ok=not changed, text="a second call changed what the first had returned")
+    same = not groups.find_wrong(places, again, rows).any()
+    caller.count("state", "after another call", ok=same, text="the same call, after another one, has another answer")
 
 
-def _count(scorecard: Scorecard, topic: str, label: str, function: str, *, ok: bool, text: str) -> None:
-    failure = Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[text])
-    scorecard.count(topic, label, ok=ok, show=lambda: failure)
+def _enter_order(caller: Caller, other: tuple[str, Callable[[Groups], tuple[Any, ...]]] | None) -> None:
+    """Other groups in a shape that was asked, groups beside NaN and Inf, other scales under the same codes, another function before."""
+    groups, (rows, wide) = caller.groups, LAID
+    for turn in (1, 2):
+        caller.enter("state", f"other groups in the same shape {turn}", groups.fill(rows, wide, turn), rows)
+    special = np.flatnonzero(~groups.finite)
+    if special.size:
+        places = groups.fill(rows, wide, 3)
+        chosen = np.arange(4, len(places), 17)
+        places[chosen] = np.resize(special, chosen.size)
+        caller.enter("call-size", "beside groups with NaN and Inf", places, rows, only=groups.finite[places])
+    if len(groups.arguments) == 3 and caller.wants("the same codes under other scales", 0):
+        _enter_other_scales(caller)
+    if other is not None:
+        function, make = other
+        label = f"after {function}"
+        places = groups.fill(rows, wide)
+        if caller.wants(label, 0) and not isinstance(run_once(partial(caller.session.call, function, *make(groups), caller.name)), NoAnswer):
+            caller.enter("state", label, places, rows)
 
 
-def _are_alike(found: Sequence[Values], wanted: Sequence[Values]) -> bool:
-    """Whether arrays are the same; every NaN is alike, and so are the zeros of both signs."""
-    for a, b in zip(found, wanted, strict=True):
-        one, other = (np.asarray(x, np.float32) for x in (a, b))
-        if one.shape != other.shape or not ((one == other) | (np.isnan(one) & np.isnan(other))).all():
-            return False
-    return True
+def _enter_other_scales(caller: Caller) -> None:
+    """Codes, and then the same codes under scales twice as large: values that are the same are those of the first call."""
+    groups, (rows, wide) = caller.groups, LAID
+    label = "the same codes under other scales"
+    codes, scales, offsets = groups.give(groups.fill(rows, wide, 4), rows)
+    plain = np.ones_like(scales)
+    found = [caller.ask("state", label, caller.function, codes, s, offsets, caller.name) for s in (plain, plain + plain)]
+    if found[0] is not None and found[1] is not None:
+        stale = np.array_equal(np.asarray(found[0], np.float32), np.asarray(found[1], np.float32), equal_nan=True)
+        caller.count("state", label, ok=not stale, text="scales twice as large under the same codes gave the values of the call before")
+
+
+def _enter_repetition(caller: Caller) -> None:
+    groups = caller.groups
+    label = f"the same call {REPEATS} times"
+    if caller.wants(label, 0):
+        given = groups.give(groups.fill(BESIDE, BESIDE, 5), BESIDE)
+        answer = caller.ask("state", label, "repeated", REPEATS, REPEAT_SECONDS, caller.function, *given, caller.name)
+        if answer is not None:
+            differs, made = answer
+            text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
+            caller.count("state", label, ok=differs < 0, text=text)
+
+
+def _enter_threads(caller: Caller) -> None:
+    few = caller.groups.give(caller.groups.fill(4, BESIDE, 6), 4)
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((*(np.roll(a, turn, axis=0) for a in few), caller.name), {}) for turn in range(THREADS)
+    ]
+    found = run_once(partial(caller.session.call, "threads", ROUNDS // 8, caller.function, calls))
+    if not isinstance(found, NoAnswer):
+        wrong, made = found
+        text = f"{wrong} of {made} calls returned other bits when threads called at once"
+        caller.count("state", f"{THREADS} threads", ok=not wrong, text=text)

@@ -16,6 +16,7 @@ from mxspec.affine.formats import AffineFormat, Offset
 from mxspec.elements import round_to
 from mxspec_conformance.judge.affine.asking import ABREAST, ask_rows, lay_rows
 from mxspec_conformance.judge.affine.calls import judge_calls
+from mxspec_conformance.judge.affine.groups import Groups, make_groups
 from mxspec_conformance.judge.affine.mistakes import Stored, list_mistakes
 from mxspec_conformance.judge.affine.quantize import Standing, _bits, _snippet
 from mxspec_conformance.judge.explanation import Cause, Explanation
@@ -114,13 +115,18 @@ def judge_dequantize(
         )
     if calls:
         _count_alone(session, name, seen, fmt, scorecard)
-    if calls and (finite := [s for s in seen if _is_finite(s.case)]):
-        placed = lay_rows(finite)
-        codes = np.stack([np.concatenate([s.case.codes for s in row]) for row in placed])
-        scales, offsets = (np.array([[getattr(s.case, p) for s in row] for row in placed]) for p in ("scale", "offset"))
-        returned = np.stack([np.concatenate([s.values for s in row]) for row in placed])
-        judge_calls(session, "dequantize_affine", name, (codes, scales, offsets), returned, scorecard)
+    if calls and any(_is_finite(s.case) for s in seen):
+        stored = [[s.case.codes for s in seen], [s.case.scale for s in seen], [s.case.offset for s in seen]]
+        groups = make_groups(stored, [[s.values for s in seen]], [_is_finite(s.case) for s in seen])
+        other = ("quantize_affine", partial(_values, fmt)) if session.capabilities.has("quantize_affine") else None
+        judge_calls(session, "dequantize_affine", name, groups, scorecard, other)
     return Standing(judged, wrong[judged], sum(_is_finite(s.case) for s in seen))
+
+
+def _values(fmt: AffineFormat, groups: Groups) -> tuple[Values, ...]:
+    """Values of a few groups, to be quantized."""
+    with np.errstate(over="ignore"):
+        return (groups.answers[0][groups.ordinary[:2]].astype(fmt.numpy_dtype),)
 
 
 def _is_finite(case: AffineStoredCase) -> bool:

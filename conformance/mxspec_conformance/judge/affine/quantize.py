@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec_conformance.judge.affine.asking import ABREAST, ask_rows, lay_rows
 from mxspec_conformance.judge.affine.calls import judge_calls
+from mxspec_conformance.judge.affine.groups import Groups, make_groups
 from mxspec_conformance.judge.affine.mistakes import Stored, list_mistakes
 from mxspec_conformance.judge.affine.soundness import Fault, find_faults
 from mxspec_conformance.judge.explanation import Cause, Explanation, by_profiles
@@ -107,13 +108,17 @@ def judge_quantize(
         _count(one, judged, claimed is not None, fmt, scorecard)
     if calls:
         _count_alone(session, name, seen, fmt, scorecard)
-    if calls and (finite := [s for s in seen if _is_finite(s.case)]):
-        rows = lay_rows(finite)
-        x = np.stack([np.concatenate([s.case.x for s in row]) for row in rows])
-        codes = np.stack([np.concatenate([s.answer.codes for s in row]) for row in rows])
-        scales, offsets = (np.array([[getattr(s.answer, p) for s in row] for row in rows]) for p in ("scale", "offset"))
-        judge_calls(session, "quantize_affine", name, (x,), (codes, scales, offsets), scorecard)
+    if calls and any(_is_finite(s.case) for s in seen):
+        answers = [[s.answer.codes for s in seen], [s.answer.scale for s in seen], [s.answer.offset for s in seen]]
+        groups = make_groups([[s.case.x for s in seen]], answers, [_is_finite(s.case) for s in seen])
+        other = ("dequantize_affine", _stored) if session.capabilities.has("dequantize_affine") else None
+        judge_calls(session, "quantize_affine", name, groups, scorecard, other)
     return Standing(judged, wrong[judged], sum(_is_finite(s.case) for s in seen)) if seen else None
+
+
+def _stored(groups: Groups) -> tuple[Values, ...]:
+    """What a target made of a few groups, to be dequantized."""
+    return tuple(a[groups.ordinary[:2]].reshape(2, -1) for a in groups.answers)
 
 
 def _is_finite(case: AffineGroupCase) -> bool:

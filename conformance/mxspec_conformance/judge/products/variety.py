@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec_conformance.judge.invariance.edges import EDGES
 from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.pen import Pen
 from mxspec_conformance.targets.capabilities import Capabilities
@@ -21,8 +22,7 @@ from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers
 from mxspec_conformance.targets.product_sizes import Sizes
 
-#: m or n beside the sizes of tiles and vectors, the other one being small.
-_EDGES = (2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 127, 128, 129, 255, 256, 257, 511, 513)
+#: The other one of m and n, where one is beside the size of a tile.
 _BESIDE = 3
 #: Shapes under an epilogue: one row, one column, one output, as many rows as columns.
 _SHAPES = ((1, 21), (21, 1), (1, 1), (12, 12))
@@ -55,7 +55,7 @@ class Draft:
 
 def draw_edges(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[Draft]:
     """Every size beside that of a tile, of either side, once."""
-    wanted = [(edge, _BESIDE) for edge in _EDGES] + [(_BESIDE, edge) for edge in _EDGES]
+    wanted = [(edge, _BESIDE) for edge in EDGES] + [(_BESIDE, edge) for edge in EDGES]
     for m, n, k in dict.fromkeys(sizes.fit(m, n, math.lcm(a.run, b.run)) for m, n in wanted):
         yield Draft("shape", f"{m} x {n} x {k}, beside a tile", a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k)))
 
