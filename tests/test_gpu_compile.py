@@ -15,16 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from mxspec_gpu import build, kernels, product_kernels
+from mxspec_gpu import build, kernels, product_kernels, step_kernels
 
 from tests.once import once
 
 ARCHITECTURES = ("sm_90", "sm_100a", "sm_103a", "sm_120a")
 BLACKWELL = ARCHITECTURES[1:]
-SOURCES = kernels.list_templates() | product_kernels.list_product_templates()
+SOURCES = kernels.list_templates() | product_kernels.list_product_templates() | step_kernels.list_step_templates()
 TEMPLATES = tuple(SOURCES)
 #: Variants of templates, which two targets are enough for: a minute of compiling else.
-VARIANTS = ("-pitched", "-loose", "-transformed", "-gather", "gemv-", "move_bytes", *product_kernels.list_product_templates())
+VARIANTS = (
+    "-pitched", "-loose", "-transformed", "-gather", "gemv-", "move_bytes", *product_kernels.list_product_templates(),
+    *step_kernels.list_step_templates(),
+)  # fmt: skip
 COMPILED = tuple(
     (template, arch)
     for template in TEMPLATES
@@ -40,6 +43,12 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "quantize_rows-fp6": (("F2FP.SATFINITE.E4M3",), ("F2FP.SATFINITE.E2M3",)),
     "quantize_rows-fp8": (("F2FP.SATFINITE.E4M3",), ("F2FP.SATFINITE.E4M3",)),
     "quantize_columns": (("F2FP.SATFINITE.E4M3",), ("F2FP.SATFINITE.E4M3",)),
+    # the sparse tensor cores
+    "gemv_sparse-mxfp4": (("HMMA.SP",), ("HMMA.SP",)),
+    # loads and stores as wide as the step says
+    "dequantize_ways-4": (("LDG.E.U16", "STG.E.64"), ("LDG.E.U16", "STG.E.64")),
+    "dequantize_ways-8": (("STG.E.128",), ("STG.E.128",)),
+    "quantize_grid_stride-nvfp4": (("LDG.E.128", "SHFL.BFLY"), ("LDG.E.128", "SHFL.BFLY")),
 }
 
 

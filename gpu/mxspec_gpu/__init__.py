@@ -29,6 +29,7 @@ from mxspec_gpu.products import gemm
 from mxspec_gpu.records import GgufTensor, dequantize_records, pack_records, quantize_records, read_gguf, unpack_records
 from mxspec_gpu.rules import UnsupportedProfileError
 from mxspec_gpu.sparse import sparse_dequantize
+from mxspec_gpu.sparse_gemv import sparse_gemv
 
 __all__ = [
     "ExactProduct",
@@ -56,6 +57,7 @@ __all__ = [
     "read_gguf",
     "scale_shape",
     "sparse_dequantize",
+    "sparse_gemv",
     "tensor_scale",
     "unpack",
     "unpack_records",

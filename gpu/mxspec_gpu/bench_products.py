@@ -53,32 +53,36 @@ def _torch() -> Any:
     return torch
 
 
-def _bytes(*shape: int, low: int = 0, high: int = 256) -> Any:
+def draw_bytes(*shape: int, low: int = 0, high: int = 256) -> Any:
+    """Random bytes on the GPU."""
     return _torch().randint(low, high, shape, device="cuda", dtype=_torch().uint8)
 
 
-def _values(*shape: int, dtype: str = "bfloat16") -> Any:
+def draw_values(*shape: int, dtype: str = "bfloat16") -> Any:
+    """Random normal numbers on the GPU."""
     return _torch().randn(*shape, device="cuda").to(getattr(_torch(), dtype))
 
 
-def _draw_blocks(fmt: str, shape: Shape) -> tuple[Any, Any]:
+def draw_blocks(fmt: str, shape: Shape) -> tuple[Any, Any]:
     """Packed codes and ordinary scales."""
     block = get_block(fmt)
     low, high = (110, 126) if block.scale.mantissa_bits == 0 else (0x20, 0x60)
-    return _bytes(shape[0], shape[1] * block.element.bits // 8), _bytes(shape[0], shape[1] // block.k, low=low, high=high)
+    return draw_bytes(shape[0], shape[1] * block.element.bits // 8), draw_bytes(shape[0], shape[1] // block.k, low=low, high=high)
 
 
-def _draw_affine(fmt: AffineFormat, shape: Shape) -> tuple[Any, Any, Any]:
+def draw_affine(fmt: AffineFormat, shape: Shape) -> tuple[Any, Any, Any]:
+    """Packed codes, scales and offsets."""
     groups = shape[0], shape[1] // fmt.group
-    scales = _values(*groups, dtype=fmt.dtype) / 64
-    return _bytes(shape[0], shape[1] // 2), scales, _bytes(*groups, high=16) if fmt.offset is Offset.ZERO else _values(*groups, dtype=fmt.dtype)
+    scales = draw_values(*groups, dtype=fmt.dtype) / 64
+    return draw_bytes(shape[0], shape[1] // 2), scales, draw_bytes(*groups, high=16) if fmt.offset is Offset.ZERO else draw_values(*groups, dtype=fmt.dtype)
 
 
 def _size(shape: Shape) -> Any:
     return shape[0] if shape[0] == shape[1] else f"{shape[0]} x {shape[1]}"
 
 
-def _describe(timing: Timing) -> Row:
+def describe_timing(timing: Timing) -> Row:
+    """A timing for a report."""
     return {
         "microseconds": round(timing.median * 1e6, 2),
         "quartiles": [round(timing.low * 1e6, 2), round(timing.high * 1e6, 2)],
@@ -86,13 +90,13 @@ def _describe(timing: Timing) -> Row:
     }
 
 
-def _share(name: str, shape: Shape, moved: tuple[int, int], calls: list[Call], ceilings: Ceilings) -> Row:
+def measure_row(name: str, shape: Shape, moved: tuple[int, int], calls: list[Call], ceilings: Ceilings) -> Row:
     """A row of something that moves bytes."""
     timing = measure(calls)
     against = "copy" if moved[1] else "read"
     mix = ceilings.find(*moved)
     row = {
-        "name": name, "size": _size(shape), **_describe(timing), "bytes": {"read": moved[0], "written": moved[1]},
+        "name": name, "size": _size(shape), **describe_timing(timing), "bytes": {"read": moved[0], "written": moved[1]},
         "against": against, "percent": round(sum(moved) / timing.median / ceilings.bandwidth[against] * 100, 2),
         "percent_of_mix": round(mix / timing.median * 100, 2),
     }  # fmt: skip
@@ -108,7 +112,7 @@ def measure_exact() -> list[Row]:
     for fmt in ("nvfp4", "mxfp4"):
         sides = []
         for _ in range(2):
-            q = api.quantize(_values(m, k), fmt, tensor_scale="auto" if fmt == "nvfp4" else None)
+            q = api.quantize(draw_values(m, k), fmt, tensor_scale="auto" if fmt == "nvfp4" else None)
             sides.append(exact.Operand(q.codes, q.scales, fmt))
         timing = measure([partial(exact.exact_product, *sides)], capture=False, replays=7)
         product = exact.exact_product(*sides)
@@ -123,7 +127,7 @@ def measure_exact() -> list[Row]:
         different = int((part["certain"] != fits).sum()) + int((part["unit"] != sums.unit).sum())
         different += int((part["values"][fits].view(np.uint64) != sums.nearest[fits].view(np.uint64)).sum())
         row = {
-            "name": f"{fmt} exact product", "size": m, **_describe(timing),
+            "name": f"{fmt} exact product", "size": m, **describe_timing(timing),
             "certain": float(product.certain.double().mean()), "compared": 3 * fits.size, "different": different,
             "most": EXACT_MOST * 1e6, "goal": EXACT_GOAL * 1e6,
         }  # fmt: skip
@@ -141,17 +145,17 @@ def measure_affine(ceilings: Ceilings) -> list[Row]:
         for fmt in (AffineFormat(group=group, offset=o, dtype=d) for o in Offset for d in ("float16", "bfloat16")):
             codes, groups = LARGE[0] * LARGE[1] // 2, LARGE[0] * LARGE[1] // group
             read = codes + groups * (3 if fmt.offset is Offset.ZERO else 4)
-            parts = [_draw_affine(fmt, LARGE) for _ in range(count_sets(read))]
+            parts = [draw_affine(fmt, LARGE) for _ in range(count_sets(read))]
             for batch in (1, 8, 16) if fmt.dtype == "bfloat16" else (1,):
-                x = _values(batch, LARGE[1], dtype=fmt.dtype)
-                outs = [_values(batch, LARGE[0], dtype=fmt.dtype) for _ in parts]
+                x = draw_values(batch, LARGE[1], dtype=fmt.dtype)
+                outs = [draw_values(batch, LARGE[0], dtype=fmt.dtype) for _ in parts]
                 calls: list[Call] = [partial(affine.affine_gemv, x, *p, fmt, out=out) for p, out in zip(parts, outs, strict=True)]
-                row = _share(f"{fmt.name} product with {batch} vectors", LARGE, (read, 0), calls, ceilings)
+                row = measure_row(f"{fmt.name} product with {batch} vectors", LARGE, (read, 0), calls, ceilings)
                 rows.append(row | ({"goal": AFFINE_GOAL} if batch == 1 else {}))
             if fmt.dtype == "bfloat16":
-                targets = [_values(*LARGE) for _ in parts[:LEAST_SETS]]
+                targets = [draw_values(*LARGE) for _ in parts[:LEAST_SETS]]
                 calls = [partial(affine.affine_dequantize, *p, fmt, out=out) for p, out in zip(parts, targets, strict=False)]
-                rows.append(_share(f"{fmt.name} dequantize", LARGE, (read, 2 * LARGE[0] * LARGE[1]), calls, ceilings))
+                rows.append(measure_row(f"{fmt.name} dequantize", LARGE, (read, 2 * LARGE[0] * LARGE[1]), calls, ceilings))
                 del targets
             del parts, calls
             _torch().cuda.empty_cache()
@@ -164,17 +168,17 @@ def measure_records(ceilings: Ceilings) -> list[Row]:
     for fmt, (size, elements) in records.RECORDS.items():
         held, block = count // elements * size, get_block(fmt)
         packed = count // 2 + count // block.k
-        blocks = [_draw_blocks(fmt, LARGE) for _ in range(LEAST_SETS + 1)]
+        blocks = [draw_blocks(fmt, LARGE) for _ in range(LEAST_SETS + 1)]
         data = [records.pack_records(*b, fmt) for b in blocks]
-        outs = [_values(*LARGE) for _ in data]
+        outs = [draw_values(*LARGE) for _ in data]
         values: list[Call] = [partial(records.dequantize_records, d, fmt, out=out) for d, out in zip(data, outs, strict=True)]
-        rows.append(_share(f"{fmt} records dequantize", LARGE, (held, 2 * count), values, ceilings))
+        rows.append(measure_row(f"{fmt} records dequantize", LARGE, (held, 2 * count), values, ceilings))
         del outs, values
         _torch().cuda.empty_cache()
         apart: list[Call] = [partial(records.unpack_records, d, fmt) for d in data]
-        rows.append(_share(f"{fmt} records to packed codes", LARGE, (held, packed), apart, ceilings))
+        rows.append(measure_row(f"{fmt} records to packed codes", LARGE, (held, packed), apart, ceilings))
         together: list[Call] = [partial(records.pack_records, *b, fmt) for b in blocks]
-        rows.append(_share(f"{fmt} packed codes to records", LARGE, (packed, held), together, ceilings))
+        rows.append(measure_row(f"{fmt} packed codes to records", LARGE, (packed, held), together, ceilings))
         del blocks, data, apart, together
         _torch().cuda.empty_cache()
     return rows
@@ -188,10 +192,10 @@ def measure_sparse(ceilings: Ceilings) -> list[Row]:
         calls: list[Call] = []
         for _ in range(LEAST_SETS + 1):
             low, high = (legal[_torch().randint(0, 6, (n, k // 8), device="cuda")] for _ in range(2))
-            scales = _draw_blocks(fmt, LARGE)[1]
-            calls.append(partial(sparse.sparse_dequantize, _bytes(n, k // 4), low | high << 4, scales, fmt, out=_values(n, k)))
+            scales = draw_blocks(fmt, LARGE)[1]
+            calls.append(partial(sparse.sparse_dequantize, draw_bytes(n, k // 4), low | high << 4, scales, fmt, out=draw_values(n, k)))
         moved = n * k // 4 + n * k // 8 + n * k // get_block(fmt).k, 2 * n * k
-        rows.append(_share(f"{fmt} 2:4 sparse dequantize", LARGE, moved, calls, ceilings))
+        rows.append(measure_row(f"{fmt} 2:4 sparse dequantize", LARGE, moved, calls, ceilings))
         del calls
     return rows
 
@@ -201,11 +205,11 @@ def measure_lookups(ceilings: Ceilings) -> list[Row]:
     rows = []
     for fmt in ("mxfp4", "nvfp4"):
         read = LARGE[0] * LARGE[1] // 2 + LARGE[0] * LARGE[1] // get_block(fmt).k
-        parts = [_draw_blocks(fmt, LARGE) for _ in range(count_sets(read))]
+        parts = [draw_blocks(fmt, LARGE) for _ in range(count_sets(read))]
         for batch in (1, 8, 16):
-            x, outs = _values(batch, LARGE[1]), [_values(batch, LARGE[0]) for _ in parts]
+            x, outs = draw_values(batch, LARGE[1]), [draw_values(batch, LARGE[0]) for _ in parts]
             calls: list[Call] = [partial(lookup.gemv, x, *p, fmt, out=out) for p, out in zip(parts, outs, strict=True)]
-            rows.append(_share(f"{fmt} product with {batch} vectors", LARGE, (read, 0), calls, ceilings))
+            rows.append(measure_row(f"{fmt} product with {batch} vectors", LARGE, (read, 0), calls, ceilings))
         del parts
     return rows
 
@@ -226,7 +230,7 @@ class _Weights:
 
 def _block_weights(name: str) -> _Weights:
     return _Weights(
-        name, partial(_draw_blocks, name),
+        name, partial(draw_blocks, name),
         lambda x, out, p: products.gemm(x, p[0], p[1], name, out=out),
         lambda out, p: api.dequantize(p[0], p[1], name, out=out),
         lambda x, out, p: lookup.gemv(x, p[0], p[1], name, out=out),
@@ -236,7 +240,7 @@ def _block_weights(name: str) -> _Weights:
 def _affine_weights(fmt: AffineFormat) -> _Weights:
     contract = affine.gemv_contract(fmt)
     return _Weights(
-        fmt.name, partial(_draw_affine, fmt),
+        fmt.name, partial(draw_affine, fmt),
         lambda x, out, p: products.gemm(x, p[0], p[1], fmt, offsets=p[2], out=out),
         lambda out, p: affine.affine_dequantize(p[0], p[1], p[2], fmt, contract=contract, out=out),
         lambda x, out, p: affine.affine_gemv(x, p[0], p[1], p[2], fmt, out=out),
@@ -260,15 +264,15 @@ def measure_products() -> list[Row]:
 
         for m in ROWS:
             used = sets if m <= 512 else sets[:4]
-            x, outs = _values(m, k), [_values(m, n) for _ in used]
+            x, outs = draw_values(m, k), [draw_values(m, n) for _ in used]
             ways = {"gemm": weights.gemm, "dequantize and multiply": apart} | ({"vectors": vectors} if m <= 256 else {})
             timings = {
                 what: measure([partial(way, x, out, p) for p, out in zip(used, outs, strict=True)]) for what, way in ways.items()
             }
             others = min(t.median for what, t in timings.items() if what != "gemm")
             row = {
-                "name": f"{weights.name} product with {m} rows", "size": n, **_describe(timings["gemm"]),
-                "others": {what: _describe(t) for what, t in timings.items() if what != "gemm"},
+                "name": f"{weights.name} product with {m} rows", "size": n, **describe_timing(timings["gemm"]),
+                "others": {what: describe_timing(t) for what, t in timings.items() if what != "gemm"},
                 "times_the_faster": round(timings["gemm"].median / others, 3), "most_times": NOISE,
             }  # fmt: skip
             rows.append(row)

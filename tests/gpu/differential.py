@@ -22,13 +22,17 @@ import numpy as np
 import pytest
 
 import mxspec
+from mxspec.affine import list_contracts
+from mxspec_gpu import step_kernels
 from mxspec_gpu.build import KernelSource, import_cupy, name_arch
 from mxspec_gpu.compile_all import build_all
 from mxspec_gpu.kernels import list_instantiations
-from mxspec_gpu.product_kernels import list_product_kernels
+from mxspec_gpu.product_kernels import AFFINE_FORMATS, list_product_kernels
+from mxspec_gpu.rules import generate_rules
+from mxspec_gpu.step_kernels import list_step_kernels
 
 from tests.gpu.arithmetic import FORMAT_LEVELS, LEVELS
-from tests.gpu.digest import OPERATOR_SECTIONS, PRODUCT_SECTIONS, digest_sources, find_groups
+from tests.gpu.digest import OPERATOR_SECTIONS, PRODUCT_SECTIONS, STEP_SECTIONS, digest_sources, find_groups
 from tests.gpu.sweeps import JOBS
 from tests.gpu.transformed import list_kernels
 
@@ -80,15 +84,32 @@ class Recorder:
         }  # fmt: skip
 
 
+def list_test_kernels() -> list[KernelSource]:
+    """The steps under every profile of four-bit blocks, which `compile_all` leaves out."""
+    found = []
+    for profile, fmt, two_level in LEVELS:
+        if mxspec.BLOCKS[fmt].element.name == "e2m1":
+            rules = generate_rules(profile, fmt, two_level=two_level)
+            found += [step_kernels.step_ways_kernel(rules, way, dtype) for way in step_kernels.WAYS for dtype in step_kernels.HALVES]
+            found += [
+                step_kernels.step_quantize_kernel(rules, dtype, tiled=tiled) for dtype in step_kernels.HALVES for tiled in (False, True)
+            ]
+    for affine in AFFINE_FORMATS:
+        found += [step_kernels.step_affine_kernel(affine, c) for c in list_contracts(affine) if c.dtype == "float32"]
+    return found
+
+
 def list_sources(only: list[str]) -> list[KernelSource]:
     """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of sweeps, theirs."""
     if only and set(only) <= {*PRODUCT_SECTIONS, *OPERATOR_SECTIONS}:
         return [*list_product_kernels(), *list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))]
+    if only and set(only) <= set(STEP_SECTIONS):
+        return [*list_step_kernels(), *list_test_kernels(), *list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))]
     if only == ["sweeps"]:
         return [j.source(write=w) for j in JOBS for w in (False, True)]
     return [
         *list_instantiations(LEVELS), *list_kernels(), *(j.source(write=w) for j in JOBS for w in (False, True)),
-        *list_product_kernels(),
+        *list_product_kernels(), *list_step_kernels(), *list_test_kernels(),
     ]  # fmt: skip
 
 

@@ -28,7 +28,11 @@ PRODUCT_KERNELS = (
     "sparse.cu", "sparse.cuh",
 )  # fmt: skip
 PRODUCT_MODULES = ("affine", "blas", "exact", "product_kernels", "products", "records", "sparse", "vectors")
+#: The same of the documents' steps and of sparse products.
+STEP_KERNELS = ("sparse_gemv.cu", "step_affine.cu", "step_dequantize.cu", "step_quantize.cu")
+STEP_MODULES = ("sparse_gemv", "step_kernels", "steps")
 #: Sections of the evidence that depend on those, too.
+STEP_SECTIONS = ("sparse_gemv", "steps")
 PRODUCT_SECTIONS = ("affine", "exact", "products", "records", "sparse")
 
 
@@ -40,9 +44,12 @@ COVERED = tuple(level for level in LEVELS if level[0] not in PENDING)
 
 def find_groups(section: str) -> tuple[str, ...]:
     """Which digests a section of the evidence depends on."""
+    common = ("kernels", "modules", "rules")
     if section in OPERATOR_SECTIONS:
-        return ("kernels", "modules", "rules", "products", "operators")
-    return ("kernels", "modules", "rules", "products") if section in PRODUCT_SECTIONS else ("kernels", "modules", "rules")
+        return (*common, "products", "operators")
+    if section in STEP_SECTIONS:
+        return (*common, "products", "steps")
+    return (*common, "products") if section in PRODUCT_SECTIONS else common
 
 
 def _digest(parts: dict[str, str]) -> str:
@@ -75,14 +82,14 @@ def digest_sources(levels: Sequence[Level] = COVERED) -> dict[str, str]:
         for f in (PACKAGE / "kernels").iterdir()
         if f.suffix in (".cu", ".cuh")
     }
-    later = {name: kernels.pop(name) for name in PRODUCT_KERNELS}
-    modules, product_modules = (
+    later, steps = ({name: kernels.pop(name) for name in names} for names in (PRODUCT_KERNELS, STEP_KERNELS))
+    modules, product_modules, step_modules = (
         {name: _code_of_module((PACKAGE / f"{name}.py").read_text("utf-8")) for name in names}
-        for names in (MODULES, PRODUCT_MODULES)
+        for names in (MODULES, PRODUCT_MODULES, STEP_MODULES)
     )
     rules = {level_id(level): _code_of_kernel(rules_of(level).text) for level in levels}
     return {
         "kernels": _digest(kernels), "modules": _digest(modules), "rules": _digest(rules),
-        "products": _digest(later | product_modules),
+        "products": _digest(later | product_modules), "steps": _digest(steps | step_modules),
         "operators": _digest({name: _code_of_module((PACKAGE / f"{name}.py").read_text("utf-8")) for name in OPERATOR_MODULES}),
     }  # fmt: skip

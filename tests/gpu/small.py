@@ -11,7 +11,9 @@ import numpy as np
 
 import mxspec
 import mxspec_gpu
+from mxspec.affine import Offset
 from mxspec.tensorscale import TensorScale
+from mxspec_gpu import product_kernels, records, step_kernels, steps
 from mxspec_gpu.build import import_cupy
 
 from tests.gpu import arithmetic
@@ -65,6 +67,61 @@ def _lookups(rng: np.random.Generator) -> int:
     return calls
 
 
+def _stored(rng: np.random.Generator) -> int:
+    """Stored weights and products: records, affine and sparse codes, exact products; and the documents' steps."""
+    bf16, calls = arithmetic.DTYPES["bfloat16"], 0
+    for fmt, (size, _) in records.RECORDS.items():
+        k = mxspec.BLOCKS[fmt].k
+        for count in (1, 5, 131):
+            held = to_gpu(rng.integers(0, 127, (1, count * size), dtype=np.uint8))
+            codes, scales = mxspec_gpu.unpack_records(held, fmt)
+            mxspec_gpu.pack_records(codes, scales, fmt)
+            for dtype in ("float32", "bfloat16"):
+                mxspec_gpu.dequantize_records(held, fmt, dtype=dtype)
+            steps.dequantize_elements(held, fmt)
+            steps.dequantize_blocks(held, fmt)
+            for way in step_kernels.WAYS:
+                steps.dequantize_ways(codes, scales, fmt, way)
+            calls += 9
+        for shape in ((1, 32), (3, 96), (131, 2080)):
+            for layout in mxspec_gpu.api.SCALE_LAYOUTS:
+                steps.quantize_grid_stride(to_gpu(rng.standard_normal(shape).astype(bf16)), fmt, scale_layout=layout)
+                calls += 1
+        for n, dense in ((1, 64), (40, 192), (65, 1344)):
+            kept, nibbles = to_gpu(rng.integers(0, 256, (n, dense // 4), dtype=np.uint8)), to_gpu(np.full((n, dense // 8), 0x94, np.uint8))
+            scales = to_gpu(rng.integers(100, 120, (n, dense // k), dtype=np.uint8))
+            for dtype in ("float32", "float16"):
+                mxspec_gpu.sparse_dequantize(kept, nibbles, scales, fmt, dtype=dtype)
+            mxspec_gpu.sparse_dequantize(kept, nibbles[:, : dense // 16].copy(), scales, fmt, sparsity="4:8")
+            for m in (1, 9):
+                mxspec_gpu.sparse_gemv(to_gpu(np.ones((m, dense), bf16)), kept, nibbles, scales, fmt)
+            calls += 5
+        for m, n, deep in ((1, 1, 32), (33, 70, 160)):
+            sides = [
+                mxspec_gpu.Operand(
+                    to_gpu(rng.integers(0, 256, (rows, deep // 2), dtype=np.uint8)), to_gpu(np.full((rows, deep // k), 56, np.uint8)), fmt
+                )
+                for rows in (m, n)
+            ]
+            mxspec_gpu.exact_product(*sides)
+            for rows in (m, 60):
+                bias = to_gpu(np.ones(n, bf16))
+                mxspec_gpu.gemm(to_gpu(np.ones((rows, deep), bf16)), sides[1].codes, sides[1].scales, fmt, bias=bias)
+            calls += 3
+    for affine in (f for f in product_kernels.AFFINE_FORMATS if f.group == 64):
+        half = arithmetic.DTYPES[affine.dtype]
+        for n, deep in ((1, 64), (40, 192), (65, 1344)):
+            codes, scales = to_gpu(rng.integers(0, 256, (n, deep // 2), dtype=np.uint8)), to_gpu(np.ones((n, deep // 64), half))
+            offsets = to_gpu(np.ones((n, deep // 64), half if affine.offset is Offset.BIAS else np.uint8))
+            for dtype in ("float32", "bfloat16"):
+                mxspec_gpu.affine_dequantize(codes, scales, offsets, affine, dtype=dtype)
+            for m in (1, 9):
+                mxspec_gpu.affine_gemv(to_gpu(np.ones((m, deep), half)), codes, scales, offsets, affine)
+                steps.affine_matmul_naive(to_gpu(np.ones((m, deep), half)), codes, scales, offsets, affine)
+            calls += 6
+    return calls
+
+
 def main() -> None:
     """Run them all."""
     cupy = import_cupy()
@@ -109,7 +166,7 @@ def main() -> None:
         mxspec_gpu.decode(codes, "e2m1")
         mxspec_gpu.unpack(codes, "mxfp4")
         calls += 2
-    calls += _transformed(rng) + _lookups(rng)
+    calls += _transformed(rng) + _lookups(rng) + _stored(rng)
     x32 = cupy.asarray(rng.standard_normal(1000).astype(np.float32))
     for name in (*mxspec.ELEMENTS, *mxspec.SCALES):
         codes = mxspec_gpu.encode(x32, name)

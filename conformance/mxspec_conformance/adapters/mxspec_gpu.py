@@ -1,7 +1,8 @@
 """This project's GPU kernels; they need CuPy and an NVIDIA GPU.
 
 `mxspec_gpu-tiles` returns what the fast paths return: packed nibbles, scales in 128x4 tiles. `mxspec_gpu-products-...` multiplies
-by weights as checkpoints hold them, `mxspec_gpu-affine` dequantizes affine ones, `mxspec_gpu-records` packs ggml's records.
+by weights as checkpoints hold them, `mxspec_gpu-affine` dequantizes affine ones, `mxspec_gpu-records` packs ggml's records. `mxspec_gpu-steps` are the documents' thread models,
+`mxspec_gpu-sparse` multiplies by 2:4 sparse weights.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
 class _Target:
     VERSION = mxspec.__version__
-    DTYPES = ("float32", "float16", "bfloat16")
+    DTYPES: tuple[str, ...] = ("float32", "float16", "bfloat16")
     ARRAYS = "cupy"
     TENSOR_SCALE = "amax"
 
@@ -145,6 +146,67 @@ class _Records(_Target):
         return self._gpu.unpack(codes, fmt), scales
 
 
+class _Steps(_Target):
+    """Grid-stride quantization, eight elements a thread; a thread an output of affine products, in float32, column after column."""
+
+    DTYPES = ("float16", "bfloat16")
+    FORMATS = ("mxfp4", "nvfp4")
+    CONTRACT = "float32"
+    ACCUMULATOR = "float32-nearest"
+
+    def __init__(self) -> None:
+        super().__init__()
+        from mxspec_gpu import steps
+
+        self._steps = steps
+        self.OPERANDS = [
+            {"a": dtype, "b": f"int4-g{group}-{offset}-{dtype}/nibble-low"}
+            for dtype in self.DTYPES
+            for group in (64, 128)
+            for offset in ("bias", "zero")
+        ]
+
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
+        """Codes, one a byte, and scales by the format's default profile."""
+        rows = x.reshape(-1, x.shape[-1])
+        codes, scales = self._steps.quantize_grid_stride(rows, fmt, tensor_scale=_scale(tensor_scale))
+        return self._gpu.unpack(codes, fmt).reshape(x.shape), scales.reshape(*x.shape[:-1], -1)
+
+    def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+        """[m, n] in the activations' dtype."""
+        if out_dtype != str(a.dtype):
+            raise NotImplementedError(f"results have the dtype of the activations, {a.dtype}")
+        fmt = str(getattr(b.format, "name", b.format))
+        offsets = b.biases if b.biases is not None else b.zeros
+        return self._steps.affine_matmul_naive(a, b.codes.reshape(b.shape[0], -1), b.scales, offsets, fmt)
+
+
+class _Sparse(_Target):
+    """`sparse_gemv`, 16 rows of x at a time; K is padded to 64 with zeros and the nibble 4."""
+
+    OUT_DTYPES = ("bfloat16", "float32")
+    OPERANDS = tuple({"a": "bfloat16", "b": f"{fmt}-2to4"} for fmt in ("mxfp4", "nvfp4"))
+
+    def matmul(self, a: Any, b: Any, out_dtype: str, alpha: float = 1.0) -> Any:
+        """[m, n]; NVFP4's tensor scale is part of alpha."""
+        cupy = self._cupy
+        factor = float(np.float32(alpha) * np.float32(1 if getattr(b, "tensor_scale", None) is None else b.tensor_scale))
+        fmt = str(getattr(b.format, "name", b.format)).removesuffix("-2to4")
+        (rows, k), block = b.shape, mxspec.BLOCKS[fmt].k
+        if not rows or not k or not len(a):
+            raise NotImplementedError("empty products are the caller's business")
+        wide = -(-k // 64) * 64
+        kept, nibbles = cupy.zeros((rows, wide // 2), "uint8"), cupy.full((rows, wide // 4), 4, "uint8")
+        scales, x = cupy.full((rows, wide // block), 56, "uint8"), cupy.zeros((len(a), wide), a.dtype)
+        kept[:, : k // 2], nibbles[:, : k // 4], scales[:, : k // block], x[:, :k] = b.codes, b.metadata, b.scales, a
+        parts = self._gpu.pack(kept, "mxfp4"), self._gpu.pack(nibbles, "mxfp4"), scales
+        step = 16
+        found = [
+            self._gpu.sparse_gemv(x[i : i + step], *parts, fmt, alpha=factor, dtype=out_dtype) for i in range(0, len(x), step)
+        ]
+        return cupy.concatenate(found)
+
+
 def _scale(value: float | None) -> mxspec.TensorScale | None:
     return None if value is None else mxspec.TensorScale.from_float("amax", value)
 
@@ -172,4 +234,6 @@ ADAPTERS = (
     ),
     Adapter(name="mxspec_gpu-affine", library=_LIBRARY, kept=Kept.GPU, about="this project's affine dequantization on the GPU", make=_Affine),
     Adapter(name="mxspec_gpu-records", library=_LIBRARY, kept=Kept.GPU, about="ggml's records on the GPU", make=_Records),
+    Adapter(name="mxspec_gpu-steps", library=_LIBRARY, kept=Kept.GPU, about="the documents' thread models on the GPU", make=_Steps),
+    Adapter(name="mxspec_gpu-sparse", library=_LIBRARY, kept=Kept.GPU, about="products with 2:4 sparse weights on the GPU", make=_Sparse),
 )

@@ -250,6 +250,10 @@ KINDS = (
         command="python -m mxspec_gpu.bench_products", made_by=("gpu/mxspec_gpu",),
     ),
     Kind(
+        pattern="gpu/steps-*.json", what="the documents' steps and sparse products: speed, and what claims come to", time="1 min on an NVIDIA GPU",
+        command="python -m mxspec_gpu.bench_steps", made_by=("gpu/mxspec_gpu",),
+    ),
+    Kind(
         pattern="proofs/*.json", without=("smt",), what="exhaustive proofs", time="2 min on 8 cores", list_vectors=of_check,
         command="mxspec prove TARGET --json reports/proofs/{name}.json",
     ),
