@@ -95,10 +95,12 @@ def test_committed_differential_is_of_this_code() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [f"mxspec_gpu{part}.json" for part in ("", "-tiles", "-products-bfloat16", "-products-float16", "-affine", "-records")],
-)
+_VERDICTS = (
+    "", "-tiles", "-products-bfloat16", "-products-float16", "-affine", "-records", "-sparse", "-steps-bfloat16", "-steps-float16",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [f"mxspec_gpu{part}.json" for part in _VERDICTS])
 def test_committed_verdicts_pass(name: str) -> None:
     report = read(name)
     assert report["exit_code"] == 0
@@ -159,6 +161,20 @@ def test_committed_products() -> None:
         # Longer than that, the chip is at its power limit: the same two launches differ by more.
         if row["microseconds"] < 300:
             assert row["times_the_faster"] <= row["most_times"], row["name"]
+
+
+def test_committed_steps() -> None:
+    """Each step beside the real kernel of the same run, on three sets of buffers or more; none beats its memory's ceiling."""
+    report = read("steps-h200.json")
+    tasks: dict[tuple[object, str], set[str]] = {}
+    for row in report["rows"]:
+        tasks.setdefault((row["size"], row["task"]), set()).add(row["way"])
+        assert row.get("percent_of_mix", 0) <= 103, row["name"]
+        assert int(row["method"].split()[-4]) >= report["least_sets_of_buffers"] == 3, row["name"]
+    assert all(ways & {"the real kernel", "dense"} and len(ways) > 1 for ways in tasks.values())
+    ways = set().union(*tasks.values())
+    assert {"a thread an element", "a thread a record", "2 a thread", "4 a thread", "8 a thread", "naive", "sparse"} <= ways
+    assert {"float16", "bfloat16"} <= {word.rstrip(",") for _, task in tasks for word in task.split()}
 
 
 def test_committed_probe_agrees_with_the_model() -> None:

@@ -1,7 +1,7 @@
 """This project's GPU kernels; they need CuPy and an NVIDIA GPU.
 
 `mxspec_gpu-tiles` returns what the fast paths return: packed nibbles, scales in 128x4 tiles. `mxspec_gpu-products-...` multiplies
-by weights as checkpoints hold them, `mxspec_gpu-affine` dequantizes affine ones, `mxspec_gpu-records` packs ggml's records. `mxspec_gpu-steps` are the documents' thread models,
+by weights as checkpoints hold them, `mxspec_gpu-affine` dequantizes affine ones, `mxspec_gpu-records` packs ggml's records. `mxspec_gpu-steps-...` are the documents' thread models,
 `mxspec_gpu-sparse` multiplies by 2:4 sparse weights.
 """
 
@@ -149,21 +149,18 @@ class _Records(_Target):
 class _Steps(_Target):
     """Grid-stride quantization, eight elements a thread; a thread an output of affine products, in float32, column after column."""
 
-    DTYPES = ("float16", "bfloat16")
     FORMATS = ("mxfp4", "nvfp4")
     CONTRACT = "float32"
     ACCUMULATOR = "float32-nearest"
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: str) -> None:
         super().__init__()
         from mxspec_gpu import steps
 
         self._steps = steps
+        self.DTYPES = self.OUT_DTYPES = (dtype,)
         self.OPERANDS = [
-            {"a": dtype, "b": f"int4-g{group}-{offset}-{dtype}/nibble-low"}
-            for dtype in self.DTYPES
-            for group in (64, 128)
-            for offset in ("bias", "zero")
+            {"a": dtype, "b": f"int4-g{group}-{offset}-{dtype}/nibble-low"} for group in (64, 128) for offset in ("bias", "zero")
         ]
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
@@ -173,9 +170,7 @@ class _Steps(_Target):
         return self._gpu.unpack(codes, fmt).reshape(x.shape), scales.reshape(*x.shape[:-1], -1)
 
     def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
-        """[m, n] in the activations' dtype."""
-        if out_dtype != str(a.dtype):
-            raise NotImplementedError(f"results have the dtype of the activations, {a.dtype}")
+        """[m, n] in the activations' dtype, the only one that is declared."""
         fmt = str(getattr(b.format, "name", b.format))
         offsets = b.biases if b.biases is not None else b.zeros
         return self._steps.affine_matmul_naive(a, b.codes.reshape(b.shape[0], -1), b.scales, offsets, fmt)
@@ -234,6 +229,15 @@ ADAPTERS = (
     ),
     Adapter(name="mxspec_gpu-affine", library=_LIBRARY, kept=Kept.GPU, about="this project's affine dequantization on the GPU", make=_Affine),
     Adapter(name="mxspec_gpu-records", library=_LIBRARY, kept=Kept.GPU, about="ggml's records on the GPU", make=_Records),
-    Adapter(name="mxspec_gpu-steps", library=_LIBRARY, kept=Kept.GPU, about="the documents' thread models on the GPU", make=_Steps),
+    *(
+        Adapter(
+            name=f"mxspec_gpu-steps-{dtype}",
+            library=_LIBRARY,
+            kept=Kept.GPU,
+            about=f"the documents' thread models on the GPU, in {dtype}",
+            make=partial(_Steps, dtype),
+        )
+        for dtype in ("float16", "bfloat16")
+    ),
     Adapter(name="mxspec_gpu-sparse", library=_LIBRARY, kept=Kept.GPU, about="products with 2:4 sparse weights on the GPU", make=_Sparse),
 )

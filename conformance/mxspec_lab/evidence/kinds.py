@@ -222,10 +222,15 @@ KINDS = (
     Kind(
         pattern="gpu/mxspec_gpu*.json", what="the GPU kernels' verdicts", time="10 s on an NVIDIA GPU",
         command="mxspec check {name} --json reports/gpu/{name}.json", list_vectors=of_check,
-        without=("mxspec_gpu-products-bfloat16", "mxspec_gpu-products-float16"),
+        without=tuple(f"mxspec_gpu-{part}" for part in ("products-bfloat16", "products-float16", "sparse", "steps-bfloat16", "steps-float16")),
     ),
     Kind(
         pattern="gpu/mxspec_gpu-products-*.json", what="the GPU kernels' products, judged", time="5 s on an NVIDIA GPU",
+        command="mxspec check {name} --json reports/gpu/{name}.json",
+        made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
+    ),
+    Kind(
+        pattern="gpu/mxspec_gpu-s*.json", what="the documents' steps and sparse products on the GPU, judged", time="10 s on an NVIDIA GPU",
         command="mxspec check {name} --json reports/gpu/{name}.json",
         made_by=("conformance/mxspec_conformance/judge/products", "mxspec/dot"),
     ),
