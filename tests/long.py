@@ -102,6 +102,8 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_strategies_products.py::test_legal_operands_come_back_dense": (4, 3),
     "tests/test_strategies_products.py::test_the_repr_says_what_is_not_zero": (0, 2),
     "tests/test_sweep.py::test_command": (0, 2),
+    "tests/test_transformer.py::test_both_loaders_conform_and_a_wrong_one_does_not": (4, 5),
+    "tests/test_transformer.py::test_the_command": (0, 3),
     "tests/test_transports_faults.py::test_a_faulty_program": (4, 3),
     "tests/test_transports_faults.py::test_smoke_names_what_is_wrong": (0, 2),
     "tests/test_vector_recipes.py::test_cpp_refuses_a_wrong_recipe": (0, 4),

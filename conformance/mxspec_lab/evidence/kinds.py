@@ -422,8 +422,13 @@ KINDS = (
         list_vectors=of_interop, code=("conformance/mxspec_lab/interop.py",), made_by=("mxspec/profiles", "mxspec/containers"),
     ),
     Kind(
-        pattern="atlas/model.json", what="error by format, block size and scale rule; products, chains and exact bounds", time="2 min",
+        pattern="atlas/model.json", what="error by format, block size and scale rule; products, chains and exact bounds", time="2 min, and ggml's library for Q4_K",
         command="python -m mxspec_lab.model_level", code=("conformance/mxspec_lab/model_level.py",), made_by=("mxspec/profiles",),
+    ),
+    Kind(
+        pattern="atlas/transformer.json", what="a small transformer with weights in every format, loaded from containers: perplexity, tokens, layers",
+        time="5 min", command="python -m mxspec_lab.transformer", code=("conformance/mxspec_lab/transformer",),
+        made_by=("mxspec/affine", "mxspec/containers", "mxspec/dot", "mxspec/profiles", "mxspec/sparsity"),
     ),
     Kind(
         pattern="atlas/threads.json", what="public bug threads replayed as pairs of targets, broken and mended", time="4 min",

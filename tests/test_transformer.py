@@ -1,0 +1,180 @@
+"""The small transformer: its gradients, its text, its loaders, and what the committed result says of the committed weights."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from mxspec import containers
+from mxspec_conformance import check
+from mxspec_lab.transformer import __main__ as command, train as training
+from mxspec_lab.transformer.loaders import LOADERS, dequantize, multiply_packed
+from mxspec_lab.transformer.measure import LoaderTarget, ask, compare, find_error, list_numbers, load_dense, load_packed
+from mxspec_lab.transformer.network import MATRICES, find_gradients, hold_dense, list_shapes, measure_loss, run
+from mxspec_lab.transformer.source import LENGTH, NAMES, OBJECTS, PLACES, VOCABULARY, write_text
+from mxspec_lab.transformer.storing import Packed, Variant, list_variants
+from mxspec_lab.transformer.train import MODEL, make_parameters, read_model
+
+VARIANTS = {v.name: v for v in list_variants()}
+RESULT = Path(__file__).resolve().parents[1] / "reports" / "atlas" / "transformer.json"
+
+
+def store(variant: Variant, folder: Path) -> tuple[Path, dict[str, Any]]:
+    path = variant.write(MODEL, read_model(), folder)
+    return path, variant.read(path)
+
+
+# Text and training
+
+
+def test_the_text_answers_what_it_told() -> None:
+    """Answers are those of the sentences before, and certain; so are sums."""
+    tokens, logs = write_text(40, 11)
+    assert (logs <= 0).all()
+    asked = 0
+    for line, log in zip(tokens, logs, strict=True):
+        words = [VOCABULARY[t] for t in line]
+        took: dict[str, str] = {}
+        went: dict[str, str] = {}
+        for i in range(len(words) - 4):
+            if words[i] in NAMES and words[i + 1] == "takes":
+                took[words[i + 4]] = words[i]
+            if words[i] in NAMES and words[i + 1] == "goes":
+                went[words[i]] = words[i + 4]
+            if words[i] == "?" and words[i - 3] == "has":
+                assert words[i + 1] == took[words[i - 1]]
+            elif words[i] == "?":
+                assert words[i + 2] == went[words[i - 1]]
+            if words[i] == "?":
+                asked += 1
+                assert log[i + 1] == log[i + 2] == 0
+    assert asked > 20
+    assert {*NAMES, *OBJECTS, *PLACES} < set(VOCABULARY)
+
+
+def test_probabilities_of_the_text_are_those_of_its_source() -> None:
+    """First words: their frequency is what the probabilities add up to."""
+    tokens, logs = write_text(800, 12)
+    first, p = tokens[:, 1], np.exp(logs[:, 1])
+    for token in np.unique(first):
+        (due,) = np.unique(p[first == token])
+        assert abs((first == token).mean() - due) < 5 * np.sqrt(due / len(first))
+
+
+@pytest.mark.parametrize("name", ["embed", "blocks.0.norm1", "blocks.0.qkv", "blocks.0.up", "blocks.1.out", "blocks.1.down", "head"])
+def test_gradients_are_slopes(name: str) -> None:
+    parameters, (tokens, _) = make_parameters(), write_text(3, 13)
+    _, gradients = find_gradients(parameters, tokens)
+    toward = np.random.default_rng(5).standard_normal(parameters[name].shape)
+    toward = (toward * 0.02 / np.sqrt(toward.size)).astype(np.float32)
+    ends = [hold_dense({**parameters, name: parameters[name] + sign * toward}) for sign in (1, -1)]
+    high, low = (measure_loss(run(w, tokens[:, :-1]), tokens[:, 1:]).mean() for w in ends)
+    scale = float(np.linalg.norm(gradients[name]) * np.linalg.norm(toward))
+    assert abs((high - low) / 2 - float((gradients[name] * toward).sum())) < 0.02 * scale
+
+
+def test_training_lowers_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "BATCH", 4)
+    monkeypatch.setattr(training, "WARM", 1)
+    parameters, (tokens, _) = make_parameters(), write_text(4, 14)
+    losses = list(training.train(parameters, tokens, 12))
+    assert losses[-1] < 0.8 * losses[0]
+
+
+# Containers and loaders
+
+
+@pytest.mark.parametrize("name", [n for n in VARIANTS if n.startswith("mx") and "2:4" not in n and n.endswith("mx-floor")])
+def test_the_loader_makes_the_numbers_that_the_container_holds(name: str, tmp_path: Path) -> None:
+    path, matrices = store(VARIANTS[name], tmp_path)
+    checkpoint = containers.open_checkpoint(path)
+    for base in ("embed", "blocks.1.qkv", "head"):
+        assert np.array_equal(dequantize(matrices[base], matrices[base].layout), checkpoint.read(base).dequantize(np.float32))
+
+
+@pytest.mark.parametrize("name", ["mxfp4, mx-floor", "nvfp4, nvfp4-paper", "int4-g64, affine, bfloat16 scale and bias", "mxfp4, 2:4, mx-floor"])
+def test_both_loaders_conform_and_a_wrong_one_does_not(name: str, tmp_path: Path) -> None:
+    _, matrices = store(VARIANTS[name], tmp_path)
+    matrix = matrices["head"]
+    for multiply in LOADERS.values():
+        report = check(LoaderTarget(multiply, matrix))
+        assert report.exit_code == 0
+        assert report.formats[0].failing == 0
+
+    class Shifted:
+        """An operand with the next block's scale."""
+
+        def __init__(self, side: Any) -> None:
+            self._side = side
+
+        def __getattr__(self, key: str) -> Any:
+            return np.roll(self._side.scales, 1, axis=1) if key == "scales" else getattr(self._side, key)
+
+    wrong = check(LoaderTarget(lambda x, w, layout: multiply_packed(x, Shifted(w), layout), matrix))
+    assert wrong.exit_code == 1
+    assert any(r.id.endswith("/block-scale") and r.failing for r in wrong.requirements)
+
+
+def test_the_packed_model_is_the_dequantized_one(tmp_path: Path) -> None:
+    _, matrices = store(VARIANTS["mxfp6_e3m2, mx-rceil"], tmp_path)
+    parameters, (tokens, _) = read_model(), write_text(4, 15)
+    packed = {name: w for name, w in matrices.items() if isinstance(w, Packed)}
+    dense = run(load_dense(parameters, list_numbers(matrices)), tokens[:, :-1])
+    assert find_error(run(load_packed(parameters, packed), tokens[:, :-1]), dense) < 1e-10
+
+
+def test_comparing_a_model_with_itself_and_with_another() -> None:
+    parameters, (tokens, _) = read_model(), write_text(8, 16)
+    due = ask(hold_dense(parameters), tokens, 2)
+    same = compare(due, due)
+    assert (same["ratio"], same["greedy_token_match"], same["tokens_before_first_difference"], same["texts_equal"]) == (1, 1, 32, 2)
+    other = compare(ask(hold_dense({**parameters, "head": -parameters["head"]}), tokens, 2), due)
+    assert other["ratio"] > 100
+    assert other["cosine"] < -0.999999
+    assert other["tokens_before_first_difference"] == 0
+
+
+# The committed result
+
+
+def test_the_committed_result_is_of_the_committed_weights(tmp_path: Path) -> None:
+    document = json.loads(RESULT.read_text("ascii"), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert document["model"]["sha256"] == sha256(MODEL.read_bytes()).hexdigest()
+    assert document["model"]["numbers"] == sum(int(np.prod(s)) for s in list_shapes().values())
+    assert {(r["format"], r["rule"]) for r in document["rows"][1:] if not r["format"].startswith("Q")} == {
+        (v.format, v.rule) for v in VARIANTS.values() if not v.format.startswith("Q")
+    }
+    parameters = read_model()
+    for name in ("mxfp4, mx-floor", "int4-g128, affine, bfloat16 scale and bias"):
+        (tmp_path / name[:4]).mkdir()
+        _, matrices = store(VARIANTS[name], tmp_path / name[:4])
+        numbers = list_numbers(matrices)
+        rows = [r for r in document["layers"] if f"{r['format']}, {r['rule']}" == name]
+        assert len([r for r in rows if "weights" in r]) == len(MATRICES) - 1  # all but the embedding
+        (head,) = (r["weights"] for r in rows if r["layer"] == "head")
+        assert abs(head / find_error(numbers["head"], parameters["head"]) - 1) < 2.0**-40  # another machine adds in another order
+    assert all(r["failing"] == 0 for r in document["judged_loaders"])
+    assert all(r["allowed_by_float32"] == r["outputs"] for r in document["ladder"])
+    assert document["cosine_rule"]["wrong_quantizers_accepted"] == sum(r["accepted"] for r in document["cosine_exhibit"])
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "list_variants", lambda: iter([VARIANTS["mxint8, mx-floor"], VARIANTS["bfloat16, 2:4, pruned alone"]]))
+    monkeypatch.setattr(command, "ask_rule", lambda *_: iter(()))
+    out = tmp_path / "t.json"
+    done = CliRunner().invoke(command.main, ["--texts", "64", "--prompts", "8", "--json", str(out)])
+    assert done.exit_code == 0, done.output
+    document = json.loads(out.read_text("ascii"))
+    unquantized, good, pruned = document["rows"]
+    assert unquantized["perplexity"] == document["model"]["perplexity"]
+    assert abs(good["perplexity"] / good["ratio"] / unquantized["perplexity"] - 1) < 2.0**-40
+    assert abs(good["ratio"] - 1) < 0.01 < pruned["ratio"] - 1
+    assert len(document["layers"]) == 1 + 2 * 6 + 1
+    assert [r["failing"] for r in document["judged_loaders"]] == [0, 0]
+    assert document["source"]["tokens_predicted"] == 64 * LENGTH
