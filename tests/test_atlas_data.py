@@ -16,7 +16,15 @@ from mxspec.profiles import get_profile
 from mxspec_lab import attributions, interop
 from mxspec_lab.interop import compare, count_reciprocals, draw_inputs, requantize
 from mxspec_lab.libraries import Call, answer, read_interpreters
-from mxspec_lab.model_level import DISTRIBUTIONS, bound_element_error, check_bound, list_methods, measure_error
+from mxspec_lab.model_level import (
+    DISTRIBUTIONS,
+    GGML,
+    bound_element_error,
+    check_bound,
+    list_absent,
+    list_methods,
+    measure_error,
+)
 
 ATLAS = Path(__file__).resolve().parents[1] / "reports" / "atlas"
 
@@ -132,6 +140,16 @@ def test_the_table_agrees_with_an_earlier_program() -> None:
     compared = [r for r in document["rows"] if "earlier" in r]
     assert len(compared) >= 5
     assert all(abs(r["standard_errors_from_earlier"]) < 5 for r in compared)
-    assert {r["format"] for r in document["rows"]} >= {"mxfp4", "nvfp4", "mxint8", "int4", "Q4_0", "mxfp4, 2:4"}
-    assert {r["format"] for r in document["absent"]} == {"Q4_K"}
+    assert {r["format"] for r in document["rows"]} >= {"mxfp4", "nvfp4", "mxint8", "int4", "Q4_0", "Q4_K", "mxfp4, 2:4"}
+    assert {r["format"] for r in document["rows"] if r["note"] == "baseline"} == {"Q4_0", "Q4_K", "Q8_0"}
+    assert document["absent"] == []
     assert all(r["measured"] > 0 and r["predicted"] > 0 for r in (*document["products"], *document["chains"]))
+
+
+def test_without_ggml_its_baseline_is_absent_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gguf")
+    monkeypatch.delenv(GGML, raising=False)
+    assert not [m for m in list_methods() if m.format == "Q4_K"]
+    (absent,) = list_absent()
+    assert absent["format"] == "Q4_K"
+    assert GGML in absent["why"]

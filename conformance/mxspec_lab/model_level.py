@@ -1,12 +1,15 @@
 """Error by format, block size and scale rule on four distributions: `python -m mxspec_lab.model_level`.
 
-Writes reports/atlas/model.json. Informational: nothing here is a verdict. Every figure is the mean over independent batches, with
+Writes reports/atlas/model.json. Baselines are llama.cpp's: Q4_0 and Q8_0 by the gguf package; Q4_K, which it decodes and cannot quantize, by ggml's own
+quantizer where MXSPEC_GGML_LIBRARY names a libggml-base. Informational: nothing here is a verdict. Every figure is the mean over independent batches, with
 the standard error of that mean; seeds are fixed. Beside the errors of tensors stand those of products and of chains of layers,
 predicted from them and measured, and the exact bound of an element's error.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -126,32 +129,51 @@ def list_methods() -> Iterator[Method]:
     yield from _list_gguf()
 
 
+#: Names ggml's shared library; the adapter `ggml-c` reads the same variable.
+GGML = "MXSPEC_GGML_LIBRARY"
+
+
 def _list_gguf() -> Iterator[Method]:
     try:
         from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
     except ImportError:
         return
-    for name in ("Q4_0", "Q8_0"):
+
+    def make(name: str, quantize: Callable[[Floats, Any], Any], rule: str) -> Method:
         kind = GGMLQuantizationType[name]
         block, size = GGML_QUANT_SIZES[kind]
 
-        def apply(x: Floats, kind: Any = kind) -> Floats:
-            return np.asarray(quants.dequantize(quants.quantize(x, kind), kind), np.float32)
+        def apply(x: Floats) -> Floats:
+            return np.asarray(quants.dequantize(quantize(x, kind), kind), np.float32)
 
-        yield Method(format=name, rule=f"gguf {version('gguf')}", block=block, bits=Fraction(8 * size, block), there_and_back=apply)
+        return Method(format=name, rule=rule, block=block, bits=Fraction(8 * size, block), there_and_back=apply, note="baseline")
+
+    for name in ("Q4_0", "Q8_0"):
+        yield make(name, quants.quantize, f"gguf {version('gguf')}")
+    if os.environ.get(GGML):
+        library = ctypes.CDLL(os.environ[GGML])
+        library.ggml_version.restype = ctypes.c_char_p
+        told = library.ggml_version().decode()
+        block, size = GGML_QUANT_SIZES[GGMLQuantizationType.Q4_K]
+
+        def by_ggml(x: Floats, _: Any) -> npt.NDArray[np.uint8]:
+            given = np.ascontiguousarray(x, np.float32)
+            out = np.empty((*given.shape[:-1], given.shape[-1] // block * size), np.uint8)
+            library.quantize_row_q4_K_ref(given.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(given.size))
+            return out
+
+        yield make("Q4_K", by_ggml, f"ggml {told}, decoded by gguf {version('gguf')}")
 
 
 def list_absent() -> list[dict[str, str]]:
-    """Baselines that the package cannot make, and why."""
+    """Baselines that cannot be made here, and why."""
     try:
-        from gguf import GGMLQuantizationType, quants
+        import gguf
     except ImportError:
         return [{"format": n, "why": "gguf is not installed"} for n in ("Q4_0", "Q4_K")]
-    try:
-        quants.quantize(np.zeros((1, 256), np.float32), GGMLQuantizationType.Q4_K)
-    except NotImplementedError:
-        return [{"format": "Q4_K", "why": f"gguf {version('gguf')} has no quantizer for it, only a dequantizer"}]
-    return []
+    if os.environ.get(GGML):
+        return []
+    return [{"format": "Q4_K", "why": f"gguf {version(gguf.__name__)} decodes it and has no quantizer; ggml has one: name its libggml-base in {GGML}"}]
 
 
 # Errors of tensors
