@@ -41,8 +41,8 @@ def default_shape(layout: Layout) -> tuple[int, int]:
     return rows, columns
 
 
-def map_bytes(layout: Layout, shape: tuple[int, int]) -> list[list[Run]]:
-    """For each byte of a packed matrix of this shape its runs, from the highest bit down, by the layout's formula."""
+def map_bytes(layout: Layout, shape: tuple[int, int], most: int | None = None) -> list[list[Run]]:
+    """For each byte of a packed matrix of this shape, or the first `most`, its runs, from the highest bit down, by the layout's formula."""
     bits = 8 * layout.size(shape)
     owner = np.full((4, bits), -1, np.int64)
     for number, field in enumerate(layout.fields):
@@ -52,7 +52,8 @@ def map_bytes(layout: Layout, shape: tuple[int, int]) -> list[list[Run]]:
             byte, bit = layout.locate(m, k, shape, part=field.part, b=b)
             place = np.asarray(8 * byte + bit)
             owner[0, place], owner[1, place], owner[2, place], owner[3, place] = number, m, k, b
-    return [list(_runs(owner[:, 8 * n : 8 * n + 8], layout.fields)) for n in range(bits // 8)]
+    count = bits // 8 if most is None else min(most, bits // 8)
+    return [list(_runs(owner[:, 8 * n : 8 * n + 8], layout.fields)) for n in range(count)]
 
 
 def _runs(owner: np.ndarray[tuple[int, ...], np.dtype[np.int64]], fields: tuple[Field, ...]) -> Iterator[Run]:

@@ -76,12 +76,27 @@ def test_the_search_finds_pages(page: Any, site: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["index.html", "i/gguf-0.19.0.html", "p/mx-rceil.html", "r/quantize-tie-even.html", "plots.html", "docs/judge.html"])
+@pytest.mark.parametrize("name", ["index.html", "i/gguf-0.19.0.html", "p/mx-rceil.html", "r/quantize-tie-even.html", "plots.html", "docs/judge.html", "model.html", "l/128x4.html"])
 def test_narrow_windows_do_not_scroll_sideways(page: Any, site: Path, name: str, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(url(site, name))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_wide_tables_scroll_by_themselves(page: Any, site: Path) -> None:
+    page.set_viewport_size({"width": 1100, "height": 800})
+    page.goto(url(site, "i/torchao-0.18.0.html"))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1100
+
+
+def test_a_layout_says_where_a_field_lies(page: Any, site: Path) -> None:
+    page.goto(url(site, "layouts.html"))
+    page.click("a[href='l/128x4.html']")
+    field = page.locator("table.places td", has_text=re.compile("^33,1$"))
+    field.hover()
+    assert field.get_attribute("title") == "byte 21 (0x15): bits 0 to 7: scale of row 33, column 1"
+    assert field.evaluate("f => getComputedStyle(f).outlineStyle") == "solid"
 
 
 def test_the_matrix_opens_in_a_second(page: Any, site: Path) -> None:

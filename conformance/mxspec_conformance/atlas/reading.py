@@ -20,7 +20,7 @@ from mxspec_vectors.reading import read_json
 PRODUCTS_SCHEMA = "mxspec-products/1"
 OTHERS = {
     "mxspec-atlas-interop/1": "interop", "mxspec-atlas-model/1": "model", "mxspec-atlas-attribution/1": "attribution",
-    "mxspec-attribution/1": "attribution", "mxspec-explorer/1": "explorer", "mxspec-threads/1": "threads",
+    "mxspec-attribution/1": "attribution", "mxspec-explorer/1": "explorer", "mxspec-threads/1": "threads", "mxspec-atlas-transformer/1": "transformer",
 }  # fmt: skip
 
 

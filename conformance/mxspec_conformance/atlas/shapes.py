@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _TEXT, _COUNT, _NUMBER = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": ["number", "null"]}
+_REAL = {"type": "number"}
 
 
 def _rows(optional: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:
@@ -39,6 +40,11 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
             smallest={"type": ["object", "null"], "required": ["id", "verdict", "first"]}, cause={"type": ["object", "null"], "required": ["text", "by"]},
         ),
         refused=_rows(reference=_REFERENCE, what=_TEXT, reason=_TEXT),
+    ),
+    "model": _object(rows=_rows(format=_TEXT, rule=_TEXT, block=_COUNT, distribution=_TEXT, sqnr_db=_REAL, sqnr_db_standard_error=_REAL, bits_per_element=_REAL)),
+    "transformer": _object(
+        rows=_rows(format=_TEXT, rule=_TEXT, ratio=_REAL, ratio_standard_error=_REAL, bits_per_number=_REAL, greedy_token_match=_REAL, top_token_match=_REAL),
+        layers=_rows(format=_TEXT, layer=_TEXT, predicted=_REAL, predicted_with_gains=_REAL, measured=_REAL, standard_error=_REAL),
     ),
     "kills": _object(mutants=_rows(id=_TEXT, what=_TEXT, instances=_rows(operation=_TEXT, topics={"type": ["object", "array"], "items": _TEXT}))),
 }  # fmt: skip

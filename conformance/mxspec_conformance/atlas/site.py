@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 import mxspec
 from mxspec.formats import BLOCKS
+from mxspec.layouts import list_layouts
 from mxspec.profiles import Profile, list_profiles
 from mxspec_conformance.atlas.agreement import count_agreement, list_neighbours
 from mxspec_conformance.atlas.documents import Document, search_row
@@ -31,28 +32,31 @@ from mxspec_conformance.atlas.entries import (
 )
 from mxspec_conformance.atlas.explorer import SCRIPT_NAME, describe_explorer, link_block, write_explorer_script
 from mxspec_conformance.atlas.findings import Seen, Shown, show_finding
+from mxspec_conformance.atlas.layouts import view_layout
+from mxspec_conformance.atlas.measured import make_part
 from mxspec_conformance.atlas.plots import BarPlot, make_bars
 from mxspec_conformance.atlas.reading import Collection
 from mxspec_conformance.atlas.requirements import list_requirements
-from mxspec_conformance.atlas.tables import list_facts, list_tables
 from mxspec_conformance.atlas.threads import link_of, list_shown
-from mxspec_conformance.render.bits import draw_code, draw_float, formats_of
+from mxspec_conformance.render.bits import draw_code, draw_float, formats_of, write_word
 from mxspec_conformance.render.html import TRANSPORTS
 from mxspec_conformance.render.profile import list_profile_rows, list_steps
 from mxspec_conformance.render.view import MARKS, ResultView, view_report
 
 #: Pages of the navigation: file, word.
 NAVIGATION = (
-    ("index.html", "Matrix"), ("explorer.html", "Explorer"), ("findings.html", "Findings"), ("threads.html", "Threads"), ("profiles.html", "Profiles"), ("requirements.html", "Requirements"),
+    ("index.html", "Matrix"), ("explorer.html", "Explorer"), ("findings.html", "Findings"), ("threads.html", "Threads"), ("profiles.html", "Profiles"), ("layouts.html", "Layouts"), ("requirements.html", "Requirements"),
     ("agreement.html", "Agreement"), ("interop.html", "Interop"), ("model.html", "Model"), ("attribution.html", "Attribution"),
     ("plots.html", "Plots"), ("docs/index.html", "Documentation"), ("search.html", "Search"),
 )  # fmt: skip
 #: Pages of tables: name of the measurement, title, and what it is.
 TABLES = (
     ("interop", "Interop", "Quantized by one implementation, stored by a layout or a container, decoded by another: are the values equal?"),
-    ("model", "Model level", "Errors by format, block size and scale rule, and what they make of a small model. For information; no verdict depends on it."),
+    ("model", "Model level", "Errors by format, block size and scale rule, and what they make of a small transformer. For information; no verdict depends on it."),
     ("attribution", "Attribution", "Which profiles the bytes of checkpoints are consistent with."),
 )  # fmt: skip
+#: Measurements that stand below another one on its page: name, of which page, and title.
+BELOW = (("transformer", "model", "A small transformer"),)
 Files = dict[str, bytes]
 
 
@@ -74,6 +78,7 @@ class Site:
         self.findings = [show_finding(f, collection.entries) for f in collection.findings]
         self.requirements = list_requirements(collection.entries, collection.others.get("kills"))
         self.profiles = list_profiles()
+        self.layouts = [view_layout(layout) for layout in list_layouts()]
         self._views = {entry.slug: view_report(entry.document, entry.report) for entry in collection.entries}
         self._files: Files = {}
         self._search: list[dict[str, Any]] = []
@@ -87,6 +92,7 @@ class Site:
         self._add_findings()
         self._add_threads()
         self._add_profiles()
+        self._add_layouts()
         self._add_requirements()
         self._add_agreement()
         self._add_plots()
@@ -118,7 +124,8 @@ class Site:
             absent.add("findings.html")
         if "threads" not in self.collection.others:
             absent.add("threads.html")
-        absent |= {f"{name}.html" for name, _, _ in TABLES if name not in self.collection.others}
+        given = {*self.collection.others, *(page for name, page, _ in BELOW if name in self.collection.others)}
+        absent |= {f"{name}.html" for name, _, _ in TABLES if name not in given}
         return [item for item in NAVIGATION if item[0] not in absent]
 
     # The matrix, and a page for each implementation
@@ -204,6 +211,15 @@ class Site:
                 rows=[r for r in rows if r not in steps], steps=steps, neighbours=neighbours, links=links, followers=followers.get(profile.id, []),
             )  # fmt: skip
 
+    # Layouts
+
+    def _add_layouts(self) -> None:
+        self._page("layouts.html", "layouts.html.j2", title="Layouts", kind="", text="")
+        for view in self.layouts:
+            layout = view.layout
+            text = f"{layout.summary} {' '.join(layout.aliases)} {layout.source} {', '.join(layout.users)}"
+            self._page(f"l/{slug(layout.name)}.html", "layout.html.j2", title=layout.name, kind="layout", text=text, v=view)
+
     # Requirements
 
     def _add_requirements(self) -> None:
@@ -257,12 +273,12 @@ class Site:
 
     def _add_tables(self) -> None:
         for name, title, intro in TABLES:
-            document = self.collection.others.get(name)
-            if document is not None:
-                self._page(
-                    f"{name}.html", "tables.html.j2", title=title, kind="measurement", text=intro, intro=intro, facts=list_facts(document),
-                    tables=list(list_tables(document)),
-                )  # fmt: skip
+            others = self.collection.others
+            below = [(other, head) for other, page, head in BELOW if page == name and other in others]
+            if name in others or below:
+                first = "Distributions" if below else ""
+                parts = [make_part(n, head, others[n]) for n, head in ((name, first), *below) if n in others]
+                self._page(f"{name}.html", "tables.html.j2", title=title, kind="measurement", text=intro, intro=intro, parts=parts)
 
     def _add_explorer(self) -> None:
         verdict = self.collection.others.get("explorer")
@@ -355,7 +371,8 @@ def _make_templates() -> jinja2.Environment:
     )  # fmt: skip
     templates.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     templates.globals.update(
-        marks=MARKS, transports=TRANSPORTS, suite_version=mxspec.__version__, slug=slug, draw_code=draw_code, draw_float=draw_float, formats_of=formats_of
+        marks=MARKS, transports=TRANSPORTS, suite_version=mxspec.__version__, slug=slug, draw_code=draw_code, draw_float=draw_float, formats_of=formats_of,
+        write_word=write_word,
     )
     return templates
 

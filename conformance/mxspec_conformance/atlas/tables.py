@@ -9,7 +9,7 @@ from typing import Any
 #: Rows of one table that are drawn; the rest is counted.
 MOST_ROWS = 400
 #: What is said of a document beside its tables, by key.
-_FACTS = ("what", "about", "note", "command", "time", "seconds", "python", "numpy", "mxspec", "vectors", "commit")
+_FACTS = ("what", "about", "note", "command", "time", "seconds", "cpu_seconds", "python", "numpy", "mxspec", "vectors", "commit")
 
 
 @dataclass(frozen=True, slots=True)

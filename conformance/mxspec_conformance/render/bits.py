@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+from markupsafe import Markup, escape
 
 from mxspec.formats import BLOCKS, FLOAT32, ScalarFormat, get_block, get_scalar
 
@@ -52,6 +53,22 @@ def draw_code(code: int, fmt: ScalarFormat, other: int | None = None) -> Word:
             position -= count
     digits = -(-width // 4)
     return Word(f"{code:0{digits}x}", tuple(fields), describe_code(code, fmt), bool(changed))
+
+
+#: Classes of fields in words, which are in a page by the thousand.
+_CLASSES = {"sign": "s", "exponent": "e", "fraction": "f", "integer": "f", "surplus": "x"}
+
+
+@lru_cache(maxsize=1 << 14)
+def write_word(word: Word) -> Markup:
+    """A word as HTML: <b> its hex digits, <i> each field, <em> what it means; in a field <b> is a bit that differs."""
+    fields = []
+    for f in word.fields:
+        bits = "".join(f"<b>{b.value}</b>" if b.differs else b.value for b in f.bits)
+        fields.append(f"<i class={_CLASSES[f.kind]}>{bits}</i>")
+    meaning = f"<em>{escape(word.meaning)}</em>" if word.meaning else ""
+    kind = '"word wrong"' if word.differs else "word"
+    return Markup(f"<span class={kind}><b>{word.hex}</b><span>{''.join(fields)}</span>{meaning}</span>")
 
 
 def draw_float(bits: int) -> Word:

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from mxspec_conformance.render.bits import write_word
 from mxspec_conformance.render.view import MARKS, view_result
 
 #: The transports in words.
@@ -36,7 +37,7 @@ def make_environment() -> jinja2.Environment:
     )
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     style = files("mxspec_conformance.render").joinpath("templates/style.css").read_text("utf-8")
-    environment.globals.update(style=Markup(style), marks=MARKS, transports=TRANSPORTS)
+    environment.globals.update(style=Markup(style), marks=MARKS, transports=TRANSPORTS, write_word=write_word)
     return environment
 
 
