@@ -27,6 +27,7 @@ from mxspec_conformance.scoring.subjects import (
     list_mutant_subjects,
     list_right,
 )
+from mxspec_conformance.scoring.worker import FORKS
 from mxspec_conformance.targets.errors import TargetError
 
 TESTS = '''
@@ -161,7 +162,8 @@ def test_a_file_that_does_not_load_is_told(tmp_path: Path, text: str) -> None:
 
 
 def test_a_pytest_file_with_fixtures_and_replacements(tmp_path: Path) -> None:
-    (tmp_path / "their_kernel.py").write_text("def quantize_fp4(x): raise NotImplementedError\n", "utf-8")
+    loads = tmp_path / "loads"
+    (tmp_path / "their_kernel.py").write_text(f"open({str(loads)!r}, 'a').write('x')\ndef quantize_fp4(x): raise NotImplementedError\n", "utf-8")
     path = tmp_path / "test_theirs.py"
     path.write_text(
         "import numpy as np\nimport pytest\nimport their_kernel\n"
@@ -182,6 +184,7 @@ def test_a_pytest_file_with_fixtures_and_replacements(tmp_path: Path) -> None:
         sys.path.remove(str(tmp_path))
     assert [o.verdict for o in outcomes] == [Verdict.ACCEPTS, Verdict.REJECTS, Verdict.REJECTS, Verdict.ACCEPTS]
     assert "test_ties" in outcomes[1].reason
+    assert len(loads.read_text("ascii")) == 1 or not FORKS  # a framework is not imported again for each implementation
 
 
 def test_a_program_is_given_a_command_that_quantizes(tmp_path: Path) -> None:

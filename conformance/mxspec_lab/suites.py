@@ -31,6 +31,8 @@ SCHEMA = "mxspec-suites/1"
 REAL = {
     "tosa": "Arm TOSA, CAST_TO_BLOCK_SCALED from fp32, reference model and tosa_verify of tosa-tools 2026.8.0",
     "gfloat": "graphcore-research/gfloat `test/test_block.py` @b142762de8, gfloat 0.5.2",
+    "ggml": "ggml-org/ggml `tests/test-quantize-fns.cpp` @d99724f2b1, the program of ggml 0.21.0 with one type's functions replaced while it runs",
+    "torchao": "pytorch/ao `test/prototype/mx_formats/test_kernels.py` @36027d82d1, casts of elements on a CPU; its tests of whole blocks need a GPU",
     "mlx": "ml-explore/mlx `python/tests/test_quantized.py` @846d176227, the test of the format's mode, mlx 0.32.4",
 }
 #: Calls without a keyword, and with float32: what `quantize(x)` alone can show.

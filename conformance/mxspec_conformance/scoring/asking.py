@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def load_test(spec: str, replace: Sequence[str] = ()) -> Ask:
         return lambda subject, _: _ask_function(found, subject)
     if not Path(place).exists():
         raise TargetError(f"{spec!r} names no test; write FILE.py::FUNCTION, a pytest file, cmd:PROGRAM or rule:NAME")
+    _import_replaced(replace)
     return lambda subject, _: _ask_pytest(spec, subject, replace)
 
 
@@ -183,6 +185,17 @@ def _ask_pytest(spec: str, subject: Subject, replace: Sequence[str]) -> Outcome:
     if code in (0, 5):
         return Outcome(Verdict.SKIPPED, "every test was skipped" if plugin.counts["skipped"] else "no test was found", calls)
     return Outcome(Verdict.BROKEN, plugin.first or f"pytest ended with exit code {code}", calls)
+
+
+def _import_replaced(replace: Sequence[str]) -> None:
+    """Import what is replaced, and its makers, once, and not again for each implementation: frameworks are slow to import."""
+    for entry in replace:
+        place, _, by = entry.partition("=")
+        file, mark, _ = by.partition(FUNCTION_MARK)
+        with suppress(ImportError):  # `_replace` says so
+            importlib.import_module(place.rpartition(".")[0])
+        if mark:
+            _load_module(file)
 
 
 def _replace(entry: str, implementation: Implementation) -> None:
