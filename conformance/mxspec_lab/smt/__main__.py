@@ -55,6 +55,20 @@ def control(fmt: str, profile: str) -> dict[str, Any]:
     return {"format": fmt, "profile": profile} | confirm(None, fmt, profile, None)
 
 
+def join(document: dict[str, Any], formats: Sequence[str], solver: str, limit: int, done: Journal) -> dict[str, Any]:
+    """The report with another solver's answers to the same scripts of these formats, under a limit of its own.
+
+    Raises ClickException where a script is not the one that the report is about.
+    """
+    rows = {(r["format"], tuple(r["profiles"]), r["function"], r["form"]): r for r in document["claims"]}
+    for claim in (c for fmt in formats for c in list_claims(fmt)):
+        row = rows[claim.format, tuple(claim.profiles), claim.function, claim.form]
+        if row["bytes"] != len(claim.text()):
+            raise click.ClickException(f"{claim.name} has changed since reports/proofs/smt.json was made; make it anew without --join")
+        row[solver] = done.get(f"{solver} {limit} {claim.name}", partial(prove, claim, (solver,), limit))[solver] | {"limit": limit}
+    return document | {"solvers": [s for s in document["solvers"] if s != solver] + [solver]}
+
+
 class Journal:
     """Rows that are done, one to a line, so that a run that was ended goes on."""
 
@@ -80,15 +94,23 @@ def render(document: dict[str, Any]) -> str:
     solver = document["solvers"][0]
     rows = document["claims"]
     version = rows[0][solver]["version"]
+    others = document["solvers"][1:]
+    also = "".join(f"; {s} {version_of(rows, s)}, limit {limit_of(document, s)} s" for s in others)
+    heads = ["header = definition", "arrays = definition", *(f"{s}: {form}" for s in others for form in ("header", "arrays"))]
     lines = [
-        f"{solver} {version}, CPU seconds with reading the script; limit {document['limit']} s each.", "",
-        "| format | function | rules | header = definition | arrays = definition |", "|---|---|---|---:|---:|",
+        f"CPU seconds with reading the script; {solver} {version}, limit {document['limit']} s each{also}.", "",
+        f"| format | function | rules | {' | '.join(heads)} |", f"|---|---|---|{'---:|' * len(heads)}",
     ]  # fmt: skip
-    pairs: dict[tuple[str, str, str], dict[str, str]] = {}
+    pairs: dict[tuple[str, str, str], dict[tuple[str, str], str]] = {}
     for r in rows:
-        solved = r[solver]
-        pairs.setdefault((r["format"], r["function"], ", ".join(r["profiles"])), {})[r["form"]] = f"{solved['answer']}, {solved['seconds']:.1f} s"
-    lines += [f"| {fmt} | {function} | {rules} | {forms['header']} | {forms['arrays']} |" for (fmt, function, rules), forms in pairs.items()]
+        answers = pairs.setdefault((r["format"], r["function"], ", ".join(r["profiles"])), {})
+        for s in document["solvers"]:
+            known = s in r and r[s]["answer"] != "unknown"
+            answers[s, r["form"]] = f"{r[s]['answer']}, {r[s]['seconds']:.1f} s" if known else "-"
+    lines += [
+        f"| {fmt} | {function} | {rules} | {' | '.join(answers[s, form] for s in document['solvers'] for form in ('header', 'arrays'))} |"
+        for (fmt, function, rules), answers in pairs.items()
+    ]
     found = [m for m in document["mutants"] if m["answer"] == "sat"]
     confirmed = [m for m in found if m["confirmed"]]
     lines += [
@@ -98,12 +120,23 @@ def render(document: dict[str, Any]) -> str:
     left = [m for m in found if not m["confirmed"]]
     if left:
         lines.append(f"Differ only where OCP leaves the answer open, as `check` says: {', '.join(m['id'] for m in left if m['open'])}.")
-    open_ = [f"{r['format']} {r['function']} {r['form']} ({s})" for r in rows for s in document["solvers"] if r[s]["answer"] == "unknown"]
+    open_ = [f"{r['format']} {r['function']} {r['form']}" for r in rows if r[solver]["answer"] == "unknown"]
     lines.append(f"Not finished: {', '.join(open_) if open_ else 'none'}.")
-    for other in document["solvers"][1:]:
-        agree = [r for r in rows if r[other]["answer"] == "unsat"]
-        lines.append(f"\n{other} {rows[0][other]['version']} says `unsat` of {len(agree)} of the {len(rows)} claims.")
+    for other in others:
+        asked = [r for r in rows if other in r]
+        unsat, sat = (sum(r[other]["answer"] == a for r in asked) for a in ("unsat", "sat"))
+        lines.append(f"{other} {version_of(rows, other)} was asked about {len(asked)} claims: {unsat} `unsat`, {sat} `sat`, {len(asked) - unsat - sat} not finished (-).")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def version_of(rows: Sequence[dict[str, Any]], solver: str) -> str:
+    """A solver's version; one that does not finish does not tell it."""
+    return next((str(r[solver]["version"]) for r in rows if solver in r and r[solver]["version"]), "of unknown version")
+
+
+def limit_of(document: dict[str, Any], solver: str) -> int:
+    """CPU seconds that a solver was given for each claim."""
+    return next((int(r[solver]["limit"]) for r in document["claims"] if "limit" in r.get(solver, {})), int(document["limit"]))
 
 
 def write_page(document: dict[str, Any]) -> None:
@@ -113,15 +146,27 @@ def write_page(document: dict[str, Any]) -> None:
     write_file(PAGE, f"{head}{_START}\n{render(document)}\n{_END}{tail}".encode())
 
 
+def _write(document: dict[str, Any]) -> None:
+    write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+    write_page(document)
+
+
 @click.command()
 @click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Only these; repeatable.")
 @click.option("--solver", "solvers", multiple=True, type=click.Choice(SOLVERS), default=("bitwuzla",), show_default=True, help="Repeatable; mutants are asked of the first.")
 @click.option("--limit", default=60, show_default=True, help="CPU seconds for each claim.")
 @click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="Note each row here, and go on from what it holds.")
 @click.option("--emit", type=click.Path(path_type=Path), help="Write the scripts into this folder, and ask no solver.")
+@click.option("--join", "joined", type=click.Choice(SOLVERS), help="Ask this solver about the claims of reports/proofs/smt.json, and enter its answers there.")
 @click.option("--write", is_flag=True, help="Write reports/proofs/smt.json and the table of docs/proofs.md.")
-def main(formats: tuple[str, ...], solvers: tuple[str, ...], limit: int, journal: Path | None, emit: Path | None, write: bool) -> None:
+def main(formats: tuple[str, ...], solvers: tuple[str, ...], limit: int, journal: Path | None, emit: Path | None, joined: str | None, write: bool) -> None:
     """Prove, refute, and print what was found."""
+    if joined is not None:
+        document = join(json.loads(REPORT.read_text("ascii")), formats or FORMATS, joined, limit, Journal(journal))
+        print(render(document))
+        if write:
+            _write(document)
+        raise click.exceptions.Exit(1 if any(r.get(joined, {}).get("answer") == "sat" for r in document["claims"]) else 0)
     claims = [c for fmt in formats or FORMATS for c in list_claims(fmt)]
     if emit is not None:
         emit.mkdir(parents=True, exist_ok=True)
@@ -140,8 +185,7 @@ def main(formats: tuple[str, ...], solvers: tuple[str, ...], limit: int, journal
     print(f"{len(rows)} claims, {len(wrong)} refuted; {len(mutants)} mutants, {len(missed)} not confirmed")
     if write:
         document = {"schema": "mxspec-smt/1", "limit": limit, "solvers": list(solvers), "claims": rows, "mutants": mutants, "controls": controls}
-        write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
-        write_page(document)
+        _write(document)
     raise click.exceptions.Exit(1 if wrong or missed else 0)
 
 
