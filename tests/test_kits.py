@@ -120,6 +120,10 @@ def test_the_pytest_file_runs_alone(tmp_path: Path) -> None:
         "def packed(x, fmt, **options):\n"
         "    codes, scales = right(x, fmt, **options)\n"
         "    return (codes[:, ::2] | codes[:, 1::2] << 4 if fmt == 'mxfp4' else codes), scales\n"
+        "def picky(x, fmt, most=10**9):\n"
+        "    if x.dtype != np.float32 or not x.flags.c_contiguous or len(x) > most: raise TypeError('float32 rows only')\n"
+        "    return right(x, fmt)\n"
+        "def small(x, fmt): return picky(x, fmt, 200)\n"
         "def back(codes, scales, fmt): return RIGHT[fmt].dequantize(codes, scales, fmt)\n"
         "wrong = find_subject('mutant/quantize/mxfp4/mx-floor/ties-away').build().quantize\n"
         "wrong_back = find_subject('mutant/dequantize/mxfp4/mx-floor/byte-0-is-zero').build().dequantize\n",
@@ -135,6 +139,9 @@ def test_the_pytest_file_runs_alone(tmp_path: Path) -> None:
     assert "nearest rule mx-floor" in wrong.stdout
     assert "<--" in wrong.stdout
     assert "code 01 under scale 00" in wrong.stdout
+    # A kernel may refuse views and other dtypes, with its own words; not a plain call.
+    assert run_kit(tmp_path, path, TARGET="kernel:picky", FORMATS="mxfp4").returncode == 0
+    assert run_kit(tmp_path, path, TARGET="kernel:small", FORMATS="mxfp4").returncode == 1
     untouched = run_kit(tmp_path, path)
     assert untouched.returncode == 0
     assert "skipped" in untouched.stdout
@@ -209,7 +216,7 @@ def test_onnx_node_tests_hold_in_the_reference_evaluator(tmp_path: Path) -> None
     from onnx.reference import ReferenceEvaluator
 
     files = write_kit("onnx")
-    assert sum(name.endswith("model.onnx") for name in files) == 6
+    assert sum(name.endswith("model.onnx") for name in files) == 13  # both operators, three elements, two kinds of scales; a cast of scales
     for folder in sorted({name.partition("/")[0] for name in files}):
         model = onnx.load_model_from_string(files[f"{folder}/model.onnx"])
         read = {name: onnx.load_tensor_from_string(data) for name, data in files.items() if name.startswith(f"{folder}/test")}

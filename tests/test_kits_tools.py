@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,17 @@ from mxspec.elements import encode
 from mxspec.formats import ELEMENTS as FORMATS
 from mxspec.rounding import Rounding
 from mxspec_conformance.kits import hardware as files, scoreboard
-from mxspec_conformance.kits.llvm import ELEMENTS, FACTOR, cast_steps, digest_steps, elements_of, write_cases, write_lit
+from mxspec_conformance.kits.llvm import (
+    ELEMENTS,
+    FACTOR,
+    cast_steps,
+    digest_steps,
+    elements_of,
+    write_cases,
+    write_lit,
+    write_nan_lit,
+    write_scaling_lit,
+)
 from mxspec_conformance.kits.writing import write_kit
 from mxspec_lab import hardware, llvm
 
@@ -173,10 +184,53 @@ def test_lit_lanes_hold_every_code_that_is_no_nan() -> None:
     assert "0x00, 0x01" in text
 
 
+def test_scaling_casts_are_products_of_values_and_scales() -> None:
+    text = write_scaling_lit(["e2m1", "e5m2"])
+    assert text.count("// CHECK-LABEL: @e8m0_") == 16  # 255 bytes, 16 to a function
+    body = text.partition("func.func @e2m1_01_0_extf")[2].partition("}")[0]
+    assert "0x01, 0x01" in body
+    assert "scaling_extf" in body
+    wide = text.partition("// CHECK-LABEL: @e2m1_01_0_extf(\n// CHECK: arith.constant dense<[")[2].partition("]")[0]
+    got = np.array([int(n) for n in wide.split(",")], np.int32).view(np.float32)
+    want = mxspec.dequantize(np.resize(np.arange(16, dtype=np.uint8), (1, 32)), np.array([[1]], np.uint8), "mxfp4")[0, :16]
+    assert got.tobytes() == np.asarray(want, np.float32).tobytes()
+    assert "dense<[0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1]> : vector<16xi4>" in text
+    assert "inf" not in text
+    assert f"{0x7F800000} : i32" in write_nan_lit()
+
+
+def test_casts_to_sweep_are_named_or_all() -> None:
+    assert len(llvm.list_casts(["all"])) == 25
+    assert llvm.list_casts(["all"])[0][1] == "NearestTiesToEven"
+    assert llvm.list_casts(["Float4E2M1FN:TowardZero", "Float8E5M2:TowardZero"]) == [("Float8E5M2", "TowardZero"), ("Float4E2M1FN", "TowardZero")]
+    with pytest.raises(ValueError, match="no cast of the cases"):
+        llvm.list_casts(["Float4E2M1"])
+
+
+def test_a_journal_counts_for_its_own_kit_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def sweep(_: Path, semantics: str, mode: str) -> dict[str, Any]:
+        asked.append((semantics, mode))
+        return {"semantics": semantics, "mode": mode, "equal": True}
+
+    monkeypatch.setattr(llvm, "sweep", sweep)
+    casts = llvm.list_casts(["Float4E2M1FN"])
+    journal = tmp_path / "journal"
+    first = llvm.sweep_all(tmp_path, casts[:2], "one", journal)
+    assert llvm.sweep_all(tmp_path, casts, "one", journal)[:2] == first
+    assert asked == casts
+    llvm.sweep_all(tmp_path, casts[:1], "another", journal)
+    assert asked == [*casts, casts[0]]
+
+
 @pytest.mark.skipif(shutil.which("c++") is None or llvm.find_tool("llvm-config") is None, reason="needs LLVM's development package")
 def test_the_published_comparison_with_apfloat() -> None:
     document = json.loads((REPORTS / "llvm.json").read_text("ascii"))
     assert document["apfloat"]["wrong"] == 0 < document["apfloat"]["asked"]
     assert document["apfloat"]["casts"] == document["apfloat"]["digests_equal"] == 5 * len(ELEMENTS)
     assert document["lit"]["passed"]
+    assert document["lit"]["files"]["mx-scaling.mlir"]
+    assert all(row["equal"] for row in document["swept"])
+    assert {r["semantics"] for r in document["swept"] if r["mode"] == "NearestTiesToEven"} == set(ELEMENTS.values())
     assert document["changed_row"]["differs"] == ["Float4E2M1FN NearestTiesToEven 40200000 expected 05 returned 04"]

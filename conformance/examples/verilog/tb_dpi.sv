@@ -1,5 +1,5 @@
 // The same comparison by the profile itself, through DPI-C, on random blocks: no files, and a name for what is wrong.
-// Run: verilator --binary --top-module tb_dpi mxspec_pkg.sv tb_dpi.sv mxfp4_quantizer.v mxspec_dpi.c
+// Run: verilator --binary -Wno-fatal -Wno-WIDTH --top-module tb_dpi mxspec_pkg.sv tb_dpi.sv mxfp4_quantizer.v mxspec_dpi.c
 `timescale 1ns / 1ns
 module tb_dpi;
   import mxspec_pkg::*;

@@ -21,6 +21,11 @@ package mxspec_pkg;
   parameter int MXSPEC_SCALE_BOUNDARY = 10; // the scale changes exactly where the rule says
   parameter int MXSPEC_SCALE_CLAMP = 11; // scales beyond the scale format's range are clamped to its ends
 
+`ifdef VERILATOR // no covergroups in most versions; +define+MXSPEC_COVERAGE where yours has them
+`ifndef MXSPEC_COVERAGE
+`define MXSPEC_NO_COVERAGE
+`endif
+`endif
 `ifndef MXSPEC_NO_COVERAGE
   // sample(mxspec_topics(row, x, tensor_scale)) for each block.
   covergroup mxspec_coverage with function sample(bit [31:0] seen);

@@ -94,22 +94,11 @@ def unpack_data(text: str) -> dict[str, list[dict[str, Any]]]:
     return data
 
 
-def pack_data(data: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """The inverse."""
-    words = np.concatenate([b["x"] for blocks in data.values() for b in blocks])
-    planes = np.ascontiguousarray(words.astype(">u4").view(np.uint8).reshape(-1, 4).T).tobytes()
-    rest = {fmt: [{k: v for k, v in b.items() if k != "x"} for b in blocks] for fmt, blocks in data.items()}
-    raw = json.dumps(rest, separators=(",", ":")).encode() + b"\n" + planes
-    best = {"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "pb": 0}
-    return base64.b85encode(lzma.compress(raw, lzma.FORMAT_ALONE, filters=[best])).decode()
 
 
 def inputs_of(block: Mapping[str, Any]) -> Array:
     """The float32 numbers [k] of a block."""
     return block["x"].view(np.float32)
-
-
-# Implementations.
 
 
 def as_array(a: Any) -> Array:
@@ -146,9 +135,6 @@ def to_torch(x: Array) -> Any:
     if any(s < 0 for s in x.strides):
         x = x.copy()
     return torch.from_numpy(x)
-
-
-# Blocks.
 
 
 def fold(codes: Array, fmt: str) -> Array:
@@ -439,9 +425,6 @@ PATTERNS: dict[str, str] = {
 }  # fmt: skip
 
 
-# Back.
-
-
 def wrong_values(dequantize: Callable[..., Any], fmt: str) -> str:
     """Every code under every scale byte; products beyond float32 are left out. "" or what is wrong."""
     f = FORMATS[fmt]
@@ -520,11 +503,23 @@ def _load(name):
     return getattr(importlib.import_module(module), function)
 
 
+class Refused(Exception):
+    """The target raised."""
+
+
 @pytest.fixture
-def quantize(request):
+def quantize():
     if not TARGET:
         pytest.skip("set TARGET at the head of this file, or MX_KIT_TARGET, to package.module:function")
-    return plain(_load(TARGET), torch=TORCH)
+    target = _load(TARGET)
+
+    def ask(*given, **options):
+        try:
+            return target(*given, **options)
+        except Exception as e:
+            raise Refused(repr(e)) from e
+
+    return plain(ask, torch=TORCH)
 
 
 def _blocks(fmt):
@@ -550,7 +545,13 @@ def test_calls(quantize, fmt, name):
     if needed and needed not in KEYWORDS:
         pytest.skip(f"{needed} is not among KEYWORDS")
     calls = Calls(quantize, fmt, _blocks(fmt), TENSOR_SCALE)
-    assert getattr(calls, name)(), f"{fmt}: {getattr(Calls, name).__doc__} The same block got another answer than in a plain call."
+    try:
+        same = getattr(calls, name)()
+    except Refused as e:
+        if name not in ("strides", "halves"):
+            raise
+        pytest.skip(f"refused: {e}")
+    assert same, f"{fmt}: {getattr(Calls, name).__doc__} The same block got another answer than in a plain call."
 
 
 @pytest.mark.parametrize("fmt", DATA)

@@ -24,6 +24,11 @@ package mxspec_pkg;
 
 {parameters}
 
+`ifdef VERILATOR // no covergroups in most versions; +define+MXSPEC_COVERAGE where yours has them
+`ifndef MXSPEC_COVERAGE
+`define MXSPEC_NO_COVERAGE
+`endif
+`endif
 `ifndef MXSPEC_NO_COVERAGE
   // sample(mxspec_topics(row, x, tensor_scale)) for each block.
   covergroup mxspec_coverage with function sample(bit [31:0] seen);

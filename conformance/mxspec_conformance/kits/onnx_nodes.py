@@ -1,8 +1,8 @@
 """Blocks as ONNX node tests: folders with a model of one node, its inputs and its outputs, as ONNX's own backend tests have them.
 
 ONNX's QuantizeLinear is given the scale; DequantizeLinear multiplies. So these ask about the element's rounding, saturation and place, and about what
-codes and E8M0 scales mean; the scale rule is no operator of ONNX. Blocks whose answer is open, or has a scale that ONNX's float32 cannot hold
-as a number, are left out.
+codes and E8M0 scales mean; the scale rule is no operator of ONNX. Each operator is asked with scales in float32, which opset 23 has, and with scales
+in E8M0, which opset 24 added, as is a Cast from each E8M0 byte. Blocks whose answer is open are left out.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.elements import decode_table
+from mxspec.formats import E8M0
 from mxspec_conformance.kits.choosing import chosen_blocks
 from mxspec_conformance.kits.golden import Block
 from mxspec_conformance.kits.runtime import FORMATS, answers_of, inputs_of
 
 #: Format -> (ONNX's element type, the rule by which blocks are scaled).
 ELEMENTS = {"mxfp4": ("FLOAT4E2M1", "mx-floor"), "mxfp8_e4m3": ("FLOAT8E4M3FN", "mx-rceil"), "mxfp8_e5m2": ("FLOAT8E5M2", "mx-floor")}
-#: Both since opset 23: blocks, FLOAT4E2M1 and, for scales, E8M0 beside float32.
-OPSET = 23
+#: What the scales are stored in -> the first opset that has it, beside blocks and FLOAT4E2M1, and the IR that it belongs to.
+SCALES = {"FLOAT": (23, 11), "FLOAT8E8M0": (24, 12)}
 
 
 class OnnxMissingError(ValueError):
@@ -41,7 +43,7 @@ def write_onnx(formats: Iterable[str], size: int) -> dict[str, bytes]:
             raise ValueError(f"ONNX has no blocks of {fmt}; it has {', '.join(ELEMENTS)}")
         for case in _cases(onnx, fmt, size):
             files |= case
-    return files
+    return files | _scale_bytes(onnx)
 
 
 def _cases(onnx: Any, fmt: str, size: int) -> Iterator[dict[str, bytes]]:
@@ -53,16 +55,27 @@ def _cases(onnx: Any, fmt: str, size: int) -> Iterator[dict[str, bytes]]:
     codes = np.stack([np.frombuffer(bytes.fromhex(a["c"]), np.uint8) for a in answers])
     stored = np.array([[a["s"]] for a in answers], np.uint8)
     scales = np.ldexp(np.float32(1), stored.astype(np.int32) - 127).astype(np.float32)
-    short = name.lower()
-    yield _folder(
-        onnx, f"test_mx_quantizelinear_{short}", "QuantizeLinear", {"axis": 1, "block_size": 32, "output_dtype": element},
-        [_tensor(onnx, "x", onnx.TensorProto.FLOAT, x), _tensor(onnx, "y_scale", onnx.TensorProto.FLOAT, scales)], _tensor(onnx, "y", element, codes),
-    )  # fmt: skip
     values = (FORMATS[fmt].value(codes) * scales).astype(np.float32)
-    yield _folder(
-        onnx, f"test_mx_dequantizelinear_{short}", "DequantizeLinear", {"axis": 1, "block_size": 32},
-        [_tensor(onnx, "x", element, codes), _tensor(onnx, "x_scale", onnx.TensorProto.FLOAT, scales)],
-        _tensor(onnx, "y", onnx.TensorProto.FLOAT, values),
+    short = name.lower()
+    for kind, suffix in (("FLOAT", ""), ("FLOAT8E8M0", "_float8e8m0")):
+        given = _tensor(onnx, "scale", getattr(onnx.TensorProto, kind), scales if kind == "FLOAT" else stored)
+        yield _folder(
+            onnx, f"test_mx_quantizelinear_{short}{suffix}", "QuantizeLinear", {"axis": 1, "block_size": 32, "output_dtype": element},
+            [_tensor(onnx, "x", onnx.TensorProto.FLOAT, x), given], _tensor(onnx, "y", element, codes), kind,
+        )  # fmt: skip
+        yield _folder(
+            onnx, f"test_mx_dequantizelinear_{short}{suffix}", "DequantizeLinear",
+            {"axis": 1, "block_size": 32} | ({"output_dtype": onnx.TensorProto.FLOAT} if suffix else {}),
+            [_tensor(onnx, "x", element, codes), given], _tensor(onnx, "y", onnx.TensorProto.FLOAT, values), kind,
+        )  # fmt: skip
+
+
+def _scale_bytes(onnx: Any) -> dict[str, bytes]:
+    """Every E8M0 byte as a number; FF is NaN."""
+    stored = np.arange(256, dtype=np.uint8)
+    return _folder(
+        onnx, "test_mx_cast_float8e8m0_to_float", "Cast", {"to": onnx.TensorProto.FLOAT}, [_tensor(onnx, "x", onnx.TensorProto.FLOAT8E8M0, stored)],
+        _tensor(onnx, "y", onnx.TensorProto.FLOAT, decode_table(E8M0)), "FLOAT8E8M0",
     )  # fmt: skip
 
 
@@ -83,14 +96,14 @@ def _tensor(onnx: Any, name: str, kind: int, array: Any) -> Any:
     return onnx.helper.make_tensor(name, kind, array.shape, raw, raw=True)
 
 
-def _folder(onnx: Any, name: str, operator: str, attributes: dict[str, int], inputs: Sequence[Any], output: Any) -> dict[str, bytes]:
+def _folder(onnx: Any, name: str, operator: str, attributes: dict[str, int], inputs: Sequence[Any], output: Any, scales: str) -> dict[str, bytes]:
     """A node test: model.onnx and test_data_set_0 with a file for each tensor."""
     helper = onnx.helper
     node = helper.make_node(operator, [t.name for t in inputs], [output.name], **attributes)
     given = [helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in inputs]
     wanted = [helper.make_tensor_value_info(output.name, output.data_type, list(output.dims))]
-    model = helper.make_model(helper.make_graph([node], name, given, wanted), opset_imports=[helper.make_opsetid("", OPSET)], producer_name="mxspec")
-    model.ir_version = 11
+    model = helper.make_model(helper.make_graph([node], name, given, wanted), opset_imports=[helper.make_opsetid("", SCALES[scales][0])], producer_name="mxspec")
+    model.ir_version = SCALES[scales][1]
     onnx.checker.check_model(model)
     files = {f"{name}/model.onnx": model.SerializeToString()}
     files |= {f"{name}/test_data_set_0/input_{i}.pb": t.SerializeToString() for i, t in enumerate(inputs)}

@@ -59,11 +59,23 @@ def _load(name):
     return getattr(importlib.import_module(module), function)
 
 
+class Refused(Exception):
+    """The target raised."""
+
+
 @pytest.fixture
-def quantize(request):
+def quantize():
     if not TARGET:
         pytest.skip("set TARGET at the head of this file, or MX_KIT_TARGET, to package.module:function")
-    return plain(_load(TARGET), torch=TORCH)
+    target = _load(TARGET)
+
+    def ask(*given, **options):
+        try:
+            return target(*given, **options)
+        except Exception as e:
+            raise Refused(repr(e)) from e
+
+    return plain(ask, torch=TORCH)
 
 
 def _blocks(fmt):
@@ -89,7 +101,13 @@ def test_calls(quantize, fmt, name):
     if needed and needed not in KEYWORDS:
         pytest.skip(f"{{needed}} is not among KEYWORDS")
     calls = Calls(quantize, fmt, _blocks(fmt), TENSOR_SCALE)
-    assert getattr(calls, name)(), f"{{fmt}}: {{getattr(Calls, name).__doc__}} The same block got another answer than in a plain call."
+    try:
+        same = getattr(calls, name)()
+    except Refused as e:
+        if name not in ("strides", "halves"):
+            raise
+        pytest.skip(f"refused: {{e}}")
+    assert same, f"{{fmt}}: {{getattr(Calls, name).__doc__}} The same block got another answer than in a plain call."
 
 
 @pytest.mark.parametrize("fmt", DATA)
@@ -119,4 +137,6 @@ def _runtime_text() -> str:
     text = Path(runtime.__file__).read_text("utf-8")
     _, _, rest = text.partition("from __future__ import annotations\n")
     rest = re.sub(r"  # (noqa|type: ignore).*", "", rest)
+    rest = re.sub(r"\n\n# [A-Z][a-z ,]*\.\n", "", rest)  # headings: a kit has to stay small
+    rest = re.sub(r"\ndef pack_data\(.*?(?=\n\n\n)", "", rest, flags=re.DOTALL)  # only the writer packs
     return rest.replace("import numpy as np\n", "import numpy as np\nimport pytest\n", 1)

@@ -10,7 +10,14 @@ from mxspec_conformance.kits.c99 import write_c99
 from mxspec_conformance.kits.c_header import write_c_header, write_driver
 from mxspec_conformance.kits.choosing import chosen_blocks, chosen_formats
 from mxspec_conformance.kits.hardware import write_dpi, write_package, write_scoreboard
-from mxspec_conformance.kits.llvm import elements_of, write_cases, write_driver as write_driver_of_apfloat, write_lit
+from mxspec_conformance.kits.llvm import (
+    elements_of,
+    write_cases,
+    write_driver as write_driver_of_apfloat,
+    write_lit,
+    write_nan_lit,
+    write_scaling_lit,
+)
 from mxspec_conformance.kits.onnx_nodes import ELEMENTS, write_onnx
 from mxspec_conformance.kits.pytest_file import write_pytest_file
 from mxspec_conformance.kits.readmem import write_readmem
@@ -58,7 +65,12 @@ def _hardware(formats: tuple[str, ...], size: int) -> Files:
 
 def _llvm(formats: tuple[str, ...], size: int) -> Files:
     elements = elements_of(formats)
-    return _encoded({"MXCases.inc": write_cases(elements), "mx-decode.mlir": write_lit(elements), "mx_apfloat.cpp": write_driver_of_apfloat()})
+    return _encoded(
+        {
+            "MXCases.inc": write_cases(elements), "mx-decode.mlir": write_lit(elements), "mx-scaling.mlir": write_scaling_lit(elements),
+            "mx-nan.mlir": write_nan_lit(), "mx_apfloat.cpp": write_driver_of_apfloat(),
+        }
+    )  # fmt: skip
 
 
 def _onnx(formats: tuple[str, ...], size: int) -> Files:
@@ -74,7 +86,7 @@ KITS: Mapping[str, KitKind] = MappingProxyType(
         "pytest": KitKind("one pytest file that needs NumPy alone, for kernels that Python can call", _pytest),
         "c": KitKind("one C99 header with data, and a driver", _c),
         "hardware": KitKind("the profiles as one C99 header of integer arithmetic, by DPI-C and for cocotb, coverage bins, and $readmemh files", _hardware),
-        "llvm": KitKind("every step of every cast as X-macro rows, a driver for LLVM's APFloat, and a lit test of decodes", _llvm, CASTS),
+        "llvm": KitKind("every step of every cast as X-macro rows, a driver for LLVM's APFloat, and lit tests of decodes and scaling casts", _llvm, CASTS),
         "onnx": KitKind("ONNX node tests of QuantizeLinear and DequantizeLinear by blocks; needs the package onnx", _onnx, tuple(ELEMENTS)),
     }
 )
