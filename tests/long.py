@@ -197,7 +197,6 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_kits.py::test_the_generated_header_equals_the_model": (0, 3),
     "tests/test_smt.py::test_the_headers_text_is_executed_as_a_compiler_does": (0, 5),
     "tests/test_smt.py::test_another_solver_is_entered_beside_the_first": (0, 2),
-    "tests/test_smt.py::test_the_headers_text_is_executed_as_a_compiler_does": (2, 5),
     "tests/test_smt.py::test_a_solver_proves_and_refutes": (0, 6),
     "tests/test_smt.py::test_scale_forms_are_the_models": (5, 3),
     "tests/test_score_tests.py::test_every_right_implementation_passes_every_rule": (0, 10),
