@@ -660,6 +660,8 @@ def test_mutated_files_do_no_harm(tmp_path: Path) -> None:
     convert(tmp_path / "5.safetensors", tmp_path / "6.safetensors", "modelopt")
     shutil.copy(FILES / "comfy-kitchen-nvfp4/model.safetensors", tmp_path / "7.safetensors")
     convert(tmp_path / "7.safetensors", tmp_path / "8.safetensors", "modelopt")
+    for number, name in enumerate(("gptq-int4", "mlx-int4", "pack-quantized-int4"), 9):
+        shutil.copy(FILES.parent / "affine" / name / "model.safetensors", tmp_path / f"{number}.safetensors")
     write_big_files(tmp_path)
     command = [sys.executable, "-m", "tests.containers.hostile", str(tmp_path), "1000"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)

@@ -73,18 +73,23 @@ def parse_contract(text: str | None, path: Path) -> Contract | None:
 
 
 def make_inputs(fmt: BlockFormat) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    """The recipe of the digest for a format: `make_rows` of its blocks."""
+    return make_rows(fmt.k)
+
+
+def make_rows(k: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     """The recipe of the digest: float32 [4096, k], from integers alone.
 
     Bits 0 to 31 of splitmix64 of 0, 1, 2, ... are sign and significand; the exponents of a block lie within 16 of one that
     runs through all of them. Every 64th block has a NaN, an infinity, a zero and a subnormal number in its first lanes.
     """
     with np.errstate(over="ignore"):
-        z = np.arange(1, _BLOCKS * fmt.k + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = np.arange(1, _BLOCKS * k + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
-    words = (z & np.uint64(0x807FFFFF)).astype(np.uint32).reshape(_BLOCKS, fmt.k)
-    own = (z >> np.uint64(32) & np.uint64(15)).astype(np.int64).reshape(_BLOCKS, fmt.k)
+    words = (z & np.uint64(0x807FFFFF)).astype(np.uint32).reshape(_BLOCKS, k)
+    own = (z >> np.uint64(32) & np.uint64(15)).astype(np.int64).reshape(_BLOCKS, k)
     # Half of the blocks about 1, where weights are; the others anywhere.
     number = np.arange(_BLOCKS)[:, None]
     top = np.where(number % 2, 120 + number // 2 % 16, number // 2 % 254 + 1)

@@ -64,7 +64,7 @@ class Others:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes of a checkpoint: shares, others, headers and alignment add up to the files."""
+    """The bytes of a checkpoint: shares, others, headers, alignment and what is counted apart add up to the files."""
 
     path: Path
     container: str
@@ -106,11 +106,14 @@ def _add(one: Share, other: Share) -> Share:
     )  # fmt: skip
 
 
-def measure_footprint(source: str | Path | Checkpoint, *, formats: Collection[str] = ()) -> Footprint:
+def measure_footprint(
+    source: str | Path | Checkpoint, *, formats: Collection[str] = (), apart: Collection[str] = ()
+) -> Footprint:
     """Where the bytes of a checkpoint are; only headers are read.
 
     source: a safetensors or GGUF file, an index of shards, a folder that holds one of these, or an open checkpoint.
     formats: block formats that it holds, where names and shapes leave that open.
+    apart: names of other tensors that somebody else counts (`mxspec.affine.checkpoints.measure_affine`).
 
     Raises ContainerError for what cannot be read.
     """
@@ -124,7 +127,7 @@ def measure_footprint(source: str | Path | Checkpoint, *, formats: Collection[st
     members = {t.name for g in checkpoint.blocks.values() for t in g.members if t is not g.mark}
     others: dict[str, Others] = {}
     for tensor in checkpoint.tensors.values():
-        if tensor.name not in members:
+        if tensor.name not in members and tensor.name not in apart:
             before = others.get(tensor.dtype, Others(tensor.dtype, 0, 0))
             others[tensor.dtype] = Others(tensor.dtype, before.tensors + 1, before.size + tensor.size)
     size = sum(h.file_size for h in checkpoint.headers)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -178,7 +178,7 @@ def quantize_checkpoint(
             f"{convention} is stored in {form.container}; name an output that ends in .{form.container}, not {out.name}"
         )
     folder = (source.is_dir() or checkpoint.index is not None) and not single
-    chosen = _choose(checkpoint, form, include, exclude)
+    chosen = {b: _Chosen(t, b, form) for b, t in choose_tensors(checkpoint, form, include, exclude).items()}
     inputs = _check_inputs(input_scales or {}, chosen)
     digest = contract.digest_arithmetic(block.name, chosen_profile.id, scaled=_is_scaled(form))
     files = _plan(checkpoint, form, chosen, inputs, chosen_profile, digest, out, folder=folder)
@@ -230,16 +230,28 @@ def _is_scaled(form: Form) -> bool:
     return form.tensor_scale is not None or not form.format.has_tensor_scale
 
 
-def _name_base(name: str) -> str:
+def name_base(name: str) -> str:
+    """A tensor's name without `.weight`."""
     return name.removesuffix(_WEIGHT)
 
 
-def _choose(checkpoint: Checkpoint, form: Form, include: Sequence[str], exclude: Sequence[str]) -> dict[str, _Chosen]:
+class Target(Protocol):
+    """What decides which tensors can be quantized."""
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Axes that tensors may have."""
+
+    def find_obstacle(self, shape: tuple[int, ...]) -> str | None:
+        """Why a tensor of this shape is not written, or None."""
+
+
+def choose_tensors(checkpoint: Checkpoint, form: Target, include: Sequence[str], exclude: Sequence[str]) -> dict[str, Tensor]:
     """The tensors to quantize, by base name. Raises ContainerError where there is none, or one has ragged rows."""
     if checkpoint.blocks or checkpoint.doubts:
         names = [*checkpoint.blocks, *(d.base for d in checkpoint.doubts)]
         raise ContainerError(f"{checkpoint.path} holds block-quantized tensors ({names[0]}); dequantize or convert it")
-    found: dict[str, _Chosen] = {}
+    found: dict[str, Tensor] = {}
     for tensor in checkpoint.tensors.values():
         axes = len(tensor.shape)
         if tensor.dtype not in PLAIN_DTYPES or axes < 2 or axes not in form.ranks or 0 in tensor.shape:
@@ -255,10 +267,10 @@ def _choose(checkpoint: Checkpoint, form: Form, include: Sequence[str], exclude:
         obstacle = form.find_obstacle(tensor.shape)
         if obstacle is not None:
             raise ContainerError(f"{tensor.name} has {obstacle}: leave it as it is (--exclude {tensor.name!r}), or pad it")
-        base = _name_base(tensor.name)
+        base = name_base(tensor.name)
         if base in found:
-            raise ContainerError(f"{found[base].tensor.name} and {tensor.name} would have one name, {base}; rename one")
-        found[base] = _Chosen(tensor, base, form)
+            raise ContainerError(f"{found[base].name} and {tensor.name} would have one name, {base}; rename one")
+        found[base] = tensor
     if not found:
         raise ContainerError(
             f"{checkpoint.path} holds no tensor to quantize: float32, float16 or bfloat16, of {' or '.join(map(str, form.ranks))} "
@@ -270,7 +282,7 @@ def _choose(checkpoint: Checkpoint, form: Form, include: Sequence[str], exclude:
 def _check_inputs(given: Mapping[str, TensorScale], chosen: Mapping[str, _Chosen]) -> dict[str, TensorScale]:
     found: dict[str, TensorScale] = {}
     for name, scale in given.items():
-        base = _name_base(name)
+        base = name_base(name)
         if not isinstance(scale, TensorScale):
             raise TypeError(f"input_scales[{name!r}] is a {type(scale).__name__}; pass a TensorScale")
         if base not in chosen:
@@ -438,7 +450,7 @@ def _write_beside(
     if (folder / _CONFIG).is_file():
         config = read_json(folder / _CONFIG, "the configuration")
         ignored = sorted(
-            _name_base(t.name) for f in files for t in f.others
+            name_base(t.name) for f in files for t in f.others
             if t.name.endswith(_WEIGHT) and len(t.shape) == 2 and "embed" not in t.name
         )  # fmt: skip
         wanted = describe_config({c.base: form for f in files for c in f.chosen}, None, inputs=bool(inputs), ignored=ignored)

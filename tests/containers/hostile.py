@@ -19,6 +19,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from mxspec.affine.checkpoints import convert_affine, open_affine
 from mxspec.containers import ContainerError, convert, open_checkpoint
 from mxspec_conformance.lint import lint
 
@@ -173,6 +174,11 @@ def look_inside(path: Path, scratch: Path, convention: str) -> None:
         checkpoint = open_checkpoint(path)
         for base in checkpoint.blocks:
             checkpoint.read(base, 0 if len(checkpoint.blocks[base].shape) == 3 else None)
+        affine = open_affine(checkpoint)
+        for base in affine.groups:
+            affine.read(base)
+        if affine.groups:
+            convert_affine(affine, out, "gptq-v2", force=True)
         convert(path, out, convention, force=True)
     except ContainerError:
         pass

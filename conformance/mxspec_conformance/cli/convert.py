@@ -15,11 +15,13 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
+from mxspec.affine.checkpoints import CONVENTIONS as AFFINE, AffineConversion, convert_affine
 from mxspec.containers import CONVENTIONS, ContainerError, Conversion, TensorChange, convert as run_conversion
 from mxspec.containers.converting import Progress as Report
 from mxspec.containers.text import clip
 from mxspec.tensorscale import TensorScale
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, EXISTING, OUTPUT, FileCommand
+from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT, describe_conversion, from_option, open_source
+from mxspec_conformance.cli.parameters import EXISTING, OUTPUT, FileCommand
 from mxspec_vectors.writing import NothingWritten
 
 #: Tensors listed individually; `--json` lists all.
@@ -33,17 +35,18 @@ _LISTED = 12
     "--to",
     "convention",
     required=True,
-    type=click.Choice(CONVENTIONS),
+    type=click.Choice((*CONVENTIONS, *AFFINE)),
     metavar="NAME",
-    help=f"The convention to write: {', '.join(CONVENTIONS)}.",
+    help=f"The convention to write: {', '.join(CONVENTIONS)}; of affine integers {', '.join(AFFINE)}.",
 )
 @click.option("--exact", is_flag=True, help="Refuse if any element would change its value.")
 @click.option("--force", is_flag=True, help="Overwrite OUT if it is an existing file.")
 @click.option("--ignore-origin", is_flag=True, help="Ignore the tensor scales saved by an earlier conversion.")
 @click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT,
+    "--format", "formats", multiple=True, type=CHECKPOINT_FORMAT,
     help="A format that IN contains, if names and shapes do not determine it; repeatable.",
 )  # fmt: skip
+@from_option
 @click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON.")
 def convert(
     source: Path,
@@ -53,6 +56,7 @@ def convert(
     force: bool,
     ignore_origin: bool,
     formats: tuple[str, ...],
+    origin: str | None,
     as_json: bool,
 ) -> None:
     """Convert a checkpoint to another storage convention.
@@ -60,7 +64,7 @@ def convert(
     IN is a .safetensors or .gguf file, a shard index, or a folder that contains one of these. Codes and block scales are
     copied unchanged. A tensor scale that the new convention stores as its reciprocal is converted with correct rounding; its
     original bits are saved in the metadata, so that converting back restores the original file. A failed conversion leaves
-    no files behind.
+    no files behind. Codes, scales and offsets of affine integers are copied unchanged, too.
 
     Exit code: 0 if OUT was written, 2 if the conversion was refused.
     """
@@ -68,18 +72,41 @@ def convert(
 
     try:
         with show_bytes(make_console(stderr=True), "converting") as progress:
-            done = run_conversion(
-                source, out, convention, exact=exact, force=force, ignore_origin=ignore_origin, formats=formats,
+            found, blocks = open_source(source, formats, origin)
+            moved = convert_affine(found, out, convention, force=force, progress=progress) if convention in AFFINE else None
+            done = None if moved is not None else run_conversion(
+                source, out, convention, exact=exact, force=force, ignore_origin=ignore_origin, formats=blocks,
                 progress=progress,
             )  # fmt: skip
     except ContainerError as error:
         fail(f"{clip(str(error), 1500)}; nothing was written")
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     except OSError as error:  # whatever it was, the conversion took its temporary files with it
         raise NothingWritten(error.errno, error.strerror, str(error.filename or out)) from error
-    if as_json:
-        click.echo(json.dumps(describe(done), indent=1))
-    else:
-        print_conversion(done, convention, make_console())
+    if moved is not None:
+        if as_json:
+            click.echo(json.dumps(describe_conversion(moved, convention), indent=1))
+        else:
+            _print_moved(moved, convention, make_console())
+    elif done is not None:
+        if as_json:
+            click.echo(json.dumps(describe(done), indent=1))
+        else:
+            print_conversion(done, convention, make_console())
+
+
+def _print_moved(done: AffineConversion, convention: str, console: Console) -> None:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("written", ", ".join(str(f) for f in done.files[:3]) + (" ..." if len(done.files) > 3 else ""))
+    table.add_row("conventions", f"{', '.join(done.sources)} -> {convention}")
+    table.add_row("tensors", f"{len(done.tensors)} of affine integers ({done.elements:,} elements); {len(done.carried)} others copied")
+    table.add_row("changed values", "none: codes, scales and offsets are the same")
+    for note in done.notes:
+        table.add_row("note", note)
+    console.print(table)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mxspec.affine import Offset
+from mxspec.affine.checkpoints import AffineShare, measure_affine
 from mxspec.containers import ContainerError, Footprint, Share, measure_footprint
 from mxspec.containers.text import clip
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, EXISTING
+from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT, describe_share, open_source
+from mxspec_conformance.cli.parameters import EXISTING
 
 SCHEMA = "mxspec-footprint/1"
 
@@ -21,7 +25,7 @@ SCHEMA = "mxspec-footprint/1"
 @click.command()
 @click.argument("checkpoint", metavar="CKPT", type=EXISTING)
 @click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT,
+    "--format", "formats", multiple=True, type=CHECKPOINT_FORMAT,
     help="A format that CKPT contains, if names and shapes do not determine it; repeatable.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -34,20 +38,24 @@ def footprint(checkpoint: Path, formats: tuple[str, ...], as_json: bool) -> None
     from mxspec_conformance.cli.console import fail, make_console
 
     try:
-        found = measure_footprint(checkpoint, formats=formats)
+        affine, _ = open_source(checkpoint, formats, None)
+        apart = {t.name for g in affine.groups.values() for t in g.parts.values()}
+        found, shares = measure_footprint(affine.checkpoint, apart=apart), measure_affine(affine)
     except ContainerError as error:
         fail(clip(str(error), 1500))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     if as_json:
-        click.echo(json.dumps(as_document(found), indent=1))
+        click.echo(json.dumps(as_document(found, shares), indent=1))
     else:
-        _print(found, make_console())
+        _print(found, shares, make_console())
 
 
-def as_document(found: Footprint) -> dict[str, Any]:
+def as_document(found: Footprint, affine: Sequence[AffineShare] = ()) -> dict[str, Any]:
     """The footprint as JSON; sizes in bytes."""
     return {
         "schema": SCHEMA, "path": str(found.path), "container": found.container, "files": found.files, "size": found.size,
-        "quantized": [_describe(s) for s in found.shares],
+        "quantized": [_describe(s) for s in found.shares], "affine": [describe_share(s) for s in affine],
         "others": [{"dtype": o.dtype, "tensors": o.tensors, "size": o.size} for o in found.others],
         "headers": found.headers, "alignment": found.alignment,
     }  # fmt: skip
@@ -63,7 +71,23 @@ def _describe(share: Share) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _print(found: Footprint, console: Console) -> None:
+def _print_affine(share: AffineShare, console: Console) -> None:
+    many = "s" if share.tensors != 1 else ""
+    console.print(Text(f"{share.convention} {share.format.name}: {share.tensors} tensor{many}, {share.elements:,} elements"))
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    offsets = "biases" if share.format.offset is Offset.BIAS else "zero points"
+    for name, size in (("codes", share.codes), ("scales", share.scales), (offsets, share.offsets), ("indices, shapes", share.extras)):
+        if size:
+            table.add_row(f"  {name}", f"{size:,}", "")
+    bits = f"{float(share.bits_per_element):.4g} bits an element; the format itself {share.format.bits_per_element:.4g}"
+    table.add_row("  together", f"{share.size:,}", bits)
+    console.print(table)
+
+
+def _print(found: Footprint, affine: Sequence[AffineShare], console: Console) -> None:
     console.print(Text(clip(str(found.path), 1000), style="bold"), soft_wrap=True)
     for share in found.shares:
         table = Table(box=None, pad_edge=False, show_header=False)
@@ -82,6 +106,8 @@ def _print(found: Footprint, console: Console) -> None:
         bits = f"{float(share.bits_per_element):.4g} bits an element; the format itself {float(share.format_bits):g}"
         table.add_row("  together", f"{share.size:,}", bits)
         console.print(table)
+    for affine_share in affine:
+        _print_affine(affine_share, console)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)

@@ -13,7 +13,8 @@ from rich.text import Text
 import mxspec
 from mxspec.containers import ContainerError
 from mxspec.containers.text import clip
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, EXISTING, INPUT
+from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT
+from mxspec_conformance.cli.parameters import EXISTING, INPUT
 from mxspec_conformance.lint import RULES, SCHEMA, LintResult, Severity, exit_code, lint as run_lint
 from mxspec_conformance.lint.against import list_profiles_found
 
@@ -28,7 +29,7 @@ _LISTED = 4
 @click.option("--all", "show_all", is_flag=True, help=f"Show every finding, not only {_LISTED} per rule.")
 @click.option("--rules", is_flag=True, help="List the rules and how to fix each finding.")
 @click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT,
+    "--format", "formats", multiple=True, type=CHECKPOINT_FORMAT,
     help="A format that FILE contains, if names and shapes do not determine it; repeatable.",
 )  # fmt: skip
 @click.option(
@@ -86,7 +87,7 @@ def as_document(results: list[LintResult]) -> dict[str, object]:
 
 def print_result(result: LintResult, console: Console, *, show_all: bool) -> None:
     """One file's findings."""
-    kinds = ", ".join(f"{n} {name}" for name, n in result.quantized.items()) or "none block-quantized"
+    kinds = ", ".join(f"{n} {name}" for name, n in result.quantized.items()) or "none quantized"
     console.print(Text(clip(str(result.path), 1000), style="bold"), soft_wrap=True)
     if result.container is not None:
         console.print(Text(f"{result.container}, {result.stored} tensors: {kinds}", style="dim"))

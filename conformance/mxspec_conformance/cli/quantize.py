@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from mxspec.affine.checkpoints import CONVENTIONS as AFFINE, dequantize_affine, quantize_affine
 from mxspec.containers import (
     CONVENTIONS,
     ContainerError,
@@ -24,8 +25,9 @@ from mxspec.containers.dequantizing import OUTPUT_DTYPES
 from mxspec.containers.text import clip
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import TensorScale
+from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT, from_option, is_affine, open_source
 from mxspec_conformance.cli.convert import show_bytes
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT_FILE, FileCommand, InputPath, OutputPath
+from mxspec_conformance.cli.parameters import INPUT_FILE, FileCommand, InputPath, OutputPath
 from mxspec_vectors.writing import NothingWritten
 
 _HOW = "A run that was stopped leaves a folder .OUT.partial; the same command goes on there."
@@ -34,11 +36,14 @@ _HOW = "A run that was stopped leaves a folder .OUT.partial; the same command go
 @click.command(cls=FileCommand, epilog=_HOW)
 @click.argument("source", metavar="IN", type=InputPath(exists=True, path_type=Path))
 @click.argument("out", metavar="OUT", type=OutputPath(path_type=Path))
-@click.option("--format", "fmt", required=True, type=BLOCK_FORMAT, help="The block format.")
-@click.option("--profile", help="The arithmetic; default: mx-floor, for nvfp4 nvfp4-te.")
 @click.option(
-    "--to", "convention", required=True, type=click.Choice(CONVENTIONS), metavar="NAME",
-    help=f"The convention to write: {', '.join(CONVENTIONS)}.",
+    "--format", "fmt", required=True, type=CHECKPOINT_FORMAT,
+    help="The block format, or one of affine integers: int4-g128-zero-float16, int4-g64-bias-bfloat16.",
+)  # fmt: skip
+@click.option("--profile", help="The arithmetic; default: mx-floor, for nvfp4 nvfp4-te, for affine integers gptq/asymmetric or affine-minmax.")
+@click.option(
+    "--to", "convention", required=True, type=click.Choice((*CONVENTIONS, *AFFINE)), metavar="NAME",
+    help=f"The convention to write: {', '.join(CONVENTIONS)}; of affine integers {', '.join(AFFINE)}.",
 )  # fmt: skip
 @click.option(
     "--input-scales", type=INPUT_FILE,
@@ -65,11 +70,20 @@ def quantize(
 
     try:
         scales = None if input_scales is None else read_scales(input_scales)
+        _check_pair(fmt, convention)
+        if is_affine(fmt) and scales is not None:
+            raise ContainerError("affine integers have no place for scales of inputs; leave --input-scales out")
         with show_bytes(make_console(stderr=True), "quantizing") as progress:
-            done = quantize_checkpoint(
-                source, out, fmt, convention, profile=profile, input_scales=scales, include=include, exclude=exclude, force=force,
-                restart=restart, progress=progress,
-            )  # fmt: skip
+            if is_affine(fmt):
+                done = quantize_affine(
+                    source, out, fmt, convention, profile=profile, include=include, exclude=exclude, force=force, restart=restart,
+                    progress=progress,
+                )  # fmt: skip
+            else:
+                done = quantize_checkpoint(
+                    source, out, fmt, convention, profile=profile, input_scales=scales, include=include, exclude=exclude, force=force,
+                    restart=restart, progress=progress,
+                )  # fmt: skip
     except ContainerError as error:
         fail(f"{clip(str(error), 1500)}; nothing was written")
     except ValueError as error:
@@ -80,6 +94,13 @@ def quantize(
         click.echo(json.dumps(describe(done, fmt, convention), indent=1))
     else:
         _print(done, fmt, convention, make_console())
+
+
+def _check_pair(fmt: str, convention: str) -> None:
+    """Raise ContainerError for a format of affine integers in a convention of blocks, or the reverse."""
+    if is_affine(fmt) != (convention in AFFINE):
+        stored = "integers with a scale and an offset, int4-g128-zero-float16" if convention in AFFINE else "block formats"
+        raise ContainerError(f"{convention} does not store {fmt}; it stores {stored}")
 
 
 def read_scales(path: Path) -> dict[str, TensorScale]:
@@ -149,18 +170,20 @@ def _print(done: Quantization, fmt: str, convention: str, console: Console) -> N
 @click.argument("out", metavar="OUT", type=OutputPath(path_type=Path))
 @click.option("--dtype", type=click.Choice(list(OUTPUT_DTYPES)), default="bfloat16", show_default=True, help="Type of the numbers.")
 @click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT,
+    "--format", "formats", multiple=True, type=CHECKPOINT_FORMAT,
     help="A format that IN contains, if names and shapes do not determine it; repeatable.",
 )  # fmt: skip
+@from_option
 @click.option("--force", is_flag=True, help="Overwrite OUT if it is an existing file.")
 @click.option("--restart", is_flag=True, help="Begin anew, even if a stopped run left something.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def dequantize(
-    source: Path, out: Path, dtype: str, formats: tuple[str, ...], force: bool, restart: bool, as_json: bool
+    source: Path, out: Path, dtype: str, formats: tuple[str, ...], origin: str | None, force: bool, restart: bool, as_json: bool
 ) -> None:
     """Decode a quantized checkpoint to plain numbers.
 
-    Numbers are those that the convention's library decodes, rounded once to the type; other tensors are carried along bit for bit.
+    Numbers are those that the convention's library decodes, rounded once to the type; other tensors are carried along bit for bit. Of a
+    checkpoint with blocks and affine integers, blocks are decoded first; the affine integers of OUT by the same command.
 
     Exit code: 0 if OUT was written, 2 if not.
     """
@@ -168,11 +191,17 @@ def dequantize(
 
     try:
         with show_bytes(make_console(stderr=True), "dequantizing") as progress:
-            done = dequantize_checkpoint(
-                source, out, dtype=dtype, formats=formats, force=force, restart=restart, progress=progress
-            )
+            found, blocks = open_source(source, formats, origin)
+            if (found.groups or found.doubts) and not found.checkpoint.blocks:
+                done = dequantize_affine(found, out, dtype=dtype, force=force, restart=restart, progress=progress)
+            else:
+                done = dequantize_checkpoint(
+                    source, out, dtype=dtype, formats=blocks, force=force, restart=restart, progress=progress
+                )
     except ContainerError as error:
         fail(f"{clip(str(error), 1500)}; nothing was written")
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise NothingWritten(error.errno, error.strerror, str(error.filename or out)) from error
     if as_json:

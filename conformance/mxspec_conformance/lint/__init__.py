@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mxspec.affine.checkpoints import find_affine
 from mxspec.containers import Checkpoint, ContainerError, Fault, Header, open_checkpoint, read_header
 from mxspec.containers.checkpoint import check_index, find_files, read_json
 from mxspec.profiles import find_profile
-from mxspec_conformance.lint import blocks, contracts, integers, scalars, tensors
+from mxspec_conformance.lint import affine, blocks, contracts, integers, scalars, tensors
 from mxspec_conformance.lint.against import Comparison, compare
 from mxspec_conformance.lint.hypotheses import Departure, Explanation, Hypothesis
 from mxspec_conformance.lint.rules import RULES, Finding, Rule, Severity, find
@@ -22,7 +23,7 @@ __all__ = [
 
 SCHEMA = "mxspec-lint/1"
 CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
-    *tensors.CHECKS, *blocks.CHECKS, *scalars.CHECKS, *integers.CHECKS, *contracts.CHECKS,
+    *tensors.CHECKS, *blocks.CHECKS, *scalars.CHECKS, *integers.CHECKS, *affine.CHECKS, *contracts.CHECKS,
 )  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def lint(
 ) -> LintResult:
     """Look at a GGUF or safetensors file, an index of shards, or a folder that holds one of these.
 
-    formats: block formats that it holds, where names and shapes leave that open. progress: told what is looked at.
+    formats: block formats that it holds, and a format of affine integers, where names and shapes leave that open. progress: told what is looked at.
     against: the unquantized checkpoint, with which every tensor is compared by its bits.
     profile: the id of the profile that tensors should follow; only with `against`.
 
@@ -123,6 +124,7 @@ def lint(
         subject = Subject(
             checkpoint, config=_read_config(folder / "config.json", findings),
             quant_config=_read_config(folder / "hf_quant_config.json", findings),
+            affine_format=next((f for f in formats if find_affine(f) is not None), None),
         )  # fmt: skip
         for check in CHECKS:
             if progress is not None:
@@ -139,6 +141,10 @@ def lint(
     for group in checkpoint.blocks.values():
         name = f"{group.form.convention} {group.form.format_name}"
         quantized[name] = quantized.get(name, 0) + 1
+    if complete:
+        for affine_group in subject.affine.groups.values():
+            name = f"{affine_group.form.convention} {affine_group.format.name}"
+            quantized[name] = quantized.get(name, 0) + 1
     return LintResult(path, container, stored, quantized, tuple(findings), complete, comparison)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from mxspec.affine.checkpoints import digest_affine, find_affine
 from mxspec.containers import Checkpoint, ContainerError
 from mxspec.containers.contract import KEY, Contract, digest_arithmetic, parse_contract
 from mxspec_conformance.lint.rules import Finding, find
@@ -32,13 +33,14 @@ def check_contracts(subject: Subject) -> Iterator[Finding]:
         except ContainerError as error:
             yield find("contract/damaged", str(error), offset=8)
     for path, contract in read_contracts(subject.checkpoint).items():
-        groups = [g for g in subject.groups if g.codes.path == path]
-        others = [g for g in groups if g.form.format_name != contract.format_name]
-        if others or not groups:
-            what = f"{len(others)} of {len(groups)} block-quantized tensors are not {contract.format_name}"
-            yield find("contract/format", what, tensor=others[0].codes.name if others else None, offset=8)
+        stored = [(g.form.format_name, g.codes.name) for g in subject.groups if g.codes.path == path]
+        stored += [(g.format.name, g.codes.name) for g in subject.affine.groups.values() if g.codes.path == path]
+        others = [name for fmt, name in stored if fmt != contract.format_name]
+        if others or not stored:
+            what = f"{len(others)} of {len(stored)} quantized tensors are not {contract.format_name}"
+            yield find("contract/format", what, tensor=others[0] if others else None, offset=8)
         try:
-            digest = digest_arithmetic(contract.format_name, contract.profile, scaled=contract.scaled)
+            digest = _digest(contract)
         except ValueError:
             text = f"{contract.profile} of {contract.format_name}, by mxspec {contract.version}"
             yield find("contract/profile", text, offset=8)
@@ -46,6 +48,13 @@ def check_contracts(subject: Subject) -> Iterator[Finding]:
         if digest != contract.digest:
             text = f"{contract.profile} was {contract.digest[:16]}... in mxspec {contract.version}, and is {digest[:16]}..."
             yield find("contract/digest", text, offset=8)
+
+
+def _digest(contract: Contract) -> str:
+    """What the profile gives now. Raises ValueError for a profile or format that is not known."""
+    if find_affine(contract.format_name) is not None:
+        return digest_affine(contract.format_name, contract.profile)
+    return digest_arithmetic(contract.format_name, contract.profile, scaled=contract.scaled)
 
 
 CHECKS = (check_contracts,)

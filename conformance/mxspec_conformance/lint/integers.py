@@ -59,18 +59,21 @@ def _find_layers(tensors: Mapping[str, Tensor]) -> Iterator[_Layer | Finding]:
             yield _Layer(base, method, scales.shape[0], zeros, tensors.get(base + "g_idx"))
 
 
-def _four_bits(subject: Subject) -> bool:
+def has_four_bits(subject: Subject) -> bool:
+    """Whether the configuration says nothing else than four bits."""
     return bool((subject.quantization or {}).get("bits", 4) == 4)
 
 
 def check_layers(subject: Subject) -> Iterator[Finding]:
     """Shapes, method, zero points and g_idx of GPTQ and AWQ layers."""
-    if not _four_bits(subject):
+    if not has_four_bits(subject):
         return
     said = str((subject.quantization or {}).get("quant_method", ""))
     for layer in _find_layers(subject.checkpoint.tensors):
         if isinstance(layer, Finding):
-            yield layer
+            # Of other sizes than four bits, where no configuration says so.
+            if (layer.tensor or "").removesuffix(".qweight") not in subject.affine.groups:
+                yield layer
             continue
         if said in ("gptq", "awq") and said != layer.method:
             yield find(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import layouts
+from mxspec.affine.checkpoints import AffineCheckpoint, open_affine
 from mxspec.containers.checkpoint import Checkpoint, StoredScales, read_scales
 from mxspec.containers.groups import Group
 from mxspec.containers.parts import Part, count_pairs, cut, read_part
@@ -83,6 +84,8 @@ class Subject:
     #: config.json and hf_quant_config.json of the same folder, where they are there.
     config: Mapping[str, Any] | None = None
     quant_config: Mapping[str, Any] | None = None
+    #: The format of its affine integers, where that is known.
+    affine_format: str | None = None
     _counts: dict[str, BlockCounts] = field(default_factory=dict)
 
     @property
@@ -100,6 +103,11 @@ class Subject:
     def scales(self) -> Mapping[str, StoredScales]:
         """float32 scales of every group by base name."""
         return {g.base: read_scales(g) for g in self.groups}
+
+    @cached_property
+    def affine(self) -> AffineCheckpoint:
+        """What of the checkpoint are affine integers."""
+        return open_affine(self.checkpoint, fmt=self.affine_format)
 
     @property
     def quantization(self) -> Mapping[str, Any] | None:

@@ -1,0 +1,344 @@
+"""Which stored tensors belong together as one tensor of affine integers, and what is wrong where they do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.affine.checkpoints.bands import list_stored, locate, place_packed, read_rectangle, unpack
+from mxspec.affine.checkpoints.forms import (
+    CONVENTION_KEY,
+    FLOAT_DTYPES,
+    FORMS,
+    AffineForm,
+    Axis,
+    Extra,
+    Packed,
+    find_form,
+)
+from mxspec.affine.formats import MOST_GROUP, AffineFormat, Offset, get_affine
+from mxspec.affine.tensor import AffineTensor
+from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, open_checkpoint, read_json
+from mxspec.containers.header import Tensor, read_at
+from mxspec.containers.problems import ContainerError
+from mxspec.containers.text import clip
+
+_NAMES = {stored: name for name, stored in FLOAT_DTYPES.items()}
+#: Configurations of a folder, and the entry that speaks of the quantization; None: the whole file.
+_CONFIGS = (("config.json", "quantization_config"), ("config.json", "quantization"), ("quantize_config.json", None))
+#: Columns that are read: a band holds 32 rows.
+MOST_COLUMNS = 1 << 18
+#: What MLX has, where nothing in a file tells group and bits apart.
+_MLX_GROUPS = (32, 64, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class AffineGroup:
+    """The stored tensors of one tensor of affine integers."""
+
+    base: str
+    form: AffineForm
+    format: AffineFormat
+    #: N and K.
+    shape: tuple[int, int]
+    #: Stored tensors by suffix.
+    parts: Mapping[str, Tensor]
+
+    @property
+    def elements(self) -> int:
+        """Number of codes."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def codes(self) -> Tensor:
+        """Where the codes are."""
+        return self.parts[self.form.codes.suffix]
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether no zero points are stored, and all are 2^(bits - 1)."""
+        return self.form.offsets.suffix not in self.parts
+
+    def read_band(self, rows: tuple[int, int]) -> AffineTensor:
+        """Rows of the tensor, as groups of consecutive stored columns.
+
+        Raises ContainerError for a zero point that the convention has no form for.
+        """
+        fmt, form, k = self.format, self.form, self.shape[1]
+        groups = k // fmt.group
+        words = read_rectangle(self.codes, place_packed(form.codes, rows, self.shape, k, fmt.bits), np.dtype("<u4"))
+        found = [unpack(words, form.codes, fmt.bits), self._read_floats(form.scales.suffix, rows, transposed=form.scales.transposed)]
+        if self.symmetric:
+            found.append(np.full((rows[1] - rows[0], groups), 1 << (fmt.bits - 1), np.uint8))
+        elif isinstance(form.offsets, Packed):
+            tensor = self.parts[form.offsets.suffix]
+            stored = read_rectangle(tensor, place_packed(form.offsets, rows, self.shape, groups, fmt.bits), np.dtype("<u4"))
+            zeros = unpack(stored, form.offsets, fmt.bits)
+            if int(zeros.max(initial=0)) > fmt.bins:
+                raise ContainerError(
+                    f"{tensor.path}: {clip(tensor.name)} holds {fmt.bins}, which is a zero point of {fmt.bins + 1} less one to some "
+                    "loaders and of 0 to others; ask who wrote it for checkpoint_format gptq_v2"
+                )
+            found.append(zeros)
+        else:
+            found.append(self._read_floats(form.offsets.suffix, rows, transposed=form.offsets.transposed))
+        return AffineTensor(format=fmt, codes=found[0], scales=found[1], offsets=found[2])
+
+    def _read_floats(self, suffix: str, rows: tuple[int, int], *, transposed: bool) -> npt.NDArray[Any]:
+        fmt, (n, k) = self.format, self.shape
+        place = locate(rows, n, k // fmt.group, fmt.scalar.bits // 8, transposed=transposed)
+        found = read_rectangle(self.parts[suffix], place, fmt.numpy_dtype.newbyteorder("<"))
+        upright = found.T if transposed else found
+        return np.ascontiguousarray(upright.astype(fmt.numpy_dtype, copy=False))
+
+    def read_order(self) -> npt.NDArray[np.intp] | None:
+        """Which stored column each column of the groups is, where `g_idx` puts other columns together; None: they are consecutive.
+
+        Raises ContainerError for an index that names other groups than there are, or gives one more columns than another.
+        """
+        index, k, group = self._read_index(), self.shape[1], self.format.group
+        if index is None or np.array_equal(index, np.arange(k) // group):
+            return None
+        counts = np.bincount(index, minlength=k // group) if int(index.min()) >= 0 and int(index.max()) < k else np.array([])
+        if counts.shape != (k // group,) or np.any(counts != group):
+            raise ContainerError(
+                f"{self.codes.path}: g_idx of {clip(self.base)} does not give each of {k // group} groups {group} columns, so its tensor is not read"
+            )
+        return np.argsort(index, kind="stable")
+
+    def names_more_groups(self) -> bool:
+        """Whether `g_idx` names a group that is not there."""
+        index = self._read_index()
+        return index is not None and bool(((index < 0) | (index >= self.shape[1] // self.format.group)).any())
+
+    def _read_index(self) -> npt.NDArray[np.int32] | None:
+        tensor = self.parts.get(self.form.extra(Extra.INDEX) or "")
+        return None if tensor is None else np.frombuffer(read_at(tensor, 0, tensor.size), "<i4")
+
+
+@dataclass(frozen=True, slots=True)
+class AffineDoubt:
+    """Tensors that look like a form's and do not fit it."""
+
+    base: str
+    form: AffineForm
+    tensor: Tensor
+    text: str
+    #: Whether it fits more than one format.
+    ambiguous: bool = False
+
+
+@dataclass(frozen=True)
+class AffineCheckpoint:
+    """A checkpoint's tensors of affine integers; others are as `mxspec.containers` has them."""
+
+    checkpoint: Checkpoint
+    #: What the configuration beside it says of its quantization.
+    config: Mapping[str, Any]
+    #: The convention and the format that it is known to follow.
+    convention: str | None = None
+    format: AffineFormat | None = None
+
+    @cached_property
+    def _sorted(self) -> tuple[dict[str, AffineGroup], tuple[AffineDoubt, ...]]:
+        groups: dict[str, AffineGroup] = {}
+        doubts: dict[str, AffineDoubt] = {}
+        taken: set[str] = {t.name for g in self.checkpoint.blocks.values() for t in g.members}
+        metadata = {h.path: h.metadata for h in self.checkpoint.headers}
+        for tensor in self.checkpoint.tensors.values():
+            for form, base in _candidates(tensor, self.checkpoint.tensors, taken):
+                wanted = self.convention or metadata[tensor.path].get(CONVENTION_KEY) or self._configured
+                if _same_tensors(form, wanted) and form.convention != wanted:
+                    continue
+                found = _fit(form, base, self.checkpoint.tensors, self._hint(base, metadata[tensor.path]))
+                if isinstance(found, AffineGroup):
+                    groups[base] = found
+                    doubts.pop(base, None)
+                    break
+                doubts.setdefault(base, found)
+        return groups, tuple(doubts.values())
+
+    @property
+    def _configured(self) -> str | None:
+        """The convention that the configuration names."""
+        said = dict(self.config)
+        for form in FORMS:
+            named = dict(form.config).get("checkpoint_format")
+            if said.get("quant_method") == form.method and named is not None and said.get("checkpoint_format") == named:
+                return form.convention
+        return None
+
+    def _hint(self, base: str, metadata: Mapping[str, str]) -> dict[str, int]:
+        """Bits and group as far as something says them."""
+        names = metadata.get(FORMAT_KEY, "").split()
+        told = self.format or (find_affine(names[0]) if len(names) == 1 else None)
+        if told is not None:
+            return {"bits": told.bits, "group": told.group}
+        own = self.config.get(base)
+        said = {**self.config, **(own if isinstance(own, dict) else {})}
+        found = {"bits": said.get("bits"), "group": said.get("group_size")}
+        return {key: value for key, value in found.items() if isinstance(value, int) and value > 0}
+
+    @property
+    def groups(self) -> Mapping[str, AffineGroup]:
+        """Tensors of affine integers by base name."""
+        return self._sorted[0]
+
+    @property
+    def doubts(self) -> tuple[AffineDoubt, ...]:
+        """Tensors that look like affine integers and do not fit."""
+        return self._sorted[1]
+
+    @property
+    def others(self) -> tuple[Tensor, ...]:
+        """Stored tensors that are no part of affine integers."""
+        taken = {t.name for g in self.groups.values() for t in g.parts.values()}
+        return tuple(t for t in self.checkpoint.tensors.values() if t.name not in taken)
+
+    def read(self, base: str) -> AffineTensor:
+        """One tensor, whole, in memory; of columns in another order (`g_idx`) those of one group stand together.
+
+        Raises ContainerError for an unknown name, and for a damaged file.
+        """
+        if base not in self.groups:
+            raise ContainerError(f"{self.checkpoint.path} has no affine integers {clip(str(base))!r}; `.groups` lists them")
+        group = self.groups[base]
+        found, order = group.read_band((0, group.shape[0])), group.read_order()
+        if order is None:
+            return found
+        return AffineTensor(format=found.format, codes=np.ascontiguousarray(found.codes[:, order]), scales=found.scales, offsets=found.offsets)
+
+
+def find_affine(name: str) -> AffineFormat | None:
+    """The format of a name, or None where it is none of affine integers."""
+    try:
+        return get_affine(name)
+    except ValueError:
+        return None
+
+
+def _same_tensors(form: AffineForm, convention: str | None) -> bool:
+    """Whether another convention, which is known to be the one, has tensors of the same names and shapes."""
+    if convention not in {f.convention for f in FORMS}:
+        return False
+    other = find_form(convention)
+    return (form.codes, form.scales, form.offsets.suffix) == (other.codes, other.scales, other.offsets.suffix)
+
+
+def _candidates(tensor: Tensor, tensors: Mapping[str, Tensor], taken: Collection[str]) -> Iterator[tuple[AffineForm, str]]:
+    for form in FORMS:
+        if tensor.dtype != form.codes.dtype or not tensor.name.endswith(form.codes.suffix) or tensor.name in taken:
+            continue
+        base = tensor.name.removesuffix(form.codes.suffix)
+        scales = tensors.get(base + form.scales.suffix)
+        if base and scales is not None and scales.dtype in _NAMES and (form.symmetric or base + form.offsets.suffix in tensors):
+            yield form, base
+
+
+def _fit(form: AffineForm, base: str, tensors: Mapping[str, Tensor], hint: Mapping[str, int]) -> AffineGroup | AffineDoubt:
+    codes, scales = tensors[base + form.codes.suffix], tensors[base + form.scales.suffix]
+    parts = {form.codes.suffix: codes, form.scales.suffix: scales}
+    offsets = tensors.get(base + form.offsets.suffix)
+    if offsets is not None:
+        parts[form.offsets.suffix] = offsets
+    for _, suffix in form.extras:
+        if base + suffix in tensors:
+            parts[suffix] = tensors[base + suffix]
+    shapes = ", ".join(f"{s} {t.dtype} {list(t.shape)}" for s, t in parts.items())
+
+    def doubt(text: str, *, ambiguous: bool = False) -> AffineDoubt:
+        return AffineDoubt(base, form, codes, f"{text}: {shapes}", ambiguous)
+
+    if any(len(t.shape) != 2 or 0 in t.shape for t in (codes, scales)):
+        return doubt(f"{form.convention} stores matrices")
+    n, groups = scales.shape[::-1] if form.scales.transposed else scales.shape
+    told = _read_shape(form, base, tensors)
+    possible = [
+        (AffineFormat(bits=b, group=k // groups, offset=form.offset, dtype=_NAMES[scales.dtype]), k)
+        for b in form.bits
+        for k in _columns(form, codes, b)
+        if k % groups == 0 and k // groups <= MOST_GROUP and k <= MOST_COLUMNS and (told is None or told == (n, k))
+    ]
+    fitting = [(f, k) for f, k in possible if _agrees(form, f, (n, k), parts)]
+    if form.offset is Offset.BIAS:
+        fitting = [(f, k) for f, k in fitting if f.group in _MLX_GROUPS]
+    if len(fitting) > 1:
+        narrowed = [(f, k) for f, k in fitting if f.bits == hint.get("bits", f.bits) and f.group == hint.get("group", f.group)]
+        fitting = narrowed or fitting
+    if not fitting:
+        return doubt(f"these shapes and dtypes are none of {form.convention}")
+    if len(fitting) > 1:
+        names = ", ".join(f.name for f, _ in fitting)
+        return doubt(f"fits {names} alike; say which it is (--format), or put its config.json beside it", ambiguous=True)
+    ((fmt, k),) = fitting
+    return AffineGroup(base, form, fmt, (n, k), parts)
+
+
+def _columns(form: AffineForm, codes: Tensor, bits: int) -> Iterator[int]:
+    """K of codes of so many bits."""
+    k_words = codes.shape[0 if form.codes.transposed else 1]
+    if form.codes.axis is Axis.N:
+        yield k_words
+    elif k_words * 32 % bits == 0:
+        yield k_words * 32 // bits
+
+
+def _read_shape(form: AffineForm, base: str, tensors: Mapping[str, Tensor]) -> tuple[int, ...] | None:
+    """N and K where the file says them."""
+    tensor = tensors.get(base + (form.extra(Extra.SHAPE) or ""))
+    if form.extra(Extra.SHAPE) is None or tensor is None or tensor.dtype not in ("I64", "I32") or tensor.size > 16:
+        return None
+    return tuple(int(x) for x in np.frombuffer(read_at(tensor, 0, tensor.size), "<i8" if tensor.dtype == "I64" else "<i4"))
+
+
+def _agrees(form: AffineForm, fmt: AffineFormat, shape: tuple[int, int], parts: Mapping[str, Tensor]) -> bool:
+    """Whether every stored tensor has the dtype and the shape that follow."""
+    symmetric = form.offsets.suffix not in parts
+    if (symmetric and not form.symmetric) or form.find_obstacle(shape, fmt, symmetric=symmetric) is not None:
+        return False
+    due: dict[str, tuple[str, tuple[int, ...]]] = {suffix: (dtype, stored) for suffix, dtype, stored, _ in list_stored(form, fmt, shape, symmetric=symmetric)}
+    index = form.extra(Extra.INDEX)
+    if index is not None and index in parts:
+        due[index] = ("I32", (shape[1],))
+    return all((parts[s].dtype, parts[s].shape) == wanted for s, wanted in due.items())
+
+
+def open_affine(
+    path: str | Path | Checkpoint, *, convention: str | None = None, fmt: str | AffineFormat | None = None
+) -> AffineCheckpoint:
+    """A checkpoint, and what of it are affine integers.
+
+    Args:
+        path: A safetensors file, an index of shards, a folder with one of these, or an open checkpoint.
+        convention: Which of several conventions with the same tensors it follows (gptq, gptq-v2); default: what its metadata or
+            the configuration beside it say, else the older.
+        fmt: Its format, where names and shapes leave bits and group open (MLX); default: the same.
+
+    Only headers, configurations and tensors of a few bytes are read. Raises ContainerError for what is no checkpoint, and
+    ValueError for an unknown convention or format.
+    """
+    checkpoint = path if isinstance(path, Checkpoint) else open_checkpoint(path)
+    if convention is not None:
+        find_form(convention)
+    folder = checkpoint.path if checkpoint.path.is_dir() else checkpoint.path.parent
+    return AffineCheckpoint(checkpoint, _read_config(folder), convention, None if fmt is None else get_affine(fmt))
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    for name, key in _CONFIGS:
+        if not (folder / name).is_file():
+            continue
+        try:
+            whole = read_json(folder / name, "the configuration")
+        except ContainerError:  # lint says so
+            continue
+        found = whole if key is None else whole.get(key)
+        if isinstance(found, dict):
+            return found
+    return {}
