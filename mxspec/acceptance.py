@@ -159,7 +159,7 @@ def legal_rows(
 ) -> tuple[LegalRow, ...]:
     """All legal answers for one block [k], the canonical one (scale, codes) first."""
     canonical = exact_row(scale, codes)
-    if profile.kind is not Kind.NORMATIVE or fmt.has_tensor_scale:
+    if profile.kind is not Kind.NORMATIVE or not fmt.is_mx:
         return (canonical,)
     k = len(x)
     if np.isnan(x).any():

@@ -2,16 +2,18 @@
 
 An entry is all that a form needs: what is registered is quantized, exported as vectors and judged (by contracts, since no
 requirement of OCP binds it). They are not registered at first, so that lists of formats hold what a standard or NVFP4 defines;
-`register_adjacent` adds one by name, and so does whatever names one: a target's FORMATS, or `--format` on the command line.
+`register_adjacent` adds one by name, with its scale format and profiles, and so does whatever names one: a target's FORMATS, or `--format` on the command line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, BlockFormat, register_block
+from mxspec.expressions import ONE, Expr, S, substitute
+from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, BlockFormat, register_block, register_scalar
+from mxspec.profiles import Profile, QuantizationSteps, get_profile, register_profile
 from mxspec.suggestions import did_you_mean
 
 
@@ -22,6 +24,34 @@ class Adjacent:
     block: BlockFormat
     #: Who stores it, and where that was read.
     source: str
+    #: Profiles of NVFP4 whose form without a tensor scale is this form's, too; MX forms have the normative ones without.
+    like: tuple[str, ...] = ()
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """Its own profiles: those that `like` names, on its scale format."""
+        return tuple(_move(get_profile(name, "nvfp4"), self.block) for name in self.like)
+
+
+def _move(profile: Profile, block: BlockFormat) -> Profile:
+    """A profile's form without a tensor scale, on another block format; of one that always has a scale, its form under scale 1."""
+    steps = profile.one_level or _without_scale(profile)
+    top = steps.scale.byte_range and (steps.scale.byte_range[0], block.scale.max_code)
+    return replace(
+        profile, id=f"{block.name}/{profile.id}", formats=(block.name,), two_level=None, tensor=None, variant_of=None,
+        one_level=replace(steps, scale=replace(steps.scale, byte_range=top)),
+    )  # fmt: skip
+
+
+def _without_scale(profile: Profile) -> QuantizationSteps:
+    steps = profile.two_level
+    assert steps is not None
+
+    def one(expr: Expr) -> Expr:
+        return substitute(expr, {S: ONE})
+
+    scale = replace(steps.scale, value=one(steps.scale.value))
+    return replace(steps, scale=scale, scaled=one(steps.scaled), dequantize=one(steps.dequantize))
 
 
 _ENTRIES = (
@@ -70,7 +100,10 @@ def register_adjacent(name: str) -> BlockFormat:
         raise ValueError(
             f"unknown adjacent format {name!r}; known are {', '.join(ADJACENT)}" + (f"; {suggested}" if suggested else "")
         )
+    register_scalar(entry.block.scale)
     register_block(entry.block)
+    for profile in entry.profiles:
+        register_profile(profile)
     return entry.block
 
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import mxspec
-from mxspec import exact, formats
+from mxspec import exact, formats, profiles
 from mxspec.adjacent import ADJACENT, Adjacent, register_named
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
@@ -23,17 +23,25 @@ from tests.few_calls import ask_few_calls
 from tests.support import reals_of, rng
 
 NORMATIVE = ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"]
+#: Entries, each with a profile that it has.
+PROFILES = pytest.mark.parametrize(
+    ("entry", "profile"),
+    [(e, p) for e in ADJACENT.values() for p in ([f"{e.block.name}/{n}" for n in e.like] or NORMATIVE)],
+    ids=lambda v: v.block.name if isinstance(v, Adjacent) else str(v),
+)
 ENTRIES = pytest.mark.parametrize("entry", ADJACENT.values(), ids=lambda e: e.block.name)
 
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     """What is registered is gone after the test."""
-    blocks, scales = dict(formats._blocks), dict(formats._scales)
+    mxspec.list_profiles()  # so that what comes with the libraries is there before
+    known: tuple[Any, ...] = (formats._blocks, formats._scales, profiles._profiles)
+    before = [dict(registry) for registry in known]
     yield
-    for known, before in ((formats._blocks, blocks), (formats._scales, scales)):
-        known.clear()  # type: ignore[attr-defined]  # one of two kinds of dictionary
-        known.update(before)  # type: ignore[attr-defined]
+    for registry, kept in zip(known, before, strict=True):
+        registry.clear()
+        registry.update(kept)
 
 
 def draw(fmt: formats.BlockFormat, rows: int) -> Any:
@@ -49,12 +57,11 @@ def test_it_is_unknown_until_it_is_named(entry: Adjacent) -> None:
         mxspec.get_block(name)
     assert mxspec.register_adjacent(name) is mxspec.register_adjacent(name) is mxspec.get_block(name)
     assert not mxspec.get_block(name).is_ocp
-    assert [p.id for p in mxspec.list_profiles(name)] == NORMATIVE
+    assert [p.id for p in mxspec.list_profiles(name)] == ([f"{name}/{n}" for n in entry.like] or NORMATIVE)
     assert entry.source
 
 
-@ENTRIES
-@pytest.mark.parametrize("profile", NORMATIVE)
+@PROFILES
 def test_it_is_quantized_as_the_exact_model_says(entry: Adjacent, profile: str) -> None:
     fmt = mxspec.register_adjacent(entry.block.name)
     x = draw(fmt, 8)
@@ -85,8 +92,10 @@ def test_a_tile_has_one_scale(entry: Adjacent) -> None:
 @ENTRIES
 def test_vectors_are_built_for_it(entry: Adjacent) -> None:
     document = build_document("scale", mxspec.register_adjacent(entry.block.name).name)
-    assert (document["format"], document["profiles"]) == (entry.block.name, NORMATIVE)
-    assert len(document["cases"]) > 20
+    assert (document["format"], document["profiles"]) == (entry.block.name, [p.id for p in mxspec.list_profiles(entry.block)])
+    # Thresholds of E8M0 are many cases; minifloat scales have ties.
+    assert len(document["cases"]) > (20 if entry.block.is_mx else 5)
+    assert build_document("quantize", entry.block.name)["cases"]
 
 
 @ENTRIES
@@ -106,7 +115,11 @@ def test_it_is_exported(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["mxfp4-16-mx-floor.npz"]
 
 
-def test_a_target_that_names_it_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [("mxfp4-16", "mx-floor")],
+)
+def test_a_target_that_names_it_is_judged(name: str, profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By contracts and open points: nothing of OCP binds it."""
     ask_few_calls(monkeypatch.setattr)
 
@@ -114,10 +127,17 @@ def test_a_target_that_names_it_is_judged(monkeypatch: pytest.MonkeyPatch) -> No
         t = mxspec.quantize(x, fmt)
         return t.codes, t.scales
 
-    report = check(SimpleNamespace(FORMATS=["mxfp4-16"], quantize=quantize), in_process=True)
+    report = check(SimpleNamespace(FORMATS=[name], quantize=quantize), in_process=True)
     assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
     assert {r.level for r in report.requirements} == {"contract", "open"}
-    assert (report.formats[0].judged_against, report.exit_code) == ("mx-floor", 0)
+    assert (report.formats[0].judged_against, report.exit_code) == (profile, 0)
+
+    def shift(x: Any, fmt: str) -> tuple[Any, Any]:
+        codes, scales = quantize(x, fmt)
+        return codes, np.maximum(scales, 1) - 1
+
+    wrong = check(SimpleNamespace(FORMATS=[name], quantize=shift), in_process=True)
+    assert (wrong.exit_code, "fail" in {r.verdict for r in wrong.requirements}) == (1, True)
 
 
 def test_unknown_names_are_refused_as_before() -> None:

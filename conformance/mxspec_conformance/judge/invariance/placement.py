@@ -116,7 +116,7 @@ def _differ(x: npt.NDArray[Any], got: Answers, want: Answers, fmt: BlockFormat) 
     wrong: npt.NDArray[np.bool_] = (got != want).any(axis=1)
     lost = flag_nan_bytes(fmt.scale)
     wrong &= ~(lost[got[:, 0]] & lost[want[:, 0]])
-    if wrong.any() and not fmt.has_tensor_scale:
+    if wrong.any() and fmt.is_mx:
         with np.errstate(invalid="ignore"):  # signalling NaN
             rows = x[wrong].astype(np.float32)
         wrong[wrong] = ~is_open(rows, got[wrong, 0], got[wrong, 1:], fmt)

@@ -130,7 +130,7 @@ def flag_open(x: npt.NDArray[Any], got: npt.NDArray[np.uint8], fmt: BlockFormat)
     """
     lost: Flags = flag_nan_bytes(fmt.scale)[got[:, 0]]
     lost = lost & ~np.isfinite(x.astype(np.float32)).all(axis=1)
-    if not fmt.has_tensor_scale:
+    if fmt.is_mx:
         with np.errstate(invalid="ignore"):  # signalling NaN
             lost = lost | is_open(x.astype(np.float32), got[:, 0], got[:, 1:], fmt)
     return lost
