@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mxspec.expressions import ONE, Expr, S, substitute
-from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, BlockFormat, register_block, register_scalar
+from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, UE4M3, UE5M3, BlockFormat, register_block, register_scalar
 from mxspec.profiles import Profile, QuantizationSteps, get_profile, register_profile
 from mxspec.suggestions import did_you_mean
 
@@ -78,6 +78,16 @@ _ENTRIES = (
     Adjacent(
         BlockFormat(name="mxfp8_e5m2-32x32", element=E5M2, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
         "the same with E5M2",
+    ),
+    Adjacent(
+        BlockFormat(name="fp4-16-ue5m3", element=E2M1, scale=UE5M3, k=16, shapes=((1, 16),)),
+        "scales of PTX 9.4 cvt.rn.satfinite.ue5m3x2.f32, LLVM Float8E5M3FNU; blocks as NVFP4's, without a scale of the tensor",
+        ("nvfp4-exact", "nvfp4-paper"),
+    ),
+    Adjacent(
+        BlockFormat(name="fp4-16-ue4m3", element=E2M1, scale=UE4M3, k=16, shapes=((1, 16),)),
+        "NVFP4 of one level, without a scale of the tensor: LightX2V's kernel without SFScale, triton_kernels, MLX",
+        ("nvfp4-exact", "nvfp4-paper", "lightx2v-0.0.1/nvfp4"),
     ),
 )
 

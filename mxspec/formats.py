@@ -221,6 +221,11 @@ UE4M3 = ScaleFormat(
     name="ue4m3", bits=7, exponent_bits=4, mantissa_bits=3, bias=7, signed=False, has_zero=True,
     max_code=0x7E, nan_code=0x7F,
 )  # fmt: skip
+#: As PTX 9.4 and CUDA 13.5 have it: from 2^-17 to 1.75 x 2^16. Not registered at first (`mxspec.adjacent`).
+UE5M3 = ScaleFormat(
+    name="ue5m3", bits=8, exponent_bits=5, mantissa_bits=3, bias=15, signed=False, has_zero=True,
+    max_code=0xFE, nan_code=0xFF,
+)  # fmt: skip
 FLOAT32 = FloatFormat(
     name="float32", bits=32, exponent_bits=8, mantissa_bits=23, bias=127, signed=True, has_zero=True,
     max_code=0x7F7FFFFF, inf_code=0x7F800000, nan_code=0x7FC00000,

@@ -109,6 +109,23 @@ def test_the_command_line_knows_it_by_its_name(entry: Adjacent) -> None:
         assert done.exit_code == 0, done.output
 
 
+def test_scales_without_a_tensor_scale() -> None:
+    """The one-level form of a profile is that of NVFP4, of one that always has a tensor scale its form under 1; UE5M3 reaches further."""
+    x = draw(mxspec.register_adjacent("fp4-16-ue4m3"), 64)
+    one = mxspec.TensorScale.from_float("encode", 1.0)
+    for name in ("nvfp4-paper", "nvfp4-exact", "lightx2v-0.0.1/nvfp4"):
+        own = mxspec.quantize(x, "fp4-16-ue4m3", profile=f"fp4-16-ue4m3/{name}")
+        theirs = mxspec.quantize(x, "nvfp4", profile=name, tensor_scale=one if name.startswith("lightx2v") else None)
+        assert np.array_equal(own.codes, theirs.codes)
+        assert np.array_equal(own.scales, theirs.scales)
+        assert np.array_equal(own.dequantize(), theirs.dequantize())
+    mxspec.register_adjacent("fp4-16-ue5m3")
+    large = np.full((1, 16), 6 * 114688, np.float32)
+    wide = mxspec.quantize(large, "fp4-16-ue5m3", profile="fp4-16-ue5m3/nvfp4-paper")
+    assert (wide.scales.tolist(), set(wide.codes.reshape(-1).tolist())) == ([[0xFE]], {7})
+    assert mxspec.quantize(large, "fp4-16-ue4m3", profile="fp4-16-ue4m3/nvfp4-paper").scales.tolist() == [[0x7E]]
+
+
 def test_it_is_exported(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["vectors", "export", str(tmp_path), "--kind", "npz", "--format", "mxfp4-16"])
     assert done.exit_code == 0, done.output
@@ -117,7 +134,7 @@ def test_it_is_exported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "profile"),
-    [("mxfp4-16", "mx-floor")],
+    [("mxfp4-16", "mx-floor"), ("fp4-16-ue5m3", "fp4-16-ue5m3/nvfp4-exact"), ("fp4-16-ue4m3", "fp4-16-ue4m3/nvfp4-exact")],
 )
 def test_a_target_that_names_it_is_judged(name: str, profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By contracts and open points: nothing of OCP binds it."""
