@@ -120,6 +120,7 @@ _OTHERS = (
     Rule("contract/digest", _W, "the profile of the contract has another arithmetic in this version", "use the version of mxspec that the contract names, or quantize again"),
     Rule("contract/bits", _E, "codes and scales do not follow from the original by the profile of the contract", "quantize again; the file was edited, damaged or made from another original"),
     Rule("config/method", _E, "the configuration beside the file names another method or format", "write quantization_config for the convention of the tensors"),
+    Rule("config/group", _E, "the entry of config_groups for a layer, or `ignore`, contradicts how the layer is stored", "give each format a group whose targets name its layers, and no others"),
     Rule("config/group-size", _E, "the configuration's group_size is not the format's block", "16 for NVFP4, 32 for MX"),
     Rule("config/absent", _W, "a config.json is there and has no quantization_config", "loaders take the tensors for plain ones: add it"),
     Rule("int4/shape", _E, "qweight, qzeros and scales have shapes of neither GPTQ nor AWQ", "GPTQ: [K/8, N], [G, N/8], [G, N]; AWQ: [K, N/8], [G, N/8], [G, N]"),

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mxspec.containers.converting import is_mlx_config
-from mxspec.containers.groups import Misfit
+from mxspec.containers.groups import Group, Misfit
+from mxspec_conformance.lint.layers import find_entry, is_named
 from mxspec_conformance.lint.rules import Finding, find
 from mxspec_conformance.lint.subject import Subject
 
@@ -135,4 +136,37 @@ def _group_sizes(subject: Subject) -> list[int]:
     return [size for size in found if type(size) is int]
 
 
-CHECKS = (check_fit, check_companions, check_method, check_group_size)
+def check_groups(subject: Subject) -> Iterator[Finding]:
+    """What the configuration's entry for each layer says, where it has several entries or leaves layers out."""
+    main = subject.quantization or {}
+    method, groups = main.get("quant_method"), main.get("config_groups")
+    if not isinstance(groups, Mapping) or not groups:
+        return
+    for group in subject.groups:
+        config = group.form.config
+        if config is None or method != config[0]:
+            continue
+        stored = f"{group.form.convention} {group.form.format_name}"
+        if is_named(main.get("ignore"), group.base):
+            text: str | None = f"`ignore` names it, and it is stored as {stored}"
+        else:
+            entry = find_entry(groups, group.base) if len(groups) > 1 else None
+            text = None if entry is None else _contradict(entry, group)
+        if text is not None:
+            yield find("config/group", text, tensor=group.codes.name, offset=group.codes.offset)
+
+
+def _contradict(entry: Mapping[str, Any], group: Group) -> str | None:
+    """What an entry of `config_groups` says that is not so."""
+    assert group.form.config is not None
+    name, weights, fmt = entry.get("format"), entry.get("weights"), group.form.format
+    if isinstance(name, str) and not _agrees((group.form.config[0], name), group.form.config):
+        return f"its config group says {name}; it is stored as {group.form.config[1]}"
+    if isinstance(weights, Mapping):
+        for key, due in (("num_bits", fmt.element.bits), ("group_size", fmt.k)):
+            if type(weights.get(key)) is int and weights[key] != due:
+                return f"its config group says {key} {weights[key]}; {fmt.name} has {due}"
+    return None
+
+
+CHECKS = (check_fit, check_companions, check_method, check_group_size, check_groups)
