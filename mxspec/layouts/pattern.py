@@ -62,6 +62,10 @@ class Pattern:
         _copy(turned, words.reshape(turned.shape))
         return target.view(np.uint8).reshape(rows, columns)
 
+    def measure(self, rows: int, columns: int) -> dict[str, int]:
+        """The size of each digit. Raises ValueError where rows or columns are no whole tiles."""
+        return self._sizes(rows, columns)
+
     def records(self, rows: int, columns: int) -> int:
         """How many records a matrix makes; 1 where the pattern has none."""
         sizes = self._sizes(rows, columns)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.inputs import as_array
+from mxspec.layouts.folding import Folding, plan_folding
 from mxspec.layouts.formula import Formula
 from mxspec.layouts.packing import NIBBLES_LOW, Bytes, Packing
 from mxspec.layouts.pattern import Pattern, parse_pattern
@@ -86,6 +87,11 @@ class Field:
         names = [name for name, _ in (*self.parsed.rows, *columns)]
         return columns[-1][1] if list(order) == [*names[:-2], names[-1], names[-2]] else 0
 
+    @property
+    def folding(self) -> Folding | None:
+        """How nibbles become words before they are moved, where that is quicker."""
+        return plan_folding(self.parsed) if self.packing == NIBBLES_LOW and not self.split else None
+
     def pack_matrices(self, matrices: Bytes) -> Bytes:
         """Bytes [batch, records, bytes of a record] of stored codes [batch, rows, columns]."""
         if self.split:
@@ -93,6 +99,8 @@ class Field:
             return pack_split_nibbles(np.ascontiguousarray(matrices).reshape(-1), self.split).reshape(
                 len(matrices), records, -1
             )
+        if self.folding is not None:
+            return _each(self.folding.pack, matrices)
         return pack_items(_each(self.parsed.arrange, matrices), self.packing)
 
     def unpack_matrices(self, data: Bytes, rows: int, columns: int) -> Bytes:
@@ -101,6 +109,9 @@ class Field:
             return unpack_split_nibbles(np.ascontiguousarray(data).reshape(-1), self.split).reshape(
                 len(data), rows, columns
             )
+        folding = self.folding
+        if folding is not None:
+            return _each(lambda line: folding.unpack(line, rows, columns), data)
         return _each(lambda line: self.parsed.restore(line, rows, columns), unpack_items(data, self.packing))
 
     def store(self, codes: Bytes, layout: str) -> Bytes:

@@ -12,6 +12,8 @@ from mxspec.layouts.packing import BYTES, NIBBLES_HIGH, NIBBLES_LOW, SIX_BITS, B
 
 #: Items handled at once, small enough for the cache.
 _CHUNK = 1 << 16
+#: The same in words of eight bytes, where several arrays are at hand.
+_SMALL = 1 << 12
 _LOW_NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
 #: NumPy moves sixteen bytes at once as one of these.
 _SIXTEEN_BYTES = np.complex128
@@ -94,25 +96,47 @@ def _unpack_nibbles(data: Bytes, left: int, right: int) -> Bytes:
 
 
 def _pack_sixes(codes: Bytes) -> Bytes:
-    fours = codes.view("<u4")
-    data = np.empty((fours.size, 3), np.uint8)
-    for start in range(0, fours.size, _CHUNK):
-        v = fours[start : start + _CHUNK]
-        joined = v & 0x3F | v >> 2 & 0xFC0 | v >> 4 & 0x3F000 | v >> 6 & 0xFC0000
-        data[start : start + _CHUNK] = joined.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]
-    return data.reshape(-1)
+    data = np.empty(codes.size // 4 * 3, np.uint8)
+    whole = codes.size // 8
+    eights, sixes = codes[: whole * 8].view("<u8"), data[: whole * 6].view("V6")
+    for start in range(0, whole, _SMALL):
+        # Twelve bits of two codes, 24 of four, 48 of eight: what lies too high is taken off and put back lower.
+        v = eights[start : start + _SMALL].copy()
+        for word, high, over in (("<u2", 8, 256 - 64), ("<u4", 16, 65536 - 4096)):
+            part = v.view(word)
+            moved = part >> part.dtype.type(high)
+            moved *= part.dtype.type(over)
+            part -= moved
+        upper = v >> np.uint64(8)
+        upper &= np.uint64(0xFFFFFF000000)
+        v &= np.uint64(0xFFFFFF)
+        v |= upper
+        sixes[start : start + v.size] = np.ndarray((v.size,), "V6", v.data, 0, (8,))
+    if codes.size % 8:
+        data[whole * 6 :] = SIX_BITS.pack(codes[whole * 8 :])
+    return data
 
 
 def _unpack_sixes(data: Bytes) -> Bytes:
-    threes = data.reshape(-1, 3)
-    fours = np.empty(len(threes), "<u4")
-    for start in range(0, len(threes), _CHUNK):
-        part = threes[start : start + _CHUNK]
-        padded = np.zeros((len(part), 4), np.uint8)
-        padded[:, :3] = part
-        v = padded.view("<u4").reshape(-1)
-        fours[start : start + _CHUNK] = v & 0x3F | (v & 0xFC0) << 2 | (v & 0x3F000) << 4 | (v & 0xFC0000) << 6
-    return fours.view(np.uint8)
+    count = data.size // 3
+    fours = np.empty(count, "<u4")
+    # Words of four bytes, three apart; the last would reach beyond the end.
+    words = np.ndarray((max(count - 1, 0),), "<u4", data.data, 0, (3,))
+    for start in range(0, words.size, 2 * _SMALL):
+        v, low = fours[start : start + 2 * _SMALL], words[start : start + 2 * _SMALL]
+        v = v[: low.size]
+        np.left_shift(low, np.uint32(4), out=v)
+        v &= np.uint32(0x0FFF0000)
+        v |= low & np.uint32(0xFFF)
+        pairs = v.view("<u2")
+        lower = pairs & np.uint16(0x3F)
+        pairs <<= np.uint16(2)
+        pairs &= np.uint16(0x3F00)
+        pairs |= lower
+    codes = fours.view(np.uint8)
+    if count:
+        codes[-4:] = SIX_BITS.unpack(data[-3:])
+    return codes
 
 
 _TUNED: dict[Packing, tuple[Callable[[Bytes], Bytes], Callable[[Bytes], Bytes]]] = {

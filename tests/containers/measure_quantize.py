@@ -39,7 +39,10 @@ SHAPES = {
     "model.norm.weight": (8192,),
 }
 #: Format and convention of each run; the first is the one that the time is asked of.
-WAYS = (("mxfp4", "compressed-tensors"), ("nvfp4", "modelopt"), ("mxfp8_e4m3", "lightx2v"))
+WAYS = (
+    ("mxfp4", "compressed-tensors"), ("nvfp4", "modelopt"), ("mxfp8_e4m3", "lightx2v"), ("int4-g128-zero-float16", "gptq"),
+    ("int4-g128-zero-float16", "awq"),
+)  # fmt: skip
 SEED = 3
 _RUN = 1 << 24
 
