@@ -287,6 +287,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_own_generator.py::test_with_a_tensor_scale": (0, 4),
     "tests/judge/test_own_generator.py::test_other_scales_pass": (0, 3),
     "tests/judge/test_own_generator.py::test_counts_of_ten_thousand_right_runs_are_not_accused": (0, 5),
+    "tests/test_adjacent.py::test_a_target_that_names_it_is_judged": (3, 4),
     "tests/test_registered_block.py::test_a_target_is_judged_in_it": (0, 5),
     "tests/judge/test_random_bits.py::test_the_same_verdicts_in_a_child_and_a_program": (0, 2),
     "tests/judge/test_random_bits.py::test_every_convention_passes": (4, 2),

@@ -95,7 +95,8 @@ def test_vectors_are_built_for_it(entry: Adjacent) -> None:
     assert (document["format"], document["profiles"]) == (entry.block.name, [p.id for p in mxspec.list_profiles(entry.block)])
     # Thresholds of E8M0 are many cases; minifloat scales have ties.
     assert len(document["cases"]) > (20 if entry.block.is_mx else 5)
-    assert build_document("quantize", entry.block.name)["cases"]
+    if not entry.block.is_mx:
+        assert build_document("quantize", entry.block.name)["cases"]
 
 
 @ENTRIES

@@ -14,7 +14,14 @@ from click.testing import CliRunner
 
 from mxspec import affine
 from mxspec.affine import checkpoints
-from mxspec.affine.checkpoints import bands, convert_affine, dequantize_affine, open_affine, quantize_affine
+from mxspec.affine.checkpoints import (
+    bands,
+    convert_affine,
+    dequantize_affine,
+    open_affine,
+    quantize_affine,
+    words as quick,
+)
 from mxspec.containers import ContainerError, measure_footprint, open_checkpoint
 from mxspec.containers.header import read_at
 from mxspec_conformance.cli.main import main
@@ -106,6 +113,14 @@ def test_words_bit_by_bit(tmp_path: Path) -> None:
     assert [hex(int(stored[n]["a.qzeros"][0])) for n in stored] == ["0x77777777", "0x88888888", "0x88888888"]
     # GPTQ: eight of a row in a word, and words of a column beside each other.
     assert hex(int(stored["gptq"]["a.qweight"][8 + 3])) == "0x33333333"
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_words_for_checkpoints_are_the_models(bits: int) -> None:
+    codes = np.random.default_rng(bits).integers(0, 1 << bits, (3, 64), dtype=np.uint8)
+    words = affine.pack_words(codes, bits)
+    assert np.array_equal(quick.pack_words(codes, bits), words)
+    assert np.array_equal(quick.unpack_words(words, bits), codes)
 
 
 def test_there_and_back_is_the_same_file(tmp_path: Path) -> None:

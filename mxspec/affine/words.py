@@ -10,30 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 Codes = npt.NDArray[np.uint8]
-#: Sizes of codes that no byte's edge cuts.
-_WITHIN = (1, 2, 4, 8)
-
-
-def _join(codes: Codes, bits: int) -> Codes:
-    """Bytes [..., k * bits / 8] of codes [..., k]: neighbours are joined until they fill a byte."""
-    while bits < 8:
-        joined = codes[..., 1::2] << np.uint8(bits)
-        joined |= codes[..., ::2]
-        codes, bits = joined, 2 * bits
-    return codes
-
-
-def _split(data: Codes, bits: int) -> Codes:
-    """Codes [..., k] of bytes [..., k * bits / 8]."""
-    if bits == 8:
-        return data.copy()
-    per = 8 // bits
-    codes = np.empty((*data.shape, per), np.uint8)
-    for i in range(per):
-        np.right_shift(data, np.uint8(bits * i), out=codes[..., i])
-    if bits < 8:
-        codes &= np.uint8((1 << bits) - 1)
-    return codes.reshape(*data.shape[:-1], -1)
 
 
 def pack_words(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.uint32]:
@@ -51,8 +27,6 @@ def pack_words(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.uint32]:
         )
     if array.size and int(array.max()) >> bits:
         raise ValueError(f"codes hold {int(array.max())}; {bits} bits allow 0 to {(1 << bits) - 1}")
-    if bits in _WITHIN:
-        return _join(np.ascontiguousarray(array), bits).view("<u4").astype(np.uint32, copy=False)
     each = np.unpackbits(array[..., None], axis=-1, count=bits, bitorder="little")
     data = np.packbits(each.reshape(*array.shape[:-1], -1), axis=-1, bitorder="little")
     return np.ascontiguousarray(data).view("<u4").astype(np.uint32, copy=False)
@@ -69,9 +43,7 @@ def unpack_words(words: npt.ArrayLike, bits: int) -> Codes:
     if array.ndim == 0 or array.shape[-1] * 32 % bits:
         n = array.shape[-1] if array.ndim else 0
         raise ValueError(f"{n} words of 32 bits do not hold a whole number of {bits}-bit codes")
-    data = np.ascontiguousarray(array.astype("<u4", copy=False)).view(np.uint8)
-    if bits in _WITHIN:
-        return _split(data, bits)
+    data = np.ascontiguousarray(array.astype("<u4")).view(np.uint8)
     each = np.unpackbits(data, axis=-1, bitorder="little")
     codes = np.packbits(each.reshape(*array.shape[:-1], -1, bits), axis=-1, bitorder="little")
     return np.ascontiguousarray(codes[..., 0])

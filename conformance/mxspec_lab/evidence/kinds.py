@@ -353,6 +353,11 @@ KINDS = (
         command="python tests/containers/load_with_libraries.py", made_by=("mxspec/containers",),
     ),
     Kind(
+        pattern="containers/affine-*.json", what="checkpoints of affine integers decoded by the libraries", time="1 min",
+        command="python tests/containers/affine_with_libraries.py load LIBRARY --json reports/containers/{name}.json",
+        code=("tests/containers/affine_with_libraries.py",), made_by=("mxspec/affine",),
+    ),
+    Kind(
         pattern="fuzz/planted.json", what="planted bugs found by fuzzing", time="2 min",
         command="python tests/targets/run_planted.py", made_by=("conformance/mxspec_conformance/fuzzing",),
     ),

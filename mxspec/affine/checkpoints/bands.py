@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.affine.checkpoints.forms import FLOAT_DTYPES, AffineForm, Axis, Packed
+from mxspec.affine.checkpoints.words import pack_words, unpack_words
 from mxspec.affine.formats import AffineFormat
-from mxspec.affine.words import pack_words, unpack_words
 from mxspec.containers.header import Tensor, open_file
 from mxspec.containers.parts import RUN
 from mxspec.containers.problems import ContainerError, Fault, Problem
