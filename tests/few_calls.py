@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mxspec.formats import BlockFormat
+from mxspec_conformance.judge import sparse_calls
 from mxspec_conformance.judge.affine import calls as affine_calls
 from mxspec_conformance.judge.invariance import calls, matrix, numbers, states
 from mxspec_conformance.judge.invariance.pace import Speed
@@ -35,5 +36,7 @@ def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
         return [(rows, wide) for rows, wide in every(group) if rows * wide * group <= FEW_NUMBERS][::3]
 
     replace(affine_calls, "list_shapes", list_few_groups)
-    for module in (states, numbers, affine_calls):
+    few_groups = [shape for shape in sparse_calls.SHAPES if shape[0] * shape[1] <= FEW_NUMBERS // 8]
+    replace(sparse_calls, "SHAPES", (*few_groups[:12], *few_groups[12::4], (2048, 8)))
+    for module in (states, numbers, affine_calls, sparse_calls):
         replace(module, "REPEATS", FEW_CALLS)

@@ -13,6 +13,8 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/judge/test_sparse_calls.py::test_the_plain_one_is_not_accused": (2, 3),
+    "tests/judge/test_sparse_calls.py::test_what_is_wrong_in_one_way_alone_is_found": (26, 50),
     "tests/judge/test_affine_calls.py::test_what_is_wrong_in_one_way_alone_is_found": (9, 24),
     "tests/judge/test_product_variety.py::test_what_is_right_is_not_accused": (3, 3),
     "tests/judge/test_product_variety.py::test_what_is_wrong_in_one_way_alone_is_found": (7, 20),
@@ -409,6 +411,8 @@ LONG: dict[str, tuple[int, int]] = {
 #: Of a test function with many parameter sets `make test-long` runs every so many, other ones with each seed: what all of them
 #: say is published, by commands that run them all (`reports/mutants`).
 SAMPLED: dict[str, int] = {
+    "tests/judge/test_sparse_calls.py::test_what_is_wrong_in_one_way_alone_is_found": 3,
+    "tests/judge/test_affine_calls.py::test_what_is_wrong_in_one_way_alone_is_found": 2,
     "tests/judge/test_product_kinds.py::test_wrong_kernels_fail": 3,
     "tests/judge/test_products.py::test_wrong_kernels_fail": 2,
     "tests/test_false_alarm.py::test_the_exact_model_passes_every_profile": 3,

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from mxspec.layouts import get_layout
-from mxspec.sparsity import find_largest
+from mxspec.sparsity import KEPT, find_largest
 from mxspec_conformance.judge.explanation import Cause
+from mxspec_conformance.judge.invariance.edges import EDGES
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
-from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS
 from mxspec_conformance.judge.sparse_groups import Asked
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -28,12 +29,15 @@ from mxspec_vectors.cases import SparseFunction
 #: (rows, groups in a row) in order of the calls.
 SHAPES = (
     (1, 1), (1, 8), (3, 8), (2, 16), (16, 16), (5, 24), (32, 32), (16, 64), (33, 32), (64, 64), (7, 160), (1, 1024), (257, 16),
-    (2048, 8), (128, 128), (256, 256),
+    *((edge, 8) for edge in EDGES), *((3, edge) for edge in EDGES), (3, 12), (8, 48), (8, 96), (5, 192), (3, 1025), (2, 2048), (32, 8), (64, 16), (256, 64),
+    (1, 4097), (2048, 8), (4097, 8), (128, 128), (256, 256), (1024, 257), (4096, 257),
 )  # fmt: skip
 #: Those that are asked in other memory, and for what is done to memory.
 LAID = ((32, 32), (64, 64))
+#: Equal calls.
+REPEATS = 600
 #: Codes in calls that every target is asked for, and the seconds for them beyond which no larger ones are.
-_SMALL, _PATIENCE = 1 << 12, 0.25
+_SMALL, _PATIENCE = 1 << 12, 1.0
 
 
 def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
@@ -57,6 +61,7 @@ def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard
             _ask_memory(session, part, shape, scorecard, label)
     if session.transport in LOCAL:
         _call_at_once(session, pool, scorecard)
+        _call_in_order(session, pool, scorecard)
     if session.transport in SEES_SHAPES:
         _ask_ragged(session, pool, scorecard)
 
@@ -132,6 +137,59 @@ def _call_at_once(session: TargetSession, pool: Asked, scorecard: Scorecard) -> 
             text = f"{wrong} of {made} calls returned something else when threads called at once"
             show = partial(_show, pool, np.zeros(1, bool), "state", label, text)
             scorecard.count("state", label, ok=not wrong, show=show)
+
+
+def _call_in_order(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
+    """Other groups in a shape that was asked, a call after another function, the same call hundreds of times."""
+    (rows, wide), function = LAID[0], pool.case.function.value
+    limits = session.capabilities.limits
+    if not (limits.allow((rows, wide * pool.fmt.group)) and takes_shape(session, pool, rows, wide)):
+        return
+
+    def enter(label: str, part: Asked) -> None:
+        if keeps_call("sparse", pool.fmt.name, label, quick=False):
+            answer = run_once(partial(session.call, function, *part.arguments(rows)))
+            if isinstance(answer, NoAnswer):
+                scorecard.count_no_answer("state", label, answer)
+            else:
+                _enter(part, answer, scorecard, "state", label)
+
+    for turn in (1, 2):
+        enter(f"other groups in the same shape {turn}", fill_call(pool, rows * wide, 200 + turn))
+    part = fill_call(pool, rows * wide, 203)
+    if pool.case.function is SparseFunction.DECOMPRESS:
+        _enter_other_metadata(session, part, rows, scorecard)
+    else:
+        for other in (f for f in (SparseFunction.PRUNE, SparseFunction.COMPRESS) if f != function and session.capabilities.has(f.value)):
+            # What is to be compressed has been pruned: of zeros nothing is kept.
+            dense = part.case.codes if other is SparseFunction.PRUNE else np.zeros_like(part.case.codes)
+            run_once(partial(session.call, other.value, dense.reshape(rows, -1), pool.fmt.name))
+            enter(f"after {other.value}", part)
+    label = f"the same call {REPEATS} times"
+    if keeps_call("sparse", pool.fmt.name, label, quick=False):
+        few = fill_call(pool, 8 * LAID[0][0], 204)
+        answer = run_once(partial(session.call, "repeated", REPEATS, REPEAT_SECONDS, function, *few.arguments(LAID[0][0])))
+        if not isinstance(answer, NoAnswer):
+            differs, made = answer
+            text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
+            show = partial(_show, pool, np.zeros(1, bool), "state", label, text)
+            scorecard.count("state", label, ok=differs < 0, show=show)
+
+
+def _enter_other_metadata(session: TargetSession, part: Asked, rows: int, scorecard: Scorecard) -> None:
+    """The same codes at other places: numbers that come back where they were are those of the call before."""
+    label = "the same codes under other metadata"
+    if not keeps_call("sparse", part.fmt.name, label, quick=False):
+        return
+    kept = np.maximum(part.case.kept, 1)
+    found = []
+    for nibble in (min(KEPT), max(KEPT)):
+        case = replace(part.case, kept=kept, metadata=np.full_like(part.case.metadata, nibble))
+        found.append(run_once(partial(session.call, "decompress", *replace(part, case=case).arguments(rows))))
+    if not any(isinstance(answer, NoAnswer) for answer in found):
+        stale = np.array_equal(found[0], found[1])
+        text = "other metadata under the same codes gave the numbers of the call before"
+        scorecard.count("state", label, ok=not stale, show=partial(_show, part, np.zeros(1, bool), "state", label, text))
 
 
 def _ask_ragged(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:

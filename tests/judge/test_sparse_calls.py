@@ -1,0 +1,119 @@
+"""Sparse functions that are wrong in some shapes or states alone are found; the plain one is not accused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxspec_conformance import check
+from mxspec_conformance.results.report import GOOD
+from mxspec_lab.sparse.plain import Plain
+
+FORMATS = ("e2m1-2to4", "int4-4to8")
+FUNCTIONS = ("prune", "compress", "decompress")
+Wrap = Callable[["Target", str, tuple[Any, ...]], Any]
+
+
+class Target:
+    """The plain implementation behind something that may be wrong."""
+
+    VERSION = "1"
+
+    def __init__(self, fmt: str, wrap: Wrap) -> None:
+        self.plain, self.wrap, self.kept = Plain(name="plain", formats=(fmt,)), wrap, dict[Any, Any]()
+        for name in (n for n in dir(self.plain) if n.isupper()):
+            setattr(self, name, getattr(self.plain, name))
+
+    def right(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        return getattr(self.plain, function)(*arguments)
+
+    def prune(self, *arguments: Any) -> Any:
+        return self.wrap(self, "prune", arguments)
+
+    def compress(self, *arguments: Any) -> Any:
+        return self.wrap(self, "compress", arguments)
+
+    def decompress(self, *arguments: Any) -> Any:
+        return self.wrap(self, "decompress", arguments)
+
+
+def spoil(answer: Any) -> Any:
+    """The answer with another last row."""
+    first = np.array(answer[0] if isinstance(answer, tuple) else answer)
+    first[-1] = 0 if first[-1].any() else 1
+    return (first, *answer[1:]) if isinstance(answer, tuple) else first
+
+
+def in_shapes(function: str, is_wrong: Callable[[int, int], bool], target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    answer = target.right(called, arguments)
+    rows, k = arguments[0].shape
+    return spoil(answer) if called == function and is_wrong(rows, 2 * k if called == "decompress" else k) else answer
+
+
+def once_for_kept(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    if called != "decompress":
+        return target.right(called, arguments)
+    key = arguments[0].tobytes(), arguments[2:]
+    if key not in target.kept:
+        target.kept[key] = target.right(called, arguments)
+    return target.kept[key].copy()
+
+
+def metadata_for_a_shape(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    if called == "decompress":
+        metadata = target.kept.setdefault(arguments[1].shape, arguments[1].copy())
+        arguments = (arguments[0], metadata, *arguments[2:])
+    return target.right(called, arguments)
+
+
+def after_another(function: str, target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    answer, last = target.right(called, arguments), target.kept.get("last")
+    target.kept["last"] = called
+    return spoil(answer) if called == function and last not in (None, called) else answer
+
+
+def every_500th(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    number = target.kept[called] = target.kept.get(called, 0) + 1
+    return spoil(target.right(called, arguments)) if number % 500 == 0 else target.right(called, arguments)
+
+
+SHAPES: dict[str, Callable[[int, int], bool]] = {
+    "17 rows": lambda rows, k: rows == 17,
+    "129 rows": lambda rows, k: rows == 129,
+    "k of 384": lambda rows, k: k == 384,
+    "k above 4096": lambda rows, k: k > 4096,
+    "as many rows as codes": lambda rows, k: rows == k,
+    "a million codes": lambda rows, k: rows * k > 1 << 20,
+    "four million codes": lambda rows, k: rows * k > 1 << 22,
+}
+WRONG: dict[str, Wrap] = {
+    **{f"{name}, {f}": partial(in_shapes, f, is_wrong) for name, is_wrong in SHAPES.items() for f in FUNCTIONS},
+    **{f"{f} after another": partial(after_another, f) for f in ("prune", "compress")},
+    "kept codes decompressed once": once_for_kept,
+    "metadata kept for a shape": metadata_for_a_shape,
+    "every 500th call": every_500th,
+}
+
+
+def list_failing(wrap: Wrap, fmt: str) -> set[str]:
+    report = check(Target(fmt, wrap))
+    failing = {r.topic for r in report.requirements if r.verdict not in GOOD}
+    assert report.exit_code == bool(failing)
+    return failing
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_in_one_way_alone_is_found(name: str, fmt: str) -> None:
+    assert list_failing(WRONG[name], fmt) & {"call-size", "state"}
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_the_plain_one_is_not_accused(fmt: str) -> None:
+    assert list_failing(Target.right, fmt) == set()
