@@ -423,11 +423,9 @@ SAMPLED: dict[str, int] = {
     "tests/test_open_choices.py::test_every_combination_of_open_choices_passes": 3,
 }
 
-#: Of a test function with many parameter sets the coverage of every so many is measured: the others run through the same
-#: lines, and measuring them would double their time.
-MEASURED = 8
-MANY = 2 * MEASURED
-
+#: Of a test function with more parameter sets than these the coverage of a single one is measured, in `make test-long`: the others
+#: run through the same lines, and measuring them would double their time.
+FEW = 3
 
 #: Rows that name no test of the files that were collected.
 STALE_ROWS = pytest.StashKey[list[str]]()
@@ -451,7 +449,7 @@ def mark(items: Sequence[pytest.Item]) -> None:
             item.add_marker("long")
         elif keep > 1:  # the others run through the same lines in `make test-long`
             item.add_marker("no_cover")
-        if sizes[family] > MANY and place % MEASURED != 1:  # not the first one, which is never long
+        if sizes[family] > FEW and place != 1:  # not the first one, which is never long
             item.add_marker("no_cover")
 
 

@@ -650,7 +650,7 @@ def write_big_files(folder: Path) -> None:
 
 
 def test_mutated_files_do_no_harm(tmp_path: Path) -> None:
-    """A thousand files, fixed seed; in a process that may allocate 256 MB more than it has after import, ten seconds a file."""
+    """A thousand files, fixed seed; in a process that may allocate 256 MB more than it has after import, ten CPU seconds a file."""
     modelopt_file(tmp_path / "0.safetensors")
     mxfp4_gpt_oss(tmp_path / "1.safetensors")
     shutil.copy(FILES / "compressed-tensors-nvfp4-pack-quantized/model.safetensors", tmp_path / "2.safetensors")
