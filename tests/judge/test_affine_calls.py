@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxspec_conformance import check
 from mxspec_conformance.judge.affine.calls import list_shapes
-from mxspec_conformance.results.report import GOOD
 from mxspec_lab.mutants.affine_mutants import Affine
+
+from tests.judge.failing import list_failing
 
 FORMATS = ("int4-g64-zero-float16", "int4-g32-bias-bfloat16/words")
 #: A target's function and its arguments -> its answer.
@@ -112,24 +112,17 @@ WRONG: dict[str, Wrap] = {
 }  # fmt: skip
 
 
-def list_failing(wrap: Wrap, fmt: str) -> set[str]:
-    report = check(Target("target", fmt, wrap))
-    failing = {r.topic for r in report.requirements if r.verdict not in GOOD}
-    assert report.exit_code == bool(failing)
-    return failing
-
-
 @pytest.mark.all_calls
 @pytest.mark.parametrize("fmt", FORMATS)
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_in_one_way_alone_is_found(name: str, fmt: str) -> None:
-    assert list_failing(WRONG[name], fmt) & {"call-size", "state"}
+    assert list_failing(Target("target", fmt, WRONG[name])) & {"call-size", "state"}
 
 
 @pytest.mark.all_calls
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_the_plain_one_is_not_accused(fmt: str) -> None:
-    assert list_failing(Target.right, fmt) == set()
+    assert list_failing(Target("target", fmt, Target.right)) == set()
 
 
 @pytest.mark.parametrize("group", [16, 32, 64, 128, 256, 48])

@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxspec_conformance import check
-from mxspec_conformance.results.report import GOOD
-from mxspec_lab.products.kernels import OUTPUTS, Kernel, finish_float32
+from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR
+from mxspec_conformance.judge.products.cases import list_cases
+from mxspec_conformance.targets.operands import parse_product
+from mxspec_conformance.transports.in_process import InProcessSession
+from mxspec_lab.products.kernels import OUTPUTS, Kernel, KernelTarget, finish_float32
+from mxspec_lab.products.kinds import KindKernel
+
+from tests.judge.failing import list_failing
 
 PRODUCTS = (("mxfp8_e4m3", "mxfp4/nibble-low+128x4"), ("nvfp4", "nvfp4"))
 PLAIN = Kernel(name="plain")
@@ -173,23 +178,31 @@ class Target:
         return self.compute(call)
 
 
-def list_failing(compute: Callable[[Call], Any], product: tuple[str, str]) -> list[str]:
-    report = check(Target(dict(zip("ab", product, strict=True)), compute))
-    failing = [r.topic for r in report.requirements if r.verdict not in GOOD]
-    assert report.exit_code == bool(failing)
-    return failing
+def judge(compute: Callable[[Call], Any], product: tuple[str, str]) -> set[str]:
+    return list_failing(Target(dict(zip("ab", product, strict=True)), compute))
 
 
 @pytest.mark.parametrize("product", PRODUCTS, ids=lambda p: p[0])
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_in_one_way_alone_is_found(name: str, product: tuple[str, str]) -> None:
     compute, topic = WRONG[name]
-    failing = list_failing(compute, product)
+    failing = judge(compute, product)
     # Short sums of MXFP4 have the bits of float16: what is added in 16 bits shows in long ones, or in those with other scales.
     assert topic in failing or (topic == "interval" and "shape" in failing)
+
+
+@pytest.mark.parametrize("product", ["float16 @ int4-g32-zero-float16/awq+awq-zeros+transposed", "mxfp8_e4m3 @ mxfp4", "nvfp4 @ nvfp4"])
+def test_an_epilogue_is_asked_in_a_square(product: str) -> None:
+    """Also where a layout takes multiples of eight columns alone."""
+    kernel = KindKernel(name="any", product=(product.partition(" @ ")[0], product.partition(" @ ")[2]))
+    capabilities = InProcessSession(KernelTarget(kernel), "any").capabilities
+    cases = list_cases(parse_product(product), capabilities, ACCUMULATORS[DEFAULT_ACCUMULATOR])
+    squares = [c for c in cases if c.options.get("c") is not None and c.a.shape[0] == c.b.shape[0] > 1]
+    assert squares
+    assert all((c.options["c"] != c.options["c"].T).any() for c in squares)
 
 
 @pytest.mark.parametrize("product", PRODUCTS, ids=lambda p: p[0])
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_right_is_not_accused(name: str, product: tuple[str, str]) -> None:
-    assert list_failing(RIGHT[name], product) == []
+    assert judge(RIGHT[name], product) == set()

@@ -24,8 +24,8 @@ from mxspec_conformance.targets.product_sizes import Sizes
 
 #: The other one of m and n, where one is beside the size of a tile.
 _BESIDE = 3
-#: Shapes under an epilogue: one row, one column, one output, as many rows as columns.
-_SHAPES = ((1, 21), (21, 1), (1, 1), (12, 12))
+#: Shapes under an epilogue: one row, one column, one output; and the least rows where there are as many columns.
+_SHAPES, _SQUARE = ((1, 21), (21, 1), (1, 1)), 12
 #: How C and bias lie in memory.
 _ARRANGEMENTS = ("offset", "rows", "padded", "fortran")
 #: A product of matrix and vector, and how long.
@@ -70,7 +70,9 @@ def draw_vectors(a: Pen, b: Pen, sizes: Sizes, draw: np.random.Generator) -> Ite
 
 def draw_epilogues(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[Draft]:
     """C and bias, alone and together with factors, in each shape; no two of their rows and columns are alike."""
-    for m, n, k in dict.fromkeys(sizes.fit(rows, columns, 64) for rows, columns in _SHAPES):
+    step = math.lcm(sizes.m, sizes.n)  # a square that is taken as it is
+    side = -(-_SQUARE // step) * step
+    for m, n, k in dict.fromkeys(sizes.fit(rows, columns, 64) for rows, columns in (*_SHAPES, (side, side))):
         sides = a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k))
         for label, options in list_options(m, n, takes, dtype):
             yield Draft("epilogue", f"{label}, {m} x {n}", *sides, options)
