@@ -124,6 +124,9 @@ def test_the_pytest_file_runs_alone(tmp_path: Path) -> None:
         "    if x.dtype != np.float32 or not x.flags.c_contiguous or len(x) > most: raise TypeError('float32 rows only')\n"
         "    return right(x, fmt)\n"
         "def small(x, fmt): return picky(x, fmt, 200)\n"
+        "def crashing(x, fmt):\n"
+        "    if not x.flags.c_contiguous: raise IndexError('out of range')\n"
+        "    return right(x, fmt)\n"
         "def back(codes, scales, fmt): return RIGHT[fmt].dequantize(codes, scales, fmt)\n"
         "wrong = find_subject('mutant/quantize/mxfp4/mx-floor/ties-away').build().quantize\n"
         "wrong_back = find_subject('mutant/dequantize/mxfp4/mx-floor/byte-0-is-zero').build().dequantize\n",
@@ -142,6 +145,8 @@ def test_the_pytest_file_runs_alone(tmp_path: Path) -> None:
     # A kernel may refuse views and other dtypes, with its own words; not a plain call.
     assert run_kit(tmp_path, path, TARGET="kernel:picky", FORMATS="mxfp4").returncode == 0
     assert run_kit(tmp_path, path, TARGET="kernel:small", FORMATS="mxfp4").returncode == 1
+    crashing = run_kit(tmp_path, path, TARGET="kernel:crashing", FORMATS="mxfp4")
+    assert crashing.returncode == 1, "a crash on a view is no refusal"
     untouched = run_kit(tmp_path, path)
     assert untouched.returncode == 0
     assert "skipped" in untouched.stdout
