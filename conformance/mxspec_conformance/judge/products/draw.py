@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec.dot import PLAIN_DTYPES
 from mxspec.elements import decode_table
+from mxspec.formats import ScalarFormat
 from mxspec.profiles import list_profiles
 from mxspec_conformance.judge.products.draw_affine import AffinePen
 from mxspec_conformance.judge.products.pen import Floats, Pen, Reach
@@ -48,6 +49,12 @@ def _take_turns(rows: int, runs: int) -> npt.NDArray[np.intp]:
 def _count_through(codes: npt.NDArray[np.intp], rows: int, k: int) -> npt.NDArray[np.intp]:
     found: npt.NDArray[np.intp] = codes[(np.arange(rows)[:, None] * 5 + np.arange(k)[None, :] * 7) % len(codes)]
     return found
+
+
+@lru_cache(maxsize=64)
+def _code_numbers(fmt: ScalarFormat) -> dict[float, int]:
+    """The code of every number of a format."""
+    return {float(v): code for code, v in enumerate(decode_table(fmt).astype(np.float64)) if np.isfinite(v)}
 
 
 @dataclass(frozen=True)
@@ -142,9 +149,7 @@ class BlockPen(Pen):
 
     def power_scales(self, exponents: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """The scale codes of powers of two."""
-        fmt = self.spec.block.scale
-        table = decode_table(fmt).astype(np.float64)
-        codes = {float(v): c for c, v in enumerate(table) if np.isfinite(v)}
+        codes = _code_numbers(self.spec.block.scale)
         return np.array([codes[v] for v in np.ldexp(1.0, exponents).ravel().tolist()], np.uint8).reshape(exponents.shape)
 
     def write_positions(self, rows: int, k: int) -> Numbers:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,23 @@ class Reach(StrEnum):
     #: The lowest one, subnormal elements among its codes, and the highest one that holds several magnitudes.
     LOW = "low"
     HIGH = "high"
+
+
+@lru_cache(maxsize=256)
+def find_lattice(values: bytes, most: int, reach: Reach) -> npt.NDArray[np.intp]:
+    """Places of the float64 values that are multiples of one power of two and at most `most` times it; not to be written."""
+    numbers = np.frombuffer(values)
+    finite = np.flatnonzero(np.isfinite(numbers))
+    found: list[npt.NDArray[np.intp]] = []
+    for power in range(-20, 20):
+        steps = np.ldexp(numbers[finite], -power)
+        fits = finite[(np.abs(steps) <= most) & (steps == np.rint(steps))]
+        if numbers[fits].any():
+            found.append(fits)
+    rich = [codes for codes in found if len(codes) > 6] or found
+    chosen = {Reach.MANY: max(found, key=len), Reach.LOW: rich[0], Reach.HIGH: rich[-1]}[reach]
+    chosen.flags.writeable = False
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -98,17 +115,7 @@ class Pen(ABC):
 
     def lattice(self, most: int, reach: Reach = Reach.MANY) -> npt.NDArray[np.intp]:
         """Codes whose values are multiples of one power of two and at most `most` times it."""
-        finite = self.values[self.finite]
-        found: list[npt.NDArray[np.intp]] = []
-        for power in range(-20, 20):
-            steps = np.ldexp(finite, -power)
-            fits = (np.abs(steps) <= most) & (steps == np.rint(steps))
-            if (self.values[self.finite[fits]] != 0).any():
-                found.append(self.finite[fits])
-        if reach is Reach.MANY:
-            return max(found, key=len)
-        rich = [codes for codes in found if len(codes) > 6] or found
-        return rich[0] if reach is Reach.LOW else rich[-1]
+        return find_lattice(self.values.tobytes(), most, reach)
 
     def numbers(self, codes: npt.NDArray[Any], exponents: npt.NDArray[Any] | int = 0, *, keep: int | None = None) -> Numbers:
         """A side of codes [rows, k], each run times a power of two: exponents [rows, runs], or one for all.
