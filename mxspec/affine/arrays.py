@@ -19,6 +19,7 @@ from mxspec.formats import FloatFormat
 from mxspec.profiles.schema import AmaxNan
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import Overflow
+from mxspec.roundoff import sum_errors
 
 Values = npt.NDArray[Any]
 Codes = npt.NDArray[np.uint8]
@@ -115,8 +116,7 @@ def add_to_odd(a: Values, b: Values) -> Values:
     """a + b in float64; where that is not exact, the neighbour with an odd last bit (rounding to odd)."""
     with np.errstate(all="ignore"):
         total = np.asarray(a + b)
-        virtual = total - a
-        error = (a - (total - virtual)) + (b - virtual)
+        error = sum_errors(a, b, total)
         inexact = (error != 0) & np.isfinite(total) & np.isfinite(error)
         # Where the sum was rounded away from the truth, go one back toward it; then set the last bit.
         away = inexact & ((error < 0) == (total > 0)) & (total != 0)

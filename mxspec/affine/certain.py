@@ -1,4 +1,7 @@
-"""Real-number steps on arrays: float64 where it is certain to round as the real number does, rationals where it is not."""
+"""Real-number steps on arrays: float64 where it is certain to round as the real number does, rationals where it is not.
+
+Certain is what stays the same within float64's error, and what float64 computed without any: ties, most of all.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from mxspec.arrays import ARRAYS
 from mxspec.expressions import Apply, Const, Domain, Expr, Op, evaluate, leaves, walk
 from mxspec.formats import FLOAT32
 from mxspec.reals import decode_real
+from mxspec.roundoff import product_errors, sum_errors
 
 Values = npt.NDArray[Any]
 
@@ -56,7 +60,10 @@ def round_certainly(
         value = evaluate(expr, dict(bound), ARRAYS).astype(np.float64)
         result = np.array(rounding(value))
         unsure = rounding(value * (1 - _MARGIN)) != rounding(value * (1 + _MARGIN))
-    unsure &= np.isfinite(value)
+        unsure &= np.isfinite(value)
+        if unsure.any():
+            near = {name: np.broadcast_to(bound[name], value.shape)[unsure] for name in leaves(expr)}
+            unsure[unsure] = ~_trace(expr, near)[1]
     if unsure.any():
         names = sorted(leaves(expr))
         whole = {n: np.broadcast_to(bound[n], value.shape)[unsure] for n in names}
@@ -64,6 +71,22 @@ def round_certainly(
             exactly(_rational(expr, {n: Fraction(float(whole[n][i])) for n in names})) for i in range(int(unsure.sum()))
         ]
     return result
+
+
+def _trace(expr: Expr, bound: Mapping[str, Values]) -> tuple[Values, npt.NDArray[np.bool_] | np.bool_]:
+    """The expression in float64, and where no operation of it was rounded."""
+    if not isinstance(expr, Apply):
+        return evaluate(expr, dict(bound), ARRAYS).astype(np.float64), np.True_
+    (left, left_exact), (right, right_exact) = (_trace(a, bound) for a in expr.args)
+    value = ARRAYS.apply(expr.op, Domain.EXACT, (left, right))
+    if expr.op is Op.DIV:
+        back = value * right
+        exact = (back == left) & (product_errors(value, right, back) == 0)
+    elif expr.op is Op.MUL:
+        exact = product_errors(left, right, value) == 0
+    else:
+        exact = sum_errors(left, -right if expr.op is Op.SUB else right, value) == 0
+    return value, exact & left_exact & right_exact
 
 
 def _rational(expr: Expr, bound: Mapping[str, Fraction]) -> Fraction:

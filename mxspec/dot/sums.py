@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from mxspec.dot.factor import Factor
 from mxspec.dot.rounding import Float64s, lowest_bit, step_to_odd
+from mxspec.roundoff import product_errors
 
 #: Length of the runs along k whose lowest bits and exponents are looked at together.
 _RUN = 16
@@ -174,7 +175,7 @@ def _add_products(a: Float64s, b: Float64s) -> tuple[float, int]:
     if sum(bits) <= 53:
         terms = products.tolist()
     elif int((lows[0].astype(np.int32) + lows[1]).min()) >= _LEAST and max(np.abs(side).max() for side in (x, y)) < _MOST:
-        terms = [*products.tolist(), *_product_errors(x, y, products).tolist()]
+        terms = [*products.tolist(), *product_errors(x, y, products).tolist()]
     else:
         total = sum((Fraction(p) * Fraction(q) for p, q in zip(x.tolist(), y.tolist(), strict=True)), Fraction())
         near = float(total)
@@ -182,20 +183,6 @@ def _add_products(a: Float64s, b: Float64s) -> tuple[float, int]:
     near = math.fsum(terms)
     rest = math.fsum([*terms, -near])
     return near, (rest > 0) - (rest < 0)
-
-
-def _product_errors(x: Float64s, y: Float64s, products: Float64s) -> Float64s:
-    """What float64 products lack, exactly: Dekker's halves, whose products float64 holds where nothing under- or overflows."""
-    (high_x, low_x), (high_y, low_y) = _split(x), _split(y)
-    errors: Float64s = ((high_x * high_y - products) + high_x * low_y + low_x * high_y) + low_x * low_y
-    return errors
-
-
-def _split(x: Float64s) -> tuple[Float64s, Float64s]:
-    """Two halves of at most 26 bits, whose sum is x."""
-    scaled = x * float((1 << 27) + 1)
-    high = scaled - (scaled - x)
-    return high, x - high
 
 
 def _cut(x: Float64s, width: int) -> list[Float64s]:
