@@ -22,9 +22,10 @@ KEPT: dict[int, tuple[int, int]] = {4: (0, 1), 8: (0, 2), 9: (1, 2), 12: (0, 3),
 NIBBLES = np.array(list(KEPT), np.uint8)
 #: Positions of the two that are kept, by the place of the nibble in `NIBBLES`.
 POSITIONS = np.array(list(KEPT.values()), np.intp)
-#: Row of `KEPT` by nibble; -1 where the nibble is illegal.
-_ROW = np.full(16, -1, np.intp)
-_ROW[NIBBLES] = np.arange(len(KEPT))
+#: Nibble -> whether each of four is kept; of illegal ones none.
+_IS_KEPT = np.zeros((16, 4), np.bool_)
+for _nibble, _places in KEPT.items():
+    _IS_KEPT[_nibble, list(_places)] = True
 
 
 class Sparsity(StrEnum):
@@ -60,7 +61,7 @@ def get_sparsity(sparsity: str | Sparsity) -> Sparsity:
 
 def find_illegal(metadata: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Where nibbles are illegal."""
-    illegal: npt.NDArray[np.bool_] = (metadata > 15) | (_ROW[metadata & 15] < 0)
+    illegal: npt.NDArray[np.bool_] = (metadata > 15) | ~_IS_KEPT[metadata & 15].any(axis=-1)
     return illegal
 
 
@@ -86,24 +87,17 @@ def check_k(k: int, rule: Sparsity, multiple: int | None = None) -> None:
         raise ValueError(f"k = {k} is not a multiple of {what}; pad the last axis with zeros to {-(-k // wanted) * wanted}")
 
 
-def positions_of(metadata: Codes) -> npt.NDArray[np.intp]:
-    """Positions of the two that are kept: [..., groups, 2] for legal nibbles [..., groups]."""
-    found: npt.NDArray[np.intp] = POSITIONS[_ROW[metadata]]
-    return found
-
-
 def gather(items: npt.NDArray[Any], metadata: Codes, rule: Sparsity) -> npt.NDArray[Any]:
     """The items [..., K / 2] that legal nibbles keep of [..., K]."""
     grouped = items.reshape(*metadata.shape, 4, rule.unit)
-    found = np.take_along_axis(grouped, positions_of(metadata)[..., None], axis=-2)
-    return np.ascontiguousarray(found).reshape(*metadata.shape[:-1], 2 * rule.unit * metadata.shape[-1])
+    found = grouped[_IS_KEPT[metadata]]  # kept ones ascend in their group, as they lie
+    return found.reshape(*metadata.shape[:-1], 2 * rule.unit * metadata.shape[-1])
 
 
 def scatter(kept: npt.NDArray[Any], metadata: Codes, rule: Sparsity) -> npt.NDArray[Any]:
     """Items [..., K] of the type of those kept: each at its position, zero bits elsewhere."""
     dense = np.zeros((*metadata.shape, 4, rule.unit), kept.dtype)
-    places = positions_of(metadata)[..., None]
-    np.put_along_axis(dense, places, kept.reshape(*metadata.shape, 2, rule.unit), axis=-2)
+    dense[_IS_KEPT[metadata]] = kept.reshape(-1, rule.unit)
     return dense.reshape(*metadata.shape[:-1], rule.group * metadata.shape[-1])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,31 @@ from mxspec.inputs import as_array
 from mxspec.sparsity.kinds import Kind, Magnitudes, Nibble, get_kind
 from mxspec.sparsity.patterns import POSITIONS, Codes, Sparsity, check_k, check_metadata, gather, get_sparsity, scatter
 from mxspec.sparsity.rules import Norm, PruneRule, Ties, Weigh, get_rule
+
+#: Pairs of positions, a bit of a comparison for each.
+_PAIRS = tuple(itertools.combinations(range(4), 2))
+
+
+def _compare(weight: Magnitudes, ties: Ties) -> npt.NDArray[np.uint8]:
+    """Of weights [..., 4] a bit for each of `_PAIRS`: whether its first position goes before its second."""
+    found = np.zeros(weight.shape[:-1], np.uint8)
+    before = np.greater_equal if ties is Ties.LOWER else np.greater
+    for bit, (first, second) in enumerate(_PAIRS):
+        found |= before(weight[..., first], weight[..., second]).astype(np.uint8) << bit
+    return found
+
+
+def _rank() -> Codes:
+    """The nibble that keeps the first two, by what `_compare` says of an order."""
+    nibbles = np.zeros(1 << len(_PAIRS), np.uint8)
+    for order in itertools.permutations(range(4)):
+        compared = sum((order.index(first) < order.index(second)) << bit for bit, (first, second) in enumerate(_PAIRS))
+        low, high = sorted(order[:2])
+        nibbles[compared] = high << 2 | low
+    return nibbles
+
+
+_RANKED = _rank()
 
 
 def choose_kept(
@@ -39,14 +65,7 @@ def choose_kept(
         by_mask: Codes = np.array(chosen.by_nonzero, np.uint8)[nonzero]
         return by_mask
     weight = grouped.astype(np.int64).sum(axis=-1) if chosen.weigh is Weigh.CODE else _measure(order, chosen.norm)
-    # A stable sort keeps equal ones in order of their positions.
-    if chosen.ties is Ties.LOWER:
-        kept = np.argsort(-weight, axis=-1, kind="stable")[..., :2]
-    else:
-        kept = np.argsort(weight, axis=-1, kind="stable")[..., -2:]
-    kept = np.sort(kept, axis=-1)
-    nibbles: Codes = (kept[..., 1] << 2 | kept[..., 0]).astype(np.uint8)
-    return nibbles
+    return _RANKED[_compare(weight, chosen.ties)]
 
 
 def find_largest(
