@@ -261,9 +261,28 @@ def test_exit_codes_of_several_targets(run: Run, targets: dict[str, Path]) -> No
 
 
 def test_only_with_nothing_to_judge(run: Run, targets: dict[str, Path]) -> None:
-    result = run("check", targets["good"], "--in-process", "--only", "nothing/*")
-    assert (result.code, result.err) == (2, "")
-    assert "no requirement applies; nothing could be judged" in " ".join(result.out.split())
+    """The message says what the glob resembles, and what can be asked for."""
+    for glob, meant in (("quantise/mxfp4/nan", "quantize/mxfp4/nan"), ("tie-even/", ""), ("tieeven", "*/*/tie-even"), ("scale/mxpf4/*", "scale/mxfp4/*"), ("bogus", "")):
+        result = run("check", targets["good"], "--in-process", "--only", glob)
+        assert (result.code, result.out) == (2, "")
+        assert (f"did you mean {meant!r}?" in result.err) == bool(meant)
+        assert "topics: tie-even, " in result.err
+
+
+def test_one_reason_for_no_answer_at_all_is_said_once(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "short.py"
+    path.write_text(
+        "import mxspec\nNAME, VERSION, FORMATS = 'short', '1', ['mxfp4']\n"
+        "def quantize(x, fmt):\n    t = mxspec.quantize(x, fmt)\n    return t.codes[:, 1:], t.scales\n"
+    )
+    result = run("check", path, "--in-process", "--quick", "--json", tmp_path / "result.json")
+    words = " ".join(result.out.split())
+    assert result.code == 1
+    assert "answers nothing" in words
+    assert "blocks has an answer: codes have shape (1, 31); (1, 32) was expected" in words
+    assert words.count("alone in its call it gave no answer") == 1
+    assert "nearest profile" not in words  # nothing was compared with any
+    assert json.loads((tmp_path / "result.json").read_text())["formats"][0]["causes"] == ["no-answer"]
 
 
 def test_garbage_is_an_error_in_words(run: Run, targets: dict[str, Path]) -> None:

@@ -155,8 +155,9 @@ def _make_cell(requirements: Sequence[Requirement], result: FormatResult | None)
     if result is not None:
         conclusion = conclude(result, requirements)
         words = conclusion.text
-        profile = "" if conclusion.stand is Stand.UNSUPPORTED else conclusion.profile
-        if conclusion.stand not in (Stand.CONFORMS, Stand.UNSUPPORTED) and not conclusion.only_dequantize:
+        compared = conclusion.stand not in (Stand.UNSUPPORTED, Stand.SILENT)
+        profile = conclusion.profile if compared else ""
+        if compared and conclusion.stand is not Stand.CONFORMS and not conclusion.only_dequantize:
             profile = next(iter(result.identical_to), profile)
     return Cell(
         verdict=verdict, asked=asked, failing=failing, profile=profile, words=words,

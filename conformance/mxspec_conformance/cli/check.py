@@ -108,6 +108,7 @@ def check(
     """
     from mxspec_conformance.judge.impact import normal_data
     from mxspec_conformance.judge.several import check_several
+    from mxspec_conformance.judge.wanted import Wanted
     from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
     from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
@@ -158,6 +159,8 @@ def check(
             apply_waivers(report, waivers, today=today)
     if not reports:
         fail("\n".join(lost))
+    if only is not None and not any(report.requirements for report in reports):
+        fail("\n".join([*lost, Wanted(only).explain_nothing()]))
     for report in reports:
         report.exit_level = Level(level)
         if earlier is not None and baseline_file is not None:

@@ -6,6 +6,7 @@ is worded as a guess, with the numbers. A cause is a type: no verdict depends on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -53,6 +54,7 @@ class KnownCause(StrEnum):
     HALF_OF_THE_LANES = "lanes-not-looked-at"
     CALL_ALONE = "call-alone"
     SCALE_SEARCH = conclusion.SCALE_SEARCH
+    NO_ANSWER = conclusion.NO_ANSWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,16 @@ class _Rows:
         empty = ~fold[self.codes].any(axis=1)
         result: npt.NDArray[np.bool_] = same & ((scales == self.scales) | (empty & (self.scales < 0xFF)))
         return result
+
+
+def find_silence(observations: Observations) -> Found | None:
+    """The one reason for which no case of `quantize` has an answer; None where one has, or where reasons differ."""
+    lost = [item.reason for item in observations.unanswered if not item.reason.is_unsupported]
+    told = [reason.message for reason in lost if not reason.given_up]
+    # Targets put shapes and counts into their messages.
+    if observations.answered or not told or len({re.sub(r"\d+", "0", message) for message in told}) > 1:
+        return None
+    return Found(KnownCause.NO_ANSWER, f"none of {len(lost)} blocks has an answer: {told[0]}")
 
 
 def find_causes(observations: Observations, profile: Profile, again: Answered | None) -> list[Found]:

@@ -19,7 +19,7 @@ from mxspec_conformance.counterexample.failure import first_failure
 from mxspec_conformance.judge import layouts as judge_layouts
 from mxspec_conformance.judge.affine.stage import judge_affine
 from mxspec_conformance.judge.behaviour import TraitName, describe, list_deviations, list_open_choices
-from mxspec_conformance.judge.causes import CALL_ALONE, KnownCause, find_causes
+from mxspec_conformance.judge.causes import CALL_ALONE, KnownCause, find_causes, find_silence
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.impact import Data, measure_impact, normal_data
 from mxspec_conformance.judge.invariance.answered import answered_blocks
@@ -290,6 +290,8 @@ def _describe_departures(
         result.open_choices.append(f"scale: {search.text}")
         result.deviations = [d for d in result.deviations if d not in traits_of_scale]
         result.causes.append(KnownCause.SCALE_SEARCH.value)
+    if silence := find_silence(observations) if session.capabilities.has("quantize") else None:
+        result.deviations, result.causes = [silence.text], [silence.cause.value]
     if mixed_up:
         result.causes.insert(0, KnownCause.TENSOR_SCALE_KIND.value)
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from mxspec.formats import BLOCKS, ELEMENTS
+from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_vectors.topics import TOPICS
+
+#: What a requirement's id may begin with: functions, and what is judged of a function under a name of its own.
+JUDGED = tuple(dict.fromkeys((*OPERATIONS, "scale", "stochastic")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,34 @@ class Wanted:
     def any_of(self, operation: str, name: str, topics: Iterable[str] = tuple(TOPICS)) -> bool:
         """Whether one of these topics is, of an operation and a format, element or layout."""
         return self.only is None or any(fnmatchcase(f"{operation}/{name}/{topic}", self.only) for topic in topics)
+
+    def explain_nothing(self) -> str:
+        """What to say where no requirement fits: what the glob may have meant, and what can be asked for."""
+        words = f"no requirement of what was judged fits --only {self.only!r}"
+        meant = self._guess()
+        return (
+            f"{words}{f'; did you mean {meant}?' if meant else ''}; an id is OPERATION/FORMAT/TOPIC, such as 'quantize/mxfp4/tie-even'; "
+            f"operations: {', '.join(JUDGED)}; topics: {', '.join(TOPICS)}"
+        )
+
+    def _guess(self) -> str:
+        """The glob with each part that is no name replaced by the name that it resembles; "" where it has none."""
+        parts = (self.only or "").split("/")
+        if len(parts) == 1:
+            parts = [*parts, "*"] if get_close_matches(parts[0], JUDGED, n=1) else ["*", *parts]
+        if len(parts) == 2:
+            parts = [parts[0], "*", parts[1]]
+        if len(parts) != 3:
+            return ""
+        known = (JUDGED, (*BLOCKS, *ELEMENTS), tuple(TOPICS))
+        found = []
+        for part, names in zip(parts, known, strict=True):
+            close = [part] if any(fnmatchcase(name, part) for name in names) else get_close_matches(part, names, n=1)
+            if not close:
+                return ""
+            found += close
+        guess = "/".join(found)
+        return "" if guess == self.only else repr(guess)
 
 
 EVERYTHING = Wanted()

@@ -14,7 +14,7 @@ from rich.text import Text
 from mxspec_conformance.render.affine import list_affine
 from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
-from mxspec_conformance.results.conclusion import conclude, is_provisional
+from mxspec_conformance.results.conclusion import NO_ANSWER, conclude, is_provisional
 from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_vectors.topics import Level
@@ -233,8 +233,14 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(requirement_table(report))
         console.print()
     shown: dict[str, int] = {}
+    told: set[tuple[str, str]] = set()
     for requirement in open_requirements:
         fmt = requirement.format
+        if requirement.verdict in (Verdict.ERROR, Verdict.TIMEOUT):  # one reason, one input
+            reason = (fmt, _without_numbers(requirement.note))
+            if reason in told:
+                continue
+            told.add(reason)
         if requirement.first is None or not requirement.first.given or shown.get(fmt, 0) >= failures:
             continue
         if requirement.verdict is Verdict.WAIVED:
@@ -260,7 +266,7 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(Text(f"beside the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
         for name in b.new:
             console.print(Text(f"  new: {name}", style="bold red"))
-    if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest"}):
+    if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest" and NO_ANSWER not in f.causes}):
         console.print(
             f"Judged against the nearest profile: if the kernel's rule changes, so does the profile. To fix the profile, write "
             f"PROFILE = {nearest[0]!r} in the target, or pass --profile {nearest[0]}."

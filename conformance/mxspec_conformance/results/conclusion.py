@@ -11,6 +11,8 @@ from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
 
 #: The cause of a target that searches its scales.
 SCALE_SEARCH = "scale-search"
+#: The cause of a target that answers no case, each time for the same reason.
+NO_ANSWER = "no-answer"
 
 
 class Stand(Enum):
@@ -26,6 +28,8 @@ class Stand(Enum):
     ELEMENTS = "elements as"
     #: Nothing fails of the requirements that were asked for; there are others.
     PART = "passes what was asked of"
+    #: No call of the vectors has an answer: no bit could be compared with any profile's.
+    SILENT = "answers nothing"
     #: The target supports nothing of it.
     UNSUPPORTED = "not supported"
 
@@ -42,7 +46,7 @@ class Conclusion:
     @property
     def text(self) -> str:
         """For people."""
-        if self.stand is Stand.UNSUPPORTED:
+        if self.stand in (Stand.UNSUPPORTED, Stand.SILENT):
             return str(self.stand.value)
         return f"{self.stand.value} {self.profile}" + (" (dequantize alone)" if self.only_dequantize else "")
 
@@ -54,6 +58,8 @@ def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Concl
     stand = Stand.NEAREST if result.chosen == "nearest" else Stand.DIFFERS
     if asked and not own:
         stand = Stand.UNSUPPORTED
+    elif NO_ANSWER in result.causes:
+        stand = Stand.SILENT
     elif own and all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in own):
         stand = Stand.MATCHES if result.provisional else Stand.CONFORMS
         if SCALE_SEARCH in result.causes:
