@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,23 @@ def test_a_contract_that_the_bytes_contradict(tmp_path: Path) -> None:
     for found in (attribute(out), attribute(out, source=source)):
         assert [r.topic for r in found.tensors[0].remarks] == [Topic.CONTRACT]
         assert found.exit_code == 1
+
+
+def test_a_contract_that_cannot_be_read_or_names_what_there_is_not(tmp_path: Path) -> None:
+    out = tmp_path / "q.safetensors"
+    containers.quantize_checkpoint(write_source(tmp_path / "s.safetensors", weights()), out, "mxfp4", PLAIN)
+    table, data = split_safetensors(out)
+    said = table["__metadata__"][KEY]
+    changed = {"{": "mxspec.contract", said.replace("mx-floor", "mx-flor"): "'mx-flor'|mx-flor of mxfp4", said.replace('"mxfp4"', '"nvfp4"'): "1 of 1"}
+    for text, words in changed.items():
+        table["__metadata__"][KEY] = text
+        rewrite(out, table, data)
+        found = attribute(out)
+        assert found.exit_code == 1
+        assert any(re.search(words, r.text) for r in found.remarks), (text, found.remarks)
+        result = CliRunner().invoke(main, ["attribute", str(out)])
+        assert (result.exit_code, "contract " in result.output) == (1, True)
+        assert json.loads(CliRunner().invoke(main, ["attribute", "--json", str(out)]).output)["remarks"][0]["topic"] == "contract"
 
 
 def test_a_configuration_that_names_another_library(tmp_path: Path) -> None:

@@ -107,6 +107,12 @@ def test_other_tensor_scales_are_refused(text: str) -> None:
         parse_tensor_scale(text)
 
 
+@pytest.mark.parametrize("text", ["decode=-1", "encode=bf000000", "amax=-0.0"])
+def test_a_negative_tensor_scale_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is negative; it follows from a tensor's largest magnitude"):
+        parse_tensor_scale(text)
+
+
 def test_prove_wants_a_format_of_several_alone(tmp_path: Path) -> None:
     target = tmp_path / "two.py"
     target.write_text("FORMATS = ['mxfp4', 'mxint8']\ndef quantize(x, fmt): return None\n", "utf-8")

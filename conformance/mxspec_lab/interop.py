@@ -360,7 +360,7 @@ def count_reciprocals() -> list[dict[str, Any]]:
 @click.command()
 @click.option("--python", "pythons", multiple=True, metavar="ADAPTER=PYTHON", help="The interpreter that has an adapter's library.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(tuple(BLOCKS)), help="Only this format; repeatable.")
-@click.option("--json", "out", type=click.Path(path_type=Path), default=REPORT, show_default="reports/atlas/interop.json")
+@click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), default=REPORT, show_default="reports/atlas/interop.json")
 def main(pythons: tuple[str, ...], formats: tuple[str, ...], out: Path) -> None:
     """Compare every quantizer with every decoder, and write the matrix."""
     started = time.process_time()

@@ -128,13 +128,15 @@ class Attribution:
     tensors: tuple[TensorAttribution, ...]
     #: Block-quantized tensors that were not looked at, and why.
     skipped: Mapping[str, str]
+    #: What contradicts the numeric contract of a file as a whole: it cannot be read, or names what there is not.
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0: nothing contradicts anything; 1: something does; 2: there was nothing to look at."""
         if not self.tensors:
             return 2
-        return int(any(t.remarks for t in self.tensors))
+        return int(bool(self.remarks) or any(t.remarks for t in self.tensors))
 
     @property
     def common(self) -> Mapping[str, tuple[str, ...]]:
@@ -152,6 +154,7 @@ class Attribution:
         return {
             "path": str(self.path), "source": None if self.source is None else str(self.source), "exit_code": self.exit_code,
             "all_tensors": {name: list(p) for name, p in self.common.items()}, "skipped": dict(self.skipped),
+            **({"remarks": [r.as_dict() for r in self.remarks]} if self.remarks else {}),
             "tensors": [t.as_dict() for t in self.tensors],
         }  # fmt: skip
 

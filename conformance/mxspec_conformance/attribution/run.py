@@ -16,12 +16,12 @@ from mxspec.profiles import list_profiles
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.attribution.matching import match
 from mxspec_conformance.attribution.remarks import list_remarks
-from mxspec_conformance.attribution.results import Attribution, Claim, Observed, TensorAttribution, name_library
+from mxspec_conformance.attribution.results import Attribution, Claim, Observed, Remark, TensorAttribution, Topic, name_library
 from mxspec_conformance.attribution.standing import count_zeros, judge_profiles, ordinary_blocks
 from mxspec_conformance.lint.against import list_fused
 from mxspec_conformance.lint.against.case import Case
 from mxspec_conformance.lint.against.material import Originals
-from mxspec_conformance.lint.contracts import read_contracts
+from mxspec_conformance.lint.contracts import check_contracts, read_contracts
 from mxspec_conformance.lint.subject import BlockCounts, Subject
 
 
@@ -55,7 +55,8 @@ def attribute(
                 progress(group.base)
             kept = None if scale is None else TensorScale(scale[0], scale[1][0])
             tensors.append(_attribute_tensor(subject, group, kept, claims.find(group), originals))
-    return Attribution(Path(path), None if source is None else Path(source), tuple(tensors), skipped)
+    of_files = tuple(Remark(Topic.CONTRACT, f"{f.rule.means}: {f.text}") for f in check_contracts(subject))
+    return Attribution(Path(path), None if source is None else Path(source), tuple(tensors), skipped, of_files)
 
 
 @dataclass(frozen=True, slots=True)

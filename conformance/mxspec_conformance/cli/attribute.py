@@ -70,9 +70,11 @@ def print_attribution(found: Attribution, console: Console, *, show_all: bool) -
         _print_alike(tensors, console, show_all=show_all)
     for base, why in found.skipped.items():
         console.print(Text.assemble(("skipped  ", "yellow"), f"{clip(base, 200)}: {clip(why, 400)}"), soft_wrap=False)
+    for remark in found.remarks:
+        _line(console, remark.topic.value, remark.text, "bold red")
     if not found.tensors:  # nothing was asked, so nothing is confirmed
         return
-    remarks = sum(len(t.remarks) for t in found.tensors)
+    remarks = len(found.remarks) + sum(len(t.remarks) for t in found.tensors)
     if len(found.tensors) > 1:
         console.print()
         for name, profiles in found.common.items():

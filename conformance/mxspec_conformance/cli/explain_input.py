@@ -67,20 +67,29 @@ def parse_tensor_scale(text: str) -> TensorScale | str:
 
     Eight hex digits are bits, with 0x or without; a decimal is rounded once to float32, to nearest even.
 
-    Raises ValueError for anything else.
+    Raises ValueError for anything else, and for a negative number: a tensor scale follows from the largest magnitude.
     """
     if text == "auto":
         return text
     kind, _, number = text.partition("=")
     kinds = [k.value for k in TensorScaleKind]
     if kind in kinds and re.fullmatch(r"(0[xX])?[0-9a-fA-F]{8}", number):
-        return TensorScale(TensorScaleKind(kind), int(number, 16))
+        return _check_sign(TensorScale(TensorScaleKind(kind), int(number, 16)), text)
     if kind not in kinds or not _DECIMAL.fullmatch(number):
         raise ValueError(
             f"--tensor-scale {text!r} is neither auto nor KIND=NUMBER with KIND one of {', '.join(kinds)} "
             "and NUMBER a decimal or the eight hex digits of a float32, such as amax=2688 or amax=45280000"
         )
-    return TensorScale(TensorScaleKind(kind), parse_value(number))
+    return _check_sign(TensorScale(TensorScaleKind(kind), parse_value(number)), text)
+
+
+def _check_sign(scale: TensorScale, text: str) -> TensorScale:
+    if scale.bits >> 31:
+        raise ValueError(
+            f"--tensor-scale {text!r} is negative; it follows from a tensor's largest magnitude: pass a number of at least 0 "
+            "(signs are those of the elements)"
+        )
+    return scale
 
 
 def block_from_values(values: Sequence[str], fmt: BlockFormat) -> tuple[npt.NDArray[np.float32], list[str]]:
