@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mxspec.affine.checkpoints import find_affine
+from mxspec.affine.profiles import list_affine_profiles
 from mxspec.containers import Checkpoint, ContainerError, Fault, Header, open_checkpoint, read_header
 from mxspec.containers.checkpoint import check_index, find_files, read_json
 from mxspec.profiles import find_profile
@@ -83,7 +84,7 @@ def lint(
     if profile is not None:
         if against is None:
             raise ValueError(f"profile = {profile!r} needs the original; pass against=FILE (--against FILE)")
-        profile = find_profile(profile).id
+        profile = _find_profile(profile)
     if against is not None:
         open_checkpoint(against)  # so that it is refused before anything is looked at
     path = Path(path)
@@ -132,7 +133,7 @@ def lint(
             findings += [_with_file(f, checkpoint) for f in check(subject)]
         if against is not None:
             claims = {p: c.profile for p, c in contracts.read_contracts(checkpoint).items()}
-            comparison = compare(checkpoint, against, profile=profile, claims=claims, progress=progress)
+            comparison = compare(checkpoint, against, affine=subject.affine, profile=profile, claims=claims, progress=progress)
             findings += [_with_file(f, checkpoint) for f in comparison.findings]
     except ContainerError as error:
         findings.append(_from_error(error))
@@ -146,6 +147,13 @@ def lint(
             name = f"{affine_group.form.convention} {affine_group.format.name}"
             quantized[name] = quantized.get(name, 0) + 1
     return LintResult(path, container, stored, quantized, tuple(findings), complete, comparison)
+
+
+def _find_profile(name: str) -> str:
+    """The id of a profile of block formats or of affine integers. Raises ValueError for an unknown one."""
+    if name in {p.id for p in list_affine_profiles()}:
+        return name
+    return find_profile(name).id
 
 
 def _from_error(error: ContainerError | OSError, file: str | None = None) -> Finding:

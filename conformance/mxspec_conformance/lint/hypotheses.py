@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 
@@ -35,6 +35,18 @@ class Departure(StrEnum):
     OTHER_CODES = "other-codes"
     #: The scales are those of another tensor, the codes are not.
     OTHER_SCALES = "other-scales"
+    #: The eight codes of a word stand in AWQ's order where the first is due in the lowest bits, or the reverse.
+    INTERLEAVE = "interleave"
+    #: All zero points are the right ones plus one number.
+    ZERO_POINT = "zero-point"
+    #: The bits of scales and biases are those of the other 16-bit float.
+    DTYPE = "dtype"
+    #: Scales, zero points or biases stand beside the group before or after theirs.
+    GROUP = "group"
+    #: Codes are two's complement where they are due as unsigned numbers, or the reverse.
+    COMPLEMENT = "complement"
+    #: Every bias has the wrong sign.
+    SIGN = "sign"
 
 
 class CodeOrder(StrEnum):
@@ -61,6 +73,32 @@ class ScaleOrder(StrEnum):
     TILED = "tiled"
     #: Column by column.
     TRANSPOSED = "transposed"
+
+
+class WordOrder(StrEnum):
+    """In which order the eight numbers of a 32-bit word of affine integers are read."""
+
+    #: As the convention says.
+    STORED = "stored"
+    #: The two numbers of each byte swapped.
+    SWAPPED = "swapped"
+    #: The first in the lowest bits.
+    LOWEST_FIRST = "lowest-first"
+    #: AWQ's: 0, 2, 4, 6, 1, 3, 5, 7.
+    INTERLEAVED = "interleaved"
+
+
+class GroupOrder(StrEnum):
+    """In which order scales or offsets of groups are read."""
+
+    #: As the convention says.
+    STORED = "stored"
+    #: Rows are columns.
+    TRANSPOSED = "transposed"
+    #: Those of a group stand one place before it.
+    BEFORE = "before"
+    #: Those of a group stand one place after it.
+    AFTER = "after"
 
 
 class Basis(StrEnum):
@@ -124,6 +162,98 @@ class Hypothesis:
         return tuple(found)
 
 
+    def as_dict(self) -> dict[str, object]:
+        """The form in JSON."""
+        return {
+            "departures": [d.value for d in self.departures], "basis": self.basis.value, "profile": self.profile,
+            "scale_profile": self.scale_profile, "shift": self.shift,
+            "tensor_scale": None if self.tensor_scale is None else f"{self.tensor_scale:08x}", "between": self.between,
+            "codes_of": self.codes_of, "scales_of": self.scales_of,
+        }  # fmt: skip
+
+
+_WORD_DEPARTURES = {
+    WordOrder.SWAPPED: Departure.NIBBLES, WordOrder.LOWEST_FIRST: Departure.INTERLEAVE, WordOrder.INTERLEAVED: Departure.INTERLEAVE,
+}  # fmt: skip
+_GROUP_DEPARTURES = {
+    GroupOrder.TRANSPOSED: Departure.TRANSPOSED, GroupOrder.BEFORE: Departure.GROUP, GroupOrder.AFTER: Departure.GROUP,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How the stored parts of affine integers are read; the default is as the convention says."""
+
+    codes: WordOrder = WordOrder.STORED
+    #: Whether the words of codes are read column by column.
+    turned: bool = False
+    #: Whether 2^(bits - 1) is added to codes, modulo 2^bits.
+    complement: bool = False
+    zeros: WordOrder = WordOrder.STORED
+    scales: GroupOrder = GroupOrder.STORED
+    offsets: GroupOrder = GroupOrder.STORED
+    #: Added to each zero point, modulo 2^bits.
+    step: int = 0
+    #: Whether the sign of every bias is the other.
+    negated: bool = False
+    #: The dtype that the bits of scales and biases are of; None: the stored one.
+    dtype: str | None = None
+
+    @property
+    def departures(self) -> tuple[Departure, ...]:
+        """What is wrong if this is right."""
+        found = [_WORD_DEPARTURES[o] for o in (self.codes, self.zeros) if o in _WORD_DEPARTURES]
+        found += [_GROUP_DEPARTURES[o] for o in (self.scales, self.offsets) if o in _GROUP_DEPARTURES]
+        told = (
+            (self.turned, Departure.TRANSPOSED), (self.complement, Departure.COMPLEMENT), (bool(self.step), Departure.ZERO_POINT),
+            (self.negated, Departure.SIGN), (self.dtype is not None, Departure.DTYPE),
+        )  # fmt: skip
+        return tuple(dict.fromkeys((*found, *(d for is_so, d in told if is_so))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AffineHypothesis:
+    """How the stored bits of affine integers may have come from an original."""
+
+    basis: Basis
+    #: The profile with which they were made; of codes under given scales: the first that covers the format.
+    profile: str
+    reading: Reading = Reading()
+    #: Whether the original's rows were its columns.
+    of_columns: bool = False
+    #: What the original was quantized to first.
+    between: str | None = None
+    #: Names of the originals of codes, and of scales and offsets, where they are another tensor's.
+    codes_of: str | None = None
+    scales_of: str | None = None
+
+    @property
+    def departures(self) -> tuple[Departure, ...]:
+        """What is wrong, if this is what happened; empty: nothing."""
+        found: list[Departure] = []
+        if self.codes_of and self.codes_of == self.scales_of:
+            found.append(Departure.OTHER)
+        else:
+            found += [Departure.OTHER_CODES] if self.codes_of else []
+            found += [Departure.OTHER_SCALES] if self.scales_of else []
+        found += [Departure.TRANSPOSED] if self.of_columns else []
+        found += self.reading.departures
+        found += [Departure.CAST if self.between in CASTS else Departure.TWICE] if self.between else []
+        return tuple(dict.fromkeys(found))
+
+    def as_dict(self) -> dict[str, object]:
+        """The form in JSON: that of block formats, and how the parts are read where that is not the convention's."""
+        plain = Reading()
+        told = {f.name: getattr(self.reading, f.name) for f in fields(Reading)}
+        read = {name: value for name, value in told.items() if value != getattr(plain, name)}
+        return {
+            "departures": [d.value for d in self.departures], "basis": self.basis.value, "profile": self.profile,
+            "scale_profile": None, "shift": self.reading.step, "tensor_scale": None, "between": self.between,
+            "codes_of": self.codes_of, "scales_of": self.scales_of,
+            "read": read | ({"of_columns": True} if self.of_columns else {}),
+        }  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """How well a hypothesis explains a tensor: counts over elements."""
@@ -154,18 +284,14 @@ class Explanation:
     base: str
     #: Name of the original.
     original: str
-    hypothesis: Hypothesis
+    hypothesis: Hypothesis | AffineHypothesis
     agreement: Agreement
     #: The best that can be said if nothing is wrong.
     as_stored: Agreement
 
     def as_dict(self) -> dict[str, object]:
         """The form in JSON."""
-        h = self.hypothesis
         return {
-            "tensor": self.base, "original": self.original, "departures": [d.value for d in h.departures],
-            "basis": h.basis.value, "profile": h.profile, "scale_profile": h.scale_profile, "shift": h.shift,
-            "tensor_scale": None if h.tensor_scale is None else f"{h.tensor_scale:08x}", "between": h.between,
-            "codes_of": h.codes_of, "scales_of": h.scales_of, "agreeing": self.agreement.agreeing,
+            "tensor": self.base, "original": self.original, **self.hypothesis.as_dict(), "agreeing": self.agreement.agreeing,
             "elements": self.agreement.elements, "agreeing_as_stored": self.as_stored.agreeing,
         }  # fmt: skip

@@ -99,21 +99,19 @@ def place_packed(part: Packed, rows: tuple[int, int], shape: tuple[int, int], ac
 def pack(numbers: npt.NDArray[np.uint8], part: Packed, bits: int) -> Array:
     """Words as they are stored, of numbers [rows, across]."""
     found = (numbers - np.uint8(1)) & np.uint8((1 << bits) - 1) if part.minus_one else numbers
-    if part.axis is Axis.K:
-        words = pack_words(found, bits)
-        return (words.T if part.transposed else words).astype("<u4")
-    words = pack_words(_reorder(np.ascontiguousarray(found.T), part.order), bits)
-    return (words if part.transposed else words.T).astype("<u4")
+    along_k = part.axis is Axis.K
+    words = pack_words(_reorder(found if along_k else np.ascontiguousarray(found.T), part.order), bits)
+    return (words.T if part.transposed == along_k else words).astype("<u4")
 
 
 def unpack(words: Array, part: Packed, bits: int) -> npt.NDArray[np.uint8]:
     """Numbers [rows, across] of words as they are stored; of zero points that are stored less one, what is stored plus one."""
     along_k = part.axis is Axis.K
     upright = words.T if part.transposed == along_k else words
-    found = unpack_words(np.ascontiguousarray(upright.astype(np.uint32)), bits)
+    order = None if part.order is None else tuple(np.argsort(part.order).tolist())
+    found = _reorder(unpack_words(np.ascontiguousarray(upright.astype(np.uint32)), bits), order)
     if not along_k:
-        order = None if part.order is None else tuple(np.argsort(part.order).tolist())
-        found = np.ascontiguousarray(_reorder(found, order).T)
+        found = np.ascontiguousarray(found.T)
     return found + np.uint8(1) if part.minus_one else found
 
 

@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.affine.checkpoints import AffineCheckpoint, AffineGroup
 from mxspec.containers import open_checkpoint
 from mxspec.containers.checkpoint import Checkpoint
 from mxspec.containers.fused import name_fusion
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Tensor, count_items, read_at
 from mxspec.containers.plain import PLAIN_DTYPES, cut_plain, read_plain
+from mxspec_conformance.lint.against.affine import explain_affine
+from mxspec_conformance.lint.against.affine.telling import tell_affine
 from mxspec_conformance.lint.against.case import Case
 from mxspec_conformance.lint.against.material import Originals
 from mxspec_conformance.lint.against.search import explain
 from mxspec_conformance.lint.hypotheses import (
+    AffineHypothesis,
     Agreement,
     Basis,
     CodeOrder,
@@ -51,13 +55,15 @@ def compare(
     checkpoint: Checkpoint,
     original: str | Path,
     *,
+    affine: AffineCheckpoint | None = None,
     profile: str | None = None,
     claims: Mapping[Path, str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Find for each block-quantized tensor what became of its original.
+    """Find for each quantized tensor what became of its original.
 
     original: a checkpoint with the unquantized tensors, under the same names.
+    affine: what of the checkpoint are affine integers; None: nothing.
     profile: the id of the profile that every tensor should follow; another is then a finding.
     claims: the profile that each file says its tensors follow.
 
@@ -68,14 +74,16 @@ def compare(
     findings: list[Finding] = []
     compared: set[str] = set()
     likely: list[str] = [] if profile is None else [profile]
-    for group in checkpoint.blocks.values():
+    groups: list[Group | AffineGroup] = [*checkpoint.blocks.values(), *(affine.groups.values() if affine else ())]
+    for group in groups:
         tensor = originals.find(group.base)
         if tensor is None or tensor.dtype not in PLAIN_DTYPES:
             what = "has no tensor of this name" if tensor is None else f"holds it as {tensor.dtype}, which is not plain"
             findings.append(find("against/missing", f"{original} {what}", tensor=group.codes.name))
             continue
         compared.add(tensor.name)
-        if tensor.shape != group.shape:
+        may_be_turned = isinstance(group, AffineGroup) and tensor.shape == group.shape[::-1]
+        if tensor.shape != group.shape and not may_be_turned:
             text = f"is {list(group.shape)}, the original {list(tensor.shape)}"
             findings.append(find("against/shape", text, tensor=group.codes.name, offset=group.codes.offset))
             continue
@@ -85,17 +93,22 @@ def compare(
             progress(group.base)
         own = (claims or {}).get(group.codes.path)
         first = [*([own] if own else []), *likely]
-        found = explain(Case(group, tensor, originals, list_fused(group, originals), first))
+        if isinstance(group, AffineGroup):
+            found = explain_affine(group, tensor, originals, first)
+        else:
+            found = explain(Case(group, tensor, originals, list_fused(group, originals), first))
         explanations.append(found)
         if found.hypothesis.basis is Basis.PROFILE and found.agreement.complete:
             likely = [found.hypothesis.profile, *(p for p in likely if p != found.hypothesis.profile)]
-        findings += _judge(group, found, profile)
+        findings += _judge(group.codes, found, profile)
         if own is not None and not _follows(found, own):
             text = f"the contract says {own}; {found.as_stored.agreeing} of {found.as_stored.elements} elements follow as stored"
             findings.append(
                 find("contract/bits", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
             )
-    findings += _compare_others(checkpoint, originals, compared)
+    parts = {t.name for g in groups for t in (g.parts.values() if isinstance(g, AffineGroup) else g.members)}
+    parts |= {d.tensor.name for d in (affine.doubts if affine else ())}
+    findings += _compare_others(checkpoint, originals, compared, parts)
     return Comparison(Path(original), tuple(explanations), tuple(findings))
 
 
@@ -115,27 +128,28 @@ def list_fused(group: Group, originals: Originals) -> tuple[Tensor, ...]:
     return tuple(t for t in originals.plain if name_fusion(t.name.removesuffix(".weight")) == key)
 
 
-def _judge(group: Group, found: Explanation, due: str | None) -> Iterator[Finding]:
+def _judge(codes: Tensor, found: Explanation, due: str | None) -> Iterator[Finding]:
     """The findings of one tensor."""
     hypothesis, agreement, plain = found.hypothesis, found.agreement, found.as_stored
     counts = f"explains {agreement.agreeing} of {agreement.elements} elements"
     if hypothesis.departures:
         for departure in hypothesis.departures:
-            text = f"{_tell(hypothesis, departure)}: {counts}; read as stored, {plain.agreeing} agree"
-            yield find(f"against/{departure}", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+            told = tell_affine(hypothesis, departure) if isinstance(hypothesis, AffineHypothesis) else _tell(hypothesis, departure)
+            text = f"{told}: {counts}; read as stored, {plain.agreeing} agree"
+            yield find(f"against/{departure}", text, tensor=codes.name, offset=codes.offset, explanation=found)
         return
     way = "the stored scales" if hypothesis.basis is Basis.GIVEN_SCALES else hypothesis.profile
     if not agreement.complete:
         first = "" if agreement.first is None else f"; the first that does not is element {agreement.first}"
         rule = "against/differs" if agreement.majority else "against/unexplained"
         text = f"{agreement.agreeing} of {agreement.elements} elements follow from the original by {way}{first}"
-        yield find(rule, text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+        yield find(rule, text, tensor=codes.name, offset=codes.offset, explanation=found)
     elif due is not None and hypothesis.basis is Basis.PROFILE and hypothesis.profile != due:
         text = f"follows {hypothesis.profile}, not {due}: {counts}"
-        yield find("against/profile", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+        yield find("against/profile", text, tensor=codes.name, offset=codes.offset, explanation=found)
     elif due is not None and hypothesis.basis is Basis.GIVEN_SCALES:
         text = f"codes are right for the stored scales, which do not follow {due}"
-        yield find("against/profile", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
+        yield find("against/profile", text, tensor=codes.name, offset=codes.offset, explanation=found)
 
 
 def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
@@ -163,12 +177,13 @@ def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
     return f"{told} ({rule})"
 
 
-def _compare_others(checkpoint: Checkpoint, originals: Originals, compared: set[str]) -> Iterator[Finding]:
-    """Tensors that are not block-quantized: carried along as they were, or gone."""
-    parts = {t.name for g in checkpoint.blocks.values() for t in g.members}
+def _compare_others(
+    checkpoint: Checkpoint, originals: Originals, compared: set[str], parts: set[str]
+) -> Iterator[Finding]:
+    """Tensors that are not quantized: carried along as they were, or gone. parts: names of those that are."""
     for tensor in checkpoint.grouping.others:
         there = originals.checkpoint.tensors.get(tensor.name)
-        if there is not None:
+        if there is not None and tensor.name not in parts:
             compared.add(tensor.name)
             yield from _compare_plain(tensor, there)
     doubtful = {t.name for d in checkpoint.doubts for t in d.members}

@@ -59,7 +59,7 @@ class Counting:
         if hypothesis.basis is Basis.GIVEN_SCALES:
             return is_nearest(x, codes, unshifted, fmt, profile, scale)
         if hypothesis.between is not None:
-            between = next(b for b in list_between(fmt, case.group.shape[-1]) if b.name == hypothesis.between)
+            between = next(b for b in list_between(case.group.shape[-1]) if b.name == hypothesis.between)
             x = between.apply(x, case.originals.amax(case.original))
         of_codes = x if hypothesis.codes_of is None else self._read(hypothesis.codes_of, *ends)
         expected = expect(of_codes, fmt, profile, scale)

@@ -132,7 +132,7 @@ class Between:
             return mxspec.decode(codes, self.element) * scale_value
 
 
-def list_between(fmt: BlockFormat, columns: int) -> Iterator[Between]:
+def list_between(columns: int) -> Iterator[Between]:
     """What tensors are known to have been quantized to first: 16-bit floats, FP8 with one scale, block formats."""
     yield from map(Between, CASTS)
     for element, largest in (("e4m3", 448), ("e5m2", 57344)):

@@ -12,6 +12,7 @@ from mxspec.formats import E8M0
 from mxspec.profiles import Profile, default_profile
 from mxspec.profiles.schema import Kind
 from mxspec.tensorscale import TensorScale
+from mxspec_conformance.lint.against.candidates import Candidate, list_plain
 from mxspec_conformance.lint.against.case import Case, Sample
 from mxspec_conformance.lint.against.expecting import Flags, expect, is_nearest, list_between, list_suited
 from mxspec_conformance.lint.against.material import Codes, Float32s
@@ -19,21 +20,6 @@ from mxspec_conformance.lint.hypotheses import Basis, CodeOrder, Hypothesis, Sca
 
 #: Profiles beside the normative ones that are tried after a first quantization to something else.
 _KEPT = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A hypothesis and how many elements of a sample agree."""
-
-    hypothesis: Hypothesis
-    agreeing: int
-    #: Elements of the sample.
-    elements: int
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Best first when sorted: most elements, then fewest departures."""
-        return -self.agreeing, len(self.hypothesis.departures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +60,10 @@ def _count(codes: Flags, scales: Flags) -> int:
     return int((codes & scales[:, None]).sum())
 
 
-def rank_own(case: Case, sample: Sample, x: Float32s) -> list[Candidate]:
+def rank_own(case: Case, sample: Sample, x: Float32s) -> list[Candidate[Hypothesis]]:
     """Every profile and tensor scale on the tensor's own original, with codes and scales in any order."""
     fmt = case.group.form.format
-    found: list[Candidate] = []
+    found: list[Candidate[Hypothesis]] = []
     best_codes: _Match | None = None
     best_scales: _Match | None = None
     for profile in case.profiles:
@@ -103,14 +89,13 @@ def rank_own(case: Case, sample: Sample, x: Float32s) -> list[Candidate]:
     return found
 
 
-def rank_between(case: Case, sample: Sample, x: Float32s, own: Sequence[Candidate]) -> Iterator[Candidate]:
+def rank_between(case: Case, sample: Sample, x: Float32s, own: Sequence[Candidate[Hypothesis]]) -> Iterator[Candidate[Hypothesis]]:
     """The original quantized to something else first."""
     fmt = case.group.form.format
-    plain = sorted((c for c in own if not c.hypothesis.departures), key=lambda c: c.rank)
-    kept = name_likely(plain)
+    kept = name_likely(list_plain(own))
     chosen = [p for p in case.profiles if p.id in kept or p.kind is Kind.NORMATIVE]
     amax = case.originals.amax(case.original)
-    for between in list_between(fmt, case.group.shape[-1]):
+    for between in list_between(case.group.shape[-1]):
         changed = between.apply(x, amax)
         if np.array_equal(changed.view(np.uint32), x.view(np.uint32)):
             continue
@@ -125,12 +110,12 @@ def rank_between(case: Case, sample: Sample, x: Float32s, own: Sequence[Candidat
                 yield Candidate(hypothesis, _count(match.plain_codes, match.plain_scales), x.size)
 
 
-def name_likely(plain: Sequence[Candidate]) -> frozenset[str]:
+def name_likely(plain: Sequence[Candidate[Hypothesis]]) -> frozenset[str]:
     """Profiles that explain most of a tensor with nothing wrong."""
     return frozenset(list(dict.fromkeys(c.hypothesis.profile for c in plain))[:_KEPT])
 
 
-def rank_others(case: Case, likely: frozenset[str] | None) -> Iterator[Candidate]:
+def rank_others(case: Case, likely: frozenset[str] | None) -> Iterator[Candidate[Hypothesis]]:
     """Codes, scales, or both of another tensor of the same size; on a small sample.
 
     likely: the only profiles that are tried, where something is known of them.
@@ -172,7 +157,7 @@ def rank_others(case: Case, likely: frozenset[str] | None) -> Iterator[Candidate
                     yield Candidate(scales, _count(own_codes[1].plain_codes, match.plain_scales), own.size)
 
 
-def rank_given(case: Case, sample: Sample, x: Float32s) -> Iterator[Candidate]:
+def rank_given(case: Case, sample: Sample, x: Float32s) -> Iterator[Candidate[Hypothesis]]:
     """Codes against the original and the stored scales, in any order, whatever rule the scales follow."""
     fmt = case.group.form.format
     with_scale = fmt.has_tensor_scale and case.tensor_scale is not None
@@ -183,7 +168,7 @@ def rank_given(case: Case, sample: Sample, x: Float32s) -> Iterator[Candidate]:
         if profile.one_level is None and not with_scale:
             continue
         for tried in case.list_scales(profile, case.original):
-            found: list[Candidate] = []
+            found: list[Candidate[Hypothesis]] = []
             for scale_order, kept in sample.scales.items():
                 for shift in _list_shifts(sample, x, kept, profile, tried.scale):
                     for order, codes in sample.codes.items():
