@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mxspec.containers.refused import explain_refusal
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts.schema import Evidence
 from mxspec.profiles.schema import TensorScaleKind
@@ -342,6 +343,9 @@ def list_forms(convention: str | None = None) -> tuple[Form, ...]:
         return FORMS
     if convention not in CONVENTIONS:
         suggested = did_you_mean(convention, CONVENTIONS)
+        refusal = explain_refusal(convention)
+        if refusal is not None:
+            raise ValueError(refusal)
         known = f"unknown convention {convention!r}; known are {', '.join(CONVENTIONS)}"
         raise ValueError(f"{known}; {suggested}" if suggested else known)
     return tuple(f for f in FORMS if f.convention == convention)

@@ -23,6 +23,7 @@ from mxspec.containers.plain import PLAIN_DTYPES
 from mxspec.containers.planning import plan_other
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.quantizing import Step, copy_beside, list_copies, write_files, write_index
+from mxspec.containers.refused import describe_refused
 from mxspec.containers.resuming import describe_input, resumable
 from mxspec.profiles import get_profile
 from mxspec.tensorscale import TensorScale
@@ -89,7 +90,7 @@ def dequantize_checkpoint(
         fault = checkpoint.doubts[0].faults[0]
         raise ContainerError(f"{fault.tensor}: {fault.text}; `mxspec lint` lists every fault")
     if not checkpoint.blocks:
-        raise ContainerError(f"{source} holds no block-quantized tensor of a known convention; nothing to dequantize")
+        raise ContainerError(f"{source} holds no block-quantized tensor of a known convention; nothing to dequantize{describe_refused(checkpoint.tensors)}")
     if out.suffix == ".gguf":
         raise ContainerError(f"plain numbers are written as safetensors; name an output that ends in .safetensors, not {out.name}")
     folder = (source.is_dir() or checkpoint.index is not None) and out.suffix != ".safetensors"

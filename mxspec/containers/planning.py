@@ -15,6 +15,7 @@ from mxspec.containers.header import Header, Tensor, count_items, round_up
 from mxspec.containers.marks import name_format, read_layers, read_mark_text
 from mxspec.containers.origin import KEY, Origin, TensorOrigin, parse_origin
 from mxspec.containers.problems import ContainerError
+from mxspec.containers.refused import describe_refused
 from mxspec.containers.scalars import ONE, alpha_bits, convert_bits
 from mxspec.profiles.schema import TensorScaleKind
 
@@ -243,7 +244,7 @@ def plan_conversion(
         raise ContainerError(f"{doubt.faults[0].tensor}: {doubt.faults[0].text}; `mxspec lint` lists every fault")
     if not checkpoint.blocks:
         raise ContainerError(
-            f"{checkpoint.path} holds no block-quantized tensor of a known convention; nothing to convert"
+            f"{checkpoint.path} holds no block-quantized tensor of a known convention; nothing to convert{describe_refused(checkpoint.tensors)}"
         )
     if all(g.form.convention == convention for g in checkpoint.blocks.values()):
         raise ContainerError(f"{checkpoint.path} is {convention} already; nothing to convert")

@@ -18,6 +18,7 @@ from mxspec.affine.checkpoints import (
     open_affine,
 )
 from mxspec.containers import open_checkpoint
+from mxspec.containers.refused import explain_refusal
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, BlockFormatType
 
 
@@ -34,6 +35,17 @@ class CheckpointFormatType(BlockFormatType):
             except ValueError as error:
                 self.fail(str(error), param, ctx)
         return BLOCK_FORMAT.convert(value, param, ctx)
+
+
+class ConventionChoice(click.Choice[str]):
+    """A convention to write; forms that are refused are refused with their reason."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name."""
+        refusal = explain_refusal(str(value))
+        if refusal is not None:
+            self.fail(refusal, param, ctx)
+        return super().convert(value, param, ctx)
 
 
 CHECKPOINT_FORMAT = CheckpointFormatType()

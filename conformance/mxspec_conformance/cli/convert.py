@@ -20,7 +20,13 @@ from mxspec.containers import CONVENTIONS, ContainerError, Conversion, TensorCha
 from mxspec.containers.converting import Progress as Report
 from mxspec.containers.text import clip
 from mxspec.tensorscale import TensorScale
-from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT, describe_conversion, from_option, open_source
+from mxspec_conformance.cli.affine import (
+    CHECKPOINT_FORMAT,
+    ConventionChoice,
+    describe_conversion,
+    from_option,
+    open_source,
+)
 from mxspec_conformance.cli.parameters import EXISTING, OUTPUT, FileCommand
 from mxspec_vectors.writing import NothingWritten
 
@@ -35,7 +41,7 @@ _LISTED = 12
     "--to",
     "convention",
     required=True,
-    type=click.Choice((*CONVENTIONS, *AFFINE)),
+    type=ConventionChoice((*CONVENTIONS, *AFFINE)),
     metavar="NAME",
     help=f"The convention to write: {', '.join(CONVENTIONS)}; of affine integers {', '.join(AFFINE)}.",
 )

@@ -25,7 +25,7 @@ from mxspec.containers.dequantizing import OUTPUT_DTYPES
 from mxspec.containers.text import clip
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import TensorScale
-from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT, from_option, is_affine, open_source
+from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT, ConventionChoice, from_option, is_affine, open_source
 from mxspec_conformance.cli.convert import show_bytes
 from mxspec_conformance.cli.parameters import INPUT_FILE, FileCommand, InputPath, OutputPath
 from mxspec_vectors.writing import NothingWritten
@@ -42,7 +42,7 @@ _HOW = "A run that was stopped leaves a folder .OUT.partial; the same command go
 )  # fmt: skip
 @click.option("--profile", help="The arithmetic; default: mx-floor, for nvfp4 nvfp4-te, for affine integers gptq/asymmetric or affine-minmax.")
 @click.option(
-    "--to", "convention", required=True, type=click.Choice((*CONVENTIONS, *AFFINE)), metavar="NAME",
+    "--to", "convention", required=True, type=ConventionChoice((*CONVENTIONS, *AFFINE)), metavar="NAME",
     help=f"The convention to write: {', '.join(CONVENTIONS)}; of affine integers {', '.join(AFFINE)}.",
 )  # fmt: skip
 @click.option(

@@ -78,6 +78,7 @@ _OTHERS = (
     Rule("tensor/tiled", _E, "block scales have the padded shape of 128x4 tiles where row-major ones are due", "undo the swizzle: checkpoints hold row-major scales"),
     Rule("tensor/ambiguous", _N, "the stored shapes fit two formats", "say which with --format"),
     Rule("tensor/mark", _E, "the tensor that says how a layer is stored is no JSON with a format", "write NAME.comfy_quant as ComfyUI does: {\"format\": \"nvfp4\"}"),
+    Rule("tensor/refused", _W, "a 2:4 form that its library no longer writes or reads", "store the weights dense, or decompress them with the version of the library that wrote them"),
     Rule("tensor/no-scale", _W, "an NVFP4 tensor of a GGUF file has no companion NAME.scale", "if it came from a two-level checkpoint its values lack the tensor scale: convert again, keeping it"),
     Rule("scale/nan", _E, "a block scale is NaN: the whole block is", "find the NaN or Inf in the weights before quantizing; some loaders read FF as Inf or 2^128, ggml as 2^127"),
     Rule("scale/large", _W, "most blocks of an MX tensor hold values that float16 cannot", "weights are far smaller: the scale bytes may have another bias, or belong to another tensor"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from mxspec.containers.converting import is_mlx_config
 from mxspec.containers.groups import Group, Misfit
+from mxspec.containers.refused import find_refused
 from mxspec_conformance.lint.layers import find_entry, is_named
 from mxspec_conformance.lint.rules import Finding, find
 from mxspec_conformance.lint.subject import Subject
@@ -31,6 +32,14 @@ def check_companions(subject: Subject) -> Iterator[Finding]:
                 "tensor/no-scale", f"{group.base}{form.tensor_scale.suffix} is not there", tensor=group.codes.name,
                 offset=group.codes.offset,
             )  # fmt: skip
+
+
+def check_refused(subject: Subject) -> Iterator[Finding]:
+    """Sparse forms that are not read."""
+    found = find_refused(subject.checkpoint.tensors)
+    if found is not None:
+        form, name = found
+        yield find("tensor/refused", f"{form.name}: {form.reason}", tensor=name, offset=subject.checkpoint.tensors[name].offset)
 
 
 def check_method(subject: Subject) -> Iterator[Finding]:
@@ -169,4 +178,4 @@ def _contradict(entry: Mapping[str, Any], group: Group) -> str | None:
     return None
 
 
-CHECKS = (check_fit, check_companions, check_method, check_group_size, check_groups)
+CHECKS = (check_fit, check_companions, check_refused, check_method, check_group_size, check_groups)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mxspec.affine.formats import AffineFormat, Offset
+from mxspec.containers.refused import explain_refusal
 from mxspec.formats import FLOATS
 from mxspec.layouts.schema import Evidence
 from mxspec.suggestions import did_you_mean
@@ -177,6 +178,9 @@ def find_form(convention: str) -> AffineForm:
     """
     found = next((f for f in FORMS if f.convention == convention), None)
     if found is None:
+        refusal = explain_refusal(convention)
+        if refusal is not None:
+            raise ValueError(refusal)
         known = f"unknown convention {convention!r} of affine integers; known are {', '.join(CONVENTIONS)}"
         raise ValueError(f"{known}. {did_you_mean(convention, CONVENTIONS)}".rstrip())
     return found

@@ -41,6 +41,7 @@ from mxspec.containers.plain import PLAIN_DTYPES, read_plain
 from mxspec.containers.planning import plan_other
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.quantizing import Quantization, QuantizedTensor, Step, choose_tensors, list_copies, write_files
+from mxspec.containers.refused import describe_refused
 from mxspec.containers.resuming import describe_input, resumable
 from mxspec.expressions import leaves
 
@@ -165,7 +166,7 @@ def check_doubts(checkpoint: AffineCheckpoint) -> None:
         doubt = checkpoint.doubts[0]
         raise ContainerError(f"{doubt.tensor.name}: {doubt.text}")
     if not checkpoint.groups:
-        raise ContainerError(f"{checkpoint.checkpoint.path} holds no affine integers of a known convention")
+        raise ContainerError(f"{checkpoint.checkpoint.path} holds no affine integers of a known convention{describe_refused(checkpoint.checkpoint.tensors)}")
 
 
 @dataclass(frozen=True, slots=True)
