@@ -40,6 +40,9 @@ CHUNKS_OF_A_SHARE = 16
 #: Codes for each entry of a table of values, below which building the table costs more than it saves.
 CODES_PER_ENTRY = 4
 
+#: Threads at most; None: one for each processor. Measurements set it.
+most_threads: int | None = None
+
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
 _SMALLEST_NORMAL = np.uint32(0x00800000)
@@ -50,7 +53,7 @@ T = TypeVar("T")
 
 
 def _thread_count(shares: int) -> int:
-    return max(1, min(os.cpu_count() or 1, shares))
+    return max(1, min(most_threads or os.cpu_count() or 1, shares))
 
 
 def _chunk_blocks(blocks: int, k: int) -> int:

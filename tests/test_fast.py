@@ -424,7 +424,7 @@ def test_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bench, "find_spec", lambda name: None)
     result = bench.run_bench(size=64, pairs=3)
     assert json.loads(json.dumps(result)) == result
-    assert [row["bar"] for row in result["arrays"]][:4] == [12, 20, 12, 4]
+    assert [row["bar"] for row in result["arrays"]][:6] == [12, 20, 12, None, 5, 2.4]
     for row in result["arrays"]:
         assert row["range"][0] <= row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1] <= row["range"][1]
         assert row["met"] == (None if row["bar"] is None else row["ratio"] * row["bar"] >= 1)

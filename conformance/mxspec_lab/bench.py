@@ -17,6 +17,7 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -28,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec import fast
 from mxspec.layouts import Padding, get_layout
 
 Floats = npt.NDArray[np.float32]
@@ -49,7 +51,9 @@ class Case:
     #: Makes, of the tensor, what is timed.
     prepare: Callable[[Floats], Run]
     #: Least elements per second in units of `np.copyto`'s, as a fraction 1 / bar.
-    bar: int | None
+    bar: float | None
+    #: Threads of mxspec; None: one for each processor.
+    threads: int | None = None
 
 
 def _quantize(fmt: str, profile: str, tensor_scale: Literal["auto"] | None = None) -> Callable[[Floats], Run]:
@@ -71,7 +75,10 @@ CASES: tuple[Case, ...] = (
     Case("mxfp4 quantize, mx-floor", _quantize("mxfp4", "mx-floor"), 12),
     Case("nvfp4 quantize, nvfp4-te, two-level", _quantize("nvfp4", "nvfp4-te", "auto"), 20),
     Case("mxfp8_e4m3 quantize, mx-floor", _quantize("mxfp8_e4m3", "mx-floor"), 12),
-    Case("mxfp4 dequantize, unpacked codes", _dequantize("mxfp4"), 4),
+    Case("mxfp4 quantize, mx-floor, one thread", _quantize("mxfp4", "mx-floor"), None, 1),
+    Case("mxfp4 quantize, mx-floor, two threads", _quantize("mxfp4", "mx-floor"), 5, 2),
+    Case("mxfp4 dequantize, unpacked codes", _dequantize("mxfp4"), 2.4),
+    Case("mxfp4 dequantize, unpacked codes, one thread", _dequantize("mxfp4"), None, 1),
     Case("mxint8 quantize, mx-rceil", _quantize("mxint8", "mx-rceil"), None),
     Case("nvfp4 dequantize, two-level", _dequantize("nvfp4", "auto"), None),
     Case("mxfp8_e4m3 dequantize", _dequantize("mxfp8_e4m3"), None),
@@ -98,9 +105,10 @@ LAYOUT_CASES: tuple[LayoutCase, ...] = (
     LayoutCase("128x4", 32, 256, 6),
     LayoutCase("128x4", 16, 128, 6),
     LayoutCase("8x4", 16, 128, 6),
-    LayoutCase("fp6-le", 1, 64, None),
-    LayoutCase("gptq", 1, 16, None),
-    LayoutCase("marlin", 1, 16, None),
+    LayoutCase("fp6-le", 1, 64, 6),
+    LayoutCase("gptq", 1, 16, 6),
+    LayoutCase("awq", 1, 16, 6),
+    LayoutCase("marlin", 1, 16, 6),
 )
 
 
@@ -119,6 +127,56 @@ def _torchao_nvfp4(x: Floats) -> Run:
     data = torch.from_numpy(x)
     return lambda: nvfp4_quantize(data, 16, per_tensor_amax_to_scale(torch.max(torch.abs(data))))
 
+
+def _ggml(function: str, threads: int) -> Callable[[Floats], Run]:
+    """A function of libggml-base on rows of the tensor, shared out to threads; codes and scale bytes in its own memory."""
+
+    def prepare(x: Floats) -> Run:
+        from mxspec_conformance.adapters.ggml import load_function
+
+        call, blocks = load_function(function), x.size // 32
+        stored = np.zeros((blocks, 17), np.uint8)
+        load_function("quantize_row_mxfp4_ref")(x.ctypes.data, stored.ctypes.data, x.size)
+        values = np.zeros(x.size, np.float32)
+        source, target = (x.reshape(blocks, 32), stored) if function.startswith("quantize") else (stored, values.reshape(blocks, 32))
+        ends = [blocks * i // threads for i in range(threads + 1)]
+
+        def part(i: int) -> None:
+            first, last = ends[i], ends[i + 1]
+            call(source[first:].ctypes.data, target[first:].ctypes.data, 32 * (last - first))
+
+        def run() -> None:
+            if threads == 1:
+                return part(0)
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(part, range(threads)))
+            return None
+
+        return run
+
+    return prepare
+
+
+def _gguf_mxfp4(x: Floats) -> Run:
+    from gguf import GGMLQuantizationType, quants
+
+    return lambda: quants.quantize(x, GGMLQuantizationType.MXFP4)
+
+
+def _gguf_mxfp4_back(x: Floats) -> Run:
+    from gguf import GGMLQuantizationType, quants
+
+    stored = quants.quantize(x, GGMLQuantizationType.MXFP4)
+    return lambda: quants.dequantize(stored, GGMLQuantizationType.MXFP4)
+
+
+#: ggml's C functions and the Python package of llama.cpp. Codes are packed; C writes into memory that it is given.
+GGML: tuple[Case, ...] = (
+    *(Case(f"ggml {f}, C, {n} thread{'s' if n > 1 else ''}", _ggml(f, n), None)
+      for f in ("quantize_row_mxfp4_ref", "dequantize_row_mxfp4") for n in (1, 2)),
+    Case("gguf quantize, mxfp4", _gguf_mxfp4, None),
+    Case("gguf dequantize, mxfp4", _gguf_mxfp4_back, None),
+)  # fmt: skip
 
 #: torchao's counterparts, eager on CPU with its own number of threads; its codes are packed.
 TORCHAO: tuple[Case, ...] = (
@@ -176,11 +234,15 @@ def measure_memory(run: Run, source: Floats) -> float:
 
 def run_case(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str, Any]:
     """One row of mxspec."""
-    run = case.prepare(source)
-    row: dict[str, Any] = {"what": case.what, "bar": case.bar, **measure_ratio(run, source, target, pairs)}
-    row["met"] = None if case.bar is None else row["ratio"] * case.bar >= 1
-    row["extra_memory"] = measure_memory(run, source)
-    row["memory_met"] = row["extra_memory"] <= MEMORY_BAR
+    fast.most_threads = case.threads
+    try:
+        run = case.prepare(source)
+        row: dict[str, Any] = {"what": case.what, "bar": case.bar, **measure_ratio(run, source, target, pairs)}
+        row["met"] = None if case.bar is None else row["ratio"] * case.bar >= 1
+        row["extra_memory"] = measure_memory(run, source)
+        row["memory_met"] = row["extra_memory"] <= MEMORY_BAR
+    finally:
+        fast.most_threads = None
     return row
 
 
@@ -204,6 +266,15 @@ def run_layout(case: LayoutCase, size: int, pairs: int) -> list[dict[str, Any]]:
         row["met"] = None if case.bar is None else row["ratio"] * case.bar >= 1
         rows.append(row)
     return rows
+
+
+def run_ggml(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str, Any]:
+    """One row of ggml or gguf, or why there is none."""
+    try:
+        run = case.prepare(source)
+    except ImportError as error:
+        return {"what": case.what, "reason": str(error)}
+    return {"what": case.what, **measure_ratio(run, source, target, pairs)}
 
 
 def run_torchao(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str, Any]:
@@ -288,7 +359,7 @@ def describe_machine() -> dict[str, Any]:
         "os": platform.platform(terse=True),
         "python": platform.python_version(),
         "mxspec": mxspec.__version__,
-        **{name: _find_version(name) for name in ("numpy", "ml_dtypes", "torch", "torchao")},
+        **{name: _find_version(name) for name in ("numpy", "ml_dtypes", "torch", "torchao", "gguf")},
     }
 
 
@@ -304,13 +375,16 @@ def run_bench(
     machine = describe_machine()
     source = np.random.default_rng(0).standard_normal((size, size), dtype=np.float32)
     target = np.zeros_like(source)
-    rows, moved, others, timed = [], [], [], []
+    rows, moved, ggml, others, timed = [], [], [], [], []
     for case in CASES:
         step(case.what)
         rows.append(run_case(case, source, target, pairs))
     for layout_case in LAYOUT_CASES:
         step(layout_case.layout)
         moved += run_layout(layout_case, size, pairs)
+    for case in GGML:
+        step(case.what)
+        ggml.append(run_ggml(case, source, target, pairs))
     for case in TORCHAO:
         step(case.what)
         others.append(run_torchao(case, source, target, pairs))
@@ -328,6 +402,7 @@ def run_bench(
         "memory_bar": MEMORY_BAR,
         "arrays": rows,
         "layouts": moved,
+        "ggml": ggml,
         "torchao": others,
         "import": {"what": "import mxspec", "seconds": seconds, "bar": IMPORT_BAR, "met": seconds <= IMPORT_BAR},
         "commands": timed,
@@ -351,7 +426,7 @@ SECOND_HEADERS = ("operation", "seconds", "required", "met")
 def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
     """Cells of the measured array rows, under `HEADERS`."""
     cells: list[tuple[str, ...]] = []
-    for row in [*result["arrays"], *result["torchao"], *result["layouts"]]:
+    for row in [*result["arrays"], *result.get("ggml", ()), *result["torchao"], *result["layouts"]]:
         if "ratio" in row:
             quartiles = " .. ".join(format_ratio(r) for r in row["quartiles"])
             bar = "" if row.get("bar") is None else f"1/{row['bar']}"
@@ -362,7 +437,7 @@ def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def missing_rows(result: dict[str, Any]) -> list[str]:
     """A line for each row that could not be measured."""
-    every = [*result["torchao"], *result["commands"]]
+    every = [*result.get("ggml", ()), *result["torchao"], *result["commands"]]
     return [f"{row['what']}: not measured, {row['reason']}" for row in every if "reason" in row]
 
 
@@ -379,7 +454,7 @@ def second_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
 def describe_run(result: dict[str, Any]) -> list[str]:
     """What, where and against what, in a few lines."""
     machine = result["machine"]
-    packages = [f"{p} {machine[p]}" for p in ("mxspec", "numpy", "ml_dtypes", "torch", "torchao") if machine[p]]
+    packages = [f"{p} {machine[p]}" for p in ("mxspec", "numpy", "ml_dtypes", "torch", "torchao", "gguf") if machine.get(p)]
     load = "" if machine["load_average"] is None else f", load {machine['load_average']} at the start"
     return [
         f"{machine['cpu']}, {machine['cores']} cores{load}; {machine['os']}; Python {machine['python']}",

@@ -96,24 +96,26 @@ def _unpack_nibbles(data: Bytes, left: int, right: int) -> Bytes:
 
 
 def _pack_sixes(codes: Bytes) -> Bytes:
-    data = np.empty(codes.size // 4 * 3, np.uint8)
-    whole = codes.size // 8
-    eights, sixes = codes[: whole * 8].view("<u8"), data[: whole * 6].view("V6")
-    for start in range(0, whole, _SMALL):
-        # Twelve bits of two codes, 24 of four, 48 of eight: what lies too high is taken off and put back lower.
-        v = eights[start : start + _SMALL].copy()
+    count = codes.size // 4
+    data = np.empty(count * 3, np.uint8)
+    fours = codes.view("<u4")
+    # Words of four bytes, three apart: each one's highest byte is zero, and is written over by the next word, which NumPy copies
+    # after it. The last would reach beyond the end.
+    words = np.ndarray((max(count - 1, 0),), "<u4", data.data, 0, (3,))
+    kept, other = np.empty((2, min(2 * _SMALL, words.size)), "<u4")
+    for start in range(0, words.size, 2 * _SMALL):
+        source = fours[start : min(start + 2 * _SMALL, words.size)]
+        v, moved = kept[: source.size], other[: source.size]
+        np.copyto(v, source)
+        # Twelve bits of two codes, 24 of four: what lies too high is taken off and put back lower.
         for word, high, over in (("<u2", 8, 256 - 64), ("<u4", 16, 65536 - 4096)):
-            part = v.view(word)
-            moved = part >> part.dtype.type(high)
-            moved *= part.dtype.type(over)
-            part -= moved
-        upper = v >> np.uint64(8)
-        upper &= np.uint64(0xFFFFFF000000)
-        v &= np.uint64(0xFFFFFF)
-        v |= upper
-        sixes[start : start + v.size] = np.ndarray((v.size,), "V6", v.data, 0, (8,))
-    if codes.size % 8:
-        data[whole * 6 :] = SIX_BITS.pack(codes[whole * 8 :])
+            part, upper = v.view(word), moved.view(word)
+            np.right_shift(part, part.dtype.type(high), out=upper)
+            upper *= part.dtype.type(over)
+            part -= upper
+        words[start : start + v.size] = v
+    if count:
+        data[-3:] = SIX_BITS.pack(codes[-4:])
     return data
 
 
@@ -122,14 +124,17 @@ def _unpack_sixes(data: Bytes) -> Bytes:
     fours = np.empty(count, "<u4")
     # Words of four bytes, three apart; the last would reach beyond the end.
     words = np.ndarray((max(count - 1, 0),), "<u4", data.data, 0, (3,))
+    kept, other = np.empty((2, min(2 * _SMALL, words.size)), "<u4")
     for start in range(0, words.size, 2 * _SMALL):
-        v, low = fours[start : start + 2 * _SMALL], words[start : start + 2 * _SMALL]
-        v = v[: low.size]
+        v = fours[start : min(start + 2 * _SMALL, words.size)]
+        low, moved = kept[: v.size], other[: v.size]
+        np.copyto(low, words[start : start + v.size])
         np.left_shift(low, np.uint32(4), out=v)
         v &= np.uint32(0x0FFF0000)
-        v |= low & np.uint32(0xFFF)
-        pairs = v.view("<u2")
-        lower = pairs & np.uint16(0x3F)
+        low &= np.uint32(0xFFF)
+        v |= low
+        pairs, lower = v.view("<u2"), moved.view("<u2")
+        np.bitwise_and(pairs, np.uint16(0x3F), out=lower)
         pairs <<= np.uint16(2)
         pairs &= np.uint16(0x3F00)
         pairs |= lower

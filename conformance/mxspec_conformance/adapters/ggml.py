@@ -146,6 +146,14 @@ def _function(library: ctypes.CDLL, name: str) -> Any:
     return function
 
 
+def load_function(name: str) -> Any:
+    """A function of libggml-base that takes a source, a destination and a number of elements.
+
+    Raises ImportError where MXSPEC_GGML_LIBRARY names no library.
+    """
+    return _function(_load(_SOURCE), name)
+
+
 def _version(library: ctypes.CDLL) -> str:
     try:
         function = library.ggml_version
