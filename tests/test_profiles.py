@@ -6,6 +6,7 @@ seed chooses it), on threshold-directed hypothesis blocks, without and with tens
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -485,8 +486,18 @@ def test_descriptive_profiles_have_sources_and_evidence() -> None:
         assert len(set(p.dtypes)) == len(p.dtypes), p.id
 
 
+REPORTS = Path(__file__).resolve().parents[1] / "reports"
 #: Stacks whose quantizers have no path that runs without a GPU or the vendor's hardware.
 WITHOUT_CPU_PATH = ("flashinfer-", "lightx2v-", "vllm-", "te-", "aws-neuron-", "cudnn-", "torchao-")
+
+
+def test_torchao_on_a_gpu_is_measured_where_every_bit_was_equal() -> None:
+    """The committed run of torchao on an H200 is the witness of its RCEIL profiles, in all five formats."""
+    report = json.loads((REPORTS / "gpu/torchao-rceil-cuda.json").read_text("utf-8"))
+    confirmed = {(name, f["format"]) for f in report["formats"] for name in f["identical_to"]}
+    profiles = [p for p in list_profiles() if p.id.startswith("torchao-0.18/") and p.id.endswith("rceil/eager-cuda")]
+    assert {(p.id, fmt) for p in profiles for fmt in p.formats} == confirmed
+    assert not any(p.provisional for p in profiles)
 
 
 def test_provisional_profiles_are_those_without_a_cpu_path() -> None:
