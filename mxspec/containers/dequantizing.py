@@ -11,16 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from mxspec.blocks import dequantize
-from mxspec.containers import contract, safetensors
 from mxspec.containers.checkpoint import Checkpoint, StoredScales, open_checkpoint, read_json, read_scales
-from mxspec.containers.conventions import MARK_KEY
 from mxspec.containers.converting import Progress, set_config
 from mxspec.containers.groups import Group
-from mxspec.containers.header import Header, Tensor, count_items
 from mxspec.containers.output import OutputFile, check_target
 from mxspec.containers.parts import cut, read_part
 from mxspec.containers.plain import PLAIN_DTYPES
-from mxspec.containers.planning import plan_other
+from mxspec.containers.plainfiles import OUTPUT_DTYPES, PlainFile, plan_plain
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.quantizing import Step, copy_beside, list_copies, write_files, write_index
 from mxspec.containers.refused import describe_refused
@@ -28,9 +25,9 @@ from mxspec.containers.resuming import describe_input, resumable
 from mxspec.profiles import get_profile
 from mxspec.tensorscale import TensorScale
 
-#: Names of output dtypes, and safetensors' for them.
-OUTPUT_DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
-_CONFIG, _OWN = "config.json", "mxspec."
+__all__ = ["OUTPUT_DTYPES", "Dequantization", "dequantize_checkpoint"]
+
+_CONFIG = "config.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +44,6 @@ class Dequantization:
     files: tuple[Path, ...]
     #: Whether it went on with what a killed run had left.
     resumed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    name: str
-    header: bytes
-    placed: tuple[Tensor, ...]
-    size: int
-    groups: tuple[tuple[Group, str], ...]
-    others: tuple[Tensor, ...]
 
 
 def dequantize_checkpoint(
@@ -94,7 +81,9 @@ def dequantize_checkpoint(
     if out.suffix == ".gguf":
         raise ContainerError(f"plain numbers are written as safetensors; name an output that ends in .safetensors, not {out.name}")
     folder = (source.is_dir() or checkpoint.index is not None) and out.suffix != ".safetensors"
-    files = _plan(checkpoint, dtype, out, folder=folder)
+    others = {t.name for t in checkpoint.grouping.others}
+    carried = [t for h in checkpoint.headers for t in h.tensors if t.name in others]
+    files = plan_plain(checkpoint, list(checkpoint.blocks.values()), carried, dtype, out, folder=folder)
     check_target(out, source=source, force=force)
     request = {
         "what": "dequantize", "inputs": describe_input([h.path for h in checkpoint.headers]), "dtype": dtype, "folder": folder,
@@ -119,40 +108,7 @@ def dequantize_checkpoint(
     )  # fmt: skip
 
 
-def _plan(checkpoint: Checkpoint, dtype: str, out: Path, *, folder: bool) -> list[_File]:
-    apart = folder and checkpoint.container == "safetensors"
-    headers = list(checkpoint.headers)
-    parts: list[tuple[str, list[Header]]] = (
-        [(h.path.name, [h]) for h in headers] if apart else [("model.safetensors" if folder else out.name, headers)]
-    )
-    names: dict[str, str] = {}
-    for header in headers:
-        said = contract.parse_contract(header.metadata.get(contract.KEY), header.path)
-        names.update(said.names if said else {})
-    others = {t.name for t in checkpoint.grouping.others}
-    stored, size = OUTPUT_DTYPES[dtype], PLAIN_DTYPES[OUTPUT_DTYPES[dtype]].itemsize
-    files = []
-    for name, held in parts:
-        path, own = Path(name), {h.path for h in held}
-        groups = tuple(
-            (g, names.get(g.base, f"{g.base}.weight")) for g in checkpoint.blocks.values() if g.codes.path in own
-        )
-        carried = tuple(t for h in held for t in h.tensors if t.name in others)
-        tensors = [Tensor(n, stored, g.shape, 0, size * (count_items(g.shape) or 0), path) for g, n in groups]
-        tensors += [plan_other(t, "safetensors", None, {}, path) for t in carried]
-        seen: set[str] = set()
-        for t in tensors:
-            if t.name in seen:
-                raise ContainerError(f"{t.name} would be written twice: another tensor has that name already")
-            seen.add(t.name)
-        kept = {k: v for h in held for k, v in h.metadata.items() if not k.startswith(_OWN) and k != MARK_KEY}
-        header_bytes, placed = safetensors.lay_out(tensors, kept, path)
-        end = placed[-1].offset + placed[-1].size if placed else len(header_bytes)
-        files.append(_File(name, header_bytes, tuple(placed), end, groups, carried))
-    return files
-
-
-def _list_steps(output: OutputFile, file: _File, dtype: str) -> Iterator[tuple[str, int, Step]]:
+def _list_steps(output: OutputFile, file: PlainFile[Group], dtype: str) -> Iterator[tuple[str, int, Step]]:
     width = PLAIN_DTYPES[OUTPUT_DTYPES[dtype]].itemsize
     for group, name in file.groups:
         scales = read_scales(group)

@@ -15,16 +15,17 @@ from mxspec.affine.checkpoints.bands import cut, list_pieces, list_stored, locat
 from mxspec.affine.checkpoints.forms import CONVENTION_KEY, AffineForm, Extra, Floats, Packed
 from mxspec.affine.formats import AffineFormat
 from mxspec.affine.tensor import AffineTensor
-from mxspec.containers import contract, safetensors
+from mxspec.containers import contract
 from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, read_json
 from mxspec.containers.converting import set_config
-from mxspec.containers.header import Header, Tensor, count_items
+from mxspec.containers.header import Tensor, count_items
 from mxspec.containers.output import OutputFile
+from mxspec.containers.plainfiles import OWN, lay_out, split_files
 from mxspec.containers.planning import plan_other
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.quantizing import Step, copy_beside, list_copies, name_base, write_index
 
-CONFIG, OWN = "config.json", "mxspec."
+CONFIG = "config.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +104,6 @@ class PlannedFile:
     size: int
     jobs: tuple[Job, ...]
     others: tuple[Tensor, ...]
-
-
-def split_files(checkpoint: Checkpoint, out: Path, *, folder: bool) -> list[tuple[str, list[Header]]]:
-    """Names of the files to write, and which of the input's each follows: one for each in a folder."""
-    headers = list(checkpoint.headers)
-    if not folder:
-        return [(out.name, headers)]
-    if checkpoint.container != "safetensors":
-        return [("model.safetensors", headers)]
-    return [(h.path.name if h.path.suffix == ".safetensors" else f"{h.path.stem}.safetensors", [h]) for h in headers]
-
-
-def lay_out(tensors: Sequence[Tensor], metadata: Mapping[str, str], path: Path) -> tuple[bytes, tuple[Tensor, ...], int]:
-    """Header, tensors with their places, and size of a file. Raises ContainerError where two tensors have one name."""
-    seen: set[str] = set()
-    for tensor in tensors:
-        if tensor.name in seen:
-            raise ContainerError(f"{tensor.name} would be written twice: another tensor has that name already")
-        seen.add(tensor.name)
-    header, placed = safetensors.lay_out(tensors, metadata, path)
-    return header, tuple(placed), placed[-1].offset + placed[-1].size if placed else len(header)
 
 
 def plan_files(

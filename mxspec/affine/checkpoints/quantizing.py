@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,15 +14,12 @@ import numpy as np
 from mxspec.affine.checkpoints.bands import cut
 from mxspec.affine.checkpoints.contracts import digest_affine
 from mxspec.affine.checkpoints.files import (
-    OWN,
     Job,
     describe_config,
-    lay_out,
     list_ignored,
     list_steps,
     make_contract,
     plan_files,
-    split_files,
     write_beside,
 )
 from mxspec.affine.checkpoints.forms import AffineForm, find_form
@@ -34,11 +31,11 @@ from mxspec.affine.tensor import AffineTensor, quantize
 from mxspec.containers import contract
 from mxspec.containers.checkpoint import Checkpoint, open_checkpoint
 from mxspec.containers.converting import Progress
-from mxspec.containers.dequantizing import OUTPUT_DTYPES, Dequantization
+from mxspec.containers.dequantizing import Dequantization
 from mxspec.containers.header import Tensor
 from mxspec.containers.output import OutputFile, check_target
 from mxspec.containers.plain import PLAIN_DTYPES, read_plain
-from mxspec.containers.planning import plan_other
+from mxspec.containers.plainfiles import OUTPUT_DTYPES, PlainFile, plan_plain
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.quantizing import Quantization, QuantizedTensor, Step, choose_tensors, list_copies, write_files
 from mxspec.containers.refused import describe_refused
@@ -169,16 +166,6 @@ def check_doubts(checkpoint: AffineCheckpoint) -> None:
         raise ContainerError(f"{checkpoint.checkpoint.path} holds no affine integers of a known convention{describe_refused(checkpoint.checkpoint.tensors)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    name: str
-    header: bytes
-    placed: tuple[Tensor, ...]
-    size: int
-    groups: tuple[tuple[AffineGroup, str], ...]
-    others: tuple[Tensor, ...]
-
-
 def dequantize_affine(
     source: str | Path | AffineCheckpoint,
     out: str | Path,
@@ -205,7 +192,7 @@ def dequantize_affine(
     path, out, checkpoint = found.checkpoint.path, Path(out), found.checkpoint
     check_doubts(found)
     folder = check_output(checkpoint, path, out)
-    files = _plan(found, dtype, out, folder=folder)
+    files = plan_plain(checkpoint, list(found.groups.values()), found.others, dtype, out, folder=folder)
     check_target(out, source=path, force=force)
     request = {
         "what": "dequantize-affine", "inputs": describe_input([h.path for h in checkpoint.headers]), "dtype": dtype, "folder": folder,
@@ -224,26 +211,7 @@ def dequantize_affine(
     )  # fmt: skip
 
 
-def _plan(found: AffineCheckpoint, dtype: str, out: Path, *, folder: bool) -> list[_File]:
-    names: dict[str, str] = {}
-    for header in found.checkpoint.headers:
-        said = contract.parse_contract(header.metadata.get(contract.KEY), header.path)
-        names.update(said.names if said else {})
-    stored, width = OUTPUT_DTYPES[dtype], PLAIN_DTYPES[OUTPUT_DTYPES[dtype]].itemsize
-    files = []
-    for name, headers in split_files(found.checkpoint, out, folder=folder):
-        path, own = Path(name), {h.path for h in headers}
-        groups = tuple((g, names.get(g.base, f"{g.base}.weight")) for g in found.groups.values() if g.codes.path in own)
-        carried = tuple(t for t in found.others if t.path in own)
-        tensors = [Tensor(n, stored, g.shape, 0, width * g.elements, path) for g, n in groups]
-        tensors += [plan_other(t, "safetensors", None, {}, path) for t in carried]
-        kept: Mapping[str, str] = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith(OWN)}
-        header_bytes, placed, size = lay_out(tensors, kept, path)
-        files.append(_File(name, header_bytes, placed, size, groups, carried))
-    return files
-
-
-def _list_decoding(output: OutputFile, file: Any, dtype: str) -> Iterator[tuple[str, int, Step]]:
+def _list_decoding(output: OutputFile, file: PlainFile[AffineGroup], dtype: str) -> Iterator[tuple[str, int, Step]]:
     width = PLAIN_DTYPES[OUTPUT_DTYPES[dtype]].itemsize
     for group, name in file.groups:
         order = group.read_order()
