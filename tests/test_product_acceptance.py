@@ -9,20 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mxspec_conformance.scoring.products.rules import PRODUCT_RULES as RULES, Trial, cosine, relative
 from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import State, judge_result
 from mxspec_lab.evidence.writing import render_result
-from mxspec_lab.products.acceptance import (
-    RULES,
-    SHOWN,
-    Trial,
-    cosine,
-    count,
-    count_judge,
-    describe,
-    relative,
-    render_tables,
-)
+from mxspec_lab.products.acceptance import SHOWN, count, count_judge, describe, render_tables
 from mxspec_lab.products.right import RIGHT
 from mxspec_lab.products.wrong import list_wrong
 

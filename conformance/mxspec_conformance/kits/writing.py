@@ -19,6 +19,8 @@ from mxspec_conformance.kits.llvm import (
     write_scaling_lit,
 )
 from mxspec_conformance.kits.onnx_nodes import ELEMENTS, write_onnx
+from mxspec_conformance.kits.products import PAIRS, list_calls, write_products_file
+from mxspec_conformance.kits.products_runtime import PATTERNS as DESIGNS
 from mxspec_conformance.kits.pytest_file import write_pytest_file
 from mxspec_conformance.kits.readmem import write_readmem
 from mxspec_conformance.kits.runtime import PATTERNS
@@ -77,6 +79,18 @@ def _onnx(formats: tuple[str, ...], size: int) -> Files:
     return write_onnx(formats, size)
 
 
+def _products(formats: tuple[str, ...], size: int) -> Files:
+    name = "test_mx_products.py"
+    pairs = [pair for pair in PAIRS if set(pair.split("@")) <= set(formats)]
+    calls = {pair: [call["i"] for call in list_calls(pair)[1]] for pair in pairs}
+    about = (
+        f"{sum(map(len, calls.values()))} golden calls of {', '.join(pairs)}, and {len(DESIGNS)} patterns of calls that it computes. What they find of mistakes "
+        "that were not looked at when calls were chosen is published with mxspec."
+    )
+    text = write_products_file(calls, tuple(DESIGNS), name=name, title="Golden calls for products of MX and NVFP4 operands", about=about)
+    return _encoded({name: text})
+
+
 def _encoded(texts: Mapping[str, str]) -> Files:
     return {name: text.encode("ascii") for name, text in texts.items()}
 
@@ -84,6 +98,7 @@ def _encoded(texts: Mapping[str, str]) -> Files:
 KITS: Mapping[str, KitKind] = MappingProxyType(
     {
         "pytest": KitKind("one pytest file that needs NumPy alone, for kernels that Python can call", _pytest),
+        "products": KitKind("one pytest file that needs NumPy alone, for matrix products of two sides with block scales", _products, tuple(chosen_formats())),
         "c": KitKind("one C99 header with data, and a driver", _c),
         "hardware": KitKind("the profiles as one C99 header of integer arithmetic, by DPI-C and for cocotb, coverage bins, and $readmemh files", _hardware),
         "llvm": KitKind("every step of every cast as X-macro rows, a driver for LLVM's APFloat, and lit tests of decodes and scaling casts", _llvm, CASTS),

@@ -16,6 +16,9 @@ from typing import Any
 
 from mxspec_conformance.scoring.implementation import FUNCTIONS, Implementation
 from mxspec_conformance.scoring.outcomes import Outcome, Verdict
+from mxspec_conformance.scoring.products.implementation import ProductImplementation
+from mxspec_conformance.scoring.products.rules import find_rule, run_product_rule
+from mxspec_conformance.scoring.products.subjects import is_product
 from mxspec_conformance.scoring.rules import RULES, run_rule
 from mxspec_conformance.scoring.subjects import Kind, Subject
 from mxspec_conformance.targets.errors import TargetError
@@ -35,17 +38,15 @@ _WHOLE, _FORMAT = ("impl", "implementation", "target"), ("fmt", "format")
 def load_test(spec: str, replace: Sequence[str] = ()) -> Ask:
     """The test that a text names.
 
-    `rule:NAME`; `cmd:PROGRAM ...`; `FILE.py::FUNCTION` or `MODULE::FUNCTION`, where the function takes `quantize`, `dequantize`, `tensor_scale`
-    or the whole `impl`; any other file, folder or node id: pytest's, with fixtures of these names.
+    `rule:NAME`; `cmd:PROGRAM ...`; `FILE.py::FUNCTION` or `MODULE::FUNCTION`, where the function takes `quantize`, `dequantize`, `tensor_scale`,
+    `matmul`, or the whole `impl`; any other file, folder or node id: pytest's, with fixtures of these names.
     replace: for pytest, `MODULE.ATTRIBUTE=FUNCTION` or `MODULE.ATTRIBUTE=FILE.py::MAKER`: what takes the place of the function under test;
     a maker is given the implementation.
     Raises TargetError, saying what to do.
     """
     if spec.startswith(RULE):
         name = spec.removeprefix(RULE)
-        if name not in RULES:
-            raise TargetError(f"no rule is named {name!r}; known are {', '.join(RULES)}")
-        return lambda subject, profile: run_rule(RULES[name], subject, profile)
+        return lambda subject, profile: _ask_rule(name, subject, profile)
     if spec.startswith(PROGRAM):
         words = shlex.split(spec.removeprefix(PROGRAM), posix=os.name != "nt")
         if not words:
@@ -61,13 +62,28 @@ def load_test(spec: str, replace: Sequence[str] = ()) -> Ask:
     return lambda subject, _: _ask_pytest(spec, subject, replace)
 
 
+def _ask_rule(name: str, subject: Subject, profile: str) -> Outcome:
+    if is_product(subject.format):
+        return run_product_rule(find_rule(name), subject)
+    if name not in RULES:
+        raise TargetError(f"no rule is named {name!r}; known are {', '.join(RULES)}")
+    return run_rule(RULES[name], subject, profile)
+
+
+def _implement(subject: Subject) -> Implementation | ProductImplementation:
+    """A subject as a test sees it."""
+    if is_product(subject.format):
+        return ProductImplementation(subject.build(), subject.format)
+    return Implementation(subject.build(), subject.format)
+
+
 def _is_plain(function: Callable[..., Any]) -> bool:
     """Whether a function can be called here: what pytest parametrizes, or gives other fixtures, is pytest's."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
-    known = {*FUNCTIONS, *_WHOLE, *_FORMAT}
+    known = {*FUNCTIONS, *ProductImplementation.functions, *_WHOLE, *_FORMAT}
     return not getattr(function, "pytestmark", None) and all(
         p.name in known or p.default is not p.empty for p in parameters
     )
@@ -98,13 +114,14 @@ def _load_module(place: str) -> Any:
     return module
 
 
-def _arguments(implementation: Implementation) -> dict[str, Any]:
-    whole = dict.fromkeys(_WHOLE, implementation) | dict.fromkeys(_FORMAT, implementation.fmt)
-    return whole | {name: getattr(implementation, name) for name in FUNCTIONS}
+def _arguments(implementation: Implementation | ProductImplementation) -> dict[str, Any]:
+    whole: dict[str, Any] = dict.fromkeys(_WHOLE, implementation)
+    functions = implementation.functions if isinstance(implementation, ProductImplementation) else FUNCTIONS
+    return whole | dict.fromkeys(_FORMAT, implementation.fmt) | {name: getattr(implementation, name) for name in functions}
 
 
 def _ask_function(function: Callable[..., Any], subject: Subject) -> Outcome:
-    implementation = Implementation(subject.build(), subject.format)
+    implementation = _implement(subject)
     given = _arguments(implementation)
     wanted = {name: given[name] for name in inspect.signature(function).parameters if name in given}
     try:
@@ -127,7 +144,7 @@ def _ask_function(function: Callable[..., Any], subject: Subject) -> Outcome:
 class _Fixtures:
     """The plugin of a run: fixtures, and what became of the tests."""
 
-    def __init__(self, implementation: Implementation) -> None:
+    def __init__(self, implementation: Implementation | ProductImplementation) -> None:
         self._implementation = implementation
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
         self.first = ""
@@ -149,7 +166,7 @@ class _Fixtures:
             self.first = str(report.longrepr)[-MESSAGE:]
 
 
-def _fixtures_of(implementation: Implementation) -> Any:
+def _fixtures_of(implementation: Implementation | ProductImplementation) -> Any:
     """A plugin class with a fixture for each name; made late, as pytest is not ours to require."""
     import pytest
 
@@ -172,7 +189,7 @@ def _ask_pytest(spec: str, subject: Subject, replace: Sequence[str]) -> Outcome:
         import pytest
     except ImportError:
         return Outcome(Verdict.BROKEN, "pytest is not installed here; `pip install pytest`, or name a function: FILE.py::FUNCTION")
-    implementation = Implementation(subject.build(), subject.format)
+    implementation = _implement(subject)
     for entry in replace:
         _replace(entry, implementation)
     plugin = _fixtures_of(implementation)
@@ -198,7 +215,7 @@ def _import_replaced(replace: Sequence[str]) -> None:
             _load_module(file)
 
 
-def _replace(entry: str, implementation: Implementation) -> None:
+def _replace(entry: str, implementation: Implementation | ProductImplementation) -> None:
     """Put the implementation, or what a maker makes of it, in the place of the function under test."""
     place, _, by = entry.partition("=")
     module_name, _, attribute = place.rpartition(".")
@@ -208,13 +225,13 @@ def _replace(entry: str, implementation: Implementation) -> None:
         raise TargetError(f"--replace {entry}: {module_name} does not import: {error}") from error
     if not hasattr(module, attribute):
         raise TargetError(f"--replace {entry}: {module_name} has no {attribute}")
-    if by in FUNCTIONS:
+    if by in _arguments(implementation):
         made = getattr(implementation, by)
     else:
         file, _, maker = by.partition(FUNCTION_MARK)
         function = getattr(_load_module(file), maker, None)
         if function is None:
-            raise TargetError(f"--replace {entry}: {by} is neither {', '.join(FUNCTIONS)} nor FILE.py::MAKER")
+            raise TargetError(f"--replace {entry}: {by} is neither {', '.join((*FUNCTIONS, *ProductImplementation.functions))} nor FILE.py::MAKER")
         made = function(implementation)
     setattr(module, attribute, made)
 
@@ -232,7 +249,7 @@ def _ask_program(words: Sequence[str], subject: Subject) -> Outcome:
     except OSError as error:
         return Outcome(Verdict.BROKEN, f"{filled[0]} cannot be run: {error.strerror}")
     said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-MESSAGE:]
-    calls = ("quantize", "dequantize")
+    calls = ProductImplementation.functions if is_product(subject.format) else ("quantize", "dequantize")
     if done.returncode == 0:
         return Outcome(Verdict.ACCEPTS, "", calls)
     if done.returncode == SKIP_CODE:

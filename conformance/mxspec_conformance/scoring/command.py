@@ -3,6 +3,7 @@
     COMMAND quantize ROWS COLUMNS X.f32 CODES.u8 SCALES.u8 [TENSOR_SCALE]
     COMMAND dequantize ROWS COLUMNS CODES.u8 SCALES.u8 Y.f32 [TENSOR_SCALE]
     COMMAND tensor_scale ROWS COLUMNS X.f32
+    COMMAND matmul M N K A_CODES.u8 A_SCALES.u8 B_CODES.u8 B_SCALES.u8 Y.f32 [A_TENSOR_SCALE B_TENSOR_SCALE]
 
 Files hold raw numbers, little-endian, row after row; one code to a byte. `tensor_scale` prints a decimal number that reads back to the same
 float32. Exit code 2: it was called wrongly.
@@ -17,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from mxspec.formats import get_block
-from mxspec_conformance.scoring.subjects import find_subject
+from mxspec_conformance.scoring.finding import find_subject
+from mxspec_conformance.scoring.products.implementation import ProductImplementation
 
 _USAGE = 2
 
@@ -27,6 +29,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         name, function, rows, columns, *files = arguments
         subject = find_subject(name)
+        if function == "matmul":
+            _multiply(ProductImplementation(subject.build(), subject.format), (int(rows), int(columns), int(files[0])), files[1:])
+            return 0
         shape = (int(rows), int(columns))
         scaled = (shape[0], shape[1] // get_block(subject.format).k)
         target = subject.build()
@@ -42,10 +47,20 @@ def main(arguments: Sequence[str]) -> int:
             Path(files[2]).write_bytes(values.astype("<f4").tobytes())
         else:
             print(repr(float(target.tensor_scale(np.fromfile(files[0], "<f4").reshape(shape), subject.format))))
-    except (ValueError, KeyError, IndexError, OSError) as error:
+    except (ValueError, KeyError, IndexError, OSError, TypeError) as error:
         print(f"{type(error).__name__}: {error}\n{__doc__}", file=sys.stderr)
         return _USAGE
     return 0
+
+
+def _multiply(product: ProductImplementation, shape: tuple[int, int, int], files: Sequence[str]) -> None:
+    """Read both sides, and write the product in float32."""
+    m, n, k = shape
+    sides = [
+        np.fromfile(file, np.uint8).reshape(rows, -1 if number % 2 else k) for number, (file, rows) in enumerate(zip(files[:4], (m, m, n, n), strict=True))
+    ]
+    tensors = dict(zip(("a_tensor_scale", "b_tensor_scale"), (float(x) for x in files[5:]), strict=False))
+    Path(files[4]).write_bytes(np.asarray(product.matmul(*sides, **tensors)).astype("<f4").tobytes())
 
 
 if __name__ == "__main__":

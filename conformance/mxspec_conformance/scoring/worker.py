@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 from mxspec_conformance.scoring.asking import RULE, Ask, load_test
+from mxspec_conformance.scoring.finding import find_subject
 from mxspec_conformance.scoring.outcomes import Outcome, Verdict
-from mxspec_conformance.scoring.subjects import find_subject
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import message_of
 from mxspec_conformance.targets.texts import MESSAGE

@@ -309,7 +309,10 @@ KINDS = (
     Kind(
         pattern="mutants/acceptance.json", what="common acceptance rules of products on wrong and right kernels", time="2 min",
         command="python -m mxspec_lab.products.acceptance --json reports/mutants/{name}.json --page docs/acceptance.md",
-        code=tuple(f"conformance/mxspec_lab/products/{n}.py" for n in ("acceptance", "kernels", "right", "wrong")), made_by=("mxspec/dot",),
+        code=(
+            "conformance/mxspec_conformance/scoring/products/rules.py",
+            *(f"conformance/mxspec_lab/products/{n}.py" for n in ("acceptance", "kernels", "right", "wrong")),
+        ), made_by=("mxspec/dot",),
     ),
     Kind(
         pattern="products/*.json", what="libraries' products, judged and identified", time="20 s and the library",
@@ -375,6 +378,14 @@ KINDS = (
     Kind(
         pattern="kits/cross-validation.json", what="which blocks kits hold, and what they find of mutants that were not looked at",
         time="20 min on 2 cores", command="python -m mxspec_lab.kits", list_vectors=of_kits, code=_KIT_CODE,
+    ),
+    Kind(
+        pattern="kits/products.json", what="what the golden calls of products find of mutants that were not looked at",
+        time="5 min on 2 cores", command="python -m mxspec_lab.products.kit --write",
+        code=(
+            *(f"conformance/mxspec_conformance/kits/{n}.py" for n in ("products", "products_runtime")), "conformance/mxspec_lab/products/kit.py",
+            *(f"conformance/mxspec_lab/products/{n}.py" for n in ("kernels", "narrow", "right", "subjects", "wrong")),
+        ),
     ),
     Kind(
         pattern="kits/c99.json", what="the generated C99 header against the model", time="15 min", list_vectors=of_c99,

@@ -10,19 +10,23 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-import mxspec
-from mxspec import dot
+from mxspec_conformance.scoring.products.rules import (
+    PRODUCT_RULES as RULES,
+    SEED,
+    SHAPE,
+    Trial,
+    cosine,
+    make_operand,
+    make_references,
+    relative,
+)
 from mxspec_conformance.targets.laying_out import hand_over
-from mxspec_conformance.targets.operands import Numbers, parse_operand
 from mxspec_lab.evidence.status import REPORTS
 from mxspec_lab.evidence.writing import write_result
 from mxspec_lab.products.kernels import Kernel
@@ -32,101 +36,12 @@ from mxspec_vectors.files import write_file
 
 SCHEMA = "mxspec-product-acceptance/1"
 MATRIX = REPORTS / "mutants" / "products.json"
-Floats = npt.NDArray[np.float64]
-#: m, n, k: whole tiles of every kernel and the length of a layer, as in most tests.
-SHAPE = (64, 64, 4096)
-SEED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What a kernel returned, and what it is held against."""
-
-    returned: Floats
-    #: The product of the operands that the kernel was given, rounded once.
-    exact: Floats
-    #: The product of the numbers before they were quantized.
-    unquantized: Floats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One acceptance rule."""
-
-    id: str
-    text: str
-    source: str
-    accepts: Callable[[Trial], bool]
-
-
-def cosine(x: Floats, y: Floats) -> float:
-    """The cosine of the angle between two arrays; NaN where one is not finite."""
-    with np.errstate(all="ignore"):
-        return float((x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()))
-
-
-def relative(x: Floats, y: Floats) -> float:
-    """The norm of the difference over that of y."""
-    with np.errstate(all="ignore"):
-        return float(np.sqrt(((x - y) ** 2).sum() / (y * y).sum()))
-
-
-def _close(x: Floats, y: Floats, rtol: float, atol: float) -> bool:
-    with np.errstate(all="ignore"):
-        return bool((np.abs(x - y) <= atol + rtol * np.abs(y)).all())
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(id="cosine-unquantized", text="cosine of at least 0.99 to the unquantized product", source="pytorch/TensorRT#4697, an NVFP4 test",
-         accepts=lambda t: cosine(t.returned, t.unquantized) >= 0.99),
-    Rule(id="cosine-exact", text="cosine of at least 0.99 to the product of the operands", source="the same number against a dequantizing reference",
-         accepts=lambda t: cosine(t.returned, t.exact) >= 0.99),
-    Rule(id="norm-5%", text="relative error of the whole output of at most 5 %", source="looser than the 1 to 2 % of published notes on MXFP4",
-         accepts=lambda t: relative(t.returned, t.exact) <= 0.05),
-    Rule(id="rtol-5%", text="every output within rtol 0.05 and atol 0.5", source="TensorRT-LLM#6784, an FP4 test",
-         accepts=lambda t: _close(t.returned, t.exact, 0.05, 0.5)),
-    Rule(id="rtol-5%-alone", text="every output within rtol 0.05", source="a common form",
-         accepts=lambda t: _close(t.returned, t.exact, 0.05, 0.0)),
-)  # fmt: skip
-
-
-@cache
-def make_numbers(side: int) -> npt.NDArray[np.float32]:
-    """Numbers from N(0, 1), the same for every kernel."""
-    rows, k = SHAPE[side], SHAPE[2]
-    return np.random.default_rng(SEED + side).standard_normal((rows, k)).astype(np.float32)
-
-
-@cache
-def make_operand(side: int, text: str) -> Numbers:
-    """A side of these numbers in a kernel's format and layout; NVFP4 with the tensor scale of their maximum."""
-    spec, x = parse_operand(text), make_numbers(side)
-    if not spec.block.has_tensor_scale:
-        t = mxspec.quantize(x, spec.format)
-        return Numbers(spec=spec, codes=t.codes, scales=t.scales)
-    scale = np.float32(np.abs(x).max() / np.float32(448 * 6))
-    t = mxspec.quantize(x, spec.format, tensor_scale=mxspec.TensorScale("decode", float(scale)), convert=True)
-    return Numbers(spec=spec, codes=t.codes, scales=t.scales, tensor_scale=float(scale))
-
-
-@cache
-def _references(product: tuple[str, str]) -> tuple[Floats, Floats]:
-    """(the exact product of the operands, the product of the numbers)."""
-    factors = []
-    for side, text in enumerate(product):
-        numbers = make_operand(side, text)
-        scale = 1.0 if numbers.tensor_scale is None else numbers.tensor_scale
-        factors.append(dot.block_factor(numbers.codes, numbers.scales, numbers.spec.block, tensor_scale=scale))
-    x, w = (make_numbers(side).astype(np.float64) for side in (0, 1))
-    return dot.matmul(factors[0], factors[1]).astype(np.float64), x @ w.T
-
-
 def ask(kernel: Kernel) -> Trial:
     """One call of a kernel, without an epilogue."""
     a, b = (hand_over(make_operand(side, text)) for side, text in enumerate(kernel.product))
     with np.errstate(all="ignore"):
         returned = np.asarray(kernel.matmul(a, b, kernel.out_dtypes[0])).astype(np.float64)
-    return Trial(returned, *_references(kernel.product))
+    return Trial(returned, *make_references(kernel.product))
 
 
 def describe(kernel: Kernel) -> dict[str, Any]:
