@@ -52,6 +52,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_only.py::test_a_stage_enters_its_own_topics": (0, 3),
     "tests/test_open_choices.py::test_no_choice_is_open_for_ordinary_blocks": (0, 4),
     "tests/test_plugin.py::test_a_stale_waiver_fails": (0, 3),
+    "tests/test_sentences.py::test_the_page_is_current": (0, 4),
     "tests/test_kit_products.py::test_a_right_kernel_passes_the_file_alone": (8, 8),
     "tests/test_kit_products.py::test_a_class_that_there_is_not_fails": (0, 1),
     "tests/test_kit_products.py::test_a_function_is_scored_and_its_patch_finds_the_rest": (0, 2),

@@ -90,6 +90,7 @@ def test_every_stored_call_is_a_case_with_its_answers(pair: str) -> None:
         case = cases[call["i"]]
         a, b = runtime.operands_of(pair, tables, call)
         assert np.array_equal(a.codes, case.a.data)
+        assert case.b.scales is not None
         assert np.array_equal(b.scales, case.b.scales)
         for name, answer in case.answers.items():
             found = runtime.answer_of(pair, tables, call, LETTER[name])
