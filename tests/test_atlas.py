@@ -15,6 +15,7 @@ from mxspec_conformance.atlas.documents import anchor_of, make_document
 from mxspec_conformance.atlas.entries import find_column, is_pair, list_cells, list_changes, make_entry, worst
 from mxspec_conformance.atlas.findings import SCHEMA, Seen, read_findings, show_finding
 from mxspec_conformance.atlas.reading import read_collection
+from mxspec_conformance.atlas.site import Site
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.results.report import Verdict
 
@@ -157,9 +158,22 @@ def test_pages_of_an_earlier_site_are_removed(tmp_path: Path) -> None:
     assert (out / "i/numpy-products-float32-2.4.6.html").is_file()
     mine = out / "mine.html"
     mine.write_text("kept")
+    style, script = out / "style.css", out / "site.js"
+    written, source = style.stat().st_mtime_ns, script.read_bytes()
+    script.write_text("edited")
     assert run("site", ROOT / "reports/products/gguf-products.json", "-o", out).exit_code == 0
     assert not (out / "i/numpy-products-float32-2.4.6.html").exists()
     assert mine.read_text() == "kept"
+    assert style.stat().st_mtime_ns == written  # it is the same, and was not written again
+    assert script.read_bytes() == source
+
+
+def test_mutants_are_drawn_in_one_order() -> None:
+    """Topics that kill equally many stand by name; sets have another order in each process."""
+    (plot,) = Site(read_collection([ROOT / "reports/mutants/matrix.json"]))._list_plots()
+    ranked = [(-int(bar.text), bar.label) for bar in plot.bars]
+    assert ranked == sorted(ranked)
+    assert len({count for count, _ in ranked}) < len(ranked)
 
 
 @pytest.mark.parametrize(

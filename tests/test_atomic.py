@@ -338,3 +338,13 @@ def test_everything_is_synced_before_it_is_renamed(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(owner, name, told)
     files.write_files({tmp_path / "a": b"1", tmp_path / "b": b"2"})
     assert steps[:4] == ["fsync", "fsync", "replace", "replace"]
+
+
+def test_without_sync_nothing_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[int] = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    files.write_files({tmp_path / "a": b"1", tmp_path / "b": b"2"}, sync=False)
+    assert waited == []
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"1", "b": b"2"}
+    files.write_files({tmp_path / "a": b"3"})
+    assert waited

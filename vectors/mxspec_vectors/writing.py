@@ -32,11 +32,12 @@ def write_file(path: Path, data: bytes) -> None:
     write_files({path: data})
 
 
-def write_files(contents: Mapping[Path, bytes]) -> None:
+def write_files(contents: Mapping[Path, bytes], *, sync: bool = True) -> None:
     """Write files as a whole: all to temporary names beside them, and only when all are written are they renamed.
 
     A link is followed, an existing file keeps its mode, a new one gets that of the user's umask. What is no regular file (a
     device, a FIFO, a descriptor under /dev) is written into, after all else.
+    sync: wait until all is on the disk. Without it a loss of power may leave empty files; that is for what a command makes again.
     Raises NothingWritten, naming the file, where nothing was changed: neither files nor folders are left then.
     """
     streams: dict[Path, bytes] = {}
@@ -54,12 +55,12 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
                 made += make_folders(place.parent)
                 temporary[place] = place.with_name(f".{place.name[:100]}-{secrets.token_hex(6)}")
-                _write_new(temporary[place], data, like=place)
+                _write_new(temporary[place], data, like=place, sync=sync)
         for place, written in temporary.items():
             with naming(place):
                 written.replace(place)
             renamed += 1
-        for folder in {place.parent for place in temporary}:
+        for folder in {place.parent for place in temporary} if sync else ():
             sync_folder(folder)
         for path, data in streams.items():
             with naming(path):
@@ -111,15 +112,16 @@ def make_folders(folder: Path) -> list[Path]:
     return absent[::-1]
 
 
-def _write_new(path: Path, data: bytes, *, like: Path) -> None:
-    """A new file, on the disk and not only on its way there, with the mode of another where that exists."""
+def _write_new(path: Path, data: bytes, *, like: Path, sync: bool = True) -> None:
+    """A new file, with `sync` on the disk and not only on its way there, with the mode of another where that exists."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     with os.fdopen(handle, "wb") as file:
         with contextlib.suppress(OSError):
             path.chmod(stat.S_IMODE(like.stat().st_mode))
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        if sync:
+            os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

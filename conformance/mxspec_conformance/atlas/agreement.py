@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -69,32 +70,55 @@ class Neighbour:
     why: str
 
 
-def list_neighbours(profile: str, fmt: str, pairs: Mapping[str, Any], most: int = 8) -> list[Neighbour]:
-    """The profiles that agree most often with one; pairs: the blocks that distinguish them, from `reports/identify/pairs.json`."""
+#: A question to a profile: its id, float32 bits of the first lanes, and of the tensor's maximum.
+_Question = tuple[str, tuple[int, ...], int | None]
+_Answers = Mapping[_Question, tuple[int, tuple[int, ...]]]
+
+
+def list_neighbours(fmt: str, pairs: Mapping[str, Any], most: int = 8) -> Mapping[str, Sequence[Neighbour]]:
+    """For each profile of a format those that agree most often with it.
+
+    pairs: the blocks that distinguish them, from `reports/identify/pairs.json`.
+    """
     agreement = count_agreement(fmt)
-    if profile not in agreement.profiles:
-        return []
-    return [
-        _make_neighbour(profile, name, same, asked, fmt, pairs)
-        for name, same, asked in agreement.nearest(profile, most)
-    ]
+    nearest = {profile: agreement.nearest(profile, most) for profile in agreement.profiles}
+    known = {
+        (profile, name): pairs.get(f"{profile} | {name}") or pairs.get(f"{name} | {profile}") or {}
+        for profile, others in nearest.items() for name, _, _ in others
+    }  # fmt: skip
+    answers = _ask_all(fmt, {(name, *_read_block(block)) for pair, block in known.items() for name in pair if block.get("lanes")})
+    return {
+        profile: [_make_neighbour((profile, name), same, asked, known[profile, name], answers) for name, same, asked in others]
+        for profile, others in nearest.items()
+    }
 
 
-def _make_neighbour(profile: str, other: str, same: int, asked: int, fmt: str, pairs: Mapping[str, Any]) -> Neighbour:
-    known = pairs.get(f"{profile} | {other}") or pairs.get(f"{other} | {profile}") or {}
-    lanes = tuple(int(bits, 16) for bits in known.get("lanes", ()))
+def _make_neighbour(pair: tuple[str, str], same: int, asked: int, known: Mapping[str, Any], answers: _Answers) -> Neighbour:
+    lanes, form = _read_block(known)
+    found = tuple(answers[name, lanes, form] for name in pair if (name, lanes, form) in answers)
+    return Neighbour(pair[1], same, asked, lanes, form, found, str(known.get("why", "")))
+
+
+def _read_block(known: Mapping[str, Any]) -> tuple[tuple[int, ...], int | None]:
     amax = known.get("tensor_amax")
-    form = None if amax is None else int(amax, 16)
-    answers = tuple(answer for name in (profile, other) if (answer := _answer(name, fmt, lanes, form)) is not None) if lanes else ()
-    return Neighbour(other, same, asked, lanes, form, answers, str(known.get("why", "")))
+    return tuple(int(bits, 16) for bits in known.get("lanes", ())), None if amax is None else int(amax, 16)
 
 
-def _answer(profile: str, fmt: str, lanes: Sequence[int], form: int | None) -> tuple[int, tuple[int, ...]] | None:
+def _ask_all(fmt: str, questions: Iterable[_Question]) -> _Answers:
+    """Scale byte and codes of the first lanes; each profile is asked once about all blocks of one tensor maximum."""
     block = get_block(fmt)
-    ask = ask_profile(get_profile(profile, block), block, form)
-    if ask is None:
-        return None
-    given = np.zeros((1, block.k), np.uint32)
-    given[0, : len(lanes)] = lanes
-    scales, codes = ask(given)
-    return int(scales[0]), tuple(int(c) for c in codes[0, : len(lanes)])
+    together: dict[tuple[str, int | None], list[tuple[int, ...]]] = defaultdict(list)
+    for profile, lanes, form in questions:
+        together[profile, form].append(lanes)
+    answers: dict[_Question, tuple[int, tuple[int, ...]]] = {}
+    for (profile, form), blocks in together.items():
+        ask = ask_profile(get_profile(profile, block), block, form)
+        if ask is None:
+            continue
+        given = np.zeros((len(blocks), block.k), np.uint32)
+        for row, lanes in zip(given, blocks, strict=True):
+            row[: len(lanes)] = lanes
+        scales, codes = ask(given)
+        for lanes, scale, row in zip(blocks, scales.tolist(), codes.tolist(), strict=True):
+            answers[profile, lanes, form] = (scale, tuple(row[: len(lanes)]))
+    return answers

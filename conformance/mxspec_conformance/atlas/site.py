@@ -195,10 +195,9 @@ class Site:
                         followers[name].append((row.entry, result.format, name in result.identical_to))
         self._page("profiles.html", "profiles.html.j2", title="Profiles", kind="", text="", profiles=self.profiles, followers=followers)
         pairs = self.collection.others.get("pairs", {}).get("formats", {})
+        known = {fmt: list_neighbours(fmt, pairs.get(fmt, {}).get("pairs", {})) for fmt in BLOCKS}
         for profile in _unique(self.profiles):
-            neighbours = {
-                fmt: list_neighbours(profile.id, fmt, pairs.get(fmt, {}).get("pairs", {})) for fmt in profile.formats if fmt in BLOCKS
-            }
+            neighbours = {fmt: known[fmt].get(profile.id, ()) for fmt in profile.formats if fmt in BLOCKS}
             links = {
                 (fmt, n.profile): link_block(fmt, profile.id, n.profile, n.lanes, n.tensor_amax)
                 for fmt, others in neighbours.items() for n in others if n.lanes
@@ -256,7 +255,7 @@ class Site:
             for mutant in kills["mutants"]:
                 for topic in {t for i in mutant["instances"] for t in i["topics"]}:
                     found[topic] += 1
-            ranked = sorted(found.items(), key=lambda item: -item[1])
+            ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
             yield make_bars(
                 "Mutants that each topic kills", [(topic, count, str(count)) for topic, count in ranked],
                 note=f"Of {len(kills['mutants'])} mutants; most are killed by several topics.",

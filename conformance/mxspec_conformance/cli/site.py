@@ -45,7 +45,8 @@ def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
     strange = [name for name in files if name not in earlier and name != MANIFEST and (out / name).exists()]
     if strange:
         fail(f"{out / strange[0]} exists and is of no earlier site; name another folder, or move it away; nothing was written")
-    write_files({out / name: content for name, content in files.items()})
+    changed = {out / name: content for name, content in files.items() if not _holds(out / name, content)}
+    write_files(changed, sync=False)  # hundreds of files, which this command makes again
     for name in earlier - set(files):
         (out / name).unlink(missing_ok=True)
     old = sum(not entry.current for entry in collection.entries)
@@ -55,6 +56,14 @@ def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
         + (f", {old} of them judged by older vectors" if old else "")
         + f", {len(collection.findings)} findings, {len(files)} files, {size:.1f} MB"
     )
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether a file has this content, so that it need not be written."""
+    try:
+        return path.is_file() and path.read_bytes() == content
+    except OSError:
+        return False
 
 
 def _describe_left(left: list[tuple[str, str]]) -> str:

@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from mxspec_conformance.results.acceptance import Check, compile_schema
 from mxspec_vectors.topics import Level
 
 SCHEMA = "mxspec-result/1"
@@ -291,18 +293,22 @@ def load_result_schema() -> dict[str, Any]:
     return schema
 
 
+@lru_cache(maxsize=1)
+def _accepts_result() -> Check:
+    return compile_schema(load_result_schema())
+
+
 def read_report(document: Mapping[str, Any]) -> Report:
     """The report that a result's JSON holds.
 
     Raises ValueError, naming the place, for what is no result.
     """
-    import jsonschema  # here, as it takes longer to import than all else in this module
+    if not _accepts_result()(document):
+        import jsonschema  # here, as it takes longer to import than all else in this module
 
-    error = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(load_result_schema()).iter_errors(document)
-    )
-    if error is not None:
-        raise ValueError(f"this is no result of {SCHEMA}: {error.json_path}: {error.message[:200]}")
+        error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(load_result_schema()).iter_errors(document))
+        if error is not None:
+            raise ValueError(f"this is no result of {SCHEMA}: {error.json_path}: {error.message[:200]}")
     return Report(
         target=document["target"],
         vectors=document["suite"]["vectors"],
