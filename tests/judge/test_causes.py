@@ -111,6 +111,24 @@ def first_half(x: Array, fmt: str) -> Answer:
     return codes, scales
 
 
+def zero_byte(x: Array, fmt: str) -> Answer:
+    """Elements under byte 00 are divided by zero."""
+    codes, scales = model(x, fmt)
+    lowest = (scales == 0) & np.isfinite(x).all(axis=1)
+    divided = np.where(x == 0, np.float32(np.nan), np.copysign(np.float32(np.inf), x))
+    codes[lowest] = mxspec.encode(divided[lowest], BLOCKS[fmt].element)
+    return codes, scales
+
+
+def without_tensor_scale(x: Array, fmt: str, tensor_scale: float) -> Answer:
+    """The tensor scale is in the block scales, and elements are divided by these alone."""
+    scales = mxspec.quantize(x, fmt, profile="nvfp4-paper", tensor_scale=mxspec.TensorScale("encode", int(np.float32(tensor_scale).view(np.uint32)))).scales
+    stored = np.repeat(mxspec.decode(scales, "ue4m3"), 16, axis=1)
+    factor = np.divide(np.float32(1), stored, out=np.zeros_like(stored), where=stored != 0)
+    with np.errstate(all="ignore"):
+        return mxspec.encode(x * factor, "e2m1"), scales
+
+
 def by_chance() -> SimpleNamespace:
     chance = np.random.default_rng(1)
 
@@ -163,6 +181,11 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "reciprocal too small": (KnownCause.RECIPROCAL, of_blocks(small_reciprocal), "slightly too small"),
     "maximum without abs": (KnownCause.SIGNED_MAXIMUM, of_blocks(signed_maximum), "not of |x|"),
     "sixteen lanes": (KnownCause.HALF_OF_THE_LANES, of_blocks(first_half), "lanes 0 to 15 alone"),
+    "byte 00 is zero": (KnownCause.SCALE_MISREAD, of_blocks(zero_byte, "mxfp8_e4m3"), "byte 00 were zero"),
+    "elements without the tensor scale": (
+        KnownCause.TENSOR_SCALE_LEFT_OUT, lambda: make(["nvfp4"], TENSOR_SCALE="encode", PROFILE="nvfp4-paper", quantize=without_tensor_scale),
+        "left out of the elements",
+    ),
     "by chance": (KnownCause.NOT_DETERMINISTIC, by_chance, "not deterministic"),
     "nibbles": (KnownCause.NIBBLE_ORDER, lambda: make(["mxfp4"], LAYOUT="nibble-low", quantize=swapped), "nibble-high"),
     "transposed scales": (KnownCause.TRANSPOSED_SCALES, lambda: make(["mxfp4"], quantize=transposed), "transposed"),

@@ -7,7 +7,7 @@ is worded as a guess, with the numbers. A cause is a type: no verdict depends on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
@@ -19,12 +19,15 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.acceptance import fold_zeros
+from mxspec.arrays import ARRAYS
 from mxspec.blocks import encode_elements
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale, scale_lanes
+from mxspec.expressions import evaluate
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import Order, find_order
 from mxspec_conformance.judge.invariance.answered import ORDINARY, Answered
+from mxspec_conformance.judge.misreadings import list_misreadings
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.quantize import Observed
@@ -45,6 +48,8 @@ class KnownCause(StrEnum):
     SUBNORMALS_FLUSHED = "subnormals-flushed"
     SCALE_OFFSET = "scale-offset"
     SCALE_BIAS = "scale-bias"
+    SCALE_MISREAD = "scale-misread"
+    TENSOR_SCALE_LEFT_OUT = "tensor-scale-left-out"
     NARROW_QUOTIENT = "narrow-quotient"
     UNROUNDED_SCALE = "unrounded-scale"
     NARROW_MAXIMUM = "narrow-maximum"
@@ -65,6 +70,8 @@ class Found:
     text: str
 
 
+#: (blocks, what the tensor scale binds) -> names and values that are other ones in the expressions.
+_Change = Callable[["_Rows", Mapping[str, Any]], Mapping[str, Any]]
 #: What is said where nothing but the requirement about calls fails.
 CALL_ALONE = Found(KnownCause.CALL_ALONE, "right block by block; the answer depends on the call that a block stands in")
 
@@ -115,6 +122,8 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
         _transposed(observations.answered, fmt, profile),
         _flushed(rows, fmt, profile),
         _offset(observations, profile),
+        _misread_scale(rows, fmt, profile),
+        _without_tensor_scale(rows, fmt, profile),
         _narrow_quotient(rows, fmt, profile),
         _unrounded_scale(rows, fmt, profile),
         _narrow_maximum(observations.scales, fmt, profile),
@@ -264,6 +273,42 @@ def _cut(x: npt.NDArray[np.float32], dtype: Any) -> npt.NDArray[np.float32]:
     bits = narrow.view(np.uint16)
     toward: npt.NDArray[np.float32] = np.where(away, bits - 1, bits).astype(np.uint16).view(dtype).astype(np.float32)
     return toward
+
+
+def _misread_scale(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile) -> Found | None:
+    """Whether elements are those of the stored scale read otherwise; all misreadings are named that explain it."""
+
+    def reading(table: npt.NDArray[np.float64]) -> _Change:
+        return lambda r, bound: {"sf": table.astype(np.float32)[r.scales][:, None]}
+
+    names = [mistake.value for mistake, table in list_misreadings(fmt.scale) if _explains(rows, fmt, profile, reading(table))]
+    return Found(KnownCause.SCALE_MISREAD, f"elements are divided as if {', or '.join(names)}") if names else None
+
+
+def _without_tensor_scale(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile) -> Found | None:
+    if all(r.tensor is None for r in rows):
+        return None
+    if not _explains(rows, fmt, profile, lambda r, bound: dict.fromkeys(bound, np.float32(1))):
+        return None
+    return Found(KnownCause.TENSOR_SCALE_LEFT_OUT, "elements are divided by the block scale alone: the tensor scale is in the block scales, and left out of the elements")
+
+
+def _explains(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile, change: _Change) -> bool:
+    """Whether codes are those of the returned scale bytes with other values in the expressions, and not with the profile's own."""
+    answers, own = [], True
+    for r in rows:
+        steps, bindings = bind_profile(profile, r.tensor)
+        if steps.element.error is not None or not (r.scales < fmt.scale.code_count).all():
+            return False
+        with np.errstate(all="ignore"):
+            plain, known = scale_lanes(r.x, r.scales, fmt, profile, steps, bindings)
+            codes = encode_elements(plain, known["x"], np.isnan(known["sf"]), steps.element, fmt.element)
+            own = own and bool(r.agree(r.scales, codes, fmt).all())
+            known |= change(r, bindings)
+            scaled = np.ascontiguousarray(np.broadcast_to(evaluate(steps.scaled, known, ARRAYS), r.x.shape))
+            codes = encode_elements(scaled, known["x"], np.isnan(known["sf"]), steps.element, fmt.element)
+        answers.append((r.scales, codes))
+    return not own and _explained(rows, answers, fmt)
 
 
 def _narrow_quotient(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile) -> Found | None:

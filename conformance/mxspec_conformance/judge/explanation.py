@@ -98,6 +98,16 @@ class ConversionMistake(StrEnum):
     SUBNORMALS_ZERO = "subnormals were zero"
     THROUGH_FLOAT16 = "numbers were held in float16 first"
     THROUGH_BFLOAT16 = "numbers were held in bfloat16 first"
+    CARRY_ORED = "a carry out of the fraction were ORed into the exponent field"
+    CARRY_DROPPED = "a carry out of the fraction were dropped"
+    TWICE_BELOW = "subnormals were rounded as normal numbers first, and so rounded twice"
+    COARSE_BELOW = "subnormals counted steps of the smallest normal number"
+    NOTHING_BELOW = "all below the smallest normal number were zero"
+    TOP_FIELD_FULL = "the largest exponent held no numbers, and they saturated"
+    SIGNED_MAXIMUM = "the largest number were taken, not the largest magnitude"
+    UNGUARDED = "2688 were divided by the largest magnitude, however small or large that is"
+    NAN_IN_A_RANGE = "finite overflow were NaN in a range of numbers, and saturated beyond"
+    FRACTION_IN_PART = "some bits of the fraction were not looked at"
     SATURATED = "overflow saturated, where the format's own Inf or NaN is asked for"
 
 
@@ -138,7 +148,8 @@ class Explanation:
             return self.mistake.value
         if self.cause is Cause.CONVERSION_MISTAKE:
             assert self.mistake is not None
-            return f"if {self.mistake.value}"  # after the "as" of a note
+            beside = "" if self.rounding is None else f", and rounding were {ROUNDING_TEXT[self.rounding]}"
+            return f"if {self.mistake.value}{beside}"  # after the "as" of a note
         if self.cause is Cause.CONTRACT:
             return f"contract {self.name}"
         return self.name

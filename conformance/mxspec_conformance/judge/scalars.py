@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +17,8 @@ from mxspec.formats import ElementFormat, ScalarFormat, get_scalar
 from mxspec.reals import nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec_conformance.counterexample.evidence import describe_number, show_conversion, show_value
-from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, ConversionMistake, Explanation
+from mxspec_conformance.judge.conversions import list_known
+from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Explanation
 from mxspec_conformance.judge.misreadings import name_codes
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
@@ -138,30 +138,34 @@ def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> 
     own = set()
     if fmt.nan_code is not None and not capabilities.has("encode", "overflow"):
         own = _overflows_to_own(encoded, fmt)
-    for item in encoded:
-        _judge_encode_case(item, fmt, scorecard, own=(item.topic, item.rounding) in own)
+    known = _find_known(encoded, fmt)
+    for number, item in enumerate(encoded):
+        _judge_encode_case(item, fmt, scorecard, own=(item.topic, item.rounding) in own, known=known[number])
     if topic_level("tie-even", "encode", element) is Level.OPEN:
-        _judge_one_rounding(encoded, fmt, scorecard, named=capabilities.has("encode", "rounding"))
+        _judge_one_rounding(encoded, known, fmt, scorecard, named=capabilities.has("encode", "rounding"))
     return {}
 
 
-def _judge_one_rounding(cases: Sequence[_Encoded], fmt: ScalarFormat, scorecard: Scorecard, *, named: bool) -> None:
+def _judge_one_rounding(
+    cases: Sequence[_Encoded], known: Sequence[Mapping[Explanation, npt.NDArray[np.int64]]], fmt: ScalarFormat, scorecard: Scorecard, *, named: bool
+) -> None:
     """Where the rounding is open, one explains all ordinary numbers: the one that was asked for, or else any."""
     for wanted in dict.fromkeys(c.rounding for c in cases):
-        members = [(c, i) for c in cases if c.rounding is wanted for i in range(len(c.x)) if 2.0**-126 <= c.x[i] <= 2.0**127]
-        x = np.array([c.x[i] for c, i in members], np.float32)
+        members = [(n, i) for n, c in enumerate(cases) if c.rounding is wanted for i in range(len(c.x)) if 2.0**-126 <= c.x[i] <= 2.0**127]
+        x = np.array([cases[n].x[i] for n, i in members], np.float32)
         policy = mxspec.elements.default_nan_policy(fmt)
         tables = {r: encode_table(fmt, r, Overflow.SATURATE, policy)[table_index(x)] for r in ROUNDING_TEXT}
-        answered = [not isinstance(c.returned[i], NoAnswer) for c, i in members]
-        got = np.array([int(c.returned[i]) if a else -1 for (c, i), a in zip(members, answered, strict=True)])
+        answers = [cases[n].returned[i] for n, i in members]
+        got = np.array([-1 if isinstance(answer, NoAnswer) else int(answer) for answer in answers])
         nearest_log2 = tables[Rounding.RTZ] + ((x.view(np.uint32) & 0x7FFFFF) >= SQRT2).astype(np.uint8)
         candidates = [tables[wanted]] if named else [*tables.values(), nearest_log2]
         best = max(candidates, key=lambda codes: int((codes == got).sum()))
-        for (case, i), want, code in zip(members, best.tolist(), got.tolist(), strict=True):
+        for (n, i), want, code in zip(members, best.tolist(), got.tolist(), strict=True):
             if code not in (want, -1):
+                case, equals = cases[n], [e for e, codes in known[n].items() if codes[i] == code]
                 lane, origin = f"{case.label}[{case.places[i]}]", f"{case.case}[{case.places[i]}]"
                 show = partial(_show_encoded, lane, case.x[i], want, code, fmt, case.rounding)
-                scorecard.count("choice", lane, origin=origin, ok=False, show=show)
+                scorecard.count("choice", lane, origin=origin, ok=False, equals=equals, show=show)
 
 
 def _observe_bfloat16(session: TargetSession, element: str, rounding: Rounding) -> Iterator[_Encoded]:
@@ -202,18 +206,31 @@ def _encode_lanes(session: TargetSession, x: npt.NDArray[np.float32], element: s
     return run_bisected(list(x), call)
 
 
-def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, *, own: bool) -> None:
+def _find_known(cases: Sequence[_Encoded], fmt: ScalarFormat) -> list[dict[Explanation, npt.NDArray[np.int64]]]:
+    """For each case the codes of what explains wrong ones, and no right one, of all cases that were asked alike."""
+    found: list[dict[Explanation, npt.NDArray[np.int64]]] = [{} for _ in cases]
+    for asked in dict.fromkeys((c.rounding, c.wants_own) for c in cases):
+        numbers = [n for n, c in enumerate(cases) if (c.rounding, c.wants_own) == asked]
+        members = [cases[n] for n in numbers]
+        returned = [-1 if isinstance(code, NoAnswer) else int(code) for c in members for code in c.returned]
+        known = list_known(
+            np.concatenate([c.x for c in members]), fmt, asked[0], own=asked[1], returned=np.array(returned, np.int64),
+            expected=np.concatenate([c.expected for c in members]).astype(np.int64),
+        )  # fmt: skip
+        ends = np.cumsum([len(c.x) for c in members])[:-1]
+        for explanation, codes in known.items():
+            for number, part in zip(numbers, np.split(codes, ends), strict=True):
+                found[number][explanation] = part
+    return found
+
+
+def _judge_encode_case(
+    item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, *, own: bool, known: Mapping[Explanation, npt.NDArray[np.int64]]
+) -> None:
     topic, x, rounding = item.topic, item.x, item.rounding
     expected = _own_overflow(x, fmt, rounding) if own else item.expected
     legal_nan = _explained_nan(x, item.returned, fmt)
     zero = {fmt.join(s, 0) for s in (0, 1)}
-    others = {
-        r: encode_table(fmt, r, Overflow.SATURATE, mxspec.elements.default_nan_policy(fmt))[
-            table_index(np.abs(x) if not fmt.signed else x)
-        ]
-        for r in ROUNDING_TEXT
-    }
-    through = {} if item.wants_own else _encode_through_16(x, fmt, rounding)
     for i, code in enumerate(item.returned):
         lane, origin = f"{item.label}[{item.places[i]}]", f"{item.case}[{item.places[i]}]"
         if isinstance(code, NoAnswer):
@@ -230,29 +247,8 @@ def _judge_encode_case(item: _Encoded, fmt: ScalarFormat, scorecard: Scorecard, 
             ok = True
         elif fmt.twos_complement and code == fmt.sign_bit and expected[i] == fmt.sign_bit + 1:
             ok = bool(is_lowest_allowed(fmt, x[i : i + 1], rounding)[0])
-        equals = [] if ok else [_explain(r, asked=rounding, own=item.wants_own) for r, a in others.items() if a[i] == code]
-        equals += [] if ok else [Explanation(Cause.CONVERSION_MISTAKE, mistake=m) for m, a in through.items() if a[i] == code]
+        equals = [] if ok else [explanation for explanation, codes in known.items() if codes[i] == code]
         scorecard.count(topic, lane, origin=origin, ok=ok, equals=equals, show=show)
-
-
-def _encode_through_16(
-    x: npt.NDArray[np.float32], fmt: ScalarFormat, rounding: Rounding
-) -> dict[ConversionMistake, npt.NDArray[np.uint8]]:
-    """Codes of numbers that were rounded to 16 bits, to nearest, before they are encoded."""
-    table = encode_table(fmt, rounding, Overflow.SATURATE, mxspec.elements.default_nan_policy(fmt))
-    found = {}
-    with np.errstate(all="ignore"):
-        for mistake, dtype in ((ConversionMistake.THROUGH_FLOAT16, np.float16), (ConversionMistake.THROUGH_BFLOAT16, ml_dtypes.bfloat16)):
-            narrow = x.astype(dtype).astype(np.float32)
-            found[mistake] = table[table_index(narrow if fmt.signed else np.abs(narrow))]
-    return found
-
-
-def _explain(found: Rounding, *, asked: Rounding, own: bool) -> Explanation:
-    """What a code says that saturation gives under a rounding; under the one that was asked for it is saturation itself."""
-    if own and found is asked:
-        return Explanation(Cause.CONVERSION_MISTAKE, mistake=ConversionMistake.SATURATED)
-    return Explanation(Cause.ROUNDING, rounding=found)
 
 
 def _show_encoded(lane: str, x: np.float32, expected: int, code: int, fmt: ScalarFormat, rounding: Rounding) -> Failure:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec.tensorscale import find_tensor_amax
 from mxspec_conformance.counterexample.failure import describe_bits
-from mxspec_conformance.judge.explanation import by_profile
+from mxspec_conformance.judge.explanation import Cause, ConversionMistake, Explanation, by_profile
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps
@@ -44,8 +44,25 @@ def judge_tensor_scale(session: TargetSession, fmt: str, profile: mxspec.Profile
         wanted = {p.id: mxspec.tensor_scale(x, fmt, p).bits for p in profiles}
         expected = wanted.get(profile.id, TensorScales.from_amax(amax).bits(kind))
         equals = [by_profile(p) for p, bits in wanted.items() if _same_bits(got, bits)]
+        equals += [Explanation(Cause.CONVERSION_MISTAKE, mistake=m) for m, bits in _list_mistakes(x, fmt, kind, profile) if _same_bits(got, bits)]
         show = partial(_show_tensor_scale, name, x, amax, expected, got, kind)
         scorecard.count(topic, name, ok=_same_bits(got, expected), equals=equals, show=show)
+
+
+def _list_mistakes(x: npt.NDArray[np.float32], fmt: str, kind: str, profile: mxspec.Profile) -> Iterator[tuple[ConversionMistake, int]]:
+    """float32 bits of the tensor scale as each known mistake would have it."""
+    if np.isnan(x).any():
+        return
+    top = x.max()
+    positive = np.full((1, 16), max(top, 0), np.float32)
+    yield ConversionMistake.SIGNED_MAXIMUM, (
+        mxspec.tensor_scale(positive, fmt, profile).bits if profile.tensor is not None and profile.tensor.native.value == kind
+        else TensorScales.from_amax(int(positive[0, 0].view(np.uint32))).bits(kind)
+    )  # fmt: skip
+    if kind == "encode":
+        with np.errstate(all="ignore"):
+            plain = np.float32(2688) / np.abs(x).max()
+        yield ConversionMistake.UNGUARDED, int(plain.view(np.uint32))
 
 
 def _describe_tensor(x: npt.NDArray[np.float32], amax: int) -> dict[str, Any]:

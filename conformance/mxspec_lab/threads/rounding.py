@@ -121,7 +121,7 @@ THREADS = (
         id="triton-11897", reference="triton-lang/triton#11897", title="126.24 becomes 64 in E4M3",
         wrong="A carry out of the fraction is ORed into the exponent field, and lost where that bit is set.",
         differs="Of the defects that the change names this is the carry alone.",
-        broken=changed(round_magnitude=carry_lost), fails=("encode/e4m3/mixture",), names="",
+        broken=changed(round_magnitude=carry_lost), fails=("encode/e4m3/mixture",), names="ORed into the exponent field",
     ),
     _encode(
         id="triton-11753", reference="triton-lang/triton#11753", also=("triton-lang/triton#10846", "triton-lang/triton#2583"), title="1.0625001 becomes 1 in E4M3",
@@ -131,18 +131,18 @@ THREADS = (
     _encode(
         id="sglang-40581", reference="sgl-project/sglang#40581", also=("tile-ai/tilelang-metax#140",), title="The software cast to E4M3 saturates from 256 on",
         wrong="Exponent field 15 counts as overflow, so that 256 becomes 448; ties go up beside that.",
-        broken=changed(round_magnitude=to_nearest_away, saturate=clamp_from(256)), fails=("encode/e4m3/exact", "encode/e4m3/tie-even"), names="",
+        broken=changed(round_magnitude=to_nearest_away, saturate=clamp_from(256)), fails=("encode/e4m3/exact", "encode/e4m3/tie-even"), names="the largest exponent held no numbers",
     ),
     _encode(
         id="tt-metal-29734", reference="tenstorrent/tt-metal#29734", title="A test's E4M3 type cuts, and has no subnormals",
         wrong="Bits below the last are dropped, and everything below 2^-6 becomes 0.", differs="Without its treatment of numbers from 256 on.",
-        broken=changed(round_magnitude=cut_and_flushed), fails=("encode/e4m3/above-tie", "encode/e4m3/exact"), names="",
+        broken=changed(round_magnitude=cut_and_flushed), fails=("encode/e4m3/above-tie", "encode/e4m3/exact"), names="below the smallest normal number were zero, and rounding were toward zero",
     ),
     _encode(
         id="openvino-30057", reference="openvinotoolkit/openvino#30057", title="Subnormal E4M3 results are rounded twice",
         wrong="The fraction is rounded as that of a normal number, and again when it is shifted.",
         differs="The report is of the step from float16.",
-        broken=changed(round_magnitude=rounded_twice_below), fails=("encode/e4m3/above-tie",), names="",
+        broken=changed(round_magnitude=rounded_twice_below), fails=("encode/e4m3/above-tie",), names="rounded as normal numbers first",
     ),
     _encode(
         id="universal-1351", reference="stillwater-sc/universal#1351", also=("stillwater-sc/universal#1302",), title="An E4M3 cast that should overflow to NaN saturates",
@@ -153,11 +153,11 @@ THREADS = (
         id="saturn-vectors-101", reference="ucb-bar/saturn-vectors#101", title="A saturating cast gives NaN for 672, and 448 for 448512",
         wrong="Finite numbers from 512 to 57344 share the exponent codes by which NaN is told.",
         differs="Without the report's second bug, directed modes at overflow.",
-        broken=changed(saturate=finite_overflow_is_nan, code_magnitude=overflow_to(0x7F, 448)), fails=("encode/e4m3/overflow",), names="",
+        broken=changed(saturate=finite_overflow_is_nan, code_magnitude=overflow_to(0x7F, 448)), fails=("encode/e4m3/overflow",), names="NaN in a range of numbers",
     ),
     _encode(
         id="supernpubench-49", reference="PTO-ISA/SuperNPUBench#49", title="A generator of golden data writes E4M3 subnormals as zero",
         wrong="Below 2^-6 it counts steps of 2^-6, where the format's are 2^-9.", differs="Said in a review.",
-        broken=changed(round_magnitude=coarse_below), fails=("encode/e4m3/exact",), names="",
+        broken=changed(round_magnitude=coarse_below), fails=("encode/e4m3/exact",), names="steps of the smallest normal number",
     ),
 )  # fmt: skip

@@ -87,7 +87,7 @@ THREADS = (
         id="ao-4725", level=Level.QUICK, reference="pytorch/ao#4725", formats=("mxfp8_e4m3",), judged=("mxfp8_e4m3",), only="*/mxfp8_e4m3/*", profile="mx-floor",
         title="The helper that widens a scale byte does not handle 2^-127",
         wrong="The byte is shifted into the exponent field: byte 00 is 0, by which elements are divided.",
-        broken=changed(use_scale=scale_when(lambda stored: stored == 0, 0.0)), fixed=right(), fails=("quantize/mxfp8_e4m3/zero-block", "quantize/mxfp8_e4m3/subnormal"), names="",
+        broken=changed(use_scale=scale_when(lambda stored: stored == 0, 0.0)), fixed=right(), fails=("quantize/mxfp8_e4m3/zero-block", "quantize/mxfp8_e4m3/subnormal"), names="byte 00 were zero",
     ),
     _scales(
         id="vllm-53346", level=Level.QUICK, reference="vllm-project/vllm#53346", also=("vllm-project/vllm#53339",), formats=("mxfp8_e4m3",), judged=("mxfp8_e4m3",), only="*/mxfp8_e4m3/*", profile="mx-rceil",
@@ -99,7 +99,7 @@ THREADS = (
     _e8m0(
         id="onnx-7784", reference="onnx/onnx#7784", title="Rounding up to E8M0 leaves numbers below what they are",
         wrong="The fraction is masked with 4FFFFF in place of 7FFFFF, so that two of its bits are not looked at.",
-        broken=changed(encode_e8m0=e8m0(masked_round_up)), fails=("encode/e8m0/choice",), names="",
+        broken=changed(encode_e8m0=e8m0(masked_round_up)), fails=("encode/e8m0/choice",), names="some bits of the fraction were not looked at",
     ),
     _e8m0(
         id="ml_dtypes-398", reference="jax-ml/ml_dtypes#398", also=("jax-ml/ml_dtypes#298",), title="Ties between two E8M0 scales always go up",

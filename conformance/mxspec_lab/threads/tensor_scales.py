@@ -94,7 +94,7 @@ THREADS = (
     _quantize(
         id="jax-30467", reference="jax-ml/jax#30467", profile=PAPER, title="NVFP4 codes are all zero under a tensor scale, and the test compared zeros with zeros",
         wrong="Block scales take the tensor scale in, elements are divided by them alone.",
-        broken=changed(PAPER, find_factor=without_tensor_scale), fixed=right(PAPER), fails=("quantize/nvfp4/exact",), names="",
+        broken=changed(PAPER, find_factor=without_tensor_scale), fixed=right(PAPER), fails=("quantize/nvfp4/exact",), names="left out of the elements",
     ),
     _quantize(
         id="miles-1054", reference="radixark/miles#1054", profile=TE, title="The quantizer in use does not have Transformer Engine's bits",
@@ -104,7 +104,7 @@ THREADS = (
     _quantize(
         id="flashinfer-3932", reference="flashinfer-ai/flashinfer#3932", profile=TE, title="Under small block scales the quantizer and the tensor core disagree",
         wrong="Subnormal block scales are decoded as (1 + m/8) 2^-7 while quantizing, up to 4.5 times too large.", differs="The report's second half, an inverted factor, is left out.",
-        broken=changed_in("quantize", TE, decode_scale=scale_decoding(wrong_subnormals)), fixed=right(TE), fails=("quantize/nvfp4/tie-even",), names="",
+        broken=changed_in("quantize", TE, decode_scale=scale_decoding(wrong_subnormals)), fixed=right(TE), fails=("quantize/nvfp4/tie-even",), names="subnormals had a leading one",
     ),
     _quantize(
         id="model-optimizer-1633", reference="NVIDIA/Model-Optimizer#1633", also=("NVIDIA/Model-Optimizer#1397",), source=Source.NOTE, profile=TE, title="Exported block scales hold NaN bytes",
@@ -117,11 +117,11 @@ THREADS = (
     _nvfp4(
         id="compressed-tensors-595", reference="vllm-project/compressed-tensors#595", source=Source.NOTE, operations=("tensor_scale",), only="tensor_scale/nvfp4/*", profile=PAPER,
         title="Activations of zeros give an infinite tensor scale", wrong="2688 / amax has no case for amax = 0.",
-        broken=changed(PAPER, find_tensor_scale=unguarded), fixed=right(PAPER), fails=("tensor_scale/nvfp4/tensor-scale",), names="",
+        broken=changed(PAPER, find_tensor_scale=unguarded), fixed=right(PAPER), fails=("tensor_scale/nvfp4/tensor-scale",), names="however small or large",
     ),
     _nvfp4(
         id="vllm-20578", reference="vllm-project/vllm#20578", operations=("tensor_scale",), only="tensor_scale/nvfp4/*", profile=PAPER,
         title="A benchmark takes the tensor scale from the largest number, not from the largest magnitude", wrong="The maximum is taken without abs.", differs="Said in a review.",
-        broken=changed(PAPER, find_tensor_amax=tensor_signed), fixed=right(PAPER), fails=("tensor_scale/nvfp4/tensor-scale",), names="",
+        broken=changed(PAPER, find_tensor_amax=tensor_signed), fixed=right(PAPER), fails=("tensor_scale/nvfp4/tensor-scale",), names="not the largest magnitude",
     ),
 )  # fmt: skip

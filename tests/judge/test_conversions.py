@@ -1,0 +1,104 @@
+"""Encoders: a known mistake is named where it gives every wrong code and no right one otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import mxspec
+from mxspec.formats import get_scalar
+from mxspec.rounding import Rounding
+from mxspec_conformance.judge.conversions import list_known
+from mxspec_conformance.judge.explanation import Cause, ConversionMistake, Explanation
+
+Codes = npt.NDArray[np.int64]
+#: Every fifth finite bfloat16 number, with nothing and with something below its last bit.
+_PATTERNS = np.arange(1 << 16, dtype=np.uint32)
+_WORDS = _PATTERNS[(_PATTERNS & 0x7FFF) < 0x7F80][::5] << 16
+X = np.concatenate([_WORDS, _WORDS | 1]).view(np.float32)
+#: The smallest normal number of E4M3.
+SMALL = np.abs(X) < 2.0**-6
+
+
+def codes_of(x: Any, rounding: str = "rne", element: str = "e4m3") -> Codes:
+    return mxspec.encode(np.asarray(x, np.float32), element, rounding=Rounding(rounding)).astype(np.int64)
+
+
+def carry_ored() -> Codes:
+    """Cut, then up by an addition to the fraction, whose carry is ORed."""
+    right, cut = codes_of(X), codes_of(X, "rtz")
+    up = right != cut
+    fraction = (cut & 7) + up
+    return np.where(up, cut & 0x80 | (cut & 0x78 | fraction & 8) | fraction & 7, cut)
+
+
+def twice() -> Codes:
+    once = X.astype(np.float64)
+    scale = np.ldexp(1.0, np.frexp(once)[1] - 4)
+    return codes_of(np.where(SMALL, np.rint(once / scale) * scale, once))
+
+
+MISTAKES: dict[ConversionMistake, Callable[[], Codes]] = {
+    ConversionMistake.CARRY_ORED: carry_ored,
+    ConversionMistake.CARRY_DROPPED: lambda: np.where(
+        (codes_of(X) != codes_of(X, "rtz")) & (codes_of(X) & 7 == 0), codes_of(X, "rtz") & 0xF8, codes_of(X)
+    ),
+    ConversionMistake.TWICE_BELOW: twice,
+    ConversionMistake.COARSE_BELOW: lambda: np.where(SMALL, np.rint(np.where(SMALL, np.abs(X), 0) * 64).astype(np.int64) | np.signbit(X) << 7, codes_of(X)),
+    ConversionMistake.NOTHING_BELOW: lambda: codes_of(np.where(SMALL, np.copysign(np.float32(0), X), X)),
+    ConversionMistake.TOP_FIELD_FULL: lambda: codes_of(np.where(np.abs(X) >= 256, np.copysign(np.float32(448), X), X)),
+    ConversionMistake.NAN_IN_A_RANGE: lambda: np.where((np.abs(X) >= 512) & (np.abs(X) < 57344), codes_of(X) | 127, codes_of(X)),
+    ConversionMistake.THROUGH_BFLOAT16: lambda: codes_of(X.astype(ml_dtypes.bfloat16)),
+}
+
+
+def explain(returned: Codes, asked: Rounding = Rounding.RNE) -> set[Explanation]:
+    """What explains every wrong code."""
+    expected = codes_of(X, asked.value)
+    known = list_known(X, get_scalar("e4m3"), asked, own=False, returned=returned, expected=expected)
+    return {e for e, codes in known.items() if (codes == returned)[returned != expected].all()}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.name)
+def test_a_mistake_is_named(mistake: ConversionMistake) -> None:
+    returned = MISTAKES[mistake]()
+    assert (returned != codes_of(X)).any()
+    assert mistake in {e.mistake for e in explain(returned)}
+
+
+def test_a_mistake_under_another_rounding_names_both() -> None:
+    returned = codes_of(np.where(SMALL, np.copysign(np.float32(0), X), X), "rtz")
+    assert Explanation(Cause.CONVERSION_MISTAKE, mistake=ConversionMistake.NOTHING_BELOW, rounding=Rounding.RTZ) in explain(returned)
+
+
+@pytest.mark.parametrize("rounding", ["rna", "rtz", "rtp"])
+def test_a_rounding_is_named_where_right_codes_are_its_own_too(rounding: str) -> None:
+    other = Explanation(Cause.ROUNDING, rounding=Rounding(rounding))
+    assert other in explain(codes_of(X, rounding))
+    # Only numbers above one are rounded so: those below contradict it.
+    assert other not in explain(np.where(np.abs(X) > 1, codes_of(X, rounding), codes_of(X)))
+
+
+def test_right_codes_have_no_explanation() -> None:
+    assert explain(codes_of(X)) == set()
+
+
+def test_bits_of_the_fraction_that_are_not_looked_at() -> None:
+    x = X[X > 0]
+    bits, asked = x.view(np.uint32), Rounding.RTP
+    expected = codes_of(x, "rtp", "e8m0")
+    missed = ((bits & 0x7FFFFF) != 0) & ((bits & 0x4FFFFF) == 0) & (bits >> 23 > 0)
+    returned = np.where(missed, bits.astype(np.int64) >> 23, expected)
+    known = list_known(x, get_scalar("e8m0"), asked, own=False, returned=returned, expected=expected)
+    (found,) = [e for e, codes in known.items() if (codes == returned)[returned != expected].all()]
+    assert found.mistake is ConversionMistake.FRACTION_IN_PART
+    # All fractions of one kind went down, but one: it is no matter of bits.
+    again = missed & (np.cumsum(missed) > 1)
+    returned = np.where(again, bits.astype(np.int64) >> 23, expected)
+    known = list_known(x, get_scalar("e8m0"), asked, own=False, returned=returned, expected=expected)
+    assert all(e.mistake is not ConversionMistake.FRACTION_IN_PART for e in known)
