@@ -26,11 +26,13 @@ from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import Verdict
 from mxspec_lab.mutants.document import fill, make_tables
 from mxspec_lab.mutants.judging import Found, flags_of, judge_instance
+from mxspec_lab.mutants.kept import append_kept, judge_kept, read_kept
 from mxspec_lab.mutants.level import Level, judge_level
 from mxspec_lab.mutants.matrix import catalogue_digest, find_clones, place_digests
-from mxspec_lab.mutants.quick import DEPTH, hold_out
+from mxspec_lab.mutants.quick import DEPTH, choose_places, hold_out
+from mxspec_lab.mutants.slices import BLOCKS_EACH, list_slice
 from mxspec_lab.mutants.source import MODULES, change_source, list_changes, source_of
-from mxspec_vectors.cases import open_document
+from mxspec_vectors.cases import load_quantize_cases, load_scale_cases, open_document
 from mxspec_vectors.topics import FLAGS
 
 REPORTS = Path(__file__).parents[1] / "reports" / "mutants"
@@ -250,8 +252,44 @@ def test_a_choice_by_half_of_the_mutants_is_tried_on_the_other() -> None:
         return Level(found={i.name: Found(kills=k) for i, k in zip(instances, kills, strict=True)})
 
     carried = hold_out(instances, level(True), splits=5)["depths"]
-    assert [(row["depth"], row["worst"]) for row in carried] == [(1, 1.0), (DEPTH, 1.0)]
+    assert [(row["depth"], row["worst"]) for row in carried] == [(0, 0.0), (1, 1.0), (DEPTH, 1.0)]
     assert all(row["best"] == 0 for row in hold_out(instances, level(False), splits=5)["depths"])
+
+
+def test_what_the_quick_level_always_asks_is_found_without_looking() -> None:
+    instances = [Instance(m, "quantize", "mxfp4") for m in list_mutants()[:4]]
+    always = next(label for label in sorted(list_slice()) if label[:2] == ("quantize", "mxfp4"))
+    call = ("calls", "quantize/mxfp4", "float32, one-level: 64 x 64")
+    for label, share in ((always, 1.0), (call, 1.0), (("quantize", "mxfp4", "another"), 0.0)):
+        level = Level(found={i.name: Found(kills={label: "mixture"}) for i in instances})
+        assert hold_out(instances, level, splits=2)["depths"][0]["mean"] == share
+
+
+def test_every_topic_and_flag_has_cases_in_the_quick_level() -> None:
+    kept = quick_selection().labels
+    assert list_slice() <= {(kind, fmt, label) for (kind, fmt), labels in kept.items() for label in labels}
+    for fmt in ("mxfp4", "nvfp4"):
+        cases = load_quantize_cases(fmt)
+        chosen = [c for c in cases if c.id in kept["quantize", fmt]]
+        for kind in {k for c in cases for k in (c.topic, *c.flags)}:
+            count = sum(kind in (c.topic, *c.flags) for c in cases)
+            assert sum(kind in (c.topic, *c.flags) for c in chosen) >= min(count, BLOCKS_EACH), kind
+        for run in load_scale_cases(fmt):
+            assert any(label.startswith(f"{run.id}[") for label in kept["scale", fmt])
+
+
+def test_what_was_judged_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl.gz"
+    instances = choose_places([i for i in INSTANCES if i.mutant.id in ("nibbles-swapped", "swizzle-none")], 1)
+    level = judge_kept(instances[:1], path, jobs=1)
+    with path.open("ab") as out:
+        out.write(b"\x1f\x8b cut short")
+    assert read_kept(path).found == {}  # no member is readable after one that is not
+    path.unlink()
+    append_kept(path, level)
+    again = judge_kept(instances, path, jobs=1)
+    assert [again.found[i.name].kills for i in instances] == [judge_instance(i).kills for i in instances]
+    assert set(read_kept(path).found) == {i.name for i in instances}
 
 
 def test_flags_of_calls_and_tables() -> None:

@@ -13,7 +13,9 @@ import pytest
 import mxspec
 from mxspec.formats import BLOCKS
 from mxspec_conformance import check
+from mxspec_conformance.judge.invariance import matrix
 from mxspec_conformance.judge.invariance.calls import FEW, STEPS, list_sizes
+from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.results.report import Verdict
 
 Shape = tuple[int, ...]
@@ -56,6 +58,32 @@ def test_a_kernel_wrong_at_one_size_is_found(name: str) -> None:
     topic, wrong = WRONG[name]
     report = check(quantize_wrong(wrong), in_process=True, only=f"quantize/mxfp4/{topic}")
     assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == [topic]
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("function", ["quantize", "dequantize"])
+def test_a_fast_kernel_wrong_beyond_four_million_numbers_alone_is_found(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt)
+        codes = np.array(t.codes)
+        codes.reshape(-1)[1 << 22 :] = 0
+        return codes, t.scales
+
+    def dequantize(codes: Any, scales: Any, fmt: str) -> Any:
+        values = np.array(mxspec.dequantize(codes, scales, fmt))
+        values.reshape(-1)[1 << 22 :] = 0
+        return values
+
+    beyond = [s for s in list_sizes(BLOCKS["mxfp4"]) if s.elements > 1 << 22]
+    assert len(beyond) == 1
+    monkeypatch.setattr(matrix, "list_sizes", lambda fmt: beyond)
+    monkeypatch.setattr(matrix, "measure_speed", lambda call: Speed.FAST)
+    target = SimpleNamespace(NAME="large", VERSION="1", FORMATS=["mxfp4"], **{function: locals()[function]})
+    report = check(target, in_process=True, only=f"{function}/mxfp4/call-size", data=[])
+    assert [r.verdict for r in report.requirements] == [Verdict.FAIL]
+    monkeypatch.setattr(matrix, "measure_speed", lambda call: Speed.STEADY)
+    report = check(target, in_process=True, only=f"{function}/mxfp4/call-size", data=[])
+    assert [r.verdict for r in report.requirements] == [Verdict.PASS]
 
 
 @pytest.mark.all_calls

@@ -28,7 +28,7 @@ CANDIDATES = tuple(
 def fit_session(session: TargetSession, formats: list[str]) -> TargetSession:
     """The session; where a function of it refuses every small matrix and takes some larger one, fitted to that.
 
-    Asked are matrices of ones, which every quantizer takes; targets that declare SHAPES are fitted already.
+    Asked are matrices of ordinary numbers, which every quantizer takes; targets that declare SHAPES are fitted already.
     """
     capabilities = session.capabilities
     if isinstance(session, FittedSession) or not formats or session.transport == "results-file":
@@ -78,9 +78,11 @@ def _takes(session: TargetSession, function: str, name: str, shape: tuple[int, i
     extra: dict[str, Any] = {}
     if fmt.has_tensor_scale and session.capabilities.has(function, "tensor_scale"):
         extra["tensor_scale"] = 1.0
-    arguments: tuple[Any, ...] = (np.ones((rows, blocks * fmt.k), np.float32), name)
+    # Unequal numbers of either sign: what the first call of all has wrong may be one code, or one place.
+    number = np.arange(rows * blocks * fmt.k).reshape(rows, -1) * 37
+    arguments: tuple[Any, ...] = ((number % 61 - 30).astype(np.float32) / 8, name)
     if function == "dequantize":
-        codes = np.ones((rows, blocks * fmt.k), np.uint8)
+        codes = (number % (fmt.element.max_code + 1)).astype(np.uint8)
         arguments = (codes, np.full((rows, blocks), fmt.scale.bias << fmt.scale.mantissa_bits, np.uint8), name)
     try:
         answer = session.call(function, *arguments, **extra)

@@ -15,7 +15,6 @@ from mxspec_conformance.counterexample.failure import describe_bits
 from mxspec_conformance.judge.explanation import Cause, ConversionMistake, Explanation, by_profile
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import CALLS, keeps
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.points import QUIET_NAN, SIGN, TENSOR_AMAXES, Stream
@@ -25,16 +24,14 @@ from mxspec_vectors.tensor_scales import TensorScales
 def judge_tensor_scale(session: TargetSession, fmt: str, profile: mxspec.Profile, scorecard: Scorecard) -> None:
     """Enter the tensor scale of tensors with chosen maxima, in the kind that the target names.
 
-    Where the profile stores another kind, the answer is the one that the vectors hand to `quantize`.
+    Where the profile stores another kind, the answer is the one that the vectors hand to `quantize`. These are few and small, so
+    that the quick level has all of them.
     """
     kind = session.capabilities.tensor_scale
     profiles = [p for p in mxspec.list_profiles(fmt) if p.tensor is not None and p.tensor.native.value == kind]
     for name, x in _list_tensors():
         amax = find_tensor_amax(x)
         topic = _tensor_topic(x)
-        if not keeps(CALLS, f"tensor_scale/{fmt}", name):
-            continue
-
         value = run_once(partial(session.call, "tensor_scale", x, fmt))
         if isinstance(value, NoAnswer):
             scorecard.count_no_answer(topic, name, value, given=partial(_describe_tensor, x, amax))

@@ -57,8 +57,8 @@ def _held_out(held_out: Mapping[str, Any] | None) -> list[str]:
     if held_out is None:
         return []
     words = (
-        f"Chosen by one half of the mutants, tried on the other, {held_out['splits']} times: of what the other half's mutants are, "
-        "these shares are found by the chosen cases and calls alone."
+        f"Of {held_out['mutants']} mutants in {held_out['places']} places, {held_out['splits']} times one half was looked at and the other tried: "
+        "these shares of the other half are found by what the quick level asks whatever the mutants, and by so many cases for each mutant of the first half."
     )
     rows = [
         (row["depth"], *(f"{100 * row[key]:.1f} %" for key in ("mean", "worst", "best"))) for row in held_out["depths"]

@@ -16,9 +16,10 @@ from mxspec_conformance.judge.invariance.answered import ORDINARY
 from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_conformance.mutants.instance import Instance
 from mxspec_conformance.observations.selection import CALLS, Selection
-from mxspec_lab.mutants.cover import choose_layout_cases, split_levels
+from mxspec_lab.mutants.cover import level_of, split_levels
 from mxspec_lab.mutants.judging import Found, Label
 from mxspec_lab.mutants.level import Level, judge_level
+from mxspec_lab.mutants.slices import list_slice, list_unfitted, select
 from mxspec_vectors.cases import load_quantize_cases
 
 QUICK_SCHEMA = "mxspec-quick/1"
@@ -37,13 +38,12 @@ def _cost(label: Label) -> float:
 
 
 def choose_quick(instances: Sequence[Instance], full: Level, progress: Progress = lambda _: None) -> Selection:
-    """The cases that find out all that the full level finds out; calls that repeat too little get more to repeat."""
-    layouts = {("layout", name): cases for name, cases in choose_layout_cases().items()}
+    """The slice, and the cases that find out all that the full level finds out; calls that repeat too little get more to repeat."""
     wanted = [s for i in instances for s in split_levels(full.found[i.name].kills)]
-    chosen = set(cover_greedily(wanted, _cost, times=DEPTH))
+    chosen = set(cover_greedily(wanted, _cost, times=DEPTH)) | list_slice()
     pending = list(instances)
     while True:
-        selection = _select(chosen, layouts)
+        selection = select(chosen)
         progress(f"quick level: {len(chosen)} cases")
         alive = judge_level(pending, selection, stop=True, jobs=None).survivors
         if not alive:
@@ -78,14 +78,6 @@ def surroundings(name: str, found: Found) -> set[Label]:
     return {("quantize", fmt, ordinary[int(i * step)].id) for i in range(BLOCKS_TO_REPEAT)}
 
 
-def _select(chosen: Iterable[Label], layouts: Mapping[tuple[str, str], Sequence[str]]) -> Selection:
-    labels: dict[tuple[str, str], set[str]] = {key: set(cases) for key, cases in layouts.items()}
-    for kind, fmt, name in chosen:
-        if kind != "decode":  # a file is one case
-            labels.setdefault((kind, fmt), set()).add(name)
-    return Selection({key: frozenset(names) for key, names in labels.items()})
-
-
 def quick_document(selection: Selection) -> dict[str, Any]:
     """The quick level as JSON: its cases by vector file, and its calls."""
     files, calls = [], []
@@ -111,23 +103,60 @@ def render_quick(document: Mapping[str, Any]) -> str:
     return "{\n" + "\n".join(lines) + "\n}\n"
 
 
-def hold_out(instances: Sequence[Instance], full: Level, *, splits: int = SPLITS, seed: int = 1) -> dict[str, Any]:
-    """Shares of the instances that were not looked at which cases chosen by the others find out.
+def choose_places(instances: Sequence[Instance], places: int, *, mutants: int | None = None, seed: int = 5) -> list[Instance]:
+    """So many instances of each mutant, drawn, all where it has fewer; mutants: only of so many, drawn too."""
+    chance = random.Random(seed)
+    members: dict[str, list[Instance]] = {}
+    for instance in instances:
+        members.setdefault(instance.mutant.id, []).append(instance)
+    for own in members.values():
+        chance.shuffle(own)
+    drawn = [own[-places:] for own in members.values()]
+    chance.shuffle(drawn)
+    return [instance for own in drawn[:mutants] for instance in own]
 
-    Mutants are split, not instances: no variant of one is on the other side. What only calls after wrong answers find counts as
-    missed where no chosen label is among its kills.
+
+def _thin(kills: Mapping[str, Iterable[Label]]) -> dict[str, set[Label]]:
+    """The same sets with fewer labels: of those that find the same instances the first few, of which no cover takes more.
+
+    Hundreds of thousands of labels are thousands then, and covers of any of these sets are the same.
+    """
+    finds: dict[Label, list[str]] = {}
+    for name, labels in kills.items():
+        for label in labels:
+            finds.setdefault(label, []).append(name)
+    alike: dict[tuple[object, ...], list[Label]] = {}
+    for label, names in finds.items():
+        alike.setdefault((tuple(names), _cost(label), level_of(label)), []).append(label)
+    kept: dict[str, set[Label]] = {name: set() for name in kills}
+    for (names, *_), labels in alike.items():
+        assert isinstance(names, tuple)
+        for name in names:
+            kept[name].update(sorted(labels, key=str)[:DEPTH])
+    return kept
+
+
+def hold_out(instances: Sequence[Instance], full: Level, *, splits: int = SPLITS, seed: int = 1) -> dict[str, Any]:
+    """Shares of the instances that were not looked at which the quick level finds out, as the others would have it chosen.
+
+    Mutants are split, not instances: no variant of one is on the other side. Counted is what the level asks whatever the mutants,
+    and beside it so many cases for each mutant that was looked at; 0: none. What only calls after wrong answers find counts as
+    missed where no such label is among its kills.
     """
     ids = sorted({i.mutant.id for i in instances})
-    chance = random.Random(seed)
-    found: dict[int, list[float]] = {1: [], DEPTH: []}
+    chance, unfitted = random.Random(seed), list_unfitted(instances)
+    found: dict[int, list[float]] = {0: [], 1: [], DEPTH: []}
+    # What is always asked stays in sight: of labels that find the same, any will do.
+    always = {i.name: not unfitted.isdisjoint(full.found[i.name].kills) for i in instances}
+    kept = _thin({i.name: full.found[i.name].kills for i in instances})
     for _ in range(splits):
         looked = set(chance.sample(ids, len(ids) // 2))
-        groups = [s for i in instances if i.mutant.id in looked for s in split_levels(full.found[i.name].kills)]
-        others = [full.found[i.name].kills.keys() for i in instances if i.mutant.id not in looked]
+        groups = [s for i in instances if i.mutant.id in looked for s in split_levels(kept[i.name])]
+        others = [i.name for i in instances if i.mutant.id not in looked]
         for depth, shares in found.items():
-            chosen = set(cover_greedily(groups, _cost, times=depth))
-            shares.append(sum(not chosen.isdisjoint(kills) for kills in others) / len(others))
-    return {"splits": splits, "seed": seed, "depths": [
+            chosen = set(cover_greedily(groups, _cost, times=depth) if depth else ())
+            shares.append(sum(always[name] or not chosen.isdisjoint(kept[name]) for name in others) / len(others))
+    return {"mutants": len(ids), "places": len(instances), "splits": splits, "seed": seed, "depths": [
         {"depth": depth, "mean": round(mean(shares), 4), "worst": round(min(shares), 4), "best": round(max(shares), 4)}
         for depth, shares in found.items()
     ]}  # fmt: skip

@@ -73,6 +73,7 @@ SIZES: tuple[Size, ...] = (
     Size(1024, 1024, "2^20 elements, square", common=True, quick=True),
     Size(16384, 64, "2^20 elements"),
     Size(1, 1048576, "2^20 elements in one row"),
+    Size(2049, 2080, "more than 2^22 elements, odd rows, blocks beside those of tiles"),
 )
 
 #: Rows of one block each.

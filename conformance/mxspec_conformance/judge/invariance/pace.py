@@ -15,7 +15,7 @@ class Speed(Enum):
     """How fast a target is: numbers a second, and the largest call that is asked of a target as fast."""
 
     #: Vectorised code, which does ten millions and more.
-    FAST = (5_000_000, 1 << 22, 1 << 22)
+    FAST = (5_000_000, 1 << 23, 1 << 22)
     #: Many passes over the numbers.
     STEADY = (400_000, 1 << 16, 1 << 20)
     #: A loop in an interpreter over blocks.

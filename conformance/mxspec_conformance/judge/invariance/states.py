@@ -28,8 +28,9 @@ from mxspec_conformance.targets.sessions import TargetSession
 
 Array = npt.NDArray[Any]
 
-#: Rows and blocks of the calls that are looked at for what they do to memory.
-PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64), (600, 2))
+#: Rows and blocks of the calls that are looked at for what they do to memory: odd ones, tiles, and powers of two, of which a kernel may
+#: keep a buffer each.
+PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64), (600, 2), (8, 4), (16, 8), (32, 8), (64, 16), (256, 8))
 #: The same call so many times, and the seconds that it may take.
 REPEATS, REPEAT_SECONDS = 3200, 1.0
 #: Threads, calls of each, and blocks of a call.
@@ -276,7 +277,7 @@ def judge_first_call(matrix: Matrix, pool: Pool) -> None:
     ok = _as_bytes(answer) == _as_bytes(first.answer)
     card.count("state", label, ok=ok)
     if not ok:
-        text = "a matrix of ones was answered otherwise in the first call of the process than now"
+        text = "a small matrix was answered otherwise in the first call of the process than now"
         matrix.first.setdefault(card.tally("state").id, call_failure(label, text))
 
 
