@@ -35,6 +35,8 @@ REAL = {
     "torchao": "pytorch/ao `test/prototype/mx_formats/test_kernels.py` @36027d82d1, casts of elements on a CPU; its tests of whole blocks need a GPU",
     "mlx": "ml-explore/mlx `python/tests/test_quantized.py` @846d176227, the test of the format's mode, mlx 0.32.4",
 }
+#: Topics about the call, not about the numbers of a block.
+OF_CALLS = frozenset({"tensor-scale", "choice", "position", "axis", "tail", "call-size", "state", "memory", "refusal"})
 #: Calls without a keyword, and with float32: what `quantize(x)` alone can show.
 PLAIN_CALLS = frozenset({"call:rows", "call:wide", "call:single", "call:large"})
 
@@ -104,9 +106,24 @@ def render(document: Mapping[str, Any]) -> str:
         rows = sorted(listed, key=lambda r: r["plain"]["seen"] / max(r["plain"]["mutants"], 1))
         lines += [f"## {fmt}", "", "| test | from | of mutants that a plain call shows | of all | by other authors | right ones rejected |", "|---|---|---:|---:|---:|---:|"]
         lines += [_row(r, document["rules"]) for r in rows]
+        lines += ["", _on_another_list(fmt, rows, document["rules"])]
         lines += _lifted([r for r in rows if "with_patch" in r])
         lines.append("")
     return "\n".join(lines)
+
+
+def _on_another_list(fmt: str, rows: Sequence[Mapping[str, Any]], rules: Mapping[str, Any]) -> str:
+    """The same rules' shares of mutants that were chosen in another way: how much a share depends on the list."""
+    matrix = json.loads((FOLDER.parent / "mutants" / "matrix.json").read_text("ascii"))["mutants"]
+    found = [(m["id"], i) for m in matrix for i in m["instances"] if (i["operation"], i["format"]) == ("quantize", fmt)]
+    ids, listed = {n for n, _ in found}, {n for n, i in found if set(i["topics"]) - OF_CALLS}
+    shares = [
+        f"{rules[r['rule']]['suite']} {100 * len((ids - set(r['does_not_see'])) & listed) / len(listed):.0f} %" for r in rows if r["rule"] in rules
+    ]
+    return (
+        f"Shares depend on the list. Of the {len(listed)} mutants that the [kill matrix](../mutants/matrix.json) finds by a topic that is not about calls, places "
+        f"or tensor scales: {', '.join(shares)}."
+    )
 
 
 def _lifted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -121,7 +138,9 @@ def _lifted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _row(row: Mapping[str, Any], rules: Mapping[str, Any]) -> str:
     about = rules.get(row["rule"], {})
-    place = f"{about['repository']} `{about['file'].split(',')[0]}` @{about['commit'][:10]}" if about.get("repository") else "-"
+    files = about.get("file", "").split(", ")
+    file = next((f for f in files if row["format"] in f), files[0])
+    place = f"{about['repository']} `{file}` @{about['commit'][:10]}" if about.get("repository") else "-"
     if row["rule"] in REAL:
         place = f"run itself: {REAL[row['rule']]}"
 
@@ -159,11 +178,19 @@ def publish() -> None:
     write_file(FOLDER / "README.md", render(document).encode("utf-8"))
 
 
+def _put_in_place(rows: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with those of the same rule and format replaced, in the order of formats and rules."""
+    known = {(r["format"], r["rule"]): r for r in (*rows, *new)}
+    return [known[fmt, name] for fmt in FORMATS for name in RULES if (fmt, name) in known]
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Score all rules, or those named; or join scores of suites: --real NAME=FILE ..."""
+    """Score all rules, or print those named; --renew NAME ...: those in place of what is published; --real NAME=FILE ...: join scores of suites."""
     if arguments[:1] == ["--real"]:
         join_real(arguments[1:])
         return 0
+    renewed = arguments[:1] == ["--renew"]
+    arguments = arguments[renewed:]
     suites: list[dict[str, Any]] = []
     for fmt in FORMATS:
         plain = find_plain(fmt)
@@ -173,7 +200,9 @@ def main(arguments: Sequence[str]) -> int:
                 score = score_test(f"rule:{name}", fmt, timeout=600, repeat=1, patch=False)
                 suites.append(entry_of(name, as_dict(score), plain))
                 print({k: v for k, v in suites[-1].items() if k not in ("families", "does_not_see")}, file=sys.stderr, flush=True)
-    if arguments:
+    if renewed:
+        suites = _put_in_place(json.loads((FOLDER / "rules.json").read_text("ascii"))["suites"], suites)
+    elif arguments:
         return 0
     about = {n: {"suite": r.suite, "repository": r.repository, "file": r.file, "commit": r.commit, "words": r.words} for n, r in RULES.items()}
     document = {"schema": SCHEMA, "vectors": vector_digest(operations=("quantize",)), "rules": about, "suites": suites}

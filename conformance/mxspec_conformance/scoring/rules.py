@@ -118,6 +118,16 @@ def equal(*, misses: float = 0.0, of: tuple[str, ...] = ("codes", "scales")) -> 
     return Compare(f"{' and '.join(of)} equal to the reference{f', {misses:g} of the codes may differ' if misses else ''}", accepts)
 
 
+def equal_values(misses: float) -> Compare:
+    """Values equal to the reference but for a share of them."""
+
+    def accepts(g: Given) -> bool:
+        a, b = g.values, g.reference.values
+        return bool(((a != b) & ~(np.isnan(a) & np.isnan(b))).mean() <= misses)
+
+    return Compare(f"values equal to the reference, {misses:g} of them may differ", accepts)
+
+
 def near_codes() -> Compare:
     """Scales equal; codes may be neighbours."""
 
@@ -336,10 +346,19 @@ RULES: Mapping[str, Rule] = MappingProxyType({
         },
     ),
     "qutlass": Rule(
-        suite="QuTLASS fused quantization", repository="IST-DASLab/qutlass", file="tests/mxfp4_test.py",
+        suite="QuTLASS fused quantization", repository="IST-DASLab/qutlass", file="tests/mxfp4_test.py, tests/nvfp4_test.py",
         commit="0bd19b2e586f41bf72cb3b63691b9c522513370c",
-        words="scales equal to a float64 reference's, at most 1e-4 of the codes differ, on normal numbers times 10",
-        asks={f: ((randn((129, 512), (504, 1024), factor=10.0), (equal(misses=1e-4),)),) for f in ("mxfp4", "nvfp4")},
+        words="scales equal to a float64 reference's, on normal numbers times 10; MXFP4 also at most 1e-4 of the codes differ",
+        asks={
+            "mxfp4": ((randn((129, 512), (504, 1024), factor=10.0), (equal(misses=1e-4),)),),
+            "nvfp4": ((randn((1, 384), (127, 48), (129, 192), (257, 384), factor=10.0), (equal(of=("scales",)),)),),
+        },
+    ),
+    "qutlass-values": Rule(
+        suite="QuTLASS fused quantization, earlier", repository="IST-DASLab/qutlass", file="tests/nvfp4_test.py",
+        commit="0997aa20405601c90e43ed87fc7c60b34df68a05",
+        words="values within rtol 0.34, atol 100 of a float64 reference's, on normal numbers times 25; at most 10 % of them differ",
+        asks={"nvfp4": ((randn((504, 1024), factor=25.0), (close(0.34, 100.0), equal_values(0.1))),)},
     ),
     "normal-numbers": Rule(
         suite="262,144 normal numbers", repository="", file="", commit="", words="bytes equal to the right reference's; no suite's, a measure for the others",
