@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mxspec_conformance.atlas.documents import anchor_of, make_document
-from mxspec_conformance.atlas.entries import find_column, is_pair, list_cells, list_changes, make_entry, worst
+from mxspec_conformance.atlas.entries import find_column, is_pair, list_cells, list_changes, make_entry, sum_up, worst
 from mxspec_conformance.atlas.findings import SCHEMA, Seen, read_findings, show_finding
 from mxspec_conformance.atlas.reading import read_collection
-from mxspec_conformance.atlas.site import Site
+from mxspec_conformance.atlas.site import Site, list_setup
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.results.report import Verdict
 
@@ -293,3 +293,38 @@ def test_an_incomplete_result_does_not_join(tmp_path: Path, change: Any, words: 
     assert done.exit_code == 2
     assert words in re.sub(r"\s+", " ", done.output)
     assert not (tmp_path / "results").exists()
+
+
+def test_a_report_installs_the_version_that_shows_it() -> None:
+    entries = {(e.name, e.version, e.device): e for e in read_collection([ROOT / "reports"]).entries}
+    by_name = {name: list(list_setup(entry)) for (name, _, _), entry in entries.items()}
+    assert by_name["gguf"] == ["pip install mxspec gguf==0.19.0"]
+    assert by_name["mlir-folding"][1].startswith("export MXSPEC_MLIR_OPT=")
+    assert by_name["ggml-c"][0] == "pip install mxspec"
+    even = {version: list(list_setup(e)) for (name, version, device), e in entries.items() if (name, device) == ("torchao-even", "CPU")}
+    assert any("torchao==0.18.0" in line for line in even["0.18.0"])
+    (later,) = (lines for version, lines in even.items() if "+git" in version)
+    assert "torchao @ git+https://github.com/pytorch/ao@" in later[0]
+    # The compiled one ran under the torch of that machine.
+    (compiled,) = (e for (name, _, _), e in entries.items() if name == "torchao-compiled-cuda")
+    assert f"torch=={compiled.report.environment['libraries']['torch']}" in next(list_setup(compiled))
+
+
+def test_what_got_worse_stands_first() -> None:
+    before, after = a_result(), a_result()
+    after["target"] = {**after["target"], "version": "0.20.0"}
+    better = next(r for r in after["requirements"] if r["verdict"] == "deviation")
+    worse = next(r for r in reversed(after["requirements"]) if r["verdict"] == "pass")
+    better["verdict"], worse["verdict"] = "pass", "fail"
+    changes = list_changes(*(make_entry(d, source="x", current=True) for d in (before, after)))
+    assert [c.requirement for c in changes] == [worse["id"], better["id"]]
+    assert sum_up(changes) == "1 from pass to fail, 1 from deviation to pass"
+
+
+def test_an_implementation_page_begins_with_its_name() -> None:
+    site = Site(read_collection([ROOT / "reports/peers/later.json", ROOT / "reports/peers/torchao.json"]))
+    (row,) = (r for r in site.rows if "+git" in r.entry.version)
+    site._add_entry(row)
+    text = site._files[f"i/{row.entry.slug}.html"].decode()
+    assert text.index("<h1>torchao-even") < text.index("Compared with") < text.index("<h2>Formats")
+    assert "from pass to fail" in text

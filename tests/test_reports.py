@@ -78,3 +78,14 @@ def test_earlier_releases_are_of_the_libraries_that_name_one() -> None:
     assert named.items() <= record["packages"].items()
     assert len(named) >= 3
     assert not any(r["verdict"] in ("error", "timeout") for c in record["checks"] for r in c["requirements"])
+
+
+def test_later_releases_are_of_the_targets_that_name_one() -> None:
+    named = {a.name: a.later for a in known_adapters().values() if a.later}
+    record = load(REPORTS / "peers" / "later.json")
+    assert {c["target"]["name"] for c in record["checks"]} == set(named)
+    for check in record["checks"]:
+        commits = [p.rpartition("@")[2] for p in named[check["target"]["name"]] if "git+" in p]
+        # The version that a build from a commit has ends in some of its digits.
+        assert all(check["target"]["version"].rpartition("+git")[2] == commit[:9] for commit in commits)
+        assert not any(r["verdict"] in ("error", "timeout") for r in check["requirements"])

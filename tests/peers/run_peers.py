@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from mxspec_conformance.adapters.registry import Adapter, Kept, Library, Source, known_adapters
@@ -29,6 +30,15 @@ from mxspec_vectors.files import write_file
 ROOT = Path(__file__).resolve().parents[2]
 
 
+class Release(Enum):
+    """Which release of a library is judged; of others than the pinned one profiles say nothing."""
+
+    PINNED = "pinned"
+    EARLIER = "earlier"
+    #: A commit after the pinned release.
+    LATER = "later"
+
+
 @dataclass(frozen=True, slots=True)
 class Peer:
     """One environment with its libraries: one, or all light ones."""
@@ -36,13 +46,14 @@ class Peer:
     name: str
     libraries: tuple[Library, ...]
     adapters: tuple[Adapter, ...]
-    #: Whether earlier releases are judged, of which profiles say nothing.
-    earlier: bool = False
+    release: Release = Release.PINNED
 
     @property
     def packages(self) -> tuple[str, ...]:
         """What is installed."""
-        return tuple(p for library in self.libraries for p in (library.earlier if self.earlier else library.packages))
+        if self.release is Release.LATER:
+            return tuple(dict.fromkeys(p for a in self.adapters for p in a.later))
+        return tuple(p for library in self.libraries for p in (library.earlier if self.release is Release.EARLIER else library.packages))
 
     @property
     def bare_packages(self) -> tuple[str, ...]:
@@ -67,13 +78,14 @@ def list_peers() -> tuple[Peer, ...]:
     )
 
 
-def make_earlier() -> Peer:
-    """One environment with the earlier releases of all libraries that name one."""
-    adapters = tuple(a for a in known_adapters().values() if a.library.earlier and a.kept is Kept.PEER)
-    return Peer("earlier", tuple(dict.fromkeys(a.library for a in adapters)), adapters, earlier=True)
+def make_other(release: Release) -> Peer:
+    """One environment with the earlier releases of all libraries that name one, or with what comes after the pinned ones."""
+    known = [a for a in known_adapters().values() if a.kept is Kept.PEER]
+    adapters = tuple(a for a in known if (a.library.earlier if release is Release.EARLIER else a.later))
+    return Peer(release.value, tuple(dict.fromkeys(a.library for a in adapters)), adapters, release)
 
 
-PEERS = (*list_peers(), make_earlier())
+PEERS = (*list_peers(), make_other(Release.EARLIER), make_other(Release.LATER))
 
 
 def run(*command: str | Path) -> None:
@@ -101,10 +113,10 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
     """Compare every target of a peer with its profiles, and check it."""
     with tempfile.TemporaryDirectory() as scratch:
         witness, judged = Path(scratch) / "witness.json", []
-        compared = [] if peer.earlier else [a.name for a in peer.adapters if a.profiles or a.profiles_one_level]
+        compared = [] if peer.release is not Release.PINNED else [a.name for a in peer.adapters if a.profiles or a.profiles_one_level]
         if compared:
             subprocess.run([python, "-m", "mxspec_lab.crosscheck", *compared, "--json", witness], cwd=ROOT, check=False)
-        else:  # casts of elements have no profiles, and earlier releases others
+        else:  # casts of elements have no profiles, and other releases others
             witness.write_text("[]", "ascii")
         if not witness.exists():
             raise SystemExit(f"{peer.name}: its targets could not be compared; what went wrong stands above")
@@ -122,7 +134,7 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
             [python, "-m", "pip", "list", "--format=json"], capture_output=True, text=True, check=True
         ).stdout
         wanted = {
-            _canonical(p.split("==")[0].split("[")[0]) for p in (*peer.packages, *peer.bare_packages, "numpy", "ml_dtypes")
+            _canonical(re.split(r"[=\[ ]", p)[0]) for p in (*peer.packages, *peer.bare_packages, "numpy", "ml_dtypes")
         }
         return {
             "peer": peer.name,

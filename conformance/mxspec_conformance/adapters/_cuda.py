@@ -36,6 +36,7 @@ def on_gpu(
         library=replace(library, name=f"{library.name}-cuda", requires=f"{library.requires} and torch with an NVIDIA GPU"),
         about=f"{about or adapter.about}, on an NVIDIA GPU",
         kept=Kept.GPU,
+        later=(),
         make=partial(_make, make or adapter.make),
         profiles=followed,
         profiles_one_level=adapter.profiles_one_level if profiles_one_level is None else profiles_one_level,

@@ -112,6 +112,8 @@ class Adapter:
     profiles: Profiles | Callable[[Any], Profiles] = field(default_factory=dict)
     #: The same for calls without a tensor scale, of formats that have one.
     profiles_one_level: Profiles = field(default_factory=dict)
+    #: What pip is asked for to judge it as it is after the pinned release, where that changed: a release that is to come is a trend, too.
+    later: tuple[str, ...] = ()
     #: Of a target on a GPU: the name of that on the CPU with which it shares its code.
     counterpart: str = ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -183,7 +184,7 @@ class Change:
 
 
 def list_changes(earlier: Entry, later: Entry) -> list[Change]:
-    """What changed between two results of one implementation, requirement by requirement."""
+    """What changed between two results of one implementation, requirement by requirement; what is worst now first."""
     before = {r.id: r for r in earlier.report.requirements}
     changes = []
     for requirement in later.report.requirements:
@@ -192,4 +193,10 @@ def list_changes(earlier: Entry, later: Entry) -> list[Change]:
             continue
         shown = requirement.first or old.first
         changes.append(Change(requirement.id, old.verdict, requirement.verdict, "" if shown is None else shown.case))
-    return changes
+    return sorted(changes, key=lambda change: _WORST_FIRST.index(change.later))
+
+
+def sum_up(changes: Iterable[Change]) -> str:
+    """How many verdicts became which, what is worst now first."""
+    counts = Counter((change.earlier.value, change.later.value) for change in changes)
+    return ", ".join(f"{count} from {earlier} to {later}" for (earlier, later), count in counts.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import mxspec
 from mxspec.formats import BLOCKS
 from mxspec.layouts import list_layouts
 from mxspec.profiles import Profile, list_profiles
+from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.atlas.agreement import count_agreement, list_neighbours
 from mxspec_conformance.atlas.documents import Document, search_row
 from mxspec_conformance.atlas.entries import (
@@ -29,6 +31,7 @@ from mxspec_conformance.atlas.entries import (
     list_cells,
     list_changes,
     slug,
+    sum_up,
 )
 from mxspec_conformance.atlas.explorer import SCRIPT_NAME, describe_explorer, link_block, write_explorer_script
 from mxspec_conformance.atlas.findings import Seen, Shown, show_finding
@@ -57,6 +60,11 @@ TABLES = (
 )  # fmt: skip
 #: Measurements that stand below another one on its page: name, of which page, and title.
 BELOW = (("transformer", "model", "A small transformer"),)
+#: What the counts of replayed threads are called on their page.
+THREAD_COUNTS = {
+    "separated": "told apart by the judge", "named": "cause named in its words", "named by a step alone": "of these as a step of the arithmetic",
+    "separated and named": "told apart and named", "threads": "public threads behind the pairs", "refused": "threads that are no pairs",
+}  # fmt: skip
 Files = dict[str, bytes]
 
 
@@ -147,7 +155,7 @@ class Site:
         entry = row.entry
         view = self._views[entry.slug]
         others = [r.entry for r in self.rows if r.entry.name == entry.name and r.entry is not entry and r.entry.device == entry.device]
-        trends = [(other, list_changes(*sorted((other, entry), key=age))) for other in others]
+        trends = [(other, changes, sum_up(changes)) for other in others for changes in [list_changes(*sorted((other, entry), key=age))]]
         about = [shown for shown in self.findings if shown.entry is entry]
         self._page(
             f"i/{entry.slug}.html", "entry.html.j2", title=view.title, kind="implementation", text=_entry_text(entry, view), entry=entry, view=view,
@@ -176,7 +184,7 @@ class Site:
         if document is None:
             return
         shown = list_shown(document)
-        counts = list(document["counts"].items())
+        counts = [(THREAD_COUNTS.get(name, name), number) for name, number in document["counts"].items()]
         self._page(
             "threads.html", "threads.html.j2", title="Replayed bug threads", kind="", text="", shown=shown, counts=counts, document=document, link_of=link_of
         )
@@ -207,7 +215,7 @@ class Site:
             self._page(
                 f"p/{slug(profile.id)}.html", "profile.html.j2", title=profile.id, kind="profile",
                 text=" ".join(f"{r.name} {r.value}" for r in rows), profile=profile,
-                rows=[r for r in rows if r not in steps], steps=steps, neighbours=neighbours, links=links, followers=followers.get(profile.id, []),
+                rows=[r for r in rows if r not in steps], steps=steps, neighbours=neighbours, links=links, followers=_group_followers(followers.get(profile.id, [])),
             )  # fmt: skip
 
     # Layouts
@@ -318,16 +326,49 @@ def write_letter(shown: Shown) -> str:
         lines += [f"  expected {key}: {_as_text(value)}" for key, value in first.expected.items()]
         lines += [f"  returned {key}: {_as_text(value)}" for key, value in first.returned.items()]
         lines += [f"  {step}" for step in first.steps]
-    lines += ["", "Reproduce:", f"  pip install mxspec {finding.target}", f"  {shown.command}"]
+    lines += ["", "Reproduce:", *(f"  {line}" for line in list_setup(shown.entry)), f"  {shown.command}"]
     if first is not None and first.snippet:
         lines += ["", "The expected answer in Python:", *(f"  {line}" for line in first.snippet.splitlines())]
     return "\n".join(lines)
+
+
+def list_setup(entry: Entry) -> Iterator[str]:
+    """The commands that install what a target needs, in the versions of its result; of a target that no adapter has, mxspec alone."""
+    adapter = known_adapters().get(entry.name)
+    if adapter is None:
+        yield "pip install mxspec"
+        return
+    library, used = adapter.library, entry.report.environment.get("libraries", {})
+    commit = entry.version.partition("+git")[2]
+    later = commit and any(commit in package for package in adapter.later)
+    packages = [_pin(package, used) for package in (adapter.later if later else library.packages)]
+    yield " ".join(["pip install mxspec", *packages])
+    if library.bare_packages:
+        yield " ".join(["pip install --no-deps", *library.bare_packages])
+    if library.source is not None:
+        yield f"export {library.source.variable}=...  # {library.source.what}"
+
+
+def _pin(package: str, used: Mapping[str, str]) -> str:
+    """A requirement in the version that was used, where the result says which: a GPU's libraries are others."""
+    name, pinned, _ = package.partition("==")
+    version = used.get(name, "").partition("+")[0]
+    return f"{name}=={version}" if pinned and version else shlex.quote(package)
 
 
 def _as_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{k} = {_as_text(v)}" for k, v in value.items())
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _group_followers(found: Sequence[tuple[Entry, str, bool]]) -> list[tuple[Entry, bool, list[str]]]:
+    """(implementation, whether bit for bit, formats), each implementation once for either."""
+    formats: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    for entry, fmt, identical in found:
+        formats[entry.slug, identical].append(fmt)
+    entries = {entry.slug: entry for entry, _, _ in found}
+    return [(entries[name], identical, names) for (name, identical), names in formats.items()]
 
 
 def _unique(profiles: Sequence[Profile]) -> list[Profile]:
