@@ -141,9 +141,11 @@ def find_mistake(arguments: list[str]) -> str | None:
             return f"{parameter.human_readable_name} is missing"
         values = value if isinstance(value, (list, tuple)) else [value]
         if isinstance(parameter.type, click.Choice):
-            wrong = [v for v in values if isinstance(v, str) and not v.isupper() and v not in parameter.type.choices]
-            if wrong:
-                return f"{parameter.name}: {wrong[0]} is not a choice"
+            for chosen in (v for v in values if isinstance(v, str) and not v.isupper()):
+                try:
+                    parameter.type.convert(chosen, parameter, context)
+                except click.BadParameter:
+                    return f"{parameter.name}: {chosen} is not a choice"
     return None
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from mxspec_conformance.scoring.implementation import FUNCTIONS, Implementation
 from mxspec_conformance.scoring.outcomes import Outcome, Verdict
 from mxspec_conformance.scoring.products.implementation import ProductImplementation
-from mxspec_conformance.scoring.products.rules import find_rule, run_product_rule
+from mxspec_conformance.scoring.products.rules import PRODUCT_RULES, find_rule, run_product_rule
 from mxspec_conformance.scoring.products.subjects import is_product
 from mxspec_conformance.scoring.rules import RULES, run_rule
 from mxspec_conformance.scoring.subjects import Kind, Subject
@@ -46,6 +46,8 @@ def load_test(spec: str, replace: Sequence[str] = ()) -> Ask:
     """
     if spec.startswith(RULE):
         name = spec.removeprefix(RULE)
+        if name not in RULES and not _is_product_rule(name):
+            raise TargetError(f"no rule is named {name!r}; known are {', '.join(RULES)}, and of products {', '.join(r.id for r in PRODUCT_RULES)}")
         return lambda subject, profile: _ask_rule(name, subject, profile)
     if spec.startswith(PROGRAM):
         words = shlex.split(spec.removeprefix(PROGRAM), posix=os.name != "nt")
@@ -60,6 +62,14 @@ def load_test(spec: str, replace: Sequence[str] = ()) -> Ask:
         raise TargetError(f"{spec!r} names no test; write FILE.py::FUNCTION, a pytest file, cmd:PROGRAM or rule:NAME")
     _import_replaced(replace)
     return lambda subject, _: _ask_pytest(spec, subject, replace)
+
+
+def _is_product_rule(name: str) -> bool:
+    try:
+        find_rule(name)
+    except TargetError:
+        return False
+    return True
 
 
 def _ask_rule(name: str, subject: Subject, profile: str) -> Outcome:

@@ -125,12 +125,11 @@ def _thin(kills: Mapping[str, Iterable[Label]]) -> dict[str, set[Label]]:
     for name, labels in kills.items():
         for label in labels:
             finds.setdefault(label, []).append(name)
-    alike: dict[tuple[object, ...], list[Label]] = {}
+    alike: dict[tuple[tuple[str, ...], Any, Any], list[Label]] = {}
     for label, names in finds.items():
         alike.setdefault((tuple(names), _cost(label), level_of(label)), []).append(label)
     kept: dict[str, set[Label]] = {name: set() for name in kills}
-    for (names, *_), labels in alike.items():
-        assert isinstance(names, tuple)
+    for (names, _, _), labels in alike.items():
         for name in names:
             kept[name].update(sorted(labels, key=str)[:DEPTH])
     return kept
