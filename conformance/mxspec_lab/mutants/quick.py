@@ -129,8 +129,8 @@ def _thin(kills: Mapping[str, Iterable[Label]]) -> dict[str, set[Label]]:
     for label, names in finds.items():
         alike.setdefault((tuple(names), _cost(label), level_of(label)), []).append(label)
     kept: dict[str, set[Label]] = {name: set() for name in kills}
-    for (names, _, _), labels in alike.items():
-        for name in names:
+    for (finders, _, _), labels in alike.items():
+        for name in finders:
             kept[name].update(sorted(labels, key=str)[:DEPTH])
     return kept
 
