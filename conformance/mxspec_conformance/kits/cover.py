@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from heapq import heapify, heappop, heapreplace
 from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -23,20 +22,9 @@ def cover_greedily(wanted: Iterable[Iterable[T]], cost: Callable[[T], float] = l
     for number, members in left.items():
         for member in members:
             holders.setdefault(member, set()).add(number)
-    # What a member covers only shrinks, so that one whose place in the heap is still right is the best of all.
-    heap = [(-len(numbers) / cost(m), str(m), order, m) for order, (m, numbers) in enumerate(holders.items())]
-    heapify(heap)
     chosen: list[T] = []
     while lacks:
-        worth, text, order, best = heap[0]
-        now = -len(holders.get(best, ())) / cost(best)
-        if now != worth:
-            if now:
-                heapreplace(heap, (now, text, order, best))
-            else:
-                heappop(heap)
-            continue
-        heappop(heap)
+        best = min(holders, key=lambda m: (-len(holders[m]) / cost(m), str(m)))
         chosen.append(best)
         for number in holders.pop(best):
             lacks[number] -= 1

@@ -20,7 +20,7 @@ def split_levels(kills: Iterable[Label]) -> list[frozenset[Label]]:
     """
     groups: dict[str, set[Label]] = {}
     for label in kills:
-        groups.setdefault(level_of(label), set()).add(label)
+        groups.setdefault(_level(label), set()).add(label)
     if len(groups) > 1:  # calls repeat what was answered, whatever that was
         groups.pop("calls", None)
     return [frozenset(members) for members in groups.values()]
@@ -29,8 +29,7 @@ def split_levels(kills: Iterable[Label]) -> list[frozenset[Label]]:
 _TENSOR_CASES: dict[tuple[str, str], frozenset[str]] = {}
 
 
-def level_of(label: Label) -> str:
-    """The kind of target that a case is for, among those of its operation."""
+def _level(label: Label) -> str:
     kind, fmt, name = label
     if kind == "calls":
         return "calls"

@@ -16,7 +16,7 @@ from mxspec_conformance.judge.invariance.answered import ORDINARY
 from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_conformance.mutants.instance import Instance
 from mxspec_conformance.observations.selection import CALLS, Selection
-from mxspec_lab.mutants.cover import level_of, split_levels
+from mxspec_lab.mutants.cover import _level, split_levels
 from mxspec_lab.mutants.judging import Found, Label
 from mxspec_lab.mutants.level import Level, judge_level
 from mxspec_lab.mutants.slices import list_slice, list_unfitted, select
@@ -127,7 +127,7 @@ def _thin(kills: Mapping[str, Iterable[Label]]) -> dict[str, set[Label]]:
             finds.setdefault(label, []).append(name)
     alike: dict[tuple[tuple[str, ...], Any, Any], list[Label]] = {}
     for label, names in finds.items():
-        alike.setdefault((tuple(names), _cost(label), level_of(label)), []).append(label)
+        alike.setdefault((tuple(names), _cost(label), _level(label)), []).append(label)
     kept: dict[str, set[Label]] = {name: set() for name in kills}
     for (finders, _, _), labels in alike.items():
         for name in finders:
