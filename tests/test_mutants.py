@@ -284,7 +284,7 @@ def test_what_was_judged_is_kept(tmp_path: Path) -> None:
     level = judge_kept(instances[:1], path, jobs=1)
     with path.open("ab") as out:
         out.write(b"\x1f\x8b cut short")
-    assert read_kept(path).found == {}  # no member is readable after one that is not
+    assert set(read_kept(path).found) <= {instances[0].name}  # what was cut short is judged again
     path.unlink()
     append_kept(path, level)
     again = judge_kept(instances, path, jobs=1)

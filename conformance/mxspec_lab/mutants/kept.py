@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def read_kept(path: Path) -> Level:
             for line in lines:
                 row = json.loads(line)
                 level.found[row["name"]] = Found({(kind, fmt, label): topic for kind, fmt, label, topic in row["kills"]})
-    except (EOFError, json.JSONDecodeError):
+    except (EOFError, gzip.BadGzipFile, zlib.error, json.JSONDecodeError):
         pass
     return level
 
