@@ -93,7 +93,7 @@ def publish(folder: Path) -> None:
 @click.argument("folder", type=_FOLDER, default="reports/mutants")
 @click.option("--places", type=click.IntRange(1), default=1, show_default=True, help="Operations and formats of each mutant, drawn.")
 @click.option("--mutants", "count", type=click.IntRange(2), help="Only so many mutants, drawn.")
-@click.option("--state", type=_FILE, default=Path("reports/mutants/held-out.jsonl.gz"), show_default=True, help="File to save progress to and resume from.")  # fmt: skip
+@click.option("--state", type=_FILE, default=Path("reports/mutants/held-out.jsonl"), show_default=True, help="File to save progress to and resume from.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="all cores", help="Worker processes.")
 def held_out(folder: Path, places: int, count: int | None, state: Path, jobs: int) -> None:
     """Share of unseen mutants that the quick level finds.

@@ -44,7 +44,7 @@ def _numbers(matrix: Mapping[str, Any]) -> str:
     )
     head = ("level", "killed", "survive", "cases", "seconds of one core")
     level_rows = [
-        (name, level["killed"], len(level["survivors"]), f"{level['cases']:,}", level["seconds"])
+        (name, level["killed"], len(level["survivors"]), f"{level['cases']:,}", "not measured" if level["seconds"] is None else level["seconds"])
         for name, level in levels.items()
     ]
     rows = [(family, n, n - clones[family], places[family]) for family, n in families.items()]

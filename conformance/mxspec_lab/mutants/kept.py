@@ -1,15 +1,14 @@
 """What was judged at the full level, kept instance by instance: hours of one core, of which a run that is stopped loses nothing.
 
-A file of one gzip member for each instance, each a line of JSON. It is a scratch file: what it holds is as old as the judge that wrote
-it, and nothing says so; remove it when the judge changes.
+A line of JSON for each instance. It is a scratch file: what it holds is as old as the judge that wrote it, and nothing says so; remove
+it when the judge changes.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from mxspec_conformance.mutants.instance import Instance
@@ -21,25 +20,23 @@ _AT_ONCE = 8
 
 
 def read_kept(path: Path) -> Level:
-    """The instances of a file, with their kills alone; none where there is no file. A line that was cut short ends it."""
+    """The instances of a file, with their kills alone; none where there is no file. Lines that were cut short are passed over."""
     level = Level()
     if not path.exists():
         return level
-    try:
-        with gzip.open(path, "rt", encoding="ascii") as lines:
-            for line in lines:
+    with path.open(encoding="ascii") as lines:
+        for line in lines:
+            with suppress(json.JSONDecodeError):
                 row = json.loads(line)
                 level.found[row["name"]] = Found({(kind, fmt, label): topic for kind, fmt, label, topic in row["kills"]})
-    except (EOFError, gzip.BadGzipFile, zlib.error, json.JSONDecodeError):
-        pass
     return level
 
 
 def append_kept(path: Path, level: Level) -> None:
-    """Add the instances of a level to a file."""
+    """Add the instances of a level to a file, on lines of their own whatever was written last."""
     rows = [{"name": name, "kills": [[*label, topic] for label, topic in found.kills.items()]} for name, found in level.found.items()]
-    with gzip.open(path, "at", encoding="ascii", compresslevel=4) as out:
-        out.writelines(json.dumps(row) + "\n" for row in rows)
+    with path.open("a", encoding="ascii") as out:
+        out.writelines(f"\n{json.dumps(row)}\n" for row in rows)
 
 
 def judge_kept(instances: Sequence[Instance], path: Path, progress: Callable[[str], None] = lambda _: None, jobs: int | None = None) -> Level:
