@@ -26,12 +26,13 @@ from mxspec_conformance.scoring.products.subjects import ALL, MOVED, find_produc
 from mxspec_conformance.scoring.score import Row, Status
 from mxspec_conformance.scoring.subjects import Kind, Subject
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_lab.products.kit import cross_validate
+from mxspec_lab.products.kit import cross_validate, make_table
 from mxspec_vectors.cases import load_dot_cases
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMITTED = ROOT / "conformance" / "kits" / "products" / "test_mx_products.py"
 ACCEPTANCE = json.loads((ROOT / "reports" / "mutants" / "acceptance.json").read_text("ascii"))
+REPORT = ROOT / "reports" / "kits" / "products.json"
 LETTER = {name: letter for letter, name in runtime.CLASSES.items()}
 
 #: A product by ml_dtypes for every pair of block formats, and one that reads the next block's scale.
@@ -217,6 +218,16 @@ def test_the_command_scores_a_rule_of_products(tmp_path: Path) -> None:
     assert plain_text(patch.read_text("ascii"))[1]["nvfp4@nvfp4"]["c"]
     refused = CliRunner().invoke(main, ["score-tests", "rule:cosine=0.9", "--format", "nvfp4@nvfp4", "--profile", "mx-floor"])
     assert refused.exit_code == 2
+
+
+def test_the_report_is_what_the_page_shows() -> None:
+    document = json.loads(REPORT.read_text("ascii"))
+    page = (ROOT / "docs" / "kits.md").read_text("utf-8")
+    assert page.partition("<!-- products -->\n")[2].partition("\n<!-- end -->")[0] == make_table(document)
+    assert document["bytes"] < 60_000
+    for row in document["scopes"]:
+        assert row["right_rejected"] == 0 == len(row["rejected"])
+        assert row["own_found"] + len(row["survive"]) == row["own"]
 
 
 def test_cross_validation_measures_what_was_not_looked_at() -> None:

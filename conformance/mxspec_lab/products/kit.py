@@ -2,15 +2,15 @@
 
     python -m mxspec_lab.products.kit [--write]
 
-Golden calls are chosen by half of the mutants and measured on the other half, 20 times. Writes reports/kits/products.json.
+Golden calls are chosen by half of the mutants and measured on the other half, 20 times. Writes reports/kits/products.json, and the table of docs/kits.md.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import sys
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from statistics import mean
@@ -25,12 +25,15 @@ from mxspec_conformance.scoring.subjects import Kind, Subject
 from mxspec_lab.evidence.status import REPORTS
 from mxspec_lab.evidence.writing import write_result
 from mxspec_lab.kits import Matrix, find_matrix
+from mxspec_vectors.files import write_file
 
 SCHEMA = "mxspec-product-kits/1"
 #: Pairs that all mutants are moved to; the others are asked about their own.
 SCOPES = ("mxfp4@mxfp4", "mxfp8_e4m3@mxfp4", "nvfp4@nvfp4")
 SIZES = (4, 8, 16, 40)
 SPLITS, SEED = 20, 15
+PAGE = REPORTS.parent / "docs" / "kits.md"
+_MARKS = re.compile(r"(?<=<!-- products -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def _find(subject: Subject) -> Any:
@@ -60,7 +63,6 @@ def cross_validate(matrix: Matrix, splits: int = SPLITS, seed: int = SEED) -> di
 
 def measure(scope: str) -> dict[str, Any]:
     """What the golden calls and patterns of a scope find, and which right kernels they reject."""
-    started = time.process_time()
     subjects = [s for s in list_subjects(scope) if s.format in PAIRS and s.kind is not Kind.CONTROL]
     matrix = find_matrix(subjects, _find)
     wrong = {s: matrix[s.name] for s in subjects if s.kind is Kind.MUTANT}
@@ -72,7 +74,7 @@ def measure(scope: str) -> dict[str, Any]:
         "own": len(own), "own_found": sum(bool(k.all) for k in own.values()), "right": len(right), "right_rejected": sum(bool(k.all) for k in right.values()),
         "cross_validation": cross_validate(found), "survive": sorted(s.id for s, k in own.items() if not k.all),
         "not_found_elsewhere": sorted(s.id for s, k in wrong.items() if not k.all and MOVED in s.what),
-        "rejected": sorted(s.id for s, k in right.items() if k.all), "seconds": round(time.process_time() - started, 1),
+        "rejected": sorted(s.id for s, k in right.items() if k.all),
     }  # fmt: skip
 
 
@@ -102,6 +104,7 @@ def main(arguments: Sequence[str]) -> int:
     print(make_table(document))
     if "--write" in arguments:
         write_result(REPORTS / "kits" / "products.json", document)
+        write_file(PAGE, _MARKS.sub(lambda _: f"{make_table(document)}\n", PAGE.read_text("utf-8")).encode("utf-8"))
     return 0
 
 
