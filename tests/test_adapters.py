@@ -166,3 +166,19 @@ def test_threads_that_watch_a_library_do_not_meet(watch: Callable[..., Any]) -> 
     for thread in threads:
         thread.join()
     assert (wrong, vars(library)) == ([], before)
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8"])
+def test_gfloat_decodes_arrays_as_its_blocks(fmt: str) -> None:
+    gfloat = pytest.importorskip("gfloat")
+    target = load_target("gfloat")
+    block = mxspec.get_block(fmt)
+    scales = np.array([0, 1, 126, 127, 128, 254, 255], np.uint8)
+    codes = np.arange(2**block.element.bits, dtype=np.uint8)
+    codes = np.resize(codes, (1, -(-codes.size // 32) * 32))
+    info = getattr(gfloat.formats, f"format_info_{fmt}" + ("_e2m1" if fmt == "mxfp4" else ""))
+    with np.errstate(over="ignore"):
+        one_by_one = [np.float32(list(gfloat.decode_block(info, [s, *codes[0].tolist()]))) for s in scales.tolist()]
+    stored = np.repeat(scales, codes.size // 32).reshape(scales.size, -1)
+    returned = target.dequantize(np.repeat(codes, scales.size, axis=0), stored, fmt)
+    assert returned.view(np.uint32).tolist() == np.stack(one_by_one).view(np.uint32).tolist()

@@ -1,6 +1,7 @@
-"""gfloat: `compute_scale_amax` per block, then its array rounding and encoding; `decode_block`.
+"""gfloat: `compute_scale_amax` per block, then its array rounding and encoding; scales times elements by its array decoding.
 
-The steps are those of gfloat's `quantize_block`, with its array functions in place of its scalar ones.
+The steps are those of gfloat's `quantize_block` and `decode_block`, with its array functions in place of its scalar ones. Of 0.5.2 both
+decode all codes under all scale bytes to the same float64 bits.
 """
 
 from __future__ import annotations
@@ -68,10 +69,9 @@ class _Gfloat:
         """Float32 values [rows, k]; gfloat multiplies in double precision, exactly."""
         _refuse_tensor_scale(tensor_scale)
         info = self._blocks[fmt]
-        stored = np.concatenate([scales.reshape(-1, 1), codes.reshape(-1, info.k)], axis=1)
-        values = np.array(
-            [list(self._library.decode_block(info, block)) for block in stored.tolist()], dtype=np.float64
-        )
+        with np.errstate(invalid="ignore"):  # a NaN scale over elements that are Inf or zero
+            scale = self._library.decode_ndarray(info.stype, scales.reshape(-1, 1))
+            values = scale * self._library.decode_ndarray(info.etype, codes.reshape(-1, info.k))
         with np.errstate(over="ignore"):
             return values.astype(np.float32).reshape(codes.shape)
 
