@@ -13,6 +13,7 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/test_atlas_numbers.py::test_the_checkpoint_of_the_page_is_attributed_so": (0, 3),
     "tests/test_fuzz_products.py::test_every_report_form_shows_it": (0, 3),
     "tests/test_strategies_products.py::test_the_examples_of_the_documentation_run": (0, 3),
     "tests/test_rule_properties.py::test_element_rules_with_a_table_are_that_table_and_the_others_are_not": (0, 2),

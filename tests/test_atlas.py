@@ -261,7 +261,9 @@ def test_a_kernel_joins_by_three_commands(tmp_path: Path) -> None:
     done = run("submit", result, "--into", folder, "--target", kernel)
     assert done.exit_code == 0, done.output
     assert "cases asked again and equal" in done.output
-    assert run("site", folder, "-o", tmp_path / "site").exit_code == 0
+    done = run("site", folder, "-o", tmp_path / "site")
+    assert done.exit_code == 0
+    assert done.output.splitlines()[-1] == f"open {tmp_path / 'site/index.html'} in a browser: the matrix"
     assert "my-kernel" in (tmp_path / "site/index.html").read_text("utf-8")
     assert (tmp_path / "site/i/my-kernel-1.0.html").is_file()
     # The kernel is another one now: the result does not hold of it.
@@ -319,6 +321,16 @@ def test_what_got_worse_stands_first() -> None:
     changes = list_changes(*(make_entry(d, source="x", current=True) for d in (before, after)))
     assert [c.requirement for c in changes] == [worse["id"], better["id"]]
     assert sum_up(changes) == "1 from pass to fail, 1 from deviation to pass"
+
+
+def test_make_and_ci_end_with_the_site() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    (judge,) = re.findall(r"^judge:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert judge.splitlines()[-1].endswith("$(MAKE) --no-print-directory site")
+    (site,) = re.findall(r"^site:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    (folder,) = re.findall(r"mxspec site .*-o (\S+)$", site.rstrip())
+    ci = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
+    assert ci.index("- run: make site") < ci.index("name: atlas") < ci.index(f"path: {folder}\n")
 
 
 def test_an_implementation_page_begins_with_its_name() -> None:

@@ -52,10 +52,12 @@ def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
     old = sum(not entry.current for entry in collection.entries)
     size = sum(map(len, files.values())) / 1e6
     click.echo(
-        f"{out / 'index.html'}: {len(collection.entries)} implementations"
+        f"{len(collection.entries)} implementations"
         + (f", {old} of them judged by older vectors" if old else "")
         + f", {len(collection.findings)} findings, {len(files)} files, {size:.1f} MB"
     )
+    # Last and on a line of its own: whoever looks at nothing else sees where to go on.
+    click.echo(f"open {out / 'index.html'} in a browser: the matrix")
 
 
 def _holds(path: Path, content: bytes) -> bool:
