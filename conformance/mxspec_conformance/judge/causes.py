@@ -21,6 +21,7 @@ import mxspec
 from mxspec.acceptance import fold_zeros
 from mxspec.arrays import ARRAYS
 from mxspec.blocks import encode_elements
+from mxspec.elements import decode_table
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale, scale_lanes
 from mxspec.expressions import evaluate
 from mxspec.formats import BlockFormat
@@ -50,6 +51,8 @@ class KnownCause(StrEnum):
     SCALE_BIAS = "scale-bias"
     SCALE_MISREAD = "scale-misread"
     TENSOR_SCALE_LEFT_OUT = "tensor-scale-left-out"
+    ZERO_SCALE = "zero-scale"
+    COARSE_BELOW = "subnormals-cut"
     NARROW_QUOTIENT = "narrow-quotient"
     UNROUNDED_SCALE = "unrounded-scale"
     NARROW_MAXIMUM = "narrow-maximum"
@@ -124,6 +127,8 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
         _offset(observations, profile),
         _misread_scale(rows, fmt, profile),
         _without_tensor_scale(rows, fmt, profile),
+        _zero_scale(rows, fmt),
+        _cut_below(rows, fmt, profile),
         _narrow_quotient(rows, fmt, profile),
         _unrounded_scale(rows, fmt, profile),
         _narrow_maximum(observations.scales, fmt, profile),
@@ -291,6 +296,45 @@ def _without_tensor_scale(rows: Sequence[_Rows], fmt: BlockFormat, profile: Prof
     if not _explains(rows, fmt, profile, lambda r, bound: dict.fromkeys(bound, np.float32(1))):
         return None
     return Found(KnownCause.TENSOR_SCALE_LEFT_OUT, "elements are divided by the block scale alone: the tensor scale is in the block scales, and left out of the elements")
+
+
+def _zero_scale(rows: Sequence[_Rows], fmt: BlockFormat) -> Found | None:
+    """Whether all that is wrong are the elements of blocks whose scale is zero, and these are one magnitude."""
+    element = fmt.element
+    if element.twos_complement or decode_table(fmt.scale)[0] != 0:
+        return None
+    magnitudes: set[int] = set()
+    answers = []
+    for r in rows:
+        empty = r.scales == 0
+        magnitudes.update(np.unique(r.codes[empty] & (element.sign_bit - 1)).tolist())
+        answers.append((r.want_scales, _put(r.want_codes, empty, r.codes[empty])))
+    if len(magnitudes) != 1 or 0 in magnitudes or not _explained(rows, answers, fmt):
+        return None
+    (code,) = magnitudes
+    return Found(KnownCause.ZERO_SCALE, f"in blocks whose scale byte is 00 every element becomes code {code:02x}: division by a scale of zero is not caught")
+
+
+def _cut_below(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile) -> Found | None:
+    """Whether of a quotient below the smallest normal number only one bit beyond the last place is looked at."""
+    element = fmt.element
+    if element.twos_complement or not element.mantissa_bits:
+        return None
+    half, normal = float(element.magnitude(1)) / 2, float(element.magnitude(1 << element.mantissa_bits))
+    answers = []
+    for r in rows:
+        steps, bindings = bind_profile(profile, r.tensor)
+        if steps.element.error is not None:
+            return None
+        usable = np.minimum(r.scales, fmt.scale.code_count - 1).astype(np.uint8)
+        with np.errstate(all="ignore"):
+            scaled, known = scale_lanes(r.x, usable, fmt, profile, steps, bindings)
+            cut = np.where(np.abs(scaled) < normal, np.trunc(scaled / half) * half, scaled).astype(scaled.dtype)
+            codes = encode_elements(cut, known["x"], np.isnan(known["sf"]), steps.element, element)
+        answers.append((r.scales, codes))
+    if not _explained(rows, answers, fmt):
+        return None
+    return Found(KnownCause.COARSE_BELOW, "below the smallest normal number one bit beyond the last place is looked at, and what lies under it is lost: more than a tie counts as a tie")
 
 
 def _explains(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile, change: _Change) -> bool:

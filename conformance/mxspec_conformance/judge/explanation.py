@@ -108,6 +108,10 @@ class ConversionMistake(StrEnum):
     UNGUARDED = "2688 were divided by the largest magnitude, however small or large that is"
     NAN_IN_A_RANGE = "finite overflow were NaN in a range of numbers, and saturated beyond"
     FRACTION_IN_PART = "some bits of the fraction were not looked at"
+    ADDED_TO_BFLOAT16 = "the scale's exponent were added to the 16 bits of the element as bfloat16, and ran into its sign"
+    ADDED_TO_FLOAT32 = "the scale's exponent were added to the 32 bits of the element as float32, and ran into its sign"
+    ALL_ZERO = "every number were zero"
+    NOISE_BFLOAT16 = "the random number were rounded to bfloat16, where it may become 1"
     SATURATED = "overflow saturated, where the format's own Inf or NaN is asked for"
 
 
@@ -121,7 +125,7 @@ class Explanation:
 
     cause: Cause
     #: The id of a profile, a layout or a class of accumulations; of a contract its name; of a mistake in a product
-    #: or with affine integers its words, one to each in its list.
+    #: or with affine integers its words, one to each in its list; of one in a conversion its words, where it has numbers.
     name: str = ""
     rounding: Rounding | None = None
     mistake: Mistake | SparseMistake | ConversionMistake | None = None
@@ -147,9 +151,9 @@ class Explanation:
             assert self.mistake is not None
             return self.mistake.value
         if self.cause is Cause.CONVERSION_MISTAKE:
-            assert self.mistake is not None
+            words = self.name if self.mistake is None else self.mistake.value
             beside = "" if self.rounding is None else f", and rounding were {ROUNDING_TEXT[self.rounding]}"
-            return f"if {self.mistake.value}{beside}"  # after the "as" of a note
+            return f"if {words}{beside}"  # after the "as" of a note
         if self.cause is Cause.CONTRACT:
             return f"contract {self.name}"
         return self.name

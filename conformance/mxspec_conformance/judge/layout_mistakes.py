@@ -22,6 +22,8 @@ class LayoutMistake:
     what: Mistake
     #: (layout, its parts, the right bytes) -> the wrong bytes, or None where it cannot happen.
     make: Callable[[Layout, tuple[Bytes, ...], Bytes], Bytes | None]
+    #: The layout that is taken for the asked one, where the mistake is one: whoever reads can make it, too.
+    meant: Callable[[Layout], Layout | None] | None = None
 
 
 def _swap_nibbles(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Bytes | None:
@@ -51,21 +53,31 @@ def _put_scales_last(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> 
     return np.concatenate([lines[:, first:], lines[:, :first]], axis=1).reshape(-1)
 
 
-def _repack(packing: Packing, pattern: str | None = None, *, only: str | None = None) -> Callable[..., Bytes | None]:
-    def make(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Bytes | None:
+def _repack(what: Mistake, packing: Packing, pattern: str | None = None, *, only: str | None = None) -> LayoutMistake:
+    def meant(layout: Layout) -> Layout | None:
         main = layout.main
         if main.packing.width != packing.width or (only is not None and main.pattern != only):
             return None
         field = replace(main, packing=packing, pattern=pattern or main.pattern)
-        return replace(layout, fields=(*layout.fields[:-1], field)).pack(*parts)
+        return replace(layout, fields=(*layout.fields[:-1], field))
 
-    return make
+    return _mistake_for(what, meant)
 
 
-def _store_plainly(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Bytes | None:
+def _mistake_for(what: Mistake, meant: Callable[[Layout], Layout | None]) -> LayoutMistake:
+    """The mistake of whoever takes a layout for the asked one."""
+
+    def make(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Bytes | None:
+        other = meant(layout)
+        return None if other is None else other.pack(*parts)
+
+    return LayoutMistake(what, make, meant)
+
+
+def _store_plainly(layout: Layout) -> Layout | None:
     if all(f.stored is None for f in layout.fields):
         return None
-    return replace(layout, fields=tuple(replace(f, stored=None) for f in layout.fields)).pack(*parts)
+    return replace(layout, fields=tuple(replace(f, stored=None) for f in layout.fields))
 
 
 def _order_rows_in_tiles(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Bytes | None:
@@ -100,16 +112,16 @@ _SIX_FROM_TOP = Packing(
 
 MISTAKES = (
     LayoutMistake(Mistake.NIBBLES_SWAPPED, _swap_nibbles),
-    LayoutMistake(Mistake.NEIGHBOURS_SHARED, _repack(NIBBLES_LOW, "M (B j:32) -> M B | j", only="M (B h:2 j:16) -> M B | j h")),
-    LayoutMistake(Mistake.NEIGHBOURS_SHARED, _repack(NIBBLES_LOW, "M (B s:4 j:16) -> M B | s j", only="M (B s:4 h:2 j:8) -> M B | s j h")),
-    LayoutMistake(Mistake.AWQ_ORDER, _repack(NIBBLES_LOW, "M (K j:4 h:2) -> M K h j", only="M K -> M K")),
-    LayoutMistake(Mistake.PLAIN_ORDER, _repack(NIBBLES_LOW, "(N j:4 h:2) K -> K N j h", only="(N j:4 h:2) K -> K N h j")),
-    LayoutMistake(Mistake.HALVES_OF_16, _repack(NIBBLES_LOW, "M (K h:2 j:16) -> M K j h", only="M K -> M K")),
-    LayoutMistake(Mistake.HALVES_OF_8, _repack(NIBBLES_LOW, "M (K h:2 j:8) -> M K j h", only="M K -> M K")),
-    LayoutMistake(Mistake.HIGHEST_BIT_FIRST, _repack(_SIX_FROM_TOP)),
-    LayoutMistake(Mistake.LOWEST_BIT_FIRST, _repack(SIX_BITS)),
+    _repack(Mistake.NEIGHBOURS_SHARED, NIBBLES_LOW, "M (B j:32) -> M B | j", only="M (B h:2 j:16) -> M B | j h"),
+    _repack(Mistake.NEIGHBOURS_SHARED, NIBBLES_LOW, "M (B s:4 j:16) -> M B | s j", only="M (B s:4 h:2 j:8) -> M B | s j h"),
+    _repack(Mistake.AWQ_ORDER, NIBBLES_LOW, "M (K j:4 h:2) -> M K h j", only="M K -> M K"),
+    _repack(Mistake.PLAIN_ORDER, NIBBLES_LOW, "(N j:4 h:2) K -> K N j h", only="(N j:4 h:2) K -> K N h j"),
+    _repack(Mistake.HALVES_OF_16, NIBBLES_LOW, "M (K h:2 j:16) -> M K j h", only="M K -> M K"),
+    _repack(Mistake.HALVES_OF_8, NIBBLES_LOW, "M (K h:2 j:8) -> M K j h", only="M K -> M K"),
+    _repack(Mistake.HIGHEST_BIT_FIRST, _SIX_FROM_TOP),
+    _repack(Mistake.LOWEST_BIT_FIRST, SIX_BITS),
     LayoutMistake(Mistake.SCALE_LAST, _put_scales_last),
-    LayoutMistake(Mistake.STORED_PLAINLY, _store_plainly),
+    _mistake_for(Mistake.STORED_PLAINLY, _store_plainly),
     LayoutMistake(Mistake.PADDING_CUT, _drop_padding),
     LayoutMistake(Mistake.ROWS_IN_ORDER, _order_rows_in_tiles),
     LayoutMistake(Mistake.TILES_BY_COLUMN, _order_tiles_by_columns),
@@ -124,6 +136,26 @@ def name_bytes(layout: Layout, parts: tuple[Bytes, ...], right: Bytes, returned:
     for other, data, mask in list_alternatives(layout, parts, right):
         if data.shape == returned.shape and not ((data ^ returned) & mask).any():
             names.append(other)
+    return names
+
+
+def name_items(layout: Layout, data: Bytes, shape: tuple[int, ...], returned: tuple[Bytes, ...]) -> list[Explanation]:
+    """As what the bytes were read: as other layouts, of which a smaller one takes the first bytes, or with a mistake."""
+    kind = [f.part for f in layout.fields]
+    same = (other for other in list_layouts() if other is not layout and [f.part for f in other.fields] == kind)
+    others = [(other, Explanation(Cause.LAYOUT, other.name)) for other in same]
+    for mistake in MISTAKES:
+        meant = None if mistake.meant is None else mistake.meant(layout)
+        if meant is not None and meant.fields != layout.fields:
+            others.append((meant, Explanation(Cause.LAYOUT_MISTAKE, mistake=mistake.what)))
+    names = []
+    for other, explanation in others:
+        try:
+            read = other.unpack(data[: other.mask(shape).size], shape)
+        except (ValueError, TypeError):
+            continue
+        if len(read) == len(returned) and all(np.array_equal(a, b) for a, b in zip(read, returned, strict=True)):
+            names.append(explanation)
     return names
 
 

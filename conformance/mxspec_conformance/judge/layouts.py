@@ -13,7 +13,7 @@ from mxspec.layouts.packing import Bytes
 from mxspec.layouts.picture import label_run, map_bytes
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.invariance.layout_calls import judge_layout_calls
-from mxspec_conformance.judge.layout_mistakes import name_bytes
+from mxspec_conformance.judge.layout_mistakes import name_bytes, name_items
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
@@ -81,11 +81,15 @@ def _finish(tally: Tally, explanation: Explanation | None, drawn: dict[str, Fail
 
 def _call(session: TargetSession, function: str, layout: Layout, case: LayoutCase) -> Any:
     if FUNCTIONS[function][2]:
-        # What nobody may look at holds something.
-        dirty = case.data | (0xA5 & ~layout.mask(case.shape))
-        return session.call(function, dirty, layout.name, case.shape)
+        return session.call(function, _soil(layout, case), layout.name, case.shape)
     # Blocks take codes first.
     return session.call(function, *reversed(case.parts), layout.name)
+
+
+def _soil(layout: Layout, case: LayoutCase) -> Bytes:
+    """The bytes of a case, in which what nobody may look at holds something."""
+    dirty: Bytes = case.data | (0xA5 & ~layout.mask(case.shape))
+    return dirty
 
 
 def _judge_bytes(
@@ -109,20 +113,7 @@ def _judge_items(
     layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...], scorecard: Scorecard, drawn: dict[str, Failure]
 ) -> None:
     placed = all((a == b).all() for a, b in zip(returned, case.parts, strict=True))
-    names: list[Explanation] = []
-    if not placed:
-        # Reading is wrong as writing would be: what bytes hold these items in another layout?
-        for other in list_layouts():
-            try:
-                read = other.unpack(case.data, case.shape)
-            except (ValueError, TypeError):
-                continue
-            if (
-                other is not layout
-                and len(read) == len(returned)
-                and all(np.array_equal(a, b) for a, b in zip(read, returned, strict=True))
-            ):
-                names.append(Explanation(Cause.LAYOUT, other.name))
+    names = [] if placed else name_items(layout, _soil(layout, case), case.shape, returned)
     scorecard.count(case.topic, case.id, ok=placed, equals=names)
     if not placed and case.topic not in drawn:
         drawn[case.topic] = _draw_items(layout, case, returned)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -70,7 +71,45 @@ def name_table(fmt: BlockFormat, returned: Values) -> frozenset[Explanation]:
         for mistake, table in list_misreadings(fmt.element):
             if _same((table[codes] * factors[scales][:, None]).astype(np.float32), returned):
                 found.add(_explain(mistake))
+        right = (elements[codes] * factors[scales][:, None]).astype(np.float32)
+        if not found and fmt.is_mx:
+            found |= {_explain(m) for m, table in _add_exponents(elements[codes], scales) if _same(table, returned)}
+        if not found:
+            found |= _name_bytes(elements[codes], scales, right, returned)
     return frozenset(found)
+
+
+#: Dtypes to whose bits an exponent may be added: the integer, bits of the fraction, the mistake.
+_PATTERNS = (
+    (np.dtype(ml_dtypes.bfloat16), np.dtype(np.uint16), 7, ConversionMistake.ADDED_TO_BFLOAT16),
+    (np.dtype(np.float32), np.dtype(np.uint32), 23, ConversionMistake.ADDED_TO_FLOAT32),
+)
+
+
+def _add_exponents(elements: Table, scales: npt.NDArray[np.uint8]) -> Iterator[tuple[ConversionMistake, Values]]:
+    """Values of elements [n, k] to whose bits the exponent of an E8M0 byte [n] was added as an integer; zeros stay."""
+    for dtype, integer, fraction, mistake in _PATTERNS:
+        bits = elements.astype(dtype).view(integer).astype(np.int64)
+        moved = bits + ((scales.astype(np.int64) - 127) << fraction)[:, None]
+        yield mistake, np.where(elements == 0, bits, moved).astype(integer).view(dtype).astype(np.float32)
+
+
+#: Bytes that are read wrongly and can be told one by one.
+_FEW = 4
+
+
+def _name_bytes(elements: Table, scales: npt.NDArray[np.uint8], right: Values, returned: Values) -> set[Explanation]:
+    """A few scale bytes that are read as NaN, infinity, zero or one, where all else is right."""
+    wrong = ~same_values(returned, right, signs=False)
+    bytes_ = np.unique(scales[wrong.any(axis=1)])
+    words = []
+    for byte in bytes_.tolist() if len(bytes_) <= _FEW else []:
+        rows = scales == byte
+        read = [name for name, value in (("NaN", np.nan), ("infinity", np.inf), ("zero", 0.0), ("one", 1.0)) if _same((elements[rows] * value).astype(np.float32), returned[rows])]
+        if not read:
+            return set()
+        words.append(f"{byte:02X} were {read[0]}")
+    return {Explanation(Cause.CONVERSION_MISTAKE, f"scale byte {' and '.join(words)}")} if words else set()
 
 
 def _same(a: Values, b: Values) -> bool:

@@ -48,7 +48,7 @@ THREADS = (
     _calls(
         id="flashinfer-5053", reference="flashinfer-ai/flashinfer#5053", title="For some sizes the kernel writes codes and no scales, and returns success", wrong="Block scales stay as they were, here zero.",
         differs="The report is of a product's epilogue in NVFP4; here it is the quantizer, in calls of more than 64 blocks.",
-        broken=wrapped(quantize=on_result(no_scales_in_large_calls)), fails=("quantize/mxfp4/call-size",), names="",
+        broken=wrapped(quantize=on_result(no_scales_in_large_calls)), fails=("quantize/mxfp4/call-size",), names="scales are not written",
     ),
     _calls(
         id="vllm-40047", reference="vllm-project/vllm#40047", title="NaN in rows of padding spoils the scales of other rows", wrong="A reduction over a warp takes in the blocks of neighbouring rows.",

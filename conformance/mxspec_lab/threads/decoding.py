@@ -77,7 +77,7 @@ THREADS = (
     _blocks(
         id="sglang-25519", reference="sgl-project/sglang#25519", formats=("mxfp4",), judged=("mxfp4",), only="dequantize/mxfp4/*", profile="mx-floor",
         title="Scale 128 decodes as NaN, and the NaN byte as infinity", wrong="The decoder compares the decoded value with 128 where the byte 255 is meant.",
-        broken=changed_in("dequantize", "mx-floor", decode_scale=scale_decoding(sentinel_by_value)), fixed=right(), fails=("dequantize/mxfp4/scale-code",), names="",
+        broken=changed_in("dequantize", "mx-floor", decode_scale=scale_decoding(sentinel_by_value)), fixed=right(), fails=("dequantize/mxfp4/scale-code",), names="scale byte 86 were NaN and FF were infinity",
     ),
     _blocks(
         id="te-3262", reference="NVIDIA/TransformerEngine#3262", formats=("mxfp8_e4m3",), judged=("mxfp8_e4m3",), only="dequantize/mxfp8_e4m3/*", profile="mx-floor",
@@ -87,7 +87,7 @@ THREADS = (
     _blocks(
         id="vllm-46676", reference="vllm-project/vllm#46676", formats=("mxfp4",), judged=("mxfp4",), only="dequantize/mxfp4/*", profile="mx-floor",
         title="bfloat16 0.5 under scale byte 00 becomes minus infinity", wrong="The scale's exponent is added to the 16 bits of the number, and runs into its sign.", differs="Said in a review.",
-        broken=changed(combine=added_to_pattern), fixed=right(), fails=("dequantize/mxfp4/scale-code",), names="",
+        broken=changed(combine=added_to_pattern), fixed=right(), fails=("dequantize/mxfp4/scale-code",), names="16 bits of the element as bfloat16",
     ),
     _blocks(
         id="rocm-libraries-9389", reference="ROCm/rocm-libraries#9389", formats=("nvfp4",), judged=("nvfp4",), only="dequantize/nvfp4/*", profile="nvfp4-te",

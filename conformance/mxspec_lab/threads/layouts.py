@@ -93,7 +93,7 @@ THREADS = (
     _tiles(
         id="vllm-50084", reference="vllm-project/vllm#50084", also=("vllm-project/vllm#50085", "vllm-project/vllm#55976"), operations=("unswizzle",), only="unswizzle/128x4/*",
         title="Scales of the V cache are written swizzled and read row by row", wrong="Writer and reader disagree about the layout; every shape and dtype fits.", differs="The cache has tiles of 4 x 4; here they are 128 x 4.",
-        broken=misplaced(unswizzle=instead(first_bytes)), fails=("unswizzle/128x4/place",), names="",
+        broken=misplaced(unswizzle=instead(first_bytes)), fails=("unswizzle/128x4/place",), names="layout row-major",
     ),
     Thread(
         id="flashinfer-3882", reference="flashinfer-ai/flashinfer#3882", family=Family.LAYOUTS, operations=("quantize",), formats=("mxfp8_e4m3",), judged=("mxfp8_e4m3",), only="*/mxfp8_e4m3/*", profile="mx-floor", level=Level.QUICK,
@@ -113,6 +113,6 @@ THREADS = (
     Thread(
         id="imp-722", reference="kekzl/imp#722", also=("1bit-MONSTER/1bit-MONSTER#572",), family=Family.LAYOUTS, operations=("unpack_blocks",), formats=("ggml-mxfp4",), only="unpack_blocks/ggml-mxfp4/*", fixed=places(),
         title="A ggml block is read as neighbours that share a byte", wrong="Byte j holds elements j and j + 16, and is read as 2j and 2j + 1.", differs="The reports are of Q4_0, whose codes lie as those of ggml's MXFP4.",
-        broken=misplaced(unpack_blocks=instead(read_linear)), fails=("unpack_blocks/ggml-mxfp4/place",), names="",
+        broken=misplaced(unpack_blocks=instead(read_linear)), fails=("unpack_blocks/ggml-mxfp4/place",), names="neighbours shared a byte",
     ),
 )  # fmt: skip

@@ -79,6 +79,6 @@ THREADS = (
         id="gptqmodel-2351", reference="ModelCloud/GPTQModel#2351", also=("ModelCloud/GPTQModel#2350", "ModelCloud/GPTQModel#2352"), family=Family.AFFINE, operations=("matmul",), formats=("int4-g32-zero-float16",), only="matmul/*",
         title="Zero point 0 becomes 15", wrong="One is subtracted before packing and added after, and 0 - 1 wraps to 15 in between.",
         differs="The report is of AWQ's words; here each zero point has its byte, since of words the judge asks for no zero point 0.",
-        broken=kernel(replace(_zeros, offsets=zero_is_fifteen)), fixed=kernel(_zeros), fails=("matmul/float16@int4-g32-zero-float16/sum",), names="",
+        broken=kernel(replace(_zeros, offsets=zero_is_fifteen)), fixed=kernel(_zeros), fails=("matmul/float16@int4-g32-zero-float16/sum",), names="zero points 0 of b",
     ),
 )  # fmt: skip

@@ -92,7 +92,7 @@ THREADS = (
         title="The MX element encoder rounds subnormals at the wrong bit",
         wrong="Below the smallest normal number bits beyond the first dropped one are lost: 0.25000006 counts as the tie 0.25 and becomes 0.",
         differs="Of three defects in the report this is the one about sticky bits.",
-        broken=changed(round_magnitude=before(guard_only)), fixed=right(), fails=("quantize/mxfp4/above-tie",), names="",
+        broken=changed(round_magnitude=before(guard_only)), fixed=right(), fails=("quantize/mxfp4/above-tie",), names="more than a tie counts as a tie",
     ),
     _quantize(
         id="freetoken-85", reference="FlashML-org/FreeToken#85", formats=("mxfp8_e4m3",), judged=("mxfp8_e4m3",), only="*/mxfp8_e4m3/*", profile="mx-floor",

@@ -112,7 +112,7 @@ THREADS = (
     ),
     _quantize(
         id="flashinfer-2440", reference="flashinfer-ai/flashinfer#2440", source=Source.NOTE, profile=TE, title="Tiny inputs quantize to NaN",
-        wrong="The reciprocal of a block scale of zero is infinite, and 0 times infinity is NaN.", broken=changed(TE, find_factor=no_flt_max), fixed=right(TE), fails=("quantize/nvfp4/zero-block",), names="",
+        wrong="The reciprocal of a block scale of zero is infinite, and 0 times infinity is NaN.", broken=changed(TE, find_factor=no_flt_max), fixed=right(TE), fails=("quantize/nvfp4/zero-block",), names="division by a scale of zero",
     ),
     _nvfp4(
         id="compressed-tensors-595", reference="vllm-project/compressed-tensors#595", source=Source.NOTE, operations=("tensor_scale",), only="tensor_scale/nvfp4/*", profile=PAPER,

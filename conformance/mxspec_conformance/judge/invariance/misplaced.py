@@ -15,6 +15,7 @@ class Displacement(StrEnum):
     SCALES_TRANSPOSED = "the scales lie transposed"
     MOVED = "each holds the answer of another block, always as far away"
     EXCHANGED = "each holds the answer of another block"
+    SCALES_ZERO = "each holds its codes, and a scale byte of zero: scales are not written, or written as zero"
     ZERO = "each holds zeros: not written, or written as zero"
     OTHER = ""
 
@@ -29,6 +30,8 @@ def classify(got: npt.NDArray[Any], want: npt.NDArray[Any], wrong: npt.NDArray[n
         return Displacement.SCALES_TRANSPOSED, 0
     if not got[where].any():
         return Displacement.ZERO, 0
+    if got.dtype == np.uint8 and got.shape[1] > 1 and not got[where, 0].any() and np.array_equal(got[where, 1:], want[where, 1:]):
+        return Displacement.SCALES_ZERO, 0
     places: dict[bytes, list[int]] = {}
     for i, row in enumerate(want):
         places.setdefault(row.tobytes(), []).append(i)

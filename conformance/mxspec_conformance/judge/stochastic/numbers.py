@@ -14,6 +14,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec.formats import ScalarFormat, get_scalar
 from mxspec_conformance.counterexample.evidence import describe_number, show_conversion
+from mxspec_conformance.judge.stochastic.mistakes import list_known
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import kept_lanes
@@ -44,6 +45,7 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
         def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
             return list(session.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
 
+        known = list_known(x, words, fmt, bits, rule)
         for i, code in zip(places, run_bisected(places, call), strict=True):
             label = f"{case.id}[{i}]"
             how = {"element": element, "word": f"0x{int(words[i]):0{bits // 4}x}", "rule": f"{rule.value}, {bits} bits"}
@@ -68,7 +70,8 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
                 f'print(mxspec.encode(x, "{element}", rounding="sr", random_bits=word))'
             )
             show = partial(show_conversion, label, float(x[i]), int(expected[i]), int(code), fmt, how=how, snippet=snippet)
-            scorecard.count("random-bits", label, ok=bool(ok), show=show)
+            equals = frozenset(e for e, codes in known if codes[i] == code)
+            scorecard.count("random-bits", label, ok=bool(ok), equals=equals, show=show)
     return {}
 
 

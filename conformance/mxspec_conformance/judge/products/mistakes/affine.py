@@ -91,6 +91,13 @@ def _half_range(numbers: Numbers, parts: Parts) -> Parts | None:
     return replace(parts, o=np.full_like(parts.o, half)) if zero else replace(parts, q=parts.q - half)
 
 
+def _zero_wraps(numbers: Numbers, parts: Parts) -> Parts | None:
+    """A zero point less one, plus one, that is 15 of four bits in between, or stays so."""
+    if numbers.spec.affine.offset is not Offset.ZERO:
+        return None
+    return replace(parts, o=np.where(parts.o == 0, (1 << numbers.spec.affine.bits) - 1, parts.o))
+
+
 def _last_ignored(numbers: Numbers, parts: Parts) -> Parts | None:
     offsets = parts.o.copy()
     offsets[:, -numbers.spec.group :] = 0
@@ -173,6 +180,7 @@ CHANGES: tuple[tuple[str, Change], ...] = (
     ("eight codes of {side} along k are taken in the inverse of AWQ's order", partial(_reordered, _AWQ_BACK, 1)),
     ("eight rows of {side}'s codes are taken in AWQ's order", partial(_reordered, _AWQ, 0)),
     ("eight rows of {side}'s codes are taken in the inverse of AWQ's order", partial(_reordered, _AWQ_BACK, 0)),
+    ("zero points 0 of {side} are read as the largest: one is subtracted, and wraps", _zero_wraps),
 )  # fmt: skip
 
 
