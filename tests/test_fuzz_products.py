@@ -289,8 +289,11 @@ def test_numbers_are_such_as_no_legitimate_kernel_treats_otherwise(product: tupl
     capabilities: Capabilities = replace(session.capabilities, product_shapes=(2, 3, 96))
     job = ProductJob(None, f"{product[0]} @ {product[1]}", "x", "float32", contract.value, seed(), 60.0)
     sizes = find_sizes(job.product, capabilities.product_shapes)
-    topics = set()
-    for number in range(6):
+    wanted, topics = {"identity", "shape", "interval", "sum"}, set()
+    # Which topics a batch has is the seed's choice.
+    for number in range(60):
+        if number >= 6 and wanted <= topics:
+            break
         for case in draw_products(job, capabilities, number):
             topics.add(case.topic)
             (m, k), n = case.a.shape, case.b.shape[0]
@@ -305,4 +308,4 @@ def test_numbers_are_such_as_no_legitimate_kernel_treats_otherwise(product: tupl
             products = products[np.isfinite(products) & (products != 0)]
             assert products.min(initial=1) >= 2.0**-126
             assert products.max(initial=0) < 2.0**120
-    assert {"identity", "shape", "interval", "sum"} <= topics
+    assert wanted <= topics

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -18,15 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.acceptance import fold_zeros
+from mxspec.acceptance import flag_nan, fold_zeros
 from mxspec.arrays import ARRAYS
 from mxspec.blocks import encode_elements
 from mxspec.elements import decode_table
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale, scale_lanes
 from mxspec.expressions import evaluate
-from mxspec.formats import BlockFormat
+from mxspec.formats import BlockFormat, ElementFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import Order, find_order
+from mxspec_conformance.judge.alone import are_right_alone
 from mxspec_conformance.judge.invariance.answered import ORDINARY, Answered
 from mxspec_conformance.judge.misreadings import list_misreadings
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -75,7 +77,7 @@ class Found:
 
 #: (blocks, what the tensor scale binds) -> names and values that are other ones in the expressions.
 _Change = Callable[["_Rows", Mapping[str, Any]], Mapping[str, Any]]
-#: What is said where nothing but the requirement about calls fails.
+#: What is said where nothing but the requirement about calls fails, and where wrong blocks are right in calls of their own.
 CALL_ALONE = Found(KnownCause.CALL_ALONE, "right block by block; the answer depends on the call that a block stands in")
 
 
@@ -91,12 +93,21 @@ class _Rows:
     tensor: TensorScales | None
 
     def agree(self, scales: Codes, codes: Codes, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
-        """Blocks [n] that were answered with these bits; the sign of zero does not count, nor the scale of zeros."""
-        fold = fold_zeros(fmt.element)
+        """Blocks [n] that were answered with these bits; the signs of zero and NaN do not count, nor the scale of zeros."""
+        fold = _fold_signs(fmt.element)
         same = (fold[codes] == fold[self.codes]).all(axis=1)
         empty = ~fold[self.codes].any(axis=1)
         result: npt.NDArray[np.bool_] = same & ((scales == self.scales) | (empty & (self.scales < 0xFF)))
         return result
+
+
+@lru_cache(maxsize=32)
+def _fold_signs(element: ElementFormat) -> Codes:
+    """For each of 256 codes the code itself; zeros, and codes of NaN that differ by the sign alone, are one."""
+    fold = fold_zeros(element).copy()
+    nan = flag_nan(element)
+    fold[nan] &= element.sign_bit - 1
+    return fold
 
 
 def find_silence(observations: Observations) -> Found | None:
@@ -140,14 +151,18 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
     causes = [one for one in found if one is not None]
     # A quotient of 16 bits explains every block; that all wrong ones go one way is then no cause of its own.
     exact = any(one.cause is KnownCause.NARROW_QUOTIENT for one in causes)
-    return [one for one in causes if not (exact and one.cause is KnownCause.RECIPROCAL)]
+    causes = [one for one in causes if not (exact and one.cause is KnownCause.RECIPROCAL)]
+    if not causes and are_right_alone(session, fmt, profile, observations.answered):
+        return [CALL_ALONE]
+    return causes
 
 
 def _is_deterministic(session: TargetSession, again: Answered | None) -> Found | None:
-    """The same call twice, then once more."""
+    """The same call twice, then once more; one block stands beyond a multiple of 64, as tails have paths of their own."""
     if again is None:
         return None
-    place = np.arange(len(again.before))
+    count = len(again.before)
+    place = np.arange(count - (count - 1) % 64)
     answers = [run_once(lambda: again.rows(session.call(again.function, *again.arguments(place), **again.kwargs))) for _ in range(3)]
     given = [a for a in answers if not isinstance(a, NoAnswer)]
     if len(given) < 2:
@@ -481,7 +496,10 @@ def _scales_of(x: npt.NDArray[np.float32], rows: _Rows, fmt: BlockFormat, profil
 
 
 def _reciprocal(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile) -> Found | None:
-    """Whether all that is wrong lies next to midpoints, on one side, and is off by one code in one direction."""
+    """Whether all that is wrong lies next to midpoints, on one side, and is off by one code in one direction.
+
+    What becomes of a division by a scale of zero is another question.
+    """
     element, fold = fmt.element, fold_zeros(fmt.element)
     directions: set[int] = set()
     near = False
@@ -491,7 +509,7 @@ def _reciprocal(rows: Sequence[_Rows], fmt: BlockFormat, profile: Profile) -> Fo
         usable = np.minimum(r.scales, fmt.scale.code_count - 1).astype(np.uint8)
         with np.errstate(all="ignore"):
             expected, scaled = encode_given_scale(r.x, usable, fmt, profile, steps, bindings)
-        wrong = fold[expected] != fold[r.codes]
+        wrong = (fold[expected] != fold[r.codes]) & (decode_table(fmt.scale)[usable] != 0)[:, None]
         if not wrong.any():
             continue
         classes = classify_lanes(scaled, r.x, element)[wrong]
