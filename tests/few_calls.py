@@ -12,7 +12,7 @@ from typing import Any
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge import sparse_calls
 from mxspec_conformance.judge.affine import calls as affine_calls
-from mxspec_conformance.judge.invariance import calls, matrix, numbers, states
+from mxspec_conformance.judge.invariance import calls, contents, matrix, numbers, states
 from mxspec_conformance.judge.invariance.pace import Speed
 
 #: Numbers of the largest call, and equal calls.
@@ -27,6 +27,7 @@ def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
         return [size for size in calls.list_sizes(fmt) if size.elements <= FEW_NUMBERS and size not in left_out]
 
     replace(matrix, "list_sizes", list_few)
+    replace(contents, "SHAPES", ((12, 4), (16, 8)))
     replace(states, "PROBED", tuple((rows, blocks) for rows, blocks in states.PROBED if rows <= 130))
     for module in (matrix, numbers):
         replace(module, "measure_speed", lambda call: Speed.STEADY)

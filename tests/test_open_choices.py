@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
+import mxspec
 from mxspec.profiles.normative import MxFormats
+from mxspec_conformance.judge.check import check
 from mxspec_conformance.mutants.reference import Reference
 from mxspec_conformance.mutants.right import open_choices
 from mxspec_conformance.mutants.scale_mutants import special
@@ -43,3 +49,16 @@ def test_no_choice_is_open_for_ordinary_blocks(fmt: str) -> None:
 def test_a_choice_that_is_not_open_is_found_out() -> None:
     wrong = Reference("mx-floor", change={"store_special": special(inf=100)})
     assert judge_target(wrong, "quantize", "mxfp4", "mx-floor").kills
+
+
+@pytest.mark.parametrize(("byte", "passes"), [(0x38, True), (0x08, True), (0x7F, False)])
+def test_the_scale_of_a_tensor_of_zeros_is_open(byte: int, passes: bool) -> None:
+    def quantize(x: Any, fmt: str, tensor_scale: float) -> Any:
+        scale = mxspec.TensorScale("amax", int(np.float32(tensor_scale).view(np.uint32)))
+        t = mxspec.quantize(x, fmt, profile="nvfp4-te", tensor_scale=scale)
+        zeros = (x.reshape(len(x), -1, 16) == 0).all(axis=-1)
+        return t.codes, np.where(zeros, np.uint8(byte), t.scales)
+
+    target = SimpleNamespace(NAME="zeros", FORMATS=["nvfp4"], TENSOR_SCALE="amax", quantize=quantize)
+    report = check(target, profile="nvfp4-te", only="quantize/nvfp4/tensor-scale")
+    assert report.exit_code == (0 if passes else 1)

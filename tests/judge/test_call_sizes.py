@@ -48,6 +48,9 @@ WRONG: dict[str, tuple[str, Callable[[Shape, int], bool]]] = {
     "a square of 96": ("call-size", lambda shape, axis: shape == (96, 96) and axis == -1),
     "7 blocks": ("call-size", lambda shape, axis: shape[0] > 1 and shape[1] == 224 and axis == -1),
     "thousands of rows": ("call-size", lambda shape, axis: shape[0] >= 4096 and shape[1] >= 128 and axis == -1),
+    "a prime number of rows": ("call-size", lambda shape, axis: shape[0] in (61, 67, 71) and shape[1] >= 4096),
+    "half a million columns": ("call-size", lambda shape, axis: shape[0] > 1 and shape[1] >= 1 << 19),
+    "five times as many columns as rows": ("call-size", lambda shape, axis: shape[1] == 5 * shape[0] and shape[0] >= 64),
     "squares along axis 1": ("axis", lambda shape, axis: axis == 1 and shape[0] == shape[1]),
 }
 
@@ -124,3 +127,49 @@ def test_threads_that_share_a_buffer_along_axis_0_are_found() -> None:
     target = SimpleNamespace(NAME="threads", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
     report = check(target, in_process=True, only="quantize/mxfp4/state")
     assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["state"]
+
+
+@pytest.mark.all_calls
+def test_thousands_of_rows_in_bfloat16() -> None:
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x.astype(np.float32), fmt)
+        codes = np.array(t.codes)
+        if x.dtype != np.float32 and len(x) >= 8192 and x.shape[1] >= 128:
+            codes[-1, -1] ^= 1
+        return codes, t.scales
+
+    target = SimpleNamespace(NAME="narrow", VERSION="1", FORMATS=["mxfp4"], DTYPES=["float32", "bfloat16"], quantize=quantize)
+    report = check(target, in_process=True, only="quantize/mxfp4/call-size")
+    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["call-size"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 0), -1), ((64, 0), 0)], ids=["no columns", "no columns along axis 0"]
+)
+@pytest.mark.parametrize("kind", ["a scale", "the next call", "refused", "nothing"])
+def test_calls_without_columns(shape: Shape, axis: int, kind: str) -> None:
+    left: list[int] = []
+
+    def quantize(x: Any, fmt: str, axis: int = -1) -> Any:
+        if x.shape == shape and axis == asked:
+            left.append(1)
+            if kind == "refused":
+                raise ValueError("nothing to do")
+            if kind == "a scale":
+                return np.zeros(shape, np.uint8), np.zeros((shape[0], 1), np.uint8)
+        if not x.size:
+            scales = (x.shape[0], x.shape[1] // 32) if axis == -1 else (x.shape[0] // 32, x.shape[1])
+            return np.zeros(x.shape, np.uint8), np.zeros(scales, np.uint8)
+        t = mxspec.quantize(x, fmt, axis=axis)
+        codes = np.array(t.codes)
+        if left and kind == "the next call":
+            left.clear()
+            codes[-1, -1] ^= 1
+        return codes, t.scales
+
+    asked = axis
+    target = SimpleNamespace(NAME="empty", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
+    topic = "state" if kind == "the next call" else "refusal"
+    report = check(target, in_process=True, only=f"quantize/mxfp4/{topic}")
+    wanted = Verdict.FAIL if kind in ("a scale", "the next call") else Verdict.PASS
+    assert [r.verdict for r in report.requirements] == [wanted]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -34,6 +35,8 @@ def test_an_arrangement_holds_the_same_numbers(x: Any, arrangement: str) -> None
 def test_arrangements_are_what_they_are_called() -> None:
     given = {name: arrange_array(X, "numpy", name) for name in MATRIX_ARRANGEMENTS}
     assert given["slice"].strides == (160, 4)
+    assert given["far-slice"].strides[0] > 1 << 17
+    assert given["fortran-padded"].strides == (4, 16)
     assert given["rows-reversed"].strides == (-20, 4)
     assert given["columns-reversed"].strides == (20, -4)
     assert not given["read-only"].flags.writeable
@@ -184,6 +187,8 @@ WRONG: dict[str, Callable[[Any], bool]] = {
     "rows backwards": lambda x: x.strides[0] < 0 < x.strides[1],
     "columns backwards": lambda x: x.strides[1] < 0 < x.strides[0],
     "memory that must not be written": lambda x: not x.flags.writeable,
+    "a pitch beyond 16 bits": lambda x: len(x) > 1 and x.strides[0] >= 1 << 16 and not x.flags.c_contiguous,
+    "Fortran order with a pitch": lambda x: min(x.shape) > 1 and 4 * len(x) < x.strides[1] and x.strides[0] == 4,
 }
 
 
@@ -202,6 +207,30 @@ def kernel(wrong: Callable[[Any], bool]) -> Any:
 def test_a_kernel_wrong_in_one_kind_of_memory_is_found(name: str) -> None:
     report = check(kernel(WRONG.get(name, lambda x: False)), in_process=True, only="quantize/mxfp4/memory")
     assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == (["memory"] if name in WRONG else [])
+
+
+@pytest.mark.parametrize("name", ["codes", "scales", "neither"])
+def test_dequantize_of_one_input_in_other_memory(name: str) -> None:
+    def dequantize(codes: Any, scales: Any, fmt: str) -> Any:
+        values = np.array(mxspec.dequantize(codes, scales, fmt))
+        given = {"codes": codes, "scales": scales}
+        views = {n for n, a in given.items() if a.size and not a.flags.c_contiguous}
+        if views == {name}:
+            values[-1] = 0
+        return values
+
+    target = SimpleNamespace(NAME="unusual", VERSION="1", FORMATS=["mxfp4"], dequantize=dequantize)
+    report = check(target, in_process=True, only="dequantize/mxfp4/memory")
+    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == (["memory"] if name != "neither" else [])
+
+
+@pytest.mark.all_calls
+def test_large_views_are_asked() -> None:
+    def wrong(x: Any) -> bool:
+        return bool(x.size > 1 << 18 and not x.flags.c_contiguous)
+
+    report = check(kernel(wrong), in_process=True, only="quantize/mxfp4/memory")
+    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["memory"]
 
 
 @pytest.mark.parametrize("right", [False, True])
@@ -230,3 +259,38 @@ def test_the_first_call_that_was_answered_is_kept() -> None:
     assert first is not None
     assert first.arguments[0].shape == (1, 32)
     assert np.array_equal(first.answer[0], quantize(first.arguments[0], "mxfp4")[0])
+
+
+def test_kernels_for_even_rows_are_judged_in_even_rows() -> None:
+    def even(x: Any, fmt: str) -> Any:
+        if len(x) % 2:
+            raise ValueError("an even number of rows")
+        return quantize(x, fmt)
+
+    report = check(SimpleNamespace(NAME="even", VERSION="1", FORMATS=["mxfp4"], quantize=even), in_process=True)
+    assert report.exit_code == 0
+    assert "2" in report.details["shapes"]
+
+    def stumbles(x: Any, fmt: str) -> Any:
+        if len(x) % 2:
+            raise IndexError(len(x))
+        return quantize(x, fmt)
+
+    report = check(SimpleNamespace(NAME="odd", VERSION="1", FORMATS=["mxfp4"], quantize=stumbles), in_process=True)
+    assert report.exit_code == 1
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_a_kernel_that_belongs_to_a_thread_may_refuse_others(always: bool) -> None:
+    mine, calls = threading.get_ident(), []
+
+    def bound(x: Any, fmt: str) -> Any:
+        if threading.get_ident() != mine:
+            calls.append(1)
+            if always or len(calls) % 2:
+                raise RuntimeError("of another thread")
+        return quantize(x, fmt)
+
+    target = SimpleNamespace(NAME="bound", VERSION="1", FORMATS=["mxfp4"], quantize=bound)
+    report = check(target, in_process=True, only="quantize/mxfp4/state")
+    assert report.exit_code == (0 if always else 1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from mxspec.formats import get_block
 from mxspec_conformance.targets.capabilities import ShapeLimits
-from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.errors import REFUSALS, CallError
 from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -23,6 +23,10 @@ CANDIDATES = tuple(
         (128, 128, 1), (128, 16, 128), (512, 1, 1), (1024, 1, 1), (256, 256, 1),
     )
 )  # fmt: skip
+
+
+#: Rows by which kernels go that take four rows, and neither one nor three.
+ROWS = (2, 4)
 
 
 def fit_session(session: TargetSession, formats: list[str]) -> TargetSession:
@@ -61,7 +65,13 @@ def find_first_call(session: TargetSession) -> FirstCall | None:
 
 def _find_limits(session: TargetSession, function: str, name: str) -> ShapeLimits | None:
     """The mildest limits that a function has; None where it takes small matrices, or none at all."""
-    if any(_takes(session, function, name, shape) for shape in ((4, 1), (1, 1), (3, 1))):
+    if _takes(session, function, name, (4, 1)):
+        odd = [_ask(session, function, name, (rows, 1)) for rows in (1, 3)]
+        if not all(error is not None and error.kind in REFUSALS and not error.stumbled for error in odd):
+            return None
+        taken = (n for n in ROWS if _takes(session, function, name, (n, 1)) and _takes(session, function, name, (3 * n, 1)))
+        return next((ShapeLimits(rows=n) for n in taken), None)
+    if any(_takes(session, function, name, shape) for shape in ((1, 1), (3, 1))):
         return None
     k = get_block(name).k
     for limits in CANDIDATES:
@@ -73,6 +83,11 @@ def _find_limits(session: TargetSession, function: str, name: str) -> ShapeLimit
 
 def _takes(session: TargetSession, function: str, name: str, shape: tuple[int, int]) -> bool:
     """Whether a matrix of so many rows and blocks is answered."""
+    return _ask(session, function, name, shape) is None
+
+
+def _ask(session: TargetSession, function: str, name: str, shape: tuple[int, int]) -> CallError | None:
+    """Why a matrix of so many rows and blocks is not answered."""
     fmt = get_block(name)
     rows, blocks = shape
     extra: dict[str, Any] = {}
@@ -86,7 +101,7 @@ def _takes(session: TargetSession, function: str, name: str, shape: tuple[int, i
         arguments = (codes, np.full((rows, blocks), fmt.scale.bias << fmt.scale.mantissa_bits, np.uint8), name)
     try:
         answer = session.call(function, *arguments, **extra)
-    except CallError:
-        return False
+    except CallError as error:
+        return error
     _FIRST_CALLS.setdefault(session, FirstCall(function, arguments, extra, answer))
-    return True
+    return None

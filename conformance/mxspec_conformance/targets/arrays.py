@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.layouts import get_layout
-from mxspec_conformance.targets.capabilities import SLICED_OF
+from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn
 
@@ -73,8 +73,12 @@ def arrange_array(
     if arrangement == "reversed" and arrays != "torch":  # torch has no negative strides
         everywhere = (slice(None, None, -1),) * x.ndim
         return to_target_array(np.ascontiguousarray(x[everywhere]), arrays, device)[everywhere]
-    if arrangement == "slice":
-        wide = np.tile(np.flip(other), SLICED_OF)
+    if arrangement == "fortran-padded" and x.ndim == 2:
+        wide = np.concatenate([x.T, other.T[:, :1]], axis=1)
+        return to_target_array(np.ascontiguousarray(wide), arrays, device)[:, :-1].T
+    if arrangement in ("slice", "far-slice"):
+        far = arrangement == "far-slice" and x.size
+        wide = np.tile(np.flip(other), FAR_PITCH // (x.shape[-1] * x.itemsize) + SLICED_OF if far else SLICED_OF)
         columns = slice(3 * x.shape[-1], 4 * x.shape[-1])
         wide[..., columns] = x
         return to_target_array(wide, arrays, device)[..., columns]

@@ -48,9 +48,11 @@ SCALE_LAYOUTS = ("row-major", "128x4")
 #: rows one element farther apart than they are long, column by column, backwards, as one row that is all rows, or as one
 #: column that is all columns.
 ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded", "fortran", "reversed", "broadcast", "one-column")
-#: More of them, asked of whole matrices alone: columns of a matrix that is many times as wide, one axis that runs backwards, memory
-#: that must not be written.
-MATRIX_ARRANGEMENTS = ("slice", "rows-reversed", "columns-reversed", "read-only")
+#: More of them, asked of whole matrices alone: columns of a matrix that is many times as wide, or so wide that 16 bits do not hold its
+#: pitch, rows of a transposed one, one axis that runs backwards, memory that must not be written.
+MATRIX_ARRANGEMENTS = ("slice", "far-slice", "fortran-padded", "rows-reversed", "columns-reversed", "read-only")
+#: Bytes from row to row beyond which that matrix reaches.
+FAR_PITCH = 1 << 17
 #: Columns of the matrix of which `slice` is a part, in multiples of its own.
 SLICED_OF = 8
 

@@ -25,6 +25,10 @@ class FailureKind(StrEnum):
     UNSUPPORTED = "unsupported"
 
 
+#: What counts as a refusal; a malformed answer is none, nor is a crash.
+REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
+
+
 #: What Python raises where code fails that nobody meant to fail. What refuses a call raises ValueError, TypeError,
 #: RuntimeError, NotImplementedError, an assertion or an exception of its own.
 _STUMBLES = (ZeroDivisionError, LookupError, AttributeError, NameError, StopIteration)

@@ -67,6 +67,10 @@ class Marshaller:
     module: Any
     capabilities: Capabilities
     _arrangement: str = "contiguous"
+    #: The only array of a call that lies so, by its number; None: all of them.
+    _arranged_alone: int | None = None
+    #: Arrays handed over in the call so far.
+    _handed: int = 0
     #: Factor of the values that lie between those of an input.
     _between: float = 1
     #: Arrays given to the last call with their bytes at that time, and what the target returned.
@@ -80,14 +84,16 @@ class Marshaller:
         handler = getattr(self, f"_call_{function}", None)
         if handler is None:
             raise TargetError(f"the judge cannot call {function}")
-        self._given = []
+        self._given, self._handed = [], 0
         with np.errstate(all="ignore"):
             return handler(*args, **kwargs)
 
     def _array(self, x: npt.NDArray[Any], *, written: bool = False) -> Any:
         """x as the target takes it; written: it is to be written into, so that no two of its items share memory."""
         shares = self._arrangement in ("broadcast", "one-column", "read-only")
-        arrangement = "contiguous" if written and shares else self._arrangement
+        elsewhere = self._arranged_alone not in (None, self._handed)
+        self._handed += 1
+        arrangement = "contiguous" if elsewhere or (written and shares) else self._arrangement
         array = arrange_array(x, self.capabilities.arrays, arrangement, self.capabilities.device, between=self._between)
         if self._kept:
             kept = self._kept.pop(0)
@@ -104,14 +110,15 @@ class Marshaller:
         return self._returned
 
     def _call_arranged(self, arrangement: str, function: str, *args: Any, **kwargs: Any) -> Any:
-        """The answer to a call whose inputs lie in memory in one of `ARRANGEMENTS`."""
-        self._arrangement = arrangement
+        """The answer to a call whose inputs lie in memory in one of `ARRANGEMENTS`; with `@n` behind it the n-th input alone."""
+        self._arrangement, _, alone = arrangement.partition("@")
+        self._arranged_alone = int(alone) if alone else None
         # What a maximum must not see is larger than all that it sees.
         self._between = 2 if function == "tensor_scale" else 1
         try:
             return self.call(function, *args, **kwargs)
         finally:
-            self._arrangement, self._between = "contiguous", 1
+            self._arrangement, self._arranged_alone, self._between = "contiguous", None, 1
 
     def _call_probe(
         self, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any
@@ -190,13 +197,14 @@ class Marshaller:
         alone = [_outcome(self, function, args, kwargs) for args, kwargs in calls]
         start = threading.Barrier(len(calls))
         wrong, made = [0] * len(calls), [0] * len(calls)
+        refused: list[list[Exception]] = [[] for _ in calls]
 
         def work(number: int) -> None:
             mine = Marshaller(self.module, self.capabilities)
             start.wait()
             end = time.monotonic() + _THREAD_SECONDS
             while made[number] < rounds and (made[number] < _LEAST_ROUNDS or time.monotonic() < end):
-                wrong[number] += _outcome(mine, function, *calls[number]) != alone[number]
+                wrong[number] += _outcome(mine, function, *calls[number], raised=refused[number]) != alone[number]
                 made[number] += 1
 
         threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(calls))]
@@ -209,6 +217,9 @@ class Marshaller:
                 thread.join()
         finally:
             sys.setswitchinterval(interval)
+        # Handles that belong to a thread are refused in every other one, and always; what races raises now and then.
+        if sum(map(len, refused)) == sum(made) == sum(wrong):
+            raise refused[0][0]
         return sum(wrong), sum(made)
 
     def _call_quantize(
@@ -438,12 +449,16 @@ def _name_kind(returned: object) -> str:
     return f"{kind} of {len(returned)}" if isinstance(returned, (tuple, list)) else kind
 
 
-def _outcome(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The bytes that a call returns, or the type of what it raises."""
+def _outcome(
+    marshaller: Marshaller, function: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, raised: list[Exception] | None = None
+) -> Any:
+    """The bytes that a call returns, or the type of what it raises; raised: what it raises, entered."""
     try:
         answer = marshaller.call(function, *args, **kwargs)
         return np.float64(answer).tobytes() if isinstance(answer, float) else _copied_bytes(answer)
     except Exception as error:  # the target's own
+        if raised is not None:
+            raised.append(error)
         return type(error).__name__
 
 

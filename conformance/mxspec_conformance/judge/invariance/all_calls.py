@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from mxspec.formats import BlockFormat
+from mxspec_conformance.judge.invariance.contents import judge_contents
 from mxspec_conformance.judge.invariance.matrix import (
     Matrix,
     judge_axes,
@@ -61,6 +62,7 @@ def _list_parts(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool])
     function, offers = pools[0].answered.function, session.capabilities.has
     stored = session.transport == "results-file"  # every call
     yield ("call-size",), partial(judge_sizes, pools=pools)
+    yield ("call-size",), partial(judge_contents, pools=pools)
     if not stored:
         yield ("memory",), partial(judge_strides, pools=pools)
         yield ("memory",), partial(judge_memory, pools=pools)

@@ -69,6 +69,10 @@ SIZES: tuple[Size, ...] = (
     ),
     Size(4096, 128, "thousands of rows of several blocks"),
     Size(5000, 160, "thousands of rows of several blocks, no power of two"),
+    Size(9000, 160, "many thousands of rows of several blocks", common=True),
+    Size(67, 4128, "a prime number of rows, wide"),
+    Size(101, 4096, "a prime number of rows, wide"),
+    Size(2, 524288, "half a million columns"),
     Size(128, 8192, "2^20 elements, 8192 columns"),
     Size(1024, 1024, "2^20 elements, square", common=True, quick=True),
     Size(16384, 64, "2^20 elements"),
@@ -85,7 +89,7 @@ TALL: tuple[Size, ...] = tuple(
         (512, "512 blocks", False, False),
         (1023, "one row less than 1024", False, False),
         (1024, "1024 blocks", False, True),
-        (1025, "one row more than 1024", False, False),
+        (1025, "one row more than 1024", False, True),
         (4096, "4096 rows", False, True),
         (16384, "16,384 blocks", True, False),
         (16385, "16,384 blocks and one", False, False),
@@ -98,6 +102,8 @@ TALL: tuple[Size, ...] = tuple(
 
 #: Rows, in steps of a warp, that no power of two is near; and squares of elements.
 STEPS, SQUARES = (96, 160, 192, 224, 320, 448, 640, 768, 896), (96, 160, 192, 256, 320)
+#: How many times as long one side of a matrix is as the other.
+RATIOS = (3, 5, 6, 7)
 #: Every number of rows, and of blocks in a row, up to this one is asked once.
 FEW = 24
 
@@ -106,11 +112,22 @@ def list_small(k: int) -> list[Size]:
     """Calls of few rows and blocks, and of whole warps of rows."""
     few = [Size(rows, (1 + rows * 7 % FEW) * k, "every number of rows and of blocks, small") for rows in range(1, FEW + 1)]
     steps = [Size(rows, 3 * k, "whole warps of rows, no power of two") for rows in STEPS]
-    return [*few, *steps, *(Size(n, n, "square") for n in SQUARES)]
+    ratios = [(64, 64 * n) for n in RATIOS] + [(64 * n, 64) for n in RATIOS]
+    return [*few, *steps, *(Size(n, n, "square") for n in SQUARES), *(Size(r, c, "one side a multiple of the other") for r, c in ratios)]
 
 
-#: How many sizes are drawn.
-DRAWN = 8
+def list_scattered(number: int) -> list[Size]:
+    """Sizes drawn by binades, as many small as large ones, tall as wide: for the n-th dtype and tensor scale others."""
+    stream, sizes = Stream(41 + number), []
+    for _ in range(SCATTERED):
+        bits = stream.below(15)
+        rows, blocks = 1 << bits, 1 << stream.below(15 - bits)
+        sizes.append(Size(rows + stream.below(rows), 32 * (blocks + stream.below(blocks)), "drawn by binades"))
+    return sizes
+
+
+#: How many sizes are drawn, evenly and by binades.
+DRAWN, SCATTERED = 8, 10
 
 
 def list_sizes(fmt: BlockFormat) -> list[Size]:
@@ -118,6 +135,7 @@ def list_sizes(fmt: BlockFormat) -> list[Size]:
     tall = [Size(s.rows, fmt.k, s.why, s.common, s.quick) for s in TALL]
     stream = Stream(40)
     drawn = [Size(1 + stream.below(600), 32 * (1 + stream.below(70)), "drawn") for _ in range(DRAWN)]
+    drawn += list_scattered(0)
     square = [Size(n, n * fmt.k, "as many rows as blocks", common=n == 3, quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
     listed = (*list_small(fmt.k), *drawn, *square, *tall, *SIZES)
     known = {(s.rows, s.columns): s for s in listed if s.columns % fmt.k == 0}
@@ -173,6 +191,8 @@ GRIDS = (
 
 #: Sizes of calls whose inputs lie in memory in another way.
 STRIDED = (Size(5, 96, "odd"), Size(128, 128, "aligned", quick=True), Size(67, 2080, "wide"))
+#: The same for fast targets.
+LARGE_STRIDED = Size(259, 1056, "more than 2^18 elements, odd rows")
 
 #: Single numbers in a call.
 NUMBERS = (255, 256, 257, 512, 1000, 1024, 2048, 4096, 8192, 16384, 32768, 65535, 65536, 65537, 131072, 1048576)

@@ -26,6 +26,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 SHAPES = (
     (128, 12), (384, 12), (130, 12), (16, 12), (512, 16), (1000, 8), (5, 64), (67, 96), (128, 128), (256, 128), (64, 128), (128, 512),
     (129, 256), (33, 1024), (512, 512), (2, 8192), (300, 2048), (4096, 64), (65536, 4), (65537, 32), (1024, 1024),
+    (131, 2048), (1001, 96),
 )  # fmt: skip
 #: Shapes that are asked in other memory, and for what is done to memory.
 LAID = ((128, 128), (67, 96), (256, 16))

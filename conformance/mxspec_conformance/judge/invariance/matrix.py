@@ -19,11 +19,13 @@ from mxspec_conformance.judge.invariance.calls import (
     CUT_GRIDS,
     GRIDS,
     LAID,
+    LARGE_STRIDED,
     STRIDED,
     Laid,
     Size,
     list_laid,
     list_ragged,
+    list_scattered,
     list_sizes,
     list_squares,
 )
@@ -43,6 +45,9 @@ Array = npt.NDArray[Any]
 TILES, CUT = 12, 256
 #: Arrangements of inputs that are asked along other axes, with ragged ends, and in tiles.
 REARRANGED = ("fortran", "rows", "columns", "padded", "reversed")
+#: Those that are asked of a large matrix; those that the quick level asks of a small one as well.
+VIEWS = ("rows", "columns", "padded", "fortran", "reversed", "slice")
+QUICK_ARRANGEMENTS = ("far-slice", "fortran-padded", "fortran@1", "columns@1", "padded@0")
 #: Calls that a part of the matrix has at most.
 PART = 100_000
 #: Numbers of a call from which on not every format is asked in every size.
@@ -85,12 +90,15 @@ class Matrix:
         """Start a part, which draws the same blocks whatever was asked before."""
         self.calls = PART * part
 
-    def draw(self, pool: Pool, count: int) -> Places:
-        """Blocks for the next call; the last one, which is lost most often, is one whose answer is pinned."""
+    def draw(self, pool: Pool, count: int, rows: int = 1) -> Places:
+        """Blocks for the next call; the last one, which is lost most often, and the one in the middle are such whose answer is
+        pinned."""
         self.calls += 1
         place = draw_places(count, len(pool), self.calls)
         if count and len(pool.pinned):
-            place[-1] = pool.pinned[place[-1] % len(pool.pinned)]
+            across = count // rows
+            for at in (rows // 2 * across + across // 2, -1):
+                place[at] = pool.pinned[place[at] % len(pool.pinned)]
         return place
 
     def enter(
@@ -165,14 +173,15 @@ def judge_sizes(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """Calls of all sizes: every one in the first dtype and tensor scale, some in the others."""
     for number, pool in enumerate(pools):
         k = pool.fmt.k
-        for size in list_sizes(pool.fmt):
+        others = list_scattered(number) if number else []
+        for size in (*list_sizes(pool.fmt), *others):
             rest = size.elements <= LARGE and matrix.speed is Speed.FAST
             everywhere = not number and (matrix.is_first_format or rest)
-            if not everywhere and not size.common:
+            if not everywhere and not size.common and size not in others:
                 continue
             if size.elements > LARGE and not matrix.is_first_format and matrix.speed is not Speed.FAST:
                 continue
-            place = matrix.draw(pool, size.elements // k)
+            place = matrix.draw(pool, size.elements // k, size.rows)
             matrix.enter(
                 "call-size",
                 f"{pool.name}: {size.rows} x {size.columns}",
@@ -192,27 +201,37 @@ def _call(session: TargetSession, pool: Pool, place: Places, rows: int, *before:
 
 def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """The same matrices, lying in memory in every way; a target may refuse what is not contiguous."""
-    for pool in pools:
+    for number, pool in enumerate(pools):
         k = pool.fmt.k
         sizes = [s for s in STRIDED if s.columns % k == 0]
-        for size in sizes:
-            for arrangement in (*ARRANGEMENTS[1:-1], *(MATRIX_ARRANGEMENTS if size is sizes[0] else ())):
+        everything = (*ARRANGEMENTS[1:-1], *MATRIX_ARRANGEMENTS)
+        # Of two inputs one may be a view, and the other whole.
+        inputs = range(len(pool.answered.inputs)) if len(pool.answered.inputs) > 1 else ()
+        alone = tuple(f"{name}@{i}" for i in inputs for name in everything)
+        for size in [*sizes, *((LARGE_STRIDED,) if not number and matrix.is_first_format and matrix.speed is Speed.FAST else ())]:
+            chosen = (*everything, *alone) if size is sizes[0] else ARRANGEMENTS[1:-1]
+            for arrangement in VIEWS if size is LARGE_STRIDED else chosen:
                 rows = size.rows
                 place = matrix.draw(pool, size.elements // k)
-                if arrangement == "broadcast":  # its rows are one row
+                if arrangement.startswith("broadcast"):  # its rows are one row
                     place = np.tile(place[: size.columns // k], rows)
                 matrix.enter(
                     "memory",
-                    f"{pool.name}: {rows} x {size.columns}, {arrangement}",
+                    f"{pool.name}: {rows} x {size.columns}, {_name_arrangement(arrangement)}",
                     pool,
                     place,
                     partial(_call, matrix.session, pool, place, rows, "arranged", arrangement),
                     lines=rows,
-                    quick=size.quick,
+                    quick=size.quick or arrangement in QUICK_ARRANGEMENTS,
                     may_refuse=arrangement != "offset",
                 )
-            if pool.answered.function == "quantize":
+            if pool.answered.function == "quantize" and size is not LARGE_STRIDED:
                 _judge_one_column(matrix, pool, size)
+
+
+def _name_arrangement(arrangement: str) -> str:
+    name, _, alone = arrangement.partition("@")
+    return f"{name}, {('codes', 'scales')[int(alone)]} alone" if alone else name
 
 
 def _judge_one_column(matrix: Matrix, pool: Pool, size: Size) -> None:
@@ -281,7 +300,7 @@ def judge_ragged(matrix: Matrix, pools: Sequence[Pool], *, axis: int) -> None:
     for number, pool in enumerate(pools):
         # By its two names an axis is one path or two; a few calls tell.
         asked: list[tuple[Laid, str | None]] = [
-            (laid, None) for laid in list_ragged(pool.fmt.k)[:: 1 if not number and axis in (-1, 0) else 5]
+            (laid, None) for laid in list_ragged(pool.fmt.k)[:: 1 if not number and axis in (-1, 0) else 4]
         ]
         if axis in (-1, 0) and matrix.session.transport != "results-file":
             asked += [(Laid(6, 3, pool.fmt.k // 4), arrangement) for arrangement in REARRANGED]

@@ -18,7 +18,7 @@ from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.refusals import fails_on_nothing, is_lost
-from mxspec_conformance.judge.invariance.states import REPEATS, ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.states import REPEATS, ROUNDS, THREADS, refuses_threads
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -30,8 +30,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 
 #: Seconds that the same call again and again may take, of one function and format.
 REPEAT_SECONDS = 0.3
-#: Numbers in the calls that follow another one.
-FEW = 200
+#: Numbers in the calls that follow another one; numbers in views, and views.
+FEW, MANY, VIEWS = 200, 10007, ("columns", "offset", "reversed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,7 @@ def _judge_memory(numbers: Numbers, told: str = "") -> None:
         wrote, changed, _ = answer
         text = "the call wrote into its input" if wrote else "a later call changed what an earlier one had returned"
         numbers.settle("call-size", label, ok=not (wrote or changed), text=text)
+    _judge_views(numbers, told)
     _judge_special(numbers, told)
     label = f"{FEW} times one number{told}, which lies in memory once"
     if numbers.keeps(label):
@@ -133,6 +134,19 @@ def _judge_memory(numbers: Numbers, told: str = "") -> None:
         call = partial(session.call, "arranged", "broadcast", answered.function, *arguments, **answered.kwargs)
         if not isinstance(run_once(call), NoAnswer):  # a target may refuse it
             numbers.enter("call-size", label, place, call)
+
+
+def _judge_views(numbers: Numbers, told: str) -> None:
+    """As many numbers as a kernel splits, in views; a target may refuse those."""
+    answered, session = numbers.answered, numbers.session
+    for arrangement in VIEWS:
+        label = f"{MANY} numbers{told}, {arrangement}"
+        if LARGEST_OF.get(session.transport, MANY) >= MANY and numbers.keeps(label):
+            place = numbers.draw(MANY, 76)
+            call = partial(session.call, "arranged", arrangement, answered.function, *answered.arguments(place), **answered.kwargs)
+            answer = run_once(call)
+            if not isinstance(answer, NoAnswer):
+                numbers.enter("call-size", label, place, partial(_given, answer))
 
 
 def _judge_nothing(numbers: Numbers) -> None:
@@ -284,6 +298,8 @@ def _judge_threads(numbers: Numbers) -> None:
         return
     calls = [(answered.arguments(numbers.draw(3000, 80 + i)), answered.kwargs) for i in range(THREADS)]
     answer = run_once(partial(numbers.session.call, "threads", ROUNDS, answered.function, calls))
+    if refuses_threads(answer):
+        return
     if isinstance(answer, NoAnswer):
         numbers.scorecard.count_no_answer("state", label, answer)
         return

@@ -149,18 +149,27 @@ def fails_on_nothing(answer: Any) -> bool:
 
 
 def judge_empty(matrix: Matrix, pool: Pool) -> None:
-    """A matrix without rows: an answer without rows, or a refusal; and the call after it is as any other."""
+    """A matrix without rows, or without columns: an answer without any, or a refusal; and the call after it is as any other."""
+    _judge_nothing(matrix, pool, "no rows", (0, 3))
+    if matrix.session.transport in SEES_SHAPES:
+        _judge_nothing(matrix, pool, "no columns", (3, 0))
+        if matrix.session.capabilities.has(pool.answered.function, "axis"):
+            _judge_nothing(matrix, pool, "no columns, axis 0", (2 * pool.fmt.k, 0), axis=0)
+
+
+def _judge_nothing(matrix: Matrix, pool: Pool, what: str, shape: tuple[int, int], **options: Any) -> None:
+    """A call with nothing in it, of so many rows and blocks (with an axis: columns), and the one after it."""
     card, answered = matrix.scorecard, pool.answered
-    label = f"0 x {3 * pool.fmt.k}: no rows"
+    label = f"{shape[0]} x {shape[1] * pool.fmt.k}: {what}"
     if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=True):
         return
-    nothing = [np.zeros((0, 3 * a.shape[1]), a.dtype) for a in answered.inputs]
+    nothing = [np.zeros((shape[0], shape[1] * a.shape[1]), a.dtype) for a in answered.inputs]
     arguments = (*nothing, answered.name) if answered.function == "dequantize" else (nothing[0], answered.name)
-    answer = run_once(partial(matrix.session.call, answered.function, *arguments, **answered.kwargs))
+    answer = run_once(partial(matrix.session.call, answered.function, *arguments, **answered.kwargs, **options))
     if is_lost(answer):
         card.count_no_answer("refusal", label, answer)
     elif fails_on_nothing(answer):
-        _fail(matrix, label, f"{answer.message}; return no rows, or refuse such a call")
+        _fail(matrix, label, f"{answer.message}; return {what.partition(',')[0]}, or refuse such a call")
     else:
         card.count("refusal", label, ok=True)
     place = matrix.draw(pool, 12)
@@ -169,7 +178,7 @@ def judge_empty(matrix: Matrix, pool: Pool) -> None:
         given = answered.arguments(place, rows=4)
         return answered.rows(matrix.session.call(answered.function, *given, **answered.kwargs))
 
-    matrix.enter("state", f"{pool.name}: after a call without rows", pool, place, after, lines=4)
+    matrix.enter("state", f"{pool.name}: after a call with {what}", pool, place, after, lines=4, quick=True)
 
 
 def _judge_cut(

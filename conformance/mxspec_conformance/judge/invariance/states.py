@@ -17,7 +17,7 @@ from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.matrix import Matrix
 from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
-from mxspec_conformance.judge.invariance.reach import LOCAL
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS
 from mxspec_conformance.judge.shapes import find_first_call
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -119,7 +119,7 @@ def judge_states(matrix: Matrix, pools: Sequence[Pool]) -> None:
         for name, before in _list_earlier(session, pool) if not number else ():
             place = matrix.draw(pool, 8 * find_width(session.capabilities) // pool.fmt.k)
             call = partial(_after, session, pool, place, 8, before)
-            matrix.enter("state", f"{pool.name}: after {name}", pool, place, call, lines=8, quick=name.startswith("format"))
+            matrix.enter("state", f"{pool.name}: after {name}", pool, place, call, lines=8, quick=name.startswith(("format", "quantize")))
         for rows, blocks in ((4, 3), (128, 8)):
             count = rows * blocks
             zeros, place = np.zeros(count, np.intp) + _find_zero(pool), matrix.draw(pool, count)
@@ -135,7 +135,8 @@ def judge_states(matrix: Matrix, pools: Sequence[Pool]) -> None:
                 ("the same blocks in another order", place, swapped),
             ):
                 call = partial(_reused, session, pool, first, second, rows)
-                matrix.enter("state", f"{pool.name}: {rows} x {blocks} blocks, {name}", pool, second, call, lines=rows)
+                label = f"{pool.name}: {rows} x {blocks} blocks, {name}"
+                matrix.enter("state", label, pool, second, call, lines=rows, quick=rows < 8 and not number)
 
 
 def judge_samples(matrix: Matrix, pool: Pool) -> None:
@@ -316,6 +317,11 @@ def judge_threads(matrix: Matrix, pools: Sequence[Pool]) -> None:
         _call_at_once(matrix, f"{THREADS} threads, two formats", 8, [own[0], ((x, others[0]), {}), own[1], ((x, others[-1]), {})])
 
 
+def refuses_threads(answer: Any) -> bool:
+    """Whether calls from threads of their own were refused, all of them: a handle may belong to the thread that made it."""
+    return isinstance(answer, NoAnswer) and answer.kind in REFUSALS and not answer.stumbled
+
+
 def _threaded(matrix: Matrix, pool: Pool, rows: int, blocks: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
     answered = pool.answered
     return answered.arguments(matrix.draw(pool, rows * blocks), rows=rows), answered.kwargs
@@ -323,11 +329,13 @@ def _threaded(matrix: Matrix, pool: Pool, rows: int, blocks: int) -> tuple[tuple
 
 def _call_at_once(matrix: Matrix, label: str, rows: int, calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
     session, card = matrix.session, matrix.scorecard
-    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=rows < 8):
         return
     if sum(int(args[0].size) for args, _ in calls) <= matrix.largest:
         rounds = ROUNDS if rows < 256 else ROUNDS // 4
         answer = run_once(partial(session.call, "threads", rounds, card.operation, calls))
+        if refuses_threads(answer):
+            return
         if isinstance(answer, NoAnswer):
             card.count_no_answer("state", label, answer)
             return

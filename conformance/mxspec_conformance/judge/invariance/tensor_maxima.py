@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
-from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, refuses_threads
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -111,6 +111,8 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
         no_options: dict[str, Any] = {}
         calls = [((make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt), no_options) for i in range(THREADS)]
         answer = run_once(partial(session.call, "threads", 4 * ROUNDS, "tensor_scale", calls))
+        if refuses_threads(answer):
+            return first
         if isinstance(answer, NoAnswer):
             scorecard.count_no_answer("state", THREADED, answer)
         else:
