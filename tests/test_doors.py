@@ -20,9 +20,10 @@ import mxspec
 from mxspec_conformance.campaign import StateError, open_state
 from mxspec_conformance.cli.parameters import is_same_file
 from mxspec_conformance.results.waivers import WaiverError, read_waivers
-from mxspec_conformance.targets.answers import is_answer
+from mxspec_conformance.targets.answers import _CHECKS, is_answer
 from mxspec_conformance.targets.capabilities import describe_target, read_capabilities, write_capabilities
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
+from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.targets.sessions import FailureBudget
 from mxspec_conformance.targets.texts import clean_json, clean_name, clean_text
 from mxspec_conformance.transports.launching import is_stdlib, stdlib_first
@@ -181,6 +182,24 @@ def test_an_answer_has_the_types_and_shapes_that_were_asked_for() -> None:
     assert not is_answer("probe", ("quantize", (x, "mxfp4"), (x, "mxfp4")), {}, good)
     assert not is_answer("decode", (t.codes, "e2m1"), {}, t.codes)
     assert not is_answer("tensor_scale", (x, "nvfp4"), {}, "1")
+
+
+def test_every_call_has_a_look_at_its_answer() -> None:
+    """Also at that to calls which hold others: an answer to the call before is none to this one."""
+    calls = [name.removeprefix("_call_") for name in vars(Marshaller) if name.startswith("_call_")]
+    assert len(calls) > 20
+    assert [name for name in calls if name not in _CHECKS] == []
+    x = np.zeros((2, 32), np.float32)
+    t = mxspec.quantize(x, "mxfp4")
+    asked: dict[str, tuple[Any, ...]] = {
+        "threads": (2, "quantize", []), "repeated": (2, 1.0, "quantize", x, "mxfp4"), "wrote": ("quantize", x, "mxfp4"),
+        "covered": (x, "mxfp4"), "trimmed": (x, "mxfp4"), "output_dtype": ("dequantize", t.codes, t.scales, "mxfp4"),
+    }  # fmt: skip
+    right: dict[str, Any] = {"threads": (0, 8), "repeated": (-1, 2), "wrote": False, "covered": 32, "trimmed": t.codes, "output_dtype": "float32"}
+    for name, args in asked.items():
+        assert is_answer(name, args, {}, right[name])
+        assert not is_answer(name, args, {}, (t.codes, t.scales))
+
 
 
 def test_all_calls_together_have_an_end() -> None:

@@ -109,6 +109,15 @@ def _reused(args: Arguments, kwargs: Options, value: Any) -> bool:
     return is_answer(args[0], args[2], kwargs, value)
 
 
+def _counts(_args: Arguments, _: Options, value: Any) -> bool:
+    """Two numbers, such as how many of how many."""
+    return isinstance(value, tuple) and len(value) == 2 and all(type(v) is int for v in value)
+
+
+def _trimmed(args: Arguments, _: Options, value: Any) -> bool:
+    return value is None or _is_array(value, np.uint8, args[0].shape)
+
+
 _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "quantize": _quantized,
     "raw_quantize": _raw,
@@ -132,5 +141,11 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "arranged": _arranged,
     "probe": _probe,
     "reused": _reused,
+    "covered": lambda _args, _, value: type(value) is int,
+    "output_dtype": lambda _args, _, value: isinstance(value, str) and value in DTYPES,
+    "repeated": _counts,
+    "threads": _counts,
+    "trimmed": _trimmed,
+    "wrote": lambda _args, _, value: isinstance(value, bool),
     "timed": lambda _args, _, value: isinstance(value, float),
 }
