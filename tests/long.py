@@ -241,6 +241,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_kits.py::test_the_c_kit_compiles_clean_and_finds_ties_away": (4, 3),
     "tests/test_kits.py::test_no_right_implementation_is_rejected": (3, 2),
     "tests/test_kits.py::test_the_generated_header_equals_the_model": (0, 3),
+    "tests/test_kits.py::test_the_reciprocal_of_the_header_is_the_measured_one": (0, 3),
     "tests/test_smt.py::test_the_headers_text_is_executed_as_a_compiler_does": (0, 5),
     "tests/test_smt.py::test_another_solver_is_entered_beside_the_first": (0, 2),
     "tests/test_smt.py::test_a_solver_proves_and_refutes": (0, 6),

@@ -213,8 +213,9 @@ def test_steps_of_rounded_logarithms_are_those_of_the_definition(step: ScaleStep
 
 def test_the_script_has_what_the_c_header_has() -> None:
     script, header = write_javascript(), write_c99()
-    assert script.rows == header.rows
-    assert {(p, f) for p, f, _ in script.left_out} == {(p, f) for p, f, _ in header.left_out}
+    left_out = {(p, f) for p, f, _ in script.left_out}
+    assert script.rows == tuple(row for row in header.rows if row[:2] not in left_out)
+    assert all("rcp" in why for _, _, why in script.left_out)
     head = script.text.partition("*/")[0]
     assert all(f"{p} ({f})" in head for p, f, _ in script.left_out)
 

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from mxspec_conformance.cli.main import main
-from mxspec_conformance.kits import golden, runtime
+from mxspec_conformance.kits import golden, reciprocal, runtime
 from mxspec_conformance.kits.c99 import list_levels, write_c99
 from mxspec_conformance.kits.choosing import SIZES, chosen_blocks, chosen_formats, order_blocks
 from mxspec_conformance.kits.golden import Kit, find_kills
 from mxspec_conformance.kits.writing import KITS, write_kit
 from mxspec_conformance.scoring.subjects import list_controls, list_mutant_subjects, list_right
-from mxspec_lab.c99 import build, compare
+from mxspec_lab.c99 import build, compare, compare_reciprocal
 from mxspec_lab.kits import cross_validate, make_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -193,10 +193,24 @@ def test_the_generated_header_equals_the_model(tmp_path: Path) -> None:
     assert not different
 
 
-def test_the_header_has_each_profile_or_says_why_not() -> None:
+def test_the_reciprocal_of_the_header_is_the_measured_one(tmp_path: Path) -> None:
+    """All significands at the exponent where results become subnormal; `python -m mxspec_lab.c99` asks about more exponents."""
+    assert compare_reciprocal(build(write_c99(["mxfp6_e3m2"]), tmp_path), [253]) == {"inputs": 1 << 24, "differ": 0}
+
+
+def test_the_pieces_of_the_reciprocal_are_those_of_the_measured_table() -> None:
+    """Found anew from the table; one answer moved leaves no piece that gives it."""
+    measured = reciprocal.measured_significands()
+    assert reciprocal.find_pieces(measured[: 1 << 16]) == reciprocal.PIECES[:1]
+    measured[-1] += 1
+    with pytest.raises(ValueError, match="one was expected"):
+        reciprocal.find_pieces(measured[-(1 << 16) :])
+
+
+def test_the_header_has_each_profile() -> None:
     header = write_c99()
-    known = {(name, fmt) for name, fmt, _ in header.rows} | {(name, fmt) for name, fmt, _ in header.left_out}
-    assert known == {(p.id, fmt) for fmt in chosen_formats() for p, _, _ in list_levels(fmt)}
+    assert not header.left_out
+    assert {(name, fmt) for name, fmt, _ in header.rows} == {(p.id, fmt) for fmt in chosen_formats() for p, _, _ in list_levels(fmt)}
     for name in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil"):
         assert sum(row[0] == name for row in header.rows) == 6
 
@@ -252,5 +266,5 @@ def test_the_published_comparison_found_no_difference_and_is_of_every_row() -> N
     report = json.loads((REPORT / "c99.json").read_text("ascii"))
     rows = {(r["profile"], r["format"], r["tensor_scale"]) for r in report["rows"]}
     assert rows == set(write_c99().rows)
-    assert not any(r["differ"] for r in report["rows"])
+    assert not any(r["differ"] for r in (*report["rows"], report["reciprocal"]))
     assert all(r["cases"] > 300 and r["random"] >= 1000 for r in report["rows"])

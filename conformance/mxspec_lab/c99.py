@@ -1,4 +1,4 @@
-"""Holds the generated C99 header to the model: `python -m mxspec_lab.c99 [--blocks N]`.
+"""Holds the generated C99 header to the model: `python -m mxspec_lab.c99 [--blocks N] [--add]`.
 
 Every profile of the header is asked about every block of the vectors, and about random blocks; codes, scales and dequantized values must be equal
 in every bit. Writes reports/kits/c99.json.
@@ -7,6 +7,7 @@ in every bit. Writes reports/kits/c99.json.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import click
 import numpy as np
 
 import mxspec
+from mxspec.arrays import rcp_approx
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Profile
@@ -41,7 +43,13 @@ void run_dequantize(int row, long n, const uint8_t *codes, const uint8_t *scales
   long i;
   for (i = 0; i < n; i++) y[i] = mx_dequantize(&mx_all[row], codes[i], scales[i], tensor);
 }
+void run_reciprocal(long n, const uint32_t *x, uint32_t *y) {
+  long i;
+  for (i = 0; i < n; i++) y[i] = mx_bits(mx_rcp(mx_f32(x[i])));
+}
 """
+#: Exponent fields of the reciprocals that are asked for: zeros and subnormal numbers, the ends, 1, results at the least normal number, infinities, NaN.
+RECIPROCAL_FIELDS = (0, 1, 127, 252, 253, 254, 255)
 FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2")
 
 
@@ -71,6 +79,20 @@ def dequantize(library: ctypes.CDLL, row: int, codes: Any, scales: Any, tensor: 
     y = np.zeros(len(codes), np.uint32)
     library.run_dequantize(row, ctypes.c_long(len(codes)), _pointer(codes), _pointer(scales), ctypes.c_uint32(tensor), _pointer(y))
     return y
+
+
+def compare_reciprocal(library: ctypes.CDLL, fields: Sequence[int] = RECIPROCAL_FIELDS) -> dict[str, int]:
+    """NVIDIA's approximate reciprocal of all significands under some exponents, either sign, against the model's measured table."""
+    found = {"inputs": 0, "differ": 0}
+    for field, sign in itertools.product(fields, (0, 1)):
+        x = np.arange(1 << 23, dtype=np.uint32) | np.uint32(sign << 31 | field << 23)
+        y = np.empty_like(x)
+        library.run_reciprocal(ctypes.c_long(len(x)), _pointer(x), _pointer(y))
+        with np.errstate(all="ignore"):
+            want = rcp_approx(x.view(np.float32))
+        found["inputs"] += len(x)
+        found["differ"] += int((y != np.where(np.isnan(want), np.uint32(0x7FC00000), want.view(np.uint32))).sum())
+    return found
 
 
 def random_blocks(count: int, k: int, seed: int) -> Any:
@@ -155,12 +177,18 @@ def _compare_values(library: ctypes.CDLL, row: int, profile: Profile, fmt: str, 
 @click.option("--blocks", default=1 << 12, show_default=True, help="Random blocks of each profile.")
 @click.option("--default-blocks", default=1 << 12, show_default=True, help="Random blocks of each format's default profile.")
 @click.option("--write", is_flag=True, help="Write the report.")
-def main(blocks: int, default_blocks: int, write: bool) -> None:
+@click.option("--add", is_flag=True, help="Ask only about rows that the report does not have; the others keep their results.")
+def main(blocks: int, default_blocks: int, write: bool, add: bool) -> None:
     """Compare."""
     header, rows, started = write_c99(), [], time.process_time()
+    kept = {(r["profile"], r["format"], r["tensor_scale"]): r for r in json.loads(REPORT.read_text("ascii"))["rows"]} if add else {}
     with tempfile.TemporaryDirectory() as folder:
         library = build(header, Path(folder))
+        reciprocal = compare_reciprocal(library)
         for row, (name, fmt, two_level) in enumerate(header.rows):
+            if (name, fmt, two_level) in kept:
+                rows.append(kept[name, fmt, two_level])
+                continue
             default = name in ("mx-floor", "nvfp4-te") and two_level == (fmt == "nvfp4")
             entry = compare(library, row, name, fmt, two_level, default_blocks if default else blocks)
             rows.append(entry)
@@ -168,14 +196,15 @@ def main(blocks: int, default_blocks: int, write: bool) -> None:
                 print(json.dumps(entry)[:700], file=sys.stderr, flush=True)
     wrong = [r for r in rows if r["differ"]]
     print(f"{len(rows)} profiles and levels, {sum(r['cases'] + r['random'] for r in rows)} blocks, {len(wrong)} differ, {len(header.left_out)} left out")
+    print(f"{reciprocal['inputs']} reciprocals, {reciprocal['differ']} differ")
     print(f"{header.text.count(chr(10))} lines, {time.process_time() - started:.0f} s")
     if write:
         document = {
             "schema": "mxspec-c99/1", "vectors": vector_digest(operations=("quantize",)), "lines": header.text.count("\n"), "flags": list(FLAGS),
-            "rows": rows, "left_out": [{"profile": p, "format": f, "why": w} for p, f, w in header.left_out],
+            "reciprocal": reciprocal, "rows": rows, "left_out": [{"profile": p, "format": f, "why": w} for p, f, w in header.left_out],
         }  # fmt: skip
         write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
-    raise click.exceptions.Exit(1 if wrong else 0)
+    raise click.exceptions.Exit(1 if wrong or reciprocal["differ"] else 0)
 
 
 if __name__ == "__main__":

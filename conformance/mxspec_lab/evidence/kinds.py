@@ -390,7 +390,7 @@ KINDS = (
     Kind(
         pattern="kits/c99.json", what="the generated C99 header against the model", time="15 min", list_vectors=of_c99,
         command="python -m mxspec_lab.c99 --blocks 16384 --default-blocks 16777216 --write",
-        code=("conformance/mxspec_conformance/kits/c99.py", "conformance/mxspec_conformance/kits/c99_runtime.h"),
+        code=tuple(f"conformance/mxspec_conformance/kits/{n}" for n in ("c99.py", "c99_runtime.h", "reciprocal.py")),
     ),
     Kind(
         pattern="atlas/explorer.json", what="the explorer's JavaScript in node: compared with the model, and judged", time="30 min",
@@ -401,7 +401,7 @@ KINDS = (
         pattern="kits/hardware.json", what="the kit hardware in simulators", time="2 min, Icarus Verilog, Verilator and cocotb",
         command="python -m mxspec_lab.hardware --write",
         code=(
-            *(f"conformance/mxspec_conformance/kits/{n}" for n in ("c99.py", "c99_runtime.h", "dpi.c", "hardware.py", "readmem.py", "scoreboard.py")),
+            *(f"conformance/mxspec_conformance/kits/{n}" for n in ("c99.py", "c99_runtime.h", "dpi.c", "hardware.py", "readmem.py", "reciprocal.py", "scoreboard.py")),
             *(f"conformance/examples/verilog/{n}" for n in ("mxfp4_quantizer.v", "tb_dpi.sv", "tb_readmem.v", "test_mxfp4.py")), "conformance/mxspec_lab/hardware.py",
         ),
     ),
