@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mxspec.expressions import AMAX, SCALED, SF, TMAX, Domain, G, M, Q, S, X
 from mxspec.formats import FLOAT32, get_scalar
 from mxspec.layouts import get_layout, list_layouts
+from mxspec.profiles import list_profiles
+from mxspec.rounding import Rounding
 from mxspec_conformance.atlas.layouts import MOST_BYTES, view_layout
 from mxspec_conformance.atlas.measured import make_part
 from mxspec_conformance.atlas.reading import read_collection
 from mxspec_conformance.atlas.site import Site
 from mxspec_conformance.render.bits import draw_code, write_word
+from mxspec_conformance.render.profile import list_steps, list_symbols
 
 ATLAS = Path(__file__).resolve().parents[1] / "reports" / "atlas"
 #: One of each kind: whole bytes, nibbles, codes across bytes, tiles, two parts in a record, rows that begin within a byte.
@@ -110,3 +114,13 @@ def test_a_measurement_that_lacks_what_is_drawn_is_refused(tmp_path: Path) -> No
     (tmp_path / "t.json").write_text(json.dumps(document), "ascii")
     with pytest.raises(ValueError, match=r"t\.json: \$\.rows\[1\]: 'ratio' is a required property"):
         read_collection([tmp_path / "t.json"])
+
+
+def test_every_symbol_of_a_profile_s_steps_is_explained() -> None:
+    names = [leaf.name for leaf in (X, AMAX, TMAX, S, G, SF, Q, M, SCALED)] + ["emax", *(r.value for r in Rounding if r is not Rounding.SR)]
+    names += [f"_{domain.value}" for domain in Domain if domain is not Domain.EXACT]
+    for profile in list_profiles():
+        text = " ".join(row.value for row in list_steps(profile))
+        used = {name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w.-])" if name[0] != "_" else rf"{re.escape(name)}(?![\w.])", text)}
+        assert "x" in used
+        assert used <= {name for name, _ in list_symbols(profile)}, profile.id

@@ -90,6 +90,14 @@ def test_wide_tables_scroll_by_themselves(page: Any, site: Path) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 1100
 
 
+def test_a_table_that_goes_on_beside_the_window_has_a_shadow_there(page: Any, site: Path) -> None:
+    page.set_viewport_size({"width": 1100, "height": 800})
+    page.goto(url(site, "index.html"))
+    box = page.locator(".scroll").first
+    assert box.evaluate("b => b.scrollWidth > b.clientWidth")
+    assert box.evaluate("b => getComputedStyle(b).backgroundAttachment") == "local, local, scroll, scroll"
+
+
 def test_a_layout_says_where_a_field_lies(page: Any, site: Path) -> None:
     page.goto(url(site, "layouts.html"))
     page.click("a[href='l/128x4.html']")

@@ -53,6 +53,26 @@ def test_a_table_of_blocks_names_its_scales(name: str) -> None:
         assert mistake in {e.mistake for e in name_table(fmt, values)}
 
 
+@pytest.mark.parametrize(
+    ("read", "words"),
+    [
+        ({0x86: np.nan, 0xFF: np.inf}, "as if scale byte 86 were NaN and FF were infinity"),
+        ({0x00: 1.0}, "as if scale byte 00 were one"),
+        ({0x10: np.nan, 0x20: 3.0}, ""),  # one of them is nothing that can be said
+        (dict.fromkeys(range(0x10, 0x15), np.nan), ""),
+        ({}, ""),
+    ],
+)
+def test_a_few_scale_bytes_are_named_one_by_one(read: dict[int, float], words: str) -> None:
+    fmt = get_block("mxfp4")
+    codes, scales = rotated_table(fmt)
+    table = decode_table(fmt.scale).astype(np.float64)
+    table[list(read)] = list(read.values())
+    with np.errstate(all="ignore"):
+        values = (decode_table(fmt.element)[codes] * table[scales][:, None]).astype(np.float32)
+    assert [f"as {e.text}" for e in name_table(fmt, values)] == [words] * bool(words)
+
+
 def without_zero_and_nan(codes: Any, values: Any) -> Any:
     return np.where(codes == 0, 0.0, np.where(codes == 255, np.inf, values))
 

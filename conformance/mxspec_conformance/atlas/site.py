@@ -43,7 +43,7 @@ from mxspec_conformance.atlas.requirements import list_requirements
 from mxspec_conformance.atlas.threads import link_of, list_shown
 from mxspec_conformance.render.bits import draw_code, draw_float, formats_of, write_word
 from mxspec_conformance.render.html import TRANSPORTS
-from mxspec_conformance.render.profile import list_profile_rows, list_steps
+from mxspec_conformance.render.profile import list_profile_rows, list_steps, list_symbols
 from mxspec_conformance.render.view import MARKS, ResultView, view_report
 
 #: Pages of the navigation: file, word.
@@ -215,7 +215,7 @@ class Site:
             self._page(
                 f"p/{slug(profile.id)}.html", "profile.html.j2", title=profile.id, kind="profile",
                 text=" ".join(f"{r.name} {r.value}" for r in rows), profile=profile,
-                rows=[r for r in rows if r not in steps], steps=steps, neighbours=neighbours, links=links, followers=_group_followers(followers.get(profile.id, [])),
+                rows=[r for r in rows if r not in steps], steps=steps, symbols=list_symbols(profile), neighbours=neighbours, links=links, followers=_group_followers(followers.get(profile.id, [])),
             )  # fmt: skip
 
     # Layouts

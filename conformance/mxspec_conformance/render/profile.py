@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,28 @@ class ProfileRow:
     name: str
     value: str
     inner: bool = False
+
+
+#: What stands in the steps: names of values, roundings, and what the operations after `_` are rounded to.
+SYMBOLS = {
+    "x": "a number of the block", "amax": "the largest magnitude of the block", "tmax": "the largest magnitude of the tensor",
+    "M": "the largest element", "emax": "the exponent of the largest element", "S": "the tensor scale that numbers are multiplied by",
+    "g": "the tensor scale that numbers are divided by", "sf": "the block scale as stored, decoded", "scaled": "the scaled number before its code is chosen",
+    "q": "an element, decoded", "rne": "to nearest, ties to even", "rna": "to nearest, ties away from zero", "rnz": "to nearest, ties toward zero",
+    "rtz": "toward zero", "rtp": "toward +infinity", "half-up": "halves go up", "_f32": "the operation is rounded to float32",
+    "_f32.ftz": "rounded to float32, subnormals become zeros", "_bf16": "rounded to float32, then bfloat16", "_f16": "rounded to float32, then float16",
+    "_sm90.rcp": "NVIDIA's approximate reciprocal, as measured", "pow2ceil": "rounded up to a power of two",
+}  # fmt: skip
+
+
+def list_symbols(p: Profile) -> list[tuple[str, str]]:
+    """The symbols that stand in a profile's steps, and what they mean."""
+    named = {word for row in list_steps(p) for word in _WORD.findall(row.value)}
+    return [(name, meaning) for name, meaning in SYMBOLS.items() if name in named]
+
+
+#: A name, or what follows an operation.
+_WORD = re.compile(r"(?<!\w)_?[a-zA-Z][a-zA-Z0-9]*(?:[.-][a-z]\w*)*|_[a-z][a-z0-9]*(?:\.[a-z]+)?")
 
 
 def list_profile_rows(p: Profile) -> Iterator[ProfileRow]:
