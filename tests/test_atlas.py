@@ -303,6 +303,8 @@ def test_a_report_installs_the_version_that_shows_it() -> None:
     assert by_name["gguf"] == ["pip install mxspec gguf==0.19.0"]
     assert by_name["mlir-folding"][1].startswith("export MXSPEC_MLIR_OPT=")
     assert by_name["ggml-c"][0] == "pip install mxspec"
+    torch = entries["torch-products-bfloat16", "2.13.0+cpu", "CPU"].report.environment["libraries"]["torch"]
+    assert by_name["torch-products-bfloat16"] == [f"pip install mxspec torch=={torch.removesuffix('+cpu')}"]
     even = {version: list(list_setup(e)) for (name, version, device), e in entries.items() if (name, device) == ("torchao-even", "CPU")}
     assert any("torchao==0.18.0" in line for line in even["0.18.0"])
     (later,) = (lines for version, lines in even.items() if "+git" in version)

@@ -342,6 +342,8 @@ def list_setup(entry: Entry) -> Iterator[str]:
     commit = entry.version.partition("+git")[2]
     later = commit and any(commit in package for package in adapter.later)
     packages = [_pin(package, used) for package in (adapter.later if later else library.packages)]
+    if not packages and library.imports in used:  # of a library that no environment is made for, what the result was made with
+        packages = [f"{library.imports}=={used[library.imports].partition('+')[0]}"]
     yield " ".join(["pip install mxspec", *packages])
     if library.bare_packages:
         yield " ".join(["pip install --no-deps", *library.bare_packages])
