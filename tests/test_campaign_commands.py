@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 
 from mxspec_conformance.cli.main import main
+from mxspec_conformance.fuzzing.run import fuzz
 from mxspec_conformance.results.report import load_result_schema
 
 PLANTED = Path(__file__).parent / "targets" / "planted"
@@ -133,3 +135,17 @@ def test_a_target_that_has_nothing_to_fuzz_is_refused(run: Run) -> None:
     code, _, err = run("fuzz", "ml_dtypes", "--batches", 1)
     assert code == 2
     assert "it needs quantize, dequantize, matmul" in err
+
+
+@pytest.mark.parametrize("state", [True, False])
+def test_a_campaign_that_was_interrupted_says_how_it_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch, state: bool) -> None:
+    def interrupted(*args: Any, **given: Any) -> Any:
+        campaign = fuzz(*args, **given)
+        campaign.report.details["stopped"] = "interrupt"
+        return campaign
+
+    monkeypatch.setattr("mxspec_conformance.cli.fuzz.run_fuzz", interrupted)
+    options = ("--state", "a.state") if state else ()
+    _, out, _ = run("fuzz", "mxspec", "--format", "mxfp4", "--batches", 1, "--seed", 7, "--jobs", 1, *options)
+    wanted = "--seed 7 resumes from a.state" if state else "pass --state FILE to make a run resumable"
+    assert f"interrupted; {'the same command with ' if state else ''}{wanted}" in " ".join(out.split())

@@ -133,6 +133,9 @@ def fuzz(
         for path in saved:
             console.print(Text(f"saved {path}; replay: mxspec fuzz {target} --replay {path}"))
         console.print(Text(f"to repeat this run: --seed {chosen}", style="dim"))
+        if campaign.report.details["stopped"] == "interrupt":
+            hint = f"the same command with --seed {chosen} resumes from {state}" if state else "pass --state FILE to make a run resumable"
+            console.print(Text(f"interrupted; {hint}", style="yellow"))
     raise click.exceptions.Exit(campaign.report.exit_code)
 
 
