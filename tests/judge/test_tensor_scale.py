@@ -52,6 +52,11 @@ def test_the_wrong_kind_of_tensor_scale_is_named_without_a_one_level_form() -> N
     assert report.formats[0].deviations == ["dequantize uses its tensor scale as amax; TENSOR_SCALE says decode"]
 
 
+def test_the_quick_level_names_it_too() -> None:
+    report = check(find("decode named encode").target(), only="quantize/nvfp4/*", quick=True)
+    assert report.formats[0].deviations[0] == "quantize uses its tensor scale as decode; TENSOR_SCALE says encode"
+
+
 def test_a_wrong_scale_byte_under_tensor_scales_is_no_matter_of_the_tensor_scale() -> None:
     report = judge(find("a wrong scale byte under tensor scales"))
     assert set(failing(report)) == {"dequantize/nvfp4/scale-code"}

@@ -41,6 +41,7 @@ from mxspec_conformance.observations.selection import (
     EVERYTHING as EVERY_CASE,
     Selection,
     quick_selection,
+    selects,
     use_selection,
 )
 from mxspec_conformance.results.environment import describe_environment, describe_git
@@ -271,8 +272,11 @@ def _describe_departures(
         traits_of_scale = [t.deviation for t in traits if t.name is TraitName.SCALE]
         result.open_choices = list_open_choices(traits, judged)
     mixed_up = []
-    if any(t.topic == "tensor-scale" and t.failing for t in tallies):
-        mixed_up = find_mixed_kinds(session, block, profiles)
+    # A selection may have no failing case of that topic.
+    anywhere = selects() and block.has_tensor_scale
+    if any(t.failing and (anywhere or t.topic == "tensor-scale") for t in tallies):
+        with use_selection(EVERY_CASE):
+            mixed_up = find_mixed_kinds(session, block, profiles)
         result.behaviour |= {f"tensor scale of {one.function}": one.kind for one in mixed_up}
         # What else departs from the profile follows from that.
         kept = [] if any(one.function == "quantize" for one in mixed_up) else result.deviations

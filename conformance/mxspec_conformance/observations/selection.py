@@ -46,6 +46,11 @@ def use_selection(selection: Selection) -> Iterator[None]:
         _active.reset(token)
 
 
+def selects() -> bool:
+    """Whether some cases are left out."""
+    return _active.get() is not EVERYTHING
+
+
 def keeps(operation: str, fmt: str, label: str) -> bool:
     """Whether a case is judged."""
     chosen = _active.get().chosen(operation, fmt)
