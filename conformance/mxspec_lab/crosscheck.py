@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,11 @@ def single_blocks(fmt: str) -> list[Input]:
     return [c for c in quantize_inputs(fmt) if c.axis == -1 and not c.pad and c.block is None and len(c.bits[0]) == k]
 
 
-def batches(
-    fmt: str, profile: Profile, *, two_level: bool, random: int = 3000
-) -> Iterator[tuple[npt.NDArray[np.float32], int | None]]:
+#: Rows [n, k], and the bits of their tensor's maximum or None.
+Batch = tuple[npt.NDArray[np.float32], int | None]
+
+
+def batches(fmt: str, profile: Profile, *, two_level: bool, random: int = 3000) -> Iterator[Batch]:
     """(rows [n, k], tensor amax bits or None): the vectors' blocks, then random ones."""
     k = get_block(fmt).k
     cases = single_blocks(fmt)
@@ -160,10 +162,15 @@ def _has_nan_scale(scales: npt.NDArray[Any], fmt: str) -> npt.NDArray[np.bool_]:
     return np.asarray(low_bits == scale.nan_code)
 
 
-def compare_quantize(target: Any, fmt: str, profile: Profile, dtype: str, *, two_level: bool) -> Comparison:
-    """The target's `quantize` against a profile, bit for bit."""
+def compare_quantize(
+    target: Any, fmt: str, profile: Profile, dtype: str, *, two_level: bool, blocks: Iterable[Batch] | None = None
+) -> Comparison:
+    """The target's `quantize` against a profile, bit for bit.
+
+    blocks: what it is asked; None: `batches`.
+    """
     out = Comparison(target.NAME, fmt, profile.id, "quantize", dtype)
-    for rows, amax in batches(fmt, profile, two_level=two_level):
+    for rows, amax in batches(fmt, profile, two_level=two_level) if blocks is None else blocks:
         with np.errstate(all="ignore"):
             narrow = rows.astype(DTYPES[dtype])
         given, native = (None, None) if amax is None else target_tensor_scale(target, profile, amax)

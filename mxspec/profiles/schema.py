@@ -24,6 +24,8 @@ class Evidence(StrEnum):
 
     #: The library, the vendor's header or the chip was run and agreed bit for bit.
     MEASURED = "measured"
+    #: The vendor's source for its chip, built by another compiler for another machine, agreed bit for bit.
+    COMPILED = "compiled"
     #: The source was read.
     READ = "read"
     #: Somebody who read the source said so.
@@ -415,8 +417,8 @@ class Profile:
 
     @property
     def provisional(self) -> bool:
-        """Whether a descriptive profile lacks a measured witness."""
-        return self.kind is Kind.DESCRIPTIVE and self.evidence is not Evidence.MEASURED
+        """Whether of a descriptive profile nothing was run: neither the library nor its source built by another compiler."""
+        return self.kind is Kind.DESCRIPTIVE and self.evidence not in (Evidence.MEASURED, Evidence.COMPILED)
 
 
 # Names by which the CUDA package knows two of these types: its published evidence is of its code as it stands, so that they

@@ -1,9 +1,9 @@
 """Descriptive profiles of NVIDIA Transformer Engine: its CUDA kernels, by release, and its Python reference.
 
 The kernels pass over NaN when they look for a maximum (fmaxf, max.xorsign.abs) and turn a NaN lane into the
-largest code; the reference lets NaN spread. Kernels need compute capability 10.0 and were not run: their
-profiles are provisional. The 16 x 16 form takes the tile's maximum; a row-scaled tensor is one tensor for
-each row.
+largest code; the reference lets NaN spread. Kernels need compute capability 10.0 and were not run on a chip: their
+source was built by g++ and run on a CPU, those fused with a Hadamard transform excepted. The 16 x 16 form takes the
+tile's maximum; a row-scaled tensor is one tensor for each row.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ _REFERENCE_2025 = (
     f"{_V210}/pytorch/custom_recipes/quantization_nvfp4.py NVFP4QuantizerRef._quantize_blockwise_reference"
 )
 _WITNESS = "on torch 2.13.0+cpu, Linux x86-64 (AVX-512)"
+#: A whole kernel's source, with instructions of the chip computed otherwise: reports/vendor/device.json.
+_COMPILED = "the kernel of {} built by g++ 12 for x86-64: {:,} blocks, every byte"
 _NAN_BYTE = "the sign bit of a NaN scale byte: FF in the vector body of torch.min, 7F in its scalar tail"
 
 _SIX = const(6)
@@ -131,6 +133,7 @@ def _nvfp4(
     kernel: bool,
     largest: int = 448,
     witness: str = "",
+    evidence: Evidence = Evidence.MEASURED,
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16"),
     one_level: QuantizationSteps | None = None,
     unspecified: tuple[str, ...] = (),
@@ -141,7 +144,7 @@ def _nvfp4(
         formats=("nvfp4",),
         summary=summary,
         source=source,
-        evidence=Evidence.MEASURED if witness else Evidence.READ,
+        evidence=evidence,
         witness=witness,
         one_level=one_level,
         two_level=two_level,
@@ -255,12 +258,15 @@ def _four_over_six(*, kernel: bool, squared: bool, scaled_domain: bool, largest:
         steps,
         kernel=kernel,
         largest=largest,
-        witness="" if kernel else f"Transformer Engine's reference at d0067d0d {_WITNESS}: 19,308 blocks, every byte",
+        evidence=Evidence.COMPILED if kernel else Evidence.MEASURED,
+        witness=_COMPILED.format("d0067d0d", 49_488 if largest == 448 else 49_056)
+        if kernel
+        else f"Transformer Engine's reference at d0067d0d {_WITNESS}: 19,308 blocks, every byte",
         unspecified=("16 x 16 tiles: the errors of 16 rows are summed in a tree before the choice; refused",),
     )
 
 
-def _mxfp8(path: str, summary: str, source: str, dtypes: tuple[str, ...], *, zero: Expr | None) -> Profile:
+def _mxfp8(path: str, summary: str, source: str, dtypes: tuple[str, ...], *, zero: Expr | None, blocks: int) -> Profile:
     product = f32.mul(X, f32.div(ONE, SF))
     return Profile(
         id=f"te-2.19/mxfp8/{path}",
@@ -268,7 +274,8 @@ def _mxfp8(path: str, summary: str, source: str, dtypes: tuple[str, ...], *, zer
         formats=("mxfp8_e4m3", "mxfp8_e5m2"),
         summary=f"amax * fl(1/M) rounded up to a power of two, elements times 2^(127 - byte); {summary}",
         source=f"{_REPO}/common/cast/mxfp8/{source}",
-        evidence=Evidence.READ,
+        evidence=Evidence.COMPILED,
+        witness=_COMPILED.format("d0067d0d", blocks),
         one_level=QuantizationSteps(
             scale=ScaleRule(value=f32.mul(AMAX, f32.div(ONE, M)), step=ScaleStep.ENCODE, rounding=Rounding.RTP),
             scaled=product if zero is None else if_equal(X, ZERO, zero, product),
@@ -288,6 +295,8 @@ PROFILES: tuple[Profile, ...] = (
         "common/transpose/quantize_transpose_vector_blockwise_fp4.cu",
         _plain(_BY_MULTIPLYING, kernel=True),
         kernel=True,
+        evidence=Evidence.COMPILED,
+        witness=_COMPILED.format("d0067d0d", 76_520),
         one_level=_without_tensor_scale(_plain(_BY_MULTIPLYING, kernel=True)),
     ),
     _nvfp4(
@@ -297,6 +306,8 @@ PROFILES: tuple[Profile, ...] = (
         f"{_REPO}/common/cast/nvfp4/specialized/quantize_transpose_nvfp4_tuned_1D.cuh, common/util/ptx_arch_spec.cuh",
         _fast_math(),
         kernel=True,
+        evidence=Evidence.COMPILED,
+        witness=_COMPILED.format("d0067d0d", 16_496),
         dtypes=("bfloat16",),
     ),
     _nvfp4(
@@ -305,6 +316,8 @@ PROFILES: tuple[Profile, ...] = (
         f"{_V210}/common/cast/nvfp4/core_nvfp4.cuh, common/transpose/quantize_transpose_vector_blockwise_fp4.cu",
         _plain(_BY_DIVIDING, kernel=True),
         kernel=True,
+        evidence=Evidence.COMPILED,
+        witness=_COMPILED.format("2.10", 76_520),
         one_level=_without_tensor_scale(_plain(_BY_DIVIDING, kernel=True)),
     ),
     _nvfp4(
@@ -351,12 +364,13 @@ PROFILES: tuple[Profile, ...] = (
         ),
         unspecified=("the scale where amax / 6 lies a few ulps above a power of two: torch's log2 there",),
     ),
-    _mxfp8("kernel", "sign of zero kept", "quantize_mxfp8.cuh", ("float32", "float16", "bfloat16"), zero=None),
+    _mxfp8("kernel", "sign of zero kept", "quantize_mxfp8.cuh", ("float32", "float16", "bfloat16"), zero=None, blocks=67_203),
     _mxfp8(
         "kernel-specialized",
         "the kernel that is taken for whole rows of 128: an input -0 becomes +0 (fma with +0)",
         "specialized/quantize_mxfp8.cuh, common/util/ptx.cuh mul_cvt_4x",
         ("float16", "bfloat16"),
         zero=ZERO,
+        blocks=44_802,
     ),
 )

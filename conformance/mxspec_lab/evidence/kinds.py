@@ -192,6 +192,12 @@ def of_c99(document: Document) -> Iterator[Wanted]:
         yield "quantize", row["format"], (row["profile"],)
 
 
+def of_vendor(document: Document) -> Iterator[Wanted]:
+    """The blocks that vendors' functions were asked, and the answers of their profiles."""
+    for row in document["functions"]:
+        yield from ((operation, row["format"], (row["profile"],)) for operation in ("quantize", "scale"))
+
+
 def of_explorer(document: Document) -> Iterator[Wanted]:
     """Each profile that the script has, and the scalar formats."""
     for row in document["judged"]:
@@ -210,6 +216,11 @@ KINDS = (
     Kind(
         pattern="peers/layouts.json", what="layouts against the libraries", time="20 min and their environments",
         command="python tests/peers/layouts/run_layouts.py", list_vectors=of_layouts,
+    ),
+    Kind(
+        pattern="vendor/device.json", what="vendors' device functions, built for the host, against their profiles",
+        command="python -m mxspec_lab.vendor RECORD... --source NAME=FOLDER... --write",
+        time="1 min, and libraries built from the vendors' sources", list_vectors=of_vendor, made_by=("conformance/mxspec_lab/vendor",),
     ),
     Kind(
         pattern="affine/*.json", what="affine integers against MLX, and against GPTQ and AWQ on torch", time="1 min", command="python -m tests.peers.affine_{name} --json reports/affine/{name}.json",
