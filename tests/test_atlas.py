@@ -263,6 +263,7 @@ def test_a_kernel_joins_by_three_commands(tmp_path: Path) -> None:
     assert "cases asked again and equal" in done.output
     done = run("site", folder, "-o", tmp_path / "site")
     assert done.exit_code == 0
+    assert done.output.startswith("1 implementation, 0 findings, ")
     assert done.output.splitlines()[-1] == f"open {tmp_path / 'site/index.html'} in a browser: the matrix"
     assert "my-kernel" in (tmp_path / "site/index.html").read_text("utf-8")
     assert (tmp_path / "site/i/my-kernel-1.0.html").is_file()

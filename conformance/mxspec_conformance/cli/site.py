@@ -52,9 +52,9 @@ def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
     old = sum(not entry.current for entry in collection.entries)
     size = sum(map(len, files.values())) / 1e6
     click.echo(
-        f"{len(collection.entries)} implementations"
+        f"{len(collection.entries)} implementation{'s' * (len(collection.entries) != 1)}"
         + (f", {old} of them judged by older vectors" if old else "")
-        + f", {len(collection.findings)} findings, {len(files)} files, {size:.1f} MB"
+        + f", {len(collection.findings)} finding{'s' * (len(collection.findings) != 1)}, {len(files)} files, {size:.1f} MB"
     )
     # Last and on a line of its own: whoever looks at nothing else sees where to go on.
     click.echo(f"open {out / 'index.html'} in a browser: the matrix")
