@@ -124,3 +124,11 @@ def test_every_symbol_of_a_profile_s_steps_is_explained() -> None:
         used = {name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w.-])" if name[0] != "_" else rf"{re.escape(name)}(?![\w.])", text)}
         assert "x" in used
         assert used <= {name for name, _ in list_symbols(profile)}, profile.id
+
+
+def test_pairs_of_the_interop_matrix_are_counted_by_verdict() -> None:
+    document = json.loads((ATLAS / "interop.json").read_text("ascii"))
+    (plot,) = make_part("interop", "", document).plots
+    counts = [re.fullmatch(r"(\d+) of (\d+); (\d+) but for signs of zero, (\d+) wrong", bar.text) for bar in plot.bars]
+    assert all(c is not None and int(c[2]) == int(c[1]) + int(c[3]) + int(c[4]) for c in counts)
+    assert sum(int(c[2]) for c in counts if c is not None) == len(document["rows"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -77,4 +78,17 @@ def _draw_transformer(document: Document) -> Iterator[BarPlot]:
             )  # fmt: skip
 
 
-_PLOTS: Mapping[str, Callable[[Document], Iterator[BarPlot]]] = {"model": _draw_errors, "transformer": _draw_transformer}
+def _draw_interop(document: Document) -> Iterator[BarPlot]:
+    """How often what one wrote is what the other reads, by format."""
+    groups: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in document["rows"]:
+        level = ", with a tensor scale" if row["tensor_scale"] else ""
+        groups[row["format"] + level][row["verdict"]] += 1
+    yield make_bars(
+        "Pairs of quantizer and decoder that agree in every bit, of all pairs",
+        [(name, c["bits"] / c.total(), f"{c['bits']} of {c.total()}; {c['values']} but for signs of zero, {c['wrong']} wrong") for name, c in groups.items()],
+        whole=1.0, note="A stand-in is a profile in a library's place: what the library does, computed by the model. Wrong: a block that occurs decodes to another float32, be it by the last bit.",
+    )  # fmt: skip
+
+
+_PLOTS: Mapping[str, Callable[[Document], Iterator[BarPlot]]] = {"interop": _draw_interop, "model": _draw_errors, "transformer": _draw_transformer}
