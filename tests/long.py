@@ -13,6 +13,18 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/test_gpu_arithmetic.py::test_fast_encoder": (3, 10),
+    "tests/test_identify.py::test_a_broken_kernel_is_described_leaf_by_leaf": (0, 2),
+    "tests/test_provenance.py::test_a_result_names_them_all": (0, 2),
+    "tests/judge/test_sparse.py::test_strategies_reach_ties_and_shrink_to_little": (0, 2),
+    "tests/test_atlas.py::test_a_report_installs_the_version_that_shows_it": (0, 3),
+    "tests/test_mutants.py::test_a_choice_by_half_of_the_mutants_is_tried_on_the_other": (0, 3),
+    "tests/test_fuzz_products.py::test_findings_replay_and_are_explained": (0, 3),
+    "tests/test_transformer.py::test_training_lowers_the_loss": (0, 2),
+    "tests/test_transformer.py::test_gradients_are_slopes": (0, 3),
+    "tests/test_transformer.py::test_comparing_a_model_with_itself_and_with_another": (0, 4),
+    "tests/test_atlas.py::test_a_kernel_joins_by_three_commands": (0, 5),
+    "tests/test_mutants.py::test_what_the_quick_level_always_asks_is_found_without_looking": (0, 6),
     "tests/test_atlas_numbers.py::test_the_checkpoint_of_the_page_is_attributed_so": (0, 3),
     "tests/test_fuzz_products.py::test_every_report_form_shows_it": (0, 3),
     "tests/test_strategies_products.py::test_the_examples_of_the_documentation_run": (0, 3),
@@ -462,7 +474,9 @@ SAMPLED: dict[str, int] = {
     "tests/test_fuzz_products.py::test_a_wrong_kernel_with_an_affine_or_sparse_side_is_found": 2,
     "tests/test_independent.py::test_table_says_what_the_judge_says": 4,
     "tests/test_open_choices.py::test_every_combination_of_open_choices_passes": 3,
+    "tests/judge/test_product_kinds.py::test_mistakes_are_named": 2,
     "tests/test_attacks.py::test_an_attack_fails": 2,
+    "tests/test_threads.py::test_a_pair_is_told_apart_again": 2,
     "tests/test_mutants.py::test_a_mutant_is_found_out": 2,
     "tests/test_mutants.py::test_the_unchanged_implementation_passes": 2,
 }
