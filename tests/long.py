@@ -13,7 +13,6 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
-    "tests/test_gpu_arithmetic.py::test_fast_encoder": (3, 10),
     "tests/test_identify.py::test_a_broken_kernel_is_described_leaf_by_leaf": (0, 2),
     "tests/test_provenance.py::test_a_result_names_them_all": (0, 2),
     "tests/judge/test_sparse.py::test_strategies_reach_ties_and_shrink_to_little": (0, 2),
