@@ -23,10 +23,11 @@ from mxspec.profiles import Profile, get_profile
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.attribution import Sign, Standing, Topic, attribute
+from mxspec_conformance.attribution.matching import compare_blocks
 from mxspec_conformance.attribution.standing import judge_profile
 from mxspec_conformance.attribution.traces import MinusZero, trace
 from mxspec_conformance.cli.main import main
-from mxspec_conformance.lint.against.expecting import list_suited
+from mxspec_conformance.lint.against.expecting import list_suited, zero_table
 from mxspec_conformance.lint.subject import Subject
 
 from tests.containers.build import FILES, rewrite, split_safetensors, write_safetensors
@@ -316,3 +317,22 @@ def test_what_cannot_be_looked_at(tmp_path: Path) -> None:
     done = run(broken)
     assert done.exit_code == 2
     assert done.output.count("\n") == 1
+
+
+def test_blocks_are_compared_in_bits_and_in_values() -> None:
+    """By the definition, element by element; blocks of every share of equal codes, zeros of either sign, and other scales."""
+    rng = np.random.default_rng(11)
+    fold = zero_table(get_block("mxfp4"))
+    due = rng.choice(np.array([0, 8, 1], np.uint8), (400, 32))
+    codes, scales = due.copy(), rng.choice(np.array([1, 2], np.uint8), 400)
+    change = rng.random((400, 32)) < rng.choice([0, 0.03, 0.3], (400, 1))
+    codes[change] ^= 8
+    due[:40], codes[:40] = 0, rng.choice(np.array([0, 8], np.uint8), (40, 32))
+    due_scales = np.where(rng.random(400) < 0.3, scales + 1, scales).astype(np.uint8)
+    equal, same = compare_blocks(due, due_scales, codes, scales, fold)
+    for n in range(400):
+        assert equal[n] == (bytes(due[n]) == bytes(codes[n]) and due_scales[n] == scales[n])
+        values = [fold[a[n]] for a in (due, codes)]
+        nothing = not values[0].any() and not values[1].any()
+        assert same[n] == (np.array_equal(*values) and (due_scales[n] == scales[n] or nothing))
+    assert 0 < equal.sum() < same.sum() < 400

@@ -150,11 +150,24 @@ def _compare(
     if refuses and not np.isfinite(x).all():
         return None
     due = mxspec.quantize(x, fmt, profile=profile, tensor_scale=native)
-    due_scales, fold = due.scales.reshape(-1), zero_table(fmt)
-    equal = (due.codes == codes).all(axis=1) & (due_scales == scales)
-    folded, kept = fold[due.codes], fold[codes]
+    return compare_blocks(due.codes, due.scales.reshape(-1), codes, scales, zero_table(fmt))
+
+
+def compare_blocks(
+    due: Codes, due_scales: Codes, codes: Codes, scales: Codes, fold: Codes
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Which blocks [n, k] with scales [n] are equal in bits, and in values: zeros of either sign, and of any scale, are one.
+
+    fold: the code that stands for each of 256; k is a multiple of 8. Only blocks that differ are looked at twice.
+    """
+    words = [np.ascontiguousarray(a).view(np.uint64) for a in (due, codes)]
+    equal: npt.NDArray[np.bool_] = (words[0] == words[1]).all(axis=1) & (due_scales == scales)
+    same = equal.copy()
+    rest = np.flatnonzero(~equal)
+    folded, kept = fold[due[rest]], fold[codes[rest]]
     zero = ~folded.any(axis=1) & ~kept.any(axis=1)
-    return equal, (folded == kept).all(axis=1) & ((due_scales == scales) | zero)
+    same[rest] = (folded == kept).all(axis=1) & ((due_scales[rest] == scales[rest]) | zero)
+    return equal, same
 
 
 def _count(case: Case, profiles: Sequence[tuple[Profile, TensorScale | None]]) -> list[Match]:
