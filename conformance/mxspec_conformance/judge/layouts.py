@@ -88,8 +88,7 @@ def _call(session: TargetSession, function: str, layout: Layout, case: LayoutCas
 
 def _soil(layout: Layout, case: LayoutCase) -> Bytes:
     """The bytes of a case, in which what nobody may look at holds something."""
-    dirty: Bytes = case.data | (0xA5 & ~layout.mask(case.shape))
-    return dirty
+    return np.asarray(case.data | (0xA5 & ~layout.mask(case.shape)), np.uint8)
 
 
 def _judge_bytes(
