@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from types import MappingProxyType
 
 from mxspec_conformance.kits.c99 import write_c99
@@ -31,6 +32,10 @@ Files = Mapping[str, bytes]
 COMMON = ("mxfp4", "mxfp8_e4m3", "nvfp4")
 #: The formats whose elements are floats of their own.
 CASTS = ("mxfp8_e5m2", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4")
+
+
+#: File of the kit tosa -> module here.
+_TOSA = {"mxspec_tosa_sut": "tosa_sut", "tosa_target": "tosa_target"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,11 @@ def _onnx(formats: tuple[str, ...], size: int) -> Files:
     return write_onnx(formats, size)
 
 
+def _tosa(formats: tuple[str, ...], size: int) -> Files:
+    texts = {f"{name}.py": (files("mxspec_conformance.kits") / f"{source}.py").read_text("utf-8") for name, source in _TOSA.items()}
+    return _encoded(texts)
+
+
 def _products(formats: tuple[str, ...], size: int) -> Files:
     name = "test_mx_products.py"
     pairs = [pair for pair in PAIRS if set(pair.split("@")) <= set(formats)]
@@ -102,6 +112,7 @@ KITS: Mapping[str, KitKind] = MappingProxyType(
         "c": KitKind("one C99 header with data, and a driver", _c),
         "hardware": KitKind("the profiles as one C99 header of integer arithmetic, by DPI-C and for cocotb, coverage bins, and $readmemh files", _hardware),
         "llvm": KitKind("every step of every cast as X-macro rows, a driver for LLVM's APFloat, and lit tests of decodes and scaling casts", _llvm, CASTS),
+        "tosa": KitKind("a --sut-module of an mxspec target for Arm TOSA's test runner, and one of the runner's modules as a target; needs tosa-tools", _tosa),
         "onnx": KitKind("ONNX node tests of QuantizeLinear and DequantizeLinear by blocks; needs the package onnx", _onnx, tuple(ELEMENTS)),
     }
 )
