@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mxspec_conformance.scoring.rules import RULES
 from mxspec_conformance.scoring.subjects import list_mutant_subjects, list_right, rules_of
-from mxspec_lab.suites import FOLDER, FORMATS, entry_of, render
+from mxspec_lab.suites import FOLDER, FORMATS, OUTSIDE, OUTSIDE_REASONS, entry_of, render
 
 DATA = json.loads((FOLDER / "rules.json").read_text("ascii"))
 REAL = json.loads((FOLDER / "real.json").read_text("ascii"))["suites"]
@@ -26,6 +26,14 @@ def test_every_rule_is_in_it_and_accepts_something_right() -> None:
         if row["rules"] == list(rules_of(row["format"])):
             assert row["quantize"]["mutants"] == sum(s.operation == "quantize" for s in list_mutant_subjects(row["format"]))
             assert row["right"]["asked"] == len(rules_of(row["format"])) + len(list(list_right(row["format"])))
+
+
+def test_a_share_far_from_others_has_a_reason_and_no_other_has() -> None:
+    page = (FOLDER / "README.md").read_text("utf-8").partition("## Beside others' measurement")[2]
+    cells = [[c.strip() for c in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith(("| mx", "| nv"))]
+    assert len(cells) == len(OUTSIDE)
+    assert {(rule, fmt) for fmt, rule, _, _, apart, _ in cells if abs(float(apart)) > 5} == set(OUTSIDE_REASONS)
+    assert all(bool(why) == ((rule, fmt) in OUTSIDE_REASONS) for fmt, rule, *_, why in cells)
 
 
 def test_no_word_says_that_a_test_is_wrong() -> None:
