@@ -19,7 +19,6 @@ import mxspec
 from mxspec.formats import BLOCKS
 from mxspec.profiles import get_profile, list_profiles
 from mxspec.profiles.schema import Kind
-from mxspec.rcp_table import load_rcp_table
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.atlas.entries import OLD_DAYS
 from mxspec_conformance.atlas.submission import SHARE
@@ -149,7 +148,6 @@ SAID = (
     Said("docs/atlas.md", "keeps # % of them", measure_tokens),
     Said("docs/atlas.md", "at least #, a common acceptance rule, accepts # of # quantizers", read_cosine_rule),
     Said("docs/atlas.md", "less than # kB", lambda: (bound(150, load("explorer")["script_bytes"] / 1e3),)),
-    Said("docs/atlas.md", "a measured table of # million entries", lambda: (f"{len(load_rcp_table()) / 1e6:.0f}",)),
     Said("docs/atlas.md", "windows of # pixels", read_browser_width),
     Said("docs/attribution.md", "one below # of torchao's NVFP4", find_smallest_byte),
     Said("docs/attribution.md", "by library one of #, #, #, #, #, #, #, #, #, #, # or # |", list_bytes_of_zeros),
