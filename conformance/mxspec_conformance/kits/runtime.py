@@ -263,14 +263,13 @@ class Calls:
         return (np.arange(count) * _coprime(n, 7 * seed) + seed) % n
 
     def same(self, index: Array, codes: Array, scales: Array) -> bool:
-        """Whether blocks [.., k] and scales [..] are those of the plain call; -0 counts as 0, a NaN as any other."""
+        """Whether blocks [.., k] and scales [..] are those of the plain call; -0 counts as 0."""
         index = index.reshape(-1)
         got = np.asarray(codes).reshape(-1, self.k)
         if got.shape[0] != len(index) or np.size(scales) != len(index):
             return False
-        nan = FORMATS[self.fmt].nan or 128
-        a, b = (fold(np.where(c & 127 >= nan, nan, c), self.fmt) for c in (got, self.codes[index]))
-        return bool((a == b).all() and (np.asarray(scales).reshape(-1) == self.scales[index]).all())
+        equal_codes = (fold(got, self.fmt) == fold(self.codes[index], self.fmt)).all()
+        return bool(equal_codes and (np.asarray(scales).reshape(-1) == self.scales[index]).all())
 
     def rows(self) -> bool:
         """133 blocks and other counts in one call."""
