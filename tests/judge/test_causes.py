@@ -166,6 +166,13 @@ def of_blocks(function: Any, *formats: str) -> Callable[[], SimpleNamespace]:
     return lambda: make(formats or ["mxfp4"], quantize=on_blocks(function))
 
 
+def late_rows_wrong(x: Array, fmt: str) -> Answer:
+    """Blocks of the vectors stand there, too: their elements are wrong in that call alone."""
+    codes, scales = right(x, fmt)
+    codes[200:] ^= 1
+    return codes, scales
+
+
 CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "one scale step up": (KnownCause.SCALE_OFFSET, of_blocks(lambda x, f: moved(x, f, 1)), "one above mx-floor's, a factor of 2^1"),
     "two scale steps down": (KnownCause.SCALE_OFFSET, of_blocks(lambda x, f: moved(x, f, -2), "mxfp8_e4m3"), "2 below mx-floor's, a factor of 2^-2"),
@@ -192,6 +199,7 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "bfloat16 alone": (
         KnownCause.ONE_DTYPE, lambda: make(["mxfp4"], DTYPES=["float32", "bfloat16"], quantize=wrong_in_bfloat16), "only inputs in bfloat16",
     ),
+    "late rows": (KnownCause.CALL_ALONE, lambda: make(["mxfp4"], quantize=late_rows_wrong), "right block by block"),
     "many columns": (KnownCause.CALL_ALONE, lambda: make(["mxfp4"], quantize=last_columns_missing), "depends on the call"),
 }  # fmt: skip
 
