@@ -6,7 +6,6 @@ import doctest
 import subprocess
 import sys
 from itertools import pairwise
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec_conformance.testing import strategies as mx
 
+from tests.shrinking import shrink_to
 from tests.support import FLOAT_TYPES, bits_of, magnitudes
 
 FORMATS = list(BLOCKS)
@@ -98,10 +98,8 @@ def is_simple(x: Any) -> bool:
 
 
 def test_a_failing_block_shrinks_to_few_simple_numbers() -> None:
-    """One search in twelve ends at three lanes, or at subnormals, so three are made, from fixed seeds."""
-    found = [find(mx.blocks("mxfp4"), wrong_ties, settings=QUICK, random=Random(start)) for start in range(3)]
-    assert all(np.count_nonzero(x) <= 3 for x in found)
-    assert sum(map(is_simple, found)) >= 2
+    """One search in twelve ends at three lanes, or at subnormals."""
+    shrink_to(mx.blocks("mxfp4"), wrong_ties, is_simple, limits=QUICK)
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
@@ -112,8 +110,8 @@ def test_blocks_part_the_normative_scale_rules(fmt: str) -> None:
         a, b = (mxspec.quantize(x, fmt, profile=p) for p in (first, second))
         return not np.array_equal(a.codes, b.codes) or not np.array_equal(a.scales, b.scales)
 
-    x = find(mx.blocks(fmt), differ, settings=settings(QUICK, max_examples=3000), random=Random(0))
-    assert np.count_nonzero(x) <= 2
+    limits = settings(QUICK, max_examples=3000)
+    shrink_to(mx.blocks(fmt), differ, lambda x: bool(np.count_nonzero(x) <= 2), limits=limits)
 
 
 def test_special_values_come_where_they_are_allowed() -> None:

@@ -19,15 +19,16 @@ from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.testing import affine_groups as affine_module, product_operands, sparse_stored, strategies as mx
 from mxspec_conformance.testing.strategies import Operands, SparseStored
 
+from tests.shrinking import shrink_to
+
 QUICK = settings(max_examples=7500, database=None, suppress_health_check=list(HealthCheck))
 #: Where it matters alone that something is drawn.
 DRAWN = settings(QUICK, phases=[Phase.generate])
 PRODUCTS = ["mxfp8_e4m3 @ mxfp4/nibble-low+128x4", "nvfp4 @ bfloat16", "float32 @ float16/transposed", "mxint8 @ mxfp8_e5m2"]
 
 
-def reach(product: Any, condition: Callable[[Operands], bool], start: int = 0, **more: Any) -> Operands:
-    found: Operands = find(mx.operands(product, **more), condition, settings=QUICK, random=Random(start))
-    return found
+def anything(p: Operands) -> bool:
+    return bool((products_of(p) != 0).any())
 
 
 def products_of(p: Operands) -> Any:
@@ -105,17 +106,16 @@ def test_numbers_cancel(product: str) -> None:
         with np.errstate(all="ignore"):
             return bool(((terms != 0).any(axis=-1) & (terms.sum(axis=-1) == 0)).any())
 
-    found = reach(product, cancels)
-    assert np.count_nonzero(products_of(found)) == 2
+    shrink_to(mx.operands(product), cancels, lambda p: np.count_nonzero(products_of(p)) == 2, limits=QUICK)
 
 
 @pytest.mark.parametrize("product", PRODUCTS[1:3])
 def test_a_failing_product_shrinks_to_ones(product: str) -> None:
-    """Of three searches two at least end at one row, one column, one product, and that is one times one."""
-    found = [reach(product, lambda p: bool((products_of(p) != 0).any()), start) for start in range(3)]
-    assert all(p.shape[:2] == (1, 1) for p in found)
-    simple = [np.count_nonzero(products_of(p)) == 1 and products_of(p).max() == 1 for p in found]
-    assert sum(simple) >= 2
+    def simple(p: Operands) -> bool:
+        """One row, one column, one product, and that is one times one."""
+        return p.shape[:2] == (1, 1) and np.count_nonzero(products_of(p)) == 1 and bool(products_of(p).max() == 1)
+
+    shrink_to(mx.operands(product), anything, simple, limits=QUICK)
 
 
 def test_a_dropped_k_shrinks_to_one_number() -> None:
@@ -125,14 +125,12 @@ def test_a_dropped_k_shrinks_to_one_number() -> None:
             y = (a.values[:, :-1] @ b.values[:, :-1].T).astype(np.float32)
         return not p.allow().accepts(y).all()
 
-    found = [reach("mxfp8_e4m3 @ mxfp8_e4m3", wrong, start) for start in range(3)]
-    assert all(p.shape[:2] == (1, 1) for p in found)
     # Fewer blocks move the last place, and fewer numbers change what fills the others: no shrink finds both in every run.
-    assert min(p.shape[2] for p in found) <= 64
+    shrink_to(mx.operands("mxfp8_e4m3 @ mxfp8_e4m3"), wrong, lambda p: p.shape[:2] == (1, 1) and p.shape[2] <= 64, limits=QUICK)
 
 
 def test_a_wrong_output_is_explained() -> None:
-    p = reach(PRODUCTS[0], lambda p: bool((products_of(p) != 0).any()))
+    p = shrink_to(mx.operands(PRODUCTS[0]), anything, lambda p: p.shape[:2] == (1, 1), limits=QUICK)
     with pytest.raises(AssertionError, match=r"1 of 1 outputs are wrong; the first:\nmxfp8_e4m3 @ mxfp4/nibble-low\+128x4, output \[0, 0\]"):
         p.check(np.full((1, 1), 7, np.float32))
     with pytest.raises(ValueError, match=r"the output has shape \(2, 1\); the product has \(1, 1\)"):
@@ -146,8 +144,8 @@ def test_a_wrong_output_is_explained() -> None:
 
 
 def test_the_repr_says_what_is_not_zero() -> None:
-    p = reach(PRODUCTS[0], lambda p: bool((products_of(p) != 0).any()))
-    assert repr(p) == f"Operands({PRODUCTS[0]!r}, m=1, n=1, k=32, a=(codes={{[0, 0]: 0x38}}), b=(codes={{[0, 0]: 0x02}}))"
+    one = f"Operands({PRODUCTS[0]!r}, m=1, n=1, k=32, a=(codes={{[0, 0]: 0x38}}), b=(codes={{[0, 0]: 0x02}}))"
+    shrink_to(mx.operands(PRODUCTS[0]), anything, lambda p: repr(p) == one, limits=QUICK)
 
 
 @given(mx.operands("mxfp8_e4m3 @ float32", extreme=False))
@@ -227,8 +225,8 @@ def test_every_kind_of_group_is_reached(condition: Callable[[Any], bool]) -> Non
 
 
 def test_a_failing_group_shrinks_to_zeros_and_ones() -> None:
-    found = find(mx.affine_groups(AFFINE, rows=2, groups=2), lambda x: x.any(), settings=QUICK, random=Random(0))
-    assert set(np.unique(found.astype(np.float64))) <= {0.0, 1.0}
+    strategy = mx.affine_groups(AFFINE, rows=2, groups=2)
+    shrink_to(strategy, lambda x: x.any(), lambda x: set(np.unique(x.astype(np.float64))) <= {0.0, 1.0}, limits=QUICK)
 
 
 def test_codes_of_formats_are_what_the_test_takes_them_for() -> None:

@@ -19,6 +19,7 @@ from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.smoke import try_target
 from mxspec_vectors.build_affine import AFFINE_FILES
 
+from tests.shrinking import shrink_to
 from tests.transports import EXAMPLES, LOCAL_TOPICS, answer_bundle, build_library, harness_command
 
 TARGET = """
@@ -116,8 +117,8 @@ def test_the_strategy_finds_what_rounds_otherwise_and_shrinks_to_few_values() ->
             t = np.nan_to_num((x.astype(np.float32) - lo) / ((hi - lo) / np.float32(15)))
         return not np.array_equal(np.floor(t + np.float32(0.5)).clip(0, 15), right.codes)
 
-    smallest = find(mx.affine_groups("int4-g32-bias-float32"), differs, settings=settings(QUICK, max_examples=500))
-    assert len(np.unique(smallest)) <= 3
+    limits = settings(QUICK, max_examples=500)
+    shrink_to(mx.affine_groups("int4-g32-bias-float32"), differs, lambda x: len(np.unique(x)) <= 3, limits=limits)
 
 
 def test_the_examples_of_the_documentation_run() -> None:
