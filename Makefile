@@ -5,9 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-# Processes that tests start, and most sets of tests with many parameters, are not measured: the figure is a lower bound.
-SHOW_COVERAGE = @echo "coverage, lines and branches, at least: $$($(BIN)/coverage report --format=total) %"
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --durations=10 --cov --cov-report=
+# Coverage is added to this file; the tests that start processes do not measure them.
+COVERAGE := .coverage.json
+PYTEST := $(BIN)/python -m pytest -p tests.measured -n $(JOBS) --dist worksteal -q --durations=10
 
 # Tests start hundreds of processes: with modules compiled once each starts in half the time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,8 +25,7 @@ test: $(VENV)/test.done ## style, types, imports and the quick tests: at most fi
 	@$(MAKE) --no-print-directory -j2 lint check-tests
 
 test-long: $(VENV)/test.done ## the tests that tests/long.py lists; the coverage that it prints is of both commands
-	$(PYTEST) -m long --cov-append
-	$(SHOW_COVERAGE)
+	$(PYTEST) -m long
 
 test-browser: $(VENV)/test.done ## the pages in Chromium: the one that MXSPEC_BROWSER names, or on the path, or playwright's own
 	$(BIN)/python -m pip install --quiet playwright
@@ -39,11 +38,11 @@ lint: $(VENV)/test.done
 	$(BIN)/lint-imports
 
 check-tests: $(VENV)/test.done
+	@rm -f $(COVERAGE)
 	$(PYTEST) -m "not long"
-	$(SHOW_COVERAGE)
 
 coverage: ## what the tests that ran last did not reach
-	$(BIN)/coverage report --skip-covered --sort=cover
+	@$(BIN)/slipcover --merge $(COVERAGE) --out $(COVERAGE) --skip-covered
 
 docs: $(VENV)/test.done ## API pages from docstrings, in build/docs
 	$(BIN)/python -m pip install --quiet --group docs
@@ -63,7 +62,7 @@ wheel: $(VENV)/test.done ## wheel from the sdist, installed and tried in an empt
 	$(BIN)/python tests/packaging/try_wheel.py
 
 clean:
-	rm -rf $(VENV) .venv-* dist build .coverage .coverage.*
+	rm -rf $(VENV) .venv-* dist build $(COVERAGE)
 
 $(VENV)/pip.done:
 	$(PYTHON) -m venv $(VENV)

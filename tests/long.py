@@ -498,10 +498,6 @@ SAMPLED: dict[str, int] = {
     "tests/test_mutants.py::test_the_unchanged_implementation_passes": 2,
 }
 
-#: Of a test function with more parameter sets than these the coverage of a single one is measured, in `make test-long`: the others
-#: run through the same lines, and measuring them would double their time.
-FEW = 3
-
 #: Rows that name no test of the files that were collected.
 STALE_ROWS = pytest.StashKey[list[str]]()
 
@@ -512,8 +508,7 @@ def family_of(nodeid: str) -> str:
 
 
 def mark(items: Sequence[pytest.Item]) -> None:
-    """Mark what is long, and what is not measured."""
-    sizes = Counter(family_of(item.nodeid) for item in items)
+    """Mark what is long."""
     places: defaultdict[str, int] = defaultdict(int)
     for item in items:
         family = family_of(item.nodeid)
@@ -522,10 +517,6 @@ def mark(items: Sequence[pytest.Item]) -> None:
         keep, _ = LONG.get(item.nodeid) or LONG.get(family) or (1, 0)
         if not keep or place % keep:
             item.add_marker("long")
-        elif keep > 1:  # the others run through the same lines in `make test-long`
-            item.add_marker("no_cover")
-        if sizes[family] > FEW and place != 1:  # not the first one, which is never long
-            item.add_marker("no_cover")
 
 
 def leave_out(items: Sequence[pytest.Item], seed: int) -> tuple[list[pytest.Item], list[pytest.Item]]:

@@ -21,10 +21,6 @@ from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding
 from tests.cuda_headers import all_of, directed_float32
 from tests.support import SIGN, Codes, Float32s, assert_same, bits_of, float_of, real, rng
 
-#: Each of these runs the exact model over thousands of blocks; the lines are covered by smaller tests, and measuring
-#: coverage would double the time.
-pytestmark = pytest.mark.no_cover
-
 FORMATS: dict[str, ElementFormat | ScaleFormat] = {**ELEMENTS, **SCALES}
 OVERFLOWS = {
     name: tuple(Overflow) if fmt.nan_code is not None else (Overflow.SATURATE,) for name, fmt in FORMATS.items()

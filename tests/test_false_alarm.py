@@ -34,10 +34,6 @@ from mxspec_vectors.files import OPERATIONS, file_name, render
 from tests.fresh import Fresh, open_fresh, write_index
 from tests.support import FLOAT_TYPES, Array, ExactValues, bits_of, real, reals_of, rng, rounded_bits, seed
 
-#: Each of these runs the exact model over thousands of blocks; the lines are covered by smaller tests, and measuring
-#: coverage would double the time.
-pytestmark = pytest.mark.no_cover
-
 TARGETS = Path(__file__).parent / "targets"
 #: Topics of which six cases are kept of each profile, where of the others two are.
 SPECIAL = ("nan", "inf", "zero-block", "zero-sign", "tensor-scale")

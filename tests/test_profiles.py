@@ -73,10 +73,6 @@ from tests.support import (
     rng,
 )
 
-#: Each of these runs the exact model over thousands of blocks; the lines are covered by smaller tests, and measuring
-#: coverage would double the time.
-pytestmark = pytest.mark.no_cover
-
 AMAXES = tuple(TENSOR_AMAXES.values())
 SPECIAL_TOPICS = ("nan", "inf", "zero-block")
 

@@ -341,7 +341,6 @@ def test_interrupted_command_with_workers_keeps_finished_functions(tmp_path: Pat
 # What is committed
 
 
-@pytest.mark.no_cover  # hundreds of functions through lines that smaller tests cover
 @pytest.mark.parametrize("pattern", ["encode/*", "scale/e2*", "scale/e[!2]*", "scale/int8/*"])
 def test_committed_results_are_those_of_the_models_now(pattern: str) -> None:
     """Every function's complete exact answer again; the array model where answers change and on random slices; the
