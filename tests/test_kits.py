@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import mxspec
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.kits import golden, reciprocal, runtime
 from mxspec_conformance.kits.c99 import list_levels, write_c99
@@ -71,6 +73,22 @@ def test_no_right_implementation_is_rejected(fmt: str) -> None:
         kills = find_kills(subject.build, kit, subject.profile)
         assert not kills.blocks, subject.what
         assert not kills.calls, subject.what
+
+
+@pytest.mark.parametrize(("changed", "accepted"), [(0x80, True), (0x01, False)])
+@pytest.mark.parametrize("pattern", ["strides", "tail"])
+def test_a_call_may_give_a_nan_another_sign(pattern: str, changed: int, accepted: bool) -> None:
+    """As casts in vectors do, where the memory is not dense, or at the end of a row."""
+
+    def quantize(x: Any, fmt: str, **_: Any) -> tuple[Any, Any]:
+        cut = -x.shape[1] % 32
+        made = mxspec.quantize(np.pad(x, ((0, 0), (0, cut))), fmt, profile="vllm-0.33/mxfp8/torch")
+        unusual = bool(cut) or not x.flags.c_contiguous
+        return np.where(made.codes & 127 == 127, made.codes ^ (changed * unusual), made.codes).astype(np.uint8), made.scales
+
+    calls = runtime.Calls(quantize, "mxfp8_e4m3", chosen_blocks("mxfp8_e4m3", 16))
+    assert (calls.codes & 127 == 127).any()
+    assert getattr(calls, pattern)() == accepted
 
 
 @pytest.mark.parametrize("ident", ["ties-away", "eps-1e-5", "amax-but-lane-17", "nan-ignored", "scales-of-row-shared", "cached-answer", "buffers-reused"])

@@ -243,9 +243,10 @@ class Calls:
         chosen = [b for b, group in zip(blocks, groups) if group == commonest]  # noqa: B905
         self.fmt, self.k = fmt, FORMATS[fmt].k
         # A NaN, and a number that float32 holds as a subnormal alone, are in every pattern.
-        x = [inputs_of(b) for b in chosen]
-        first = [*[i for i, v in enumerate(x) if np.isnan(v).any()][:2], *[i for i, v in enumerate(x) if _has_tiny(v)][:2]]
-        self.x = np.stack([x[i] for i in (*first, *(i for i in range(len(x)) if i not in first))])
+        x = np.stack([inputs_of(b) for b in chosen])
+        tiny = (x != 0) & (np.abs(x) < np.float32(2.0**-126))
+        first = [int(i) for has in (np.isnan(x), tiny) for i in np.flatnonzero(has.any(axis=1))[:2]]
+        self.x = x[[*first, *(i for i in range(len(x)) if i not in first)]]
         self.options = tensor_option(chosen[0].get("g", {}).get(kind, ""))
         self._quantize = quantize
         self.codes, self.scales = self.call(self.x.copy())
@@ -262,14 +263,19 @@ class Calls:
         n = min(len(self.x), count)
         return (np.arange(count) * _coprime(n, 7 * seed) + seed) % n
 
+    def equal(self, a: Array, b: Array) -> bool:
+        """Whether codes are equal; -0 counts as 0, a NaN as any other."""
+        nan = FORMATS[self.fmt].nan or 128
+        a, b = (fold(np.where(c & 127 >= nan, nan, c), self.fmt) for c in (a, b))
+        return bool((a == b).all())
+
     def same(self, index: Array, codes: Array, scales: Array) -> bool:
-        """Whether blocks [.., k] and scales [..] are those of the plain call; -0 counts as 0."""
+        """Whether blocks [.., k] and scales [..] are those of the plain call."""
         index = index.reshape(-1)
         got = np.asarray(codes).reshape(-1, self.k)
         if got.shape[0] != len(index) or np.size(scales) != len(index):
             return False
-        equal_codes = (fold(got, self.fmt) == fold(self.codes[index], self.fmt)).all()
-        return bool(equal_codes and (np.asarray(scales).reshape(-1) == self.scales[index]).all())
+        return self.equal(got, self.codes[index]) and bool((np.ravel(scales) == self.scales[index]).all())
 
     def rows(self) -> bool:
         """133 blocks and other counts in one call."""
@@ -350,7 +356,7 @@ class Calls:
             if np.shape(scales) != np.shape(want_scales) or (scales != want_scales).any():
                 return False
             n = min(codes.shape[1], want_codes.shape[1])
-            if n < whole.shape[1] - cut or (fold(codes[:, :n], self.fmt) != fold(want_codes[:, :n], self.fmt)).any():
+            if n < whole.shape[1] - cut or not self.equal(codes[:, :n], want_codes[:, :n]):
                 return False
         return True
 
@@ -373,7 +379,7 @@ class Calls:
             got, scales = self.call(np.roll(rows, shift, axis=0), block=(16, 16))
             if np.size(scales) != 16 or (np.reshape(scales, -1) != answers[0][1].reshape(-1)[0]).any():
                 return False
-            if (fold(got, self.fmt) != fold(np.roll(codes, shift, axis=0), self.fmt)).any():
+            if not self.equal(got, np.roll(codes, shift, axis=0)):
                 return False
         return True
 
@@ -385,10 +391,6 @@ class Calls:
         first = [self.call(self.x, **o) for o in (a, b)]
         second = [self.call(self.x, **o) for o in (b, a)]
         return all((p == q).all() for x, y in zip(first, second[::-1]) for p, q in zip(x, y))  # noqa: B905
-
-
-def _has_tiny(x: Array) -> bool:
-    return bool(((x != 0) & (np.abs(x) < np.float32(2.0**-126))).any())
 
 
 def _commonest(names: Sequence[str]) -> str:
