@@ -12,9 +12,10 @@ from click.testing import CliRunner
 
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.mutants.reference import Reference
+from mxspec_conformance.scoring import worker
 from mxspec_conformance.scoring.asking import load_test
 from mxspec_conformance.scoring.implementation import Implementation
-from mxspec_conformance.scoring.outcomes import Verdict
+from mxspec_conformance.scoring.outcomes import Outcome, Verdict
 from mxspec_conformance.scoring.pool import Question, ask_all
 from mxspec_conformance.scoring.rules import RULES, run_rule
 from mxspec_conformance.scoring.score import Score, Status, score_test
@@ -163,17 +164,20 @@ def test_a_file_that_does_not_load_is_told(tmp_path: Path, text: str) -> None:
 
 def test_a_pytest_file_with_fixtures_and_replacements(tmp_path: Path) -> None:
     loads = tmp_path / "loads"
-    (tmp_path / "their_kernel.py").write_text(f"open({str(loads)!r}, 'a').write('x')\ndef quantize_fp4(x): raise NotImplementedError\n", "utf-8")
+    (tmp_path / "their_kernel.py").write_text(
+        f"import sys\nopen({str(loads)!r}, 'a').write('x' if 'pytest' in sys.modules else 'without pytest')\ndef quantize_fp4(x): raise NotImplementedError\n", "utf-8"
+    )
     path = tmp_path / "test_theirs.py"
     path.write_text(
-        "import numpy as np\nimport pytest\nimport their_kernel\n"
+        "import gc\nimport numpy as np\nimport pytest\nimport their_kernel\n"
         "@pytest.mark.parametrize('value', [1.0, 2.0])\n"
         "def test_scale(quantize, value):\n"
         "    assert quantize(np.full((1, 32), value, np.float32))[1][0, 0] == {1.0: 125, 2.0: 126}[value]\n"
         "def test_ties():\n"
         "    x = np.zeros((1, 32), np.float32)\n"
         "    x[0, 0], x[0, 1] = 0.25, 6\n"
-        "    assert their_kernel.quantize_fp4(x)[0][0, 0] == 0\n",
+        "    assert their_kernel.quantize_fp4(x)[0][0, 0] == 0\n"
+        "    assert gc.get_freeze_count() > 10_000, 'pytest walks through all that is loaded'\n",
         "utf-8",
     )
     questions = [Question(s, "mx-floor", 20.0) for s in (control(), mutant("ties-away"), mutant("exponent-plus-one"), mutant("eps-1e-5"))]
@@ -184,7 +188,25 @@ def test_a_pytest_file_with_fixtures_and_replacements(tmp_path: Path) -> None:
         sys.path.remove(str(tmp_path))
     assert [o.verdict for o in outcomes] == [Verdict.ACCEPTS, Verdict.REJECTS, Verdict.REJECTS, Verdict.ACCEPTS]
     assert "test_ties" in outcomes[1].reason
-    assert len(loads.read_text("ascii")) == 1 or not FORKS  # a framework is not imported again for each implementation
+    assert loads.read_text("ascii") == "x" or not FORKS  # a framework is not imported again for each implementation
+
+
+@pytest.mark.skipif(not FORKS, reason="implementations are asked about in the worker itself")
+def test_what_implementations_of_a_kind_need_is_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+
+    def find(name: str) -> Subject:
+        found.append(name)
+        if "truncate" in name:
+            raise ImportError(name)
+        return find_subject(name)
+
+    monkeypatch.setattr(worker, "find_subject", find)
+    monkeypatch.setattr(worker, "_IMPORTED", set())
+    asked = [mutant("truncate"), mutant("ties-away"), control()]
+    outcomes = [worker._ask_apart(lambda s, _: Outcome(Verdict.ACCEPTS, s.id), {"subject": s.name, "profile": "", "timeout": 20.0}) for s in asked]
+    assert [o.verdict for o in outcomes] == [Verdict.BROKEN, Verdict.ACCEPTS, Verdict.ACCEPTS]
+    assert found == [asked[0].name, asked[2].name], "in this process, beside those in the children"
 
 
 def test_a_program_is_given_a_command_that_quantizes(tmp_path: Path) -> None:

@@ -215,7 +215,9 @@ def _ask_pytest(spec: str, subject: Subject, replace: Sequence[str]) -> Outcome:
 
 
 def _import_replaced(replace: Sequence[str]) -> None:
-    """Import what is replaced, and its makers, once, and not again for each implementation: frameworks are slow to import."""
+    """Import pytest, what is replaced, and its makers, once, and not again for each implementation: frameworks are slow to import."""
+    with suppress(ImportError):  # `_ask_pytest` says so
+        importlib.import_module("pytest")
     for entry in replace:
         place, _, by = entry.partition("=")
         file, mark, _ = by.partition(FUNCTION_MARK)

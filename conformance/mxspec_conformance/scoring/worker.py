@@ -6,6 +6,7 @@ loaded. What the test prints goes nowhere. A child that hangs is killed with its
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -14,6 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, BinaryIO
 
@@ -40,6 +42,8 @@ def main() -> None:
     except BaseException as error:
         _say(answers, {"broken": f"the test does not load: {message_of(error, MESSAGE)}"})
         return
+    # What is loaded stays: a child, and pytest at its end, need not walk through all of a framework to find that nothing of it is garbage.
+    gc.freeze()
     _say(answers, {"loaded": True})
     # Rules are ours: they need no process of their own, and keep what is right for their data.
     answer = _ask_apart if FORKS and not first["test"].startswith(RULE) else _ask_here
@@ -74,7 +78,21 @@ def _ask_here(ask: Ask, question: Mapping[str, Any]) -> Outcome:
     return replace(outcome, seconds=time.perf_counter() - started)
 
 
+#: (kind, operation) of the subjects whose modules are imported here.
+_IMPORTED: set[tuple[str, str]] = set()
+
+
+def _import_for(subject: str) -> None:
+    """Import what a subject of a new kind needs, here and not in each child; a child says what is wrong with it."""
+    kind, operation, _ = subject.split("/", 2)
+    if (kind, operation) not in _IMPORTED:
+        _IMPORTED.add((kind, operation))
+        with suppress(Exception):
+            find_subject(subject)
+
+
 def _ask_apart(ask: Ask, question: Mapping[str, Any]) -> Outcome:
+    _import_for(question["subject"])
     reading, writing = os.pipe()
     started = time.monotonic()
     child = os.fork()
