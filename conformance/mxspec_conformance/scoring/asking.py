@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -60,6 +61,7 @@ def load_test(spec: str, replace: Sequence[str] = ()) -> Ask:
         return lambda subject, _: _ask_function(found, subject)
     if not Path(place).exists():
         raise TargetError(f"{spec!r} names no test; write FILE.py::FUNCTION, a pytest file, cmd:PROGRAM or rule:NAME")
+    _import_pytest()
     _import_replaced(replace)
     return lambda subject, _: _ask_pytest(spec, subject, replace)
 
@@ -151,6 +153,9 @@ def _ask_function(function: Callable[..., Any], subject: Subject) -> Outcome:
 # pytest.
 
 
+_OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:mxspec", "-p", "no:xdist")
+
+
 class _Fixtures:
     """The plugin of a run: fixtures, and what became of the tests."""
 
@@ -203,7 +208,7 @@ def _ask_pytest(spec: str, subject: Subject, replace: Sequence[str]) -> Outcome:
     for entry in replace:
         _replace(entry, implementation)
     plugin = _fixtures_of(implementation)
-    code = int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:mxspec", "-p", "no:xdist", spec], plugins=[plugin]))
+    code = int(pytest.main([*_OPTIONS, spec], plugins=[plugin]))
     calls = tuple(implementation.calls)
     if plugin.counts["failed"]:
         return Outcome(Verdict.REJECTS, plugin.first, calls)
@@ -214,10 +219,17 @@ def _ask_pytest(spec: str, subject: Subject, replace: Sequence[str]) -> Outcome:
     return Outcome(Verdict.BROKEN, plugin.first or f"pytest ended with exit code {code}", calls)
 
 
+def _import_pytest() -> None:
+    """Let pytest import itself and all its plugins, in a folder without tests, once, and not again for each implementation."""
+    with suppress(ImportError), tempfile.TemporaryDirectory() as folder:  # `_ask_pytest` says so
+        import pytest
+
+        Path(folder, "pytest.ini").write_text("[pytest]\n", "ascii")
+        pytest.main([*_OPTIONS, "--noconftest", folder])
+
+
 def _import_replaced(replace: Sequence[str]) -> None:
-    """Import pytest, what is replaced, and its makers, once, and not again for each implementation: frameworks are slow to import."""
-    with suppress(ImportError):  # `_ask_pytest` says so
-        importlib.import_module("pytest")
+    """Import what is replaced, and its makers, once, and not again for each implementation: frameworks are slow to import."""
     for entry in replace:
         place, _, by = entry.partition("=")
         file, mark, _ = by.partition(FUNCTION_MARK)
