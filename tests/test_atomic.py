@@ -221,8 +221,39 @@ def test_ctrl_c_in_check(place: Path) -> None:
     before = snapshot(place)
     code = "import sys; from mxspec_conformance.cli.main import main; main(sys.argv[1:])"
     done = run_code(code, "check", place / "target.py", "--in-process", "--json", place / "result.json")
-    assert_one_message(done, 130, "mxspec: stopped")
+    told = f"mxspec: stopped; {place / 'target.py'} is not judged to the end. Nothing is kept, and no file is written: the same command "
+    told += "judges all of it again; with --quick it takes seconds, with --format or --only GLOB parts are judged alone"
+    assert_one_message(done, 130, told)
     assert snapshot(place) == before
+
+
+STOPS_LATE = """
+import mxspec
+
+FORMATS = ["mxfp4", "mxfp8_e4m3"]
+
+def quantize(x, fmt):
+    if fmt != "mxfp4" and len(x) > 20 and x.shape[1] == 32:  # the blocks of the vectors, not what is asked before mxfp4
+        raise KeyboardInterrupt
+    t = mxspec.quantize(x, fmt)
+    return t.codes, t.scales
+"""
+
+
+def test_ctrl_c_in_check_shows_what_was_judged(place: Path) -> None:
+    """A target that was judged, and the first format of the one that was stopped."""
+    first, late = place / "target.py", place / "late.py"
+    late.write_text(STOPS_LATE, encoding="ascii")
+    code = "import sys; from mxspec_conformance.cli.main import main; main(sys.argv[1:])"
+    done = run_code(code, "check", first, late, first, "--in-process", "--quick")
+    assert done.returncode == 130
+    rows = done.stdout.splitlines()
+    assert rows[0] == "judged before the stop"
+    assert any(row.startswith("table 1 ") and "pass" in row for row in rows)
+    assert any(row.startswith("late ") and "conforms to mx-floor" in row for row in rows)
+    assert "mxfp8_e4m3" not in done.stdout
+    assert done.stderr.startswith(f"mxspec: stopped; 1 of 3 targets are judged, not {late}, {first}. Nothing is kept: the same command")
+    assert "--quick" not in done.stderr
 
 
 def test_check_replaces_the_result(place: Path) -> None:

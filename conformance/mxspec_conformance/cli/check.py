@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ from mxspec_conformance.cli.parameters import (
     TARGET,
     FileCommand,
 )
-from mxspec_conformance.cli.streams import until_closed
+from mxspec_conformance.cli.streams import Stopped, until_closed
 from mxspec_conformance.results.report import STALE_STATES, Report, WaiverState
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
@@ -128,14 +129,21 @@ def check(
     lost: list[str] = []
     data = (normal_data(), *map(read_data, data_files))
     opened: list[Any] = [ResultsFile(spec) if missing_calls is not None else spec for spec in targets]
+    found: list[Report | TargetError] = []
+    begun: list[Report] = []
     try:
         with show_progress(f"judging {', '.join(targets)}") as progress:
-            found = list(
-                check_several(
-                    opened, jobs, profile=profile, formats=formats or None, only=only, in_process=in_process, timeout=timeout,
-                    total_timeout=total_timeout, quick=quick, data=data, progress=progress,
-                )
+            judged = check_several(
+                opened, jobs, profile=profile, formats=formats or None, only=only, in_process=in_process, timeout=timeout,
+                total_timeout=total_timeout, quick=quick, data=data, progress=progress, begun=begun.append,
             )  # fmt: skip
+            for each in judged:
+                found.append(each)  # noqa: PERF402  # an interrupt leaves what is there
+    except KeyboardInterrupt as stopped:
+        _show_stopped(targets, found, begun, printed=str(json_file) != "-")
+        code = stopped.code if isinstance(stopped, Stopped) else 128 + signal.SIGINT
+        files = any((json_file, html, junit, markdown, badge, new_waivers))
+        fail(_tell_stopped(targets, found, quick=quick, files=files), code=code)
     except ValueError as error:
         if isinstance(error, VectorError):
             raise
@@ -190,6 +198,28 @@ def check(
     for message in lost:
         click.echo(f"mxspec: {clean_text(message)}", err=True)
     raise click.exceptions.Exit(EXIT_ERROR if lost else max(r.exit_code for r in reports))
+
+
+def _show_stopped(targets: Sequence[str], found: Sequence[Report | TargetError], begun: Sequence[Report], *, printed: bool) -> None:
+    """The formats that were judged before an interrupt, which may have come in the middle of a target."""
+    from mxspec_conformance.render.terminal import summary_table
+
+    whole = [r for r in found if isinstance(r, Report)]
+    reports = whole + [r for r in begun if r.formats and not any(r is w for w in whole)]
+    if printed and reports:
+        with until_closed():
+            console = make_console()
+            console.print(Text("judged before the stop", style="bold"))
+            console.print(summary_table(reports))
+
+
+def _tell_stopped(targets: Sequence[str], found: Sequence[Report | TargetError], *, quick: bool, files: bool) -> str:
+    """What became of the run, and how it is made again."""
+    left = targets[len(found) :]
+    words = f"stopped; {len(found)} of {len(targets)} targets are judged, not {', '.join(left)}" if len(targets) > 1 else f"stopped; {targets[0]} is not judged to the end"
+    lost = ", and no file is written" if files else ""
+    less = "" if quick else " with --quick it takes seconds,"
+    return f"{words}. Nothing is kept{lost}: the same command judges all of it again;{less} with --format or --only GLOB parts are judged alone"
 
 
 def _render(results: Sequence[dict[str, Any]], **paths: Path | None) -> dict[Path, bytes]:

@@ -69,6 +69,7 @@ def check(
     selection: Selection | None = None,
     data: Sequence[Data] | None = None,
     progress: Progress = lambda _: None,
+    begun: Callable[[Report], None] = lambda _: None,
 ) -> Report:
     """Judge a target bit for bit by the golden vectors. This is `mxspec check`.
 
@@ -87,6 +88,7 @@ def check(
         data: Numbers on which to measure what differences mean (`judge.impact`); default: those of N(0, 1). No verdict depends
             on it.
         progress: Called with a word about each step.
+        begun: Called with the report that is about to be filled, format by format: what it holds at an interrupt was judged.
 
     Returns:
         Every requirement with its verdict, and for each format the profile, the behaviour and the deviations found.
@@ -102,13 +104,13 @@ def check(
     session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
     with use_selection(selection or (quick_selection() if quick else EVERY_CASE)):
         return _run(
-            session, target, profile, formats, only, progress, quick=quick, data=(normal_data(),) if data is None else data
+            session, target, profile, formats, only, progress, begun, quick=quick, data=(normal_data(),) if data is None else data
         )
 
 
 def _run(
     session: TargetSession, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
-    *, quick: bool, data: Sequence[Data],
+    begun: Callable[[Report], None], *, quick: bool, data: Sequence[Data],
 ) -> Report:  # fmt: skip
     started = time.monotonic()
     try:
@@ -124,6 +126,7 @@ def _run(
         )
         if quick:
             report.details["level"] = "quick"
+        begun(report)
         wanted = Wanted(only)
         chosen = _choose_formats(session, formats, profile)
         session = fit_session(session, chosen)
