@@ -26,7 +26,7 @@ from mxspec_conformance.cli.parameters import (
     FileCommand,
 )
 from mxspec_conformance.cli.streams import Stopped, until_closed
-from mxspec_conformance.results.report import STALE_STATES, Report, WaiverState
+from mxspec_conformance.results.report import STALE_STATES, Report
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
@@ -250,6 +250,3 @@ def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
         for waiver in report.waivers:
             if waiver["state"] in STALE_STATES:
                 console.print(Text(f"stale waiver {waiver['id']}: {waiver['state']}", style="bold red"))
-            elif waiver["state"] == WaiverState.UNFINISHED:
-                text = f"waiver {waiver['id']} is {waiver['state']}: write why the failure is accepted, and a link"
-                console.print(Text(text, style="bold yellow"))

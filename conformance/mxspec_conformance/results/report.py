@@ -53,8 +53,6 @@ class WaiverState(StrEnum):
     UNMATCHED = "matches nothing"
     NOT_NEEDED = "covers what passes"
     OTHER_COUNT = "covers another number of failing cases"
-    #: Used as `--write-waivers` left it: nobody has written why the failure is accepted. Said wherever waivers are shown.
-    UNFINISHED = "used, and still says TODO"
 
 
 #: States that make a run fail.

@@ -31,6 +31,8 @@ _KEYS = ("id", "reason", "link", "expires", "version", "device", "failing")
 _REQUIRED = _KEYS[:4]
 #: What reason and link of a new waiver begin with, until somebody completes them.
 _TODO = "TODO"
+#: Unfinished entries that a message names.
+NAMED = 5
 
 
 class WaiverError(ValueError):
@@ -92,7 +94,9 @@ def read_waivers(path: Path) -> list[Waiver]:
     entries = document.get("waiver", [])
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise WaiverError(f"{path}: write [[waiver]] with two brackets: there can be several")
-    return [_read_entry(entry, f"{path}, waiver {number}") for number, entry in enumerate(entries, 1)]
+    waivers = [_read_entry(entry, f"{path}, waiver {number}") for number, entry in enumerate(entries, 1)]
+    _check_finished(waivers, path)
+    return waivers
 
 
 #: Texts and comments, in which dots and brackets are no syntax.
@@ -108,6 +112,17 @@ def _check_depth(text: str, path: Path) -> None:
         depth += line.count("[") + line.count("{") - line.count("]") - line.count("}")
         if line.count(".") > MAX_DEPTH or line.count("[") + line.count("{") > MAX_DEPTH or depth > MAX_DEPTH:
             raise WaiverError(f"{path}, line {number} is nested too deeply; a waiver file holds [[waiver]] alone")
+
+
+def _check_finished(waivers: Sequence[Waiver], path: Path) -> None:
+    """Raise WaiverError for what `render_waivers` made and nobody has completed: a failure that nobody explains is not accepted."""
+    unfinished = [w.id for w in waivers if w.is_unfinished]
+    if unfinished:
+        more = f" and {len(unfinished) - NAMED} more" if len(unfinished) > NAMED else ""
+        raise WaiverError(
+            f"{path}: {', '.join(unfinished[:NAMED])}{more} still {'say' if len(unfinished) > 1 else 'says'} {_TODO}; write in reason why "
+            "the failure is accepted, and in link where that can be checked, or delete the entry"
+        )
 
 
 def _read_entry(entry: dict[str, Any], place: str) -> Waiver:
@@ -169,7 +184,7 @@ def _apply(report: Report, waiver: Waiver, today: date) -> tuple[WaiverState, li
             r.note = _join(r.note, waiver.reason)
     if len(excused) < len(matched):
         return WaiverState.NOT_NEEDED, matched
-    return (WaiverState.UNFINISHED if waiver.is_unfinished else WaiverState.USED), matched
+    return WaiverState.USED, matched
 
 
 def _join(note: str, more: str) -> str:
