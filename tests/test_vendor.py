@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -134,6 +135,19 @@ def test_the_command_asks_nothing_of_a_library_whose_source_is_another(tmp_path:
     source.unlink()
     assert main([str(path), "--source", f"made/up={source.parent}"]) == 2
     assert "take the commit that the record names" in capsys.readouterr().err
+
+
+def test_the_command_says_why_nothing_could_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    function = {"symbol": "f", "runs": "", "format": "mxfp4", "profile": "mx-floor", "dtype": "float32", "tensor": None}
+    record, folder = _record(tmp_path, functions=[function]), f"made/up={tmp_path / 'src'}"
+    assert main([str(record), "--source", folder]) == 2
+    assert "made_up.so does not load" in capsys.readouterr().err
+    (tmp_path / "latin.json").write_bytes(b'"\xe9"')
+    assert main([str(tmp_path / "latin.json")]) == 2
+    assert "mxspec_lab/vendor/record.py says what one holds" in capsys.readouterr().err
+    library = next(path for name in ("_ctypes", "_json", "math") if (path := getattr(importlib.import_module(name), "__file__", None)))
+    assert main([str(_record(tmp_path, library=library, functions=[function])), "--source", folder]) == 2
+    assert "does not export f" in capsys.readouterr().err
 
 
 def _library(function: Function, follows: str) -> Any:

@@ -2,10 +2,10 @@
 
     python -m mxspec_lab.vendor RECORD... --source NAME=FOLDER... [--write | --json FILE]
 
-A RECORD (see record.py) names a shared library that somebody built from a vendor's source, the regions of that source with their
-digests, and what in the library is not the vendor's. Nothing is fetched or built here: the checkouts are read to see that the
-regions are in them, and the library's functions are asked every block of the vectors, random ones, and blocks at the thresholds
-of scales and codes. `--write` writes reports/vendor/device.json.
+A RECORD (conformance/mxspec_lab/vendor/record.py says what one holds) names a shared library that somebody built from a vendor's
+source, the regions of that source with their digests, and what in the library is not the vendor's. Nothing is fetched or built
+here: the checkouts are read to see that the regions are in them, and the library's functions are asked every block of the
+vectors, random ones, and blocks at the thresholds of scales and codes. `--write` writes reports/vendor/device.json.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from mxspec_lab.evidence.status import REPORTS
 from mxspec_lab.evidence.writing import render_result, write_result
 from mxspec_lab.vendor.asking import ask
 from mxspec_lab.vendor.record import Function, Record, RecordError, read_record, verify_sources
-from mxspec_lab.vendor.regions import RegionError
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 RESULT = REPORTS / "vendor" / "device.json"
@@ -75,6 +74,25 @@ def _read_folder(text: str) -> tuple[str, Path]:
     return name, Path(folder)
 
 
+def _ask_all(record: Record) -> Iterator[dict[str, Any]]:
+    """The row of every function of a library, printed as it comes.
+
+    Raises RecordError where the library does not load or lacks a function, and ValueError as `ask` does.
+    """
+    try:
+        library = ctypes.CDLL(str(record.library))
+    except OSError as error:
+        raise RecordError(f"{record.library} does not load ({error}); build it for this machine") from error
+    if missing := [f.symbol for f in record.functions if not hasattr(library, f.symbol)]:
+        raise RecordError(f"{record.library} does not export {', '.join(missing)}; name what it exports, without C++ mangling")
+    for function in record.functions:
+        row = make_row(function, *ask(function, library))
+        print(f"{function.symbol}: {row['profile']} {row['dtype']}: {row['blocks']} + {row['threshold_blocks']} blocks, {row['different']} different")
+        if row["first"]:
+            print(f"    first: {row['first']}")
+        yield row
+
+
 def main(arguments: Sequence[str]) -> int:
     """Ask every function, print a line for each, write the result where asked; 1 if any differs, 2 where nothing could be asked."""
     parser = argparse.ArgumentParser(prog="python -m mxspec_lab.vendor", description=(__doc__ or "").partition("\n")[0])
@@ -87,18 +105,10 @@ def main(arguments: Sequence[str]) -> int:
         records = [read_record(path) for path in options.records]
         for record in records:
             verify_sources(record, dict(options.source))
-    except (RecordError, RegionError) as error:
+        rows = [row for record in records for row in _ask_all(record)]
+    except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    rows = []
-    for record in records:
-        library = ctypes.CDLL(str(record.library))
-        for function in record.functions:
-            row = make_row(function, *ask(function, library))
-            rows.append(row)
-            print(f"{function.symbol}: {row['profile']} {row['dtype']}: {row['blocks']} + {row['threshold_blocks']} blocks, {row['different']} different")
-            if row["first"]:
-                print(f"    first: {row['first']}")
     document = make_document(records, rows)
     if options.json is not None:
         options.json.write_text(render_result(document), "ascii")

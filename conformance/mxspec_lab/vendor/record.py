@@ -74,8 +74,8 @@ def read_record(path: Path) -> Record:
             tuple((r["source"], Region(**{k: v for k, v in r.items() if k != "source"})) for r in document["regions"]),
             tuple(document["instructions"]), tuple(document["replaced"]), tuple(_read_function(f) for f in document["functions"]),
         )  # fmt: skip
-    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
-        raise RecordError(f"{path} is no record of a built library ({type(error).__name__}: {error}); record.py says what one holds") from error
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise RecordError(f"{path} is no record of a built library ({type(error).__name__}: {error}); conformance/mxspec_lab/vendor/record.py says what one holds") from error
     known = {source.name for source in record.sources}
     if unknown := {name for name, _ in record.regions} - known:
         raise RecordError(f"{path}: regions are of {', '.join(sorted(unknown))}; sources are {', '.join(sorted(known))}")

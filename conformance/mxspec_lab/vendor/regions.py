@@ -60,7 +60,7 @@ def list_definitions(text: str) -> list[Definition]:
     """
     blanked = _BLANKED.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
     found = []
-    position, depth, start = 0, 0, 0
+    depth = start = 0
     for position, character in enumerate(blanked):
         if character == "{":
             if depth == 0 and _SCOPE.search(_head(blanked[start:position])):
@@ -152,8 +152,7 @@ def _without_templates(blanked: str) -> str:
     """The definition without the parameters of its templates."""
     head = blanked.strip()
     while match := re.match(r"template\s*<", head):
-        depth, position = 1, match.end()
-        nested = 0
+        depth, nested, position = 1, 0, match.end()
         while depth and position < len(head):
             character = head[position]
             nested += (character == "(") - (character == ")")
