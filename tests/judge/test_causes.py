@@ -12,7 +12,8 @@ import pytest
 
 import mxspec
 from mxspec.formats import BLOCKS
-from mxspec_conformance.judge.causes import KnownCause
+from mxspec_conformance.judge.causes import KnownCause, questions
+from mxspec_conformance.judge.causes.questions import Need
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.results.conclusion import Stand, conclude
 
@@ -260,3 +261,8 @@ def test_failing_cases_never_exceed_those_asked_and_what_was_asked_is_not_called
     assert 0 <= result.failing <= result.distance <= result.cases
     stand = conclude(result, report.requirements).stand
     assert stand is (Stand.CONFORMS if profile == "mx-floor" else Stand.DIFFERS)
+
+
+def test_every_need_can_be_met_and_is_some_question_s() -> None:
+    assert set(Need) == set(questions.MET) == {need for question in questions.QUESTIONS for need in question.needs}
+    assert len({question.ask for question in questions.QUESTIONS}) == len(questions.QUESTIONS)

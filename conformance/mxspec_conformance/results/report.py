@@ -160,7 +160,7 @@ class FormatResult:
     deviations: list[str] = field(default_factory=list)
     #: The same where OCP leaves it open.
     open_choices: list[str] = field(default_factory=list)
-    #: Causes that are known of many failures at once (`judge/causes.py`), by name; deviations say them in words.
+    #: Causes that are known of many failures at once (`judge/causes`), by name; deviations say them in words.
     causes: list[str] = field(default_factory=list)
     #: Of the failing cases under the profile, those that fail requirements whose verdict is `open` alone.
     open_cases: int = 0

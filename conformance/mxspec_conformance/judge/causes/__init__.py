@@ -1,0 +1,14 @@
+"""Known causes of many failures at once, found from what a target returned: what a headline names first.
+
+A cause is named where it explains every block of those that were asked about it, the right ones too. A cause is a type: no
+verdict depends on it. `questions.py` lists the causes in the order in which they are asked.
+"""
+
+from __future__ import annotations
+
+from mxspec_conformance.judge.causes.calls import CALL_ALONE
+from mxspec_conformance.judge.causes.known import Found, KnownCause
+from mxspec_conformance.judge.causes.questions import find_causes
+from mxspec_conformance.judge.causes.silence import find_silence
+
+__all__ = ["CALL_ALONE", "Found", "KnownCause", "find_causes", "find_silence"]

@@ -1,0 +1,66 @@
+"""Blocks divided and encoded under the scales that were returned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.arrays import ARRAYS
+from mxspec.blocks import encode_elements
+from mxspec.elements_given_scale import scale_lanes
+from mxspec.expressions import evaluate
+from mxspec.formats import BlockFormat, ElementFormat
+from mxspec.profiles.schema import Profile, QuantizationSteps
+from mxspec_conformance.judge.causes.rows import Rows
+from mxspec_vectors.cases import Codes
+from mxspec_vectors.tensor_scales import bind_profile
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """Blocks [n, k] under the scales that a target returned, as the profile divides them."""
+
+    rows: Rows
+    #: The quotients [n, k].
+    scaled: npt.NDArray[Any]
+    #: Leaves of the profile's expressions, and those of them that the tensor scale binds.
+    known: Mapping[str, Any]
+    bound: Mapping[str, Any]
+    steps: QuantizationSteps
+    element: ElementFormat
+
+    def encode(self, scaled: npt.NDArray[Any] | None = None) -> Codes:
+        """The codes [n, k] of the quotients, or of others."""
+        with np.errstate(all="ignore"):
+            return encode_elements(
+                self.scaled if scaled is None else scaled, self.known["x"], np.isnan(self.known["sf"]), self.steps.element, self.element
+            )
+
+    def with_values(self, values: Mapping[str, Any]) -> Divided:
+        """The same blocks, divided with other values in the expressions."""
+        known = {**self.known, **values}
+        with np.errstate(all="ignore"):
+            scaled = np.broadcast_to(evaluate(self.steps.scaled, known, ARRAYS), self.rows.x.shape)
+        return replace(self, scaled=np.ascontiguousarray(scaled), known=known)
+
+
+def divide(rows: Sequence[Rows], fmt: BlockFormat, profile: Profile) -> Sequence[Divided]:
+    """All blocks, divided; none where the profile searches codes of elements, which no quotient decides."""
+    found = []
+    for r in rows:
+        steps, bound = bind_profile(profile, r.tensor)
+        if steps.element.error is not None:
+            return ()
+        with np.errstate(all="ignore"):
+            scaled, known = scale_lanes(r.x, usable_scales(r, fmt), fmt, profile, steps, bound)
+        found.append(Divided(r, scaled, known, bound, steps, fmt.element))
+    return found
+
+
+def usable_scales(rows: Rows, fmt: BlockFormat) -> Codes:
+    """The returned scale bytes; one that is no code of the format counts as the largest."""
+    return np.minimum(rows.scales, fmt.scale.code_count - 1).astype(np.uint8)

@@ -1,0 +1,93 @@
+"""Elements that are divided by something else than the stored scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.blocks import encode_elements
+from mxspec.elements import decode_table
+from mxspec_conformance.judge.causes.comparing import Compared, is_cause
+from mxspec_conformance.judge.causes.dividing import Divided
+from mxspec_conformance.judge.causes.known import Found, KnownCause
+from mxspec_conformance.judge.causes.rows import put
+from mxspec_conformance.judge.causes.seen import Seen
+from mxspec_conformance.judge.misreadings import list_misreadings
+from mxspec_vectors.tensor_scales import bind_profile
+
+#: Blocks -> names and values that are other ones in the profile's expressions.
+_Change = Callable[[Divided], Mapping[str, Any]]
+
+
+def misread_scale(seen: Seen) -> Found | None:
+    """Whether elements are those of the stored scale read otherwise; all misreadings are named that explain it."""
+    names = []
+    for mistake, table in list_misreadings(seen.fmt.scale):
+        if _explains(seen, partial(_read_by, table.astype(np.float32))):
+            names.append(mistake.value)
+    return Found(KnownCause.SCALE_MISREAD, f"elements are divided as if {', or '.join(names)}") if names else None
+
+
+def _read_by(values: npt.NDArray[np.float32], divided: Divided) -> Mapping[str, Any]:
+    """Values of scale bytes by a table [256 or fewer]."""
+    return {"sf": values[divided.rows.scales][:, None]}
+
+
+def missing_tensor_scale(seen: Seen) -> Found | None:
+    """Whether elements are divided by the block scale alone."""
+    if not _explains(seen, lambda d: dict.fromkeys(d.bound, np.float32(1))):
+        return None
+    return Found(KnownCause.TENSOR_SCALE_LEFT_OUT, "elements are divided by the block scale alone: the tensor scale is in the block scales, and left out of the elements")
+
+
+def _explains(seen: Seen, change: _Change) -> bool:
+    """Whether codes are those of the returned scale bytes with other values in the expressions, and not with the profile's own."""
+    if not all((r.scales < seen.fmt.scale.code_count).all() for r in seen.rows):
+        return False
+    if all(d.rows.agree(d.rows.scales, d.encode(), seen.fmt).all() for d in seen.divided):
+        return False
+    return seen.explains([(d.rows.scales, d.with_values(change(d)).encode()) for d in seen.divided])
+
+
+def uncaught_zero(seen: Seen) -> Found | None:
+    """Whether all that is wrong are the elements of blocks whose scale is zero, and these are one magnitude."""
+    element = seen.fmt.element
+    if decode_table(seen.fmt.scale)[0] != 0:
+        return None
+    magnitudes: set[int] = set()
+    answers = []
+    for r in seen.rows:
+        empty = r.scales == 0
+        magnitudes.update(np.unique(r.codes[empty] & (element.sign_bit - 1)).tolist())
+        answers.append((r.want_scales, put(r.want_codes, empty, r.codes[empty])))
+    if len(magnitudes) != 1 or 0 in magnitudes or not seen.explains(answers):
+        return None
+    (code,) = magnitudes
+    return Found(KnownCause.ZERO_SCALE, f"in blocks whose scale byte is 00 every element becomes code {code:02x}: division by a scale of zero is not caught")
+
+
+def unrounded_scale(seen: Seen) -> Found | None:
+    """Whether elements are divided by amax / M itself, of which the stored scale is the power of two."""
+    if not any(is_cause(_divide_by_ratio(seen, wide)) for wide in (np.float32, np.float64)):
+        return None
+    return Found(KnownCause.UNROUNDED_SCALE, "elements are divided by amax / M, the scale before it was rounded to a power of two")
+
+
+def _divide_by_ratio(seen: Seen, wide: type[np.floating[Any]]) -> Iterator[Compared]:
+    largest = np.float32(seen.fmt.element.max_value)
+    for r in seen.rows:
+        steps, _ = bind_profile(seen.profile, r.tensor)
+        amax = np.abs(r.x).max(axis=1)
+        # Below, amax / M has no bits left, and what becomes of that is another question.
+        usable = amax > 2.0**-100
+        if not usable.any():
+            continue
+        with np.errstate(all="ignore"):
+            scaled = r.x[usable].astype(wide) / (amax[usable] / largest).astype(wide)[:, None]
+            codes = encode_elements(scaled, r.x[usable], np.zeros((len(scaled), 1), np.bool_), steps.element, seen.fmt.element)
+        explained = r.agree(r.scales, put(r.codes, usable, codes), seen.fmt).all()
+        yield Compared(bool(explained), not r.agree(r.want_scales, r.want_codes, seen.fmt)[usable].all())

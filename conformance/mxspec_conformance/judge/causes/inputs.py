@@ -1,0 +1,56 @@
+"""What happens to inputs before anything is computed, or in one of their dtypes alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec.acceptance import fold_zeros
+from mxspec_conformance.judge.causes.known import Found, KnownCause
+from mxspec_conformance.judge.causes.seen import Seen
+from mxspec_conformance.judge.invariance.answered import ORDINARY
+from mxspec_vectors.tensor_scales import native_scale
+
+#: The smallest normal float32.
+_NORMAL = np.float32(2.0**-126)
+
+
+def flushed_subnormals(seen: Seen) -> Found | None:
+    """Whether float32 subnormals count as zeros."""
+    if not any(_flag_subnormal(r.x).any() for r in seen.rows):
+        return None
+    answers = []
+    for r in seen.rows:
+        x = np.where(_flag_subnormal(r.x), np.copysign(np.float32(0), r.x), r.x)
+        with np.errstate(all="ignore"):
+            t = mxspec.quantize(x, seen.fmt, profile=seen.profile, tensor_scale=native_scale(seen.profile, r.tensor))
+        answers.append((t.scales.reshape(-1), t.codes))
+    if not seen.explains(answers):
+        return None
+    return Found(KnownCause.SUBNORMALS_FLUSHED, "float32 subnormals of the input count as zeros (flush to zero)")
+
+
+def _flag_subnormal(x: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = (np.abs(x) < _NORMAL) & (x != 0)
+    return flags
+
+
+def wrong_dtypes(seen: Seen) -> Found | None:
+    """Whether blocks that are right in float32 are wrong in another dtype, and all that is wrong is so in these dtypes."""
+    dtypes, fold = seen.dtypes, fold_zeros(seen.fmt.element)
+    wrong: dict[str, set[str]] = {d: set() for d in dtypes}
+    asked: dict[str, set[str]] = {d: set() for d in dtypes}
+    for item in seen.answered:
+        answers = item.case.answers.get(seen.profile.id)
+        if answers is None or item.case.topic not in ORDINARY:
+            continue
+        asked[item.dtype].add(item.case.id)
+        same = (fold[item.codes.reshape(-1)] == fold[answers[0].codes.reshape(-1)]).all()
+        if not same or (item.scales.reshape(-1) != answers[0].scale.reshape(-1)).any():
+            wrong[item.dtype].add(item.case.id)
+    alone = [d for d in dtypes if d != "float32" and wrong[d] - wrong["float32"] and not wrong["float32"] & asked[d]]
+    if not alone or any(wrong[d] for d in dtypes if d not in alone):
+        return None
+    counts = ", ".join(f"{d}: {len(wrong[d])} of {len(asked[d])} blocks that are right in float32" for d in alone)
+    return Found(KnownCause.ONE_DTYPE, f"only inputs in {' and '.join(alone)} go wrong ({counts})")

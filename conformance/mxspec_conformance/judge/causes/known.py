@@ -1,0 +1,42 @@
+"""The causes that are known, and what is said of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mxspec_conformance.results import conclusion
+
+
+class KnownCause(StrEnum):
+    """What makes many requirements fail at once."""
+
+    NOT_DETERMINISTIC = "not-deterministic"
+    NIBBLE_ORDER = "nibble-order"
+    TENSOR_SCALE_KIND = "tensor-scale-kind"
+    TRANSPOSED_SCALES = "scales-transposed"
+    SUBNORMALS_FLUSHED = "subnormals-flushed"
+    SCALE_OFFSET = "scale-offset"
+    SCALE_BIAS = "scale-bias"
+    SCALE_MISREAD = "scale-misread"
+    TENSOR_SCALE_LEFT_OUT = "tensor-scale-left-out"
+    ZERO_SCALE = "zero-scale"
+    COARSE_BELOW = "subnormals-cut"
+    NARROW_QUOTIENT = "narrow-quotient"
+    UNROUNDED_SCALE = "unrounded-scale"
+    NARROW_MAXIMUM = "narrow-maximum"
+    RECIPROCAL = "reciprocal"
+    ONE_DTYPE = "one-dtype"
+    SIGNED_MAXIMUM = "signed-maximum"
+    HALF_OF_THE_LANES = "lanes-not-looked-at"
+    CALL_ALONE = "call-alone"
+    SCALE_SEARCH = conclusion.SCALE_SEARCH
+    NO_ANSWER = conclusion.NO_ANSWER
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A cause, and what is said of it."""
+
+    cause: KnownCause
+    text: str

@@ -1,0 +1,111 @@
+"""The questions about causes, in the order in which they are asked, and what each needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.judge.causes import divisor, inputs, maximum, order, quotient, stored_scale
+from mxspec_conformance.judge.causes.calls import CALL_ALONE, are_right_alone, find_chance
+from mxspec_conformance.judge.causes.known import Found, KnownCause
+from mxspec_conformance.judge.causes.seen import Seen
+from mxspec_conformance.judge.invariance.answered import Answered
+from mxspec_conformance.observations.format import Observations
+
+
+class Need(Enum):
+    """What a question is about; where there is no such thing, it is not asked."""
+
+    #: Cases of quantize that were answered, in any dtype and shape.
+    CASES = auto()
+    #: Ordinary blocks of the first dtype that were answered.
+    ROWS = auto()
+    #: The same where a quotient decides the codes.
+    QUOTIENTS = auto()
+    #: Scales of block maxima.
+    MAXIMA = auto()
+    #: Blocks under a tensor scale.
+    TENSOR_SCALES = auto()
+    #: Inputs in float32 and in another dtype.
+    OTHER_DTYPES = auto()
+    #: A format with E8M0 scales.
+    MX = auto()
+    #: Two codes to a byte.
+    PAIRS = auto()
+    #: A sign bit beside a magnitude.
+    SIGNS = auto()
+    #: Elements below the smallest normal one.
+    SUBNORMALS = auto()
+
+
+#: Whether there is what a need names.
+MET: Mapping[Need, Callable[[Seen], bool]] = {
+    Need.CASES: lambda seen: bool(seen.answered),
+    Need.ROWS: lambda seen: bool(seen.rows),
+    Need.QUOTIENTS: lambda seen: bool(seen.divided),
+    Need.MAXIMA: lambda seen: bool(seen.scales),
+    Need.TENSOR_SCALES: lambda seen: any(r.tensor is not None for r in seen.rows),
+    Need.OTHER_DTYPES: lambda seen: "float32" in seen.dtypes and len(seen.dtypes) > 1,
+    Need.MX: lambda seen: seen.fmt.is_mx,
+    Need.PAIRS: lambda seen: seen.fmt.element.bits == 4,
+    Need.SIGNS: lambda seen: not seen.fmt.element.twos_complement,
+    Need.SUBNORMALS: lambda seen: bool(seen.fmt.element.mantissa_bits),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about one cause, or about two that exclude each other."""
+
+    ask: Callable[[Seen], Found | None]
+    needs: tuple[Need, ...]
+
+
+#: In the order in which causes are reported: what explains most first.
+QUESTIONS = (
+    Question(order.swapped_nibbles, (Need.ROWS, Need.PAIRS)),
+    Question(order.transposed_scales, (Need.CASES,)),
+    Question(inputs.flushed_subnormals, (Need.ROWS,)),
+    Question(stored_scale.moved_scales, (Need.MAXIMA, Need.MX)),
+    Question(divisor.misread_scale, (Need.QUOTIENTS,)),
+    Question(divisor.missing_tensor_scale, (Need.QUOTIENTS, Need.TENSOR_SCALES)),
+    Question(divisor.uncaught_zero, (Need.ROWS, Need.SIGNS)),
+    Question(quotient.cut_below_normal, (Need.QUOTIENTS, Need.SIGNS, Need.SUBNORMALS)),
+    Question(quotient.narrow_quotient, (Need.QUOTIENTS,)),
+    Question(divisor.unrounded_scale, (Need.ROWS, Need.MX)),
+    Question(maximum.narrow_maximum, (Need.MAXIMA,)),
+    Question(quotient.inexact_reciprocal, (Need.ROWS, Need.SIGNS)),
+    Question(maximum.signed_maximum, (Need.ROWS,)),
+    Question(maximum.lanes_looked_at, (Need.ROWS,)),
+    Question(inputs.wrong_dtypes, (Need.CASES, Need.OTHER_DTYPES)),
+)
+#: A cause -> one that is not named beside it: a quotient of 16 bits explains every block, and that all wrong codes go one way
+#: is then no cause of its own.
+_COVERS = {KnownCause.NARROW_QUOTIENT: KnownCause.RECIPROCAL}
+
+
+def find_causes(observations: Observations, profile: Profile, again: Answered | None) -> list[Found]:
+    """The causes that are known of a quantizer that fails something; the one that explains most first.
+
+    Args:
+        observations: What the target returned. Its session is asked again.
+        profile: The profile that it is judged by.
+        again: Blocks that it has answered in one call, for the same call to be made again; None asks for nothing twice.
+
+    Returns:
+        Nothing, or one cause that makes all others doubtful (chance, the call), or all that explain what was returned.
+    """
+    session = observations.session
+    changing = None if again is None else find_chance(session, again)
+    if changing:
+        return [changing]
+    seen = Seen.of(observations, profile)
+    asked = [question.ask(seen) for question in QUESTIONS if all(MET[need](seen) for need in question.needs)]
+    found = [one for one in asked if one is not None]
+    covered = {_COVERS.get(one.cause) for one in found}
+    causes = [one for one in found if one.cause not in covered]
+    if not causes and are_right_alone(session, seen.fmt, profile, seen.answered):
+        return [CALL_ALONE]
+    return causes

@@ -1,0 +1,83 @@
+"""Blocks beside what a target returned for them and what a profile says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.acceptance import flag_nan, fold_zeros
+from mxspec.formats import BlockFormat, ElementFormat
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.judge.invariance.answered import ORDINARY
+from mxspec_conformance.observations.quantize import Observed
+from mxspec_vectors.cases import Codes
+from mxspec_vectors.tensor_scales import TensorScales
+
+#: Topics of ordinary blocks, and those at which a rule of the scale changes.
+_TOPICS = (*ORDINARY, "scale-boundary", "scale-tie")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Ordinary blocks of one dtype and tensor scale, what was returned and what the profile says."""
+
+    #: [n, k].
+    x: npt.NDArray[np.float32]
+    #: [n] and [n, k], as returned.
+    scales: Codes
+    codes: Codes
+    #: The same of the profile.
+    want_scales: Codes
+    want_codes: Codes
+    tensor: TensorScales | None
+
+    def agree(self, scales: Codes, codes: Codes, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
+        """Blocks [n] that were answered with these bits; the signs of zero and NaN do not count, nor the scale of zeros."""
+        fold = _fold_signs(fmt.element)
+        same = (fold[codes] == fold[self.codes]).all(axis=1)
+        empty = ~fold[self.codes].any(axis=1)
+        result: npt.NDArray[np.bool_] = same & ((scales == self.scales) | (empty & (self.scales < 0xFF)))
+        return result
+
+
+def put(codes: Codes, where: npt.NDArray[np.bool_], other: Codes) -> Codes:
+    """Codes with others in some of the blocks."""
+    changed = codes.copy()
+    changed[where] = other
+    return changed
+
+
+@lru_cache(maxsize=32)
+def _fold_signs(element: ElementFormat) -> Codes:
+    """For each of 256 codes the code itself; zeros, and codes of NaN that differ by the sign alone, are one."""
+    fold = fold_zeros(element).copy()
+    nan = flag_nan(element)
+    fold[nan] &= element.sign_bit - 1
+    return fold
+
+
+def collect_rows(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, dtype: str) -> Iterator[Rows]:
+    """The ordinary blocks of a dtype that were answered with codes of the format, one `Rows` for each tensor scale."""
+    groups: dict[TensorScales | None, list[Observed]] = {}
+    for item in seen:
+        special = item.case.tensor is not None and item.case.tensor.is_special
+        if (
+            item.case.is_row and item.dtype == dtype and item.case.topic in _TOPICS
+            and profile.id in item.case.answers and not special and np.isfinite(item.case.x).all()
+            and (item.codes < fmt.element.code_count).all()
+        ):  # fmt: skip
+            groups.setdefault(item.case.tensor, []).append(item)
+    for tensor, members in groups.items():
+        legal = [m.case.answers[profile.id][0] for m in members]
+        yield Rows(
+            x=np.concatenate([m.case.x for m in members]),
+            scales=np.concatenate([m.scales.reshape(-1) for m in members]),
+            codes=np.concatenate([m.codes.reshape(1, -1) for m in members]),
+            want_scales=np.concatenate([a.scale.reshape(-1) for a in legal]),
+            want_codes=np.stack([a.codes.reshape(-1) for a in legal]),
+            tensor=tensor,
+        )

@@ -1,0 +1,87 @@
+"""What a target returned, as the questions about causes read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+import mxspec
+from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.judge.causes.comparing import Compared, is_cause
+from mxspec_conformance.judge.causes.dividing import Divided, divide
+from mxspec_conformance.judge.causes.rows import Rows, collect_rows
+from mxspec_conformance.observations.bisection import NoAnswer
+from mxspec_conformance.observations.format import Observations
+from mxspec_conformance.observations.quantize import Observed
+from mxspec_conformance.observations.scale import ObservedScales
+from mxspec_vectors.cases import Codes
+from mxspec_vectors.tensor_scales import TensorScales, native_scale
+
+#: Maxima between these are ordinary, as bits of float32: 2^-95 and 2^97, far from the ends of every scale.
+_ORDINARY_MAXIMA = (0x10000000, 0x70000000)
+
+
+@dataclass(frozen=True, slots=True)
+class Maxima:
+    """Ordinary block maxima [n] under one tensor scale: float32 bits, the scale bytes that were returned, and the profile's."""
+
+    amax: npt.NDArray[np.uint32]
+    returned: Codes
+    expected: Codes
+    tensor: TensorScales | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a target returned, and the profile that it is judged by."""
+
+    fmt: BlockFormat
+    profile: Profile
+    #: All that the target takes; the first one is that of `rows`.
+    dtypes: Sequence[str]
+    answered: Sequence[Observed]
+    scales: Sequence[ObservedScales]
+    rows: Sequence[Rows]
+
+    @classmethod
+    def of(cls, observations: Observations, profile: Profile) -> Seen:
+        """What was observed, beside the answers of a profile."""
+        fmt, dtypes, answered = observations.fmt, observations.session.capabilities.dtypes, observations.answered
+        return cls(fmt, profile, dtypes, answered, observations.scales, tuple(collect_rows(answered, fmt, profile, dtypes[0])))
+
+    @cached_property
+    def divided(self) -> Sequence[Divided]:
+        """`rows` as the profile divides them under the scales that were returned; none where it searches codes."""
+        return divide(self.rows, self.fmt, self.profile)
+
+    def rows_of(self, profile: Profile) -> Sequence[Rows]:
+        """The same blocks beside the answers of another profile."""
+        return self.rows if profile is self.profile else tuple(collect_rows(self.answered, self.fmt, profile, self.dtypes[0]))
+
+    def maxima(self, profile: Profile) -> Iterator[Maxima]:
+        """The ordinary maxima for which a scale was returned and a profile says one."""
+        for item in self.scales:
+            expected = item.case.answers.get(profile.id)
+            if not isinstance(item.returned, NoAnswer) and expected is not None:
+                amax, (low, high) = item.case.amax, _ORDINARY_MAXIMA
+                ordinary = (amax > low) & (amax < high)
+                yield Maxima(amax[ordinary], item.returned[ordinary], expected[ordinary], item.case.tensor)
+
+    def scale_bytes(self, x: npt.NDArray[np.float32], tensor: TensorScales | None) -> Codes:
+        """The scale bytes [n] that the profile gives other blocks [n, k]."""
+        with np.errstate(all="ignore"):
+            t = mxspec.quantize(x, self.fmt, profile=self.profile, tensor_scale=native_scale(self.profile, tensor))
+        scales: Codes = t.scales.reshape(-1)
+        return scales
+
+    def explains(self, answers: Sequence[tuple[Codes, Codes]]) -> bool:
+        """Whether these scales and codes of `rows` are the target's in every block, and the profile's are not."""
+        return is_cause(
+            Compared(bool(r.agree(s, c, self.fmt).all()), not r.agree(r.want_scales, r.want_codes, self.fmt).all())
+            for r, (s, c) in zip(self.rows, answers, strict=True)
+        )
