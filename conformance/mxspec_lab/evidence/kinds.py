@@ -328,7 +328,7 @@ KINDS = (
     Kind(
         pattern="products/*.json", what="libraries' products, judged and identified", time="20 s and the library",
         command="python tests/peers/products_peers.py {name}",
-        made_by=("conformance/mxspec_conformance/judge/products", "conformance/mxspec_conformance/identification/products.py", "mxspec/dot"),
+        made_by=("conformance/mxspec_conformance/judge/products", "conformance/mxspec_conformance/identification/products", "mxspec/dot"),
     ),
     Kind(
         pattern="sparse/torch.json", what="sparse operands against torch", time="20 s and an environment with torch",

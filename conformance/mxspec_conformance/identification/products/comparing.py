@@ -1,0 +1,70 @@
+"""Which model gives the bits of random operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec import dot
+from mxspec.dot import ACCUMULATORS, EXACTLY, Contract, OperandContract
+from mxspec_conformance.identification.products.asking import Asker
+from mxspec_conformance.identification.products.identity import ProductIdentity
+from mxspec_conformance.identification.products.models import Model, simulate
+from mxspec_conformance.judge.products.cases import ProductCase
+from mxspec_conformance.judge.products.draw import make_pen
+from mxspec_conformance.judge.products.reference import list_contracts, make_factor, refer_case
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.operands import OperandKind, Product
+
+#: Formats whose numbers do not reach far.
+_NARROW = ("float16", "float8_e4m3fn", "float8_e5m2")
+
+
+def compare_models(asker: Asker, found: ProductIdentity, models: Sequence[tuple[str, Model]]) -> None:
+    """Enter which model gives the target's bits of random operands; their range is wide, so that sums depend on their order."""
+    draw = np.random.default_rng(31)
+    m, n, k = asker.sizes.fit(10, 10, 512)
+    spread = 3 if {asker.out_dtype, asker.product.a.format, asker.product.b.format} & set(_NARROW) else 7
+    sides = []
+    for spec, rows in ((asker.product.a, m), (asker.product.b, n)):
+        powers = np.repeat(draw.integers(-spread, spread, (rows, -(-k // 16))), 16, axis=1)[:, :k]
+        sides.append(make_pen(spec, draw).quantized(np.ldexp(draw.standard_normal((rows, k)), powers)))
+    case = ProductCase(topic="interval", label="random", a=sides[0], b=sides[1], out_dtype=asker.out_dtype)
+    try:
+        output = asker.session.call("matmul", case.a.as_data(), case.b.as_data(), asker.out_dtype).astype(np.float64)
+    except CallError:
+        return
+    asker.questions += output.size
+    fmt = dot.OUTPUTS[asker.out_dtype]
+    found.compared = output.size
+    sums = refer_case(case).sums
+    found.certain = int(sums.fits(ACCUMULATORS["float32"].precision).sum())
+    exact = dot.finish_product(sums, asker.out_dtype).astype(np.float64)
+    candidates = [("the exact sum, rounded once", exact)]
+    for name, outputs in chain(candidates, _run_models(case, _list_rounded(asker.product), models)):
+        same = dot.round_floats(outputs, fmt) == output
+        if same.sum() > found.equal:
+            found.equal, found.nearest = int(same.sum()), name
+        if same.all():
+            found.model = name
+            return
+
+
+def _list_rounded(product: Product) -> list[tuple[str, OperandContract]]:
+    """What numbers are before they are multiplied, in words: affine ones rounded in every known way, others exact."""
+    contracts = list_contracts(product)
+    if OperandKind.AFFINE in (product.a.kind, product.b.kind):  # exact ones are sums of two numbers, which no model multiplies
+        return [(f", numbers {c.words}", c) for c in contracts if c.affine != EXACTLY.affine]
+    return [("", EXACTLY), *((f", numbers {c.words}", c) for c in contracts if c.held is Contract.TF32)]
+
+
+def _run_models(
+    case: ProductCase, contracts: Sequence[tuple[str, OperandContract]], models: Sequence[tuple[str, Model]]
+) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+    for words, contract in contracts:
+        a, b = make_factor(case.a, contract), make_factor(case.b, contract)
+        for name, model in models:
+            yield name + words, simulate(a, b, model)
