@@ -24,7 +24,7 @@ def test_every_file_counts_once() -> None:
     groups = (digest.MODULES, digest.PRODUCT_MODULES, digest.STEP_MODULES, digest.OPERATOR_MODULES)
     assert sum(map(len, groups)) == len(set().union(*groups))
     measuring = {
-        "__init__", "bench", "bench_products", "bench_steps", "ceilings", "chart", "compile_all", "host", "peers", "profile_kernels", "tasks",
+        "__init__", "bench", "bench_products", "bench_reports", "bench_rows", "bench_steps", "ceilings", "chart", "compile_all", "host", "peers", "profile_kernels", "tasks",
         "timing", "witness",
     }  # fmt: skip
     modules = {f.stem for f in digest.PACKAGE.glob("*.py")}

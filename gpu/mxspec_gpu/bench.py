@@ -10,37 +10,32 @@ that cannot be captured are timed call by call with events.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import mxspec
 from mxspec import reals
 from mxspec.elements import default_nan_policy, encode_table
 from mxspec.formats import ELEMENTS, get_block
 from mxspec.rounding import Overflow, Rounding
 from mxspec_gpu import api, kernels, lookup
+from mxspec_gpu.bench_reports import build_here, describe_environment, round_bandwidths, write_report
+from mxspec_gpu.bench_rows import describe_row
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.ceilings import Ceilings, measure_bandwidths
-from mxspec_gpu.compile_all import build_all
 from mxspec_gpu.launch import Prepared
 from mxspec_gpu.peers import list_peers
 from mxspec_gpu.plans import HEAD, KernelLaunch, plan_any
 from mxspec_gpu.rules import generate_rules
 from mxspec_gpu.tasks import LARGE, SHAPES, TASKS, Shape, Task, count_bytes
-from mxspec_gpu.timing import LEAST_SETS, SECONDS, Timing, count_sets, measure, measure_sustained
+from mxspec_gpu.timing import LEAST_SETS, SECONDS, Timing, count_sets, import_torch, measure, measure_sustained
 from mxspec_gpu.transform import find_signs
 from mxspec_gpu.views import Matrix
 
@@ -48,14 +43,8 @@ from mxspec_gpu.views import Matrix
 SIGNS = 0x5A3C
 
 
-def _torch() -> Any:
-    import torch
-
-    return torch
-
-
 def _inputs(task: Task, shape: Shape, sets: int) -> list[Any]:
-    torch = _torch()
+    torch = import_torch()
     generator = torch.Generator("cuda").manual_seed(7)
     rows, columns = task.shape_of(shape)
     found = []
@@ -69,7 +58,7 @@ def _inputs(task: Task, shape: Shape, sets: int) -> list[Any]:
 
 def _make_calls(task: Task, shape: Shape) -> list[Callable[[], Any]]:
     """Calls of the API with outputs given, on enough buffers."""
-    torch = _torch()
+    torch = import_torch()
     layout = "128x4" if task.tiled else "row-major"
     tensor = torch.full((1,), 5.5, device="cuda") if task.two_level else None
     calls: list[Callable[[], Any]] = []
@@ -99,7 +88,7 @@ def _make_calls(task: Task, shape: Shape) -> list[Callable[[], Any]]:
 
 def _make_lookups(task: Task, shape: Shape) -> list[Callable[[], Any]]:
     """Calls that use weights where they lie."""
-    torch = _torch()
+    torch = import_torch()
     n, k = shape
     block = get_block(task.fmt)
     low, high = (110, 126) if block.scale.mantissa_bits == 0 else (0x20, 0x60)
@@ -132,21 +121,7 @@ def settle_shares(report: dict[str, Any]) -> None:
 
 
 def _row(name: str, shape: Shape, moved: tuple[int, int], timing: Timing, ceilings: Ceilings) -> dict[str, Any]:
-    read, written = moved
-    against = "copy" if written else "read"
-    mix = ceilings.find(read, written)
-    return {
-        "name": name,
-        "size": shape[0] if shape[0] == shape[1] else f"{shape[0]} x {shape[1]}",
-        "microseconds": round(timing.median * 1e6, 2),
-        "quartiles": [round(timing.low * 1e6, 2), round(timing.high * 1e6, 2)],
-        "method": timing.method,
-        "bytes": {"read": read, "written": written},
-        "against": against,
-        "percent": round((read + written) / timing.median / ceilings.bandwidth[against] * 100, 2),
-        "mix_microseconds": round(mix * 1e6, 2),
-        "percent_of_mix": round(mix / timing.median * 100, 2),
-    }
+    return describe_row(name, shape, moved, timing, ceilings) | {"mix_microseconds": round(ceilings.find(*moved) * 1e6, 2)}
 
 
 def _sustain(calls: list[Callable[[], Any]], mix: float) -> dict[str, Any]:
@@ -165,7 +140,7 @@ def _sustain(calls: list[Callable[[], Any]], mix: float) -> dict[str, Any]:
 
 def run_tasks(shapes: tuple[Shape, ...], ceilings: Ceilings) -> list[dict[str, Any]]:
     """One row for each task and shape."""
-    torch = _torch()
+    torch = import_torch()
     rows = []
     for shape in shapes:
         for task in TASKS:
@@ -201,7 +176,7 @@ def run_tasks(shapes: tuple[Shape, ...], ceilings: Ceilings) -> list[dict[str, A
 
 def sustain_rows(rows: list[dict[str, Any]], ceilings: Ceilings) -> None:
     """Seconds of every task at the largest shape, in place; after all bursts, which a hot chip would slow down."""
-    torch = _torch()
+    torch = import_torch()
     for task in TASKS:
         row = next((r for r in rows if r["name"] == task.name and r["size"] == LARGE[0]), None)
         if row is None or task.tiled or not (task.floor or task.goal or task.most):
@@ -233,7 +208,7 @@ def compare_rows(rows: list[dict[str, Any]]) -> None:
 
 def _time_calls(call: Callable[[], Any]) -> float:
     """Microseconds of a call on the CPU, while the GPU keeps up."""
-    torch = _torch()
+    torch = import_torch()
     call()
     runs = []
     for _ in range(15):
@@ -247,7 +222,7 @@ def _time_calls(call: Callable[[], Any]) -> float:
 
 def measure_overhead() -> dict[str, Any]:
     """Microseconds of one Python call with outputs given, and of the driver's launch alone, which depends on the host."""
-    cupy, torch = import_cupy(), _torch()
+    cupy, torch = import_cupy(), import_torch()
     out: dict[str, Any] = {"floor": 20, "most_beyond_the_launch": 8, "goal": 7}
     for library, x in (("cupy", cupy.zeros((32, 64), cupy.float32)), ("torch", torch.zeros(32, 64, device="cuda"))):
         q = api.quantize(x, "mxfp4")
@@ -311,7 +286,7 @@ def measure_sweeps() -> list[dict[str, Any]]:
 
 def run_peers(shapes: Sequence[Shape], ceilings: Ceilings) -> list[dict[str, Any]]:
     """Other libraries on the same data in the same run."""
-    torch = _torch()
+    torch = import_torch()
     rows: list[dict[str, Any]] = []
     for shape in shapes:
         torch._dynamo.reset()  # each size gets kernels of its own, as the first one does
@@ -336,38 +311,6 @@ def run_peers(shapes: Sequence[Shape], ceilings: Ceilings) -> list[dict[str, Any
     return rows
 
 
-def describe_environment() -> dict[str, Any]:
-    """Chip, driver, versions and commit."""
-    cupy, torch = import_cupy(), _torch()
-    properties = cupy.cuda.runtime.getDeviceProperties(0)
-    query = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    git = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    versions = {}
-    for name in ("torch", "triton", "torchao", "bitsandbytes", "numpy"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "not installed"
-    return {
-        "device": properties["name"].decode(),
-        "compute_capability": f"{properties['major']}.{properties['minor']}",
-        "multiprocessors": properties["multiProcessorCount"],
-        "driver": query.stdout.strip().splitlines()[0] if query.stdout.strip() else "unknown",
-        "cuda": torch.version.cuda,
-        "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())),
-        "cupy": cupy.__version__,
-        **versions,
-        "python": platform.python_version(),
-        "mxspec": mxspec.__version__,
-        "commit": os.environ.get("MXSPEC_COMMIT") or git.stdout.strip() or "unknown",
-    }
-
-
 def _prebuild() -> None:
     sources = []
     for fmt, profile, transformed in {(t.fmt, t.profile, t.transformed) for t in TASKS}:
@@ -377,10 +320,7 @@ def _prebuild() -> None:
             sources += kernels.list_transformed(rules, "bfloat16", find_signs(SIGNS, rules.profile))
         else:
             sources += kernels.list_instantiations([level], (0,))
-    capability = import_cupy().cuda.Device().compute_capability
-    from mxspec_gpu.build import name_arch
-
-    build_all(list(dict.fromkeys(sources)), name_arch((int(capability[:-1]), int(capability[-1]))), os.cpu_count() or 1)
+    build_here(list(dict.fromkeys(sources)))
 
 
 def main() -> int:
@@ -406,7 +346,7 @@ def run_bench(out: Path, *, peers: bool = False, quick: bool = False) -> None:
         **describe_environment(),
         "least_sets_of_buffers": LEAST_SETS,
         "seconds_of_a_sustained_row": SECONDS,
-        "bandwidth_at_the_start": {k: round(v) for k, v in bandwidth.items()},
+        "bandwidth_at_the_start": round_bandwidths(bandwidth),
         "tasks": [asdict(t) for t in TASKS],
         "rows": run_tasks(shapes, ceilings),
         "overhead_microseconds": measure_overhead(),
@@ -416,12 +356,9 @@ def run_bench(out: Path, *, peers: bool = False, quick: bool = False) -> None:
     report["peers"] = run_peers(shapes[:1], ceilings) if peers else []
     report["mixes"] = ceilings.describe()
     again = measure_bandwidths()
-    report["bandwidth_at_the_end"] = {k: round(v) for k, v in again.items()}
+    report["bandwidth_at_the_end"] = round_bandwidths(again)
     settle_shares(report)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_suffix(".part")
-    temporary.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    temporary.replace(out)
+    write_report(out, report)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,10 @@ exact product is compared with the model on some of its outputs.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,17 +19,21 @@ from mxspec import dot
 from mxspec.affine import AffineFormat, Offset
 from mxspec.formats import get_block
 from mxspec_gpu import affine, api, exact, lookup, products, records, sparse
-from mxspec_gpu.bench import describe_environment
-from mxspec_gpu.build import import_cupy, name_arch
-from mxspec_gpu.ceilings import Ceilings, measure_bandwidths
-from mxspec_gpu.compile_all import build_all
+from mxspec_gpu.bench_reports import run_command
+from mxspec_gpu.bench_rows import (
+    Row,
+    describe_timing,
+    draw_affine,
+    draw_blocks,
+    draw_bytes,
+    draw_values,
+    measure_row,
+)
+from mxspec_gpu.ceilings import Ceilings
 from mxspec_gpu.kernels import list_instantiations
 from mxspec_gpu.product_kernels import list_product_kernels
 from mxspec_gpu.tasks import LARGE, MIDDLE, Shape
-from mxspec_gpu.timing import LEAST_SETS, Timing, count_sets, measure
-
-Call = Callable[[], Any]
-Row = dict[str, Any]
+from mxspec_gpu.timing import LEAST_SETS, Call, count_sets, import_torch, measure
 
 #: Of the exact product: most seconds, and those aimed at.
 EXACT_MOST, EXACT_GOAL = 0.3, 0.15
@@ -47,67 +47,9 @@ ROWS = (1, 4, 8, 16, 32, 48, 64, 128, 256, 512, 1024, 2048, 8192)
 NOISE = 1.03
 
 
-def _torch() -> Any:
-    import torch
-
-    return torch
-
-
-def draw_bytes(*shape: int, low: int = 0, high: int = 256) -> Any:
-    """Random bytes on the GPU."""
-    return _torch().randint(low, high, shape, device="cuda", dtype=_torch().uint8)
-
-
-def draw_values(*shape: int, dtype: str = "bfloat16") -> Any:
-    """Random normal numbers on the GPU."""
-    return _torch().randn(*shape, device="cuda").to(getattr(_torch(), dtype))
-
-
-def draw_blocks(fmt: str, shape: Shape) -> tuple[Any, Any]:
-    """Packed codes and ordinary scales."""
-    block = get_block(fmt)
-    low, high = (110, 126) if block.scale.mantissa_bits == 0 else (0x20, 0x60)
-    return draw_bytes(shape[0], shape[1] * block.element.bits // 8), draw_bytes(shape[0], shape[1] // block.k, low=low, high=high)
-
-
-def draw_affine(fmt: AffineFormat, shape: Shape) -> tuple[Any, Any, Any]:
-    """Packed codes, scales and offsets."""
-    groups = shape[0], shape[1] // fmt.group
-    scales = draw_values(*groups, dtype=fmt.dtype) / 64
-    return draw_bytes(shape[0], shape[1] // 2), scales, draw_bytes(*groups, high=16) if fmt.offset is Offset.ZERO else draw_values(*groups, dtype=fmt.dtype)
-
-
-def _size(shape: Shape) -> Any:
-    return shape[0] if shape[0] == shape[1] else f"{shape[0]} x {shape[1]}"
-
-
-def describe_timing(timing: Timing) -> Row:
-    """A timing for a report."""
-    return {
-        "microseconds": round(timing.median * 1e6, 2),
-        "quartiles": [round(timing.low * 1e6, 2), round(timing.high * 1e6, 2)],
-        "method": timing.method,
-    }
-
-
-def measure_row(name: str, shape: Shape, moved: tuple[int, int], calls: list[Call], ceilings: Ceilings) -> Row:
-    """A row of something that moves bytes."""
-    timing = measure(calls)
-    against = "copy" if moved[1] else "read"
-    mix = ceilings.find(*moved)
-    row = {
-        "name": name, "size": _size(shape), **describe_timing(timing), "bytes": {"read": moved[0], "written": moved[1]},
-        "against": against, "percent": round(sum(moved) / timing.median / ceilings.bandwidth[against] * 100, 2),
-        "percent_of_mix": round(mix / timing.median * 100, 2),
-    }  # fmt: skip
-    print(f"{row['size']!s:8} {name:52} {row['microseconds']:9.1f} us {row['percent']:6.1f} % of {against} {row['percent_of_mix']:6.1f} % of mix", flush=True)
-    _torch().cuda.empty_cache()
-    return row
-
-
 def measure_exact() -> list[Row]:
     """Exact products of 8192**3, and how many of their outputs are certain."""
-    torch, rows = _torch(), []
+    torch, rows = import_torch(), []
     m = k = 8192
     for fmt in ("nvfp4", "mxfp4"):
         sides = []
@@ -158,7 +100,7 @@ def measure_affine(ceilings: Ceilings) -> list[Row]:
                 rows.append(measure_row(f"{fmt.name} dequantize", LARGE, (read, 2 * LARGE[0] * LARGE[1]), calls, ceilings))
                 del targets
             del parts, calls
-            _torch().cuda.empty_cache()
+            import_torch().cuda.empty_cache()
     return rows
 
 
@@ -174,24 +116,24 @@ def measure_records(ceilings: Ceilings) -> list[Row]:
         values: list[Call] = [partial(records.dequantize_records, d, fmt, out=out) for d, out in zip(data, outs, strict=True)]
         rows.append(measure_row(f"{fmt} records dequantize", LARGE, (held, 2 * count), values, ceilings))
         del outs, values
-        _torch().cuda.empty_cache()
+        import_torch().cuda.empty_cache()
         apart: list[Call] = [partial(records.unpack_records, d, fmt) for d in data]
         rows.append(measure_row(f"{fmt} records to packed codes", LARGE, (held, packed), apart, ceilings))
         together: list[Call] = [partial(records.pack_records, *b, fmt) for b in blocks]
         rows.append(measure_row(f"{fmt} packed codes to records", LARGE, (packed, held), together, ceilings))
         del blocks, data, apart, together
-        _torch().cuda.empty_cache()
+        import_torch().cuda.empty_cache()
     return rows
 
 
 def measure_sparse(ceilings: Ceilings) -> list[Row]:
     """2:4 sparse codes to dense numbers."""
     rows, (n, k) = [], LARGE
-    legal = _torch().tensor([4, 8, 9, 12, 13, 14], device="cuda", dtype=_torch().uint8)
+    legal = import_torch().tensor([4, 8, 9, 12, 13, 14], device="cuda", dtype=import_torch().uint8)
     for fmt in ("mxfp4", "nvfp4"):
         calls: list[Call] = []
         for _ in range(LEAST_SETS + 1):
-            low, high = (legal[_torch().randint(0, 6, (n, k // 8), device="cuda")] for _ in range(2))
+            low, high = (legal[import_torch().randint(0, 6, (n, k // 8), device="cuda")] for _ in range(2))
             scales = draw_blocks(fmt, LARGE)[1]
             calls.append(partial(sparse.sparse_dequantize, draw_bytes(n, k // 4), low | high << 4, scales, fmt, out=draw_values(n, k)))
         moved = n * k // 4 + n * k // 8 + n * k // get_block(fmt).k, 2 * n * k
@@ -249,7 +191,7 @@ def _affine_weights(fmt: AffineFormat) -> _Weights:
 
 def measure_products() -> list[Row]:
     """`gemm` against both of its ways: dequantize and torch's product, and the weights where they lie, 16 rows at a time."""
-    torch, rows, (n, k) = _torch(), [], MIDDLE
+    torch, rows, (n, k) = import_torch(), [], MIDDLE
     for weights in (_block_weights("mxfp4"), _block_weights("nvfp4"), _affine_weights(AffineFormat(group=64, dtype="bfloat16"))):
         sets = [weights.draw(MIDDLE) for _ in range(14)]
         numbers = torch.empty(n, k, device="cuda", dtype=torch.bfloat16)
@@ -284,34 +226,21 @@ def measure_products() -> list[Row]:
     return rows
 
 
-def main() -> int:
-    """Measure and write the report."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
-    text = import_cupy().cuda.Device().compute_capability
-    levels = (("mx-floor", "mxfp4", False), ("nvfp4-te", "nvfp4", False), ("nvfp4-te", "nvfp4", True))
-    sources = [*list_product_kernels(), *list_instantiations(levels, (0,))]
-    build_all(sources, name_arch((int(text[:-1]), int(text[-1]))), os.cpu_count() or 1)
-    bandwidth = measure_bandwidths()
-    ceilings = Ceilings(bandwidth)
-    report = {
-        "what": "products and stored weights: time, and shares of the bandwidths and ceilings of the same run",
-        **describe_environment(),
-        "least_sets_of_buffers": LEAST_SETS,
-        "bandwidth": {k: round(v) for k, v in bandwidth.items()},
+def _measure(ceilings: Ceilings) -> dict[str, Any]:
+    return {
         "rows": [
             *measure_exact(), *measure_affine(ceilings), *measure_lookups(ceilings), *measure_records(ceilings),
             *measure_sparse(ceilings),
         ],
         "products": measure_products(),
-        "mixes": ceilings.describe(),
     }  # fmt: skip
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = options.out.with_suffix(".part")
-    temporary.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    temporary.replace(options.out)
-    return 0
+
+
+def main() -> int:
+    """Measure and write the report."""
+    levels = (("mx-floor", "mxfp4", False), ("nvfp4-te", "nvfp4", False), ("nvfp4-te", "nvfp4", True))
+    what = "products and stored weights: time, and shares of the bandwidths and ceilings of the same run"
+    return run_command(__doc__, what, [*list_product_kernels(), *list_instantiations(levels, (0,))], _measure)
 
 
 if __name__ == "__main__":

@@ -7,21 +7,17 @@ well as CuPy.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mxspec.affine import AffineFormat
 from mxspec.formats import get_block
 from mxspec_gpu import api, lookup, products, records, step_kernels, steps
 from mxspec_gpu.affine import affine_gemv
-from mxspec_gpu.bench import describe_environment
-from mxspec_gpu.bench_products import (
+from mxspec_gpu.bench_reports import run_command
+from mxspec_gpu.bench_rows import (
+    Row,
     describe_timing,
     draw_affine,
     draw_blocks,
@@ -29,18 +25,14 @@ from mxspec_gpu.bench_products import (
     draw_values,
     measure_row,
 )
-from mxspec_gpu.build import import_cupy, load_kernel, name_arch
-from mxspec_gpu.ceilings import Ceilings, measure_bandwidths
-from mxspec_gpu.compile_all import build_all
+from mxspec_gpu.build import import_cupy, load_kernel
+from mxspec_gpu.ceilings import Ceilings
 from mxspec_gpu.kernels import list_instantiations
 from mxspec_gpu.product_kernels import list_product_kernels
 from mxspec_gpu.rules import generate_rules
 from mxspec_gpu.sparse_gemv import sparse_gemv
 from mxspec_gpu.tasks import LARGE, MIDDLE, TOKENS, Shape
-from mxspec_gpu.timing import LEAST_SETS, Timing, count_sets, measure
-
-Call = Callable[[], Any]
-Row = dict[str, Any]
+from mxspec_gpu.timing import LEAST_SETS, Call, Timing, count_sets, import_torch, measure
 
 #: The levels that rows are quantized under: the LightX2V notes' own.
 QUANTIZE = (("lightx2v-0.0.1/nvfp4", "nvfp4"), ("lightx2v-0.0.1/mxfp4", "mxfp4"))
@@ -48,12 +40,6 @@ QUANTIZE = (("lightx2v-0.0.1/nvfp4", "nvfp4"), ("lightx2v-0.0.1/mxfp4", "mxfp4")
 AFFINE_ROWS, AFFINE_SIDE = (1, 16, 256), 4096
 #: Rows of x for which dequantizing is held against the product that follows it.
 GEMM_ROWS = (1, 16, 128, 256, 512, 1024, 2048, 4096, 8192)
-
-
-def _torch() -> Any:
-    import torch
-
-    return torch
 
 
 def _compare(name: str, shape: Shape, moved: tuple[int, int], ways: dict[str, list[Call]], ceilings: Ceilings) -> list[Row]:
@@ -91,13 +77,13 @@ def measure_dequantize(ceilings: Ceilings) -> list[Row]:
         ways["the real kernel"] = [partial(api.dequantize, b[0], b[1], fmt, dtype=dtype, out=out) for b, out in zip(blocks, outs, strict=True)]
         rows += _compare(f"{fmt} packed to {dtype}", LARGE, (count // 2 + count // get_block(fmt).k, 2 * count), ways, ceilings)
         del blocks, ways, outs
-        _torch().cuda.empty_cache()
+        import_torch().cuda.empty_cache()
     return rows
 
 
 def measure_quantize(ceilings: Ceilings) -> list[Row]:
     """The grid-stride step, at the documents' shape and at one that fills the chip."""
-    rows, torch = [], _torch()
+    rows, torch = [], import_torch()
     tensor = torch.full((1,), 500.0, device="cuda")  # the notes' scale: 2688 / largest magnitude
     for shape in (LARGE, TOKENS):
         count = shape[0] * shape[1]
@@ -144,15 +130,15 @@ def measure_affine() -> list[Row]:
                 rows.append(row)
                 print(f"{row['size']!s:8} {row['name']:60} {row['microseconds']:9.1f} us", flush=True)
         del parts
-        _torch().cuda.empty_cache()
+        import_torch().cuda.empty_cache()
     return rows
 
 
 def draw_sparse(fmt: str, shape: Shape) -> tuple[Any, Any, Any]:
     """Kept codes, legal nibbles and ordinary scales."""
     n, k = shape
-    legal = _torch().tensor([4, 8, 9, 12, 13, 14], device="cuda", dtype=_torch().uint8)
-    low, high = (legal[_torch().randint(0, 6, (n, k // 8), device="cuda")] for _ in range(2))
+    legal = import_torch().tensor([4, 8, 9, 12, 13, 14], device="cuda", dtype=import_torch().uint8)
+    low, high = (legal[import_torch().randint(0, 6, (n, k // 8), device="cuda")] for _ in range(2))
     return draw_bytes(n, k // 4), low | high << 4, draw_blocks(fmt, shape)[1]
 
 
@@ -177,7 +163,7 @@ def measure_sparse(ceilings: Ceilings) -> list[Row]:
                 found["sparse"] |= {"times_faster_than_dense": round(times, 3), "bytes_of_dense": round(read["sparse"] / read["dense"], 4)}
                 rows += [row | {"task": f"{fmt} product with {batch} vectors", "way": way} for way, row in found.items()]
             del parts
-            _torch().cuda.empty_cache()
+            import_torch().cuda.empty_cache()
     return rows
 
 
@@ -187,7 +173,7 @@ def _microseconds(timing: Timing) -> float:
 
 def measure_shares() -> dict[str, Any]:
     """Dequantizing 8192 x 8192 weights, the product that follows, both, and the weights where they lie; a bfloat16 product alone."""
-    torch, (n, k) = _torch(), MIDDLE
+    torch, (n, k) = import_torch(), MIDDLE
     blocks = [draw_blocks("mxfp4", MIDDLE) for _ in range(14)]
     numbers = [draw_values(n, k) for _ in range(5)]
     alone = measure([partial(api.dequantize, b[0], b[1], "mxfp4", out=numbers[i % 5]) for i, b in enumerate(blocks)])
@@ -216,7 +202,7 @@ def measure_shares() -> dict[str, Any]:
 
 def measure_vectors() -> dict[str, Any]:
     """One vector: bfloat16 weights through torch, MXFP4 where it lies, sparse MXFP4 where it lies; 16384 x 16384."""
-    torch, (n, k) = _torch(), LARGE
+    torch, (n, k) = import_torch(), LARGE
     x, out = draw_values(1, k), draw_values(1, n)
     dense = [draw_values(n, k) for _ in range(LEAST_SETS)]
     plain = measure([partial(torch.matmul, x, w.t(), out=out) for w in dense])
@@ -255,33 +241,21 @@ def find_occupancy() -> dict[str, Any]:
     return {"threads_of_a_multiprocessor": threads_of_sm, "percent_of_bounds": round(6 * 256 / threads_of_sm * 100, 1), "kernels": found}
 
 
-def main() -> int:
-    """Measure and write the report."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
-    text = import_cupy().cuda.Device().compute_capability
-    levels = (("mx-floor", "mxfp4", False), ("nvfp4-te", "nvfp4", False), *((p, f, f == "nvfp4") for p, f in QUANTIZE))
-    sources = [*step_kernels.list_step_kernels(), *list_product_kernels(), *list_instantiations(levels, (0,))]
-    build_all(sources, name_arch((int(text[:-1]), int(text[-1]))), os.cpu_count() or 1)
-    bandwidth = measure_bandwidths()
-    ceilings = Ceilings(bandwidth)
-    report = {
-        "what": "the documents' steps and sparse products beside the real kernels, and what the documents' claims come to",
-        **describe_environment(),
-        "least_sets_of_buffers": LEAST_SETS,
-        "bandwidth": {k: round(v) for k, v in bandwidth.items()},
+def _measure(ceilings: Ceilings) -> dict[str, Any]:
+    return {
         "rows": [
             *measure_dequantize(ceilings), *measure_quantize(ceilings), *measure_affine(), *measure_sparse(ceilings),
         ],
         "measurements": {"occupancy": find_occupancy(), "shares": measure_shares(), "vectors": measure_vectors()},
-        "mixes": ceilings.describe(),
     }  # fmt: skip
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = options.out.with_suffix(".part")
-    temporary.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    temporary.replace(options.out)
-    return 0
+
+
+def main() -> int:
+    """Measure and write the report."""
+    levels = (("mx-floor", "mxfp4", False), ("nvfp4-te", "nvfp4", False), *((p, f, f == "nvfp4") for p, f in QUANTIZE))
+    sources = [*step_kernels.list_step_kernels(), *list_product_kernels(), *list_instantiations(levels, (0,))]
+    what = "the documents' steps and sparse products beside the real kernels, and what the documents' claims come to"
+    return run_command(__doc__, what, sources, _measure)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,12 @@ from typing import Any
 
 from mxspec_gpu import kernels
 from mxspec_gpu.launch import POINTER, get_kernel
-from mxspec_gpu.timing import Call, count_sets, measure
-
-
-def _torch() -> Any:
-    import torch
-
-    return torch
+from mxspec_gpu.timing import Call, count_sets, import_torch, measure
 
 
 def measure_bandwidths() -> dict[str, float]:
     """Bytes a second of a 4 GiB copy (read plus written), a 4 GiB read and a 4 GiB fill, through torch."""
-    torch = _torch()
+    torch = import_torch()
     a = torch.zeros(1 << 30, device="cuda", dtype=torch.float32)
     b = torch.empty_like(a)
     size = a.numel() * 4
@@ -72,7 +66,7 @@ def find_mix(read: int, written: int) -> Mix:
 def measure_mix(read: int, written: int) -> float:
     """Seconds that a kernel without arithmetic takes to read and write so many bytes, on as many sets of buffers as a kernel
     with it."""
-    torch = _torch()
+    torch = import_torch()
     mix = find_mix(read, written)
     groups = max(1, (read if mix.reads else written) // (16 * (mix.reads or mix.writes)))
     sets = count_sets(read + written)

@@ -7,11 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-
-def _torch() -> Any:
-    import torch
-
-    return torch
+from mxspec_gpu.timing import import_torch
 
 
 def _make_call(function: Callable[..., Any], arguments: tuple[Any, ...], x: Any) -> Callable[[], Any]:
@@ -20,7 +16,7 @@ def _make_call(function: Callable[..., Any], arguments: tuple[Any, ...], x: Any)
 
 def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], Callable[[], Any]]]]:
     """(library, what, bytes, from a tensor the call)."""
-    torch = _torch()
+    torch = import_torch()
 
     def size(bits: float, k: int = 0, scale: int = 1) -> tuple[int, int]:
         return n * n * 2, int(n * n * bits / 8) + (n * n * scale // k if k else 0)

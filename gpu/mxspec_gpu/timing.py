@@ -48,7 +48,8 @@ def count_sets(bytes_of_set: int) -> int:
     return max(LEAST_SETS, -(-ROTATION // bytes_of_set))
 
 
-def _torch() -> Any:
+def import_torch() -> Any:
+    """torch, which measuring alone needs."""
     import torch
 
     return torch
@@ -57,7 +58,7 @@ def _torch() -> Any:
 def capture_graph(calls: Sequence[Call], least: int = 8) -> tuple[Any, int] | None:
     """A CUDA graph of calls in turn, each set as often as the others and `least` in all, and their number; None where they
     cannot be captured."""
-    torch = _torch()
+    torch = import_torch()
     for call in calls:
         call()
     torch.cuda.synchronize()
@@ -75,7 +76,7 @@ def capture_graph(calls: Sequence[Call], least: int = 8) -> tuple[Any, int] | No
 
 def measure(calls: Sequence[Call], *, capture: bool = True, replays: int = REPLAYS, rest: bool = True) -> Timing:
     """The time of one call: `calls` do the same on different buffers. rest: let the chip cool down first."""
-    torch = _torch()
+    torch = import_torch()
     calls[0]()
     captured = capture_graph(calls) if capture else None
     times = []
@@ -111,7 +112,7 @@ def _read_numbers(text: str) -> list[tuple[float, float]]:
 def measure_sustained(calls: Sequence[Call], seconds: float = SECONDS) -> Sustained | None:
     """The time of one call while nothing else runs for some seconds: the median over the second half. None where the calls
     cannot be captured."""
-    torch = _torch()
+    torch = import_torch()
     captured = capture_graph(calls)
     if captured is None:
         return None
