@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from mxspec.formats import ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
 from mxspec.layouts import Layout
 from mxspec_conformance.judge.affine.stage import JUDGES, list_affine
-from mxspec_conformance.judge.check import _choose_formats
+from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
 from mxspec_conformance.judge.products.cases import list_topics as list_product_topics
 from mxspec_conformance.judge.products.judging import list_products
@@ -35,7 +35,7 @@ def list_requirements(
     Raises ValueError for an unknown profile or format, or a profile that covers no format of the target.
     """
     offered = session.capabilities
-    chosen = _choose_formats(session, formats, profile)
+    chosen = choose_formats(session, formats, profile)
     found = [name for fmt in chosen for name in _of_block(session, get_block(fmt))]
     if profile is None or not chosen:
         wanted = offered.elements

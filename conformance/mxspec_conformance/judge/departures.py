@@ -1,0 +1,61 @@
+"""How a target parts from the profile that it is judged by: traits, open choices, and causes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mxspec
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.judge.behaviour import TraitName, describe, list_deviations, list_open_choices
+from mxspec_conformance.judge.causes import CALL_ALONE, KnownCause, find_causes, find_silence
+from mxspec_conformance.judge.invariance.answered import answered_blocks
+from mxspec_conformance.judge.scale_search import Search
+from mxspec_conformance.judge.tally import Tally
+from mxspec_conformance.judge.tensor_kind import find_mixed_kinds
+from mxspec_conformance.observations.format import Observations
+from mxspec_conformance.observations.selection import EVERYTHING, selects, use_selection
+from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
+from mxspec_conformance.targets.sessions import TargetSession
+
+
+def describe_departures(
+    session: TargetSession, observations: Observations, judged: Profile, tallies: Sequence[Tally], requirements: Sequence[Requirement],
+    search: Search | None, result: FormatResult,
+) -> None:  # fmt: skip
+    """Enter how the target behaves, how that departs from the judged profile, what it chooses where OCP leaves that open, and
+    what causes explain failures."""
+    block, profiles = observations.fmt, mxspec.list_profiles(observations.fmt)
+    traits_of_scale: list[str] = []
+    if observations.answered:
+        traits = describe(observations.answered, observations.unanswered, observations.scales, block, judged)
+        result.behaviour = {trait.name.value: trait.text for trait in traits}
+        result.deviations = list_deviations(traits, judged)
+        traits_of_scale = [t.deviation for t in traits if t.name is TraitName.SCALE]
+        result.open_choices = list_open_choices(traits, judged)
+    mixed_up = []
+    # A selection may have no failing case of that topic.
+    anywhere = selects() and block.has_tensor_scale
+    if any(t.failing and (anywhere or t.topic == "tensor-scale") for t in tallies):
+        with use_selection(EVERYTHING):
+            mixed_up = find_mixed_kinds(session, block, profiles)
+        result.behaviour |= {f"tensor scale of {one.function}": one.kind for one in mixed_up}
+        # What else departs from the profile follows from that.
+        kept = [] if any(one.function == "quantize" for one in mixed_up) else result.deviations
+        result.deviations = [one.words(session.capabilities.tensor_scale) for one in mixed_up] + kept
+    accused = [r for r in requirements if r.operation in ("quantize", "scale") and r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
+    by_calls = {r.topic for r in accused} <= {"call-size", "memory", "state"}
+    if accused and (by_calls or not result.identical_to) and not any(one.function == "quantize" for one in mixed_up):
+        causes = find_causes(observations, judged, answered_blocks(session, block, observations.answered))
+        if not causes and by_calls:
+            causes = [CALL_ALONE]
+        # What a cause explains wholly, the traits describe badly.
+        result.deviations = [c.text for c in causes] + ([] if causes else result.deviations)
+        result.causes = [c.cause.value for c in causes]
+    if search is not None:
+        result.open_choices.append(f"scale: {search.text}")
+        result.deviations = [d for d in result.deviations if d not in traits_of_scale]
+        result.causes.append(KnownCause.SCALE_SEARCH.value)
+    if silence := find_silence(observations) if session.capabilities.has("quantize") else None:
+        result.deviations, result.causes = [silence.text], [silence.cause.value]
+    if mixed_up:
+        result.causes.insert(0, KnownCause.TENSOR_SCALE_KIND.value)
