@@ -19,7 +19,7 @@ from mxspec_gpu.arrays import (
     view_array,
     view_output,
 )
-from mxspec_gpu.kernels import GEMV_ROWS, GemvTuning
+from mxspec_gpu.kernels import GemvTuning, tune_gemv
 from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel
 from mxspec_gpu.vectors import take_alpha, take_vectors
 
@@ -125,9 +125,8 @@ def affine_dequantize(
 
 
 @lru_cache(maxsize=256)
-def _gemv(fmt: AffineFormat, dtype: str, batch: int, device: int) -> tuple[Kernel, GemvTuning]:
-    tuning = product_kernels.tune_gemv_affine(fmt, batch)
-    return get_kernel(product_kernels.gemv_affine_kernel(fmt, dtype, batch, tuning), _GEMV, device), tuning
+def _gemv(fmt: AffineFormat, dtype: str, batch: int, tuning: GemvTuning, device: int) -> Kernel:
+    return get_kernel(product_kernels.gemv_affine_kernel(fmt, dtype, batch, tuning), _GEMV, device)
 
 
 def gemv_contract(fmt: AffineFormat) -> str:
@@ -177,11 +176,14 @@ def affine_gemv(
     )
     if n and k:
         batch = lead[0] if lead else 1
-        kernel, tuning = _gemv(affine, wanted, 8 if batch <= 8 else 16, view.device)
+        most = 8 if batch <= 8 else 16
+        aligned = not (s.pointer | o.pointer) % 16
+        tuning = tune_gemv(n, most, copy=aligned and product_kernels.can_copy(affine, k))
+        kernel = _gemv(affine, wanted, most, tuning, view.device)
         stream = current_stream(view.library, view.device)
         with OnDevice(view.device):
             kernel.launch(
-                (-(-n // GEMV_ROWS), 1), 32 * tuning.warps, stream, weights.pointer, s.pointer, o.pointer, view.pointer,
+                (-(-n // tuning.rows), 1), tuning.threads, stream, weights.pointer, s.pointer, o.pointer, view.pointer,
                 target.pointer, pointer, bits, n, k, batch,
             )  # fmt: skip
     return out

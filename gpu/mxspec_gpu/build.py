@@ -42,6 +42,8 @@ class KernelSource:
     defines: tuple[tuple[str, str], ...] = ()
     #: Generated headers: name -> text.
     generated: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    #: Bytes of shared memory that a launch gives a block, beside what the kernel declares.
+    shared: int = 0
 
     def options(self, arch: str) -> tuple[str, ...]:
         """NVRTC's options."""
@@ -163,4 +165,7 @@ def load_kernel(source: KernelSource, device: int) -> Any:
     with cupy.cuda.Device(device):
         capability = cupy.cuda.Device(device).compute_capability
         arch = name_arch((int(capability[:-1]), int(capability[-1])))
-        return cupy.RawModule(path=str(find_cubin(source, arch))).get_function(source.function)
+        function = cupy.RawModule(path=str(find_cubin(source, arch))).get_function(source.function)
+        if source.shared:
+            function.max_dynamic_shared_size_bytes = source.shared
+        return function

@@ -150,12 +150,15 @@ def tune_dequantize(fmt: str, dtype: str) -> DequantizeTuning:
     return DequantizeTuning(threads=64, step=32, store=PLAIN_STORE)
 
 
-def _source(file: str, function: str, rules: KernelRules | None, defines: dict[str, object]) -> KernelSource:
+def _source(
+    file: str, function: str, rules: KernelRules | None, defines: dict[str, object], *, shared: int = 0
+) -> KernelSource:
     return KernelSource(
         file=file,
         function=function,
         defines=tuple((name, str(int(v)) if isinstance(v, bool) else str(v)) for name, v in defines.items()),
         generated=() if rules is None else (("rules.generated.cuh", rules.text),),
+        shared=shared,
     )
 
 
@@ -252,23 +255,65 @@ def scalar_kernel(function: str, fmt: str, dtype: str = "float32") -> KernelSour
     return _source("scalars.cu", function, None, {"MX_SCALAR": fmt.upper(), "MX_INPUT": INPUTS[dtype]})
 
 
-#: Rows of W that a block of threads of `gemv` takes.
-GEMV_ROWS = 32
+#: Teams of warps in a block of `gemv`, which take turns on a row's columns: more or fewer would change the order of the sums.
+GEMV_TEAMS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemvTuning:
     """Speed choices of `gemv`."""
 
-    warps: int = 4
-    blocks_of_sm: int = 4
-    #: Chunks of codes on their way.
-    depth: int = 2
+    #: Warps of a team.
+    warps: int
+    blocks_of_sm: int
+    #: Factors travel with their codes.
+    copy: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows of W that a block of threads takes."""
+        return 32 * self.warps
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 32 * self.warps * GEMV_TEAMS
+
+    def count_shared(self, batch: int, factors: int) -> int:
+        """Bytes of shared memory: codes and x of two chunks for each team, and twice a row's `factors` of both; in the end the
+        teams' sums."""
+        loop = 2 * 4 * 16 * self.threads + 2 * GEMV_TEAMS * batch * 20 * 16
+        if self.copy:
+            loop += 2 * GEMV_TEAMS * self.rows * factors
+        return max(loop, GEMV_TEAMS * self.rows * (batch + 1) * 4)
+
+    def defines(self, batch: int) -> dict[str, object]:
+        """As the sources have them."""
+        return {
+            "MX_BATCH": batch, "MX_TEAMS": GEMV_TEAMS, "MX_WARPS": self.warps, "MX_BLOCKS_OF_SM": self.blocks_of_sm,
+            "MX_COPY": self.copy,
+        }  # fmt: skip
 
 
-def tune_gemv(fmt: str, batch: int) -> GemvTuning:
-    """The choices for a format and number of vectors."""
-    return GemvTuning()
+def tune_gemv(rows: int, batch: int, *, copy: bool, light: bool = False) -> GemvTuning:
+    """The choices for a number of rows and at most so many vectors.
+
+    copy: the factors lie so that they can travel. light: a factor takes next to no work, as E8M0's. More warps read x less often;
+    fewer make more blocks, for weights of few rows.
+    """
+    if not copy:
+        return GemvTuning(warps=2, blocks_of_sm=1, copy=copy)
+    if batch > 8 and rows > 1 << 13:
+        return GemvTuning(warps=4, blocks_of_sm=1, copy=copy)
+    if batch > 8 and rows <= 1 << (13 if light else 12):
+        return GemvTuning(warps=1, blocks_of_sm=3, copy=copy)
+    return GemvTuning(warps=2, blocks_of_sm=2, copy=copy) if rows > 1 << 12 else GemvTuning(warps=1, blocks_of_sm=4, copy=copy)
+
+
+def list_gemv_tunings(batch: int, *, light: bool = False) -> list[GemvTuning]:
+    """The choices for any number of rows."""
+    sizes = ((rows, copy) for rows in (1 << 12, 1 << 13, 1 << 14) for copy in (False, True))
+    return list(dict.fromkeys(tune_gemv(rows, batch, copy=copy, light=light) for rows, copy in sizes))
 
 
 def gemv_kernel(fmt: str, output: str, batch: int, tuning: GemvTuning) -> KernelSource:
@@ -279,10 +324,9 @@ def gemv_kernel(fmt: str, output: str, batch: int, tuning: GemvTuning) -> Kernel
         "gemv",
         None,
         {
-            "MX_SCALE": block.scale.name.upper(), "MX_BLOCK": block.k, "MX_OUTPUT": INPUTS[output], "MX_BATCH": batch,
-            "MX_WARPS": tuning.warps, "MX_BLOCKS_OF_SM": tuning.blocks_of_sm,
-            "MX_DEPTH": tuning.depth,
+            "MX_SCALE": block.scale.name.upper(), "MX_BLOCK": block.k, "MX_OUTPUT": INPUTS[output], **tuning.defines(batch),
         },
+        shared=tuning.count_shared(batch, 256 // block.k),
     )  # fmt: skip
 
 
@@ -346,8 +390,8 @@ def list_templates() -> dict[str, KernelSource]:
         "dequantize": dequantize_kernel(te, "bfloat16", tiled=False, tuning=DequantizeTuning()),
         "dequantize-fp6": dequantize_kernel(fp6, "float16", tiled=True, tuning=DequantizeTuning()),
         "dequantize-gather": dequantize_kernel(floor, "bfloat16", tiled=True, tuning=DequantizeTuning(), gather=True),
-        "gemv-mxfp4": gemv_kernel("mxfp4", "bfloat16", 8, GemvTuning()),
-        "gemv-nvfp4": gemv_kernel("nvfp4", "float32", 16, GemvTuning()),
+        "gemv-mxfp4": gemv_kernel("mxfp4", "bfloat16", 8, tune_gemv(1 << 14, 8, copy=True)),
+        "gemv-nvfp4": gemv_kernel("nvfp4", "float32", 16, tune_gemv(1 << 14, 16, copy=True)),
         "tensor_amax": amax_kernel(te, "bfloat16", "tensor_amax"),
         "move_bytes": mix_kernel(1024, 272, MixTuning(threads=256, load="__ldg(p)", store=PLAIN_STORE)),
         "encode_scalars": scalar_kernel("encode_scalars", "e2m1"),
@@ -399,7 +443,8 @@ def list_instantiations(
     for fmt in ("mxfp4", "nvfp4"):
         for dtype in INPUTS:
             for batch in (8, 16):
-                found[gemv_kernel(fmt, dtype, batch, tune_gemv(fmt, batch))] = None
+                for gemv_tuning in list_gemv_tunings(batch, light=fmt == "mxfp4"):
+                    found[gemv_kernel(fmt, dtype, batch, gemv_tuning)] = None
     for name in SCALARS:
         for function in ("encode_scalars", "encode_scalars_stochastic"):
             for dtype in INPUTS:

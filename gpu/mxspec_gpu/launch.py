@@ -59,7 +59,7 @@ class Kernel:
             local.buffer, local.pointers = self.pack(parameters)
             local.address = ctypes.addressof(local.pointers)
         self._pack.pack_into(local.buffer, 0, *parameters)
-        self.driver.launchKernel(self.handle, grid[0], grid[1], 1, threads, 1, 1, 0, stream, local.address, 0)
+        self.driver.launchKernel(self.handle, grid[0], grid[1], 1, threads, 1, 1, self.source.shared, stream, local.address, 0)
 
 
 class Prepared:

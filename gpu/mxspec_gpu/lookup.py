@@ -14,45 +14,15 @@ from mxspec_gpu.api import DEQUANTIZE_TYPES, check_packed, check_values_output, 
 from mxspec_gpu.arguments import check_apart, check_float_name, check_format
 from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel, make_division
+from mxspec_gpu.vectors import take_alpha, take_vectors
 from mxspec_gpu.views import count_tiles
 
-#: Vectors of one product at most.
-MOST_VECTORS = 16
 _GEMV = POINTER * 5 + U32 * 4
 
 
 @lru_cache(maxsize=256)
-def _gemv(fmt: str, dtype: str, batch: int, device: int) -> tuple[Kernel, kernels.GemvTuning]:
-    tuning = kernels.tune_gemv(fmt, batch)
-    return get_kernel(kernels.gemv_kernel(fmt, dtype, batch, tuning), _GEMV, device), tuning
-
-
-def _take_vectors(x: Any) -> tuple[View, tuple[int, ...]]:
-    """x as [M, K], contiguous and aligned; and its own leading shape."""
-    view = view_array(x)
-    if view.dtype != "bfloat16":
-        raise TypeError(f"x has dtype {view.dtype}; pass bfloat16")
-    if len(view.shape) not in (1, 2):
-        raise ValueError(f"x has shape {view.shape}; pass [K] or [M, K]")
-    lead = view.shape[:-1]
-    if lead and not 1 <= lead[0] <= MOST_VECTORS:
-        raise ValueError(
-            f"x has {lead[0]} vectors; pass 1 to {MOST_VECTORS}, for more use dequantize and a matrix product"
-        )
-    return (view if view.contiguous and view.pointer % 16 == 0 else copy_contiguous(view)), lead
-
-
-def _take_alpha(alpha: Any, device: int) -> tuple[int, int, Any]:
-    """Address, or 0 and float32 bits; and what keeps the memory."""
-    if isinstance(alpha, (int, float)):
-        return 0, int(np.float32(alpha).view(np.uint32)), None
-    view = view_array(alpha, "alpha")
-    if view.dtype != "float32" or view.size != 1 or view.device != device:
-        raise ValueError(
-            f"alpha has dtype {view.dtype} and shape {view.shape} on device {view.device}; pass a number, or one float32 on "
-            f"device {device}"
-        )
-    return view.pointer, 0, view.owner
+def _gemv(fmt: str, dtype: str, batch: int, tuning: kernels.GemvTuning, device: int) -> Kernel:
+    return get_kernel(kernels.gemv_kernel(fmt, dtype, batch, tuning), _GEMV, device)
 
 
 def gemv(
@@ -70,7 +40,7 @@ def gemv(
     if block.element.name != "e2m1":
         raise ValueError(f"fmt = {block.name!r}; gemv takes mxfp4 and nvfp4; dequantize other formats and multiply")
     check_float_name(dtype)
-    view, lead = _take_vectors(x)
+    view, lead = take_vectors(x, "bfloat16")
     weights, weight_scales = check_packed(codes, scales, block, "row-major")
     n, k = (weights.shape[0], weights.shape[1] * 2) if len(weights.shape) == 2 else (0, 0)
     if len(weights.shape) != 2 or k % 32 or view.shape[-1] != k:
@@ -86,7 +56,7 @@ def gemv(
         weights = copy_contiguous(weights)
     if weight_scales.pointer % 2:
         weight_scales = copy_contiguous(weight_scales)
-    pointer, bits, _kept = _take_alpha(alpha, view.device)
+    pointer, bits, _kept = take_alpha(alpha, view.device)
     shape = (*lead, n)
     if out is None:
         out = empty_array(shape, dtype, view.library, view.device)
@@ -97,11 +67,14 @@ def gemv(
     )
     if n and k:
         batch = lead[0] if lead else 1
-        kernel, tuning = _gemv(block.name, dtype, 8 if batch <= 8 else 16, view.device)
+        most = 8 if batch <= 8 else 16
+        copy = k % 256 == 0 and weight_scales.pointer % 16 == 0
+        tuning = kernels.tune_gemv(n, most, copy=copy, light=block.name == "mxfp4")
+        kernel = _gemv(block.name, dtype, most, tuning, view.device)
         stream = current_stream(view.library, view.device)
         with OnDevice(view.device):
             kernel.launch(
-                (-(-n // kernels.GEMV_ROWS), 1), 32 * tuning.warps, stream, weights.pointer, weight_scales.pointer, view.pointer,
+                (-(-n // tuning.rows), 1), tuning.threads, stream, weights.pointer, weight_scales.pointer, view.pointer,
                 target.pointer, pointer, bits, n, k, batch,
             )  # fmt: skip
     return out

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mxspec.affine import AffineContract, AffineFormat, Offset, get_contract, list_contracts
 from mxspec.formats import BLOCKS, BlockFormat
 from mxspec_gpu.build import KernelSource
-from mxspec_gpu.kernels import INPUTS, PLAIN_STORE, GemvTuning
+from mxspec_gpu.kernels import INPUTS, PLAIN_STORE, GemvTuning, list_gemv_tunings, tune_gemv
 from mxspec_gpu.rules import KernelRules, generate_rules
 
 #: Threads of a block of `decode_exact`.
@@ -19,13 +19,14 @@ RECORDS_ELEMENTS = 8192
 
 
 def _source(
-    file: str, function: str, defines: dict[str, object], rules: KernelRules | None = None
+    file: str, function: str, defines: dict[str, object], rules: KernelRules | None = None, *, shared: int = 0
 ) -> KernelSource:
     return KernelSource(
         file=file,
         function=function,
         defines=tuple((name, str(int(v)) if isinstance(v, bool) else str(v)) for name, v in defines.items()),
         generated=() if rules is None else (("rules.generated.cuh", rules.text),),
+        shared=shared,
     )
 
 
@@ -89,9 +90,16 @@ def affine_kernel(fmt: AffineFormat, contract: AffineContract, output: str, tuni
     )  # fmt: skip
 
 
-def tune_gemv_affine(fmt: AffineFormat, batch: int) -> GemvTuning:
-    """The choices for a format and number of vectors."""
-    return GemvTuning()
+def count_factor_bytes(fmt: AffineFormat) -> int:
+    """Bytes of the factors of 256 columns, as they are copied."""
+    groups = max(256 // fmt.group, 1)
+    return 2 * groups + max(groups * (1 if fmt.offset is Offset.ZERO else 2), 4)
+
+
+def can_copy(fmt: AffineFormat, k: int) -> bool:
+    """Whether `gemv_affine` can have the factors of k columns copied ahead: those of 256 columns, zero points of 128 those of 512."""
+    offsets = 256 // fmt.group * (1 if fmt.offset is Offset.ZERO else 2)
+    return 256 % fmt.group == 0 and offsets >= 2 and k % (512 if offsets < 4 else 256) == 0
 
 
 def gemv_affine_kernel(fmt: AffineFormat, output: str, batch: int, tuning: GemvTuning) -> KernelSource:
@@ -101,9 +109,9 @@ def gemv_affine_kernel(fmt: AffineFormat, output: str, batch: int, tuning: GemvT
         "gemv_affine",
         _affine_defines(fmt)
         | {
-            "MX_OUTPUT": INPUTS[output], "MX_BATCH": batch, "MX_WARPS": tuning.warps, "MX_BLOCKS_OF_SM": tuning.blocks_of_sm,
-            "MX_DEPTH": tuning.depth,
+            "MX_OUTPUT": INPUTS[output], **tuning.defines(batch),
         },
+        shared=tuning.count_shared(batch, count_factor_bytes(fmt)),
     )  # fmt: skip
 
 
@@ -159,7 +167,11 @@ def list_product_kernels() -> list[KernelSource]:
             affine_kernel(fmt, rule, output, AffineTuning()) for rule in list_contracts(fmt) for output in INPUTS
         ]
         found += [
-            gemv_affine_kernel(fmt, output, batch, tune_gemv_affine(fmt, batch)) for output in INPUTS for batch in (8, 16)
+            gemv_affine_kernel(fmt, output, batch, tuning)
+            for output in INPUTS
+            for batch in (8, 16)
+            for tuning in list_gemv_tunings(batch)
+            if can_copy(fmt, 512) or not tuning.copy
         ]
     for name in ("mxfp4", "nvfp4"):
         rules = records_rules(name)
@@ -182,8 +194,8 @@ def list_product_templates() -> dict[str, KernelSource]:
         "add_bias": bias_kernel("bfloat16"),
         "dequantize_affine": affine_kernel(bias, get_contract("bfloat16", bias), "bfloat16", AffineTuning()),
         "dequantize_affine-zero": affine_kernel(zero, get_contract("float16", zero), "float32", AffineTuning()),
-        "gemv_affine-bias": gemv_affine_kernel(bias, "bfloat16", 8, GemvTuning()),
-        "gemv_affine-zero": gemv_affine_kernel(zero, "float32", 16, GemvTuning()),
+        "gemv_affine-bias": gemv_affine_kernel(bias, "bfloat16", 8, tune_gemv(1 << 14, 8, copy=True)),
+        "gemv_affine-zero": gemv_affine_kernel(zero, "float32", 16, tune_gemv(1 << 14, 16, copy=True)),
         "dequantize_records-mxfp4": records_kernel(records_rules("mxfp4"), "dequantize_records"),
         "dequantize_records-nvfp4": records_kernel(records_rules("nvfp4"), "dequantize_records", "float32"),
         "dequantize_sparse": sparse_kernel(records_rules("mxfp4"), "bfloat16", pairs=False, tuning=SparseTuning()),

@@ -10,7 +10,6 @@ from mxspec_gpu import step_kernels
 from mxspec_gpu.api import check_values_output
 from mxspec_gpu.arguments import check_apart, check_float_name, check_format
 from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
-from mxspec_gpu.kernels import GEMV_ROWS, GemvTuning
 from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel
 from mxspec_gpu.vectors import take_alpha, take_vectors
 
@@ -18,7 +17,7 @@ _TYPES = POINTER * 6 + U32 * 4
 
 
 @lru_cache(maxsize=64)
-def _kernel(fmt: str, dtype: str, batch: int, device: int) -> tuple[Kernel, GemvTuning]:
+def _kernel(fmt: str, dtype: str, batch: int, device: int) -> tuple[Kernel, step_kernels.SparseGemvTuning]:
     tuning = step_kernels.tune_sparse_gemv(fmt, batch)
     return get_kernel(step_kernels.sparse_gemv_kernel(fmt, dtype, batch, tuning), _TYPES, device), tuning
 
@@ -87,7 +86,7 @@ def sparse_gemv(
         stream = current_stream(view.library, view.device)
         with OnDevice(view.device):
             kernel.launch(
-                (-(-n // GEMV_ROWS), 1), 32 * tuning.warps, stream, codes.pointer, nibbles.pointer, scale_view.pointer, view.pointer,
+                (-(-n // step_kernels.SPARSE_ROWS), 1), 32 * tuning.warps, stream, codes.pointer, nibbles.pointer, scale_view.pointer, view.pointer,
                 target.pointer, pointer, bits, n, k, batch,
             )  # fmt: skip
     return out

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mxspec.affine import AffineContract, AffineFormat, Offset, get_contract
 from mxspec.formats import BLOCKS
 from mxspec_gpu.build import KernelSource
-from mxspec_gpu.kernels import INPUTS, GemvTuning
+from mxspec_gpu.kernels import INPUTS
 from mxspec_gpu.product_kernels import AFFINE_FORMATS, records_rules
 from mxspec_gpu.rules import KernelRules, generate_rules
 
@@ -49,7 +51,21 @@ def step_affine_kernel(fmt: AffineFormat, contract: AffineContract) -> KernelSou
     return _make_source("step_affine.cu", "affine_matmul_naive", defines)
 
 
-def sparse_gemv_kernel(fmt: str, output: str, batch: int, tuning: GemvTuning) -> KernelSource:
+#: Rows of W that a block of threads of `gemv_sparse` takes.
+SPARSE_ROWS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseGemvTuning:
+    """Speed choices of `gemv_sparse`."""
+
+    warps: int = 4
+    blocks_of_sm: int = 4
+    #: Chunks of codes on their way.
+    depth: int = 2
+
+
+def sparse_gemv_kernel(fmt: str, output: str, batch: int, tuning: SparseGemvTuning) -> KernelSource:
     """`gemv_sparse` of a format of e2m1 codes; batch: at most this many x, 8 or 16."""
     block = BLOCKS[fmt]
     defines = {"MX_BLOCK": block.k, "MX_OUTPUT": INPUTS[output], "MX_BATCH": batch}
@@ -60,9 +76,9 @@ def sparse_gemv_kernel(fmt: str, output: str, batch: int, tuning: GemvTuning) ->
     return KernelSource(file=made.file, function=made.function, defines=(("MX_SCALE", block.scale.name.upper()), *made.defines))
 
 
-def tune_sparse_gemv(fmt: str, batch: int) -> GemvTuning:
+def tune_sparse_gemv(fmt: str, batch: int) -> SparseGemvTuning:
     """The choices for a format and number of vectors."""
-    return GemvTuning()
+    return SparseGemvTuning()
 
 
 #: (profile, format, with a tensor scale) that `compile_all` builds the steps for.
@@ -104,6 +120,6 @@ def list_step_templates() -> dict[str, KernelSource]:
         "quantize_grid_stride-mxfp4": step_quantize_kernel(mxfp4, "float16", tiled=False),
         "quantize_grid_stride-nvfp4": step_quantize_kernel(nvfp4, "bfloat16", tiled=True),
         "affine_matmul_naive": step_affine_kernel(fmt, get_contract("float32", fmt)),
-        "gemv_sparse-mxfp4": sparse_gemv_kernel("mxfp4", "bfloat16", 8, GemvTuning()),
-        "gemv_sparse-nvfp4": sparse_gemv_kernel("nvfp4", "float32", 8, GemvTuning()),
+        "gemv_sparse-mxfp4": sparse_gemv_kernel("mxfp4", "bfloat16", 8, SparseGemvTuning()),
+        "gemv_sparse-nvfp4": sparse_gemv_kernel("nvfp4", "float32", 8, SparseGemvTuning()),
     }

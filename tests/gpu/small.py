@@ -56,7 +56,7 @@ def _lookups(rng: np.random.Generator) -> int:
     """Products with vectors, and rows by number."""
     calls = 0
     for fmt in ("mxfp4", "nvfp4"):
-        for n, k in ((1, 32), (40, 160), (64, 1056)):
+        for n, k in ((1, 32), (40, 160), (64, 1056), (70, 512), (8200, 1280)):
             codes = to_gpu(rng.integers(0, 256, (n, k // 2), dtype=np.uint8))
             scales = to_gpu(rng.integers(100, 120, (n, k // mxspec.BLOCKS[fmt].k), dtype=np.uint8))
             for m in (1, 9):
@@ -108,11 +108,11 @@ def _stored(rng: np.random.Generator) -> int:
                 bias = to_gpu(np.ones(n, bf16))
                 mxspec_gpu.gemm(to_gpu(np.ones((rows, deep), bf16)), sides[1].codes, sides[1].scales, fmt, bias=bias)
             calls += 3
-    for affine in (f for f in product_kernels.AFFINE_FORMATS if f.group == 64):
+    for affine in (f for f in product_kernels.AFFINE_FORMATS if f.group > 32):
         half = arithmetic.DTYPES[affine.dtype]
-        for n, deep in ((1, 64), (40, 192), (65, 1344)):
-            codes, scales = to_gpu(rng.integers(0, 256, (n, deep // 2), dtype=np.uint8)), to_gpu(np.ones((n, deep // 64), half))
-            offsets = to_gpu(np.ones((n, deep // 64), half if affine.offset is Offset.BIAS else np.uint8))
+        for n, deep in ((1, affine.group), (40, 3 * affine.group), (65, 21 * affine.group), (70, 1536)):
+            codes, scales = to_gpu(rng.integers(0, 256, (n, deep // 2), dtype=np.uint8)), to_gpu(np.ones((n, deep // affine.group), half))
+            offsets = to_gpu(np.ones((n, deep // affine.group), half if affine.offset is Offset.BIAS else np.uint8))
             for dtype in ("float32", "bfloat16"):
                 mxspec_gpu.affine_dequantize(codes, scales, offsets, affine, dtype=dtype)
             for m in (1, 9):

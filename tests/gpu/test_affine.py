@@ -125,6 +125,24 @@ def test_gemv_of_any_numbers(fmt: AffineFormat, tally: Tally) -> None:
     tally.equal(bits_of(y_nan[others]), bits_of(y["float32"][others]), f"{fmt.name}: beside a NaN")
 
 
+@pytest.mark.parametrize("fmt", AFFINE_FORMATS, ids=name_of)
+def test_gemv_in_every_way(fmt: AffineFormat, tally: Tally) -> None:
+    """Bits do not depend on how many rows a block of threads takes, nor on whether scales travel with their codes."""
+    n, k = 8200, 1536
+    parts = draw_affine(fmt, n, k, 9)
+    arrays = send(parts)
+    x = np.random.default_rng(2).standard_normal((16, k)).astype(DTYPES[fmt.dtype])
+    flat = np.concatenate([np.zeros(1, parts[1].dtype), parts[1].reshape(-1)])
+    shifted = to_gpu(flat)[1:].reshape(parts[1].shape)
+    whole = to_host(mxspec_gpu.affine_gemv(to_gpu(x), *arrays, fmt, dtype="float32"))
+    for m in (1, 16):
+        away = mxspec_gpu.affine_gemv(to_gpu(x[:m]), arrays[0], shifted, arrays[2], fmt, dtype="float32")
+        tally.equal(bits_of(to_host(away)), bits_of(whole[:m]), f"{fmt.name}: scales elsewhere, {m} vectors")
+        for rows in (7, 4100, 8192):
+            part = mxspec_gpu.affine_gemv(to_gpu(x[:m]), *send(tuple(p[:rows] for p in parts)), fmt, dtype="float32")
+            tally.equal(bits_of(to_host(part)), bits_of(whole[:m, :rows]), f"{fmt.name}: {rows} rows, {m} vectors")
+
+
 def test_wrong_calls(tally: Tally) -> None:
     fmt = AffineFormat(group=64)
     codes, scales, offsets = send(draw_affine(fmt, 8, 128, 1))

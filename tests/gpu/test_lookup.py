@@ -38,7 +38,7 @@ def draw_weights(fmt: str, n: int, k: int, *, exact: bool, seed: int) -> tuple[A
 @pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
 def test_gemv_of_whole_numbers(fmt: str, library: str, tally: Tally) -> None:
     """Sums that no order rounds: below 2**23 of their unit, which the tensor cores keep."""
-    for number, (n, k) in enumerate(((1, 32), (16, 128), (40, 160), (1000, 1024), (129, 4096), (4096, 16384))):
+    for number, (n, k) in enumerate(((1, 32), (16, 128), (40, 160), (1000, 1024), (129, 4096), (4096, 16384), (8200, 512))):
         codes, scales, weights = draw_weights(fmt, n, k, exact=True, seed=number)
         for m in (1, 2, 7, 8, 9, 16):
             x = np.random.default_rng(SEED + m).integers(-2, 3, (m, k)).astype(BF16)
@@ -85,6 +85,22 @@ def test_gemv_of_any_numbers(fmt: str, tally: Tally) -> None:
         tally.require(
             bool(np.isnan(y_nan[:, 3]).all() and np.isfinite(np.delete(y_nan, 3, axis=1)).all()), f"{fmt}: NaN scale"
         )
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
+def test_gemv_in_every_way(fmt: str, tally: Tally) -> None:
+    """Bits do not depend on how many rows a block of threads takes, nor on whether scales travel with their codes."""
+    n, k = 8200, 1280
+    codes, scales, _ = draw_weights(fmt, n, k, exact=False, seed=3)
+    x = np.random.default_rng(SEED).standard_normal((16, k)).astype(BF16)
+    shifted = to_gpu(np.concatenate([np.zeros(2, np.uint8), scales.reshape(-1)]))[2:].reshape(scales.shape)
+    whole = to_host(mxspec_gpu.gemv(to_gpu(x), to_gpu(codes), to_gpu(scales), fmt, dtype="float32"))
+    for m in (1, 16):
+        away = mxspec_gpu.gemv(to_gpu(x[:m]), to_gpu(codes), shifted, fmt, dtype="float32")
+        tally.equal(bits_of(to_host(away)), bits_of(whole[:m]), f"{fmt}: scales elsewhere, {m} vectors")
+        for rows in (7, 4100, 8192):
+            part = mxspec_gpu.gemv(to_gpu(x[:m]), to_gpu(codes[:rows]), to_gpu(scales[:rows]), fmt, dtype="float32")
+            tally.equal(bits_of(to_host(part)), bits_of(whole[:m, :rows]), f"{fmt}: {rows} rows, {m} vectors")
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -11,23 +11,12 @@
 // Compiled with: MX_SCALE (E8M0 or UE4M3), MX_BLOCK (32 or 16), MX_OUTPUT (0 float32, 1 float16, 2 bfloat16), MX_BATCH (8 or
 // 16 columns of x at most), MX_WARPS, MX_BLOCKS_OF_SM, MX_DEPTH (chunks on their way).
 #include "fast_block.cuh"
-#include "decode8.cuh"
+#include "gemv_parts.cuh"
 namespace mx {
 
 constexpr int kTiles = MX_BATCH / 8, kRun = 64, kScalesOfLane = kRun / MX_BLOCK, kChunk = 256, kRows = 32, kOfLane = 4;
 // Halves of a chunk that are unrolled: with two tiles of x there are no registers for both.
 constexpr int kHalves = kTiles == 1 ? 2 : 1;
-
-__device__ __forceinline__ void copy_ahead16(void* to, const void* from, bool live) {
-  const u32 place = (u32)__cvta_generic_to_shared(to), size = live ? 16u : 0u;
-  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(size) : "memory");
-}
-__device__ __forceinline__ void copy_ahead4(void* to, const void* from, bool live) {
-  const u32 place = (u32)__cvta_generic_to_shared(to), size = live ? 4u : 0u;
-  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4, %2;" ::"r"(place), "l"(from), "r"(size) : "memory");
-}
-__device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wait_for_first() { asm volatile("cp.async.wait_group %0;" ::"n"(MX_DEPTH - 1) : "memory"); }
 
 // Twice the bfloat16 of a scale; all are exact.
 __device__ __forceinline__ u32 find_factor(u32 byte) {
@@ -85,10 +74,10 @@ gemv_sparse(const u8* __restrict__ kept, const u8* __restrict__ metadata, const 
 #pragma unroll
     for (int r = 0; r < kOfLane; ++r) {
       const u64 run = live ? run_of[r] + column / kRun : 0u;
-      copy_ahead16(&ring[stage][r][threadIdx.x], kept + run * (kRun / 4), live);
+      copy_ahead<16>(&ring[stage][r][threadIdx.x], kept + run * (kRun / 4), live);
 #pragma unroll
       for (int h = 0; h < 2; ++h)
-        copy_ahead4(&nibbles_of[stage][warp][h][lane / 4 + 8 * r][q], metadata + run * (kRun / 8) + 4 * h, live);
+        copy_ahead<4>(&nibbles_of[stage][warp][h][lane / 4 + 8 * r][q], metadata + run * (kRun / 8) + 4 * h, live);
     }
     end_group();
   };
@@ -109,7 +98,7 @@ gemv_sparse(const u8* __restrict__ kept, const u8* __restrict__ metadata, const 
 #pragma unroll 1
   for (u32 column = 0; begin + column < columns; column += kStep) {
     u32 bytes[kOfLane];
-    wait_for_first();
+    wait_for_first<MX_DEPTH>();
     __syncwarp();  // a lane reads the nibbles that its neighbours fetched
 #pragma unroll
     for (int r = 0; r < kOfLane; ++r) bytes[r] = next[r];
@@ -213,10 +202,7 @@ gemv_sparse(const u8* __restrict__ kept, const u8* __restrict__ metadata, const 
     float sum = parts[0][row][m];
 #pragma unroll
     for (int w = 1; w < MX_WARPS; ++w) sum = fadd(sum, parts[w][row][m]);
-    const float value = fmul(sum, factor);
-    const u64 at = (u64)m * rows + row0 + row;
-    if (MX_OUTPUT == FLOAT32) static_cast<float*>(y)[at] = value;
-    else static_cast<u16*>(y)[at] = (u16)(MX_OUTPUT == FLOAT16 ? pack_f16x2(value, 0.0f) : pack_bf16x2(value, 0.0f));
+    store_output<MX_OUTPUT>(y, (u64)m * rows + row0 + row, fmul(sum, factor));
   }
 }
 }  // namespace mx
