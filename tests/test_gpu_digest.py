@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from tests.gpu import digest
+
+FOLDER = Path(digest.__file__).parent
 
 
 def test_comments_do_not_count() -> None:
@@ -13,14 +18,15 @@ def test_comments_do_not_count() -> None:
 
 def test_code_counts() -> None:
     assert digest._code_of_module("X = 1\n") != digest._code_of_module("X = 2\n")
-    assert set(digest.digest_sources()) == {"kernels", "modules", "rules", "products", "steps", "operators"}
+    assert set(digest.digest_sources()) == {"kernels", "modules", "rules", "products", "vectors", "steps", "operators"}
 
 
 def test_every_file_counts_once() -> None:
     """A new kernel or module is in one of the groups, or measures and draws."""
     kernels = {f.name for f in (digest.PACKAGE / "kernels").iterdir() if f.suffix in (".cu", ".cuh")}
-    assert set(digest.PRODUCT_KERNELS) | set(digest.STEP_KERNELS) <= kernels
-    assert not set(digest.PRODUCT_KERNELS) & set(digest.STEP_KERNELS)
+    apart = (digest.PRODUCT_KERNELS, digest.VECTOR_KERNELS, digest.STEP_KERNELS)
+    assert set().union(*apart) <= kernels
+    assert sum(map(len, apart)) == len(set().union(*apart))
     groups = (digest.MODULES, digest.PRODUCT_MODULES, digest.STEP_MODULES, digest.OPERATOR_MODULES)
     assert sum(map(len, groups)) == len(set().union(*groups))
     measuring = {
@@ -37,3 +43,11 @@ def test_sections_depend_on_what_they_call() -> None:
     assert {"products", "operators"} <= set(digest.find_groups("lightx2v"))
     assert "steps" in digest.find_groups("steps")
     assert "steps" not in digest.find_groups("exact")
+    assert "vectors" not in digest.find_groups("views")
+
+
+def test_sections_that_multiply_vectors_depend_on_their_kernels() -> None:
+    """Those whose tests call such a product, or what hands its work on to one."""
+    calls = re.compile(r"mxspec_gpu\.(?:\w*gemv|gemm)\b|cutlass_scaled")
+    tests = {f.stem.removeprefix("test_") for f in FOLDER.glob("test_*.py") if calls.search(f.read_text("utf-8"))}
+    assert tests == {name for name in tests | set(digest.VECTOR_SECTIONS) if "vectors" in digest.find_groups(name)}

@@ -32,7 +32,7 @@ from mxspec_gpu.rules import generate_rules
 from mxspec_gpu.step_kernels import list_step_kernels
 
 from tests.gpu.arithmetic import FORMAT_LEVELS, LEVELS
-from tests.gpu.digest import OPERATOR_SECTIONS, PRODUCT_SECTIONS, STEP_SECTIONS, digest_sources, find_groups
+from tests.gpu.digest import OPERATOR_SECTIONS, PRODUCT_SECTIONS, STEP_SECTIONS, VECTOR_SECTIONS, digest_sources, find_groups
 from tests.gpu.sweeps import JOBS
 from tests.gpu.transformed import list_kernels
 
@@ -101,10 +101,11 @@ def list_test_kernels() -> list[KernelSource]:
 
 def list_sources(only: list[str]) -> list[KernelSource]:
     """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of sweeps, theirs."""
-    if only and set(only) <= {*PRODUCT_SECTIONS, *OPERATOR_SECTIONS}:
-        return [*list_product_kernels(), *list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))]
-    if only and set(only) <= set(STEP_SECTIONS):
-        return [*list_step_kernels(), *list_test_kernels(), *list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))]
+    if only and set(only) <= {*PRODUCT_SECTIONS, *OPERATOR_SECTIONS, *VECTOR_SECTIONS, *STEP_SECTIONS}:
+        few = list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))
+        products = list_product_kernels() if set(only) - set(STEP_SECTIONS) else []
+        steps = [*list_step_kernels(), *list_test_kernels()] if set(only) & set(STEP_SECTIONS) else []
+        return [*products, *steps, *few]
     if only == ["sweeps"]:
         return [j.source(write=w) for j in JOBS for w in (False, True)]
     return [

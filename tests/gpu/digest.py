@@ -24,10 +24,13 @@ OPERATOR_MODULES = ("finish", "lightx2v")
 OPERATOR_SECTIONS = ("lightx2v",)
 #: The same of products and stored weights, whose evidence is renewed apart: files of kernels, and modules.
 PRODUCT_KERNELS = (
-    "affine.cu", "affine.cuh", "affine_pairs.cuh", "bias.cu", "exact.cu", "exact.cuh", "gemv_affine.cu", "records.cu", "records.cuh",
-    "sparse.cu", "sparse.cuh",
+    "affine.cu", "affine.cuh", "affine_pairs.cuh", "bias.cu", "exact.cu", "exact.cuh", "records.cu", "records.cuh", "sparse.cu",
+    "sparse.cuh",
 )  # fmt: skip
 PRODUCT_MODULES = ("affine", "blas", "exact", "product_kernels", "products", "records", "sparse", "vectors")
+#: The same of products with a few vectors, and the sections that call them.
+VECTOR_KERNELS = ("gemv.cu", "gemv.cuh", "gemv_affine.cu", "gemv_parts.cuh")
+VECTOR_SECTIONS = ("affine", "lightx2v", "lookup", "products", "sparse_gemv")
 #: The same of the documents' steps and of sparse products.
 STEP_KERNELS = ("sparse_gemv.cu", "step_affine.cu", "step_dequantize.cu", "step_quantize.cu")
 STEP_MODULES = ("sparse_gemv", "step_kernels", "steps")
@@ -44,12 +47,13 @@ COVERED = tuple(level for level in LEVELS if level[0] not in PENDING)
 
 def find_groups(section: str) -> tuple[str, ...]:
     """Which digests a section of the evidence depends on."""
-    common = ("kernels", "modules", "rules")
-    if section in OPERATOR_SECTIONS:
-        return (*common, "products", "operators")
-    if section in STEP_SECTIONS:
-        return (*common, "products", "steps")
-    return (*common, "products") if section in PRODUCT_SECTIONS else common
+    groups = ["kernels", "modules", "rules"]
+    if section in (*PRODUCT_SECTIONS, *STEP_SECTIONS, *OPERATOR_SECTIONS):
+        groups.append("products")
+    for group, sections in (("vectors", VECTOR_SECTIONS), ("steps", STEP_SECTIONS), ("operators", OPERATOR_SECTIONS)):
+        if section in sections:
+            groups.append(group)
+    return tuple(groups)
 
 
 def _digest(parts: dict[str, str]) -> str:
@@ -82,7 +86,9 @@ def digest_sources(levels: Sequence[Level] = COVERED) -> dict[str, str]:
         for f in (PACKAGE / "kernels").iterdir()
         if f.suffix in (".cu", ".cuh")
     }
-    later, steps = ({name: kernels.pop(name) for name in names} for names in (PRODUCT_KERNELS, STEP_KERNELS))
+    later, vectors, steps = (
+        {name: kernels.pop(name) for name in names} for names in (PRODUCT_KERNELS, VECTOR_KERNELS, STEP_KERNELS)
+    )
     modules, product_modules, step_modules = (
         {name: _code_of_module((PACKAGE / f"{name}.py").read_text("utf-8")) for name in names}
         for names in (MODULES, PRODUCT_MODULES, STEP_MODULES)
@@ -90,6 +96,6 @@ def digest_sources(levels: Sequence[Level] = COVERED) -> dict[str, str]:
     rules = {level_id(level): _code_of_kernel(rules_of(level).text) for level in levels}
     return {
         "kernels": _digest(kernels), "modules": _digest(modules), "rules": _digest(rules),
-        "products": _digest(later | product_modules), "steps": _digest(steps | step_modules),
+        "products": _digest(later | product_modules), "vectors": _digest(vectors), "steps": _digest(steps | step_modules),
         "operators": _digest({name: _code_of_module((PACKAGE / f"{name}.py").read_text("utf-8")) for name in OPERATOR_MODULES}),
     }  # fmt: skip

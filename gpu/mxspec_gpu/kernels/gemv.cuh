@@ -200,8 +200,9 @@ __device__ __forceinline__ void multiply_vectors(const Weights& weights, const u
   store_x(0);
   load_x(1);
   meet();
+  // All teams take as many turns, the last ones of some on zeros: every warp passes as many barriers.
 #pragma unroll 1
-  for (; team * (2 * kChunk) + done < columns; done += kTurn) {
+  for (; done < columns; done += kTurn) {
     step(0);
     step(1);
     left = left > kTurn ? left - kTurn : 0;
