@@ -32,7 +32,14 @@ from mxspec_gpu.rules import generate_rules
 from mxspec_gpu.step_kernels import list_step_kernels
 
 from tests.gpu.arithmetic import FORMAT_LEVELS, LEVELS
-from tests.gpu.digest import OPERATOR_SECTIONS, PRODUCT_SECTIONS, STEP_SECTIONS, VECTOR_SECTIONS, digest_sources, find_groups
+from tests.gpu.digest import (
+    OPERATOR_SECTIONS,
+    PRODUCT_SECTIONS,
+    STEP_SECTIONS,
+    VECTOR_SECTIONS,
+    digest_sources,
+    find_groups,
+)
 from tests.gpu.sweeps import JOBS
 from tests.gpu.transformed import list_kernels
 
