@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Set
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec_conformance.judge.invariance.edges import EDGES
+from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.pen import Pen
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
-from mxspec_conformance.targets.operands import Numbers
 from mxspec_conformance.targets.product_sizes import Sizes
 
 #: The other one of m and n, where one is beside the size of a tile.
@@ -41,50 +40,38 @@ def find_taken(capabilities: Capabilities) -> set[str]:
     return {name for name in ("alpha", "beta", "c", "bias") if capabilities.has("matmul", name)}
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What a case is made of."""
-
-    topic: str
-    label: str
-    a: Numbers
-    b: Numbers
-    options: dict[str, Any] = field(default_factory=dict)
-    before: tuple[Any, ...] = ()
-
-
-def draw_edges(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[Draft]:
+def draw_edges(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
     """Every size beside that of a tile, of either side, once."""
     wanted = [(edge, _BESIDE) for edge in EDGES] + [(_BESIDE, edge) for edge in EDGES]
     for m, n, k in dict.fromkeys(sizes.fit(m, n, math.lcm(a.run, b.run)) for m, n in wanted):
-        yield Draft("shape", f"{m} x {n} x {k}, beside a tile", a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k)))
+        yield ProductCase(topic="shape", label=f"{m} x {n} x {k}, beside a tile", a=a.numbers(integers(a, m, k)), b=b.numbers(integers(b, n, k)))
 
 
-def draw_vectors(a: Pen, b: Pen, sizes: Sizes, draw: np.random.Generator) -> Iterator[Draft]:
+def draw_vectors(a: Pen, b: Pen, sizes: Sizes, draw: np.random.Generator) -> Iterator[ProductCase]:
     """Ordinary numbers where one side is a vector."""
     for rows, columns in _VECTORS:
         m, n, k = sizes.fit(rows, columns, _LONG)
         x, w = (draw.standard_normal((size, k)) for size in (m, n))
-        yield Draft("interval", f"normal, {m} x {n} x {k}", a.quantized(x), b.quantized(w))
+        yield ProductCase(topic="interval", label=f"normal, {m} x {n} x {k}", a=a.quantized(x), b=b.quantized(w))
 
 
-def draw_epilogues(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[Draft]:
+def draw_epilogues(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[ProductCase]:
     """C and bias, alone and together with factors, in each shape; no two of their rows and columns are alike."""
     step = math.lcm(sizes.m, sizes.n)  # a square that is taken as it is
     side = -(-_SQUARE // step) * step
     for m, n, k in dict.fromkeys(sizes.fit(rows, columns, 64) for rows, columns in (*_SHAPES, (side, side))):
         sides = a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k))
         for label, options in list_options(m, n, takes, dtype):
-            yield Draft("epilogue", f"{label}, {m} x {n}", *sides, options)
+            yield ProductCase(topic="epilogue", label=f"{label}, {m} x {n}", a=sides[0], b=sides[1], options=options)
 
 
-def draw_added_memory(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[Draft]:
+def draw_added_memory(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[ProductCase]:
     """C and bias apart from numbers that are not theirs."""
     m, n, k = sizes.fit(7, 9, 128)
     sides = a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k))
     for label, options in list_options(m, n, takes, dtype)[-1:]:
         for arrangement in _ARRANGEMENTS:
-            yield Draft("memory", f"{label} in memory: {arrangement}", *sides, options, ("arranged", arrangement))
+            yield ProductCase(topic="memory", label=f"{label} in memory: {arrangement}", a=sides[0], b=sides[1], options=options, before=("arranged", arrangement))
 
 
 def list_options(m: int, n: int, takes: Set[str], dtype: str) -> list[tuple[str, dict[str, Any]]]:
@@ -99,19 +86,19 @@ def list_options(m: int, n: int, takes: Set[str], dtype: str) -> list[tuple[str,
     return [*found, (f"{' and '.join(added)} with factors", {name: every[name] for name in left})] if added else found
 
 
-def draw_kept(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[Draft]:
+def draw_kept(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
     """Calls that share a part with the one before: codes under other scales, one of both sides, all but a tensor scale."""
     m, n, k = sizes.fit(6, 11, 128)
     codes = [[integers(pen, rows, k) for _ in range(2)] for pen, rows in ((a, m), (b, n))]
     powers = [1 if pen.powers[1] >= 1 else -1 for pen in (a, b)]
     first_a, first_b = a.numbers(codes[0][0]), b.numbers(codes[1][0])
     other_a, other_b = a.numbers(codes[0][1]), b.numbers(codes[1][1])
-    yield Draft("state", "a call before others", first_a, first_b)
-    yield Draft("state", "another b with the same a", first_a, other_b)
-    yield Draft("state", "another a with the same b", other_a, other_b)
-    yield Draft("state", "the codes of b under other scales", other_a, b.numbers(codes[1][1], powers[1]))
-    yield Draft("state", "the codes of a under other scales", a.numbers(codes[0][1], powers[0]), other_b)
+    yield ProductCase(topic="state", label="a call before others", a=first_a, b=first_b)
+    yield ProductCase(topic="state", label="another b with the same a", a=first_a, b=other_b)
+    yield ProductCase(topic="state", label="another a with the same b", a=other_a, b=other_b)
+    yield ProductCase(topic="state", label="the codes of b under other scales", a=other_a, b=b.numbers(codes[1][1], powers[1]))
+    yield ProductCase(topic="state", label="the codes of a under other scales", a=a.numbers(codes[0][1], powers[0]), b=other_b)
     scaled = [takes_tensor_scale(pen.spec) for pen in (a, b)]
     for value in (2.0, 0.5) if any(scaled) else ():
         sides = [with_tensor_scale(x, value) if s else x for x, s in zip((other_a, other_b), scaled, strict=True)]
-        yield Draft("state", f"the same under the tensor scale {value:g}", sides[0], sides[1])
+        yield ProductCase(topic="state", label=f"the same under the tensor scale {value:g}", a=sides[0], b=sides[1])
