@@ -11,7 +11,7 @@ import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.stepfunctions import LAST_FINITE, SIGN
 from mxspec_conformance.identification.tables import (
-    _SPECIAL,
+    SPECIAL_BLOCKS,
     Bits,
     ask_profile,
     tabulate,
@@ -90,7 +90,8 @@ def explain_sameness(a: str, b: str, fmt: str, *, dtype: str = "float32") -> str
     for form in list_forms(block):
         first, second = tabulate(a, fmt, form), tabulate(b, fmt, form)
         if first is not None and second is not None:
-            equal.append(form) if first.digest(step) == second.digest(step) else None
+            if first.digest(step) == second.digest(step):
+                equal.append(form)
         elif all(ask_profile(mxspec.get_profile(p, block), block, form) is not None for p in (a, b)):
             untold += 1
     if equal and not untold:
@@ -173,7 +174,7 @@ def _from_tables(
             places = places[places <= largest]
             differ = one.at(places) != two.at(places)
             candidates += [(largest, p | sign * SIGN) for p in _plainest(places[differ], 1)]
-    for lanes in (*sorted(candidates, key=lambda c: max(_complexity(x) for x in c))[:8], *_SPECIAL):
+    for lanes in (*sorted(candidates, key=lambda c: max(_complexity(x) for x in c))[:8], *SPECIAL_BLOCKS):
         found = _check(a, b, fmt, form, lanes)
         if found is not None:
             yield found

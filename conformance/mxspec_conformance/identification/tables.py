@@ -28,7 +28,7 @@ Bits = npt.NDArray[np.int64]
 #: float32 bits of blocks [n, k] -> scale bytes [n] and codes [n, k].
 Ask = Callable[[npt.NDArray[np.uint32]], tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]]
 #: Blocks of numbers that are no step function's business: zeros, infinities, NaN, alone and among ordinary numbers.
-_SPECIAL = (
+SPECIAL_BLOCKS = (
     (0,), (SIGN,), (0x7F800000,), (SIGN | 0x7F800000,), (0x7FC00000,), (SIGN | 0x7FC00000,), (0x3F800000, 0x7F800000),
     (0x3F800000, 0x7FC00000), (0x7F800000, 0x7FC00000), (0x3F800000, SIGN), (0x7F7FFFFF, 0x7F800000),
 )  # fmt: skip
@@ -168,7 +168,7 @@ def ask_profile(profile: Profile, fmt: BlockFormat, tensor_amax: int | None) -> 
 
 def _ask_special(ask: Ask, fmt: BlockFormat) -> list[bytes]:
     found = []
-    for numbers in _SPECIAL:
+    for numbers in SPECIAL_BLOCKS:
         block = np.zeros((1, fmt.k), np.uint32)
         block[0, : len(numbers)] = numbers
         try:

@@ -19,7 +19,7 @@ from mxspec_vectors.tensor_scales import TensorScales
 
 
 class _Otherwise:
-    """An session that is asked as if its target had named another kind."""
+    """A session that is asked as if its target had named another kind."""
 
     def __init__(self, session: TargetSession, kind: str) -> None:
         self._session, self.transport = session, session.transport
