@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,3 +133,48 @@ def test_snippets_of_layouts_run(capsys: pytest.CaptureFixture[str]) -> None:
         assert max(map(len, failure.snippet.splitlines()), default=0) <= 80
         exec(failure.snippet, {})
     assert capsys.readouterr().out
+
+
+def test_check_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Words wrap; numbers, bits and code that are longer than a line are whole."""
+
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt)
+        codes = np.array(t.codes)
+        codes[x == 0.25] = 1
+        return codes, t.scales
+
+    target = SimpleNamespace(NAME="away", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
+    report = check(target, quick=True, only="quantize/mxfp4/tie-even")
+    printed = {}
+    for columns in (80, 60, 40):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_report(report, make_console())
+        printed[columns] = capsys.readouterr().out
+    code = [line for line in printed[80].splitlines() if line.startswith(("import ", "x = ", "x[", "q = ", "print("))]
+    numbers = re.findall(r"\b\d+/\d+$|0x[0-9a-f]{8} = \S+", printed[80], re.MULTILINE)
+    assert len(code) == 5
+    assert len(numbers) >= 3
+    for columns in (60, 40):
+        lines = printed[columns].splitlines()
+        assert "\u2026" not in printed[columns]
+        assert set(code) <= set(lines)
+        assert all(number in printed[columns] for number in numbers)
+        table = re.compile(r" {2,6}(lane|scale|format|mxfp4|\d+) ")
+        assert [line for line in lines if len(line) > columns and line not in code and not table.match(line)] == []
+
+
+@pytest.mark.parametrize("columns", ["40", "60"])
+def test_targets_on_a_narrow_terminal(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    text = CliRunner().invoke(main, ["targets"]).output
+    assert "\u2026" not in text
+    assert "NumPy's matmul of numbers that gguf dequantizes" in " ".join(text.split())
+    assert all(len(line) <= int(columns) for line in text.splitlines())
+
+
+def test_a_pair_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    text = CliRunner().invoke(main, ["explain", "mxfp4", "6", "0.25", "--profile", "mx-floor", "--against", "mx-ceil"]).output
+    assert "\u2026" not in text
+    assert re.search(r"lane 1 +0\.25", text)

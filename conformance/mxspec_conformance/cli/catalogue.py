@@ -20,6 +20,10 @@ from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.cli.console import fail, make_console
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.render.profile import list_profile_rows
+from mxspec_conformance.render.rows import Row, Rows
+
+#: Columns of a terminal from which on a target's description stands beside its name, not below.
+WIDE = 80
 
 
 @click.command()
@@ -30,13 +34,18 @@ def targets(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([{"name": n, "installed": i, "about": a} for n, i, a in rows], indent=1))
         return
+    console = make_console()
+    if console.width < WIDE:
+        told = [Row((Text(n), Text("yes" if i else "no")), (Text(about, style="dim"),)) for n, i, about in rows]
+        console.print(Rows(("target", "installed"), told))
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("target", no_wrap=True)
     for column in ("installed", "description"):
         table.add_column(column)
     for name, installed, about in rows:
         table.add_row(name, "yes" if installed else "no", about, style="" if installed else "dim")
-    make_console().print(table)
+    console.print(table)
 
 
 @click.command()

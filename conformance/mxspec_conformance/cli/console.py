@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import NoReturn, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -66,7 +66,14 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 class CleanConsole(Console):
-    """A console that obeys nobody's texts but its own styles: names of files and tensors, too, may hold escape sequences."""
+    """A console that obeys nobody's texts but its own styles: names of files and tensors, too, may hold escape sequences.
+
+    It cuts nothing off: numbers and code that are longer than a line go on in the terminal's next one.
+    """
+
+    def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
+        """Print whole lines."""
+        super().print(*objects, crop=crop, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Segments without control characters."""

@@ -61,6 +61,8 @@ def draw_pair(
         if stage is Stage.VALUE:
             cells = [f"back = {number_text(decode_real(lane.value_bits, FLOAT32))}" for lane in (la, lb)]
             _add_pair_row(table, divergence, stage, f"lane {first} back", *cells)
+    labels = table.columns[1]
+    labels.min_width = max(cell.cell_len for cell in labels.cells if isinstance(cell, Text))  # whole on narrow terminals, too
     words = "all bits, and every step on the way, are equal" if divergence is None else divergence.words
     style = "" if divergence is None or not divergence.visible else "bold"
     return Group(*parts, table, Text(""), labelled("cause", Text(words, style=style)))

@@ -122,18 +122,16 @@ def failure_panel(requirement: Requirement) -> RenderableType:
         Text(f"{requirement.id}  {requirement.text}", style="bold"),
         Text(f"  case {failure.case}", style="dim"),
     ]
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("lane", "input", "expected", "returned"):
-        grid.add_column(column, no_wrap=True)
+    rows: list[tuple[str, str, str, Text]] = []
     given = failure.given.get("x")
     if isinstance(given, dict):
         wanted, returned = failure.expected.get("codes", {}), failure.returned.get("codes", {})
         if "scale" in failure.expected:
-            grid.add_row("scale", "", failure.expected["scale"], _marked(failure.returned["scale"], failure.expected["scale"]))
+            rows.append(("scale", "", failure.expected["scale"], _marked(failure.returned["scale"], failure.expected["scale"])))
         for lane in list(given)[:12]:
             want, got = wanted.get(lane, ""), returned.get(lane, "")
-            grid.add_row(lane.removeprefix("lane "), given[lane], want, _marked(got, want))
-        lines.append(Padding(grid, (0, 0, 0, 2)))
+            rows.append((lane.removeprefix("lane "), given[lane], want, _marked(got, want)))
+        lines.append(_lay_lanes(rows))
         if len(given) > 12:
             lines.append(Text(f"  ... and {len(given) - 12} more lanes (see --json)"))
         for key, value in failure.given.items():
@@ -158,6 +156,16 @@ def failure_panel(requirement: Requirement) -> RenderableType:
         lines.append(Text("  the expected answer:"))
         lines.append(Text(failure.snippet, style="dim", no_wrap=True, overflow="ignore"))
     return Group(*lines, Text(""))
+
+
+def _lay_lanes(rows: Sequence[tuple[str, str, str, Text]]) -> Table:
+    """A table of lanes, indented, whose bits are whole on a narrow terminal, too: no padding, which would cut its lines."""
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for i, column in enumerate(("  lane", "input", "expected", "returned")):
+        grid.add_column(column, no_wrap=True, min_width=max([len(column), *(len(row[i]) + 2 * (i == 0) for row in rows)]))
+    for lane, *others in rows:
+        grid.add_row(f"  {lane}", *others)
+    return grid
 
 
 def _plain(value: object) -> str:
