@@ -163,8 +163,8 @@ def _lay_lanes(rows: Sequence[tuple[str, str, str, Text]]) -> Table:
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for i, column in enumerate(("  lane", "input", "expected", "returned")):
         grid.add_column(column, no_wrap=True, min_width=max([len(column), *(len(row[i]) + 2 * (i == 0) for row in rows)]))
-    for lane, *others in rows:
-        grid.add_row(f"  {lane}", *others)
+    for lane, given, expected, returned in rows:
+        grid.add_row(f"  {lane}", given, expected, returned)
     return grid
 
 
