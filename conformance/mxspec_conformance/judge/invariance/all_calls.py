@@ -49,7 +49,7 @@ def judge_calls(
     """
     if not pools:
         return {}
-    matrix = Matrix.start(session, scorecard, pools[0])
+    matrix = Matrix.start(session, scorecard, pools)
     for number, (topics, judge) in enumerate(_list_parts(session, fmt, pools)):
         if scorecard.wants(*topics):
             matrix.begin(number)

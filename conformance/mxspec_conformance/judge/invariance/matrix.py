@@ -30,7 +30,7 @@ from mxspec_conformance.judge.invariance.calls import (
     list_squares,
 )
 from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
-from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
+from mxspec_conformance.judge.invariance.pace import CHEAP_OF, LARGEST_OF, OTHERS, Speed, measure_speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places, flag_open
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -68,10 +68,15 @@ class Matrix:
     first: dict[str, Failure] = field(default_factory=dict)
     #: Calls so far, so that each draws other blocks.
     calls: int = 0
+    #: The quick level makes every call of so many numbers: of pools with these names, and of others.
+    cheap: int = 0
+    cheap_of_others: int = 0
+    main_pools: frozenset[str] = frozenset()
 
     @classmethod
-    def start(cls, session: TargetSession, scorecard: Scorecard, pool: Pool) -> Matrix:
-        """A matrix without a call yet; measures the target's speed on the pool's blocks."""
+    def start(cls, session: TargetSession, scorecard: Scorecard, pools: Sequence[Pool]) -> Matrix:
+        """A matrix without a call yet; measures the target's speed on the first pool's blocks."""
+        pool = pools[0]
 
         def call(count: int) -> Any:
             given = pool.answered.arguments(draw_places(count // pool.fmt.k, len(pool), 0), rows=8)
@@ -79,7 +84,13 @@ class Matrix:
 
         speed = Speed.FAST if session.transport in LARGEST_OF else measure_speed(call)
         limit = LARGEST_OF.get(session.transport, Speed.FAST.largest)
-        return cls(session, scorecard, speed, min(speed.largest, limit), min(speed.largest_chosen, limit))
+        matrix = cls(session, scorecard, speed, min(speed.largest, limit), min(speed.largest_chosen, limit))
+        cheap = min(speed.cheap, CHEAP_OF.get(session.transport, speed.cheap))
+        matrix.cheap_of_others = cheap // OTHERS
+        matrix.cheap = cheap if matrix.is_first_format else matrix.cheap_of_others
+        scaled = [p.name for p in pools if p.answered.kwargs]
+        matrix.main_pools = frozenset((pool.name, *scaled[:1]))
+        return matrix
 
     @property
     def is_first_format(self) -> bool:
@@ -89,6 +100,11 @@ class Matrix:
     def begin(self, part: int) -> None:
         """Start a part, which draws the same blocks whatever was asked before."""
         self.calls = PART * part
+
+    def asks(self, pool: Pool, label: str, elements: int, *, quick: bool = False) -> bool:
+        """Whether a call of so many numbers is made. The quick level makes the cheap ones; quick: it makes this one, too."""
+        cheap = self.cheap if pool.name in self.main_pools else self.cheap_of_others
+        return keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=quick or elements <= cheap)
 
     def draw(self, pool: Pool, count: int, rows: int = 1) -> Places:
         """Blocks for the next call; the last one, which is lost most often, and the one in the middle are such whose answer is
@@ -115,7 +131,7 @@ class Matrix:
     ) -> bool:
         """Make one call and count it; whether every block was right. `call` returns rows like the pool's."""
         elements = len(place) * pool.answered.inputs[0].shape[1]
-        if not keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=quick):
+        if not self.asks(pool, label, elements, quick=quick):
             return True
         if not self.scorecard.wants(topic):
             return True
@@ -181,15 +197,19 @@ def judge_sizes(matrix: Matrix, pools: Sequence[Pool]) -> None:
                 continue
             if size.elements > LARGE and not matrix.is_first_format and matrix.speed is not Speed.FAST:
                 continue
+            label, quick = f"{pool.name}: {size.rows} x {size.columns}", size.quick and not number
+            if not matrix.asks(pool, label, size.elements, quick=quick):
+                matrix.calls += 1  # what is left out changes no other call
+                continue
             place = matrix.draw(pool, size.elements // k, size.rows)
             matrix.enter(
                 "call-size",
-                f"{pool.name}: {size.rows} x {size.columns}",
+                label,
                 pool,
                 place,
                 partial(_call, matrix.session, pool, place, size.rows),
                 lines=size.rows,
-                quick=size.quick and not number,
+                quick=quick,
             )
 
 
@@ -419,7 +439,7 @@ def _call_cut_tiles(session: TargetSession, pool: Pool, x: Array, count: int, ax
 def _judge_tiles_written(matrix: Matrix, pool: Pool, label: str, x: Array) -> None:
     """Whether a call with tiles writes into its input."""
     name, card = f"{label}: input afterwards", matrix.scorecard
-    if not keeps_call(CALLS, f"{card.operation}/{card.format}", name, quick=False):
+    if not matrix.asks(pool, name, x.size):
         return
     call = partial(matrix.session.call, "wrote", "quantize", x, pool.fmt.name, block=pool.fmt.shapes[1], **pool.answered.kwargs)
     wrote = run_once(call)

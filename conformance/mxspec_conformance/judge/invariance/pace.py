@@ -1,4 +1,4 @@
-"""How large the calls may be for a target of some speed and transport."""
+"""How large the calls may be for a target of some speed and transport, and which the quick level makes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,31 @@ SMALL, MEDIUM, TRIES = 1 << 11, 1 << 15, 6
 
 
 class Speed(Enum):
-    """How fast a target is: numbers a second, and the largest call that is asked of a target as fast."""
+    """How fast a target is: numbers a second, and the largest calls that are asked of a target as fast."""
 
     #: Vectorised code, which does ten millions and more.
-    FAST = (5_000_000, 1 << 23, 1 << 22)
+    FAST = (5_000_000, 1 << 23, 1 << 22, 1 << 17)
     #: Many passes over the numbers.
-    STEADY = (400_000, 1 << 16, 1 << 20)
+    STEADY = (400_000, 1 << 16, 1 << 20, 1 << 13)
     #: A loop in an interpreter over blocks.
-    SLOW = (64_000, 1 << 15, 1 << 15)
+    SLOW = (64_000, 1 << 15, 1 << 15, 1 << 11)
     #: A loop in an interpreter over numbers.
-    CRAWLING = (0, 1 << 11, 1 << 11)
+    CRAWLING = (0, 1 << 11, 1 << 11, 1 << 9)
 
-    def __init__(self, rate: int, largest: int, largest_chosen: int) -> None:
+    def __init__(self, rate: int, largest: int, largest_chosen: int, cheap: int) -> None:
         self.rate, self.largest = rate, largest
         #: The largest call among the sizes that the quick level has as well.
         self.largest_chosen = largest_chosen
+        #: The quick level makes every call of so many numbers: of the first format, with and without a tensor scale, in the first dtype.
+        self.cheap = cheap
 
 
 #: Items (numbers, codes or bytes) in a call where arrays travel as text, and where every call is stored.
 LARGEST_OF = {"process": 1 << 17, "results-file": 1 << 12}
+#: What counts as cheap there.
+CHEAP_OF = {"process": 1 << 10, "results-file": 0}
+#: Of other formats, dtypes and tensor scales, which mostly share the way through a kernel, a call is cheap up to this part of it.
+OTHERS = 8
 
 
 def measure_speed(call: Callable[[int], float | NoAnswer]) -> Speed:

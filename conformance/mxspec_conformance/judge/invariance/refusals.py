@@ -29,8 +29,7 @@ def judge_ragged_refusal(matrix: Matrix, pools: Sequence[Pool]) -> None:
     for rows, whole, end in ((3, 0, k - 1), (3, 1, 1), (3, 1, k // 2), (1, 2, k - 1), (5, 4, k // 2), (129, 1, k // 2), (3, 18, k - 4)):
         columns = whole * k + end
         label = f"{rows} x {columns}: no whole number of blocks"
-        card = matrix.scorecard
-        if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=whole == 1):
+        if not matrix.asks(pool, label, rows * columns, quick=whole == 1):
             continue
         place = matrix.draw(pool, rows * (whole + 1))
         x = pool.answered.inputs[0][place].reshape(rows, -1)[:, :columns]
@@ -58,7 +57,7 @@ def _judge_axis_beyond(matrix: Matrix, pool: Pool) -> None:
 def _judge_refusal(matrix: Matrix, label: str, call: Callable[[], Any], text: str) -> None:
     """Count a call that nobody can answer."""
     card = matrix.scorecard
-    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=matrix.is_first_format):
         return
     answer: Any = run_once(call)
     if not isinstance(answer, NoAnswer) or answer.kind is FailureKind.BAD_RETURN:
@@ -85,7 +84,7 @@ def judge_other_dtypes(matrix: Matrix, pool: Pool) -> None:
     want = answered.rows(alone)
     for dtype in ("float64", "float16"):
         label = f"6 x {numbers.shape[1]} numbers in {dtype}, which is not offered"
-        if dtype in offered or not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=dtype == "float64"):
+        if dtype in offered or not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=dtype == "float64" or matrix.is_first_format):
             continue
         answer = run_once(partial(session.call, "quantize", numbers.astype(dtype), pool.fmt.name, **answered.kwargs))
         if isinstance(answer, NoAnswer):
@@ -120,7 +119,7 @@ def _make_numbers(fmt: BlockFormat) -> npt.NDArray[Any]:
 def _judge_beside_ties(matrix: Matrix, pool: Pool) -> None:
     """Numbers in float64 beside ties, in blocks whose largest number is the element's: their scale is 1, where it is a rule's."""
     element, k, card = pool.fmt.element, pool.fmt.k, matrix.scorecard
-    if not keeps_call(CALLS, f"{card.operation}/{card.format}", beside_ties.LABEL, quick=False):
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", beside_ties.LABEL, quick=matrix.is_first_format):
         return
     numbers = beside_ties.list_beside_ties(element)
     answers = []
@@ -247,7 +246,7 @@ def judge_scale_shapes(matrix: Matrix, pools: Sequence[Pool]) -> None:
     card = matrix.scorecard
     for rows, blocks, fewer_rows, fewer_blocks in ((5, 4, 0, 1), (5, 4, 1, 0), (3, 7, 0, 3)):
         label = f"{rows} x {blocks} blocks with {rows - fewer_rows} x {blocks - fewer_blocks} scales"
-        if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=bool(fewer_rows)):
+        if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=bool(fewer_rows) or matrix.is_first_format):
             continue
         codes, scales, *rest = pool.answered.arguments(matrix.draw(pool, rows * blocks), rows=rows)
         given = np.ascontiguousarray(scales[: rows - fewer_rows, : blocks - fewer_blocks])
@@ -276,7 +275,7 @@ def _judge_wide_integers(matrix: Matrix, pool: Pool) -> None:
     for which, name in enumerate(("codes", "scales")):
         for dtype in ("int32", "int64"):
             label = f"{name} in {dtype}"
-            if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+            if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=matrix.is_first_format):
                 continue
             given = list(pool.answered.arguments(place, rows=6))
             given[which] = given[which].astype(dtype)

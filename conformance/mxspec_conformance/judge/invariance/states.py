@@ -20,7 +20,7 @@ from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS
 from mxspec_conformance.judge.shapes import find_first_call
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.observations.selection import CALLS, keeps_call, selects
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
@@ -33,6 +33,8 @@ Array = npt.NDArray[Any]
 PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64), (600, 2), (8, 4), (16, 8), (32, 8), (64, 16), (256, 8))
 #: The same call so many times, and the seconds that it may take.
 REPEATS, REPEAT_SECONDS = 3200, 1.0
+#: The same at the quick level: more than a byte counts.
+QUICK_REPEATS, QUICK_REPEAT_SECONDS = 300, 0.2
 #: Threads, calls of each, and blocks of a call.
 THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8), (256, 16))
 
@@ -65,7 +67,7 @@ def judge_gaps(matrix: Matrix, pool: Pool) -> None:
         return
     for arrangement in ("padded", "rows", "columns"):
         label = f"{pool.name}: between the numbers of 6 rows of 3 blocks, {arrangement}"
-        if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+        if not matrix.asks(pool, label, 18 * pool.fmt.k):
             continue
         arguments = _arguments(pool, matrix.draw(pool, 18), 6, -1)
         answer = run_once(
@@ -92,7 +94,7 @@ def _probe(
     matrix: Matrix, pool: Pool, label: str, pair: Sequence[tuple[Any, ...]], options: dict[str, Any], *, quick: bool
 ) -> None:
     card = matrix.scorecard
-    if not keeps_call(CALLS, f"{card.operation}/{card.format}", f"{label}: memory", quick=quick):
+    if not matrix.asks(pool, f"{label}: memory", int(pair[0][0].size), quick=quick):
         return
     if int(pair[0][0].size) > matrix.largest:
         return
@@ -243,14 +245,18 @@ def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Cal
 def judge_repetition(matrix: Matrix, pool: Pool) -> None:
     """The same small call thousands of times: something that counts, or fills, ends somewhere."""
     session, card = matrix.session, matrix.scorecard
-    label = f"{pool.name}: the same call {REPEATS} times"
     # What counts calls rarely counts them by format.
-    if not matrix.is_first_format or matrix.speed is Speed.CRAWLING or session.transport not in LOCAL or not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+    if not matrix.is_first_format or matrix.speed is Speed.CRAWLING or session.transport not in LOCAL:
         return
+    repeats, seconds = REPEATS, REPEAT_SECONDS
+    label = f"{pool.name}: the same call {REPEATS} times"
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False):
+        repeats, seconds = QUICK_REPEATS, QUICK_REPEAT_SECONDS
+        label = f"{pool.name}: the same call {repeats} times"
     answered = pool.answered
     arguments = answered.arguments(matrix.draw(pool, 3))
     call = partial(
-        session.call, "repeated", REPEATS, REPEAT_SECONDS, answered.function, *arguments, **answered.kwargs
+        session.call, "repeated", repeats, seconds, answered.function, *arguments, **answered.kwargs
     )
     answer = run_once(call)
     if isinstance(answer, NoAnswer):
@@ -268,8 +274,9 @@ def judge_first_call(matrix: Matrix, pool: Pool) -> None:
     session, card = matrix.session, matrix.scorecard
     label = "the first call of all, again"
     first = find_first_call(session)
-    wanted = keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=False)
-    if first is None or first.function != pool.answered.function or not matrix.is_first_format or session.transport not in LOCAL or not wanted:
+    if first is None or first.function != pool.answered.function or not matrix.is_first_format or session.transport not in LOCAL:
+        return
+    if not matrix.asks(pool, label, 0):
         return
     answer = run_once(partial(session.call, first.function, *first.arguments, **first.options))
     if isinstance(answer, NoAnswer):
@@ -329,10 +336,12 @@ def _threaded(matrix: Matrix, pool: Pool, rows: int, blocks: int) -> tuple[tuple
 
 def _call_at_once(matrix: Matrix, label: str, rows: int, calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
     session, card = matrix.session, matrix.scorecard
-    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=rows < 8):
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=rows < 8 or (rows < 256 and matrix.is_first_format)):
         return
     if sum(int(args[0].size) for args, _ in calls) <= matrix.largest:
         rounds = ROUNDS if rows < 256 else ROUNDS // 4
+        if rows > 8 and selects():  # the quick level, or another choice of cases
+            rounds //= 4
         answer = run_once(partial(session.call, "threads", rounds, card.operation, calls))
         if refuses_threads(answer):
             return

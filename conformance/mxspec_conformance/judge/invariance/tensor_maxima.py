@@ -14,7 +14,7 @@ from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAP
 from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, refuses_threads
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.observations.selection import CALLS, keeps_call, selects
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.dtypes import cast_input
@@ -28,6 +28,8 @@ SHAPES = (
 #: Where the largest magnitude lies, as a share of the tensor, and its sign; in every dtype it is a number of that dtype.
 PLACES = ((0.0, 1), (1.0, 1), (1.0, -1), (0.5, -1), (0.37, 1), (0.9999, 1))
 LARGEST = 5.375
+#: Numbers up to which the quick level asks a tensor with its maximum in every place.
+CHEAP = 1 << 14
 #: Shapes that are asked in other memory, and for what is done to memory.
 LAID = ((5, 48), (130, 96), (64, 1024))
 THREADED = f"{THREADS} threads"
@@ -75,7 +77,7 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
                 if shape[0] * shape[1] <= largest:
                     label = f"{dtype}, {shape[0]} x {shape[1]}, the largest at {share:g}, {'+-'[sign < 0]}"
                     x = cast_input(make_tensor(shape, share, sign), dtype)
-                    ask("call-size", label, "tensor_scale", x, fmt, quick=shape in ((31, 1040), (65537, 16)) and share == 1)
+                    ask("call-size", label, "tensor_scale", x, fmt, quick=x.size <= CHEAP or (shape in ((31, 1040), (65537, 16)) and share == 1))
         if session.transport == "results-file":
             continue
         for shape in LAID:
@@ -85,9 +87,9 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
                     label = f"{dtype}, {shape[0]} x {shape[1]}, the largest at {share:g}, {arrangement}"
                     given = np.repeat(x[-1:], shape[0], axis=0) if arrangement == "broadcast" else x
                     if arrangement != "broadcast" or share == 1:
-                        ask("memory", label, "arranged", arrangement, "tensor_scale", given, fmt, may_refuse=arrangement != "offset")
+                        ask("memory", label, "arranged", arrangement, "tensor_scale", given, fmt, quick=share == 1, may_refuse=arrangement != "offset")
             label = f"{dtype}, {shape[0]} x {shape[1]}: input afterwards"
-            if scorecard.wants("memory") and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
+            if scorecard.wants("memory") and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=True):
                 wrote = run_once(partial(session.call, "wrote", "tensor_scale", x, fmt))
                 if not isinstance(wrote, NoAnswer):
                     settle("memory", label, not wrote, "the call wrote into its input")
@@ -95,10 +97,10 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
         for told, before in (("a larger", x * np.float32(64)), ("a smaller", x * np.float32(1 / 64))):
             label = f"{dtype}, {told} tensor in the same memory before"
             pair = (cast_input(before, dtype), fmt), (cast_input(x, dtype), fmt)
-            ask("state", label, "reused", "tensor_scale", *pair)
+            ask("state", label, "reused", "tensor_scale", *pair, quick=True)
     label = "a tensor in float64, which is not offered"
     asked = scorecard.wants("refusal") and session.transport in SEES_SHAPES and "float64" not in dtypes
-    if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=False):
+    if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=True):
         value = run_once(partial(session.call, "tensor_scale", make_tensor((4, 64), 0.37, 1).astype(np.float64), fmt))
         if not isinstance(value, NoAnswer):
             text = f"the scale is {float(value):.9g}; of the same numbers in {dtypes[0]} it is {float(wanted):.9g}"
@@ -107,10 +109,10 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             settle("refusal", label, any(_is_same(value, x) for x in others if not isinstance(x, NoAnswer)), text)
         elif value.kind in REFUSALS:
             settle("refusal", label, True, "")
-    if session.transport in LOCAL and scorecard.wants("state") and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=False):
+    if session.transport in LOCAL and scorecard.wants("state") and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=True):
         no_options: dict[str, Any] = {}
         calls = [((make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt), no_options) for i in range(THREADS)]
-        answer = run_once(partial(session.call, "threads", 4 * ROUNDS, "tensor_scale", calls))
+        answer = run_once(partial(session.call, "threads", ROUNDS if selects() else 4 * ROUNDS, "tensor_scale", calls))
         if refuses_threads(answer):
             return first
         if isinstance(answer, NoAnswer):
