@@ -149,6 +149,13 @@ def test_the_page_says_what_the_result_says() -> None:
         assert str(document["environment"][key]) in page.text
 
 
+def test_the_page_says_what_its_numbers_are() -> None:
+    """Cells that pass have one number, others two; crashes have no smallest case."""
+    text = " ".join(Page(render_html([load_example()]).decode("utf-8")).text.split())
+    assert "numbers: cases, or failing cases of all" in text
+    assert "Each with its smallest failing case, where one can be drawn." in text
+
+
 def test_the_page_needs_nothing_else() -> None:
     page = Page(render_html([load_example()]).decode("utf-8"))
     assert not {"script", "link", "img", "iframe", "object", "embed"} & set(page.tags)
