@@ -1,4 +1,4 @@
-"""Judges the explorer's JavaScript in node: `python -m mxspec_lab.explorer [--write]`.
+"""Judges the explorer's JavaScript in node: `python -m mxspec_lab.explorer [--write] [--add]`.
 
 One program for each profile, asked by JSON lines. It is given every block of the vectors and some random ones, every code under every scale byte,
 and then judged by `mxspec check`. Writes reports/atlas/explorer.json.
@@ -6,13 +6,14 @@ and then judged by `mxspec check`. Writes reports/atlas/explorer.json.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -129,14 +130,21 @@ def judge_scalars(report: Report) -> list[Row]:
     return [{"requirement": r.id, "verdict": r.verdict.value, "cases": r.cases, "failing": r.failing} for r in chosen]
 
 
+def list_lacking(report: Mapping[str, Any], rows: Iterable[tuple[str, str, bool]]) -> list[str]:
+    """The profiles of which a report lacks a row. rows: (profile, format, with tensor scale)."""
+    known = {(r["profile"], r["format"], r["tensor_scale"]) for r in report["compared"]}
+    return list(dict.fromkeys(row[0] for row in rows if row not in known))
+
+
 @click.command()
 @click.option("--profile", "wanted", multiple=True, help="Only this profile; repeatable.")
 @click.option("--blocks", default=512, show_default=True, help="Random blocks of each profile, beside those of the vectors.")
 @click.option("--full", is_flag=True, help="Judge by every case of `mxspec check`, not by the quick set.")
 @click.option("--node", default="node", show_default=True, help="The program that runs JavaScript.")
 @click.option("--write", is_flag=True, help="Write the report.")
+@click.option("--add", is_flag=True, help="Ask only about profiles of which the report lacks a row; the others keep their results.")
 @click.option("--files", type=click.Path(file_okay=False, path_type=Path), help="Write the judged program into this folder, and do nothing else.")
-def main(wanted: tuple[str, ...], blocks: int, full: bool, node: str, write: bool, files: Path | None) -> None:
+def main(wanted: tuple[str, ...], blocks: int, full: bool, node: str, write: bool, add: bool, files: Path | None) -> None:
     """Compare and judge."""
     if files is not None:
         files.mkdir(parents=True, exist_ok=True)
@@ -145,12 +153,18 @@ def main(wanted: tuple[str, ...], blocks: int, full: bool, node: str, write: boo
     if shutil.which(node) is None:
         raise click.ClickException(f"{node} is not installed; install node, or name it by --node")
     script, started = write_javascript(), time.process_time()
+    names = list(dict.fromkeys(p for p, _, _ in script.rows))
     compared: list[Row] = []
     judged: list[Row] = []
     scalars: dict[str, Row] = {}
+    if add:
+        known = json.loads(REPORT.read_text("ascii"))
+        names = list_lacking(known, script.rows)
+        compared, judged = ([r for r in known[part] if r["profile"] not in names] for part in ("compared", "judged"))
+        scalars = {row["requirement"]: row for row in known["scalars"]}
     with tempfile.TemporaryDirectory() as folder:
         program = write_target(Path(folder))
-        for name in dict.fromkeys(p for p, _, _ in script.rows):
+        for name in names:
             if wanted and name not in wanted:
                 continue
             command = target_command(program, name, node=node)
