@@ -24,6 +24,7 @@ from mxspec_gpu.api import (
 )
 from mxspec_gpu.build import GpuMissingError
 from mxspec_gpu.exact import ExactProduct, Operand, exact_product
+from mxspec_gpu.experts import QuantizedExperts, quantize_experts
 from mxspec_gpu.lookup import embedding, gemv
 from mxspec_gpu.products import gemm
 from mxspec_gpu.records import GgufTensor, dequantize_records, pack_records, quantize_records, read_gguf, unpack_records
@@ -37,6 +38,7 @@ __all__ = [
     "GpuMissingError",
     "Operand",
     "Quantized",
+    "QuantizedExperts",
     "UnsupportedProfileError",
     "affine_dequantize",
     "affine_gemv",
@@ -53,6 +55,7 @@ __all__ = [
     "pack_records",
     "quantize",
     "quantize_both",
+    "quantize_experts",
     "quantize_records",
     "read_gguf",
     "scale_shape",
