@@ -16,6 +16,7 @@ class Displacement(StrEnum):
     MOVED = "each holds the answer of another block, always as far away"
     EXCHANGED = "each holds the answer of another block"
     SCALES_ZERO = "each holds its codes, and a scale byte of zero: scales are not written, or written as zero"
+    SCALES_ZERO_ELSEWHERE = "each holds its codes, and had a scale byte of zero in the other call: there scales are not written, or written as zero"
     ZERO = "each holds zeros: not written, or written as zero"
     OTHER = ""
 
@@ -32,6 +33,8 @@ def classify(got: npt.NDArray[Any], want: npt.NDArray[Any], wrong: npt.NDArray[n
         return Displacement.ZERO, 0
     if got.dtype == np.uint8 and got.shape[1] > 1 and not got[where, 0].any() and np.array_equal(got[where, 1:], want[where, 1:]):
         return Displacement.SCALES_ZERO, 0
+    if got.dtype == np.uint8 and got.shape[1] > 1 and not want[where, 0].any() and np.array_equal(got[where, 1:], want[where, 1:]):
+        return Displacement.SCALES_ZERO_ELSEWHERE, 0
     places: dict[bytes, list[int]] = {}
     for i, row in enumerate(want):
         places.setdefault(row.tobytes(), []).append(i)
