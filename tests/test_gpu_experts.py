@@ -85,8 +85,14 @@ def test_no_rows_at_all() -> None:
         ({"rows": (5, -1)}, ValueError, "none below 0"),
         ({"rows": (2.0, 2)}, TypeError, "rows[0] = 2.0 is of type float"),
         ({"tensor_scales": [TensorScale.from_float(TensorScaleKind.DECODE, 1.0)]}, ValueError, "1 tensor scales were given for 2 experts"),
-        ({"fmt": "mxfp6_e2m3", "x": draw(4, 96)}, ValueError, "x has 96 columns, no multiple of 128"),
+        ({"fmt": "mxfp6_e2m3", "x": draw(4, 96)}, ValueError, "x has 96 columns, no multiple of 64"),
         ({"scale_layout": "row-major", "x": draw(4, 256)}, ValueError, "would not begin at 16 bytes; pad x to 512 columns"),
+        ({"rows": 4}, TypeError, "rows is of type int; pass how many rows each expert has, such as [4] for one"),
+        ({"tensor_scales": "own"}, ValueError, "tensor_scales = 'own'; allowed are None, 'auto'"),
+        ({"tensor_scales": "own", "x": draw(0), "rows": (0, 0)}, ValueError, "tensor_scales = 'own'; allowed are None, 'auto'"),
+        ({"tensor_scales": 1.0}, TypeError, "tensor_scales is of type float and holds no sequence; pass one for each of 2 experts"),
+        ({"tensor_scales": np.array(1, np.float32)}, TypeError, "tensor_scales is of type ndarray and holds no sequence"),
+        ({"tensor_scales": TensorScale.from_float(TensorScaleKind.DECODE, 1.0)}, TypeError, "is of type TensorScale and holds no"),
         ({"x": draw(4).reshape(2, 2, 512)}, ValueError, "pass a matrix [rows, K]"),
     ],
 )
@@ -98,5 +104,13 @@ def test_wrong_calls_are_refused_in_words(arguments: dict[str, Any], error: type
 
 
 def test_an_expert_that_is_not_there() -> None:
+    q = quantize_experts(draw(4), (2, 2), "mxfp4")
     with pytest.raises(IndexError, match="expert 2 of 2; the first is 0"):
-        quantize_experts(draw(4), (2, 2), "mxfp4").expert(2)
+        q.expert(2)
+    with pytest.raises(TypeError, match=r"number = 1\.0 is of type float; pass the number of an expert"):
+        q.expert(1.0)  # type: ignore[arg-type]
+
+
+def test_six_bits_fit_in_64_columns() -> None:
+    x = draw(5, 192)
+    assert np.array_equal(quantize_experts(x, (1, 4), "mxfp6_e2m3").expert(1).codes, quantize_experts(x[1:], (4,), "mxfp6_e2m3").codes)

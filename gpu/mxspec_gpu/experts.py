@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from math import gcd, lcm
 from typing import Any
 
 from mxspec.formats import BlockFormat
@@ -39,7 +40,8 @@ class QuantizedExperts:
     scale_layout: str
 
     def expert(self, number: int) -> Quantized:
-        """One group, as `quantize` gives it; its arrays are views. Raises IndexError for one that is not there."""
+        """One group, as `quantize` gives it; its arrays are views. Raises TypeError, and IndexError for one that is not there."""
+        number = check_integer(number, "number", "the number of an expert")
         if not 0 <= number < len(self.rows):
             raise IndexError(f"expert {number} of {len(self.rows)}; the first is 0")
         first = sum(self.rows[:number])
@@ -66,6 +68,8 @@ class QuantizedExperts:
 
 
 def _check_rows(rows: Sequence[int], total: int) -> tuple[int, ...]:
+    if not hasattr(rows, "__iter__"):
+        raise TypeError(f"rows is of type {type(rows).__name__}; pass how many rows each expert has, such as [{total}] for one")
     counts = tuple(check_integer(count, f"rows[{number}]", "0 or more rows of an expert") for number, count in enumerate(rows))
     if any(count < 0 for count in counts) or sum(counts) != total:
         raise ValueError(f"rows = {list(counts)} make {sum(counts)} rows; x has {total}; pass how many rows each expert has, none below 0")
@@ -74,13 +78,26 @@ def _check_rows(rows: Sequence[int], total: int) -> tuple[int, ...]:
 
 def _check_columns(columns: int, block: BlockFormat, tiled: bool) -> None:
     """That every group's codes, and row-major scales, begin at 16 bytes, as the kernels write them."""
-    bits = 128 // block.element.bits if 128 % block.element.bits == 0 else 128
-    step = max(block.k, bits) if tiled else 16 * block.k
+    step = lcm(block.k, 128 // gcd(128, block.element.bits)) if tiled else 16 * block.k
     if columns % step:
         raise ValueError(
             f"x has {columns} columns, no multiple of {step}: an expert's {'codes' if tiled else 'scales'} would not begin at 16 bytes; "
             f"pad x to {-(-columns // step) * step} columns"
         )
+
+
+def _check_tensor_scales(tensor_scales: Any, experts: int) -> None:
+    if isinstance(tensor_scales, str):
+        if tensor_scales != "auto":
+            raise ValueError(f"tensor_scales = {tensor_scales!r}; allowed are None, 'auto', or one for each expert")
+        return
+    try:
+        given = len(tensor_scales)
+    except TypeError:
+        kind = type(tensor_scales).__name__
+        raise TypeError(f"tensor_scales is of type {kind} and holds no sequence; pass one for each of {experts} experts, or 'auto'") from None
+    if given != experts:
+        raise ValueError(f"{given} tensor scales were given for {experts} experts; pass one for each, or 'auto'")
 
 
 def quantize_experts(
@@ -90,7 +107,7 @@ def quantize_experts(
     """Quantize rows that are sorted by expert, each expert's by itself.
 
     x: float32, float16 or bfloat16 [M, K] on the GPU, blocks along K. K is a multiple of what makes an expert's codes begin at
-        16 bytes (32 for formats of four and eight bits, 128 for those of six), for row-major scales of 16 blocks.
+        16 bytes (32 for formats of four and eight bits, 64 for those of six), for row-major scales of 16 blocks.
     rows: how many rows each expert has, in order; they add up to M. An expert may have none.
     tensor_scales: None; "auto", each expert's own; or one for each expert: a sequence of TensorScale, or of float32 arrays [1] on
         the GPU, such as an array [experts].
@@ -105,8 +122,8 @@ def quantize_experts(
     counts = _check_rows(rows, view.shape[0])
     columns = view.shape[1]
     _check_columns(columns, block, tiled)
-    if tensor_scales is not None and not isinstance(tensor_scales, str) and len(tensor_scales) != len(counts):
-        raise ValueError(f"{len(tensor_scales)} tensor scales were given for {len(counts)} experts; pass one for each, or 'auto'")
+    if tensor_scales is not None:
+        _check_tensor_scales(tensor_scales, len(counts))
     sizes = [scale_shape(count, columns // block.k, scale_layout)[0] for count in counts]
     starts = tuple(accumulate(sizes, initial=0))
     codes = empty_array((view.shape[0], columns * block.element.bits // 8), "uint8", view.library, view.device)
