@@ -40,7 +40,7 @@ from mxspec.dot.outputs import Allowed, Epilogue, allow_outputs, finish_product
 from mxspec.dot.rounding import OUTPUTS, Direction, round_floats
 from mxspec.dot.simulate import Order, simulate_product
 from mxspec.dot.sparse import sparse_factor
-from mxspec.dot.sums import Special, Sums, sum_products
+from mxspec.dot.sums import Special, Sums, sum_alignments, sum_products
 
 __all__ = [
     "ACCUMULATORS",
@@ -82,6 +82,7 @@ __all__ = [
     "round_floats",
     "simulate_product",
     "sparse_factor",
+    "sum_alignments",
     "sum_products",
 ]
 

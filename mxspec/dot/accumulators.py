@@ -91,7 +91,9 @@ class Accumulator:
         if not self.promoted:
             return self._bound_fused(np.maximum(top, sums.magnitude), sums.k)
         chunks = -(-sums.k // self.promoted)
-        each = self._bound_fused(sums.magnitude + chunks * top, min(self.promoted, sums.k))
+        # However products are shared out, the largest exponents of the runs are those of as many products.
+        tops = chunks * top if sums.aligned is None else np.minimum(chunks * top, sums.aligned)
+        each = self._bound_fused(sums.magnitude + tops, min(self.promoted, sums.k))
         total = sums.magnitude + each
         return (each + _bound_rounded(total, chunks + 1, 24, faithful=True, least=-126)) * _OUTWARD
 

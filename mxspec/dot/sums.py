@@ -59,6 +59,8 @@ class Sums:
     special: npt.NDArray[np.int8]
     #: Products in each sum.
     k: int
+    #: At least the sum of the powers of two at which hardware aligns the products; None: not asked for.
+    aligned: Float64s | None = None
 
     @property
     def odd(self) -> Float64s:
@@ -99,6 +101,14 @@ def sum_products(a: Factor, b: Factor) -> Sums:
     magnitude[unsure] *= 1 + 2.0**-50 * max(k, 4)
     nearest[nearest == 0] = 0  # -0 is decided by the accumulator
     return sums
+
+
+def sum_alignments(a: Factor, b: Factor) -> Float64s:
+    """For each output [m, n] at least the sum of the powers of two at which hardware aligns its products, zeros included."""
+    _, _, exponents, k = pair_parts(a, b)
+    left, right = (np.ldexp(1.0, x.astype(np.int64)) for x in exponents)
+    found: Float64s = (left @ right.T) * (1 + 2.0**-50 * max(k, 4))
+    return found
 
 
 def pair_parts(

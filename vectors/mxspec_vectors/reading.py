@@ -70,17 +70,20 @@ def read_regular(path: Path, limit: int = MAX_DOCUMENT) -> bytes:
     return data
 
 
-def parse_json(data: bytes, *, values: int = MAX_VALUES, constants: bool = True) -> Any:
+def parse_json(data: bytes, *, values: int = MAX_VALUES, constants: bool = True, twice: bool = True) -> Any:
     """The JSON that bytes hold.
 
-    values: how many commas and opening brackets are taken. constants: whether NaN and Infinity are.
+    values: how many commas and opening brackets are taken. constants: whether NaN and Infinity are. twice: whether an object may
+    hold a name twice, of which the last counts.
     Raises NotJson for what is no UTF-8 or JSON, is nested too deeply, or has numbers of thousands of digits.
     """
     found = data.count(b",") + data.count(b"{") + data.count(b"[")
     if found > values:
         raise NotJson(f"it holds {found} values; at most {values} are read")
     try:
-        return json.loads(data.decode("utf-8"), parse_constant=None if constants else _refuse)
+        return json.loads(
+            data.decode("utf-8"), parse_constant=None if constants else _refuse, object_pairs_hook=None if twice else _refuse_twice
+        )
     except RecursionError:
         raise NotJson("it is nested too deeply") from None
     except UnicodeDecodeError as error:
@@ -93,6 +96,15 @@ def parse_json(data: bytes, *, values: int = MAX_VALUES, constants: bool = True)
 
 def _refuse(name: str) -> Any:
     raise NotJson(f"{name} is no JSON number")
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise NotJson(f"an object holds {name[:40]!r} twice; write each name once")
+        found[name] = value
+    return found
 
 
 def read_json(path: Path, limit: int = MAX_DOCUMENT) -> Any:
