@@ -94,6 +94,19 @@ def test_amax(dtype: str, nan: AmaxNan) -> None:
         assert got == expected or (got > 0x7F800000 and expected > 0x7F800000)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_largest_magnitude_of_a_block(dtype: str) -> None:
+    """At every place, whatever its sign and those beside it; a NaN is above all, and nothing has a sign."""
+    few = random_blocks(dtype, 8 if dtype == "float32" else 16, 2000, SEED)
+    x = few if dtype == "float32" else np.concatenate([few, sixteen_bit_blocks(dtype, 16)])
+    got = library().find_largest(x)
+    expected = np.abs(x.astype(np.float32)).max(axis=1).view(np.uint32) & 0x7FFFFFFF
+    lost = expected > 0x7F800000
+    assert (got[lost] > 0x7F800000).all()
+    assert (got < 0x80000000).all()
+    np.testing.assert_array_equal(got[~lost], expected[~lost])
+
+
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_fast_encoder(name: str) -> None:
     x = scalar_inputs(name)
@@ -188,13 +201,13 @@ def test_quantize_with_random_words(level: Level, bits: int) -> None:
     np.testing.assert_array_equal(codes, pack(expected.codes, rules_of(level).fmt.element.bits))
 
 
-def counter_bytes(seed: int, count: int) -> npt.NDArray[np.uint8]:
-    """The documented random bytes, from NumPy's Philox."""
+def counter_bytes(seed: int, count: int, first: int = 0) -> npt.NDArray[np.uint8]:
+    """The documented random bytes, from the counter `first` on."""
     groups = -(-count // 16)
     out = np.empty((groups, 4), np.uint32)
     multiply, weyl = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
     for group in range(groups):
-        c = [group & 0xFFFFFFFF, group >> 32, 0, 0]
+        c = [(first + group) & 0xFFFFFFFF, (first + group) >> 32, 0, 0]
         k = [seed & 0xFFFFFFFF, seed >> 32]
         for _ in range(10):
             p0, p1 = c[0] * multiply[0], c[2] * multiply[1]
@@ -207,6 +220,19 @@ def counter_bytes(seed: int, count: int) -> npt.NDArray[np.uint8]:
 def test_philox_known_answers() -> None:
     """Random123's known answer for Philox4x32-10 with a counter and a key of zeros."""
     assert counter_bytes(0, 16).view(np.uint32).tolist() == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("seed", [0, 1, 0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFF])
+@pytest.mark.parametrize("base", [0, (5 << 32) + 6, (1 << 32) - 8])
+def test_counters_side_by_side(base: int, seed: int, pairs: bool) -> None:
+    """They give the documented bytes, and say from where on the upper word is another, which they do not look at."""
+    got, right = library().make_random(base, 24, seed, pairs=pairs)
+    expected = counter_bytes(seed, 24 * 16, base).reshape(24, 16)
+    theirs = (base + np.arange(24)) >> 32 == base >> 32
+    np.testing.assert_array_equal(np.repeat(right, 1 + pairs), theirs)
+    np.testing.assert_array_equal(got[theirs], expected[theirs])
+    assert not (got[~theirs] == expected[~theirs]).all(axis=1).any()
 
 
 @pytest.mark.parametrize("level", [FORMAT_LEVELS[0], FORMAT_LEVELS[-1]], ids=level_id)

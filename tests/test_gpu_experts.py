@@ -1,7 +1,9 @@
-"""Which rows, tiles and scales each expert's call is given. The kernels are replaced by the model: no GPU is needed."""
+"""Where each expert's rows, tiles and scales begin. The kernels are replaced by the model: no GPU is needed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +14,6 @@ import mxspec
 from mxspec import layouts
 from mxspec.tensorscale import TensorScale, TensorScaleKind
 from mxspec_gpu import experts
-from mxspec_gpu.api import Quantized
 from mxspec_gpu.experts import quantize_experts
 
 from tests.support import seed
@@ -20,28 +21,52 @@ from tests.support import seed
 CODES = {"mxfp4": "nibble-low", "nvfp4": "nibble-low", "mxfp8_e4m3": "bytes", "mxfp6_e2m3": "fp6-le"}
 
 
-def quantize_on_host(x: Any, fmt: Any, *, profile: Any, tensor_scale: Any, scale_layout: str, out: Any = None) -> Quantized:
-    if tensor_scale == "auto":
-        tensor_scale = mxspec.tensor_scale(x, fmt.name)
-    q = mxspec.quantize(x, fmt.name, profile=profile, tensor_scale=tensor_scale)
+@dataclass(frozen=True)
+class Address:
+    """Stands for the address of an array; all are aligned."""
+
+    array: Any
+
+    def __mod__(self, other: int) -> int:
+        return 0
+
+
+def quantize_on_host(x: Any, fmt: Any, tensor_scale: Any, scale_layout: str) -> tuple[Any, Any]:
+    """Packed codes, and scales as bytes."""
+    q = mxspec.quantize(x, fmt.name, tensor_scale=tensor_scale)
     codes = layouts.pack(q.codes, CODES[fmt.name]).reshape(len(x), x.shape[1] * fmt.element.bits // 8)
-    scales = layouts.pack(q.scales, "128x4").reshape(-1) if scale_layout == "128x4" else q.scales
-    if out is not None:
-        assert all(array.base is not None and array.flags.c_contiguous for array in out)
-        assert all(array.ctypes.data % 16 == array.base.ctypes.data % 16 for array in out), "the kernels write 16 bytes at once"
-        out[0][:], out[1][:] = codes, scales
-        codes, scales = out
-    return Quantized(q.format, q.profile, codes, scales, tensor_scale, x.shape, scale_layout)
+    return codes, layouts.pack(q.scales, "128x4").reshape(-1) if scale_layout == "128x4" else q.scales
+
+
+def launch_on_host(view: Any, rules: Any, starts: Any, outputs: Any, tensors: Any, *, tuning: Any, tiled: bool, auto: bool) -> None:
+    """What the kernels do with the table that they are given."""
+    assert (starts[:, 0] == np.append(0, np.cumsum(-(-np.diff(starts[:, 1]) * view.shape[1] // (tuning.values * tuning.threads))))).all()
+    codes, scales = (address.array for address in outputs)
+    tensors = tensors.array if rules.two_level else None
+    for number, (first, end) in enumerate(pairwise(starts)):
+        rows = view.owner[first[1] : end[1]]
+        if auto:
+            scale = mxspec.tensor_scale(rows, rules.fmt.name)
+            tensors[number] = np.uint32(scale.bits).view(np.float32)
+        scale = TensorScale(rules.native, int(tensors[number : number + 1].view(np.uint32)[0])) if rules.two_level else None
+        codes[first[1] : end[1]], part = quantize_on_host(rows, rules.fmt, scale, "128x4" if tiled else "row-major")
+        scales.reshape(-1)[first[2] : end[2]] = part.reshape(-1)
 
 
 @pytest.fixture(autouse=True)
 def on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     def view(array: Any, name: str = "x") -> Any:
-        return SimpleNamespace(dtype=array.dtype.name, shape=array.shape, library="numpy", device=0)
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} is a {type(array).__name__}")
+        return SimpleNamespace(
+            dtype=array.dtype.name, shape=array.shape, size=array.size, library="numpy", device=0, owner=array,
+            pointer=Address(array), contiguous=True,
+        )  # fmt: skip
 
     monkeypatch.setattr(experts, "view_array", view)
     monkeypatch.setattr(experts, "empty_array", lambda shape, dtype, library, device: np.full(shape, 0xAA, dtype))
-    monkeypatch.setattr(experts, "quantize", quantize_on_host)
+    monkeypatch.setattr(experts, "upload_array", lambda data, library, device: data)
+    monkeypatch.setattr(experts, "_launch", launch_on_host)
 
 
 def draw(rows: int, columns: int = 512) -> Any:
@@ -66,11 +91,16 @@ def test_each_expert_has_its_own_tensor_scale() -> None:
     kind = mxspec.tensor_scale(x, "nvfp4").kind
     given = [TensorScale.from_float(kind, value) for value in (0.5, 1.0, 2.0)]
     got = quantize_experts(x, rows, "nvfp4", tensor_scales=given)
-    assert got.tensor_scales == tuple(given)
-    assert np.array_equal(got.expert(2).codes, quantize_on_host(
-        x[20:], got.format, profile=None, tensor_scale=given[2], scale_layout="128x4").codes)  # fmt: skip
+    assert got.tensor_scales.tolist() == [0.5, 1.0, 2.0]
+    for number, part in ((0, x[:20]), (2, x[20:])):
+        assert np.array_equal(got.expert(number).codes, quantize_on_host(part, got.format, given[number], "128x4")[0])
+    for others in (np.float32([0.5, 1, 2]), [np.float32([value]) for value in (0.5, 1, 2)]):
+        again = quantize_experts(x, rows, "nvfp4", tensor_scales=others)
+        assert np.array_equal(again.codes, got.codes)
+        assert np.array_equal(again.scales, got.scales)
     auto = quantize_experts(x, rows, "nvfp4", tensor_scales="auto")
-    assert auto.tensor_scales == (mxspec.tensor_scale(x[:20], "nvfp4"), None, mxspec.tensor_scale(x[20:], "nvfp4"))
+    bits = [mxspec.tensor_scale(part, "nvfp4").bits for part in (x[:20], x[20:20], x[20:])]
+    assert auto.tensor_scales.view(np.uint32).tolist() == bits
 
 
 def test_no_rows_at_all() -> None:
@@ -88,6 +118,10 @@ def test_no_rows_at_all() -> None:
         ({"fmt": "mxfp6_e2m3", "x": draw(4, 96)}, ValueError, "x has 96 columns, no multiple of 64"),
         ({"scale_layout": "row-major", "x": draw(4, 256)}, ValueError, "would not begin at 16 bytes; pad x to 512 columns"),
         ({"rows": 4}, TypeError, "rows is of type int; pass how many rows each expert has, such as [4] for one"),
+        ({"tensor_scales": [TensorScale.from_float(TensorScaleKind.ENCODE, 1.0)] * 2}, ValueError, "tensor_scales[0] is of kind encode, profile"),
+        ({"tensor_scales": np.ones(2)}, ValueError, "tensor_scales have dtype float64 and shape (2,)"),
+        ({"tensor_scales": [np.ones(1, np.float32), np.ones(2, np.float32)]}, ValueError, "tensor_scales[1] is a numpy array of float32"),
+        ({"tensor_scales": [1.0, 2.0]}, TypeError, "tensor_scales[0] is a float"),
         ({"tensor_scales": "own"}, ValueError, "tensor_scales = 'own'; allowed are None, 'auto'"),
         ({"tensor_scales": "own", "x": draw(0), "rows": (0, 0)}, ValueError, "tensor_scales = 'own'; allowed are None, 'auto'"),
         ({"tensor_scales": 1.0}, TypeError, "tensor_scales is of type float and holds no sequence; pass one for each of 2 experts"),
@@ -97,7 +131,7 @@ def test_no_rows_at_all() -> None:
     ],
 )
 def test_wrong_calls_are_refused_in_words(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
-    given = {"x": draw(4), "rows": (2, 2), "fmt": "mxfp4"} | arguments
+    given = {"x": draw(4), "rows": (2, 2), "fmt": "nvfp4" if "tensor_scales" in arguments else "mxfp4"} | arguments
     with pytest.raises(error) as raised:
         quantize_experts(given.pop("x"), given.pop("rows"), given.pop("fmt"), **given)
     assert message in str(raised.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from mxspec.affine import AffineFormat, Offset, list_contracts
 from mxspec.dot.rounding import lowest_bit
 from mxspec.sparsity import Sparsity, decompress
 from mxspec.sparsity.patterns import find_illegal
-from mxspec_gpu import blas, product_kernels, products, vectors
+from mxspec_gpu import blas, gemv_tunings, product_kernels, products
 from mxspec_gpu.affine import check_affine, check_contract, gemv_contract
 
 from tests.gpu.arithmetic import DTYPES, library, pack
@@ -140,7 +141,25 @@ def test_contracts_of_the_vector_kernels_exist() -> None:
 
 
 def test_ways_of_a_product() -> None:
-    ways = [products.choose_way(rows, has_vectors=True) for rows in (1, products.MOST_ROWS, products.MOST_ROWS + 1)]
-    assert ways == ["vectors", "vectors", "numbers"]
-    assert products.choose_way(1, has_vectors=False) == "numbers"
-    assert products.MOST_ROWS % vectors.MOST_VECTORS == 0
+    def choose(rows: int, n: int = 8192, k: int = 8192) -> str:
+        return products.choose_way(rows, (n, k), has_vectors=True)
+
+    assert [choose(rows) for rows in (1, products.MOST_ROWS, products.MOST_ROWS + 1)] == ["vectors", "vectors", "numbers"]
+    for n, k, most in ((512, 4096, 8), (1024, 14336, 4), (2048, 4096, 16), (4096, 4096, 32), (4096, 14336, 48)):
+        assert [choose(rows, n, k) for rows in (most, most + 1)] == ["vectors", "numbers"]
+    assert products.choose_way(1, (8192, 8192), has_vectors=False) == "numbers"
+
+
+def test_a_launch_fits_the_chip() -> None:
+    """Whatever the size: shared memory of a block, and of all blocks where x lies whole in it."""
+    for weights, shape, vectors in itertools.product(
+        gemv_tunings.WEIGHTS, ((1, 512), (4096, 4096), (4096, 14336), (8192, 28672), (16384, 16384), (1 << 20, 1 << 17)), range(1, 65)
+    ):
+        for copy in (False, True):
+            tuning, shared = gemv_tunings.tune_gemv(weights, shape, vectors, copy=copy, factors=16)
+            assert tuning.batch >= vectors
+            assert tuning in gemv_tunings.list_gemv_tunings(weights)
+            assert tuning.count_shared(vectors, shape[1], 16) <= shared <= 227 << 10
+            assert not tuning.whole or shared <= gemv_tunings.SHARED // tuning.blocks_of_sm - gemv_tunings.OF_SYSTEM
+    with pytest.raises(ValueError, match="vectors = 65; at most 64"):
+        gemv_tunings.tune_gemv("mxfp4", (8, 512), 65, copy=True, factors=8)

@@ -27,7 +27,7 @@ from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
 from mxspec_conformance.cli.console import CleanConsole
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, FileCommand
-from mxspec_lab.attest_sums import SumVerdict, read_sums
+from mxspec_lab.attest_sums import SumVerdict, read_sums, read_unanswered, show_bits
 from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import read_json
 
@@ -145,6 +145,7 @@ def attest(file: Path, json_file: Path | None) -> None:
             raise ValueError(f"schema {probe.get('schema')!r} is not {SCHEMA!r}")
         verdicts = attest_probe(probe)
         sums = list(read_sums(probe))
+        unanswered = read_unanswered(probe)
         chip = f"{probe['device']} (compute capability {probe['compute_capability']})"
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ProbeError(
@@ -178,11 +179,13 @@ def attest(file: Path, json_file: Path | None) -> None:
             f"not on this chip; the evidence stays read, or measured through headers: {', '.join(missing)}", soft_wrap=True
         )
     console.print(_show_sums(sums))
+    for name, why in unanswered.items():
+        console.print(f"no answer from {name}: {why}", soft_wrap=True)
     if json_file is not None:
         document = {
             "schema": "mxspec-attest/1", "device": probe["device"], "compute_capability": probe["compute_capability"],
             "probe": file.name, "mxspec": mxspec.__version__, "ml_dtypes": ml_dtypes.__version__,
-            "verdicts": [asdict(v) for v in verdicts], "sums": [asdict(s) for s in sums], "profiles_on_reciprocal": profiles_on_reciprocal() if reciprocal else [],
+            "verdicts": [asdict(v) for v in verdicts], "sums": [asdict(s) for s in sums], "unanswered": unanswered, "profiles_on_reciprocal": profiles_on_reciprocal() if reciprocal else [],
         }  # fmt: skip
         write_file(json_file, (json.dumps(document, indent=1) + "\n").encode("ascii"))
     if any(v.different for v in verdicts):
@@ -191,12 +194,16 @@ def attest(file: Path, json_file: Path | None) -> None:
 
 def _show_sums(sums: Sequence[SumVerdict]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for title in ("sums of", "products"):
-        table.add_column(title, justify="right" if title == "products" else "left")
+    table.add_column("sums of", no_wrap=True)
+    table.add_column("products", justify="right")
     table.add_column("bits below the largest: within, handed on")
     table.add_column("as the class")
     for s in sums:
-        kept = f"{'/'.join(map(str, s.within)) or '-'}, {'/'.join(map(str, s.across)) or '-'}"
-        words = "made of other instructions: not the FP8 unit" if s.emulated else ", ".join(s.classes) or "none that is known"
-        table.add_row(s.instruction, str(s.k), kept, words)
+        if s.emulated:
+            words = "made of other instructions: not the FP8 unit"
+        elif any(s.open_ends):
+            words = "none: its format has no numbers to ask further"
+        else:
+            words = ", ".join(s.classes) or "none that is known"
+        table.add_row(s.instruction, str(s.k), show_bits(s), words)
     return table

@@ -19,7 +19,7 @@ from mxspec_gpu.arrays import (
     view_array,
     view_output,
 )
-from mxspec_gpu.kernels import GemvTuning, tune_gemv
+from mxspec_gpu.gemv_tunings import MOST_VECTORS, GemvTuning, tune_gemv
 from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel
 from mxspec_gpu.vectors import take_alpha, take_vectors
 
@@ -125,8 +125,8 @@ def affine_dequantize(
 
 
 @lru_cache(maxsize=256)
-def _gemv(fmt: AffineFormat, dtype: str, batch: int, tuning: GemvTuning, device: int) -> Kernel:
-    return get_kernel(product_kernels.gemv_affine_kernel(fmt, dtype, batch, tuning), _GEMV, device)
+def _gemv(fmt: AffineFormat, dtype: str, tuning: GemvTuning, shared: int, device: int) -> Kernel:
+    return get_kernel(product_kernels.gemv_affine_kernel(fmt, dtype, tuning, shared), _GEMV, device)
 
 
 def gemv_contract(fmt: AffineFormat) -> str:
@@ -138,7 +138,7 @@ def affine_gemv(
     x: Any, codes: Any, scales: Any, offsets: Any, fmt: str | AffineFormat, *, alpha: Any = 1.0, dtype: str | None = None,
     out: Any = None,
 ) -> Any:  # fmt: skip
-    """alpha * W x for up to 16 vectors: four-bit affine weights as they lie in a checkpoint, sums in float32.
+    """alpha * W x for up to 64 vectors: four-bit affine weights as they lie in a checkpoint, sums in float32.
 
     x: [K] or [M, K] in the dtype of the scales, float16 or bfloat16. codes: uint32 words [N, K / 8] or uint8 [N, K / 2];
         scales, offsets: [N, K / group]; the group is a multiple of 32. alpha: a number or a float32 array [1] on the GPU.
@@ -152,7 +152,7 @@ def affine_gemv(
             f"fmt = {affine.name}; affine_gemv takes groups of a multiple of 32 and 16-bit scales; use affine_dequantize and multiply"
         )
     wanted = affine.dtype if dtype is None else check_float_name(dtype)
-    view, lead = take_vectors(x, affine.dtype)
+    view, lead = take_vectors(x, affine.dtype, MOST_VECTORS)
     weights, s, o = check_parts(codes, scales, offsets, affine)
     k = weights.shape[-1] * 2 * ITEM_BYTES[weights.dtype]
     n = weights.shape[0]
@@ -176,10 +176,9 @@ def affine_gemv(
     )
     if n and k:
         batch = lead[0] if lead else 1
-        most = 8 if batch <= 8 else 16
-        aligned = not (s.pointer | o.pointer) % 16
-        tuning = tune_gemv(n, most, copy=aligned and product_kernels.can_copy(affine, k))
-        kernel = _gemv(affine, wanted, most, tuning, view.device)
+        copy = not (s.pointer | o.pointer) % 16 and product_kernels.can_copy(affine, k)
+        tuning, shared = tune_gemv("affine", (n, k), batch, copy=copy, factors=product_kernels.count_factor_bytes(affine))
+        kernel = _gemv(affine, wanted, tuning, shared, view.device)
         stream = current_stream(view.library, view.device)
         with OnDevice(view.device):
             kernel.launch(

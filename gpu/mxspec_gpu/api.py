@@ -413,13 +413,17 @@ def _find_tensor_scale(
         import_cupy().cuda.runtime.memsetAsync(target.pointer, 0, 4, stream)
         if view.size:
             _launch_amax(view, rules, target.pointer, stream, signs)
-        # The maximum itself is the native scale of some profiles.
-        assert rules.profile.tensor is not None
-        if rules.native is not TensorScaleKind.AMAX or rules.profile.tensor.from_amax != TMAX:
+        if not stores_largest(rules):
             get_kernel(kernels.amax_kernel(rules, view.dtype, "derive_native"), POINTER, view.device).launch(
                 (1, 1), 1, stream, target.pointer
             )
     return array
+
+
+def stores_largest(rules: KernelRules) -> bool:
+    """Whether the largest magnitude itself is the profile's native tensor scale."""
+    assert rules.profile.tensor is not None
+    return rules.native is TensorScaleKind.AMAX and rules.profile.tensor.from_amax == TMAX
 
 
 def _launch_amax(view: View, rules: KernelRules, target: int, stream: int, signs: kernels.Signs | None) -> None:

@@ -181,6 +181,16 @@ def empty_array(shape: tuple[int, ...], dtype: str, library: str, device: int) -
         return cupy.empty(shape, kind)
 
 
+def upload_array(data: np.ndarray[Any, Any], library: str, device: int) -> Any:
+    """A copy of the host's numbers on a GPU, in the caller's library and on its current stream."""
+    cupy = import_cupy()
+    if library == "torch":
+        torch = sys.modules.get("torch") or __import__("torch")
+        return torch.from_numpy(data.copy()).to(f"cuda:{device}")
+    with OnDevice(device):
+        return cupy.asarray(data)
+
+
 def copy_contiguous(view: View, axis: int = -1) -> View:
     """The same values without gaps, with `axis` last; a copy in the caller's library, on its current stream."""
     order = list(range(len(view.shape)))

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from mxspec import dot
 from mxspec.affine import AffineFormat, Offset
 from mxspec.formats import get_block
-from mxspec_gpu import affine, api, exact, lookup, products, records, sparse
+from mxspec_gpu import affine, api, exact, experts, lookup, products, records, sparse
 from mxspec_gpu.bench_reports import run_command
 from mxspec_gpu.bench_rows import (
     Row,
@@ -30,6 +31,7 @@ from mxspec_gpu.bench_rows import (
     measure_row,
 )
 from mxspec_gpu.ceilings import Ceilings
+from mxspec_gpu.gemv_tunings import MOST_VECTORS
 from mxspec_gpu.kernels import list_instantiations
 from mxspec_gpu.product_kernels import list_product_kernels
 from mxspec_gpu.tasks import LARGE, MIDDLE, Shape
@@ -41,6 +43,10 @@ EXACT_MOST, EXACT_GOAL = 0.3, 0.15
 COMPARED = 64
 #: Share of the read bandwidth that affine products with one vector are to reach.
 AFFINE_GOAL = 70
+#: The same of block-scaled ones.
+VECTOR_GOALS = {"mxfp4": 78, "nvfp4": 72}
+#: Rows of experts: how many, how long, and of how many.
+EXPERT_ROWS, EXPERT_COLUMNS, EXPERTS = 16384, 8192, 128
 #: Rows of x of the products.
 ROWS = (1, 4, 8, 16, 32, 48, 64, 128, 256, 512, 1024, 2048, 8192)
 #: How much slower than the faster way a product may be measured to be: two measurements of one call differ by as much.
@@ -88,7 +94,7 @@ def measure_affine(ceilings: Ceilings) -> list[Row]:
             codes, groups = LARGE[0] * LARGE[1] // 2, LARGE[0] * LARGE[1] // group
             read = codes + groups * (3 if fmt.offset is Offset.ZERO else 4)
             parts = [draw_affine(fmt, LARGE) for _ in range(count_sets(read))]
-            for batch in (1, 8, 16) if fmt.dtype == "bfloat16" else (1,):
+            for batch in (1, 8, 16, 64) if fmt.dtype == "bfloat16" else (1,):
                 x = draw_values(batch, LARGE[1], dtype=fmt.dtype)
                 outs = [draw_values(batch, LARGE[0], dtype=fmt.dtype) for _ in parts]
                 calls: list[Call] = [partial(affine.affine_gemv, x, *p, fmt, out=out) for p, out in zip(parts, outs, strict=True)]
@@ -145,13 +151,14 @@ def measure_sparse(ceilings: Ceilings) -> list[Row]:
 def measure_lookups(ceilings: Ceilings) -> list[Row]:
     """Block-scaled weights where they lie, in the same run as the affine ones."""
     rows = []
-    for fmt in ("mxfp4", "nvfp4"):
+    for fmt, goal in VECTOR_GOALS.items():
         read = LARGE[0] * LARGE[1] // 2 + LARGE[0] * LARGE[1] // get_block(fmt).k
         parts = [draw_blocks(fmt, LARGE) for _ in range(count_sets(read))]
-        for batch in (1, 8, 16):
+        for batch in (1, 8, 16, 32, 64):
             x, outs = draw_values(batch, LARGE[1]), [draw_values(batch, LARGE[0]) for _ in parts]
             calls: list[Call] = [partial(lookup.gemv, x, *p, fmt, out=out) for p, out in zip(parts, outs, strict=True)]
-            rows.append(measure_row(f"{fmt} product with {batch} vectors", LARGE, (read, 0), calls, ceilings))
+            row = measure_row(f"{fmt} product with {batch} vectors", LARGE, (read, 0), calls, ceilings)
+            rows.append(row | ({"goal": goal} if batch == 1 else {}))
         del parts
     return rows
 
@@ -166,7 +173,7 @@ class _Weights:
     gemm: Callable[[Any, Any, tuple[Any, ...]], Any]
     #: (numbers, parts): dequantize.
     numbers: Callable[[Any, tuple[Any, ...]], Any]
-    #: (x, out, parts): at most 16 rows.
+    #: (x, out, parts): at most MOST_VECTORS rows.
     vectors: Callable[[Any, Any, tuple[Any, ...]], Any]
 
 
@@ -190,7 +197,7 @@ def _affine_weights(fmt: AffineFormat) -> _Weights:
 
 
 def measure_products() -> list[Row]:
-    """`gemm` against both of its ways: dequantize and torch's product, and the weights where they lie, 16 rows at a time."""
+    """`gemm` against both of its ways: dequantize and torch's product, and the weights where they lie, as many rows at a time as a launch takes."""
     torch, rows, (n, k) = import_torch(), [], MIDDLE
     for weights in (_block_weights("mxfp4"), _block_weights("nvfp4"), _affine_weights(AffineFormat(group=64, dtype="bfloat16"))):
         sets = [weights.draw(MIDDLE) for _ in range(14)]
@@ -201,8 +208,8 @@ def measure_products() -> list[Row]:
             torch.matmul(x, numbers.t(), out=out)
 
         def vectors(x: Any, out: Any, p: tuple[Any, ...], *, weights: _Weights = weights) -> None:
-            for first in range(0, len(x), 16):
-                weights.vectors(x[first : first + 16], out[first : first + 16], p)
+            for first in range(0, len(x), MOST_VECTORS):
+                weights.vectors(x[first : first + MOST_VECTORS], out[first : first + MOST_VECTORS], p)
 
         for m in ROWS:
             used = sets if m <= 512 else sets[:4]
@@ -226,6 +233,39 @@ def measure_products() -> list[Row]:
     return rows
 
 
+def measure_experts() -> list[Row]:
+    """Rows sorted by expert in one launch, against a call for each of them; and the same rows as one matrix."""
+    torch, rows = import_torch(), []
+    # No two are alike, some have none: what routing gives.
+    drawn = np.random.default_rng(1).multinomial(EXPERT_ROWS, np.random.default_rng(2).dirichlet(np.full(EXPERTS, 0.5)))
+    counts = [int(n) for n in drawn]
+    firsts = np.cumsum([0, *counts])
+    for fmt, tensor in (("mxfp4", None), ("nvfp4", "auto")):
+        sets = [draw_values(EXPERT_ROWS, EXPERT_COLUMNS) for _ in range(LEAST_SETS)]
+
+        def apart(x: Any, *, fmt: str = fmt, tensor: str | None = tensor) -> None:
+            for first, last in pairwise(firsts):
+                if first < last:
+                    api.quantize(x[first:last], fmt, tensor_scale=tensor, scale_layout="128x4")
+
+        timings = {}
+        for what, way in (
+            ("experts", lambda x, fmt=fmt, tensor=tensor: experts.quantize_experts(x, counts, fmt, tensor_scales=tensor)),
+            ("a call for each", apart),
+            ("one matrix", lambda x, fmt=fmt, tensor=tensor: api.quantize(x, fmt, tensor_scale=tensor, scale_layout="128x4")),
+        ):
+            timings[what] = measure([partial(way, x) for x in sets], capture=False)
+        row = {
+            "name": f"{fmt} rows of {EXPERTS} experts", "size": EXPERT_ROWS, "columns": EXPERT_COLUMNS, **describe_timing(timings["experts"]),
+            "others": {what: describe_timing(t) for what, t in timings.items() if what != "experts"},
+        }  # fmt: skip
+        rows.append(row)
+        print(f"{row['name']:44} " + ", ".join(f"{what} {t.median * 1e6:.1f}" for what, t in timings.items()) + " us", flush=True)
+        del sets
+        torch.cuda.empty_cache()
+    return rows
+
+
 def _measure(ceilings: Ceilings) -> dict[str, Any]:
     return {
         "rows": [
@@ -233,6 +273,7 @@ def _measure(ceilings: Ceilings) -> dict[str, Any]:
             *measure_sparse(ceilings),
         ],
         "products": measure_products(),
+        "experts": measure_experts(),
     }  # fmt: skip
 
 

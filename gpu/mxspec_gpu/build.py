@@ -167,5 +167,6 @@ def load_kernel(source: KernelSource, device: int) -> Any:
         arch = name_arch((int(capability[:-1]), int(capability[-1])))
         function = cupy.RawModule(path=str(find_cubin(source, arch))).get_function(source.function)
         if source.shared:
-            function.max_dynamic_shared_size_bytes = source.shared
+            # One function for all launches of a program: none may take what another needs.
+            function.max_dynamic_shared_size_bytes = max(function.max_dynamic_shared_size_bytes, source.shared)
         return function

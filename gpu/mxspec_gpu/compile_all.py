@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from mxspec_gpu.build import ARCHITECTURES, KernelSource, cache_folder, find_cubin
-from mxspec_gpu.kernels import LEVELS, list_instantiations
+from mxspec_gpu.kernels import LEVELS, list_expert_kernels, list_instantiations
 from mxspec_gpu.product_kernels import list_product_kernels
 from mxspec_gpu.step_kernels import list_step_kernels
 
@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--arch", nargs="*", default=["sm_90"], choices=ARCHITECTURES)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    sources = [*list_instantiations(LEVELS), *list_product_kernels(), *list_step_kernels()]
+    sources = [*list_instantiations(LEVELS), *list_expert_kernels(LEVELS), *list_product_kernels(), *list_step_kernels()]
     for arch in options.arch:
         size = build_all(sources, arch, options.jobs)
         print(f"{arch}: {len(sources)} kernels, {size / 1e6:.1f} MB in {cache_folder()}")

@@ -74,6 +74,12 @@ class HostLibrary:
         )
         return bits
 
+    def find_largest(self, x: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
+        """float32 bits of the largest magnitude of every 32 bytes."""
+        out = np.empty(x.nbytes // 32, np.uint32)
+        self._library.mx_largest(INPUTS.index(x.dtype.name), ctypes.c_int64(x.nbytes // 4), _pointer(x), _pointer(out))
+        return out
+
     def encode8(self, x: npt.NDArray[np.float32], fmt: str) -> npt.NDArray[np.uint8]:
         """Codes by the fast encoder, eight at a time; no NaN among them."""
         out = np.empty(x.size, np.uint8)
@@ -112,6 +118,17 @@ class HostLibrary:
         if code:
             raise ValueError(f"signs = {signs:#x} are not compiled for the host")
         return out
+
+    def make_random(
+        self, base: int, count: int, seed: int, *, pairs: bool
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+        """The random bytes [count, 16] of an even number of counters from `base`, an even number, one or two at a time; and of
+        which, [count] or [count / 2], the upper word is that of `base`: the others' bytes are not theirs."""
+        out, right = np.empty((count, 16), np.uint8), np.empty(count // 2 if pairs else count, np.bool_)
+        self._library.mx_philox(
+            int(pairs), ctypes.c_uint64(base), ctypes.c_uint64(seed), ctypes.c_int64(count), _pointer(out), _pointer(right)
+        )
+        return out, right
 
     def find_lowest_bits(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.int16]:
         """The exponent of the lowest set bit of each number."""

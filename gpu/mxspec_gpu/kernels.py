@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec_gpu.build import KernelSource
+from mxspec_gpu.gemv_tunings import GemvTuning, list_gemv_tunings
 from mxspec_gpu.rules import KernelRules, generate_rules
 
 INPUTS = {"float32": 0, "float16": 1, "bfloat16": 2}
@@ -189,6 +190,18 @@ def rows_kernel(
     return _source("quantize_rows.cu", "quantize_rows", rules, defines | _signs(signs))
 
 
+def experts_kernel(rules: KernelRules, dtype: str, function: str, *, tiled: int, tuning: RowsTuning) -> KernelSource:
+    """`quantize_experts`, `experts_amax` or `derive_natives`; tiled as in `rows_kernel`, at most 2. A thread does one turn."""
+    defines = _rows_defines(replace(tuning, turns=1), dtype, source=0, tiled=tiled, stochastic=False)
+    return _source("quantize_experts.cu", function, rules, defines)
+
+
+def tune_experts(fmt: str, dtype: str, per_row: int) -> RowsTuning:
+    """The choices for rows of so many blocks, which no thread may leave."""
+    tuning, k = tune_rows(fmt, dtype), BLOCKS[fmt].k
+    return replace(tuning, values=k) if tuning.values > k and per_row % (tuning.values // k) else tuning
+
+
 def any_kernel(rules: KernelRules, dtype: str, *, tiled: bool, random: int) -> KernelSource:
     """`quantize_any`; random: 0 none, 1 words of 32 bits, 2 words of 8, 3 bytes from a counter."""
     defines: dict[str, object] = {"MX_INPUT": INPUTS[dtype], "MX_RANDOM": random, "MX_TILED": tiled}
@@ -255,79 +268,16 @@ def scalar_kernel(function: str, fmt: str, dtype: str = "float32") -> KernelSour
     return _source("scalars.cu", function, None, {"MX_SCALAR": fmt.upper(), "MX_INPUT": INPUTS[dtype]})
 
 
-#: Teams of warps in a block of `gemv`, which take turns on a row's columns: more or fewer would change the order of the sums.
-GEMV_TEAMS = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GemvTuning:
-    """Speed choices of `gemv`."""
-
-    #: Warps of a team.
-    warps: int
-    blocks_of_sm: int
-    #: Factors travel with their codes.
-    copy: bool
-
-    @property
-    def rows(self) -> int:
-        """Rows of W that a block of threads takes."""
-        return 32 * self.warps
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return 32 * self.warps * GEMV_TEAMS
-
-    def count_shared(self, batch: int, factors: int) -> int:
-        """Bytes of shared memory: codes and x of two chunks for each team, and twice a row's `factors` of both; in the end the
-        teams' sums."""
-        loop = 2 * 4 * 16 * self.threads + 2 * GEMV_TEAMS * batch * 20 * 16
-        if self.copy:
-            loop += 2 * GEMV_TEAMS * self.rows * factors
-        return max(loop, GEMV_TEAMS * self.rows * (batch + 1) * 4)
-
-    def defines(self, batch: int) -> dict[str, object]:
-        """As the sources have them."""
-        return {
-            "MX_BATCH": batch, "MX_TEAMS": GEMV_TEAMS, "MX_WARPS": self.warps, "MX_BLOCKS_OF_SM": self.blocks_of_sm,
-            "MX_COPY": self.copy,
-        }  # fmt: skip
-
-
-def tune_gemv(rows: int, batch: int, *, copy: bool, light: bool = False) -> GemvTuning:
-    """The choices for a number of rows and at most so many vectors.
-
-    copy: the factors lie so that they can travel. light: a factor takes next to no work, as E8M0's. More warps read x less often;
-    fewer make more blocks, for weights of few rows.
-    """
-    if not copy:
-        return GemvTuning(warps=2, blocks_of_sm=1, copy=copy)
-    if batch > 8 and rows > 1 << 13:
-        return GemvTuning(warps=4, blocks_of_sm=1, copy=copy)
-    if batch > 8 and rows <= 1 << (13 if light else 12):
-        return GemvTuning(warps=1, blocks_of_sm=3, copy=copy)
-    return GemvTuning(warps=2, blocks_of_sm=2, copy=copy) if rows > 1 << 12 else GemvTuning(warps=1, blocks_of_sm=4, copy=copy)
-
-
-def list_gemv_tunings(batch: int, *, light: bool = False) -> list[GemvTuning]:
-    """The choices for any number of rows."""
-    sizes = ((rows, copy) for rows in (1 << 12, 1 << 13, 1 << 14) for copy in (False, True))
-    return list(dict.fromkeys(tune_gemv(rows, batch, copy=copy, light=light) for rows, copy in sizes))
-
-
-def gemv_kernel(fmt: str, output: str, batch: int, tuning: GemvTuning) -> KernelSource:
-    """`gemv` of a format of e2m1 codes; batch: at most this many x, 8 or 16."""
+def gemv_kernel(fmt: str, output: str, tuning: GemvTuning, shared: int = 0) -> KernelSource:
+    """`gemv` of a format of e2m1 codes, and the bytes of shared memory of a launch."""
     block = BLOCKS[fmt]
     return _source(
         "gemv.cu",
         "gemv",
         None,
-        {
-            "MX_SCALE": block.scale.name.upper(), "MX_BLOCK": block.k, "MX_OUTPUT": INPUTS[output], **tuning.defines(batch),
-        },
-        shared=tuning.count_shared(batch, 256 // block.k),
-    )  # fmt: skip
+        {"MX_SCALE": block.scale.name.upper(), "MX_BLOCK": block.k, "MX_OUTPUT": INPUTS[output], **tuning.defines()},
+        shared=shared,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,6 +322,7 @@ def list_templates() -> dict[str, KernelSource]:
         "quantize_rows-stochastic": rows_kernel(floor, "bfloat16", tiled=0, stochastic=True, tuning=RowsTuning()),
         "quantize_any": any_kernel(te, "float32", tiled=True, random=1),
         "quantize_rows-pitched": rows_kernel(te, "bfloat16", source=1, tiled=1, stochastic=False, tuning=RowsTuning()),
+        "quantize_experts": experts_kernel(te, "bfloat16", "quantize_experts", tiled=2, tuning=tune_experts("nvfp4", "bfloat16", 4)),
         "quantize_rows-loose": rows_kernel(floor, "bfloat16", source=2, tiled=0, stochastic=False, tuning=RowsTuning()),
         "quantize_columns": columns_kernel(fp8, "bfloat16", tiled=False),
         "quantize_columns-loose": columns_kernel(te, "float32", tiled=False, loose=True),
@@ -390,8 +341,8 @@ def list_templates() -> dict[str, KernelSource]:
         "dequantize": dequantize_kernel(te, "bfloat16", tiled=False, tuning=DequantizeTuning()),
         "dequantize-fp6": dequantize_kernel(fp6, "float16", tiled=True, tuning=DequantizeTuning()),
         "dequantize-gather": dequantize_kernel(floor, "bfloat16", tiled=True, tuning=DequantizeTuning(), gather=True),
-        "gemv-mxfp4": gemv_kernel("mxfp4", "bfloat16", 8, tune_gemv(1 << 14, 8, copy=True)),
-        "gemv-nvfp4": gemv_kernel("nvfp4", "float32", 16, tune_gemv(1 << 14, 16, copy=True)),
+        "gemv-mxfp4": gemv_kernel("mxfp4", "bfloat16", GemvTuning(batch=8, warps=2, blocks_of_sm=2, copy=True, whole=True)),
+        "gemv-nvfp4": gemv_kernel("nvfp4", "float32", GemvTuning(batch=16, warps=4, blocks_of_sm=1, copy=True)),
         "tensor_amax": amax_kernel(te, "bfloat16", "tensor_amax"),
         "move_bytes": mix_kernel(1024, 272, MixTuning(threads=256, load="__ldg(p)", store=PLAIN_STORE)),
         "encode_scalars": scalar_kernel("encode_scalars", "e2m1"),
@@ -442,9 +393,8 @@ def list_instantiations(
                     found[amax_kernel(rules, dtype, function)] = None
     for fmt in ("mxfp4", "nvfp4"):
         for dtype in INPUTS:
-            for batch in (8, 16):
-                for gemv_tuning in list_gemv_tunings(batch, light=fmt == "mxfp4"):
-                    found[gemv_kernel(fmt, dtype, batch, gemv_tuning)] = None
+            for tuning_of_gemv in list_gemv_tunings(fmt):
+                found[gemv_kernel(fmt, dtype, tuning_of_gemv)] = None
     for name in SCALARS:
         for function in ("encode_scalars", "encode_scalars_stochastic"):
             for dtype in INPUTS:
@@ -453,6 +403,20 @@ def list_instantiations(
         if name in ELEMENTS:
             for function in ("unpack_codes", "pack_codes"):
                 found[scalar_kernel(function, name)] = None
+    return list(found)
+
+
+def list_expert_kernels(levels: Iterable[tuple[str, str, bool]]) -> list[KernelSource]:
+    """Every kernel that rows of experts can ask for under these."""
+    found: dict[KernelSource, None] = {}
+    for profile, fmt, two_level in levels:
+        rules = generate_rules(profile, fmt, two_level=two_level)
+        for dtype in INPUTS:
+            for tuning in {tune_experts(fmt, dtype, per_row) for per_row in (1, 4)}:
+                for way in (0, 1, 2):
+                    found[experts_kernel(rules, dtype, "quantize_experts", tiled=way, tuning=tuning)] = None
+                for function in ("experts_amax", "derive_natives") if two_level else ():
+                    found[experts_kernel(rules, dtype, function, tiled=0, tuning=tuning)] = None
     return list(found)
 
 

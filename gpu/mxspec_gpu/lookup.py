@@ -13,6 +13,7 @@ from mxspec_gpu import kernels
 from mxspec_gpu.api import DEQUANTIZE_TYPES, check_packed, check_values_output, find_dequantize_rules
 from mxspec_gpu.arguments import check_apart, check_float_name, check_format
 from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
+from mxspec_gpu.gemv_tunings import MOST_VECTORS, GemvTuning, tune_gemv
 from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel, make_division
 from mxspec_gpu.vectors import take_alpha, take_vectors
 from mxspec_gpu.views import count_tiles
@@ -21,14 +22,14 @@ _GEMV = POINTER * 5 + U32 * 4
 
 
 @lru_cache(maxsize=256)
-def _gemv(fmt: str, dtype: str, batch: int, tuning: kernels.GemvTuning, device: int) -> Kernel:
-    return get_kernel(kernels.gemv_kernel(fmt, dtype, batch, tuning), _GEMV, device)
+def _gemv(fmt: str, dtype: str, tuning: GemvTuning, shared: int, device: int) -> Kernel:
+    return get_kernel(kernels.gemv_kernel(fmt, dtype, tuning, shared), _GEMV, device)
 
 
 def gemv(
     x: Any, codes: Any, scales: Any, fmt: str | BlockFormat, *, alpha: Any = 1.0, dtype: str = "bfloat16", out: Any = None
 ) -> Any:  # fmt: skip
-    """alpha * W x for up to 16 vectors: the weights of a checkpoint as they lie there, bfloat16 x, sums in float32.
+    """alpha * W x for up to 64 vectors: the weights of a checkpoint as they lie there, bfloat16 x, sums in float32.
 
     x: bfloat16 [K] or [M, K]. codes: uint8 [N, K / 2], packed e2m1 (mxfp4 or nvfp4); scales: uint8 [N, K / k], row-major;
         K is a multiple of 32. alpha: a number or a float32 array [1] on the GPU, such as the tensor's decode scale.
@@ -40,7 +41,7 @@ def gemv(
     if block.element.name != "e2m1":
         raise ValueError(f"fmt = {block.name!r}; gemv takes mxfp4 and nvfp4; dequantize other formats and multiply")
     check_float_name(dtype)
-    view, lead = take_vectors(x, "bfloat16")
+    view, lead = take_vectors(x, "bfloat16", MOST_VECTORS)
     weights, weight_scales = check_packed(codes, scales, block, "row-major")
     n, k = (weights.shape[0], weights.shape[1] * 2) if len(weights.shape) == 2 else (0, 0)
     if len(weights.shape) != 2 or k % 32 or view.shape[-1] != k:
@@ -67,10 +68,9 @@ def gemv(
     )
     if n and k:
         batch = lead[0] if lead else 1
-        most = 8 if batch <= 8 else 16
         copy = k % 256 == 0 and weight_scales.pointer % 16 == 0
-        tuning = kernels.tune_gemv(n, most, copy=copy, light=block.name == "mxfp4")
-        kernel = _gemv(block.name, dtype, most, tuning, view.device)
+        tuning, shared = tune_gemv(block.name, (n, k), batch, copy=copy, factors=256 // block.k)
+        kernel = _gemv(block.name, dtype, tuning, shared, view.device)
         stream = current_stream(view.library, view.device)
         with OnDevice(view.device):
             kernel.launch(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from mxspec.affine import AffineContract, AffineFormat, Offset, get_contract, list_contracts
 from mxspec.formats import BLOCKS, BlockFormat
 from mxspec_gpu.build import KernelSource
-from mxspec_gpu.kernels import INPUTS, PLAIN_STORE, GemvTuning, list_gemv_tunings, tune_gemv
+from mxspec_gpu.gemv_tunings import GemvTuning, list_gemv_tunings
+from mxspec_gpu.kernels import INPUTS, PLAIN_STORE
 from mxspec_gpu.rules import KernelRules, generate_rules
 
 #: Threads of a block of `decode_exact`.
@@ -102,17 +103,14 @@ def can_copy(fmt: AffineFormat, k: int) -> bool:
     return 256 % fmt.group == 0 and offsets >= 2 and k % (512 if offsets < 4 else 256) == 0
 
 
-def gemv_affine_kernel(fmt: AffineFormat, output: str, batch: int, tuning: GemvTuning) -> KernelSource:
-    """`gemv_affine`; batch: at most this many x, 8 or 16."""
+def gemv_affine_kernel(fmt: AffineFormat, output: str, tuning: GemvTuning, shared: int = 0) -> KernelSource:
+    """`gemv_affine`, and the bytes of shared memory of a launch."""
     return _source(
         "gemv_affine.cu",
         "gemv_affine",
-        _affine_defines(fmt)
-        | {
-            "MX_OUTPUT": INPUTS[output], **tuning.defines(batch),
-        },
-        shared=tuning.count_shared(batch, count_factor_bytes(fmt)),
-    )  # fmt: skip
+        _affine_defines(fmt) | {"MX_OUTPUT": INPUTS[output], **tuning.defines()},
+        shared=shared,
+    )
 
 
 # Sparse codes
@@ -167,11 +165,9 @@ def list_product_kernels() -> list[KernelSource]:
             affine_kernel(fmt, rule, output, AffineTuning()) for rule in list_contracts(fmt) for output in INPUTS
         ]
         found += [
-            gemv_affine_kernel(fmt, output, batch, tuning)
+            gemv_affine_kernel(fmt, output, tuning)
             for output in INPUTS
-            for batch in (8, 16)
-            for tuning in list_gemv_tunings(batch)
-            if can_copy(fmt, 512) or not tuning.copy
+            for tuning in list_gemv_tunings("affine", copies=(False, True) if can_copy(fmt, 512) else (False,))
         ]
     for name in ("mxfp4", "nvfp4"):
         rules = records_rules(name)
@@ -194,8 +190,8 @@ def list_product_templates() -> dict[str, KernelSource]:
         "add_bias": bias_kernel("bfloat16"),
         "dequantize_affine": affine_kernel(bias, get_contract("bfloat16", bias), "bfloat16", AffineTuning()),
         "dequantize_affine-zero": affine_kernel(zero, get_contract("float16", zero), "float32", AffineTuning()),
-        "gemv_affine-bias": gemv_affine_kernel(bias, "bfloat16", 8, tune_gemv(1 << 14, 8, copy=True)),
-        "gemv_affine-zero": gemv_affine_kernel(zero, "float32", 16, tune_gemv(1 << 14, 16, copy=True)),
+        "gemv_affine-bias": gemv_affine_kernel(bias, "bfloat16", GemvTuning(batch=8, warps=1, blocks_of_sm=4, copy=True, whole=True)),
+        "gemv_affine-zero": gemv_affine_kernel(zero, "float32", GemvTuning(batch=16, warps=4, blocks_of_sm=1, copy=True)),
         "dequantize_records-mxfp4": records_kernel(records_rules("mxfp4"), "dequantize_records"),
         "dequantize_records-nvfp4": records_kernel(records_rules("nvfp4"), "dequantize_records", "float32"),
         "dequantize_sparse": sparse_kernel(records_rules("mxfp4"), "bfloat16", pairs=False, tuning=SparseTuning()),

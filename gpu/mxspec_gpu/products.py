@@ -16,12 +16,17 @@ from mxspec_gpu.api import check_packed, check_values_output, dequantize
 from mxspec_gpu.arguments import check_apart, check_format
 from mxspec_gpu.arrays import ITEM_BYTES, OnDevice, View, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.blas import Scalars, multiply_rows
+from mxspec_gpu.gemv_tunings import MOST_VECTORS
 from mxspec_gpu.launch import POINTER, U32, U64, get_kernel
 from mxspec_gpu.lookup import gemv
-from mxspec_gpu.vectors import MOST_VECTORS, take_alpha, take_bias, take_rows
+from mxspec_gpu.vectors import take_alpha, take_bias, take_rows
 
-#: Rows of x up to which vectors are multiplied 16 at a time, weights where they lie; see `choose_way`.
-MOST_ROWS = 48
+#: Rows of x up to which the weights are multiplied where they lie; see `choose_way`.
+MOST_ROWS = MOST_VECTORS
+#: Weights of few rows make few blocks of threads. At most so many, and fewer than so many columns -> rows of x.
+_FEW = (
+    (1 << 10, 1 << 13, 8), (1 << 10, 1 << 31, 4), (1 << 11, 1 << 31, 16), (1 << 12, 1 << 13, 32), (1 << 12, 1 << 31, 48),
+)  # fmt: skip
 _BIAS = POINTER * 3 + U64 + U32
 
 
@@ -33,7 +38,7 @@ class _Weights:
     #: The dtype of x and of the weights' numbers.
     dtype: str
     views: tuple[View, ...]
-    #: (x, alpha, dtype, out): the product with at most 16 vectors, None where no kernel has that.
+    #: (x, alpha, dtype, out): the product with at most MOST_VECTORS vectors, None where no kernel has that.
     vectors: Any
     #: () -> the numbers [N, K].
     numbers: Any
@@ -69,12 +74,14 @@ def _affine_weights(codes: Any, scales: Any, offsets: Any, fmt: AffineFormat) ->
     )  # fmt: skip
 
 
-def choose_way(rows: int, *, has_vectors: bool) -> str:
-    """ "vectors", 16 rows at a time with the weights where they lie, or "numbers": dequantized, then cuBLAS.
+def choose_way(rows: int, shape: tuple[int, int], *, has_vectors: bool) -> str:
+    """ "vectors", one launch with the weights where they lie, or "numbers": dequantized, then cuBLAS; for weights [N, K].
 
-    On an H200 three launches of 16 rows take less time than dequantizing alone and a product, four as much or more (docs/gpu.md).
+    On an H200 a launch with 64 rows takes less time than dequantizing and a product, two as much or more; of weights with few rows
+    fewer (docs/gpu.md).
     """
-    return "vectors" if has_vectors and rows <= MOST_ROWS else "numbers"
+    most = next((most for n, k, most in _FEW if shape[0] <= n and shape[1] < k), MOST_ROWS)
+    return "vectors" if has_vectors and rows <= most else "numbers"
 
 
 def gemm(
@@ -88,8 +95,8 @@ def gemm(
     alpha: a number or a float32 array [1] on the GPU, such as the weights' decode scale. bias: [N] of the output's dtype.
     dtype: of the result, x's (the default) or float32.
     Returns [N] or [M, N] in x's library. A weight is its code times its scale rounded to x's dtype (exact for four-bit elements
-    but beyond its largest number), or the affine value under `affine_gemv`'s contract; sums are float32. Up to 48 rows the
-    weights are multiplied where they lie, 16 rows a launch; more are multiplied by cuBLAS after `dequantize`; a bias is added to
+    but beyond its largest number), or the affine value under `affine_gemv`'s contract; sums are float32. Up to 64 rows (fewer
+    where the weights have 4096 rows or less) are multiplied by the weights where they lie, more by cuBLAS after `dequantize`; a bias is added to
     float32 sums, and their sum is rounded once.
     Raises TypeError and ValueError that say what was given, what is allowed and what to do.
     """
@@ -123,7 +130,7 @@ def gemm(
     check_apart([("out", *target.range)], [(name, *v.range) for name, v in [*sources, *([("bias", added)] if added else [])]])
     if not (n and rows):
         return out
-    if choose_way(rows, has_vectors=weights.vectors is not None) == "vectors":
+    if choose_way(rows, (n, k), has_vectors=weights.vectors is not None) == "vectors":
         _multiply_vectors(view, weights, alpha, added, target, wanted)
         return out
     numbers = view_array(weights.numbers(), "numbers")
@@ -143,14 +150,8 @@ def gemm(
 def _multiply_vectors(view: View, weights: _Weights, alpha: Any, added: View | None, target: View, wanted: str) -> None:
     rows, n, device = view.size // view.shape[-1], weights.shape[0], view.device
     dtype = wanted if added is None else "float32"
-    x = view.owner.reshape(rows, -1)
     sums = target.owner.reshape(rows, n) if added is None else empty_array((rows, n), dtype, view.library, device)
-    for first in range(0, rows, MOST_VECTORS):
-        part = slice(first, first + MOST_VECTORS)
-        if first * n * ITEM_BYTES[dtype] % 16 == 0:
-            weights.vectors(x[part], alpha, dtype, sums[part])
-        else:  # the kernels' outputs start at a multiple of 16 bytes
-            sums[part] = weights.vectors(x[part], alpha, dtype, None)
+    weights.vectors(view.owner.reshape(rows, -1), alpha, dtype, sums)
     if added is not None:
         stream = current_stream(view.library, device)
         _launch_bias(view_array(sums, "sums").pointer, added, target, wanted, device, stream, rows, n)

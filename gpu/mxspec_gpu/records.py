@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,16 @@ from mxspec.profiles.schema import Profile
 from mxspec_gpu import product_kernels
 from mxspec_gpu.api import check_packed, check_values_output, quantize
 from mxspec_gpu.arguments import check_apart, check_float_name, check_format
-from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
-from mxspec_gpu.build import import_cupy
+from mxspec_gpu.arrays import (
+    OnDevice,
+    View,
+    copy_contiguous,
+    current_stream,
+    empty_array,
+    upload_array,
+    view_array,
+    view_output,
+)
 from mxspec_gpu.launch import POINTER, U32, U64, get_kernel
 
 #: Format -> bytes and elements of a record.
@@ -187,19 +194,10 @@ def read_gguf(path: str | Path, name: str, *, library: str = "cupy", device: int
     shape = (*found.shape[:-1], found.shape[-1] // elements * size)
     data = np.frombuffer(read_at(found, 0, found.size), np.uint8).reshape(shape)
     scale = tensors.get(f"{name.removesuffix('.weight')}.scale")
-    return GgufTensor(name, fmt, _upload(data, library, device), None if scale is None else _read_scale(scale))
+    return GgufTensor(name, fmt, upload_array(data, library, device), None if scale is None else _read_scale(scale))
 
 
 def _read_scale(tensor: Tensor) -> float:
     if tensor.dtype != "F32" or tensor.size != 4:
         raise ValueError(f"{tensor.name} is {tensor.dtype} of shape {tensor.shape}; a tensor scale is one F32")
     return float(np.frombuffer(read_at(tensor, 0, 4), "<f4")[0])
-
-
-def _upload(data: np.ndarray[Any, Any], library: str, device: int) -> Any:
-    cupy = import_cupy()
-    if library == "torch":
-        torch = sys.modules.get("torch") or __import__("torch")
-        return torch.from_numpy(data.copy()).to(f"cuda:{device}")
-    with OnDevice(device):
-        return cupy.asarray(data)

@@ -14,6 +14,8 @@ from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel
 from mxspec_gpu.vectors import take_alpha, take_vectors
 
 _TYPES = POINTER * 6 + U32 * 4
+#: Vectors of one launch.
+MOST_VECTORS = 16
 
 
 @lru_cache(maxsize=64)
@@ -62,7 +64,7 @@ def sparse_gemv(
     if block.element.name != "e2m1":
         raise ValueError(f"fmt = {block.name!r}; sparse_gemv takes mxfp4 and nvfp4")
     check_float_name(dtype)
-    view, lead = take_vectors(x, "bfloat16")
+    view, lead = take_vectors(x, "bfloat16", MOST_VECTORS)
     codes, nibbles, scale_view = _take_parts(kept, metadata, scales, block)
     n, k = codes.shape[0], codes.shape[1] * 4
     if view.shape[-1] != k or view.device != codes.device:

@@ -8,9 +8,6 @@ import numpy as np
 
 from mxspec_gpu.arrays import View, copy_contiguous, view_array
 
-#: Vectors of one launch of a kernel that multiplies vectors.
-MOST_VECTORS = 16
-
 
 def take_rows(x: Any, dtype: str) -> tuple[View, tuple[int, ...]]:
     """x as [K] or [M, K], contiguous and aligned; and its own leading shape.
@@ -25,11 +22,11 @@ def take_rows(x: Any, dtype: str) -> tuple[View, tuple[int, ...]]:
     return (view if view.contiguous and view.pointer % 16 == 0 else copy_contiguous(view)), view.shape[:-1]
 
 
-def take_vectors(x: Any, dtype: str) -> tuple[View, tuple[int, ...]]:
-    """The same, of at most MOST_VECTORS vectors."""
+def take_vectors(x: Any, dtype: str, most: int) -> tuple[View, tuple[int, ...]]:
+    """The same, of at most so many vectors."""
     view, lead = take_rows(x, dtype)
-    if lead and not 1 <= lead[0] <= MOST_VECTORS:
-        raise ValueError(f"x has {lead[0]} vectors; pass 1 to {MOST_VECTORS}, or use mxspec_gpu.gemm")
+    if lead and not 1 <= lead[0] <= most:
+        raise ValueError(f"x has {lead[0]} vectors; pass 1 to {most}, or use mxspec_gpu.gemm")
     return view, lead
 
 

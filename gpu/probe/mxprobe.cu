@@ -7,6 +7,11 @@
 // It writes complete answers, not samples: each conversion is run on all 2**32 float32 patterns (or all 65,536 of a 16-bit
 // type), and the JSON holds every pattern at which the answer changes, as "pattern:answer" in hex. What the chip lacks is
 // left out. Formats with instructions of their own need an architecture-specific target (sm_100a, not sm_100).
+//
+// The tcgen05 part is compiled for sm_100a, sm_103a, sm_110a and their families, and has never run on a chip. It is asked last,
+// checks itself on a known product before it answers, and waits for no longer than a bound; where it fails, the JSON says
+// so under "unanswered", and holds no numbers of it.
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -15,8 +20,115 @@
 #include <string>
 #include <vector>
 
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+// ---- tcgen05: formats, layout and descriptors ---------------------------------------------------------------------------
+// Plain functions: a C++ compiler without CUDA takes this file up to the end of this section, and a test holds them to the tables of
+// the PTX ISA 9.1, section 9.7.16 ("TensorCore 5th Generation Family Instructions").
+
 #if defined(__HIP__)
 #include <hip/hip_runtime.h>
+#endif
+#if defined(__CUDACC__) || defined(__HIP__)
+#define MX_BOTH __host__ __device__ inline
+#else
+#define MX_BOTH inline
+#endif
+
+struct Number {
+  int bits, mantissa, bias;
+};
+enum Kind { KIND_F16, KIND_TF32, KIND_F8F6F4, KIND_MXF8F6F4, KIND_MXF4, KIND_MXF4NVF4 };
+// One form of the instruction. `type`: what the instruction descriptor calls the format. Questions use terms from 2**low to
+// 2**high, and in the sum handed on to 2**above; formats of four and six bits have no higher products.
+struct Tcgen05 {
+  const char* name;
+  Kind kind;
+  Number number;
+  u32 type;
+  int k, low, high, above;
+};
+static const Tcgen05 kTcgen05[] = {
+    {"tcgen05.mma.f16.m128n16k16.f32.f16", KIND_F16, {16, 10, 15}, 0, 16, -24, 30, 30},
+    {"tcgen05.mma.f16.m128n16k16.f32.bf16", KIND_F16, {16, 7, 127}, 1, 16, -40, 40, 40},
+    {"tcgen05.mma.tf32.m128n16k8.f32.tf32", KIND_TF32, {32, 23, 127}, 2, 8, -40, 40, 40},
+    {"tcgen05.mma.f8f6f4.m128n16k32.f32.e4m3", KIND_F8F6F4, {8, 3, 7}, 0, 32, -12, 16, 16},
+    {"tcgen05.mma.f8f6f4.m128n16k32.f32.e5m2", KIND_F8F6F4, {8, 2, 15}, 1, 32, -24, 30, 30},
+    {"tcgen05.mma.f8f6f4.m128n16k32.f32.e2m3", KIND_F8F6F4, {6, 3, 1}, 3, 32, -6, 4, 34},
+    {"tcgen05.mma.f8f6f4.m128n16k32.f32.e3m2", KIND_F8F6F4, {6, 2, 3}, 4, 32, -8, 8, 32},
+    {"tcgen05.mma.f8f6f4.m128n16k32.f32.e2m1", KIND_F8F6F4, {4, 1, 1}, 5, 32, -2, 4, 38},
+    {"tcgen05.mma.mxf8f6f4.m128n16k32.f32.e4m3", KIND_MXF8F6F4, {8, 3, 7}, 0, 32, -12, 16, 16},
+    {"tcgen05.mma.mxf8f6f4.m128n16k32.f32.e5m2", KIND_MXF8F6F4, {8, 2, 15}, 1, 32, -24, 30, 30},
+    {"tcgen05.mma.mxf8f6f4.m128n16k32.f32.e2m3", KIND_MXF8F6F4, {6, 3, 1}, 3, 32, -6, 4, 34},
+    {"tcgen05.mma.mxf8f6f4.m128n16k32.f32.e3m2", KIND_MXF8F6F4, {6, 2, 3}, 4, 32, -8, 8, 32},
+    {"tcgen05.mma.mxf8f6f4.m128n16k32.f32.e2m1", KIND_MXF8F6F4, {4, 1, 1}, 5, 32, -2, 4, 38},
+    {"tcgen05.mma.mxf4.m128n16k64.f32.e2m1", KIND_MXF4, {4, 1, 1}, 1, 64, -2, 4, 38},
+    {"tcgen05.mma.mxf4nvf4.m128n16k64.f32.e2m1", KIND_MXF4NVF4, {4, 1, 1}, 1, 64, -2, 4, 38},
+};
+enum { MOST_K = 64, TILE_M = 128, TILE_N = 16, A_BYTES = TILE_M * 32, B_BYTES = TILE_N * 32 };
+
+MX_BOTH u32 encode_power(Number n, int e) {
+  const int field = e + n.bias;
+  return field > 0 ? (u32)field << n.mantissa : 1u << (n.mantissa - 1 + field);  // below 2**(1 - bias): a subnormal
+}
+MX_BOTH u32 sign_bit(Number n) { return 1u << (n.bits - 1); }
+// One of 0, 1, 2, 3, 4, 6 and their negatives, which every format has.
+MX_BOTH u32 encode_integer(Number n, int v) {
+  const int a = v < 0 ? -v : v;
+  if (a == 0) return 0;
+  const int e = a >= 4 ? 2 : a >= 2;
+  return encode_power(n, e) | (a & (a - 1) ? 1u << (n.mantissa - 1) : 0u) | (v < 0 ? sign_bit(n) : 0u);
+}
+
+MX_BOTH bool is_scaled(Kind kind) { return kind >= KIND_MXF8F6F4; }
+MX_BOTH bool is_packed(Kind kind) { return kind >= KIND_MXF4; }
+// Elements in 16 bytes: numbers of four and six bits start where sixteen of them have as many bytes as sixteen of eight bits,
+// with a gap behind, but in the kinds mxf4 and mxf4nvf4, where they are packed.
+MX_BOTH int count_in_16_bytes(Kind kind, Number n) { return n.bits >= 8 || is_packed(kind) ? 128 / n.bits : 16; }
+// K-major without swizzling: eight rows of 16 bytes follow each other; the next 16 bytes along k are LEADING further, the
+// next eight rows STRIDE further. An instruction reads 32 bytes of a row.
+enum { LEADING = 128, STRIDE = 256 };
+MX_BOTH int find_bit(Kind kind, Number n, int row, int i) {
+  const int each = count_in_16_bytes(kind, n);
+  return 8 * (row / 8 * STRIDE + i / each * LEADING + row % 8 * 16) + i % each * n.bits;
+}
+MX_BOTH void put_bits(unsigned char* bytes, int at, int bits, u32 raw) {
+  for (int b = 0; b < bits; ++b)
+    if (raw >> b & 1) bytes[(at + b) / 8] |= (unsigned char)(1u << ((at + b) % 8));
+}
+
+// Bits 0-13 address, 16-29 leading dimension's offset, 32-45 stride dimension's offset (all in 16 bytes), 46-48 the constant 1;
+// no base offset, relative, no swizzling.
+MX_BOTH u64 describe_matrix(u32 address) {
+  return (u64)((address & 0x3FFFFu) >> 4) | (u64)(LEADING >> 4) << 16 | (u64)(STRIDE >> 4) << 32 | 1ull << 46;
+}
+// Dense, nothing negated, both operands K-major. Scale factors: data of the first byte, UE8M0 or (mxf4nvf4) UE4M3.
+MX_BOTH u32 describe_instruction(Kind kind, u32 type) {
+  const u32 both = type << 7 | type << 10 | (u32)(TILE_N >> 3) << 17;
+  if (!is_scaled(kind)) return both | 1u << 4 | (u32)(TILE_M >> 4) << 24;  // the sum is float32
+  return both | (u32)(TILE_M >> 7) << 27 | (kind == KIND_MXF4NVF4 ? 0u : 1u << 23);
+}
+// Four scale factors of 1.
+MX_BOTH u32 scale_word(Kind kind) { return kind == KIND_MXF4NVF4 ? 0x38383838u : 0x7F7F7F7Fu; }
+
+// The known product: small integers at every place, results that all differ, C what is missing to them.
+MX_BOTH int known_input(int side, int row, int i) {
+  u32 h = (u32)((side * TILE_M + row) * MOST_K + i + 1) * 2654435761u;
+  h = (h ^ h >> 15) * 2246822519u;
+  const int size = (int)((h ^ h >> 13) >> 3) % 6;
+  return (h & 1u << 30 ? -1 : 1) * (size == 5 ? 6 : size);
+}
+MX_BOTH int known_answer(int row, int column) { return row * TILE_N + column - 1000; }
+MX_BOTH int known_addend(int row, int column, int k) {
+  int sum = known_answer(row, column);
+  for (int i = 0; i < k; ++i) sum -= known_input(0, row, i) * known_input(1, column, i);
+  return sum;
+}
+
+#if defined(__CUDACC__) || defined(__HIP__)
+
+#if defined(__HIP__)
 #define cudaMalloc hipMalloc
 #define cudaMemset hipMemset
 #define cudaMemcpy hipMemcpy
@@ -52,14 +164,18 @@
 #else
 #define HAS_WGMMA 0
 #endif
+#if defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM103_ALL) || defined(__CUDA_ARCH_FEAT_SM110_ALL)
+#define HAS_TCGEN05 1
+#elif defined(__CUDA_ARCH_FAMILY_SPECIFIC__) && ARCH >= 1000 && ARCH < 1200
+#define HAS_TCGEN05 1
+#else
+#define HAS_TCGEN05 0
+#endif
 #if defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM103_ALL)
 #define HAS_RS 1
 #else
 #define HAS_RS 0
 #endif
-
-typedef uint32_t u32;
-typedef uint64_t u64;
 
 static void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
@@ -410,16 +526,10 @@ __device__ u32 power(Element kind, int e) {
 __device__ u32 minus(Element kind, u32 raw) { return raw | (kind == OF_TF32 ? 0x80000000u : is_byte(kind) ? 0x80u : 0x8000u); }
 
 // For each place i of the small term: the largest t for which 2**t + 1 - 2**t, scaled, is still 1 and not 0. Big terms
-// stand at place 0 and `minus_at`; minus_at < 0: the big term is C and the negative one comes with a second mma.
-__global__ void bits_kept(int number, int minus_at, int* out) {
-  const Mma mma = kDeviceMma[number];
-  const Element kind = mma.element;
-  const int k = mma.k;
-  if (threadIdx.x == 0 && !has_mma(mma)) out[0] = -2;
-  if (!has_mma(mma)) return;
-  // 2**t as a product of two powers; the unit is 2**-low so that t reaches far in narrow formats.
-  const int low = kind == OF_E4M3 ? -12 : kind == OF_E5M2 || kind == OF_F16 ? -24 : -40;
-  const int high = kind == OF_E4M3 ? 16 : kind == OF_E5M2 || kind == OF_F16 ? 30 : 40;
+// stand at place 0 and `minus_at`; minus_at < 0: the big term is C and the negative one comes with a second mma. 2**t is a
+// product of two powers; the unit is 2**low so that t reaches far in narrow formats.
+template <int most_k, class Asked>
+__device__ __forceinline__ void ask_places(Asked& asked, int k, int minus_at, int low, int high, int* out) {
   for (int place = 0; place < k; ++place) {
     int kept = -1;
     if (place == 0 || place == minus_at) {
@@ -427,24 +537,222 @@ __global__ void bits_kept(int number, int minus_at, int* out) {
       continue;
     }
     for (int t = 0; t <= high - low; ++t) {
-      u32 a[32], b[32];
-      for (int i = 0; i < 32; ++i) a[i] = b[i] = 0;
+      u32 a[most_k], b[most_k];
+      for (int i = 0; i < most_k; ++i) a[i] = b[i] = 0;
       const int half = low / 2, big = low + t, up = big >> 1;
-      a[place] = power(kind, half), b[place] = power(kind, low - half);
+      a[place] = asked.power(half), b[place] = asked.power(low - half);
       float c = 0, result;
       if (minus_at >= 0) {
-        a[0] = power(kind, up), b[0] = power(kind, big - up);
-        a[minus_at] = minus(kind, a[0]), b[minus_at] = b[0];
-        result = product00(mma, a, b, 0.0f);
+        a[0] = asked.power(up), b[0] = asked.power(big - up);
+        a[minus_at] = asked.minus(a[0]), b[minus_at] = b[0];
+        result = asked.product(a, b, 0.0f);
       } else {
         c = ldexpf(1.0f, big);
-        result = product00(mma, a, b, c) - c;
+        result = asked.product(a, b, c) - c;
       }
       if (result == ldexpf(1.0f, low)) kept = t;
       else break;
     }
     if (threadIdx.x == 0) out[place] = kept;
   }
+}
+
+struct AskedOfWarps {
+  Mma mma;
+  __device__ u32 power(int e) const { return ::power(mma.element, e); }
+  __device__ u32 minus(u32 raw) const { return ::minus(mma.element, raw); }
+  __device__ float product(const u32* a, const u32* b, float c) const { return product00(mma, a, b, c); }
+};
+
+__global__ void bits_kept(int number, int minus_at, int* out) {
+  const Mma mma = kDeviceMma[number];
+  const Element kind = mma.element;
+  if (threadIdx.x == 0 && !has_mma(mma)) out[0] = -2;
+  if (!has_mma(mma)) return;
+  const int low = kind == OF_E4M3 ? -12 : kind == OF_E5M2 || kind == OF_F16 ? -24 : -40;
+  const int high = kind == OF_E4M3 ? 16 : kind == OF_E5M2 || kind == OF_F16 ? 30 : 40;
+  AskedOfWarps asked{mma};
+  ask_places<32>(asked, mma.k, minus_at, low, high, out);
+}
+
+// ---- tcgen05: the same questions ----------------------------------------------------------------------------------------
+
+enum Standing { ABSENT, ANSWERED, LATE, WRONG };
+struct Tcgen05Answer {
+  int standing;
+  int different, row, column, want;  // of the known product: how many of its elements differ, and one of them
+  float got;
+  int kept[3][MOST_K];  // minus last, minus second, accumulator
+};
+
+#if HAS_TCGEN05
+// Tensor memory: the sum in columns 0 to 15, scale factors of A from column 32 and of B from column 48.
+enum { COLUMNS = 64, SCALES_A = 32, SCALES_B = 48 };
+struct Tcgen05Room {
+  alignas(128) unsigned char a[A_BYTES], b[B_BYTES];
+  u64 barrier;
+  u32 columns;
+  float answer;
+};
+
+__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+
+// 16 columns of this warp's 32 lanes of tensor memory; every thread has one lane's.
+__device__ __forceinline__ void store_lane(u32 columns, const u32 (&v)[16]) {
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x16.b32 [%0], {%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16};"
+               :: "r"(columns + (threadIdx.x / 32 * 32 << 16)), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]), "r"(v[4]), "r"(v[5]),
+               "r"(v[6]), "r"(v[7]), "r"(v[8]), "r"(v[9]), "r"(v[10]), "r"(v[11]), "r"(v[12]), "r"(v[13]), "r"(v[14]), "r"(v[15])
+               : "memory");
+  asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void load_lane(u32 columns, u32 (&v)[16]) {
+  // One statement: no use of the registers may come between the load and its end.
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, [%16];"
+               " tcgen05.wait::ld.sync.aligned;"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]), "=r"(v[4]), "=r"(v[5]), "=r"(v[6]), "=r"(v[7]), "=r"(v[8]),
+                 "=r"(v[9]), "=r"(v[10]), "=r"(v[11]), "=r"(v[12]), "=r"(v[13]), "=r"(v[14]), "=r"(v[15])
+               : "r"(columns + (threadIdx.x / 32 * 32 << 16)) : "memory");
+}
+
+// One thread's: D += A B, and the barrier when that is done.
+__device__ __forceinline__ void issue(Kind kind, u32 sum, u64 a, u64 b, u32 instruction, u32 scales_a, u32 scales_b, u32 barrier) {
+#define MX_TCGEN05_MMA(text)                                                                                             \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; tcgen05.mma.cta_group::1." text " [%0], %1, %2, %3, p;}"            \
+               :: "r"(sum), "l"(a), "l"(b), "r"(instruction) : "memory")
+#define MX_TCGEN05_SCALED(text)                                                                                          \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; tcgen05.mma.cta_group::1." text " [%0], %1, %2, %3, [%4], [%5], p;}" \
+               :: "r"(sum), "l"(a), "l"(b), "r"(instruction), "r"(scales_a), "r"(scales_b) : "memory")
+  if (kind == KIND_F16) MX_TCGEN05_MMA("kind::f16");
+  if (kind == KIND_TF32) MX_TCGEN05_MMA("kind::tf32");
+  if (kind == KIND_F8F6F4) MX_TCGEN05_MMA("kind::f8f6f4");
+  if (kind == KIND_MXF8F6F4) MX_TCGEN05_SCALED("kind::mxf8f6f4.block_scale.block32");
+  if (kind == KIND_MXF4) MX_TCGEN05_SCALED("kind::mxf4.block_scale.block32");
+  if (kind == KIND_MXF4NVF4) MX_TCGEN05_SCALED("kind::mxf4nvf4.block_scale.block16");
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(barrier) : "memory");
+}
+
+struct AskedOfTcgen05 {
+  Tcgen05 unit;
+  Tcgen05Room* room;
+  u32 parity;
+  bool late;
+
+  __device__ u32 power(int e) const { return encode_power(unit.number, e); }
+  __device__ u32 minus(u32 raw) const { return raw | sign_bit(unit.number); }
+
+  // The operands lie in the room; every thread gives its row of C and gets its row of D. False: it took too long.
+  __device__ bool multiply(const float (&c)[TILE_N], float (&d)[TILE_N]) {
+    u32 v[16];
+    for (int i = 0; i < 16; ++i) v[i] = as_bits(c[i]);
+    store_lane(room->columns, v);
+    asm volatile("fence.proxy.async;" ::: "memory");  // tcgen05 reads shared memory past the threads' own view of it
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    const u32 barrier = shared_address(&room->barrier);
+    if (threadIdx.x == 0) {
+      asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+      issue(unit.kind, room->columns, describe_matrix(shared_address(room->a)), describe_matrix(shared_address(room->b)),
+            describe_instruction(unit.kind, unit.type), room->columns + SCALES_A, room->columns + SCALES_B, barrier);
+    }
+    u32 done = 0;
+    const long long start = clock64();
+    do {
+      asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+                   : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+    } while (!done && clock64() - start < 4000000000ll);  // some two seconds
+    late = !__syncthreads_and((int)done);
+    parity ^= 1;
+    if (late) return false;
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    load_lane(room->columns, v);
+    for (int i = 0; i < 16; ++i) d[i] = as_float(v[i]);
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    return true;
+  }
+
+  __device__ void clear() {
+    for (int i = threadIdx.x; i < A_BYTES; i += TILE_M) room->a[i] = 0;
+    for (int i = threadIdx.x; i < B_BYTES; i += TILE_M) room->b[i] = 0;
+    __syncthreads();
+  }
+
+  // A row 0 and B column 0 given, as the other paths have them; D[0][0].
+  __device__ float product(const u32* a, const u32* b, float c) {
+    if (late) return 0.0f;
+    clear();
+    if (threadIdx.x == 0)
+      for (int i = 0; i < unit.k; ++i) {
+        if (a[i]) put_bits(room->a, find_bit(unit.kind, unit.number, 0, i), unit.number.bits, a[i]);
+        if (b[i]) put_bits(room->b, find_bit(unit.kind, unit.number, 0, i), unit.number.bits, b[i]);
+      }
+    float row[TILE_N], d[TILE_N];
+    for (int i = 0; i < TILE_N; ++i) row[i] = 0, d[i] = 0;
+    if (threadIdx.x == 0) row[0] = c;
+    const bool answered = multiply(row, d);
+    if (threadIdx.x == 0) room->answer = answered ? d[0] : 0.0f;
+    __syncthreads();
+    return room->answer;
+  }
+
+  // Whether any element of the known product differs; each thread compares its row.
+  __device__ bool differs_from_known(Tcgen05Answer* answer) {
+    clear();
+    const int row = (int)threadIdx.x;
+    for (int i = 0; i < unit.k; ++i) {
+      put_bits(room->a, find_bit(unit.kind, unit.number, row, i), unit.number.bits, encode_integer(unit.number, known_input(0, row, i)));
+      if (row < TILE_N)
+        put_bits(room->b, find_bit(unit.kind, unit.number, row, i), unit.number.bits, encode_integer(unit.number, known_input(1, row, i)));
+    }
+    float c[TILE_N], d[TILE_N];
+    for (int j = 0; j < TILE_N; ++j) c[j] = (float)known_addend(row, j, unit.k), d[j] = 0;
+    if (!multiply(c, d)) return false;
+    bool differs = false;
+    for (int j = 0; j < TILE_N; ++j)
+      if (!(d[j] == (float)known_answer(row, j))) {
+        differs = true;
+        if (atomicAdd(&answer->different, 1) == 0)
+          answer->row = row, answer->column = j, answer->got = d[j], answer->want = known_answer(row, j);
+      }
+    return __syncthreads_or(differs);
+  }
+};
+#endif
+
+__global__ void __launch_bounds__(TILE_M) ask_tcgen05(Tcgen05 unit, Tcgen05Answer* answer) {
+#if HAS_TCGEN05
+  __shared__ Tcgen05Room room;
+  if (threadIdx.x < 32) {  // one warp takes tensor memory, and gives it back
+    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;"
+                 :: "r"(shared_address(&room.columns)), "r"((u32)COLUMNS) : "memory");
+    asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+  }
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(shared_address(&room.barrier)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+  __syncthreads();
+  asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+  if (is_scaled(unit.kind)) {  // ones in every lane, wherever the instruction looks for a row's
+    u32 ones[16];
+    for (int i = 0; i < 16; ++i) ones[i] = scale_word(unit.kind);
+    store_lane(room.columns + SCALES_A, ones);
+    store_lane(room.columns + SCALES_B, ones);
+  }
+  AskedOfTcgen05 asked{unit, &room, 0, false};
+  const bool wrong = asked.differs_from_known(answer);
+  if (!asked.late && !wrong) {
+    ask_places<MOST_K>(asked, unit.k, unit.k - 1, unit.low, unit.high, answer->kept[0]);
+    ask_places<MOST_K>(asked, unit.k, 1, unit.low, unit.high, answer->kept[1]);
+    ask_places<MOST_K>(asked, unit.k, -1, unit.low, unit.above, answer->kept[2]);
+  }
+  if (threadIdx.x == 0) answer->standing = asked.late ? LATE : wrong ? WRONG : ANSWERED;
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x < 32)
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" :: "r"(room.columns), "r"((u32)COLUMNS) : "memory");
+#endif
 }
 
 // ---- Stochastic conversion: which random bit serves which element -----------------------------------------------------
@@ -495,6 +803,48 @@ static std::string join_ints(const std::vector<int>& v, size_t n) {
   for (size_t i = 0; i < n; ++i) s += (i ? ", " : "") + std::to_string(v[i]);
   return s + "]";
 }
+
+#if MX_NVIDIA
+// Why a form of tcgen05.mma gave no numbers; nothing if it did, or if this program's target has no such instruction.
+struct Tcgen05Reply {
+  Tcgen05Answer answer;
+  std::string why;
+};
+
+// No call of this function waits for longer than a minute, whatever the chip does.
+static Tcgen05Reply ask_tcgen05_form(const Tcgen05& unit) {
+  Tcgen05Reply reply;
+  std::memset(&reply.answer, 0, sizeof reply.answer);
+  Tcgen05Answer* place = nullptr;
+  cudaError_t error = cudaMalloc((void**)&place, sizeof *place);
+  if (error == cudaSuccess) error = cudaMemset(place, 0, sizeof *place);
+  if (error == cudaSuccess) {
+    ask_tcgen05<<<1, TILE_M>>>(unit, place);
+    error = cudaGetLastError();
+  }
+  const auto start = std::chrono::steady_clock::now();
+  while (error == cudaSuccess && (error = cudaStreamQuery(0)) == cudaErrorNotReady) {
+    if (std::chrono::steady_clock::now() - start > std::chrono::minutes(1)) {
+      reply.why = "the kernel did not end within a minute";
+      return reply;
+    }
+    error = cudaSuccess;
+  }
+  if (error == cudaSuccess) error = cudaMemcpy(&reply.answer, place, sizeof reply.answer, cudaMemcpyDeviceToHost);
+  if (error == cudaSuccess) error = cudaFree(place);
+  const Tcgen05Answer& a = reply.answer;
+  char text[200] = "";
+  if (error != cudaSuccess)
+    std::snprintf(text, sizeof text, "the kernel ended with: %s", cudaGetErrorString(error));
+  else if (a.standing == LATE)
+    std::snprintf(text, sizeof text, "an instruction did not end within its time");
+  else if (a.standing == WRONG)
+    std::snprintf(text, sizeof text, "the known product is not exact: %d of %d elements differ, such as row %d, column %d: %.9g, not %d",
+                  a.different, TILE_M * TILE_N, a.row, a.column, (double)a.got, a.want);
+  reply.why = text;
+  return reply;
+}
+#endif
 
 int main() {
   cudaDeviceProp properties;
@@ -580,26 +930,7 @@ int main() {
 #endif
     std::printf("},\n");
   }
-  std::printf(" \"bits_kept\": {");
-#if MX_NVIDIA
-  comma = false;
-  for (int number = 0; number < MMAS; ++number) {
-    const int k = kMma[number].k, threads = kMma[number].wgmma ? 128 : 32;
-    int* kept = device_array<int>(32);
-    bits_kept<<<1, threads>>>(number, k - 1, kept);
-    check(cudaGetLastError(), "launching");
-    const std::vector<int> within = fetch(kept, 32);
-    if (within[0] == -2) continue;
-    bits_kept<<<1, threads>>>(number, 1, kept);
-    const std::vector<int> near = fetch(kept, 32);
-    bits_kept<<<1, threads>>>(number, -1, kept);
-    const std::vector<int> across = fetch(kept, 32);
-    std::printf("%s\n  \"%s\": {\"minus_last\": %s, \"minus_second\": %s, \"accumulator\": %s}", comma ? "," : "", kMma[number].name,
-                join_ints(within, k).c_str(), join_ints(near, k).c_str(), join_ints(across, k).c_str());
-    comma = true;
-  }
-#endif
-  std::printf("\n },\n \"stochastic\": {");
+  std::printf(" \"stochastic\": {");
 #if MX_NVIDIA
   {
     u32* out = device_array<u32>(9 * 32 + 1);
@@ -618,6 +949,54 @@ int main() {
     }
   }
 #endif
-  std::printf("}\n}\n");
+  std::printf("},\n");
+  std::printf(" \"bits_kept\": {");
+  std::string unanswered;
+#if MX_NVIDIA
+  comma = false;
+  for (int number = 0; number < MMAS; ++number) {
+    const int k = kMma[number].k, threads = kMma[number].wgmma ? 128 : 32;
+    int* kept = device_array<int>(32);
+    bits_kept<<<1, threads>>>(number, k - 1, kept);
+    check(cudaGetLastError(), "launching");
+    const std::vector<int> within = fetch(kept, 32);
+    if (within[0] == -2) continue;
+    bits_kept<<<1, threads>>>(number, 1, kept);
+    const std::vector<int> near = fetch(kept, 32);
+    bits_kept<<<1, threads>>>(number, -1, kept);
+    const std::vector<int> across = fetch(kept, 32);
+    std::printf("%s\n  \"%s\": {\"minus_last\": %s, \"minus_second\": %s, \"accumulator\": %s}", comma ? "," : "", kMma[number].name,
+                join_ints(within, k).c_str(), join_ints(near, k).c_str(), join_ints(across, k).c_str());
+    comma = true;
+  }
+  // Last, as an error in what has never run ends all work on the GPU.
+  bool broken = false;
+  for (const Tcgen05& unit : kTcgen05) {
+    Tcgen05Reply reply;
+    if (broken)
+      reply.why = "not asked: a form before it did not end in order";
+    else
+      reply = ask_tcgen05_form(unit);
+    if (!reply.why.empty()) {
+      unanswered += (unanswered.empty() ? "\n  \"" : ",\n  \"") + std::string(unit.name) + "\": \"" + reply.why + "\"";
+      broken = broken || reply.answer.standing == ABSENT || reply.answer.standing == LATE;
+    } else if (reply.answer.standing == ANSWERED) {
+      std::string lists[3];
+      for (int mode = 0; mode < 3; ++mode)
+        lists[mode] = join_ints(std::vector<int>(reply.answer.kept[mode], reply.answer.kept[mode] + unit.k), unit.k);
+      std::printf("%s\n  \"%s\": {\"minus_last\": %s, \"minus_second\": %s, \"accumulator\": %s, \"asked_up_to\": [%d, %d]}",
+                  comma ? "," : "", unit.name, lists[0].c_str(), lists[1].c_str(), lists[2].c_str(), unit.high - unit.low,
+                  unit.above - unit.low);
+      comma = true;
+    }
+  }
+#endif
+  std::printf("\n },\n \"unanswered\": {%s}\n}\n", unanswered.c_str());
+  std::fflush(stdout);
+#if MX_NVIDIA
+  if (broken) std::_Exit(0);  // leaving in order would wait for the GPU
+#endif
   return 0;
 }
+
+#endif  // CUDA or HIP

@@ -26,13 +26,14 @@ from mxspec.affine import list_contracts
 from mxspec_gpu import step_kernels
 from mxspec_gpu.build import KernelSource, import_cupy, name_arch
 from mxspec_gpu.compile_all import build_all
-from mxspec_gpu.kernels import list_instantiations
+from mxspec_gpu.kernels import list_expert_kernels, list_instantiations
 from mxspec_gpu.product_kernels import AFFINE_FORMATS, list_product_kernels
 from mxspec_gpu.rules import generate_rules
 from mxspec_gpu.step_kernels import list_step_kernels
 
 from tests.gpu.arithmetic import FORMAT_LEVELS, LEVELS
 from tests.gpu.digest import (
+    EXPERT_SECTIONS,
     OPERATOR_SECTIONS,
     PRODUCT_SECTIONS,
     STEP_SECTIONS,
@@ -108,16 +109,16 @@ def list_test_kernels() -> list[KernelSource]:
 
 def list_sources(only: list[str]) -> list[KernelSource]:
     """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of sweeps, theirs."""
-    if only and set(only) <= {*PRODUCT_SECTIONS, *OPERATOR_SECTIONS, *VECTOR_SECTIONS, *STEP_SECTIONS}:
+    if only and set(only) <= {*PRODUCT_SECTIONS, *OPERATOR_SECTIONS, *VECTOR_SECTIONS, *STEP_SECTIONS, *EXPERT_SECTIONS}:
         few = list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))
         products = list_product_kernels() if set(only) - set(STEP_SECTIONS) else []
         steps = [*list_step_kernels(), *list_test_kernels()] if set(only) & set(STEP_SECTIONS) else []
-        return [*products, *steps, *few]
+        return [*products, *steps, *few, *list_expert_kernels(FORMAT_LEVELS)]
     if only == ["sweeps"]:
         return [j.source(write=w) for j in JOBS for w in (False, True)]
     return [
         *list_instantiations(LEVELS), *list_kernels(), *(j.source(write=w) for j in JOBS for w in (False, True)),
-        *list_product_kernels(), *list_step_kernels(), *list_test_kernels(),
+        *list_product_kernels(), *list_step_kernels(), *list_test_kernels(), *list_expert_kernels(FORMAT_LEVELS),
     ]  # fmt: skip
 
 

@@ -28,8 +28,13 @@ PRODUCT_KERNELS = (
     "sparse.cuh",
 )  # fmt: skip
 PRODUCT_MODULES = ("affine", "blas", "exact", "product_kernels", "products", "records", "sparse", "vectors")
+#: The same of rows of experts.
+EXPERT_KERNELS = ("quantize_experts.cu",)
+EXPERT_MODULES = ("experts",)
+EXPERT_SECTIONS = ("experts",)
 #: The same of products with a few vectors, and the sections that call them.
-VECTOR_KERNELS = ("gemv.cu", "gemv.cuh", "gemv_affine.cu", "gemv_parts.cuh")
+VECTOR_KERNELS = ("gemv.cu", "gemv.cuh", "gemv_affine.cu", "gemv_parts.cuh", "gemv_x.cuh")
+VECTOR_MODULES = ("gemv_tunings",)
 VECTOR_SECTIONS = ("affine", "lightx2v", "lookup", "products", "sparse_gemv")
 #: The same of the documents' steps and of sparse products.
 STEP_KERNELS = ("sparse_gemv.cu", "step_affine.cu", "step_dequantize.cu", "step_quantize.cu")
@@ -42,7 +47,7 @@ PRODUCT_SECTIONS = ("affine", "exact", "products", "records", "sparse")
 #: Profiles that joined after the last run on a chip, which therefore has none of their levels; docs/gpu.md names them.
 PENDING: frozenset[str] = frozenset()
 #: Modules, and the sections that test them, that were written after the last run on a chip; docs/gpu.md names them.
-PENDING_SECTIONS: frozenset[str] = frozenset({"experts"})
+PENDING_SECTIONS: frozenset[str] = frozenset()
 #: The levels that the evidence covers.
 COVERED = tuple(level for level in LEVELS if level[0] not in PENDING)
 
@@ -52,7 +57,9 @@ def find_groups(section: str) -> tuple[str, ...]:
     groups = ["kernels", "modules", "rules"]
     if section in (*PRODUCT_SECTIONS, *STEP_SECTIONS, *OPERATOR_SECTIONS):
         groups.append("products")
-    for group, sections in (("vectors", VECTOR_SECTIONS), ("steps", STEP_SECTIONS), ("operators", OPERATOR_SECTIONS)):
+    for group, sections in (
+        ("vectors", VECTOR_SECTIONS), ("steps", STEP_SECTIONS), ("operators", OPERATOR_SECTIONS), ("experts", EXPERT_SECTIONS),
+    ):  # fmt: skip
         if section in sections:
             groups.append(group)
     return tuple(groups)
@@ -88,16 +95,16 @@ def digest_sources(levels: Sequence[Level] = COVERED) -> dict[str, str]:
         for f in (PACKAGE / "kernels").iterdir()
         if f.suffix in (".cu", ".cuh")
     }
-    later, vectors, steps = (
-        {name: kernels.pop(name) for name in names} for names in (PRODUCT_KERNELS, VECTOR_KERNELS, STEP_KERNELS)
+    later, vectors, steps, of_experts = (
+        {name: kernels.pop(name) for name in names} for names in (PRODUCT_KERNELS, VECTOR_KERNELS, STEP_KERNELS, EXPERT_KERNELS)
     )
-    modules, product_modules, step_modules = (
+    modules, product_modules, vector_modules, step_modules, operator_modules, expert_modules = (
         {name: _code_of_module((PACKAGE / f"{name}.py").read_text("utf-8")) for name in names}
-        for names in (MODULES, PRODUCT_MODULES, STEP_MODULES)
+        for names in (MODULES, PRODUCT_MODULES, VECTOR_MODULES, STEP_MODULES, OPERATOR_MODULES, EXPERT_MODULES)
     )
     rules = {level_id(level): _code_of_kernel(rules_of(level).text) for level in levels}
     return {
         "kernels": _digest(kernels), "modules": _digest(modules), "rules": _digest(rules),
-        "products": _digest(later | product_modules), "vectors": _digest(vectors), "steps": _digest(steps | step_modules),
-        "operators": _digest({name: _code_of_module((PACKAGE / f"{name}.py").read_text("utf-8")) for name in OPERATOR_MODULES}),
+        "products": _digest(later | product_modules), "vectors": _digest(vectors | vector_modules), "steps": _digest(steps | step_modules),
+        "operators": _digest(operator_modules), "experts": _digest(of_experts | expert_modules),
     }  # fmt: skip

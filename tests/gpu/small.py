@@ -56,14 +56,26 @@ def _lookups(rng: np.random.Generator) -> int:
     """Products with vectors, and rows by number."""
     calls = 0
     for fmt in ("mxfp4", "nvfp4"):
-        for n, k in ((1, 32), (40, 160), (64, 1056), (70, 512), (8200, 1280)):
+        for n, k in ((1, 32), (40, 160), (64, 1056), (70, 512), (8200, 1280), (8200, 256)):
             codes = to_gpu(rng.integers(0, 256, (n, k // 2), dtype=np.uint8))
             scales = to_gpu(rng.integers(100, 120, (n, k // mxspec.BLOCKS[fmt].k), dtype=np.uint8))
-            for m in (1, 9):
+            for m in (1, 3, 9, 17, 40, 50):
                 mxspec_gpu.gemv(to_gpu(np.ones((m, k), arithmetic.DTYPES["bfloat16"])), codes, scales, fmt)
                 calls += 1
             mxspec_gpu.embedding(to_gpu(np.array([0, n - 1, n, -1])), codes, scales, fmt)
             calls += 1
+    return calls
+
+
+def _experts(rng: np.random.Generator) -> int:
+    """Rows of experts, with and without tensor scales."""
+    calls = 0
+    for fmt, tensor in (("mxfp4", None), ("nvfp4", "auto"), ("mxfp8_e4m3", None), ("mxfp6_e2m3", None)):
+        for rows in ((5, 0, 130, 1), (0, 0), (128,)):
+            x = to_gpu(rng.standard_normal((sum(rows), 512)).astype(arithmetic.DTYPES["bfloat16"]))
+            for layout in mxspec_gpu.api.SCALE_LAYOUTS:
+                mxspec_gpu.quantize_experts(x, rows, fmt, tensor_scales=tensor, scale_layout=layout).dequantize()
+                calls += 2
     return calls
 
 
@@ -115,10 +127,12 @@ def _stored(rng: np.random.Generator) -> int:
             offsets = to_gpu(np.ones((n, deep // affine.group), half if affine.offset is Offset.BIAS else np.uint8))
             for dtype in ("float32", "bfloat16"):
                 mxspec_gpu.affine_dequantize(codes, scales, offsets, affine, dtype=dtype)
+            for m in (2, 17, 33, 64):
+                mxspec_gpu.affine_gemv(to_gpu(np.ones((m, deep), half)), codes, scales, offsets, affine)
             for m in (1, 9):
                 mxspec_gpu.affine_gemv(to_gpu(np.ones((m, deep), half)), codes, scales, offsets, affine)
                 steps.affine_matmul_naive(to_gpu(np.ones((m, deep), half)), codes, scales, offsets, affine)
-            calls += 6
+            calls += 10
     return calls
 
 
@@ -166,7 +180,7 @@ def main() -> None:
         mxspec_gpu.decode(codes, "e2m1")
         mxspec_gpu.unpack(codes, "mxfp4")
         calls += 2
-    calls += _transformed(rng) + _lookups(rng) + _stored(rng)
+    calls += _transformed(rng) + _lookups(rng) + _stored(rng) + _experts(rng)
     x32 = cupy.asarray(rng.standard_normal(1000).astype(np.float32))
     for name in (*mxspec.ELEMENTS, *mxspec.SCALES):
         codes = mxspec_gpu.encode(x32, name)

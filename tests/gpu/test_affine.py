@@ -88,7 +88,7 @@ def test_gemv_of_whole_numbers(fmt: AffineFormat, library: str, tally: Tally) ->
         parts = draw_affine(fmt, n, k, number, exact=True)
         weights = expect_affine(*parts, fmt, "exact", "float32").astype(np.float64)
         arrays = send(parts, library)
-        for m in (1, 2, 8, 9, 16):
+        for m in (1, 2, 8, 9, 16, 17, 64):
             x = np.random.default_rng(m).integers(-2, 3, (m, k)).astype(kind)
             given = to_gpu(x[0] if m == 1 else x, library)
             for alpha in (1.0, 0.5):
@@ -105,7 +105,7 @@ def test_gemv_of_any_numbers(fmt: AffineFormat, tally: Tally) -> None:
     parts = draw_affine(fmt, n, k, 3)
     arrays = send(parts)
     weights = expect_affine(*parts, fmt, gemv_contract(fmt), fmt.dtype).astype(np.float64)
-    x = np.random.default_rng(1).standard_normal((16, k)).astype(kind)
+    x = np.random.default_rng(1).standard_normal((64, k)).astype(kind)
     y = {d: to_host(mxspec_gpu.affine_gemv(to_gpu(x), *arrays, fmt, dtype=d)) for d in DTYPES}
     wide = x.astype(np.float64)
     bound = (k / 16 + 8) * 17 * 2.0**-23 * (np.abs(wide) @ np.abs(weights.T))
@@ -114,13 +114,13 @@ def test_gemv_of_any_numbers(fmt: AffineFormat, tally: Tally) -> None:
     for dtype in ("float16", "bfloat16"):
         with np.errstate(over="ignore"):
             tally.equal(bits_of(y[dtype]), bits_of(y["float32"].astype(DTYPES[dtype])), f"{fmt.name} rounded to {dtype}")
-    for m in (1, 3, 8, 11):
+    for m in (1, 3, 8, 11, 16, 29, 48):
         part = mxspec_gpu.affine_gemv(to_gpu(x[:m]), *arrays, fmt, dtype="float32")
-        tally.equal(bits_of(to_host(part)), bits_of(y["float32"][:m]), f"{fmt.name}: {m} vectors against 16")
+        tally.equal(bits_of(to_host(part)), bits_of(y["float32"][:m]), f"{fmt.name}: {m} vectors against 64")
     spoiled = x.copy()
     spoiled[5, 7] = np.nan
     y_nan = to_host(mxspec_gpu.affine_gemv(to_gpu(spoiled), *arrays, fmt, dtype="float32"))
-    others = np.delete(np.arange(16), 5)
+    others = np.delete(np.arange(64), 5)
     tally.require(bool(np.isnan(y_nan[5]).all()), f"{fmt.name}: NaN")
     tally.equal(bits_of(y_nan[others]), bits_of(y["float32"][others]), f"{fmt.name}: beside a NaN")
 
@@ -131,11 +131,11 @@ def test_gemv_in_every_way(fmt: AffineFormat, tally: Tally) -> None:
     n, k = 8200, 1536
     parts = draw_affine(fmt, n, k, 9)
     arrays = send(parts)
-    x = np.random.default_rng(2).standard_normal((16, k)).astype(DTYPES[fmt.dtype])
+    x = np.random.default_rng(2).standard_normal((64, k)).astype(DTYPES[fmt.dtype])
     flat = np.concatenate([np.zeros(1, parts[1].dtype), parts[1].reshape(-1)])
     shifted = to_gpu(flat)[1:].reshape(parts[1].shape)
     whole = to_host(mxspec_gpu.affine_gemv(to_gpu(x), *arrays, fmt, dtype="float32"))
-    for m in (1, 16):
+    for m in (1, 2, 16, 40, 64):
         away = mxspec_gpu.affine_gemv(to_gpu(x[:m]), arrays[0], shifted, arrays[2], fmt, dtype="float32")
         tally.equal(bits_of(to_host(away)), bits_of(whole[:m]), f"{fmt.name}: scales elsewhere, {m} vectors")
         for rows in (7, 4100, 8192):
@@ -158,7 +158,7 @@ def test_wrong_calls(tally: Tally) -> None:
         (lambda: dequantize(codes, scales, offsets, fmt, out=codes), ValueError, "out has dtype uint8"),
         (lambda: gemv(x.astype("float32"), codes, scales, offsets, fmt), TypeError, "x has dtype float32; pass float16"),
         (lambda: gemv(x[:, :64], codes, scales, offsets, fmt), ValueError, "do not match; pass codes of N rows"),
-        (lambda: gemv(cp().ones((17, 128), cp().float16), codes, scales, offsets, fmt), ValueError, "x has 17 vectors"),
+        (lambda: gemv(cp().ones((65, 128), cp().float16), codes, scales, offsets, fmt), ValueError, "x has 65 vectors"),
         (lambda: gemv(x, codes, scales, offsets, "int4-g16-bias-float16"), ValueError, "groups of a multiple of 32"),
         (lambda: gemv(x, codes, scales, offsets, fmt, alpha=x), ValueError, "alpha has dtype float16"),
     )

@@ -40,7 +40,7 @@ def test_gemv_of_whole_numbers(fmt: str, library: str, tally: Tally) -> None:
     """Sums that no order rounds: below 2**23 of their unit, which the tensor cores keep."""
     for number, (n, k) in enumerate(((1, 32), (16, 128), (40, 160), (1000, 1024), (129, 4096), (4096, 16384), (8200, 512))):
         codes, scales, weights = draw_weights(fmt, n, k, exact=True, seed=number)
-        for m in (1, 2, 7, 8, 9, 16):
+        for m in (1, 2, 7, 8, 9, 16, 17, 33, 64) if n * k < 1 << 25 else (1, 2, 9, 64):
             x = np.random.default_rng(SEED + m).integers(-2, 3, (m, k)).astype(BF16)
             want = x.astype(np.float64) @ weights.T
             given = to_gpu(x[0] if m == 1 else x, library)
@@ -58,7 +58,7 @@ def test_gemv_of_any_numbers(fmt: str, tally: Tally) -> None:
     for n, k in ((256, 4096), (1000, 992)):
         codes, scales, weights = draw_weights(fmt, n, k, exact=False, seed=n)
         arrays = to_gpu(codes), to_gpu(scales)
-        x = normal((16, k), "bfloat16", seed=2)
+        x = normal((64, k), "bfloat16", seed=2)
         x = np.where(np.isfinite(x.astype(np.float32)), x, 1).astype(BF16)
         alpha = np.array([0.37], np.float32)
         y = {
@@ -72,9 +72,9 @@ def test_gemv_of_any_numbers(fmt: str, tally: Tally) -> None:
         with np.errstate(over="ignore"):
             tally.equal(bits_of(y["bfloat16"]), bits_of(y["float32"].astype(BF16)), f"{fmt} rounded to bfloat16")
             tally.equal(bits_of(y["float16"]), bits_of(y["float32"].astype(np.float16)), f"{fmt} rounded to float16")
-        for m in (1, 3, 8, 11):
+        for m in (1, 3, 8, 11, 16, 29, 48):
             part = mxspec_gpu.gemv(to_gpu(x[:m]), *arrays, fmt, alpha=0.37, dtype="float32")
-            tally.equal(bits_of(to_host(part)), bits_of(y["float32"][:m]), f"{fmt}: {m} vectors against 16")
+            tally.equal(bits_of(to_host(part)), bits_of(y["float32"][:m]), f"{fmt}: {m} vectors against 64")
         shifted = to_gpu(np.concatenate([np.zeros(1, BF16), x.reshape(-1)]))[1:].reshape(x.shape)
         wide = to_gpu(np.concatenate([codes, codes], axis=1))[:, : k // 2]
         again = mxspec_gpu.gemv(shifted, wide, arrays[1], fmt, alpha=0.37, dtype="float32")
@@ -92,10 +92,10 @@ def test_gemv_in_every_way(fmt: str, tally: Tally) -> None:
     """Bits do not depend on how many rows a block of threads takes, nor on whether scales travel with their codes."""
     n, k = 8200, 1280
     codes, scales, _ = draw_weights(fmt, n, k, exact=False, seed=3)
-    x = np.random.default_rng(SEED).standard_normal((16, k)).astype(BF16)
+    x = np.random.default_rng(SEED).standard_normal((64, k)).astype(BF16)
     shifted = to_gpu(np.concatenate([np.zeros(2, np.uint8), scales.reshape(-1)]))[2:].reshape(scales.shape)
     whole = to_host(mxspec_gpu.gemv(to_gpu(x), to_gpu(codes), to_gpu(scales), fmt, dtype="float32"))
-    for m in (1, 16):
+    for m in (1, 2, 16, 32, 40, 64):
         away = mxspec_gpu.gemv(to_gpu(x[:m]), to_gpu(codes), shifted, fmt, dtype="float32")
         tally.equal(bits_of(to_host(away)), bits_of(whole[:m]), f"{fmt}: scales elsewhere, {m} vectors")
         for rows in (7, 4100, 8192):
@@ -154,7 +154,7 @@ def test_wrong_calls(tally: Tally) -> None:
     gemv, embedding = mxspec_gpu.gemv, mxspec_gpu.embedding
     calls: tuple[tuple[Any, type[Exception], str], ...] = (
         (lambda: gemv(x.astype("float32"), c, s, "mxfp4"), TypeError, "x has dtype float32; pass bfloat16"),
-        (lambda: gemv(to_gpu(np.ones((17, 128), BF16)), c, s, "mxfp4"), ValueError, "x has 17 vectors; pass 1 to 16"),
+        (lambda: gemv(to_gpu(np.ones((65, 128), BF16)), c, s, "mxfp4"), ValueError, "x has 65 vectors; pass 1 to 64"),
         (lambda: gemv(x[:, :96], c, s, "mxfp4"), ValueError, "do not match; pass codes [N, K / 2]"),
         (lambda: gemv(x, c, s, "mxfp8_e4m3"), ValueError, "gemv takes mxfp4 and nvfp4"),
         (lambda: gemv(x, c, s[:, :2], "mxfp4"), ValueError, "do not match for packed mxfp4"),

@@ -1,7 +1,8 @@
 """This project's GPU kernels; they need CuPy and an NVIDIA GPU.
 
-`mxspec_gpu-tiles` returns what the fast paths return: packed nibbles, scales in 128x4 tiles. `mxspec_gpu-products-...` multiplies
-by weights as checkpoints hold them, `mxspec_gpu-affine` dequantizes affine ones, `mxspec_gpu-records` packs ggml's records. `mxspec_gpu-steps-...` are the documents' thread models,
+`mxspec_gpu-tiles` returns what the fast paths return: packed nibbles, scales in 128x4 tiles; `mxspec_gpu-experts` takes a tensor's
+rows for those of experts. `mxspec_gpu-products-...` multiplies by weights as checkpoints hold them, `mxspec_gpu-affine` dequantizes
+affine ones, `mxspec_gpu-records` packs ggml's records. `mxspec_gpu-steps-...` are the documents' thread models,
 `mxspec_gpu-sparse` multiplies by 2:4 sparse weights.
 """
 
@@ -84,8 +85,35 @@ class _Tiles(_Target):
         )
 
 
+class _Experts(_Target):
+    """The rows of a tensor as those of experts, whose tiles of scales are taken apart again."""
+
+    FORMATS = ("mxfp4", "nvfp4", "mxfp8_e4m3", "mxfp6_e2m3")
+    #: Rows of the first experts; the last has the rest.
+    _SIZES = (1, 0, 3, 128, 0, 130, 31)
+
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
+        """Codes, one a byte, and scales."""
+        block, rows = mxspec.BLOCKS[fmt], x.reshape(-1, x.shape[-1])
+        columns = x.shape[-1] // block.k
+        counts, left = [], len(rows)
+        for size in self._SIZES:
+            counts.append(min(size, left))
+            left -= counts[-1]
+        counts.append(left)
+        wide = self._cupy.zeros((len(rows), -(-x.shape[-1] // 64) * 64), x.dtype)
+        wide[:, : x.shape[-1]] = rows
+        # Not an array that CuPy fills: it would make subnormal numbers zero.
+        scale = _scale(tensor_scale)
+        scales = None if scale is None else [scale] * len(counts)
+        q = self._gpu.quantize_experts(wide, counts, fmt, tensor_scales=scales)
+        found = mxspec.layouts.unpack_groups(self._cupy.asnumpy(q.scales), "128x4", counts, wide.shape[1] // block.k)
+        codes = self._gpu.unpack(q.codes, fmt)[:, : x.shape[-1]].reshape(x.shape)
+        return codes, self._cupy.asarray(found)[:, :columns].reshape(*x.shape[:-1], columns)
+
+
 class _Products(_Target):
-    """`gemm`: x and stored weights, up to 48 rows where they lie, more by cuBLAS."""
+    """`gemm`: x and stored weights, few rows where they lie, more by cuBLAS."""
 
     def __init__(self, dtype: str) -> None:
         super().__init__()
@@ -216,6 +244,13 @@ ADAPTERS = (
         kept=Kept.GPU,
         about="this project's GPU kernels, packed, scales in tiles",
         make=_Tiles,
+    ),
+    Adapter(
+        name="mxspec_gpu-experts",
+        library=_LIBRARY,
+        kept=Kept.GPU,
+        about="this project's GPU kernels, rows of experts in one launch",
+        make=_Experts,
     ),
     *(
         Adapter(

@@ -1,17 +1,10 @@
 // The largest magnitude of a tensor, and what a profile makes of it.
 //
-// Magnitudes of floats are ordered as their bits, NaN above everything: the maximum is an integer maximum, and NaN
-// spreads, unless the profile skips them. Compiled with: the profile's Rules, MX_INPUT, MX_THREADS.
-#include "rules.cuh"
+// Compiled with: what largest.cuh names.
+#include "largest.cuh"
 namespace mx {
 
 constexpr int kElements16 = 16 / kItem;  // elements of 16 bytes
-constexpr bool kSkipNan = Rules::kTensorSkipsNan;
-
-__device__ __forceinline__ u32 fold4(u32 held, const uint4& v) {
-  held = fold_magnitude<kIn, kSkipNan>(fold_magnitude<kIn, kSkipNan>(held, v.x), v.y);
-  return fold_magnitude<kIn, kSkipNan>(fold_magnitude<kIn, kSkipNan>(held, v.z), v.w);
-}
 
 // result: float32 bits, zeroed before. count: elements; head: those before the first aligned 16 bytes; vectors: whole aligned
 // 16 bytes. What is left at both ends is read one by one.
@@ -38,19 +31,7 @@ tensor_amax(const void* __restrict__ x, u32 head, u64 vectors, u64 count, u32* _
       if (a > largest && !(kSkipNan && a > kInf)) largest = a;
     }
   }
-#pragma unroll
-  for (int d = 16; d; d /= 2) {
-    const u32 other = __shfl_xor_sync(0xFFFFFFFFu, largest, d);
-    largest = other > largest ? other : largest;
-  }
-  __shared__ u32 of_warp[MX_THREADS / 32];
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = largest;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    // One NaN for all, so that a profile that stores the maximum itself needs no further step.
-    for (int w = 1; w < MX_THREADS / 32; ++w) largest = of_warp[w] > largest ? of_warp[w] : largest;
-    atomicMax(result, largest > kInf ? kNan : largest);
-  }
+  raise_largest(largest, result);
 }
 
 #if MX_TRANSFORMED
@@ -70,19 +51,10 @@ transformed_amax(const uint4* __restrict__ x, u64 groups, u32* __restrict__ resu
 #pragma unroll
     for (int j = 0; j < 2 * Raw<kValue>::words8; ++j) held = fold_magnitude<kValue, kSkipNan>(held, values[j]);
   }
-  u32 largest = find_magnitude<kValue>(held);
-#pragma unroll
-  for (int d = 16; d; d /= 2) {
-    const u32 other = __shfl_xor_sync(0xFFFFFFFFu, largest, d);
-    largest = other > largest ? other : largest;
-  }
-  if (threadIdx.x % 32 == 0) atomicMax(result, largest > kInf ? kNan : largest);
+  raise_largest(find_magnitude<kValue>(held), result);
 }
 #endif
 
-// In place: float32 bits of the maximum -> the profile's native tensor scale. The chip's operations make NaN 7FFFFFFF.
-extern "C" __global__ void derive_native(float* value) {
-  const float native = Rules::native_from_amax(*value);
-  *value = is_nan(native) ? float_of(kNan) : native;
-}
+// In place.
+extern "C" __global__ void derive_native(float* value) { *value = native_of(*value); }
 }  // namespace mx

@@ -40,6 +40,19 @@ MX_HD u32 find_magnitude(u32 held) {
   return widen_magnitude<In>(lo > hi ? lo : hi);
 }
 
+// float32 bits of the largest magnitude of N words, at least two; NaN are above everything. bfloat16 words are compared with
+// their signs (max.xorsign), which go once, at the end.
+template <int In, int N>
+MX_HD u32 find_largest(const u32* words) {
+  constexpr bool any_sign = In == BFLOAT16;
+  u32 held = any_sign ? words[0] : 0;
+#pragma unroll
+  for (int i = any_sign ? 1 : 0; i < N; ++i)
+    held = any_sign ? max_magnitude_any_sign_bf16x2(held, words[i]) : fold_magnitude<In>(held, words[i]);
+  if (any_sign) return max_magnitude_any_sign_bf16x2(held, permute(held, held, 0x1032)) & 0x7FFF0000u;
+  return find_magnitude<In>(held);
+}
+
 struct BlockScale {
   u32 byte;
   float factor;

@@ -3,43 +3,29 @@
 //
 // A team of warps takes 32 rows of W each; the teams of a block take turns on chunks of 128 columns, of which a lane has 32
 // neighbours of four rows. Which of a row's products meet in one instruction does not matter, so lanes read x where they read
-// codes: a team puts its chunk of x into shared memory, in the order in which `Weights` decodes. Codes of the next chunks are on
-// their way to shared memory meanwhile, each lane's to places that it alone reads. The teams' sums are added in order at the end:
-// neither the number of warps in a team nor that of vectors changes an output.
+// codes, from shared memory (gemv_x.cuh). Codes of the next chunks are on their way to shared memory meanwhile, each lane's to
+// places that it alone reads. The teams' sums are added in order at the end: neither the number of warps in a team, nor that of
+// vectors, nor where x lies changes an output.
 //
 // Factors of two chunks travel with their codes (MX_COPY: all rows start at a multiple of 256 columns), a row's by one lane; or each
 // lane loads its own two steps ahead.
 //
-// Compiled with: MX_OUTPUT (0 float32, 1 float16, 2 bfloat16), MX_BATCH (8 or 16 columns of x at most), MX_TEAMS, MX_WARPS (of a
-// team), MX_BLOCKS_OF_SM, MX_COPY.
+// Compiled with: MX_OUTPUT (0 float32, 1 float16, 2 bfloat16), MX_BLOCKS_OF_SM, MX_COPY, and what gemv_x.cuh names.
 #pragma once
-#include "gemv_parts.cuh"
+#include "gemv_x.cuh"
 
 namespace mx {
 
-// Chunks of codes on their way: the two of a turn.
-constexpr int kDepth = 2, kTiles = MX_BATCH / 8, kChunk = 128, kOfLane = 4, kThreads = 32 * MX_TEAMS * MX_WARPS, kRows = 32 * MX_WARPS;
-// A team takes two chunks that follow one another, a turn; then the next turn's, after the other teams' chunks.
-constexpr u32 kTurn = 2 * MX_TEAMS * kChunk;
-constexpr __device__ u32 find_column(u32 ahead) { return ahead / 2 * kTurn + ahead % 2 * kChunk; }
-
-// Chunks of x: 16 words of 16 bytes a vector; the four that lie between vectors keep lanes of two of them out of each other's banks.
-typedef uint4 Chunks[MX_TEAMS][kTiles * 8][20];
-template <int Bytes>  // factors of a row, in a turn
+template <int Bytes>  // factors of a row, in a turn; x follows
 union Memory {
   struct {
     uint4 ring[kDepth][kOfLane][kThreads];
-    Chunks x[2];
 #if MX_COPY
     __align__(16) u8 factors[2][MX_TEAMS][kRows * Bytes];
 #endif
   } loop;
   float parts[MX_TEAMS][kRows][MX_BATCH + 1];
 };
-
-// Keeps a pointer in its registers: recomputing it takes more instructions in every turn.
-template <class T>
-__device__ __forceinline__ void hold(T*& pointer) { asm volatile("" : "+l"(pointer)); }
 
 // Weights: kHalf; Row (where a lane's factors of a row lie), Loaded (factors of 32 columns as they lie), Factor. place(row, column);
 // load(row, column, ahead, live) of the columns find_column(ahead) later; advance(row), a turn on. With MX_COPY instead kBytes of a row in a
@@ -98,42 +84,7 @@ __device__ __forceinline__ void multiply_vectors(const Weights& weights, const u
     for (int r = 0; r < kOfLane; ++r) next[ahead % 2][r] = weights.load(of_row[r], first + done, ahead, live);
   };
 #endif
-  // This thread's words of a team's chunk of x; zeros beyond the columns.
-  constexpr u32 kPass = 2 * MX_WARPS, kUnits = (kTiles * 8 + kPass - 1) / kPass;  // vectors that a team takes at once
-  const u32 vector = member / 16, word = member % 16;
-  const u16* of_words = x + (u64)vector * columns + team * (2 * kChunk) + word * 8;
-  hold(of_words);
-  u32 left_words = team * (2 * kChunk) + word * 8 < columns ? columns - (team * (2 * kChunk) + word * 8) : 0;
-  uint4* const to_words = &memory.loop.x[0][team][vector][word % 4 * 4 + word / 4];
-  uint4 words[kUnits];
-  auto load_x = [&](u32 ahead) {
-    const bool live = left_words > find_column(ahead);
-#pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      words[u] = make_uint4(0, 0, 0, 0);
-      if (live && vector + u * kPass < batch)
-        words[u] = __ldg(reinterpret_cast<const uint4*>(of_words + (u64)(u * kPass) * columns + find_column(ahead)));
-    }
-  };
-  auto store_x = [&](u32 half) {
-#pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      const uint4 v = words[u];
-      if (vector + u * kPass < batch)
-        to_words[half * (sizeof(Chunks) / 16) + u * kPass * 20] =
-            make_uint4(permute(v.x, v.z, 0x5410), permute(v.x, v.z, 0x7632), permute(v.y, v.w, 0x5410), permute(v.y, v.w, 0x7632));
-    }
-  };
-  auto meet = [&]() {  // of the team
-    if (MX_WARPS == 1) __syncwarp();
-    else asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(32 * MX_WARPS) : "memory");
-  };
-  const uint4* of_x[kTiles];
-#pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile) {
-    const u32 m = tile * 8 + lane / 4;
-    of_x[tile] = &memory.loop.x[0][team][m < batch ? m : batch - 1][q];
-  }
+  PlaceOfX vectors(shared_memory + sizeof(memory.loop) / 16, x, columns, batch, team, member);
   float sums[kTiles][2][4] = {};
   // The first or second step of a turn.
   u32 half_factors = 0;
@@ -162,7 +113,7 @@ __device__ __forceinline__ void multiply_vectors(const Weights& weights, const u
       for (int i = 0; i < 4; ++i) {
         uint4 b[kTiles];
 #pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) b[tile] = of_x[tile][ahead * (sizeof(Chunks) / 16) + i * 4];
+        for (int tile = 0; tile < kTiles; ++tile) b[tile] = vectors.read(tile, ahead, i);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           u32 w[2][4];
@@ -186,28 +137,23 @@ __device__ __forceinline__ void multiply_vectors(const Weights& weights, const u
     // Into the places just read, whose values have been used.
     if (MX_COPY) __syncwarp();
     fetch(ahead + kDepth, half_factors ^ 1);
-    store_x(ahead ^ 1);
-    load_x(ahead + 2);
-    meet();
+    vectors.pass_step(ahead);
   };
 #pragma unroll
   for (int i = 0; i < kDepth; ++i) fetch(i, 0);
-  load_x(0);
+  vectors.request();
 #if !MX_COPY
   load_factors(0);
   load_factors(1);
 #endif
-  store_x(0);
-  load_x(1);
-  meet();
+  vectors.begin();
   // All teams take as many turns, the last ones of some on zeros: every warp passes as many barriers.
 #pragma unroll 1
   for (; done < columns; done += kTurn) {
     step(0);
     step(1);
     left = left > kTurn ? left - kTurn : 0;
-    left_words = left_words > kTurn ? left_words - kTurn : 0;
-    of_words += kTurn;
+    vectors.pass_turn();
 #if MX_COPY
     weights.advance(of_factors);
     half_factors ^= 1;

@@ -28,6 +28,12 @@ u32 amax_all(i64 n, const u32* words) {
   return find_magnitude<In>(held);
 }
 
+// The same of every eight words.
+template <int In>
+void largest_all(i64 n, const u32* words, u32* out) {
+  for (i64 i = 0; i + 8 <= n; i += 8) out[i / 8] = find_largest<In, 8>(words + i);
+}
+
 template <int F>
 void encode8_all(i64 n, const float* x, u8* out) {
   for (i64 i = 0; i + 8 <= n; i += 8) {
@@ -52,6 +58,11 @@ void hadamard_all(i64 n, const float* x, float* out) {
     hadamard16<Signs>(v);
     memcpy(out + i, v, sizeof v);
   }
+}
+
+template <int N>
+void philox_all(u64 base, u64 seed, i64 n, Random16* out, u8* right) {
+  for (i64 i = 0; i + N <= n; i += N) right[i / N] = philox_run<N>(base, (u32)i, seed, out + i);
 }
 
 template <int F>
@@ -92,14 +103,15 @@ i64 quantize_all(int mode, i64 blocks, const void* x, float native, const u32* r
   i64 ordinary = 0;
   for (i64 b = 0; b < blocks; ++b) {
     if (mode == 1) {
-      u32 words[eights * words8], held = 0;
+      u32 words[eights * words8];
       memcpy(words, static_cast<const u8*>(x) + b * k * Raw<In>::element_bytes, sizeof words);
-      for (u32 w : words) held = fold_magnitude<In>(held, w);
-      const BlockScale s = find_scale<R>(find_magnitude<In>(held), t);
+      const BlockScale s = find_scale<R>(find_largest<In, eights * words8>(words), t);
       if (s.ordinary) {
         Eight e[eights];
+        Random16 random[k / 16];
+        philox_run<k / 16>(0, (u32)(b * k / 16), seed, random);
         for (int i = 0; i < eights; ++i) {
-          const Random16 r = philox((u64)(b * k + 8 * i) / 16, seed);
+          const Random16& r = random[i / 2];
           e[i] = encode8_block<R, In, Rand>(words + i * words8, s, r.w[i % 2 * 2], r.w[i % 2 * 2 + 1]);
         }
         pack_all<R::kElement>(k, e, codes + b * bytes);
@@ -197,6 +209,12 @@ u32 mx_amax(int input, int skip_nan, i64 n, const u32* words) {
   return skip_nan ? amax_all<BFLOAT16, true>(n, words) : amax_all<BFLOAT16, false>(n, words);
 }
 
+void mx_largest(int input, i64 n, const u32* words, u32* out) {
+  if (input == FLOAT32) return largest_all<FLOAT32>(n, words, out);
+  if (input == FLOAT16) return largest_all<FLOAT16>(n, words, out);
+  return largest_all<BFLOAT16>(n, words, out);
+}
+
 #define MX_WITH (input, rounding, overflow, positive, negative, n, x, out)
 void mx_encode(int format, int input, int rounding, int overflow, u32 positive, u32 negative, i64 n, const void* x, u8* out) {
   MX_EACH(encode_all)
@@ -225,6 +243,11 @@ i64 mx_quantize(int rules, int input, int mode, int rand, i64 blocks, const void
   switch (rules) { MX_ALL_RULES }
 #undef MX_CASE
   return -1;
+}
+// The bytes of n counters from `base`, one or two at a time; right: a flag for each time.
+void mx_philox(int pairs, u64 base, u64 seed, i64 n, u32* out, u8* right) {
+  Random16* bytes = reinterpret_cast<Random16*>(out);
+  return pairs ? philox_all<2>(base, seed, n, bytes, right) : philox_all<1>(base, seed, n, bytes, right);
 }
 // Returns 0, or -1 for signs that are not compiled here.
 int mx_hadamard(int signs, i64 n, const float* x, float* out) {

@@ -311,6 +311,19 @@ MX_HD u32 max_magnitude_bf16x2(u32 a, u32 b) {
   return max_magnitude_16x2<Skip>(a, b, 0x7F80u);
 #endif
 }
+// The larger magnitude of each lane, NaN if either is, and a sign that says nothing: signs need not be cleared first. Before 8.6
+// they are.
+MX_HD u32 max_magnitude_any_sign_bf16x2(u32 a, u32 b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 860
+  u32 r;
+  asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+#elif MX_CHIP
+  return max_magnitude_bf16x2<false>(a, b);
+#else
+  return max_magnitude_bf16x2<false>(a, b) | ((a ^ b) & 0x80008000u);
+#endif
+}
 template <bool Skip>
 MX_HD u32 max_magnitude_f16x2(u32 a, u32 b) {
 #if MX_CHIP

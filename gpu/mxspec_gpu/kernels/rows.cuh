@@ -22,6 +22,7 @@ constexpr int kEights = kValues / 8 / kBlocks;                     // groups of 
 constexpr int kWords8 = Raw<kValue>::words8, kLoads = kValues * Raw<kIn>::element_bytes / 16;
 constexpr u32 kWarpBlocks = 32 * kBlocks / kLanes;  // blocks of a warp
 constexpr int kOutWords = kValues * kBits / 32;
+constexpr int kCounters = kValues > 16 ? kValues / 16 : 1;       // of a thread's random bytes
 
 // What a launch is given. blocks_per_row, multiplier and shift (a division by it, or with MX_TILED 3 by the warps of a row),
 // tiles: of the scales. first_block: of this launch in the whole tensor, for the counter. Only with MX_SOURCE: pitch, from a
@@ -147,6 +148,12 @@ __device__ __forceinline__ void quantize_turn(const Arguments& a, const Tensor& 
   }
 #endif
 
+  // Where the upper word of the counters changes within a launch, at a multiple of 2**36 elements, what is behind it goes the
+  // plain way. Launches begin at a multiple of a thread's blocks.
+  Random16 random[kCounters];
+  bool counted = true;
+  if (kRandom != NO_RANDOM)
+    counted = philox_run<kCounters>(a.first_block * (kBlock / 16), (u32)((u64)g * kValues / 16), a.seed, random);
 #if MX_TRANSFORMED
   static_assert(kValues >= 16, "a thread has whole groups of the transform");
   u32 values[kValues / 8 * kWords8];
@@ -166,10 +173,7 @@ __device__ __forceinline__ void quantize_turn(const Arguments& a, const Tensor& 
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) {
     const u32* w = values + b * kEights * kWords8;
-    u32 held = 0;
-#pragma unroll
-    for (int i = 0; i < kEights * kWords8; ++i) held = fold_magnitude<kValue>(held, w[i]);
-    u32 magnitude = find_magnitude<kValue>(held);
+    u32 magnitude = find_largest<kValue, kEights * kWords8>(w);
 #pragma unroll
     for (int d = 1; d < kLanes; d *= 2) {
       const u32 other = __shfl_xor_sync(0xFFFFFFFFu, magnitude, d);
@@ -177,16 +181,14 @@ __device__ __forceinline__ void quantize_turn(const Arguments& a, const Tensor& 
     }
     const BlockScale s = find_scale<Rules>(magnitude, t);
     bytes[b] = s.byte;
-    ordinary[b] = s.ordinary;
-    Random16 r = {{0, 0, 0, 0}};
+    ordinary[b] = s.ordinary && counted;
     Eight codes6[2];
 #pragma unroll
     for (int i = 0; i < kEights; ++i) {
       const int at = b * kEights + i;  // group of eight in the thread
       if (kRandom != NO_RANDOM) {
-        const u64 group = (a.first_block * kBlock + (u64)g * kValues) / 8 + at;
-        if (at % 2 == 0 || kValues == 8) r = philox(group / 2, a.seed);
-        const bool upper = kValues == 8 ? (group & 1) != 0 : at % 2 != 0;
+        const Random16& r = random[at / 2];
+        const bool upper = kValues == 8 ? (g & 1) != 0 : at % 2 != 0;
         const Eight e = encode8_block<Rules, kValue, kRandom>(w + i * kWords8, s, upper ? r.w[2] : r.w[0], upper ? r.w[3] : r.w[1]);
         out[at] = e.lo;
         continue;
