@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,10 @@ import pytest
 
 from mxspec import affine
 from mxspec.affine.arrays import dequantize_groups, quantize_groups
+from mxspec.affine.exact import quantize_group
 from mxspec.affine.formats import AffineFormat, Offset
+from mxspec.reals import make_real
+from mxspec_conformance.judge.affine.beside import list_beside
 from mxspec_conformance.judge.affine.mistakes import MISTAKES
 from mxspec_conformance.judge.affine.soundness import Fault, find_faults, half_ulp
 from mxspec_conformance.judge.check import check
@@ -290,3 +295,32 @@ def test_cases_kill_what_they_are_for(name: str) -> None:
 
 def test_mistakes_have_words_of_their_own() -> None:
     assert len({m.words for m in MISTAKES}) == len(MISTAKES)
+
+
+@pytest.mark.parametrize("fmt", ["int4-g64-bias-float32", "int4-g32-zero-float16", "int8-g128-bias-bfloat16"])
+def test_groups_beside_midpoints_have_the_answers_of_the_definition(fmt: str) -> None:
+    parsed = affine.get_affine(fmt)
+    names = tuple(p.id for p in affine.list_affine_profiles(parsed))
+    for case in list_beside(parsed, names):
+        assert case.x.shape == (parsed.group,)
+        values = [make_real(Fraction(float(v))) for v in case.x]
+        for name in names:
+            right = quantize_group(values, parsed, affine.get_affine_profile(name))
+            assert case.answers[name].codes.tolist() == list(right.codes)
+
+
+@pytest.mark.parametrize("spoil", [lambda q: q.astype(np.float16), lambda q: q + 1e-3], ids=["quotients in float16", "nearly one half"])
+def test_numbers_off_midpoints_are_asked(spoil: Callable[[Any], Any]) -> None:
+    def quantize_affine(x: Any, fmt: str) -> Any:
+        groups = x.reshape(len(x), -1, 64).astype(np.float64)
+        with np.errstate(all="ignore"):
+            lo, hi = groups.min(axis=-1), groups.max(axis=-1)
+            scales = np.where(hi > lo, (hi - lo) / 15, 1).astype(np.float32)
+            biases = lo.astype(np.float32)
+            codes = np.nan_to_num(np.clip(np.rint(spoil((groups - biases[..., None]) / scales[..., None])), 0, 15)).astype(np.uint8)
+        return codes.reshape(x.shape), scales, biases
+
+    target = SimpleNamespace(NAME="off", VERSION="1", AFFINE=["int4-g64-bias-float32"], quantize_affine=quantize_affine)
+    report = check(target, in_process=True, only="quantize_affine/int4-g64-bias-float32/mixture")
+    (row,) = [r for r in report.requirements if r.verdict is Verdict.FAIL]
+    assert row.id == "quantize_affine/int4-g64-bias-float32/mixture"

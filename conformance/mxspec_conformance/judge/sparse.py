@@ -103,7 +103,7 @@ def _ask_all(session: TargetSession, asked: Asked, failures: Counter[FailureKind
         return list(whole)
     failures[whole.kind] += 1
     few = [run_once(partial(call, [i])) for i in range(0, asked.count, -(-asked.count // _PROBED))]
-    if whole.is_unsupported or all(isinstance(a, NoAnswer) and a.kind is whole.kind for a in few):
+    if all(isinstance(a, NoAnswer) and a.kind is whole.kind for a in few):
         return [whole] * asked.count
     return run_bisected(range(asked.count), call, failures=failures)
 

@@ -13,10 +13,12 @@ import numpy as np
 from mxspec.layouts import get_layout
 from mxspec.sparsity import KEPT, find_largest
 from mxspec_conformance.judge.explanation import Cause
+from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.edges import EDGES
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.sparse_groups import Asked
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -101,7 +103,7 @@ def _enter(part: Asked, answer: Any, scorecard: Scorecard, topic: str, label: st
 def _show(part: Asked, wrong: Any, topic: str, label: str, done: str) -> Failure:
     places = np.flatnonzero(wrong)
     text = done or f"{places.size} of {wrong.size} groups differ; the first is group {int(places[0])}"
-    return Failure(case=label, given={"format": part.fmt.name, "call": label}, expected={}, returned={}, steps=[text])
+    return replace(call_failure(label, text), given={"format": part.fmt.name, "call": label})
 
 
 def _ask_memory(session: TargetSession, part: Asked, shape: tuple[int, int], scorecard: Scorecard, label: str) -> None:
@@ -156,6 +158,10 @@ def _call_in_order(session: TargetSession, pool: Asked, scorecard: Scorecard) ->
 
     for turn in (1, 2):
         enter(f"other groups in the same shape {turn}", fill_call(pool, rows * wide, 200 + turn))
+    for turn, (name, _) in enumerate(list_changed(fill_call(pool, rows * wide, 200).arguments(rows))):
+        part = fill_call(pool, rows * wide, 210 + turn)
+        run_once(partial(session.call, function, *dict(list_changed(part.arguments(rows)))[name]))  # what it returns is judged elsewhere
+        enter(f"after a call that is the same but for {name}", part)
     part = fill_call(pool, rows * wide, 203)
     if pool.case.function is SparseFunction.DECOMPRESS:
         _enter_other_metadata(session, part, rows, scorecard)

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.judge.affine.groups import Groups, Places
+from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.edges import EDGES
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.twins import flip_signs, list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
-from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -76,8 +77,7 @@ class Caller:
 
     def count(self, topic: str, label: str, *, ok: bool, text: str) -> None:
         """Count what a call showed."""
-        failure = Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[text])
-        self.scorecard.count(topic, label, ok=ok, show=lambda: failure)
+        self.scorecard.count(topic, label, ok=ok, show=partial(call_failure, label, text))
 
 
 def list_shapes(group: int) -> Iterator[tuple[int, int]]:
@@ -152,12 +152,29 @@ def _enter_order(caller: Caller, other: tuple[str, Callable[[Groups], tuple[Any,
         caller.enter("call-size", "beside groups with NaN and Inf", places, rows, only=groups.finite[places])
     if len(groups.arguments) == 3 and caller.wants("the same codes under other scales", 0):
         _enter_other_scales(caller)
+    _enter_twins(caller)
     if other is not None:
         function, make = other
         label = f"after {function}"
         places = groups.fill(rows, wide)
         if caller.wants(label, 0) and not isinstance(run_once(partial(caller.session.call, function, *make(groups), caller.name)), NoAnswer):
             caller.enter("state", label, places, rows)
+
+
+def _enter_twins(caller: Caller) -> None:
+    """Groups after others that are the same but for one thing: what is kept by less than all of a call is wrong."""
+    groups, (rows, wide) = caller.groups, LAID
+    drawn = groups.give(groups.fill(rows, wide), rows)
+    names = [name for name, _ in list_changed(drawn)] + ["other signs"]
+    for turn, name in enumerate(names):
+        label = f"after a call that is the same but for {name}"
+        if not caller.wants(label, 0):
+            continue
+        places = groups.fill(rows, wide, 7 + turn)
+        given = groups.give(places, rows)
+        twins = dict(list_changed(given)) | {"other signs": (flip_signs(given[0]), *given[1:])}
+        run_once(partial(caller.session.call, caller.function, *twins[name], caller.name))  # what it returns is judged elsewhere
+        caller.enter("state", label, places, rows)
 
 
 def _enter_other_scales(caller: Caller) -> None:

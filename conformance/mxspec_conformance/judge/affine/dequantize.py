@@ -18,7 +18,8 @@ from mxspec_conformance.judge.affine.asking import ABREAST, ask_rows, lay_rows
 from mxspec_conformance.judge.affine.calls import judge_calls
 from mxspec_conformance.judge.affine.groups import Groups, make_groups
 from mxspec_conformance.judge.affine.mistakes import Stored, list_mistakes
-from mxspec_conformance.judge.affine.quantize import Standing, _bits, _snippet
+from mxspec_conformance.judge.affine.quantize import Standing
+from mxspec_conformance.judge.affine.showing import format_bits, make_snippet
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer
@@ -170,8 +171,8 @@ def _count_alone(
 def _describe(case: AffineStoredCase, fmt: AffineFormat) -> dict[str, Any]:
     is_bias = fmt.offset is Offset.BIAS
     return {
-        "format": fmt.name, "scale": _bits(case.scale),
-        "bias" if is_bias else "zero": _bits(case.offset) if is_bias else str(int(case.offset)),
+        "format": fmt.name, "scale": format_bits(case.scale),
+        "bias" if is_bias else "zero": format_bits(case.offset) if is_bias else str(int(case.offset)),
     }  # fmt: skip
 
 
@@ -181,10 +182,10 @@ def _show(one: _Seen, judged: str, fmt: AffineFormat) -> Failure:
     place = int(wrong[0]) if wrong.size else 0
     return Failure(
         case=one.case.id, given=_describe(one.case, fmt) | {"code": f"{int(one.case.codes[place])} at {place}"},
-        expected={"value": _bits(right[place])}, returned={"value": _bits(one.values[place])},
+        expected={"value": format_bits(right[place])}, returned={"value": format_bits(one.values[place])},
         steps=[f"{wrong.size} of {right.size} values are not those of contract {judged}"],
         also=[f"contract {c}" for c in sorted(one.equals)],
-        snippet=_snippet("load_affine_stored", one.case.id, fmt, f'case.values["{judged}"]'),
+        snippet=make_snippet("load_affine_stored", one.case.id, fmt, f'case.values["{judged}"]'),
     )  # fmt: skip
 
 
@@ -192,7 +193,7 @@ def _show_two(one: _Seen, alone: Values, fmt: AffineFormat) -> Failure:
     wrong = np.flatnonzero(~_alike(one.values, alone))
     place = int(wrong[0]) if wrong.size else 0
     return Failure(
-        case=one.case.id, given=_describe(one.case, fmt), expected={"value": _bits(alone[place])},
-        returned={"value": _bits(one.values[place])},
+        case=one.case.id, given=_describe(one.case, fmt), expected={"value": format_bits(alone[place])},
+        returned={"value": format_bits(one.values[place])},
         steps=[f"alone in its row the group has other values than as one of {ABREAST}; `expected` is that of the group alone"],
     )  # fmt: skip

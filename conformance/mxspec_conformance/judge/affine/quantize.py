@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec_conformance.judge.affine.asking import ABREAST, ask_rows, lay_rows
+from mxspec_conformance.judge.affine.beside import BESIDE, list_beside
 from mxspec_conformance.judge.affine.calls import judge_calls
 from mxspec_conformance.judge.affine.groups import Groups, make_groups
 from mxspec_conformance.judge.affine.mistakes import Stored, list_mistakes
+from mxspec_conformance.judge.affine.showing import format_bits, make_snippet
 from mxspec_conformance.judge.affine.soundness import Fault, find_faults
 from mxspec_conformance.judge.explanation import Cause, Explanation, by_profiles
 from mxspec_conformance.judge.tally import Scorecard
@@ -98,13 +100,18 @@ def judge_quantize(
         return None
     answers = ask(session, name, cases, ABREAST)
     seen = _observe(cases, answers, fmt)
+    beside = list_beside(fmt, tuple(cases[0].answers)) if given is None else ()
+    if beside:  # in a call of their own: those of the vectors keep their sizes
+        near = ask(session, name, beside, ABREAST)
+        cases, answers = [*cases, *beside], [*answers, *near]
+    every = [*seen, *_observe(beside, near, fmt)] if beside else seen
     profiles = list(cases[0].answers)
-    wrong = {p: sum(p not in s.equals for s in seen if _is_finite(s.case)) for p in profiles}
+    wrong = {p: sum(p not in s.equals for s in every if _is_finite(s.case)) for p in profiles}
     judged = claimed or min(profiles, key=lambda p: (wrong[p], profiles.index(p)))
     for case, answer in zip(cases, answers, strict=True):
         if isinstance(answer, NoAnswer):
             scorecard.count_no_answer(case.topic, case.id, answer, given=partial(_describe, case, fmt))
-    for one in seen:
+    for one in every:
         _count(one, judged, claimed is not None, fmt, scorecard)
     if calls:
         _count_alone(session, name, seen, fmt, scorecard)
@@ -113,7 +120,7 @@ def judge_quantize(
         groups = make_groups([[s.case.x for s in seen]], answers, [_is_finite(s.case) for s in seen])
         other = ("dequantize_affine", _stored) if session.capabilities.has("dequantize_affine") else None
         judge_calls(session, "quantize_affine", name, groups, scorecard, other)
-    return Standing(judged, wrong[judged], sum(_is_finite(s.case) for s in seen)) if seen else None
+    return Standing(judged, wrong[judged], sum(_is_finite(s.case) for s in every)) if every else None
 
 
 def _stored(groups: Groups) -> tuple[Values, ...]:
@@ -213,14 +220,9 @@ def _describe(case: AffineGroupCase, fmt: AffineFormat) -> dict[str, Any]:
 def _tell(answer: AffineAnswer, fmt: AffineFormat, place: int) -> dict[str, Any]:
     offset = "bias" if fmt.offset is Offset.BIAS else "zero"
     return {
-        "scale": _bits(answer.scale), offset: _bits(answer.offset) if fmt.offset is Offset.BIAS else str(int(answer.offset)),
+        "scale": format_bits(answer.scale), offset: format_bits(answer.offset) if fmt.offset is Offset.BIAS else str(int(answer.offset)),
         "code": f"{int(answer.codes[place])} at {place}",
     }  # fmt: skip
-
-
-def _bits(value: Values) -> str:
-    width = np.asarray(value).dtype.itemsize
-    return f"{float(np.float32(value))!r} ({int(np.asarray(value).view(f'u{width}')):0{2 * width}x})"
 
 
 def _show(one: _Seen, judged: str, fmt: AffineFormat) -> Failure:
@@ -239,7 +241,7 @@ def _show(one: _Seen, judged: str, fmt: AffineFormat) -> Failure:
     return Failure(
         case=one.case.id, given=_describe(one.case, fmt), expected=_tell(right, fmt, place),
         returned=_tell(one.answer, fmt, place), steps=steps, also=sorted(one.equals),
-        snippet=_snippet("load_affine_groups", one.case.id, fmt, f'case.answers["{judged}"]'),
+        snippet="" if one.case.id.startswith(BESIDE) else make_snippet("load_affine_groups", one.case.id, fmt, f'case.answers["{judged}"]'),
     )  # fmt: skip
 
 
@@ -251,13 +253,3 @@ def _show_two(one: _Seen, alone: AffineAnswer, fmt: AffineFormat) -> Failure:
         returned=_tell(one.answer, fmt, place),
         steps=[f"alone in its row the group has another answer than as one of {ABREAST}; `expected` is that of the group alone"],
     )  # fmt: skip
-
-
-def _snippet(loader: str, case: str, fmt: AffineFormat, what: str) -> str:
-    return "\n".join(
-        [
-            f"from mxspec_vectors.affine_cases import {loader}",
-            f'case = next(c for c in {loader}("{fmt.name}") if c.id == "{case}")',
-            f"print({what})",
-        ]
-    )
