@@ -14,6 +14,7 @@ from mxspec_conformance.judge.products.extreme_cases import (
     list_specials,
     list_subnormals,
 )
+from mxspec_conformance.judge.products.late_cases import list_late_cases
 from mxspec_conformance.judge.products.making import Maker
 from mxspec_conformance.judge.products.position_cases import (
     list_cancellations,
@@ -39,6 +40,7 @@ from mxspec_conformance.judge.products.sum_cases import (
     list_sums,
 )
 from mxspec_conformance.judge.products.tiles import draw_square, draw_tiles
+from mxspec_conformance.judge.products.twin_cases import list_twin_cases
 from mxspec_conformance.judge.products.variety import (
     draw_added_memory,
     draw_edges,
@@ -67,6 +69,8 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
         cases += [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in also]
         also = _list_varied_in_another_dtype(Maker(product, capabilities, accumulator, seed + 4), dtype)
         cases += [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in also]
+    cases += list_twin_cases(Maker(product, capabilities, accumulator, seed + 5), capabilities.out_dtypes)
+    cases += list_late_cases(Maker(product, capabilities, accumulator, seed + 6), capabilities.out_dtypes)
     return cases
 
 

@@ -174,7 +174,10 @@ class BlockPen(Pen):
         # No float32 or bfloat16 is subnormal that holds the smallest scale times a number: a unit may flush these.
         largest = np.abs(self.values[self.finite]).max()
         least = 2.0 if largest >= 2 else 1.0
-        codes = self.pick(self.finite[np.abs(self.values[self.finite]) >= least], rows, k)
+        magnitudes = np.abs(self.values[self.finite])
+        taken_back = self.spec.block.is_mx and other.spec.kind is OperandKind.BLOCK and other.spec.block.is_mx
+        # Under the other side's scale first, or last, float32 holds the sum of a block of which one number counts.
+        codes = self.pick(self.finite[(magnitudes >= least) & (magnitudes < (2 * least if taken_back else np.inf))], rows, k)
         end = 127 if least == 2 else 126
         runs = k // self.run
         if not self.spec.block.is_mx:
@@ -182,8 +185,8 @@ class BlockPen(Pen):
             for row in range(rows):
                 ends[row] = ends[row, row % min(6, runs)]
             return Numbers(spec=self.dense, codes=codes.astype(np.uint8), scales=ends), 0
-        if other.spec.kind is OperandKind.BLOCK and other.spec.block.is_mx:
-            return self.write(codes, np.full((rows, runs), -end)), end
+        if taken_back:
+            return self.write(codes, np.full((rows, runs), -end)), 126
         return self.write(codes, np.full((rows, runs), -100 if first else 100)), 0
 
     def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:

@@ -87,8 +87,11 @@ def make_sides(case: ProductCase, contract: OperandContract = EXACTLY) -> Sides:
 def allow(reference: Reference, case: ProductCase, accumulator: Accumulator) -> Allowed:
     """The outputs that a class may give to a case."""
     epilogue = dot.Epilogue(**case.options)
+    sums = reference.sums
+    if accumulator.promoted:
+        sums = replace(sums, aligned=dot.sum_alignments(reference.a, reference.b))
     return dot.allow_outputs(
-        reference.sums, accumulator, case.out_dtype, tensor_scale=reference.tensor_scale, epilogue=epilogue
+        sums, accumulator, case.out_dtype, tensor_scale=reference.tensor_scale, epilogue=epilogue
     )
 
 

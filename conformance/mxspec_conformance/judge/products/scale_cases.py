@@ -65,7 +65,13 @@ def list_scale_codes(maker: Maker) -> Iterator[ProductCase]:
             continue
         # At most one, so that float32 holds the largest scale times a number.
         small = other.finite[np.abs(other.values[other.finite]) <= 1]
-        pair = found[0], other.numbers(other.pick(small, across, k), found[1])
+        codes = other.pick(small, across, k)
+        if isinstance(found[1], int) and found[1]:  # one of each block: kernels scale the sums of blocks, too, one scale after the other
+            places, turn = np.mgrid[0:across, 0 : k // other.run]
+            kept = np.full((across, k), other.code_of(0.0))
+            kept[places, turn * other.run + (places * 7 + turn * 5) % other.run] = other.code_of(1.0)
+            codes = kept
+        pair = found[0], other.numbers(codes, found[1])
         a, b = pair if side == "a" else pair[::-1]
         yield ProductCase(topic="scale-code", label=f"the ends of {side}'s scales", a=a, b=b)
 

@@ -25,6 +25,8 @@ _TILES = (
 )  # fmt: skip
 #: k at which tiles are whole or loops are split, and which side has few numbers.
 _LENGTHS = ((384, "a"), (768, "a"), (1024, "a"), (1024, "b"), (1536, "a"), (2048, "b"), (4096, "a"), (4128, "b"))
+#: A sum longer than any above, and its rows.
+_LONGEST = 12288, 6
 #: Rows of the side of few numbers where k is long: together they have some in every tile.
 _ROWS = 32
 #: Rows up to which as many blocks as rows are drawn.
@@ -48,6 +50,13 @@ def draw_tiles(a: Pen, b: Pen, sizes: Sizes) -> Iterator[Sides]:
         few, many = (a, b) if side == "a" else (b, a)
         pair = _draw_few(few, many, *((m, n) if side == "a" else (n, m)), k)
         yield f"{m} x {n} x {k}, few products", *(pair if side == "a" else pair[::-1])
+
+
+def draw_longest(a: Pen, b: Pen, sizes: Sizes) -> Sides:
+    """The longest sum, of few products: a class whose other long sums nothing bounds is asked for it."""
+    k_least, rows = _LONGEST
+    m, n, k = sizes.fit(rows, 3, k_least)
+    return f"{m} x {n} x {k}, few products", *_draw_few(a, b, m, n, k)
 
 
 def _draw_few(few: Pen, many: Pen, rows: int, across: int, k: int) -> tuple[Numbers, Numbers]:

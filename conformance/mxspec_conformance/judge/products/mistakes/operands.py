@@ -85,6 +85,10 @@ def _infinite_scale(numbers: Numbers) -> Floats | None:
     return table
 
 
+def _largest_scale(numbers: Numbers) -> Floats | None:
+    return _finite_scale(numbers) if numbers.spec.block.is_mx else None
+
+
 def _finite_scale(numbers: Numbers) -> Floats | None:
     table = _table(numbers).copy()
     if numbers.spec.block.is_mx:
@@ -253,8 +257,9 @@ def _change_part(part: str, change: CodeChange, sides: str, case: ProductCase) -
 
 
 def _change_table(
-    change: TableChange, sides: str, scales: bool, case: ProductCase, found: Sides, _: OperandContract
+    change: TableChange, sides: str, scales: bool, case: ProductCase, found: Sides, _: OperandContract, *, in_float32: bool = False
 ) -> Sides | None:
+    """in_float32: a number is stored in float32 before it is multiplied, so that one beyond it is infinite."""
     factors = dict(zip("ab", found, strict=True))
     for side in sides:
         numbers = case.a if side == "a" else case.b
@@ -269,6 +274,8 @@ def _change_table(
         sf = table if scales else _table(numbers)
         with np.errstate(all="ignore"):
             values = q[place_dense(numbers)] * np.repeat(sf[numbers.scales], numbers.spec.block.k, axis=1)
+            if in_float32:
+                values = values.astype(np.float32).astype(np.float64)
         kept = factors[side].kept
         factors[side] = change_values(factors[side], values if kept is None else np.where(kept, values, 0))
     return factors["a"], factors["b"]
@@ -281,6 +288,8 @@ def list_operand_mistakes() -> Iterator[Mistake]:
             yield Mistake(text.format(side=words), partial(_change_part, "scales", change, sides))
         for text, change_table in TABLE_MISTAKES:
             yield Mistake(text.format(side=words), keep_case, partial(_change_table, change_table, sides, True))
+        beyond = f"the scale code FF of {words} is taken as 2^128, and numbers beyond float32 as infinite"
+        yield Mistake(beyond, keep_case, partial(_change_table, _largest_scale, sides, True, in_float32=True))
         for text, change_codes in CODE_MISTAKES:
             place = "both sides" if len(sides) > 1 else "one side"  # which one, no sum tells
             yield Mistake(text.format(side=words, place=place), partial(_change_part, "codes", change_codes, sides))

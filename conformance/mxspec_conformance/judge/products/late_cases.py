@@ -1,0 +1,113 @@
+"""Cases by which mistakes were found that all others let pass; drawn by numbers of their own, so that those of the others stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mxspec_conformance.judge.products.case import ProductCase
+from mxspec_conformance.judge.products.making import Maker
+from mxspec_conformance.judge.products.spoiling import write_positive
+from mxspec_conformance.judge.products.tiles import draw_longest
+from mxspec_conformance.judge.products.variety import list_options
+from mxspec_conformance.targets.operands import Numbers, OperandKind
+
+#: k at which kernels split a sum among their units.
+_SPLIT = 4096
+#: How many powers of two lie between one number and those that follow: more than the bits of FP8 units.
+_APART = 14
+#: So many small ones are more than what a class that promotes may lose of the large one, and of the zeros in its block.
+_MANY = 12288
+#: Bits of the numbers of a plain side.
+_BITS = {"float32": 24, "bfloat16": 8, "float16": 11, "float8_e4m3fn": 4, "float8_e5m2": 3}
+
+
+def list_late_cases(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:
+    """dtypes: of the outputs; these cases have the first one."""
+    for case in (*_list_split(maker, dtypes[0]), *_list_memory(maker), *_list_zeros_under_nan(maker), *_list_every_bit(maker)):
+        yield replace(case, out_dtype=dtypes[0])
+    for case in _list_one_large(maker):
+        yield replace(case, out_dtype=dtypes[0])
+    label, a, b = draw_longest(maker.a, maker.b, maker.sizes)
+    yield ProductCase(topic="shape", label=label, a=a, b=b, out_dtype=dtypes[0])
+
+
+def _list_split(maker: Maker, dtype: str) -> Iterator[ProductCase]:
+    """What is added to a long sum is added once; the next long sum of the same shape starts from zero."""
+    m, n, k = maker.sizes.fit(3, 5, _SPLIT)
+    for told in ("a long sum", "a long sum of other numbers"):
+        a, b = (pen.numbers(maker.short(pen, rows, k)) for pen, rows in ((maker.a, m), (maker.b, n)))
+        yield ProductCase(topic="state", label=f"{told}, k = {k}", a=a, b=b)
+    for label, options in list_options(m, n, maker.takes, dtype):
+        yield ProductCase(topic="epilogue", label=f"{label}, k = {k}", a=a, b=b, options=options)
+
+
+def _list_memory(maker: Maker) -> Iterator[ProductCase]:
+    """Scales of which each row has its own, beside memory that is not theirs."""
+    m, n, k = maker.sizes.fit(7, 9, 128)
+    sides = [
+        pen.numbers(maker.integers(pen, rows, k), np.tile((np.arange(rows) % 7 - 3)[:, None], (1, -(-k // pen.run))))
+        for pen, rows in ((maker.a, m), (maker.b, n))
+    ]
+    for arrangement in ("offset", "rows", "padded"):
+        label = f"every row another scale, in memory: {arrangement}"
+        yield ProductCase(topic="memory", label=label, a=sides[0], b=sides[1], before=("arranged", arrangement))
+
+
+def _list_zeros_under_nan(maker: Maker) -> Iterator[ProductCase]:
+    """A block of zeros whose scale is NaN: all of its numbers are."""
+    for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        if pen.spec.kind is not OperandKind.BLOCK or any(p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (pen, other)):
+            continue
+        code = pen.spec.block.scale.nan_code
+        if code is None:
+            continue
+        m, n, k = maker.sizes.fit(5, 6, 128)
+        rows, across = (m, n) if side == "a" else (n, m)
+        numbers, back = write_positive(pen, rows, k), write_positive(other, across, k)
+        assert numbers.codes is not None
+        assert numbers.scales is not None
+        codes, scales, row = numbers.codes.copy(), numbers.scales.copy(), min(1, rows - 1)
+        codes[row, : pen.run] = pen.code_of(0.0)
+        scales[row, 0] = code
+        spoilt = replace(numbers, codes=codes, scales=scales)
+        a, b = (spoilt, back) if side == "a" else (back, spoilt)
+        yield ProductCase(topic="nan", label=f"a NaN scale of zeros in {side}", a=a, b=b)
+
+
+def _list_one_large(maker: Maker) -> Iterator[ProductCase]:
+    """A large number and thousands of small ones: a narrow sum that is not promoted in time loses all of these."""
+    m, n, k = maker.sizes.fit(2, 3, _MANY)
+    sides, left = [], _APART
+    for pen, rows in ((maker.a, m), (maker.b, n)):
+        if pen.spec.kind is OperandKind.AFFINE or pen.spec.sparsity is not None:
+            return
+        low = max(pen.powers[0], -_APART // 2)
+        high = min(pen.powers[1], low + left)
+        left -= high - low
+        codes = np.full((rows, k), pen.code_of(1.0))
+        codes[:, 1 : pen.run] = pen.code_of(0.0)
+        powers = np.full((rows, -(-k // pen.run)), low)
+        powers[:, 0] = high
+        sides.append(pen.numbers(codes, powers))
+    if not left:
+        yield ProductCase(topic="interval", label=f"one large number among small ones, k = {k}", a=sides[0], b=sides[1])
+
+
+def _list_every_bit(maker: Maker) -> Iterator[ProductCase]:
+    """One-hot rows against floats of as many bits as they have: a kernel that splits or converts them loses some."""
+    for side, pen, hot in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        if pen.spec.kind is not OperandKind.PLAIN or hot.spec.kind is OperandKind.AFFINE or pen.spec.sparsity or hot.spec.sparsity:
+            continue
+        k = maker.sizes.fit(1, 1, 32)[2]
+        m, n, _ = maker.sizes.fit(12, k, k) if side == "a" else maker.sizes.fit(k, 12, k)
+        rows, across = (m, n) if side == "a" else (n, m)
+        bits = _BITS[pen.spec.format]
+        odd = maker.draw.integers(1 << (bits - 2), 1 << (bits - 1), (rows, k)) * 2 + 1
+        signed = odd * maker.draw.choice([-1.0, 1.0], (rows, k)) * 2.0 ** (1 - bits)
+        numbers: Numbers = pen.quantized(signed)
+        ones = hot.one_hot(across, k, np.where(np.arange(across) < k, np.arange(across), -1))
+        a, b = (numbers, ones) if side == "a" else (ones, numbers)
+        yield ProductCase(topic="identity", label=f"one-hot rows, every bit of {side}", a=a, b=b)
