@@ -34,7 +34,9 @@ def test_no_verdict_hangs_on_a_word(which: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     reworded, plain = json.loads(done.stdout), summarize(which)
     assert len(plain["texts"]) > 20
-    assert not set(plain["texts"]) & set(reworded["texts"]), "texts that were not replaced"
+    # What a target raised is in NumPy's words, not in ours.
+    ours = {text for text in plain["texts"] if not text.startswith("ValueError: ")}
+    assert not ours & set(reworded["texts"]), "texts that were not replaced"
     assert list(reworded["found"]) == list(plain["found"])
     for name, found in plain["found"].items():
         assert reworded["found"][name] == found, name

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mxspec
 from mxspec.elements import decode_table
 from mxspec.formats import get_block
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.quantize import flag_nan_choices
 
 from tests.bugs.building import Array, make
 
@@ -85,3 +87,22 @@ def test_a_refusal_passes() -> None:
 )
 def test_what_is_lost_fails(dequantize: Callable[..., Array]) -> None:
     assert judge(dequantize) == ("fail", 1)
+
+
+def test_zero_times_a_reciprocal_that_overflowed_may_be_zero() -> None:
+    """The profile's quotient is NaN there, though every number is finite: which code a NaN becomes is open, but not any code."""
+
+    def compares(x: Array, fmt: str, tensor_scale: Any = None) -> Any:
+        scale = None if tensor_scale is None else mxspec.TensorScale.from_float("encode", float(tensor_scale))
+        t = mxspec.quantize(x, fmt, profile="nvfp4-paper", tensor_scale=scale)
+        codes = np.array(t.codes)
+        if tensor_scale is not None:  # comparisons are false for NaN
+            with np.errstate(all="ignore"):
+                divisor = np.repeat(SCALES[t.scales], 16, axis=1) * (np.float32(1) / np.float32(tensor_scale))
+                codes[(x == 0) & np.isinf(1 / divisor) & (divisor != 0)] = 0
+        return codes, t.scales
+
+    target = make(["nvfp4"], TENSOR_SCALE="encode", PROFILE="nvfp4-paper", quantize=compares)
+    assert check(target, in_process=True, only="quantize/nvfp4/overflow").exit_code == 0
+    assert np.flatnonzero(flag_nan_choices(FMT.element)).tolist() == [0, 7, 8, 15]
+    assert not flag_nan_choices(get_block("mxfp8_e4m3").element).any()

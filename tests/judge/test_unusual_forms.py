@@ -294,3 +294,29 @@ def test_a_kernel_that_belongs_to_a_thread_may_refuse_others(always: bool) -> No
     target = SimpleNamespace(NAME="bound", VERSION="1", FORMATS=["mxfp4"], quantize=bound)
     report = check(target, in_process=True, only="quantize/mxfp4/state")
     assert report.exit_code == (0 if always else 1)
+
+
+def test_codes_under_a_nan_scale_may_be_what_lay_in_memory() -> None:
+    """They mean nothing: a kernel that returns early leaves them unwritten, in several threads as in one."""
+    rng = np.random.default_rng(0)
+
+    def early(x: Any, fmt: str) -> Any:
+        codes, scales = quantize(x, fmt)
+        lost = np.repeat(np.asarray(scales) == 0xFF, 32, axis=1)
+        return np.where(lost, rng.integers(0, 16, codes.shape, np.uint8), codes), scales
+
+    x = np.ones((2, 64), np.float32)
+    x[1, 40] = np.nan
+    calls: list[Any] = [((x, "mxfp4"), {})] * 2
+    target = SimpleNamespace(NAME="early", VERSION="1", FORMATS=["mxfp4"], quantize=early)
+    marshaller = Marshaller(target, describe_target(target, "early"))
+    assert marshaller.call("threads", 20, "quantize", calls) == (0, 40)
+    assert marshaller.call("repeated", 20, 60.0, "quantize", x, "mxfp4") == (-1, 20)
+    target.quantize = lambda x, fmt: (np.array(quantize(x, fmt)[0]) ^ rng.integers(0, 2, x.shape, np.uint8), quantize(x, fmt)[1])
+    assert marshaller.call("threads", 20, "quantize", calls)[0] > 30  # codes under a number mean something
+
+
+def test_a_tensor_scale_that_is_no_number_is_told_in_a_sentence() -> None:
+    target = SimpleNamespace(NAME="list", VERSION="1", FORMATS=["nvfp4"], TENSOR_SCALE="amax", tensor_scale=lambda x, fmt: [1.0])
+    with pytest.raises(BadReturn, match="tensor_scale returned a list of 1; return one number"):
+        Marshaller(target, describe_target(target, "list")).call("tensor_scale", X, "nvfp4")

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mxspec
@@ -141,6 +142,37 @@ def test_not_implemented_is_unsupported() -> None:
     verdicts = {r.verdict.value for r in report.requirements if "/mxfp8_e4m3/" in r.id}
     assert verdicts == {"unsupported"}
     assert requirement(report, "quantize/mxfp8_e4m3/nan").note == "fp4 only"
+
+
+def test_what_is_not_offered_of_a_call_hides_no_wrong_answer() -> None:
+    """Blocks with tiny scales are not offered: the others, asked in the same calls, are judged."""
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = right(x, fmt)
+        if (scales < 8).any():
+            raise NotImplementedError("no tiny blocks")
+        return np.where(codes & 7 == 5, codes ^ 1, codes), scales
+
+    report = check(make(["mxfp4"], quantize=quantize), only="quantize/mxfp4/exact")
+    exact = requirement(report, "quantize/mxfp4/exact")
+    assert (exact.verdict.value, report.exit_code) == ("fail", 1)
+    assert 0 < exact.failing < exact.cases
+
+
+def test_a_scale_that_is_not_offered_hides_no_wrong_value() -> None:
+    """`dequantize` declines scales that are NaN: every other scale byte is judged."""
+
+    def dequantize(codes: Array, scales: Array, fmt: str) -> Array:
+        if (scales == 255).any():
+            raise NotImplementedError("no NaN")
+        return mxspec.dequantize(np.where(codes == 5, 4, codes) if wrong else codes, scales, fmt)
+
+    for wrong, verdict in ((False, "pass"), (True, "fail")):
+        report = check(make(["mxfp4"], dequantize=dequantize), only="dequantize/mxfp4/*code")
+        code = requirement(report, "dequantize/mxfp4/code")
+        assert (code.verdict.value, report.exit_code) == (verdict, wrong)
+        assert report.formats[0].causes == []
+        assert code.cases == 253  # the ends of the range count as scale codes
 
 
 def test_raising_on_nan_alone_is_open() -> None:

@@ -56,7 +56,7 @@ def judge_tables(
             if item.case.tensor is not None:
                 given |= {f"tensor scale, {k}": v for k, v in item.case.tensor.as_dict().items()}
             scorecard.count_no_answer("code", item.case.id, item.returned, given=partial(dict, given))
-    plain = next((t for t in tables if t.case.tensor is None and t.dtype == "float32" and t.wrong.any()), None)
+    plain = next((t for t in tables if t.is_complete and t.case.tensor is None and t.dtype == "float32" and t.wrong.any()), None)
     misread: frozenset[Explanation] = frozenset() if plain is None else name_table(fmt, plain.returned)
     for table in tables:
         _enter_table(table, fmt, culprits, scorecard, others, misread)
@@ -73,12 +73,15 @@ class _Judged:
     signs: npt.NDArray[np.bool_]
     #: Scale bytes with more wrong values than right ones.
     whole: frozenset[int]
-    #: Scale bytes that have nonzero, finite values.
+    #: Scale bytes that were answered, and those of them that have nonzero, finite values.
+    scales: tuple[int, ...]
     ordinary: frozenset[int]
     #: The profile's values, its id, and the tensor scale in its own kind.
     expected: Values
     profile: str
     native: tuple[str, int]
+    #: Whether every row was answered: only a whole table shows a misreading.
+    is_complete: bool = True
     dtype: str = "float32"
 
 
@@ -91,22 +94,25 @@ def _judge_table(item: ObservedTable, fmt: BlockFormat, profile: Profile) -> _Ju
     judged = np.ones(expected.shape, bool)
     if profile.kind is Kind.NORMATIVE:
         judged = ~np.isinf(expected) | np.isinf(decode_table(fmt.element)[codes])
+    judged[list(item.refused)] = False
     same, same_but_signs = same_values(returned, expected), same_values(returned, expected, signs=False)
     wrong = ~same_but_signs & judged
     # What stands for a product beyond float32 is open, but not its sign.
     wrong |= ~judged & ~np.isnan(returned) & (np.signbit(returned) != np.signbit(expected))
     values = decode_table(fmt.scale)
-    present = [int(s) for s in np.unique(scales)]
+    present = tuple(int(s) for s in np.unique(scales[item.answered]))
     return _Judged(
         case=case,
         returned=returned,
         wrong=wrong,
         signs=~same & same_but_signs & judged,
         whole=frozenset(s for s in present if 2 * wrong[scales == s].sum() > judged[scales == s].sum()),
+        scales=present,
         ordinary=frozenset(s for s in present if np.isfinite(values[s]) and values[s] != 0),
         expected=expected,
         profile=profile.id,
         native=("", 0) if (own := native_scale(profile, case.tensor)) is None else (own.kind.value, own.bits),
+        is_complete=not item.refused,
         dtype=item.dtype,
     )
 
@@ -144,13 +150,12 @@ def _enter_table(
     equal: dict[str, Values] = {}
     if table.wrong.any() or table.signs.any():
         equal = {p.id: t for p in others if (t := expected_table(fmt, p, tensor, table.dtype)) is not None}
-    every = [int(s) for s in np.unique(scales)]
-    for scale in every:
+    for scale in table.scales:
         bad = table.wrong & (scales == scale)[:, None]
         label = f"{case.id}-scale-{scale:02x}"
         matches = _matching(bad, table.returned, equal)
         about_scale = scale in special or scale in culprits.scales
-        alike = [s for s in every if (s in special or s in culprits.scales) == about_scale]
+        alike = [s for s in table.scales if (s in special or s in culprits.scales) == about_scale]
         show = partial(_show_value, table, fmt, table.wrong & np.isin(scales, alike)[:, None])
         about_tensor = tensor is not None and culprits.tensor and scale not in culprits.scales
         if tensor is not None:
@@ -203,8 +208,9 @@ def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Va
 
 def count_supported(results: Sequence[ObservedTable], fmt: BlockFormat) -> int:
     """Entries of the tables that the target offers to answer."""
-    tables = sum(not (isinstance(r.returned, NoAnswer) and r.returned.is_unsupported) for r in results)
-    return tables * rotated_table(fmt)[0].size
+    rows, k = rotated_table(fmt)[0].shape
+    tables = [r for r in results if not (isinstance(r.returned, NoAnswer) and r.returned.is_unsupported)]
+    return sum((rows - len(r.refused)) * k for r in tables)
 
 
 def count_wrong_values(results: Sequence[ObservedTable], fmt: BlockFormat, profile: Profile) -> int:
@@ -215,7 +221,7 @@ def count_wrong_values(results: Sequence[ObservedTable], fmt: BlockFormat, profi
         if expected is None:
             continue
         if not isinstance(item.returned, NoAnswer):
-            total += int((~same_values(item.returned, expected, signs=False)).sum())
+            total += int((~same_values(item.returned, expected, signs=False))[item.answered].sum())
         elif not item.returned.is_unsupported:
             total += expected.size
     return total
@@ -227,6 +233,6 @@ def tables_identical(results: Sequence[ObservedTable], fmt: BlockFormat, profile
         expected = expected_table(fmt, profile, item.case.tensor, item.dtype)
         if expected is None or (isinstance(item.returned, NoAnswer) and item.returned.is_unsupported):
             continue
-        if isinstance(item.returned, NoAnswer) or not same_values(item.returned, expected).all():
+        if isinstance(item.returned, NoAnswer) or not same_values(item.returned, expected)[item.answered].all():
             return False
     return True

@@ -16,10 +16,10 @@ from mxspec_conformance.judge.invariance.layout_calls import judge_layout_calls
 from mxspec_conformance.judge.layout_mistakes import name_bytes, name_items
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
-from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, unsupported
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
-from mxspec_conformance.targets.errors import FailureKind
+from mxspec_conformance.targets.errors import REFUSALS, FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import LayoutCase, load_layout_file
 
@@ -61,7 +61,9 @@ def judge_layout(
         # Each by itself: a target that takes matrices alone says so of one case, not of all.
         answer = run_bisected([case], call, failures=failures)[0]
         if isinstance(answer, NoAnswer):
-            scorecard.count_no_answer(case.topic, case.id, answer)
+            # Matrices are what is asked for; several at once may be refused by any exception that refuses.
+            refused = case.topic == "batch" and answer.kind in REFUSALS and not answer.stumbled
+            scorecard.count_no_answer(case.topic, case.id, unsupported(answer.message) if refused else answer)
         elif reads:
             _judge_items(layout, case, answer, scorecard, drawn)
         else:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec.acceptance import flag_nan_bytes, fold_zeros, is_lowest_allowed, legal_rows
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
-from mxspec.formats import BlockFormat
+from mxspec.formats import BlockFormat, ScalarFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, Explanation, by_profiles
 from mxspec_conformance.judge.tally import Scorecard
@@ -238,6 +238,10 @@ def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Prof
     wrong = (fold[codes] != fold[expected]) & finite[:, None]
     if profile.kind is Kind.NORMATIVE:
         wrong &= ~((codes == element.sign_bit) & is_lowest_allowed(element, scaled))
+        # A number whose quotient is NaN, as zero times a reciprocal that overflowed: what a NaN becomes is open.
+        undefined = np.isnan(scaled) & np.isfinite(x)
+        if undefined.any():
+            wrong &= ~(undefined & flag_nan_choices(element)[codes])
     if profile.unspecified_codes_under_zero:
         wrong &= (usable != 0)[:, None]
     variants = {}
@@ -261,6 +265,12 @@ def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Prof
         )
         for part in parts
     ]
+
+
+def flag_nan_choices(element: ScalarFormat) -> npt.NDArray[np.bool_]:
+    """[code]: what a NaN may become where the format has none: zero or the largest number, of either sign."""
+    chosen = (0, element.max_code)
+    return np.isin(np.arange(256), [element.join(sign, code) for sign in (0, 1) for code in chosen]) & (element.nan_code is None)
 
 
 def _enter_lanes(

@@ -26,12 +26,14 @@ from mxspec_conformance.judge.invariance.refusals import (
 from mxspec_conformance.judge.invariance.states import (
     judge_first_call,
     judge_gaps,
+    judge_held,
     judge_memory,
     judge_repetition,
     judge_samples,
     judge_states,
     judge_threads,
 )
+from mxspec_conformance.judge.invariance.twins import judge_twins
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
@@ -88,3 +90,6 @@ def _list_parts(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool])
     yield ("state",), partial(judge_first_call, pool=pools[0])
     yield ("state",), partial(judge_repetition, pool=pools[0])
     yield ("state",), partial(judge_threads, pools=pools)
+    if not stored:
+        yield ("state",), partial(judge_twins, pools=pools)
+        yield ("memory",), partial(judge_held, pool=pools[0])

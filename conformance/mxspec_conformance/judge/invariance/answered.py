@@ -76,13 +76,13 @@ def answered_table(session: TargetSession, fmt: BlockFormat, tables: Sequence[Ob
     """Codes and scale bytes of the first table that was answered."""
     for item in tables:
         if not isinstance(item.returned, NoAnswer):
-            codes, scales = rotated_table(fmt)
+            codes, scales = (a[item.answered] for a in rotated_table(fmt))
             return Answered(
                 function="dequantize",
                 inputs=(codes, scales[:, None]),
                 name=fmt.name,
                 kwargs=dict(tensor_argument(item.case.tensor, session.capabilities)),
-                before=item.returned,
+                before=item.returned[item.answered],
                 rows=lambda answer: answer.reshape(-1, fmt.k),
                 differ=lambda a, b: ~same_values(a, b),
             )
@@ -132,10 +132,10 @@ def _list_numbers(function: str, element: str, sr_bits: int) -> Iterator[tuple[n
             yield tuple(a[kept] for a in arrays)
 
 
-def call_failure(label: str, text: str) -> Failure:
+def call_failure(label: str, text: str, expected: str = "as in every other call") -> Failure:
     """A failure that is about a call, not about a block."""
     return Failure(
-        case=label, given={"call": label}, expected={"call": "as in every other call"}, returned={"call": text}, steps=[text]
+        case=label, given={"call": label}, expected={"call": expected}, returned={"call": text}, steps=[text]
     )  # fmt: skip
 
 

@@ -64,7 +64,7 @@ SIZES: tuple[Size, ...] = (
         Size(rows, columns, "columns of models that people run")
         for rows, columns in (
             (2, 2880), (64, 2880), (16, 2048), (16, 4096), (3, 5120), (4, 6144), (1, 7168), (17, 7168), (8, 2560), (5, 3072),
-            (2, 11008), (1, 14336), (33, 1536),
+            (2, 11008), (1, 14336), (33, 1536), (2, 3584), (2, 13824), (2, 18944), (1, 28672),
         )
     ),
     Size(4096, 128, "thousands of rows of several blocks"),
@@ -84,6 +84,7 @@ SIZES: tuple[Size, ...] = (
 TALL: tuple[Size, ...] = tuple(
     Size(rows, 0, why, common, quick)
     for rows, why, common, quick in (
+        (257, "256 blocks and one", True, False),
         (383, "one row less than 384", False, False),
         (384, "384 blocks", False, True),
         (512, "512 blocks", False, False),
@@ -116,6 +117,12 @@ def list_small(k: int) -> list[Size]:
     return [*few, *steps, *(Size(n, n, "square") for n in SQUARES), *(Size(r, c, "one side a multiple of the other") for r, c in ratios)]
 
 
+def list_beside_powers(k: int) -> list[Size]:
+    """Rows a block longer and a block shorter than a power of two."""
+    powers = [1 << n for n in range(9, 14) if 1 << n > 2 * k]
+    return [size for n in powers for size in (Size(3, n + k, "a power of two and a block"), Size(5, n - k, "a power of two less a block"))]
+
+
 def list_scattered(number: int) -> list[Size]:
     """Sizes drawn by binades, as many small as large ones, tall as wide: for the n-th dtype and tensor scale others."""
     stream, sizes = Stream(41 + number), []
@@ -137,7 +144,7 @@ def list_sizes(fmt: BlockFormat) -> list[Size]:
     drawn = [Size(1 + stream.below(600), 32 * (1 + stream.below(70)), "drawn") for _ in range(DRAWN)]
     drawn += list_scattered(0)
     square = [Size(n, n * fmt.k, "as many rows as blocks", common=n == 3, quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
-    listed = (*list_small(fmt.k), *drawn, *square, *tall, *SIZES)
+    listed = (*list_small(fmt.k), *list_beside_powers(fmt.k), *drawn, *square, *tall, *SIZES)
     known = {(s.rows, s.columns): s for s in listed if s.columns % fmt.k == 0}
     return sorted(known.values(), key=lambda s: s.elements)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from mxspec.layouts import Layout
+from mxspec.layouts import Layout, get_layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
@@ -26,10 +28,14 @@ from mxspec_conformance.targets.sessions import TargetSession
 SHAPES = (
     (128, 12), (384, 12), (130, 12), (16, 12), (512, 16), (1000, 8), (5, 64), (67, 96), (128, 128), (256, 128), (64, 128), (128, 512),
     (129, 256), (33, 1024), (512, 512), (2, 8192), (300, 2048), (4096, 64), (65536, 4), (65537, 32), (1024, 1024),
-    (131, 2048), (1001, 96),
+    (131, 2048), (1001, 96), (24, 64), (40, 128), (72, 96),
 )  # fmt: skip
 #: Shapes that are asked in other memory, and for what is done to memory.
 LAID = ((128, 128), (67, 96), (256, 16))
+#: Matrices of one call.
+SEVERAL = 3
+#: Shapes that are asked after a call that is the same but for one thing: the first that a layout takes; and how many other layouts.
+TWINS, OTHERS = ((20, 32), (32, 64), (64, 256), (128, 192), (256, 256)), 3
 
 
 def judge_layout_calls(
@@ -61,22 +67,17 @@ def judge_layout_calls(
                     scorecard.count_no_answer(topic, label, answer)
                 continue
             answers = True
-            text = _find_mistake(layout, shape, parts, data, answer, reads=reads)
-            scorecard.count(topic, label, ok=not text)
-            if text and topic not in first:
-                first[topic] = Failure(
-                    case=label,
-                    given={"layout": layout.name, "shape": f"{shape[0]}x{shape[1]}", "first bytes": data[:16].tobytes().hex()},
-                    expected={"first bytes": (parts[0].reshape(-1) if reads else data)[:16].tobytes().hex()},
-                    returned={"first bytes": np.asarray(answer[0] if reads else answer).reshape(-1)[:16].tobytes().hex()},
-                    steps=[text],
-                )  # fmt: skip
+            mistake = _find_mistake(layout, parts, data, layout.mask(shape), answer, reads=reads)
+            _count(scorecard, first, topic, label, layout, mistake)
         if shape in LAID and session.transport != "results-file" and scorecard.wants("memory"):
             _probe(session, function, layout, (shape, parts, data), scorecard, first, reads=reads)
     if not answers:
         return first
     if session.transport in LOCAL and scorecard.wants("state"):
         _call_at_once(session, function, layout, scorecard, first, reads=reads)
+        _call_after_twins(session, function, layout, scorecard, first, reads=reads)
+    if scorecard.wants("call-size"):
+        _ask_several(session, function, layout, scorecard, first, reads=reads)
     if session.transport in SEES_SHAPES and not reads:
         if scorecard.wants("memory"):
             _ask_equal_rows(session, function, layout, scorecard, first)
@@ -105,11 +106,30 @@ def _make_call(layout: Layout, shape: tuple[int, int]) -> tuple[tuple[Bytes, ...
     return parts, data
 
 
-def _fail(scorecard: Scorecard, first: dict[str, Failure], topic: str, label: str, layout: Layout, text: str) -> None:
-    """Count a call, which failed if there is a text."""
-    scorecard.count(topic, label, ok=not text)
-    if text and topic not in first:
-        first[topic] = Failure(case=label, given={"layout": layout.name}, expected={}, returned={}, steps=[text])
+@dataclass(frozen=True)
+class _Mistake:
+    """What is wrong with a call: in words, and what it should have returned beside what it did."""
+
+    text: str
+    expected: dict[str, str]
+    returned: dict[str, str]
+
+
+def _of_call(text: str, expected: str = "as in every other call") -> _Mistake:
+    """A mistake that is no byte of one answer."""
+    return _Mistake(text, {"call": expected}, {"call": text})
+
+
+def _count(
+    scorecard: Scorecard, first: dict[str, Failure], topic: str, label: str, layout: Layout, mistake: _Mistake | None
+) -> None:  # fmt: skip
+    """Count a call, and keep the first mistake of a topic."""
+    scorecard.count(topic, label, ok=mistake is None)
+    if mistake is not None and topic not in first:
+        given = {"layout": layout.name, "call": label}
+        first[topic] = Failure(
+            case=label, given=given, expected=mistake.expected, returned=mistake.returned, steps=[mistake.text]
+        )  # fmt: skip
 
 
 def _call_at_once(
@@ -133,8 +153,77 @@ def _call_at_once(
     answer = run_once(partial(session.call, "threads", ROUNDS // 4, function, calls))
     if not isinstance(answer, NoAnswer):  # judged elsewhere
         wrong, made = answer
-        text = f"{wrong} of {made} calls returned other bytes when threads called at once" if wrong else ""
-        _fail(scorecard, first, "state", label, layout, text)
+        text = f"{wrong} of {made} calls returned other bytes when threads called at once"
+        _count(scorecard, first, "state", label, layout, _of_call(text) if wrong else None)
+
+
+def _call_after_twins(
+    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure], *, reads: bool
+) -> None:
+    """Calls after others that are the same but for one thing: what is kept by less than all of a call is wrong."""
+    shape = next((s for s in TWINS if _make_call(layout, s) is not None), None)
+    if shape is None:
+        return
+    for turn in range(len(list(_list_twins(session, layout, shape, _turn_items(layout, shape, 0), reads=reads)))):
+        parts = _turn_items(layout, shape, 1 + turn)
+        name, before = list(_list_twins(session, layout, shape, parts, reads=reads))[turn]
+        label = f"{shape[0]} x {shape[1]}, after a call that is the same but for {name}"
+        if not keeps_call("layout", layout.name, label, quick=True):
+            continue
+        run_once(partial(session.call, function, *before))  # what it returns is judged elsewhere
+        data = layout.pack(*parts)
+        arguments: tuple[Any, ...] = (data.copy(), layout.name, shape) if reads else (*reversed(parts), layout.name)
+        answer = run_once(partial(session.call, function, *arguments))
+        if not isinstance(answer, NoAnswer):
+            mistake = _find_mistake(layout, parts, data, layout.mask(shape), answer, reads=reads)
+            _count(scorecard, first, "state", label, layout, mistake)
+        elif answer.kind not in REFUSALS:
+            scorecard.count_no_answer("state", label, answer)
+
+
+def _ask_several(
+    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure], *, reads: bool
+) -> None:
+    """Matrices one behind the other, each laid out by itself; a target may refuse them."""
+    shape = next((s for s in TWINS if _make_call(layout, s) is not None), None)
+    label = f"{SEVERAL} matrices"
+    if shape is None or not keeps_call("layout", layout.name, label, quick=True):
+        return
+    each = [_turn_items(layout, shape, 20 + turn) for turn in range(SEVERAL)]
+    parts = tuple(np.stack(items) for items in zip(*each, strict=True))
+    data, mask = np.concatenate([layout.pack(*items) for items in each]), np.tile(layout.mask(shape), SEVERAL)
+    arguments: tuple[Any, ...] = (data.copy(), layout.name, (SEVERAL, *shape)) if reads else (*reversed(parts), layout.name)
+    answer = run_once(partial(session.call, function, *arguments))
+    if isinstance(answer, NoAnswer):
+        return
+    mistake = _find_mistake(layout, parts, data, mask, answer if reads else answer.reshape(-1), reads=reads)
+    if mistake is not None:
+        mistake = replace(mistake, text=f"one of them is not laid out as it is alone: {mistake.text}")
+    _count(scorecard, first, "call-size", label, layout, mistake)
+
+
+def _turn_items(layout: Layout, shape: tuple[int, int], turn: int) -> tuple[Bytes, ...]:
+    """The items of a call, turned: others for each turn."""
+    return tuple(np.roll(_make_items(shape[0], shape[1] // f.covers, f), 37 * turn + 1) for f in layout.fields)
+
+
+def _list_twins(
+    session: TargetSession, layout: Layout, shape: tuple[int, int], parts: tuple[Bytes, ...], *, reads: bool
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """(what is other, arguments): other items or bytes, another layout, another shape with as many bytes."""
+    kind = layout.main.part
+    others = [n for n in session.capabilities.layouts if n != layout.name and get_layout(n).main.part is kind and len(get_layout(n).fields) == len(parts)]
+    given: tuple[Any, ...] = (layout.pack(*parts),) if reads else tuple(reversed(parts))
+    tail: tuple[Any, ...] = (shape,) if reads else ()
+    for name, changed in list_changed(given):
+        yield name, (*changed, layout.name, *tail)
+    for other in others[:OTHERS]:
+        yield f"the layout {other}", (*given, other, *tail)
+    if reads:
+        for name, rows, columns in (("one row", shape[0] - 1, shape[1]), ("its shape", shape[0] // 2, shape[1] * 2)):
+            yield name, (*given, layout.name, (rows, columns))
+    else:
+        yield "its shape", (*(p.reshape(len(p) // 2, -1) for p in given), layout.name)
 
 
 def _ask_equal_rows(
@@ -152,7 +241,8 @@ def _ask_equal_rows(
         return
     answer = run_once(partial(session.call, "arranged", "broadcast", function, items, layout.name))
     if not isinstance(answer, NoAnswer):
-        _fail(scorecard, first, "memory", label, layout, _find_mistake(layout, shape, (items,), data, answer, reads=False))
+        mistake = _find_mistake(layout, (items,), data, layout.mask(shape), answer, reads=False)
+        _count(scorecard, first, "memory", label, layout, mistake)
 
 
 def _ask_ragged(
@@ -174,7 +264,8 @@ def _ask_ragged(
                     continue  # noticed by whoever gets it
                 short = not isinstance(answer, NoAnswer) and 8 * answer.size < items.size * part.packing.width
                 text = f"{items.size} items of {part.packing.width} bits came back in fewer bytes; refuse such a call, or pad"
-                _fail(scorecard, first, "refusal", label, layout, text if short else "")
+                mistake = _of_call(text, "refused, or padded") if short else None
+                _count(scorecard, first, "refusal", label, layout, mistake)
 
 
 def _ask_nothing(
@@ -186,9 +277,10 @@ def _ask_nothing(
         items = [np.zeros((0, 128 // part.covers), np.uint8) for part in reversed(layout.fields)]
         answer = run_once(partial(session.call, function, *items, layout.name))
         if isinstance(answer, NoAnswer) and answer.stumbled:
-            _fail(scorecard, first, "refusal", label, layout, f"{answer.message}; return no bytes, or refuse such a call")
+            text = f"{answer.message}; return no bytes, or refuse such a call"
+            _count(scorecard, first, "refusal", label, layout, _of_call(text, "refused, or answered with no bytes"))
         elif not isinstance(answer, NoAnswer) or answer.kind in REFUSALS:
-            _fail(scorecard, first, "refusal", label, layout, "")
+            _count(scorecard, first, "refusal", label, layout, None)
 
 
 def _make_items(rows: int, columns: int, part: Field) -> Bytes:
@@ -208,24 +300,29 @@ def _draw_items(rows: int, columns: int, kept: tuple[int, ...]) -> Bytes:
 
 
 def _find_mistake(
-    layout: Layout, shape: tuple[int, int], parts: Sequence[Bytes], data: Bytes, answer: Any, *, reads: bool
-) -> str:
-    """What is wrong with an answer; nothing if it is right."""
+    layout: Layout, parts: Sequence[Bytes], data: Bytes, mask: Bytes, answer: Any, *, reads: bool
+) -> _Mistake | None:  # fmt: skip
+    """What is wrong with an answer; none if it is right."""
     if reads:
-        for part, got in zip(parts, answer, strict=True):
+        for field, part, got in zip(layout.fields, parts, answer, strict=True):
             if not np.array_equal(part, got):
                 wrong = np.argwhere(part != got)
-                place = ",".join(map(str, wrong[0]))
-                return f"{len(wrong)} of {part.size} items differ; the first is row,column {place}"
-        return ""
+                place = tuple(int(i) for i in wrong[0])
+                names = ("matrix", "row", "column")[-len(place) :]
+                where = f"{','.join(names)} {','.join(map(str, place))}"
+                what = f"{field.part.value} {','.join(map(str, place))}"
+                text = f"{len(wrong)} of {part.size} items differ; the first is {where}"
+                return _Mistake(text, {what: f"{int(part[place]):02x}"}, {what: f"{int(got[place]):02x}"})
+        return None
     if answer.shape != data.shape:
-        return f"{answer.size} bytes came back; {layout.name} takes {data.size} for this shape"
-    if np.array_equal(answer, data):
-        return ""
-    bytes_off = np.flatnonzero((answer ^ data) & layout.mask(shape))
+        text = f"{answer.size} bytes came back; {layout.name} takes {data.size} for this shape"
+        return _Mistake(text, {"bytes": f"{data.size}"}, {"bytes": f"{answer.size}"})
+    bytes_off = np.flatnonzero((answer ^ data) & mask)
     if not bytes_off.size:
-        return ""
-    return f"{bytes_off.size} of {data.size} bytes differ; the first is byte {int(bytes_off[0]):#x}"
+        return None
+    first = int(bytes_off[0])
+    text = f"{bytes_off.size} of {data.size} bytes differ; the first is byte {first:#x}"
+    return _Mistake(text, {f"byte {first:#x}": f"{int(data[first]):02x}"}, {f"byte {first:#x}": f"{int(answer[first]):02x}"})
 
 
 def _probe(
@@ -245,9 +342,10 @@ def _probe(
     if isinstance(answer, NoAnswer):
         return
     wrote, changed, last = answer
-    text = "the call wrote into its input" if wrote else ""
-    text = text or ("a later call changed what an earlier one had returned" if changed else "")
-    text = text or _find_mistake(layout, shape, parts, data, last, reads=reads)
-    scorecard.count("memory", label, ok=not text)
-    if text:
-        first.setdefault("memory", Failure(case=label, given={"layout": layout.name}, expected={}, returned={}, steps=[text]))
+    if wrote:
+        mistake: _Mistake | None = _of_call("the call wrote into its input", "its input as it was")
+    elif changed:
+        mistake = _of_call("a later call changed what an earlier one had returned", "answers as they were")
+    else:
+        mistake = _find_mistake(layout, parts, data, layout.mask(shape), last, reads=reads)
+    _count(scorecard, first, "memory", label, layout, mistake)

@@ -27,6 +27,7 @@ from mxspec_conformance.judge.invariance.calls import (
     list_ragged,
     list_scattered,
     list_sizes,
+    list_small,
     list_squares,
 )
 from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
@@ -150,6 +151,12 @@ class Matrix:
             self.first[requirement] = draw_call(label, pool, place, got, wrong, lines)
         return ok
 
+    def settle(self, topic: str, label: str, *, ok: bool, text: str) -> None:
+        """Count what one call did beside its answer, or what many calls showed together; the text says what is wrong."""
+        self.scorecard.count(topic, label, ok=ok)
+        if not ok:
+            self.first.setdefault(self.scorecard.tally(topic).id, call_failure(label, text))
+
 
 def draw_call(label: str, pool: Pool, place: Places, got: Array, wrong: npt.NDArray[np.bool_], lines: int) -> Failure:
     """A failure in which the first wrong block is shown, and what became of all of them."""
@@ -190,6 +197,8 @@ def judge_sizes(matrix: Matrix, pools: Sequence[Pool]) -> None:
     for number, pool in enumerate(pools):
         k = pool.fmt.k
         others = list_scattered(number) if number else []
+        if number and not pool.answered.kwargs and matrix.speed is Speed.FAST:
+            others += list_small(k)  # another dtype has tails of its own
         for size in (*list_sizes(pool.fmt), *others):
             rest = size.elements <= LARGE and matrix.speed is Speed.FAST
             everywhere = not number and (matrix.is_first_format or rest)
@@ -438,15 +447,13 @@ def _call_cut_tiles(session: TargetSession, pool: Pool, x: Array, count: int, ax
 
 def _judge_tiles_written(matrix: Matrix, pool: Pool, label: str, x: Array) -> None:
     """Whether a call with tiles writes into its input."""
-    name, card = f"{label}: input afterwards", matrix.scorecard
+    name = f"{label}: input afterwards"
     if not matrix.asks(pool, name, x.size):
         return
     call = partial(matrix.session.call, "wrote", "quantize", x, pool.fmt.name, block=pool.fmt.shapes[1], **pool.answered.kwargs)
     wrote = run_once(call)
     if not isinstance(wrote, NoAnswer):  # judged elsewhere
-        card.count("memory", name, ok=not wrote)
-        if wrote:
-            matrix.first.setdefault(card.tally("memory").id, call_failure(name, "the call wrote into its input"))
+        matrix.settle("memory", name, ok=not wrote, text="the call wrote into its input")
 
 
 def _call_tiles(session: TargetSession, pool: Pool, x: Array, *before: str) -> Array:

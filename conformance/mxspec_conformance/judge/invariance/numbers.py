@@ -19,6 +19,7 @@ from mxspec_conformance.judge.invariance.pools import Places, draw_places
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.refusals import fails_on_nothing, is_lost
 from mxspec_conformance.judge.invariance.states import REPEATS, ROUNDS, THREADS, refuses_threads
+from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -30,6 +31,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 
 #: Seconds that the same call again and again may take, of one function and format.
 REPEAT_SECONDS = 0.3
+#: Numbers that are asked with other options, as they were answered in one small call.
+OPTION_NUMBERS = 704
 #: Numbers in the calls that follow another one; numbers in views, and views.
 FEW, MANY, VIEWS = 200, 10007, ("columns", "offset", "reversed")
 
@@ -83,6 +86,7 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
     if wants("call-size"):
         _judge_memory(numbers)
         _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
+        _judge_options(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
     if session.transport != "results-file" and wants("refusal", "state"):
         _judge_nothing(numbers)
     if session.transport in SEES_SHAPES and wants("refusal"):
@@ -91,6 +95,7 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
         _judge_other_dtypes(numbers)
     if session.transport in LOCAL and wants("state"):
         _judge_states(numbers)
+        _judge_twins(numbers)
         if speed is not Speed.CRAWLING:
             _judge_repetition(numbers)
             _judge_threads(numbers)
@@ -103,6 +108,35 @@ def _judge_counts(numbers: Numbers, largest: int) -> None:
         if count <= largest and numbers.keeps(label, quick=count == 65536):
             place = numbers.draw(count, salt)
             numbers.enter("call-size", label, place, partial(numbers.ask, place))
+
+
+def _judge_options(numbers: Numbers, largest: int) -> None:
+    """Other roundings and overflow in larger calls, in views and in threads, as in a small call."""
+    session, answered = numbers.session, numbers.answered
+    if answered.function != "encode" or session.transport == "results-file":
+        return
+    every: tuple[dict[str, Any], ...] = ({"rounding": "rtz"}, {"overflow": "own"}, {"rounding": "rtz", "overflow": "own"})
+    for options in every:
+        told = ", ".join(options.values())
+        if not all(session.capabilities.has("encode", o) for o in options) or not numbers.keeps(f"numbers, {told}"):
+            continue
+        inputs = tuple(a[numbers.draw(OPTION_NUMBERS, 95)] for a in answered.inputs)
+        asked = replace(numbers, answered=replace(answered, inputs=inputs, kwargs=options))
+        small = run_once(partial(asked.ask, np.arange(OPTION_NUMBERS)))
+        if isinstance(small, NoAnswer):  # not offered, or judged elsewhere
+            continue
+        asked = replace(asked, answered=replace(asked.answered, before=answered.rows(small)))
+        for salt, count in enumerate((1, 77, 4099, 65537), 96):
+            if count <= largest:
+                place = asked.draw(count, salt)
+                asked.enter("call-size", f"{count} numbers, {told}", place, partial(asked.ask, place))
+        place = asked.draw(333, 101)
+        for arrangement in VIEWS:
+            call = partial(session.call, "arranged", arrangement, "encode", *asked.answered.arguments(place), **options)
+            if not isinstance(run_once(call), NoAnswer):  # a target may refuse it
+                asked.enter("call-size", f"333 numbers, {told}, {arrangement}", place, call)
+        if session.transport in LOCAL:
+            _judge_threads(asked, f", {told}", ROUNDS // 4)
 
 
 def _judge_memory(numbers: Numbers, told: str = "") -> None:
@@ -292,12 +326,12 @@ def _judge_repetition(numbers: Numbers) -> None:
     numbers.settle("state", label, ok=differs < 0, text=text)
 
 
-def _judge_threads(numbers: Numbers) -> None:
-    label, answered = f"{THREADS} threads", numbers.answered
+def _judge_threads(numbers: Numbers, told: str = "", rounds: int = ROUNDS) -> None:
+    label, answered = f"{THREADS} threads{told}", numbers.answered
     if not numbers.keeps(label):
         return
     calls = [(answered.arguments(numbers.draw(3000, 80 + i)), answered.kwargs) for i in range(THREADS)]
-    answer = run_once(partial(numbers.session.call, "threads", ROUNDS, answered.function, calls))
+    answer = run_once(partial(numbers.session.call, "threads", rounds, answered.function, calls))
     if refuses_threads(answer):
         return
     if isinstance(answer, NoAnswer):
@@ -332,6 +366,18 @@ def _judge_states(numbers: Numbers) -> None:
             pair = answered.arguments(first), answered.arguments(second)
             call = partial(session.call, "reused", answered.function, *pair, **answered.kwargs)
             numbers.enter("state", label, second, call)
+
+
+def _judge_twins(numbers: Numbers) -> None:
+    """Calls after others that are the same but for one thing: what is kept by less than all of a call is wrong."""
+    session, answered = numbers.session, numbers.answered
+    for turn, (name, _) in enumerate(list_changed(answered.arguments(numbers.draw(FEW, 93)))):
+        label = f"after a call that is the same but for {name}"
+        if numbers.keeps(label):
+            place = numbers.draw(FEW, 94 + turn)
+            changed = dict(list_changed(answered.arguments(place)))[name]
+            run_once(partial(session.call, answered.function, *changed, **answered.kwargs))  # what it returns is judged elsewhere
+            numbers.enter("state", label, place, partial(numbers.ask, place))
 
 
 def _list_other_words(answered: Answered) -> Iterator[tuple[str, Places, Places]]:

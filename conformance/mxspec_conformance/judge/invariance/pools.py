@@ -95,7 +95,7 @@ def list_dequantize_pools(fmt: BlockFormat, tables: Sequence[ObservedTable], cap
     for item in tables:
         if isinstance(item.returned, NoAnswer):
             continue
-        codes, scales = rotated_table(fmt)
+        codes, scales = (a[item.answered] for a in rotated_table(fmt))
         tensor = item.case.tensor
         yield Pool(
             name="one-level" if tensor is None else f"tensor {tensor.amax:08x}",
@@ -105,7 +105,7 @@ def list_dequantize_pools(fmt: BlockFormat, tables: Sequence[ObservedTable], cap
                 inputs=(codes, scales[:, None]),
                 name=fmt.name,
                 kwargs=dict(tensor_argument(tensor, capabilities)),
-                before=item.returned,
+                before=item.returned[item.answered],
                 rows=lambda answer: answer.reshape(-1, fmt.k),
                 differ=lambda a, b: ~same_values(a, b),
             ),

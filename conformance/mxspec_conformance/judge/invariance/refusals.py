@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance import beside_ties
+from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.matrix import Matrix, draw_call, extend_pool
 from mxspec_conformance.judge.invariance.pools import Pool
 from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
-from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.errors import FailureKind
 
 
@@ -295,5 +295,4 @@ def _judge_wide_integers(matrix: Matrix, pool: Pool) -> None:
 def _fail(matrix: Matrix, label: str, text: str) -> None:
     card = matrix.scorecard
     card.count("refusal", label, ok=False)
-    failure = Failure(case=label, given={"call": label}, expected={}, returned={}, steps=[text])
-    matrix.first.setdefault(card.tally("refusal").id, failure)
+    matrix.first.setdefault(card.tally("refusal").id, call_failure(label, text, "refused, or answered rightly"))

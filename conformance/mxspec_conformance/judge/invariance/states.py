@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import get_block
-from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.matrix import Matrix
 from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
@@ -35,6 +34,8 @@ PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64), (600, 2), (8, 4)
 REPEATS, REPEAT_SECONDS = 3200, 1.0
 #: The same at the quick level: more than a byte counts.
 QUICK_REPEATS, QUICK_REPEAT_SECONDS = 300, 0.2
+#: Calls whose answers are held, and the seconds that they may take.
+HELD, HELD_SECONDS = 300, 0.1
 #: Threads, calls of each, and blocks of a call.
 THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8), (256, 16))
 
@@ -62,7 +63,7 @@ def judge_memory(matrix: Matrix, pools: Sequence[Pool]) -> None:
 
 def judge_gaps(matrix: Matrix, pool: Pool) -> None:
     """Calls that write into the memory between the numbers of a view."""
-    session, card = matrix.session, matrix.scorecard
+    session = matrix.session
     if session.transport not in LOCAL:
         return
     for arrangement in ("padded", "rows", "columns"):
@@ -74,10 +75,7 @@ def judge_gaps(matrix: Matrix, pool: Pool) -> None:
             partial(session.call, "arranged", arrangement, "wrote", pool.answered.function, *arguments, **pool.answered.kwargs)
         )
         if not isinstance(answer, NoAnswer):  # a target may refuse it
-            card.count("memory", label, ok=not answer)
-            if answer:
-                text = "the call wrote into its input, or between its numbers"
-                matrix.first.setdefault(card.tally("memory").id, call_failure(label, text))
+            matrix.settle("memory", label, ok=not answer, text="the call wrote into its input, or between its numbers")
 
 
 def _cut(x: Array, axis: int) -> Array:
@@ -109,9 +107,7 @@ def _probe(
         ("input afterwards", wrote, "the call wrote into its input"),
         ("earlier answer", changed, "a later call changed what an earlier one had returned"),
     ):
-        card.count("memory", f"{label}: {told}", ok=not bad)
-        if bad:
-            matrix.first.setdefault(card.tally("memory").id, call_failure(f"{label}: {told}", text))
+        matrix.settle("memory", f"{label}: {told}", ok=not bad, text=text)
 
 
 def judge_states(matrix: Matrix, pools: Sequence[Pool]) -> None:
@@ -263,10 +259,26 @@ def judge_repetition(matrix: Matrix, pool: Pool) -> None:
         card.count_no_answer("state", label, answer)
         return
     differs, made = answer
-    card.count("state", label, ok=differs < 0)
-    if differs >= 0:
-        text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
-        matrix.first.setdefault(card.tally("state").id, call_failure(label, text))
+    text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
+    matrix.settle("state", label, ok=differs < 0, text=text)
+
+
+def judge_held(matrix: Matrix, pool: Pool) -> None:
+    """Hundreds of small calls whose answers are all held: memory that is given out in turn comes round."""
+    session, card = matrix.session, matrix.scorecard
+    if not matrix.is_first_format or matrix.speed is Speed.CRAWLING or session.transport not in LOCAL:
+        return
+    label = f"{pool.name}: {HELD} answers held"
+    if not matrix.asks(pool, label, 3 * pool.fmt.k):
+        return
+    pair = [pool.answered.arguments(matrix.draw(pool, 3), rows=1) for _ in range(2)]
+    answer = run_once(partial(session.call, "held", HELD, HELD_SECONDS, pool.answered.function, *pair, **pool.answered.kwargs))
+    if isinstance(answer, NoAnswer):
+        card.count_no_answer("memory", label, answer)
+        return
+    changed, made = answer
+    text = f"a later one of {made} calls changed the answer or the input of call {changed + 1}"
+    matrix.settle("memory", label, ok=changed < 0, text=text)
 
 
 def judge_first_call(matrix: Matrix, pool: Pool) -> None:
@@ -283,10 +295,7 @@ def judge_first_call(matrix: Matrix, pool: Pool) -> None:
         card.count_no_answer("state", label, answer)
         return
     ok = _as_bytes(answer) == _as_bytes(first.answer)
-    card.count("state", label, ok=ok)
-    if not ok:
-        text = "a small matrix was answered otherwise in the first call of the process than now"
-        matrix.first.setdefault(card.tally("state").id, call_failure(label, text))
+    matrix.settle("state", label, ok=ok, text="a small matrix was answered otherwise in the first call of the process than now")
 
 
 def _as_bytes(answer: Any) -> list[bytes]:
@@ -349,7 +358,5 @@ def _call_at_once(matrix: Matrix, label: str, rows: int, calls: Sequence[tuple[t
             card.count_no_answer("state", label, answer)
             return
         wrong, made = answer
-        card.count("state", label, ok=not wrong)
-        if wrong:
-            text = f"{wrong} of {made} calls returned other bits when {THREADS} threads called at once"
-            matrix.first.setdefault(card.tally("state").id, call_failure(label, text))
+        text = f"{wrong} of {made} calls returned other bits when {THREADS} threads called at once"
+        matrix.settle("state", label, ok=not wrong, text=text)

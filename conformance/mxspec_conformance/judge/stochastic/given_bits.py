@@ -17,9 +17,10 @@ from mxspec.formats import BlockFormat, ElementFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.counterexample.evidence import show_conversion
 from mxspec_conformance.counterexample.failure import describe_bits
+from mxspec_conformance.judge.invariance.pools import draw_places
 from mxspec_conformance.judge.stochastic.words import Words, goes_up, may_be_lowest, turning_words
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, refuse_tensor, tensor_argument
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import Capabilities
@@ -73,6 +74,7 @@ def _judge_by(session: TargetSession, fmt: BlockFormat, profile: Profile, scorec
         _judge_rows(session, fmt, profile, rows, scorecard)
         for shape, name in enumerate(_SHAPES):
             _judge_shape(session, fmt, profile, rows, name, shape, scorecard)
+        _judge_places(session, fmt, profile, rows, scorecard)
     return scorecard
 
 
@@ -201,6 +203,32 @@ def _enter_scales(rows: Rows, asked: Sequence[int], scales: Codes, scorecard: Sc
             returned={"scale": f"{scale:02x}"}, steps=["the block's scale depends on the random words of its elements"],
         )  # fmt: skip
         scorecard.count(TOPIC, f"{name}, scale", ok=scale == before, origin=name, show=show)
+
+
+#: Blocks, four to a row, of a call that is large for a kernel.
+LARGE = 512
+
+
+def _judge_places(session: TargetSession, fmt: BlockFormat, profile: Profile, rows: Rows, scorecard: Scorecard) -> None:
+    """The same rows in a large call, in every dtype that holds them, and in views: each word stays with its number."""
+    capabilities, count = session.capabilities, len(rows.x)
+    drawn = draw_places(LARGE, count, 58)
+    calls: list[tuple[str, str, npt.NDArray[np.intp], tuple[str, ...]]] = []
+    for dtype in capabilities.dtypes:
+        held = np.flatnonzero(is_representable(rows.x, dtype).all(axis=1))
+        if held.size:
+            calls.append((f"a large call in {dtype}", dtype, held[drawn % held.size], ()))
+    calls += [(f"in memory: {a}", preferred_dtype(capabilities.dtypes), drawn[:96], ("arranged", a)) for a in ("fortran", "columns", "reversed")]
+    for name, dtype, chosen, before in calls:
+        x, words = rows.x[chosen].reshape(len(chosen) // 4, -1), rows.words[chosen].reshape(len(chosen) // 4, -1)
+        answer = run_once(
+            partial(session.call, *before, "quantize", cast_input(x, dtype), fmt.name, random_bits=words, **tensor_argument(rows.tensor, capabilities))
+        )
+        if not isinstance(answer, NoAnswer):
+            codes, scales = (np.ascontiguousarray(a) for a in answer)
+            _enter(rows, chosen.tolist(), codes.reshape(-1, fmt.k), scales.reshape(-1), fmt, profile, capabilities, f", {name}", scorecard)
+        elif not before:  # a target may refuse views
+            scorecard.count_no_answer(TOPIC, f"all rows, {name}", answer)
 
 
 #: Other shapes of a call: several blocks to a row, along the first axis, with a ragged end.

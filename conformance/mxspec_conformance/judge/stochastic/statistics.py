@@ -140,7 +140,8 @@ def list_dependences(answer: Answer) -> Iterator[BinomialTest]:
     kinds[chosen] = inverse
     columns, size, many = answer.codes.shape[1], len(up), len(fractions)
     near = NEAR if many == 1 else NEAR_MIXED
-    distances = {*range(1, near + 1), *(1 << n for n in range(size.bit_length() - 1)), columns, 2 * columns}
+    powers = [1 << n for n in range(size.bit_length() - 1)]
+    distances = {*range(1, near + 1), *powers, *(columns * n for n in powers)}
     for distance in sorted(d for d in distances if 2 * d <= size):
         whole = size // (2 * distance) * 2 * distance
         pairs = [a[:whole].reshape(-1, 2, distance) for a in (chosen, up, kinds)]
