@@ -19,8 +19,8 @@ from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.right import RIGHT
 
 
-def identify(name: str, fmt: str) -> ProductIdentity:
-    kernel = replace(next(k for k in RIGHT if k.name == name), product=(fmt, fmt))
+def identify(name: str, fmt: str, *out_dtypes: str) -> ProductIdentity:
+    kernel = replace(next(k for k in RIGHT if k.name == name), product=(fmt, fmt), out_dtypes=out_dtypes or ("float32",))
     return identify_product(InProcessSession(KernelTarget(kernel), name), parse_product(f"{fmt} @ {fmt}"))
 
 
@@ -52,6 +52,20 @@ def test_what_no_model_gives_is_said() -> None:
     assert found.model == ""
     assert 0 < found.equal < found.compared
     assert "no known model" in describe_product(found)["random operands"]
+
+
+@pytest.mark.parametrize(
+    ("name", "out_dtype", "model"), [("fused-f24-8", "bfloat16", "fused-f24-8"), ("split-k of 7", "bfloat16", "")]
+)
+def test_a_model_gives_what_was_asked_before_too(name: str, out_dtype: str, model: str) -> None:
+    """Rounded to 16 bits, random sums of most models are alike; the questions about bits and order are not."""
+    found = identify(name, "mxfp8_e4m3", out_dtype)
+    assert found.model == model
+    assert found.equal == found.compared
+    if model:
+        assert found.orders[0] == model
+    else:
+        assert "other answers contradict it" in describe_product(found)["random operands"]
 
 
 def test_float32_numbers_and_integers_with_offsets() -> None:

@@ -226,8 +226,7 @@ def _ask_minus_zero(question: _Question) -> MinusZero:
     # Every power of four below the maximum, and -0; maxima of all sizes, as a tensor scale has any value.
     lanes = -np.ldexp(1.0, -2 * np.arange(1, 3 * fmt.k // 2))
     exponents = np.append(np.arange(-120, 127, 7), 13)
-    block = np.empty((len(exponents), len(lanes) + 2), np.float64)
-    block[:, 0], block[:, 1:-1] = 1, lanes
+    block = np.tile([1.0, *lanes, -0.0], (len(exponents), 1))
     with np.errstate(over="ignore"):
         x = (block * np.ldexp(1.3125, exponents)[:, None]).astype(_DTYPES[question.dtypes[0]]).astype(np.float32)
     x = x[np.isfinite(x[:, 0]) & (x[:, 0] > 0), : x.shape[1] // 2 * 2]

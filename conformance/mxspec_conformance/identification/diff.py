@@ -244,11 +244,12 @@ def _diff_scales(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, re
 
 
 def _diff_dequantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
-    found = [{o.case: o.returned for o in observe_tables(e, fmt.name)} for e in both]
+    found = [{o.case: o for o in observe_tables(e, fmt.name)} for e in both]
     compared = different = 0
     for case in found[0].keys() & found[1].keys():
         a, b = found[0][case], found[1][case]
-        if not isinstance(a, NoAnswer) and not isinstance(b, NoAnswer):
-            compared += a.size
-            different += int((~same_values(a, b)).sum())
+        if not isinstance(a.returned, NoAnswer) and not isinstance(b.returned, NoAnswer):
+            rows = np.intersect1d(a.answered, b.answered)
+            compared += a.returned[rows].size
+            different += int((~same_values(a.returned, b.returned))[rows].sum())
     result.counts["dequantize"] = compared, different

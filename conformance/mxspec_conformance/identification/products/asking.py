@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec_conformance.identification.products.writing import Writer
 from mxspec_conformance.targets.errors import CallError
-from mxspec_conformance.targets.operands import OperandKind, Product
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
 from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Place along k -> a whole number times a power of two: (number, exponent).
 Question = Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Questions as they were put: both sides, and their outputs, the first ones of the diagonal."""
+
+    a: Numbers
+    b: Numbers
+    outputs: npt.NDArray[np.float64]
 
 
 class Asker:
@@ -29,6 +39,8 @@ class Asker:
         #: The side whose block scales carry powers of two.
         self.scaled = self.a if self.a.run else self.b
         self.questions = 0
+        #: What was answered, in order.
+        self.answered: list[Answered] = []
 
     def ask(self, questions: Sequence[Question], k: int) -> npt.NDArray[np.float64] | None:
         """The answers; None where a question cannot be written, or the target refuses it."""
@@ -52,7 +64,10 @@ class Asker:
         except CallError:
             return None
         self.questions += len(questions)
-        return np.ldexp(np.asarray(np.diagonal(output), np.float64)[: len(questions)], np.negative(bases))
+        outputs = np.asarray(np.diagonal(output), np.float64)[: len(questions)]
+        self.answered.append(Answered(a, b, outputs))
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return np.ldexp(outputs, np.negative(bases))
 
     @property
     def _ends(self) -> tuple[int, int]:

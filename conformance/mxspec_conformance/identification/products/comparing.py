@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -10,14 +11,18 @@ import numpy.typing as npt
 
 from mxspec import dot
 from mxspec.dot import ACCUMULATORS, EXACTLY, Contract, OperandContract
-from mxspec_conformance.identification.products.asking import Asker
+from mxspec_conformance.identification.products.asking import Answered, Asker
 from mxspec_conformance.identification.products.identity import ProductIdentity
 from mxspec_conformance.identification.products.models import Model, simulate
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.draw import make_pen
 from mxspec_conformance.judge.products.reference import list_contracts, make_factor, refer_case
 from mxspec_conformance.targets.errors import CallError
-from mxspec_conformance.targets.operands import OperandKind, Product
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
+
+Floats = npt.NDArray[np.float64]
+#: Both sides -> the outputs that a model may give.
+Maker = Callable[[Numbers, Numbers], Iterator[Floats]]
 
 #: Formats whose numbers do not reach far.
 _NARROW = ("float16", "float8_e4m3fn", "float8_e5m2")
@@ -43,14 +48,27 @@ def compare_models(asker: Asker, found: ProductIdentity, models: Sequence[tuple[
     sums = refer_case(case).sums
     found.certain = int(sums.fits(ACCUMULATORS["float32"].precision).sum())
     exact = dot.finish_product(sums, asker.out_dtype).astype(np.float64)
-    candidates = [("the exact sum, rounded once", exact)]
-    for name, outputs in chain(candidates, _run_models(case, _list_rounded(asker.product), models)):
+    candidates: list[tuple[str, Floats, Maker | None]] = [("the exact sum, rounded once", exact, None)]
+    for name, outputs, simulated in chain(candidates, _run_models(case, _list_rounded(asker.product), models)):
         same = dot.round_floats(outputs, fmt) == output
+        # Of several that give all of them, the first whose other answers are the target's, too.
         if same.sum() > found.equal:
             found.equal, found.nearest = int(same.sum()), name
-        if same.all():
+        if same.all() and all(_answers(asked, simulated, asker.out_dtype) for asked in asker.answered):
             found.model = name
+            # It adds in the order that was found: of the models alike it is the one to name.
+            found.orders.sort(key=lambda other: other != name)
             return
+
+
+def _answers(asked: Answered, simulated: Maker | None, out_dtype: str) -> bool:
+    """Whether a model gives the answers to questions that were put before; without one, the exact sum, rounded once."""
+    if simulated is None:
+        case = ProductCase(topic="interval", label="asked", a=asked.a, b=asked.b, out_dtype=out_dtype)
+        answers = [dot.finish_product(refer_case(case).sums, out_dtype).astype(np.float64)]
+    else:
+        answers = [dot.round_floats(x, dot.OUTPUTS[out_dtype]) for x in simulated(asked.a, asked.b)]
+    return any(np.array_equal(np.diagonal(x)[: len(asked.outputs)], asked.outputs, equal_nan=True) for x in answers)
 
 
 def _list_rounded(product: Product) -> list[tuple[str, OperandContract]]:
@@ -63,8 +81,15 @@ def _list_rounded(product: Product) -> list[tuple[str, OperandContract]]:
 
 def _run_models(
     case: ProductCase, contracts: Sequence[tuple[str, OperandContract]], models: Sequence[tuple[str, Model]]
-) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+) -> Iterator[tuple[str, Floats, Maker]]:
     for words, contract in contracts:
         a, b = make_factor(case.a, contract), make_factor(case.b, contract)
         for name, model in models:
-            yield name + words, simulate(a, b, model)
+            yield name + words, simulate(a, b, model), partial(_simulate_numbers, contract, model)
+
+
+def _simulate_numbers(contract: OperandContract, model: Model, a: Numbers, b: Numbers) -> Iterator[Floats]:
+    """Most of what is asked are zeros: a unit may align them by their scales, or not at all."""
+    left, right = make_factor(a, contract), make_factor(b, contract)
+    yield simulate(left, right, model)
+    yield simulate(dot.exact_factor(left.values), dot.exact_factor(right.values), model)

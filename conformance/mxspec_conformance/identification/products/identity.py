@@ -31,7 +31,7 @@ class ProductIdentity:
     near_order: bool = False
     #: Models that leave as many.
     orders: list[str] = field(default_factory=list)
-    #: The model that gives every output of random operands, its bits; empty: none that is known.
+    #: The model that gives every output of random operands, its bits, and every other answer; empty: none that is known.
     model: str = ""
     #: Outputs of random operands, and of them those that the nearest model gives.
     compared: int = 0
@@ -57,6 +57,7 @@ def describe_product(found: ProductIdentity) -> dict[str, str]:
     if found.compared:
         words["random operands"] = (
             f"{found.model}: all {found.compared} outputs, bit for bit{_certain_words(found)}" if found.model
+            else f"{found.nearest}: all {found.compared} outputs, but other answers contradict it" if found.equal == found.compared
             else f"no known model gives all {found.compared} outputs; nearest: {found.nearest or 'none'} ({found.equal})"
         )  # fmt: skip
     return words
