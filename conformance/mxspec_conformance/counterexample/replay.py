@@ -173,13 +173,26 @@ def _call(replayed: Replayed, session: TargetSession | None, function: str, *arg
         return None
 
 
+def _name_dtype(found: FoundCase) -> str:
+    """The dtype that a name asks for; raises ValueError for what is none."""
+    dtype = found.variant or "float32"
+    if dtype not in DTYPES:
+        raise ValueError(f"{found.id}: {dtype!r} is no input dtype; they are {', '.join(DTYPES)}")
+    return dtype
+
+
+def _list_lanes(found: FoundCase, count: int) -> list[int]:
+    """The number of a case that its name asks for, or all; raises ValueError for one that it does not have."""
+    if found.lane is not None and found.lane >= count:
+        raise ValueError(f"{found.id}: the case has the numbers 0 to {count - 1}; write one of them in brackets, or none")
+    return list(range(count)) if found.lane is None else [found.lane]
+
+
 def _replay_quantize(found: FoundCase, profile: str | None, session: TargetSession | None) -> Replayed:
     case: QuantizeCase = found.case
     fmt = get_block(found.format)
     chosen = mxspec.default_profile(fmt) if profile is None else mxspec.get_profile(profile, fmt)
-    dtype = found.variant or "float32"
-    if dtype not in DTYPES:
-        raise ValueError(f"{found.id}: {dtype!r} is no input dtype; they are {', '.join(DTYPES)}")
+    dtype = _name_dtype(found)
     shown = Replayed("quantize", fmt.name, case.topic, found.id, chosen.id, cast_input(case.x, dtype))
     shown.facts = {"shape": "x".join(map(str, case.x.shape)), "dtype": dtype}
     if case.tensor is not None:
@@ -218,10 +231,11 @@ def _list_rows(shown: Replayed, what: str, inputs: list[str], want: Any, got: An
 
 def _replay_scale(found: FoundCase, profile: str | None, session: TargetSession | None) -> Replayed:
     case, fmt = found.case, get_block(found.format)
-    if found.lane is not None and found.lane < len(case.amax):
-        case = case.keep([found.lane])
+    lanes = _list_lanes(found, len(case.amax))
+    if found.lane is not None:
+        case = case.keep(lanes)
     blocks = scale_blocks(case, fmt.k)
-    dtype = found.variant or "float32"
+    dtype = _name_dtype(found)
     chosen = mxspec.default_profile(fmt) if profile is None else mxspec.get_profile(profile, fmt)
     shown = Replayed("scale", fmt.name, case.topic, found.id, chosen.id, cast_input(blocks, dtype))
     shown.facts = {"blocks": f"one for each of {len(case.amax)} maxima; the other lanes are +0"}
@@ -267,7 +281,7 @@ def _replay_table(found: FoundCase, profile: str | None, session: TargetSession 
 
 def _replay_numbers(found: FoundCase, profile: str | None, session: TargetSession | None) -> Replayed:
     case, fmt = found.case, get_scalar(found.format)
-    lanes = [found.lane] if found.lane is not None and found.lane < len(case.x) else list(range(len(case.x)))
+    lanes = _list_lanes(found, len(case.x))
     x = case.x[lanes]
     if found.operation == "stochastic":
         expected, words = case.codes[lanes], case.random_bits[lanes]

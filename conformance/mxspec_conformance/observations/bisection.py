@@ -15,6 +15,8 @@ T = TypeVar("T")
 #: After this many time-outs, or crashes in a row, the rest of a batch is given up: each costs up to a minute, or a new
 #: process. A batch of a thousand cases is halved ten times before the first guilty one stands alone.
 MAX_IN_BATCH = {FailureKind.TIMEOUT: 3, FailureKind.CRASH: 16, FailureKind.GARBAGE: 16}
+#: Items that are asked alone where a batch is not offered, before all of it counts as not offered.
+_PROBED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,18 @@ def unsupported(message: str) -> NoAnswer:
 def run_bisected(
     items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]], *, failures: Counter[FailureKind] | None = None
 ) -> list[Any]:
-    """One answer or `NoAnswer` for each item; a batch that fails is halved until the guilty items stand alone."""
-    counter = Counter[FailureKind]() if failures is None else failures
+    """One answer or `NoAnswer` for each item; a batch that fails is halved until the guilty items stand alone.
+
+    So is a batch that the target does not offer, or one item that it does not take would hide what it returns for the others;
+    not where none of a few items alone is offered either.
+    """
+    return _ask_halving(items, call, Counter[FailureKind]() if failures is None else failures, whole=True)
+
+
+def _ask_halving(
+    items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]], counter: Counter[FailureKind], *, whole: bool
+) -> list[Any]:
+    """whole: these are all items, and no part of a batch that failed."""
     if not items:
         return []
     for kind, limit in MAX_IN_BATCH.items():
@@ -56,18 +68,34 @@ def run_bisected(
         answers = list(call(items))
     except CallError as failure:
         counter[failure.kind] += 1
-        if len(items) == 1 or failure.final or failure.kind is FailureKind.UNSUPPORTED:
+        alone = len(items) == 1 or failure.final
+        if alone or (whole and failure.kind is FailureKind.UNSUPPORTED and not _offers_some(items, call)):
             among = 0 if len(items) == 1 else len(items)
             return [NoAnswer(failure.kind, str(failure), failure.detail, among, stumbled=failure.stumbled)] * len(items)
         half = len(items) // 2
-        found = run_bisected(items[:half], call, failures=counter)
-        found += run_bisected(items[half:], call, failures=counter)
+        found = _ask_halving(items[:half], call, counter, whole=False)
+        found += _ask_halving(items[half:], call, counter, whole=False)
         if isinstance(found[0], NoAnswer) and all(isinstance(a, NoAnswer) and a.given_up for a in found):
             # Given up before any stood alone: this call is the smallest one that is known to fail.
             found[0] = NoAnswer(failure.kind, str(failure), failure.detail, len(items))
         return found
     counter[FailureKind.CRASH] = counter[FailureKind.GARBAGE] = 0
     return answers
+
+
+def _offers_some(items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]]) -> bool:
+    """Whether one of a few items alone is answered, or fails, rather than not offered.
+
+    A file of results that lacks these calls says nothing about them.
+    """
+    for item in items[:: -(-len(items) // _PROBED)]:
+        try:
+            call([item])
+        except CallError as failure:
+            if failure.kind in (FailureKind.UNSUPPORTED, FailureKind.MISSING):
+                continue
+        return True
+    return False
 
 
 def run_once(call: Callable[[], Any]) -> Any:

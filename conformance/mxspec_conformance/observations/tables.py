@@ -43,6 +43,14 @@ class ObservedTable:
     returned: Values | NoAnswer
     #: The dtype of the target's values, in which they were rounded.
     dtype: str = "float32"
+    #: Rows that the target does not offer while it answers others; their values are NaN and mean nothing.
+    refused: tuple[int, ...] = ()
+
+    @property
+    def answered(self) -> npt.NDArray[np.intp]:
+        """The rows of an answered table that hold values of the target's."""
+        assert not isinstance(self.returned, NoAnswer)
+        return np.setdiff1d(np.arange(len(self.returned)), self.refused)
 
 
 @lru_cache(maxsize=16)
@@ -79,12 +87,15 @@ def observe_tables(session: TargetSession, fmt: str) -> list[ObservedTable]:
             return list(values)
 
         answers = run_bisected(range(len(codes)), call)
-        no_answer = next((a for a in answers if isinstance(a, NoAnswer)), None)
-        if no_answer is not None:
-            results.append(ObservedTable(case, no_answer))
+        refused = tuple(i for i, a in enumerate(answers) if isinstance(a, NoAnswer) and a.is_unsupported)
+        failed = [a for a in answers if isinstance(a, NoAnswer) and not a.is_unsupported]
+        if failed or len(refused) == len(answers):
+            results.append(ObservedTable(case, failed[0] if failed else answers[0]))
             continue
-        dtype = dtype or _ask_dtype(session, codes[:1], scales[:1, None], fmt, extra)
-        results.append(ObservedTable(case, np.stack(answers), dtype))
+        values = np.stack([np.full(codes.shape[1:], np.nan, np.float32) if isinstance(a, NoAnswer) else a for a in answers])
+        row = [next(i for i in range(len(answers)) if i not in refused)]
+        dtype = dtype or _ask_dtype(session, codes[row], scales[row, None], fmt, extra)
+        results.append(ObservedTable(case, values, dtype, refused))
     return results
 
 

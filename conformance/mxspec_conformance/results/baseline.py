@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mxspec_conformance.results.report import GOOD, Baseline, Report, read_report
+from mxspec_vectors.reading import read_json
 
 
 class BaselineError(ValueError):
@@ -20,7 +20,7 @@ def read_baseline(path: Path) -> list[Report]:
     Raises BaselineError for a file that holds none.
     """
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = read_json(path)
         entries: Sequence[Mapping[str, Any]] = document if isinstance(document, list) else [document]
         return [read_report(entry) for entry in entries]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

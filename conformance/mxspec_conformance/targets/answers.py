@@ -141,6 +141,7 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "arranged": _arranged,
     "probe": _probe,
     "reused": _reused,
+    "held": _counts,
     "covered": lambda _args, _, value: type(value) is int,
     "output_dtype": lambda _args, _, value: isinstance(value, str) and value in DTYPES,
     "repeated": _counts,

@@ -14,7 +14,7 @@ from mxspec_conformance.targets.capabilities import Capabilities, ShapeLimits
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Calls that hold a call -> the place of the function's name among the arguments.
-_NESTED = {"arranged": 1, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "threads": 1, "timed": 0}
+_NESTED = {"arranged": 1, "held": 2, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "threads": 1, "timed": 0}
 
 #: Answer in the shape that was made -> answer in the shape that was asked.
 Unlay = Callable[[Any], Any]
@@ -60,6 +60,8 @@ class FittedSession:
             (first, _), (second, unlay) = (self._lay(name, given) for given in tail)
             answer = self.inner.call(function, *head, first, second, **kwargs)
             return unlay(answer) if function == "reused" else (*answer[:-1], _unlay_last(unlay, first, second, answer[-1]))
+        if function == "held":
+            return self.inner.call(function, *head, *(self._lay(name, given)[0] for given in tail), **kwargs)
         if function == "threads":
             calls = [(self._lay(name, given)[0], options) for given, options in tail[0]]
             return self.inner.call(function, *head, calls)

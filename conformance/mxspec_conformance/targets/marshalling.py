@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.acceptance import flag_nan_bytes
 from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
@@ -123,15 +124,32 @@ class Marshaller:
     def _call_probe(
         self, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any
     ) -> tuple[bool, bool, Any]:
-        """Two calls, then the first again: whether the first wrote into its input, whether the second changed what the
-        first had returned, and the last answer."""
+        """Two calls, then the first again: whether the first wrote into its input, then or in the second call, whether the
+        second changed what the first had returned, and the last answer."""
         self.call(function, *first, **kwargs)
         given, returned = self._given, self._returned
         before = _copied_bytes(returned)
         wrote = any(_copied_bytes(array) != before_call for array, before_call in given)
         self.call(function, *second, **kwargs)
         changed = _copied_bytes(returned) != before
+        wrote |= any(_copied_bytes(array) != before_call for array, before_call in given)
         return wrote, changed, self.call(function, *first, **kwargs)
+
+    def _call_held(
+        self, times: int, seconds: float, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any
+    ) -> tuple[int, int]:
+        """Two calls by turns, up to so many, or seconds as on an idle machine, while all answers and inputs are held: the number
+        of the first whose answer or input a later one changed, or -1; and how many were made."""
+        clock = _Clock()
+        held: list[tuple[Any, list[bytes], list[tuple[Any, list[bytes]]]]] = []
+        while len(held) < times and clock.seconds <= seconds:
+            # In an order without a period, so that no memory that comes round gets what it held.
+            self.call(function, *(first, second)[len(held).bit_count() % 2], **kwargs)
+            held.append((self._returned, _copied_bytes(self._returned), self._given))
+        for number, (returned, before, given) in enumerate(held):
+            if _copied_bytes(returned) != before or any(_copied_bytes(array) != then for array, then in given):
+                return number, len(held)
+        return -1, len(held)
 
     def _call_reused(self, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any) -> Any:
         """The answer to a second call whose inputs lie where those of the first lay."""
@@ -177,13 +195,11 @@ class Marshaller:
         self, times: int, seconds: float, function: str, *args: Any, **kwargs: Any
     ) -> tuple[int, int]:
         """The same call up to so many times, or seconds as on an idle machine: the number of the first that returned other
-        bits, or -1; and how many were made."""
+        bits, or -1; and how many were made. Answers as they are read: padding may hold anything."""
         clock = _Clock()
-        self.call(function, *args, **kwargs)
-        first = _copied_bytes(self._returned)
+        first = _settled_bytes(function, args, self.call(function, *args, **kwargs))
         for number in range(1, times):
-            self.call(function, *args, **kwargs)
-            if _copied_bytes(self._returned) != first:
+            if _settled_bytes(function, args, self.call(function, *args, **kwargs)) != first:
                 return number, number + 1
             if clock.seconds > seconds:
                 return -1, number + 1
@@ -440,7 +456,10 @@ class Marshaller:
             if array.size != 1:
                 raise BadReturn(f"tensor_scale returned {array.size} numbers; return one")
             value = array.reshape(-1)[0]
-        return float(value)
+        try:
+            return float(value)
+        except TypeError:
+            raise BadReturn(f"tensor_scale returned {_name_kind(value)}; return one number") from None
 
 
 def _name_kind(returned: object) -> str:
@@ -455,11 +474,24 @@ def _outcome(
     """The bytes that a call returns, or the type of what it raises; raised: what it raises, entered."""
     try:
         answer = marshaller.call(function, *args, **kwargs)
-        return np.float64(answer).tobytes() if isinstance(answer, float) else _copied_bytes(answer)
+        return np.float64(answer).tobytes() if isinstance(answer, float) else _settled_bytes(function, args, answer)
     except Exception as error:  # the target's own
         if raised is not None:
             raised.append(error)
         return type(error).__name__
+
+
+def _settled_bytes(function: str, args: Sequence[Any], answer: Any) -> list[bytes]:
+    """The bytes of an answer, without the codes that mean nothing: those under a scale that is NaN may be what lay in memory."""
+    if function == "quantize":
+        codes, scales = answer
+        lost = flag_nan_bytes(get_block(args[1]).scale)[scales]
+        if lost.any() and codes.ndim == scales.ndim:
+            edges = [-(-whole // part) for whole, part in zip(codes.shape, scales.shape, strict=True)]
+            for axis, edge in enumerate(edges):
+                lost = np.repeat(lost, edge, axis=axis)
+            answer = np.where(lost[tuple(map(slice, codes.shape))], np.uint8(0), codes), scales
+    return _copied_bytes(answer)
 
 
 def _copied_bytes(arrays: Any) -> list[bytes]:

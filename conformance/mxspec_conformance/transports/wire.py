@@ -54,7 +54,8 @@ def read_array(document: Mapping[str, Any], what: str) -> npt.NDArray[Any]:
             data = base64.b64decode(document["base64"], validate=True)
     except (ValueError, binascii.Error) as error:
         raise BadReturn(f"{what}: the bytes cannot be read ({error})") from None
-    dtype, shape = DTYPES[document["dtype"]], tuple(document["shape"])
+    # To JSON Schema, and to languages with one kind of number, 32.0 is an integer.
+    dtype, shape = DTYPES[document["dtype"]], tuple(int(n) for n in document["shape"])
     size = count_bytes(dtype, shape)
     if len(data) != size:
         raise BadReturn(f"{what}: {len(data)} bytes came; {document['dtype']} {list(shape)} takes {size}")
@@ -154,7 +155,7 @@ def dump_line(document: Any) -> bytes:
 def parse_line(line: bytes) -> Any:
     """A line's JSON.
 
-    Raises ValueError, with the place, for what is not JSON; NaN and Infinity are not. So for what is nested deeply, or holds
-    more values than any message needs: a short text can become a thousand times as much memory.
+    Raises ValueError, with the place, for what is not JSON; NaN and Infinity are not, nor is an object that holds a name twice. So
+    for what is nested deeply, or holds more values than any message needs: a short text can become a thousand times as much memory.
     """
-    return parse_json(line, values=MAX_VALUES, constants=False)
+    return parse_json(line, values=MAX_VALUES, constants=False, twice=False)
