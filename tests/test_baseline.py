@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,13 @@ def test_the_command(tmp_path: Path) -> None:
     assert "1 known, 0 new, 0 gone" in again.output
     missing = CliRunner().invoke(main, [*arguments, "--baseline", str(tmp_path / "none.json")])
     assert missing.exit_code == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs are POSIX's")
+def test_a_baseline_is_a_regular_file_of_bounded_depth(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "deep").write_text("[" * 100_000, "ascii")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    for name, words in (("fifo", "a FIFO, not a regular file"), ("deep", "nested too deeply"), ("zeros", "a device, not a regular file")):
+        with pytest.raises(BaselineError, match=words):
+            read_baseline(tmp_path / name)

@@ -78,6 +78,9 @@ def test_messages_have_an_end() -> None:
         (("code-0d", "--timeout", "nan"), "nan is not a time"),
         (("code-0d", "--timeout", "inf"), "inf"),
         (("code-0d", "--profile", "zz"), "has no profiles; take --profile out"),
+        (("scale-one-level-017fffff-6852be64ee@zz",), "'zz' is no input dtype"),
+        (("scale-one-level-017fffff-6852be64ee[999]",), "the case has the numbers 0 to"),
+        (("tie-even-saturate-0-175be7b870[999]",), "the case has the numbers 0 to"),
     ],
 )
 def test_show_refuses_what_it_would_not_use(arguments: tuple[str, ...], words: str) -> None:

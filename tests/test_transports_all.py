@@ -18,6 +18,7 @@ from mxspec_conformance.targets.arrays import from_target_array
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.targets.operands import Side
+from mxspec_conformance.transports.description import find_reply_violation
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.library import load_library
 from mxspec_conformance.transports.remote import RemoteModule, read_reply
@@ -214,6 +215,13 @@ def test_arrays_survive_the_wire(dtype: Any, encoding: str) -> None:
     for array in (np.arange(6).astype(dtype).reshape(2, 3), np.zeros((0, 3), dtype), np.array(3).astype(dtype)):
         again = read_array(write_array(array, encoding), "x")
         assert (again.dtype, again.shape, again.tobytes()) == (array.dtype, array.shape, array.tobytes())
+
+
+def test_sizes_may_be_written_with_a_point() -> None:
+    """Languages with one kind of number write 3.0, which JSON Schema takes for an integer."""
+    document = write_array(np.arange(6, dtype=np.uint8).reshape(2, 3)) | {"shape": [2.0, 3.0]}
+    assert find_reply_violation({"id": "0" * 16, "outputs": {"codes": document}}) is None
+    assert read_array(document, "codes").shape == (2, 3)
 
 
 def test_ids_are_of_the_content() -> None:

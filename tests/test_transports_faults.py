@@ -160,6 +160,7 @@ def test_a_program_without_fault_passes(fault: str, capfd: pytest.CaptureFixture
         ("flood", "garbage", "a line on stdout is longer than 4194304 bytes"),
         ("many-lines", "garbage", "a reply holds one of outputs, skipped, error; this holds nothing"),
         ("nan", "garbage", "NaN is no JSON number"),
+        ("twice", "garbage", "an object holds 'outputs' twice; write each name once"),
         ("wrong-id", "garbage", "the reply is to '0000000000000000'"),
         ("other-outputs", "bad-return", "the outputs of decode are values; the reply holds codes"),
         ("short-bytes", "bad-return", "values: 64 bytes came; float32 [1048576] takes 4194304"),

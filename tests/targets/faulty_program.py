@@ -53,6 +53,8 @@ def answer(request):
             say("{}\n" * 1000)
     elif FAULT == "nan":
         say(json.dumps({"id": request["id"], "outputs": float("nan")}) + "\n")
+    elif FAULT == "twice":
+        say(json.dumps(reply)[:-1] + ', "outputs": {}}\n')
     elif FAULT == "wrong-id":
         say(json.dumps({**reply, "id": "0" * 16}) + "\n")
     elif FAULT == "other-outputs":
