@@ -101,7 +101,8 @@ def test_tf32_fails_unless_it_is_declared() -> None:
     matmul = unit("fused-f25-8", Contract.TF32)
     assert told(make(matmul, FLOAT32)) == ["numbers of a and b are rounded to TF32"]
     assert failing(make(matmul, FLOAT32, CONTRACT="tf32")) == []
-    assert failing(make(unit("float32"), FLOAT32, CONTRACT="tf32")) == ["interval"]
+    # Neither random sums nor single numbers of 24 bits are rounded.
+    assert failing(make(unit("float32"), FLOAT32, CONTRACT="tf32")) == ["identity", "interval"]
 
 
 @pytest.mark.parametrize("parts", [1, 8])
