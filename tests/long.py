@@ -14,6 +14,8 @@ import pytest
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_outside.py::test_a_wrong_one_is_found": (8, 20),
+    "tests/judge/test_declined.py::test_maxima_that_are_declined_hide_no_other_scale": (0, 4),
+    "tests/judge/test_declined.py::test_two_targets_are_compared_where_both_answer": (0, 3),
     "tests/judge/test_twins.py::test_what_is_kept_by_too_little_is_found": (6, 6),
     "tests/judge/test_product_twins.py::test_a_wrong_product_is_found": (6, 6),
     "tests/judge/test_product_late.py::test_a_wrong_product_is_found": (3, 9),

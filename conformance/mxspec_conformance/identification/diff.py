@@ -15,7 +15,7 @@ from mxspec.formats import BLOCKS, BlockFormat
 from mxspec_conformance.judge.quantize import count_failing
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import Observed, Unanswered, observe_quantize, tensor_argument
-from mxspec_conformance.observations.scale import observe_scales
+from mxspec_conformance.observations.scale import ObservedScales, observe_scales
 from mxspec_conformance.observations.tables import observe_tables, same_values
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
@@ -233,14 +233,14 @@ def name_answer(case: QuantizeCase, fmt: BlockFormat, answer: Answer) -> tuple[s
 
 def _diff_scales(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
     cases = load_scale_cases(fmt.name)
-    found = [{o.case.id: o.returned for o in observe_scales(e, fmt.name, cases)} for e in both]
-    compared = different = 0
-    for key in found[0].keys() & found[1].keys():
-        a, b = found[0][key], found[1][key]
-        if not isinstance(a, NoAnswer) and not isinstance(b, NoAnswer) and a.shape == b.shape:
-            compared += len(a)
-            different += int((a != b).sum())
-    result.counts["scale"] = compared, different
+    found = [_index_scales(observe_scales(e, fmt.name, cases)) for e in both]
+    common = found[0].keys() & found[1].keys()
+    result.counts["scale"] = len(common), sum(found[0][key] != found[1][key] for key in common)
+
+
+def _index_scales(results: Sequence[ObservedScales]) -> dict[str, int]:
+    """Label of a maximum -> scale byte."""
+    return {o.case.label(i): int(byte) for o in results if not isinstance(o.returned, NoAnswer) for i, byte in enumerate(o.returned)}
 
 
 def _diff_dequantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:

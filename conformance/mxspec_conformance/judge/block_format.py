@@ -15,7 +15,7 @@ from mxspec_conformance.judge.choosing import find_claim
 from mxspec_conformance.judge.departures import describe_departures
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.impact import Data, measure_impact
-from mxspec_conformance.judge.nearest import count_asked, find_identical, rank_profiles
+from mxspec_conformance.judge.nearest import count_asked, count_declined, find_identical, rank_profiles
 from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.scale_search import Search, find_search
@@ -97,6 +97,7 @@ def check_format(
         provisional=judged.provisional,
         distance=standing.failing,
         cases=count_asked(observations),
+        declined=count_declined(observations, judged),
         distances={name: distances[name] for name in normative},
         operations=[
             name

@@ -21,6 +21,7 @@ from mxspec_conformance.judge.scale import (
     scales_identical,
     weigh_wrong_scales,
 )
+from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
 
 
@@ -43,6 +44,16 @@ def count_asked(observations: Observations) -> int:
     """Cases that were answered, or should have been: quantize and scale cases, or else the entries of dequantize tables."""
     asked = len(observations.answered) + len(observations.lost) + count_maxima(observations.scales)
     return asked or count_values(observations.tables, observations.fmt)
+
+
+def count_declined(observations: Observations, profile: Profile) -> int:
+    """Cases of a profile for which `quantize` was called, and says that it does not offer them; 0 if it offers nothing of the format."""
+    if not observations.answered:
+        return 0
+    blocks = [item.reason for item in observations.unanswered if profile.id in item.case.answers]
+    runs = [(item.returned, len(item.case.amax)) for item in observations.scales if profile.id in item.case.answers]
+    declined = sum(reason.is_declined for reason in blocks)
+    return declined + sum(count for answer, count in runs if isinstance(answer, NoAnswer) and answer.is_declined)
 
 
 def find_identical(observations: Observations, profiles: Sequence[Profile]) -> list[str]:

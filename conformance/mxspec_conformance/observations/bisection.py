@@ -32,16 +32,23 @@ class NoAnswer:
     given_up: bool = False
     #: Whether the target's code failed, where it did not refuse.
     stumbled: bool = False
+    #: Whether nothing was called, as the function does not take what the case needs.
+    untried: bool = False
 
     @property
     def is_unsupported(self) -> bool:
         """Whether the target says that it cannot do this, which is no failure."""
         return self.kind is FailureKind.UNSUPPORTED
 
+    @property
+    def is_declined(self) -> bool:
+        """Whether the target was called, and says that it cannot do this."""
+        return self.is_unsupported and not self.untried
+
 
 def unsupported(message: str) -> NoAnswer:
     """What the target does not offer."""
-    return NoAnswer(FailureKind.UNSUPPORTED, message)
+    return NoAnswer(FailureKind.UNSUPPORTED, message, untried=True)
 
 
 def run_bisected(

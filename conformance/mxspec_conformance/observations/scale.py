@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from mxspec_vectors.tensor_scales import TensorScales
 
 @dataclass(frozen=True, slots=True)
 class ObservedScales:
-    """The scale bytes of a run of maxima, or why there are none."""
+    """The scale bytes of a run of maxima, or why there are none; a case of which some maxima are not offered is two runs."""
 
     case: ScaleCase
     returned: Codes | NoAnswer
@@ -75,5 +75,24 @@ def observe_scales(session: TargetSession, fmt: str, cases: Sequence[ScaleCase])
             edges = np.cumsum([len(c.amax) for c in items])[:-1]
             return list(np.split(scales.reshape(-1), edges))
 
-        results += [ObservedScales(c, r) for c, r in zip(members, run_bisected(members, call), strict=True)]
+        for case, answer in zip(members, run_bisected(members, call), strict=True):
+            if isinstance(answer, NoAnswer) and answer.is_unsupported:
+                results += _ask_maxima(case, answer, call)
+            else:
+                results.append(ObservedScales(case, answer))
     return results
+
+
+def _ask_maxima(
+    case: ScaleCase, refusal: NoAnswer, call: Callable[[Sequence[ScaleCase]], Sequence[Codes]]
+) -> Iterator[ObservedScales]:
+    """A case that is not offered, in parts: one maximum that the target does not take would hide its scales of all others."""
+    answers = run_bisected(range(len(case.amax)), lambda lanes: list(call([case.keep(lanes)])[0]))
+    offered = [not (isinstance(a, NoAnswer) and a.is_unsupported) for a in answers]
+    failure = next((a for a, known in zip(answers, offered, strict=True) if known and isinstance(a, NoAnswer)), None)
+    taken, refused = np.flatnonzero(offered).tolist(), np.flatnonzero(~np.array(offered)).tolist()
+    if taken:
+        part = np.array([answers[lane] for lane in taken], np.uint8) if failure is None else failure
+        yield ObservedScales(case.keep(taken), part)
+    if refused:
+        yield ObservedScales(case.keep(refused) if taken else case, refusal)

@@ -80,6 +80,7 @@ def _describe_format(result: FormatResult) -> tuple[Text, ...]:
         more = f" (+{len(others) - 1})" if len(others) > 1 else ""
         lines.append(Text(f"same bits as {others[0]}{' (provisional)' if is_provisional(others[0]) else ''}{more}"))
     lines += [Text(f"- {d}", style="yellow") for d in result.deviations]
+    lines += [Text(f"- {result.unanswered}", style="yellow")] if result.declined else []
     return (*lines, *(Text(f"- open: {c}", style="cyan") for c in result.open_choices))
 
 

@@ -164,6 +164,8 @@ class FormatResult:
     causes: list[str] = field(default_factory=list)
     #: Of the failing cases under the profile, those that fail requirements whose verdict is `open` alone.
     open_cases: int = 0
+    #: Cases that are not among `cases`: the target was called for them, and says that it does not offer them.
+    declined: int = 0
 
     #: What that means on ordinary data.
     impact: list[Impact] = field(default_factory=list)
@@ -174,6 +176,13 @@ class FormatResult:
     def failing(self) -> int:
         """Failing cases under the profile, without what is open."""
         return self.distance - self.open_cases
+
+    @property
+    def unanswered(self) -> str:
+        """What is not known of the target, for people; empty where it declined nothing."""
+        if not self.declined:
+            return ""
+        return f"not known: {self.declined:,} of {self.declined + self.cases:,} cases, which it says it does not offer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +271,14 @@ class Report:
         return json.dumps(self.as_dict(), indent=1, ensure_ascii=True) + "\n"
 
 
+#: Fields of a format that came after the first results.
+_LATER = ("open_choices", "open_cases", "declined", "causes", "impact", "partial")
+
+
 def _format_dict(result: FormatResult) -> dict[str, Any]:
     """What came later is left out where it says nothing."""
     document = asdict(result)
-    return {k: v for k, v in document.items() if v or k not in ("open_choices", "open_cases", "causes", "impact", "partial")}
+    return {k: v for k, v in document.items() if v or k not in _LATER}
 
 
 def _requirement_dict(requirement: Requirement) -> dict[str, Any]:

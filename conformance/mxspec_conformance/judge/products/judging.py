@@ -329,6 +329,7 @@ def _describe(
         provisional=False,
         distance=sum(len(t.failing) for t in tallies),
         cases=sum(len(t.cases) - len(t.no_answers) for t in tallies),
+        declined=sum(n.is_declined for t in tallies for n in t.no_answers.values()) if answered else 0,
         operations=[OPERATION],
         open_cases=sum(len(t.failing) for t in tallies if t.topic in _ASIDE),
     )
