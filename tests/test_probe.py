@@ -372,6 +372,45 @@ def test_answers_that_cannot_be_are_refused(constructed: dict[str, Any], tmp_pat
         assert "none of the paths mma.sync, wgmma, tcgen05.mma" in done.output
 
 
+CAST, UNIT = "cvt.rn.satfinite.e4m3x2.f16x2", "mma.m16n8k16.f32.f16"
+#: Place, what it becomes (None: it is not there), and what the refusal says.
+CUT: tuple[tuple[tuple[Any, ...], Any, str], ...] = (
+    (("bits_kept",), None, "'bits_kept' is a required property"),
+    (("bits_kept", UNIT, "minus_last", 3), None, "it adds 16 products, and there are 15 and 16 answers"),
+    (("bits_kept", UNIT, "accumulator", 0), "25", "'25' is not of type 'integer'"),
+    (("conversions", CAST, "runs"), None, "does not have enough properties"),
+    (("conversions", CAST, "runs"), "00000000:00 00000010:01 00000010:02", "its runs do not ascend to 65536 inputs"),
+    (("conversions", CAST, "runs"), "00000001:00", "does not match"),
+    (("conversions", CAST, "inputs"), 1 << 32, "4294967296 inputs are not all 2^16"),
+    (("conversions", CAST, "inputs"), 10, "10 is not one of"),
+    (("conversions", "cvt.rn.f16.f32", "different_from_nearest_even"), None, "does not have enough properties"),
+    (("conversions",), [], "is not of type 'object'"),
+    (("reciprocal", "inputs"), 1 << 23, "4294967296 was expected"),
+    (("reciprocal", "instruction"), True, "True is not of type 'string'"),
+    (("reciprocal", "above"), None, "'above' is a required property"),
+    (("subnormals", "fma"), None, "'fma' is a required property"),
+    (("compute_capability",), 9.0, "is not of type 'string'"),
+)
+
+
+@pytest.mark.parametrize(("place", "value", "words"), CUT)
+def test_a_file_that_is_not_whole_is_refused(place: tuple[Any, ...], value: Any, words: str, tmp_path: Path) -> None:
+    probe = json.loads(PROBE.read_text("ascii"))
+    part = probe
+    for key in place[:-1]:
+        part = part[key]
+    if value is None:
+        del part[place[-1]]
+    else:
+        part[place[-1]] = value
+    file = tmp_path / "chip.json"
+    file.write_text(json.dumps(probe), "ascii")
+    done = CliRunner().invoke(attest, [str(file), "--json", str(tmp_path / "attest.json")])
+    assert (done.exit_code, done.exception.__class__) == (2, SystemExit)
+    assert words in " ".join(done.output.split())
+    assert not (tmp_path / "attest.json").exists()
+
+
 def test_committed_attestation_is_of_the_committed_probe() -> None:
     probe = json.loads(PROBE.read_text("ascii"))
     committed = json.loads((PROBE.parent / "attest-h200.json").read_text("ascii"))

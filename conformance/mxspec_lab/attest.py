@@ -28,6 +28,7 @@ from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
 from mxspec_conformance.cli.console import CleanConsole
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, FileCommand
 from mxspec_lab.attest_sums import SumVerdict, read_sums, read_unanswered, show_bits
+from mxspec_lab.probe_shape import check_probe
 from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import read_json
 
@@ -88,6 +89,8 @@ def attest_probe(probe: dict[str, Any]) -> list[Verdict]:
         inputs = int(seen["inputs"])
         if "different_from_nearest_even" in seen:
             verdicts.append(Verdict(name, inputs, int(seen["different_from_nearest_even"]), "a cast, any NaN"))
+        elif name in CONVERSIONS and inputs != 1 << CONVERSIONS[name][-1]:
+            raise ValueError(f"{name}: {inputs} inputs are not all 2^{CONVERSIONS[name][-1]}")
         elif name not in CONVERSIONS or "runs" not in seen:
             verdicts.append(
                 Verdict(name, inputs, None, "not comparable: the result changes too often, or the model does not cover it")
@@ -143,6 +146,7 @@ def attest(file: Path, json_file: Path | None) -> None:
         probe = read_json(file)
         if probe.get("schema") != SCHEMA:
             raise ValueError(f"schema {probe.get('schema')!r} is not {SCHEMA!r}")
+        check_probe(probe)
         verdicts = attest_probe(probe)
         sums = list(read_sums(probe))
         unanswered = read_unanswered(probe)
