@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
+import mxspec
+from mxspec import layouts
 from mxspec_conformance import check
 from mxspec_conformance.results.report import Verdict
 
@@ -37,6 +43,26 @@ def test_what_is_kept_by_too_little_is_found(name: str) -> None:
     found = {r.id for r in report.requirements if r.verdict in (Verdict.FAIL, Verdict.ERROR)}
     assert WRONG[name] in found
     assert_shown(report.requirements)
+
+
+@pytest.mark.parametrize("part", ["the first 300 bytes", "both ends"])
+def test_what_is_kept_by_a_part_of_the_bytes_is_found(part: str) -> None:
+    kept: dict[Any, Any] = {}
+
+    def name(a: Any) -> bytes:
+        read = np.ascontiguousarray(a).tobytes()
+        return read[:300] if part == "the first 300 bytes" else read[:64] + read[-64:]
+
+    def unpack(data: Any, layout: str, shape: Any) -> Any:
+        return kept.setdefault((layout, tuple(shape), name(data)), np.array(layouts.unpack(data, layout, shape)))
+
+    def encode(x: Any, element: str) -> Any:
+        return kept.setdefault((element, x.shape, name(x)), mxspec.encode(x, element))
+
+    one = SimpleNamespace(NAME="part", VERSION="1", LAYOUTS=["nibble-low"], ELEMENTS=["e2m1"], unpack=unpack, encode=encode)
+    report = check(one, in_process=True, only="*/state")
+    found = {r.id for r in report.requirements if r.verdict == Verdict.FAIL}
+    assert found == {"unpack/nibble-low/state", "encode/e2m1/state"}
 
 
 @pytest.mark.parametrize("name", ["work-memo-all", "work-affine-memo", "work-packing"])

@@ -51,11 +51,9 @@ class FittedSession:
             return self.inner.call(function, *args, **kwargs)
         if place is None:
             given, unlay = self._lay(name, args)
-            if "random_bits" in kwargs:  # each word stays with its number
-                (words, *_), _ = self._lay(name, (kwargs["random_bits"], *args[1:]))
-                kwargs = {**kwargs, "random_bits": words}
-            return unlay(self.inner.call(function, *given, **kwargs))
+            return unlay(self.inner.call(function, *given, **self._lay_words(name, args, kwargs)))
         head, tail = args[: place + 1], args[place + 1 :]
+        kwargs = self._lay_words(name, tail[0] if function in ("probe", "reused") else tail, kwargs)
         if function in ("probe", "reused"):
             (first, _), (second, unlay) = (self._lay(name, given) for given in tail)
             answer = self.inner.call(function, *head, first, second, **kwargs)
@@ -63,11 +61,18 @@ class FittedSession:
         if function == "held":
             return self.inner.call(function, *head, *(self._lay(name, given)[0] for given in tail), **kwargs)
         if function == "threads":
-            calls = [(self._lay(name, given)[0], options) for given, options in tail[0]]
+            calls = [(self._lay(name, given)[0], self._lay_words(name, given, options)) for given, options in tail[0]]
             return self.inner.call(function, *head, calls)
         given, unlay = self._lay(name, tail)
         answer = self.inner.call(function, *head, *given, **kwargs)
         return unlay(answer) if function == "arranged" else answer
+
+    def _lay_words(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+        """Options in which each random word stays with its number."""
+        if options.get("random_bits") is None:
+            return options
+        (words, *_), _ = self._lay(name, (options["random_bits"], *args[1:]))
+        return {**options, "random_bits": words}
 
     def _lay(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Unlay]:
         lay = lay_quantize if name == "quantize" else lay_dequantize

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +19,7 @@ from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call, selects
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
-from mxspec_conformance.targets.dtypes import cast_input
+from mxspec_conformance.targets.dtypes import DTYPES, cast_input
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Shapes of tensors: one block, one column, rows that no tile divides, more than a grid holds, large and aligned.
@@ -55,7 +57,7 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             if not may_refuse:
                 scorecard.count_no_answer(topic, label, value)
             return
-        settle(topic, label, _is_same(value, wanted), f"the scale is {float(value):.9g}; of the same maximum alone it is {float(wanted):.9g}")
+        settle(topic, label, _is_same(value, wanted), f"the scale is {float(value):.9g}; of the same {'numbers in float32' if topic == 'tensor-scale' else 'maximum alone'} it is {float(wanted):.9g}")
 
     def settle(topic: str, label: str, ok: bool, text: str) -> None:
         scorecard.count(topic, label, ok=ok)
@@ -71,6 +73,10 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
         if dtype != dtypes[0] and scorecard.wants("tensor-scale"):
             text = f"the scale is {float(of_dtype[dtype]):.9g}; of the same numbers in {dtypes[0]} it is {float(wanted):.9g}"
             settle("tensor-scale", label, _is_same(of_dtype[dtype], wanted), text)
+        for told, x in _list_extremes(dtype) if scorecard.wants("tensor-scale") else ():
+            plain = run_once(partial(session.call, "tensor_scale", x.astype(np.float32), fmt))
+            if not isinstance(plain, NoAnswer):  # judged elsewhere
+                enter("tensor-scale", f"{dtype}, {told}", "tensor_scale", x, fmt, wanted=plain, quick=True)
         ask = partial(enter, wanted=of_dtype[dtype])
         for shape in SHAPES:
             for share, sign in PLACES if shape[0] * shape[1] <= 1 << 17 else PLACES[1:4]:
@@ -98,6 +104,9 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             label = f"{dtype}, {told} tensor in the same memory before"
             pair = (cast_input(before, dtype), fmt), (cast_input(x, dtype), fmt)
             ask("state", label, "reused", "tensor_scale", *pair, quick=True)
+        for told, twin, x in _list_twins(dtype, dtypes):
+            run_once(partial(session.call, "tensor_scale", twin, fmt))  # what it returns is judged elsewhere
+            ask("state", f"{dtype}, after a tensor that is the same but for {told}", "tensor_scale", x, fmt, quick=True)
     label = "a tensor in float64, which is not offered"
     asked = scorecard.wants("refusal") and session.transport in SEES_SHAPES and "float64" not in dtypes
     if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=True):
@@ -121,6 +130,42 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             wrong, made = answer
             settle("state", THREADED, not wrong, f"{wrong} of {made} calls returned another scale when threads called at once")
     return first
+
+
+def _list_extremes(dtype: str) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """(what its largest magnitude is, a tensor) at the ends of a dtype of 16 bits, where it may be computed with as it is."""
+    if np.dtype(DTYPES[dtype]).itemsize != 2:
+        return
+    limits = ml_dtypes.finfo(DTYPES[dtype])
+    x = (np.arange(64) % 5 - 2).astype(np.float32)
+    for told, largest in (
+        ("the largest number", limits.max), ("the smallest normal number", limits.smallest_normal),
+        ("the smallest number", limits.smallest_subnormal),
+    ):  # fmt: skip
+        for sign in (1, -1):
+            tensor = (x * np.float32(0 if "smallest" in told else 1)).astype(DTYPES[dtype]).reshape(2, 32)
+            tensor[1, 5] = sign * np.float32(largest)
+            yield f"{told}, {'+-'[sign < 0]}", tensor
+
+
+def _list_twins(dtype: str, dtypes: Sequence[str]) -> Iterator[tuple[str, npt.NDArray[Any], npt.NDArray[Any]]]:
+    """(what is other, a tensor with another scale, the tensor): what is kept by less than all of a tensor takes one for the other.
+
+    No two tensors have one shape: what is kept by shape and a part is not kept yet.
+    """
+    shapes = ((64, 48 + 3 * dtypes.index(dtype) + n) for n in range(3))
+    for told in ("its largest number", "the lowest bit of its largest number"):
+        x = cast_input(make_tensor(next(shapes), 0.37, -1), dtype)
+        twin, place = x.copy(), np.unravel_index(np.abs(x.astype(np.float32)).argmax(), x.shape)
+        if told == "its largest number":
+            twin[place] = x[0, 0]
+        else:
+            twin.view(f"u{x.dtype.itemsize}")[place] += 1
+        yield told, twin, x
+    x = cast_input(make_tensor(next(shapes), 0.37, -1), dtype)
+    for other in dtypes:
+        if np.dtype(DTYPES[other]).itemsize == x.dtype.itemsize and np.dtype(DTYPES[other]) != x.dtype:
+            yield f"the dtype {other}", x.view(DTYPES[other]), x
 
 
 def _is_same(value: float, other: float) -> bool:

@@ -71,11 +71,28 @@ CHANGES: tuple[tuple[str, Callable[[Array], Array]], ...] = (
 )  # fmt: skip
 
 
+def change_one(share: float, array: Array) -> Array:
+    """One item is another one, that at a share of the array: what is remembered of its start, of both ends, or of every so many, is
+    the same."""
+    changed = np.ascontiguousarray(array).copy()
+    bits = changed.reshape(-1).view(f"u{array.dtype.itemsize}")
+    if bits.size:
+        highest = 1 << 8 * array.dtype.itemsize - 1
+        bits[round(share * (bits.size - 1))] ^= bits.dtype.type(1 if array.dtype.kind in "iu" else highest)
+    return changed
+
+
+#: Changes of one item, for calls so small that most of them is remembered.
+SINGLE: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    ("an item in the middle", partial(change_one, 0.5)), ("its last item", partial(change_one, 1.0)),
+)  # fmt: skip
+
+
 def list_changed(arguments: Sequence[Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """(what is other, arguments) with one of the arrays changed."""
     arrays = [i for i, a in enumerate(arguments) if isinstance(a, np.ndarray)]
     for i in arrays:
-        for name, change in CHANGES:
+        for name, change in (*CHANGES, *SINGLE):
             told = f"{name} of input {arrays.index(i) + 1}" if len(arrays) > 1 else name
             yield told, (*arguments[:i], change(arguments[i]), *arguments[i + 1 :])
 

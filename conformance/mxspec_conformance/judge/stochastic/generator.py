@@ -20,7 +20,7 @@ from mxspec.formats import BlockFormat
 from mxspec_conformance.counterexample.evidence import show_code
 from mxspec_conformance.counterexample.failure import describe_bits
 from mxspec_conformance.judge.stochastic.binomial import FALSE_ALARM, BinomialTest, find_refuted
-from mxspec_conformance.judge.stochastic.inputs import AGAIN, SEEDS, Draws, list_draws
+from mxspec_conformance.judge.stochastic.inputs import AGAIN, MISSING, SEEDS, Draws, list_draws, list_other_ways
 from mxspec_conformance.judge.stochastic.statistics import (
     Answer,
     list_dependences,
@@ -54,7 +54,8 @@ def judge_generator(session: TargetSession, fmt: BlockFormat, scorecard: Scoreca
     seeded = capabilities.has("quantize", "seed")
     numbers = _choose_numbers(session, fmt)
     draws = list_draws(fmt, preferred_dtype(capabilities.dtypes), numbers, seeded=seeded)
-    found = [_ask(session, fmt, call, scorecard) for call in draws]
+    ways = list_other_ways(fmt, capabilities, numbers) if session.transport != "results-file" else []
+    found = [_ask(session, fmt, call, scorecard) for call in (*draws, *ways)]
     answers = [answer for answer in found if answer is not None]
     for answer in answers:
         _enter_contract(answer, fmt, scorecard)
@@ -85,21 +86,39 @@ def _choose_numbers(session: TargetSession, fmt: BlockFormat) -> int:
     return NUMBERS if time.monotonic() - started < SLOW else NUMBERS_SLOW
 
 
-def _call(session: TargetSession, fmt: BlockFormat, x: npt.NDArray[np.float32], seed: int) -> Any:
+def _call(
+    session: TargetSession, fmt: BlockFormat, x: npt.NDArray[np.float32], seed: int, dtype: str = "", **options: Any
+) -> Any:  # fmt: skip
     capabilities = session.capabilities
-    extra: dict[str, Any] = {"seed": seed} if capabilities.has("quantize", "seed") else {}
+    extra: dict[str, Any] = options | ({"seed": seed} if capabilities.has("quantize", "seed") else {})
     if not capabilities.one_level:
         extra |= tensor_argument(UNIT_MAXIMUM, capabilities)
-    return session.call("quantize", cast_input(x, preferred_dtype(capabilities.dtypes)), fmt.name, **extra)
+    given = cast_input(np.ascontiguousarray(x), dtype or preferred_dtype(capabilities.dtypes))
+    return session.call("quantize", given, fmt.name, **extra)
 
 
 def _ask(session: TargetSession, fmt: BlockFormat, draws: Draws, scorecard: Scorecard) -> Answer | None:
-    got = run_once(partial(_call, session, fmt, draws.x, draws.seed))
+    got = run_once(partial(_call_one_way, session, fmt, draws))
     if isinstance(got, NoAnswer):
         scorecard.count_no_answer("neighbour", draws.name, got)
         return None
     codes, scales = got
     return read_answer(draws, codes, scales, fmt)
+
+
+def _call_one_way(session: TargetSession, fmt: BlockFormat, draws: Draws) -> tuple[Any, Any]:
+    """Codes and scales of a call in its dtype and with its options, as if it had neither."""
+    x, options = draws.x, draws.options
+    extra: dict[str, Any] = {}
+    if "pad" in options:
+        x, extra["pad"] = x[:, :-MISSING], True
+    if "tensor_scale" in options:
+        extra |= tensor_argument(UNIT_MAXIMUM, session.capabilities)
+    if "axis" not in options:
+        codes, scales = _call(session, fmt, x, draws.seed, draws.dtype, **extra)
+        return codes, scales
+    codes, scales = _call(session, fmt, x.T, draws.seed, draws.dtype, axis=0, **extra)
+    return codes.T, scales.T
 
 
 def _enter_contract(answer: Answer, fmt: BlockFormat, scorecard: Scorecard) -> None:

@@ -18,7 +18,8 @@ from mxspec.profiles.schema import Profile
 from mxspec_conformance.counterexample.evidence import show_conversion
 from mxspec_conformance.counterexample.failure import describe_bits
 from mxspec_conformance.judge.invariance.pools import draw_places
-from mxspec_conformance.judge.stochastic.words import Words, goes_up, may_be_lowest, turning_words
+from mxspec_conformance.judge.stochastic.given_calls import Asked, judge_given_calls
+from mxspec_conformance.judge.stochastic.words import Flags, Words, goes_up, may_be_lowest, turning_words
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, refuse_tensor, tensor_argument
@@ -36,6 +37,8 @@ Floats = npt.NDArray[np.float32]
 TOPIC = "random-bits"
 #: Rows of the vectors that are asked with one tensor scale, or without.
 ROWS = 96
+#: Sets of rows, one-level and under one tensor scale, that are asked in large calls, after others, and at once.
+CALLED = 2
 #: What the words of a row are: on either side of where each number turns, the ends, drawn.
 KINDS = ("the last word below the turn", "the first word above it", "the smallest and the largest word", "drawn words")
 
@@ -70,11 +73,15 @@ def judge_random_bits(
 
 
 def _judge_by(session: TargetSession, fmt: BlockFormat, profile: Profile, scorecard: Scorecard) -> Scorecard:
-    for rows in _list_rows(session.capabilities, fmt, profile):
-        _judge_rows(session, fmt, profile, rows, scorecard)
-        for shape, name in enumerate(_SHAPES):
-            _judge_shape(session, fmt, profile, rows, name, shape, scorecard)
+    for number, rows in enumerate(_list_rows(session.capabilities, fmt, profile)):
+        answered = _judge_rows(session, fmt, profile, rows, scorecard)
+        if answered is not None and number < CALLED:
+            judge_given_calls(session, fmt, answered, _name(rows), scorecard)
+        for name, needed in _SHAPES:
+            _judge_shape(session, fmt, profile, rows, name, needed, scorecard)
         _judge_places(session, fmt, profile, rows, scorecard)
+        if rows.tensor is None:
+            _judge_bits(session, fmt, profile, scorecard)
     return scorecard
 
 
@@ -125,7 +132,12 @@ def _locate(
     return (scaled, *find_neighbours(scaled, fmt.element))
 
 
-def _judge_rows(session: TargetSession, fmt: BlockFormat, profile: Profile, rows: Rows, scorecard: Scorecard) -> None:
+def _name(rows: Rows) -> str:
+    return "one-level" if rows.tensor is None else f"tensor {rows.tensor.amax:08x}"
+
+
+def _judge_rows(session: TargetSession, fmt: BlockFormat, profile: Profile, rows: Rows, scorecard: Scorecard) -> Asked | None:
+    """The rows as they were answered, where all of them were."""
     capabilities = session.capabilities
     extra, dtype = tensor_argument(rows.tensor, capabilities), preferred_dtype(capabilities.dtypes)
 
@@ -146,25 +158,62 @@ def _judge_rows(session: TargetSession, fmt: BlockFormat, profile: Profile, rows
         scales = np.array([answers[i][1] for i in answered], np.uint8)
         _enter(rows, answered, codes, scales, fmt, profile, capabilities, "", scorecard)
         _enter_scales(rows, answered, scales, scorecard)
+    if len(answered) < len(answers):
+        return None
+    allowed = _list_allowed(rows, answered, scales, fmt, profile, capabilities)
+    return Asked(
+        x=cast_input(rows.x, dtype), words=rows.words, scales=scales, kwargs=dict(extra), repeat=len(rows.x) // len(KINDS),
+        find_right=lambda codes, place: allowed.find_right(codes, fmt.element, place),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Which codes are right for numbers [n, k] under scales and words."""
+
+    scaled: npt.NDArray[Any]
+    expected: Codes
+    high: Codes
+    #: Where the upper code is right as well; where int8's lowest code is; where every code is.
+    may: Flags
+    lowest: Flags
+    free: Flags
+
+    def find_right(self, codes: Codes, element: ElementFormat, place: npt.NDArray[np.intp] | slice = slice(None)) -> Flags:
+        """Whether each of these codes is right; place: the rows that they answer."""
+        right = _same(codes, self.expected[place], element) | (self.may[place] & _same(codes, self.high[place], element)) | self.free[place]
+        if element.twos_complement:
+            right |= (codes == element.sign_bit) & self.lowest[place]
+        return np.asarray(right)
+
+
+def _list_allowed(
+    rows: Rows, chosen: Sequence[int], scales: Codes, fmt: BlockFormat, profile: Profile, capabilities: Capabilities
+) -> Allowed:
+    """For some of the rows under the scales that came back; lanes under a scale that is zero or no number are free."""
+    bits, rule = capabilities.sr_bits, capabilities.sr_rule
+    words = rows.words[chosen]
+    scaled, low, high, fractions = _locate(rows.x[chosen], scales, fmt, profile, rows.tensor)
+    must, may = goes_up(fractions, words, bits, rule)
+    expected = np.where(must, high, low)
+    divisor = decode_table(fmt.scale)[scales][:, None]
+    lowest = np.zeros(expected.shape, bool)
+    if fmt.element.twos_complement:
+        lowest = (expected == fmt.element.sign_bit + 1) & may_be_lowest(scaled, words, bits, rule)
+    free = ~np.isfinite(scaled) | ~np.isfinite(divisor) | (divisor == 0)
+    return Allowed(scaled, expected, high, may, lowest, np.asarray(free))
 
 
 def _enter(
     rows: Rows, asked: Sequence[int], codes: Codes, scales: Codes, fmt: BlockFormat, profile: Profile,
     capabilities: Capabilities, shape: str, scorecard: Scorecard,
 ) -> None:  # fmt: skip
-    """Blocks with their answers; lanes under a scale that is zero or no number are not looked at."""
+    """Blocks with their answers."""
     bits, rule = capabilities.sr_bits, capabilities.sr_rule
     chosen = list(asked)
     x, words = rows.x[chosen], rows.words[chosen]
-    scaled, low, high, fractions = _locate(x, scales, fmt, profile, rows.tensor)
-    must, may = goes_up(fractions, words, bits, rule)
-    expected = np.where(must, high, low)
-    divisor = decode_table(fmt.scale)[scales][:, None]
-    right = _same(codes, expected, fmt.element) | (may & _same(codes, high, fmt.element))
-    right |= ~np.isfinite(scaled) | ~np.isfinite(divisor) | (divisor == 0)
-    if fmt.element.twos_complement:
-        lowest = (codes == fmt.element.sign_bit) & (expected == fmt.element.sign_bit + 1)
-        right |= lowest & may_be_lowest(scaled, words, bits, rule)
+    allowed = _list_allowed(rows, chosen, scales, fmt, profile, capabilities)
+    scaled, expected, right = allowed.scaled, allowed.expected, allowed.find_right(codes, fmt.element)
     for n, i in enumerate(chosen):
         wrong = np.flatnonzero(~right[n])
         label = f"{rows.labels[i]}{shape}"
@@ -231,29 +280,48 @@ def _judge_places(session: TargetSession, fmt: BlockFormat, profile: Profile, ro
             scorecard.count_no_answer(TOPIC, f"all rows, {name}", answer)
 
 
+def _judge_bits(session: TargetSession, fmt: BlockFormat, profile: Profile, scorecard: Scorecard) -> None:
+    """Numbers that turn at each bit of a word, in every dtype: of most 16-bit numbers the upper bits alone decide."""
+    capabilities = session.capabilities
+    top, step = float(fmt.element.max_value), float(fmt.element.magnitude(1))
+    unit = 2.0**7 if top * 2.0**7 <= 65504 else 1.0
+    x = (np.concatenate([[top], step * 2.0 ** -np.arange(1, fmt.k)]) * unit).astype(np.float32)[None]
+    for dtype in capabilities.dtypes:
+        held = np.where(is_representable(x, dtype), x, np.float32(0))
+        scales = mxspec.quantize(held, fmt, profile=profile).scales.reshape(-1)
+        words = turning_words(_locate(held, scales, fmt, profile, None)[3], capabilities.sr_bits, capabilities.sr_rule)
+        rows = Rows(tuple(f"a number for each bit, {kind}" for kind in KINDS[:2]), np.concatenate([held] * 2), np.concatenate(words), None)
+        answer = run_once(partial(session.call, "quantize", cast_input(rows.x, dtype), fmt.name, random_bits=rows.words))
+        if isinstance(answer, NoAnswer):
+            scorecard.count_no_answer(TOPIC, f"a number for each bit, in {dtype}", answer)
+            continue
+        _enter(rows, range(2), answer[0], answer[1].reshape(-1), fmt, profile, capabilities, f", in {dtype}", scorecard)
+
+
 #: Other shapes of a call: several blocks to a row, along the first axis, with a ragged end.
-_SHAPES = ("four blocks to a row", "blocks along the first axis", "a ragged end")
+_SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("four blocks to a row", ()), ("blocks along the first axis", ("axis",)), ("a ragged end", ("pad",)),
+    ("a ragged end along the first axis", ("axis", "pad")),
+)  # fmt: skip
 _MISSING = 3
 
 
 def _judge_shape(
-    session: TargetSession, fmt: BlockFormat, profile: Profile, rows: Rows, name: str, shape: int, scorecard: Scorecard
+    session: TargetSession, fmt: BlockFormat, profile: Profile, rows: Rows, name: str, needed: tuple[str, ...], scorecard: Scorecard
 ) -> None:
-    """The same rows in a call of another shape: each word stays with its number."""
+    """The same rows in a call of another shape, by the options that it needs: each word stays with its number."""
     capabilities = session.capabilities
-    needed = (None, "axis", "pad")[shape]
-    if needed is not None and not capabilities.has("quantize", needed):
+    if not all(capabilities.has("quantize", option) for option in needed):
         return
     extra: dict[str, Any] = dict(tensor_argument(rows.tensor, capabilities))
     dtype, count = preferred_dtype(capabilities.dtypes), len(rows.x) // 4 * 4
     x, words = rows.x[:count], rows.words[:count]
-    if shape == 0:
-        given, bits = x.reshape(count // 4, -1), words.reshape(count // 4, -1)
-    elif shape == 1:
-        given, bits, extra["axis"] = x.T, words.T, 0
-    else:
+    given, bits = (x, words) if needed else (x.reshape(count // 4, -1), words.reshape(count // 4, -1))
+    if "pad" in needed:
         given, bits, extra["pad"] = x[:, :-_MISSING], words[:, :-_MISSING], True
         x = np.where(np.arange(fmt.k) < fmt.k - _MISSING, x, np.float32(0))
+    if "axis" in needed:
+        given, bits, extra["axis"] = given.T, bits.T, 0
     arguments = cast_input(np.ascontiguousarray(given), dtype), fmt.name
     label = f"all rows, {name}"
     (answer,) = run_bisected(
@@ -263,7 +331,7 @@ def _judge_shape(
         scorecard.count_no_answer(TOPIC, label, answer)
         return
     codes, scales = answer
-    if shape == 1:
+    if "axis" in needed:
         codes, scales = codes.T, scales.T
     asked = Rows(rows.labels[:count], x, words, rows.tensor)
     _enter(

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import BlockFormat, ElementFormat
-from mxspec_conformance.targets.dtypes import is_representable
+from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.dtypes import is_representable, preferred_dtype
 
 Floats = npt.NDArray[np.float32]
 
@@ -37,6 +38,15 @@ class Draws:
     #: Whether frequencies are tested, and dependence of what lies apart.
     frequencies: bool = False
     independence: bool = False
+    #: The dtype of x, where it is not the one of most calls; and options: "axis": blocks lie along the first axis; "pad": the
+    #: last block of each line lacks `MISSING` numbers, which are zeros in x; "tensor_scale": there is one.
+    dtype: str = ""
+    options: frozenset[str] = frozenset()
+
+    @property
+    def is_other_way(self) -> bool:
+        """Whether it is a small call in another dtype or with an option."""
+        return bool(self.dtype)
 
 
 def draw_words(count: int, salt: int) -> npt.NDArray[np.uint64]:
@@ -102,6 +112,28 @@ def list_draws(fmt: BlockFormat, dtype: str, numbers: int, *, seeded: bool) -> l
     return draws
 
 
+def list_other_ways(fmt: BlockFormat, capabilities: Capabilities, numbers: int) -> list[Draws]:
+    """Smaller calls in other dtypes and with options, for which a kernel may have another way to its random numbers."""
+    few, used = max(numbers // 16, LEAST_NUMBERS), preferred_dtype(capabilities.dtypes)
+    ways: list[tuple[str, str, frozenset[str]]] = [(f"in {dtype}", dtype, frozenset()) for dtype in capabilities.dtypes if dtype != used]
+    offered = [option for option in ("axis", "pad", "tensor_scale") if capabilities.has("quantize", option)]
+    if not (capabilities.one_level and fmt.has_tensor_scale):
+        offered = [option for option in offered if option != "tensor_scale"]
+    ways += [(WAYS[option], used, frozenset({option})) for option in offered]
+    if {"axis", "pad"} <= set(offered):
+        ways.append((f"{WAYS['axis']}, {WAYS['pad']}", used, frozenset({"axis", "pad"})))
+    draws = []
+    for number, (name, dtype, options) in enumerate(ways):
+        x = fill_blocks(list_values(fmt.element, HALVES, dtype), fmt, few, 20 + number)
+        if "pad" in options:
+            x[:, -MISSING:] = 0
+        draws.append(Draws(f"halves {name}, seed {11 + number}", 11 + number, x, True, True, dtype, options))
+    return draws
+
+
+#: What calls with an option are named, the numbers that a last block lacks, and the least numbers of such calls.
+WAYS = {"axis": "along the first axis", "pad": "before a ragged end", "tensor_scale": "with a tensor scale"}
+MISSING, LEAST_NUMBERS = 3, 1 << 11
 #: Seeds whose draws are compared: with themselves, and with each other.
 SEEDS = (0, 1, 2, 3)
 #: Of those, the ones that are asked again.

@@ -139,7 +139,7 @@ def list_dependences(answer: Answer) -> Iterator[BinomialTest]:
     kinds = np.zeros(len(up), np.int64)
     kinds[chosen] = inverse
     columns, size, many = answer.codes.shape[1], len(up), len(fractions)
-    near = NEAR if many == 1 else NEAR_MIXED
+    near = NEAR if many == 1 and not answer.draws.is_other_way else NEAR_MIXED
     powers = [1 << n for n in range(size.bit_length() - 1)]
     distances = {*range(1, near + 1), *powers, *(columns * n for n in powers)}
     for distance in sorted(d for d in distances if 2 * d <= size):
@@ -168,15 +168,15 @@ def _bound_both(first: Fraction, second: Fraction) -> tuple[Fraction, Fraction]:
 
 def list_dependences_of_seeds(answers: Sequence[Answer]) -> Iterator[BinomialTest]:
     """How often numbers of two calls with other seeds both go up, at one place and a few places apart."""
+    parts = [(a.is_open.reshape(-1), a.is_high.reshape(-1), a.fractions.reshape(-1)) for a in answers]
     for i, first in enumerate(answers):
-        for second in answers[i + 1 :]:
+        mine, my_up, part = parts[i]
+        for second, (theirs, their_up, their_part) in zip(answers[i + 1 :], parts[i + 1 :], strict=True):
             columns = first.codes.shape[1]
             for shift in (*SHIFTS, columns, -columns):
-                parts = [(a.is_open.reshape(-1), a.is_high.reshape(-1), a.fractions.reshape(-1)) for a in (first, second)]
-                (mine, my_up, part), (theirs, their_up, _) = parts
-                both = mine & np.roll(theirs, shift) & (part == np.roll(parts[1][2], shift))
-                kinds = np.unique(part[both])
-                if len(kinds) != 1:
+                both = mine & np.roll(theirs, shift) & (part == np.roll(their_part, shift))
+                kinds = part[both]
+                if not len(kinds) or kinds.min() != kinds.max():
                     continue
                 fraction = Fraction(float(kinds[0]))
                 low, high = _bound_both(fraction, fraction)

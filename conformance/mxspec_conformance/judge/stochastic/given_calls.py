@@ -1,0 +1,144 @@
+"""Calls with random bits that are large, follow another one, or come at once: each word stays with its number there, too.
+
+`quantize` may take another way with words than without, so that what the call matrix asks without them says nothing of these calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.formats import BlockFormat
+from mxspec_conformance.judge.invariance.answered import call_failure
+from mxspec_conformance.judge.invariance.pace import LARGEST_OF, SMALL, Speed
+from mxspec_conformance.judge.invariance.pools import Places, draw_places
+from mxspec_conformance.judge.invariance.reach import LOCAL
+from mxspec_conformance.judge.invariance.states import THREADS, refuses_threads
+from mxspec_conformance.judge.stochastic.words import Flags, Words
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.selection import selects
+from mxspec_conformance.targets.sessions import TargetSession
+
+Codes = npt.NDArray[np.uint8]
+
+TOPIC = "random-bits"
+#: Rows and numbers of a row in a large call: more numbers than 16 bits count; and in small ones.
+LARGE, SMALL_ROWS, ACROSS = (255, 512), 12, 4
+#: Calls of each thread.
+ROUNDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Blocks [n, k] with a word for each number, which the target has answered."""
+
+    x: npt.NDArray[Any]
+    words: Words
+    scales: Codes
+    #: (codes, places) -> which of them are right for the blocks at these places.
+    find_right: Callable[[Codes, Places], Flags]
+    #: How many places on the same numbers lie with other words.
+    repeat: int
+    kwargs: dict[str, Any]
+
+
+def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:
+    """Enter calls of blocks that were answered; told: what the labels say of them."""
+    if session.transport == "results-file":  # every call of which is stored
+        return
+    for label, place, rows, call in _list_calls(session, fmt, asked):
+        answer = run_once(call)
+        if isinstance(answer, NoAnswer):
+            scorecard.count_no_answer(TOPIC, f"{told}: {label}", answer)
+            continue
+        codes, scales = (np.ascontiguousarray(a) for a in answer)
+        right = asked.find_right(codes.reshape(-1, fmt.k), place).all(axis=1) & (scales.reshape(-1) == asked.scales[place])
+        text = f"{int((~right).sum())} of {len(place)} blocks, in {rows} rows, are not rounded by their own words; the first is number {int(np.argmin(right))}"
+        _settle(scorecard, f"{told}: {label}", ok=bool(right.all()), text=text)
+    if session.transport in LOCAL:
+        _judge_memory(session, fmt, asked, told, scorecard)
+        _judge_threads(session, fmt, asked, told, scorecard)
+
+
+def _settle(scorecard: Scorecard, label: str, *, ok: bool, text: str) -> None:
+    scorecard.count(TOPIC, label, ok=ok, show=partial(call_failure, label, text))
+
+
+def _arguments(fmt: BlockFormat, asked: Asked, place: Places, rows: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    words = asked.words[place].reshape(rows, -1)
+    return (asked.x[place].reshape(rows, -1), fmt.name), {"random_bits": words, **asked.kwargs}
+
+
+def _list_calls(
+    session: TargetSession, fmt: BlockFormat, asked: Asked
+) -> Iterator[tuple[str, Places, int, Callable[[], Any]]]:  # fmt: skip
+    """(label, blocks, rows, call)."""
+    count, rows = len(asked.x), SMALL_ROWS
+    # Each is about other blocks: what is kept by too little is not kept yet.
+    places = [draw_places(rows * ACROSS, count, 66 + n) for n in range(3)]
+    given = [_arguments(fmt, asked, place, rows) for place in places]
+
+    def after(first: Callable[[], Any], number: int) -> Any:
+        run_once(first)  # what it returns is judged elsewhere
+        args, options = given[number]
+        return session.call("quantize", *args, **options)
+
+    others, other_options = _arguments(fmt, asked, (places[0] + asked.repeat) % count, rows)
+    before = partial(session.call, "quantize", *others, **other_options)
+    yield "after the same numbers with other words", places[0], rows, partial(after, before, 0)
+    args, options = given[1]
+    numbers = (np.ascontiguousarray(args[0][::-1]), *args[1:])
+    reused = partial(session.call, "reused", "quantize", numbers, args, **options)
+    yield "other numbers with the same words where these lay", places[1], rows, reused
+    args, options = given[2]
+    if not session.capabilities.stochastic:
+        nearest = partial(session.call, "quantize", *args, **asked.kwargs)
+        yield "after the same numbers, rounded to nearest", places[2], rows, partial(after, nearest, 2)
+    rows = _choose_rows(session, args, options)
+    if rows and not selects():
+        wide = draw_places(rows * LARGE[1] // fmt.k, count, 62)
+        large_args, large_options = _arguments(fmt, asked, wide, rows)
+        yield f"{rows} x {LARGE[1]} numbers", wide, rows, partial(session.call, "quantize", *large_args, **large_options)
+
+
+def _choose_rows(session: TargetSession, args: tuple[Any, ...], options: dict[str, Any]) -> int:
+    """Rows of the large call, by the target's speed and transport; 0: it is not made."""
+    largest = LARGEST_OF.get(session.transport)
+    if largest is None:
+        taken = run_once(partial(session.call, "timed", "quantize", *args, **options))
+        rate = args[0].size / max(taken, 1e-9) if isinstance(taken, float) else 0.0
+        # One small call is measured, most of which may be what any call costs.
+        largest = next(speed for speed in Speed if rate * (8 if args[0].size < SMALL else 1) >= speed.rate).largest
+    return min(LARGE[0], largest // LARGE[1]) if largest > SMALL else 0
+
+
+def _judge_memory(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:
+    """Whether a call writes into its numbers or its words, or a later one changes what it returned."""
+    first, second = (draw_places(SMALL_ROWS * ACROSS, len(asked.x), 63 + i) for i in range(2))
+    (args, options), (other, _) = (_arguments(fmt, asked, p, SMALL_ROWS) for p in (first, second))
+    answer = run_once(partial(session.call, "probe", "quantize", args, other, **options))
+    if isinstance(answer, NoAnswer):
+        scorecard.count_no_answer(TOPIC, f"{told}: memory", answer)
+        return
+    wrote, changed, _ = answer
+    text = "the call wrote into its numbers or its words" if wrote else "a later call changed what an earlier one had returned"
+    _settle(scorecard, f"{told}: memory", ok=not (wrote or changed), text=text)
+
+
+def _judge_threads(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:
+    calls = [_arguments(fmt, asked, draw_places(8 * ACROSS, len(asked.x), 65 + i), 8) for i in range(THREADS)]
+    label = f"{told}: {THREADS} threads"
+    answer = run_once(partial(session.call, "threads", ROUNDS, "quantize", calls))
+    if refuses_threads(answer):
+        return
+    if isinstance(answer, NoAnswer):
+        scorecard.count_no_answer(TOPIC, label, answer)
+        return
+    wrong, made = answer
+    _settle(scorecard, label, ok=not wrong, text=f"{wrong} of {made} calls returned other bits when {THREADS} threads called at once")
