@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,7 @@ import pytest
 import mxspec
 from mxspec.formats import get_scalar
 from mxspec.rounding import Rounding
+from mxspec_conformance import check
 from mxspec_conformance.judge.conversions import list_known
 from mxspec_conformance.judge.explanation import Cause, ConversionMistake, Explanation
 
@@ -102,3 +104,16 @@ def test_bits_of_the_fraction_that_are_not_looked_at() -> None:
     returned = np.where(again, bits.astype(np.int64) >> 23, expected)
     known = list_known(x, get_scalar("e8m0"), asked, own=False, returned=returned, expected=expected)
     assert all(e.mistake is not ConversionMistake.FRACTION_IN_PART for e in known)
+
+
+def test_the_shown_code_gives_the_expected_answer_where_the_own_infinity_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    def encode(x: Any, element: str, rounding: str = "rne", overflow: str = "saturate") -> Any:
+        return mxspec.encode(x, element, rounding=Rounding(rounding))  # saturates, whatever was asked
+
+    one = SimpleNamespace(NAME="saturates", VERSION="1", ELEMENTS=["e4m3", "e5m2"], encode=encode)
+    report = check(one, in_process=True, only="encode/*/inf")
+    shown = [r.first for r in report.requirements if r.first is not None]
+    assert {f.given["overflow"] for f in shown} == {"own"}
+    for failure in shown:
+        exec(failure.snippet, {})
+        assert int(capsys.readouterr().out.strip("[]\n")) == int(failure.expected["code"].split()[0], 16)

@@ -164,7 +164,7 @@ def _judge_one_rounding(
             if code not in (want, -1):
                 case, equals = cases[n], [e for e, codes in known[n].items() if codes[i] == code]
                 lane, origin = f"{case.label}[{case.places[i]}]", f"{case.case}[{case.places[i]}]"
-                show = partial(_show_encoded, lane, case.x[i], want, code, fmt, case.rounding)
+                show = partial(_show_encoded, lane, case.x[i], want, code, fmt, case.rounding, own=case.wants_own)
                 scorecard.count("choice", lane, origin=origin, ok=False, equals=equals, show=show)
 
 
@@ -239,7 +239,7 @@ def _judge_encode_case(
             continue
         code = int(code)
         ok = code == int(expected[i])
-        show = partial(_show_encoded, lane, x[i], int(expected[i]), code, fmt, rounding)
+        show = partial(_show_encoded, lane, x[i], int(expected[i]), code, fmt, rounding, own=own or item.wants_own)
         if np.isnan(x[i]):
             ok = i in legal_nan
         elif topic != "zero-sign" and not ok and code in zero and int(expected[i]) in zero:
@@ -251,14 +251,18 @@ def _judge_encode_case(
         scorecard.count(topic, lane, origin=origin, ok=ok, equals=equals, show=show)
 
 
-def _show_encoded(lane: str, x: np.float32, expected: int, code: int, fmt: ScalarFormat, rounding: Rounding) -> Failure:
+def _show_encoded(
+    lane: str, x: np.float32, expected: int, code: int, fmt: ScalarFormat, rounding: Rounding, *, own: bool
+) -> Failure:  # fmt: skip
+    """own: the expected code is that of an encoder which overflows to the format's own Inf or NaN."""
+    overflow = ', overflow="own"' if own else ""
     bits = int(np.float32(x).view(np.uint32))
     snippet = (
         "import numpy as np, mxspec\n"
         f"x = np.array([0x{bits:08x}], np.uint32).view(np.float32)\n"
-        f'print(mxspec.encode(x, "{fmt.name}", rounding="{rounding.value}"))  # {expected:#04x}'
+        f'print(mxspec.encode(x, "{fmt.name}", rounding="{rounding.value}"{overflow}))  # {expected:#04x}'
     )
-    how = {"element": fmt.name, "rounding": rounding.value}
+    how = {"element": fmt.name, "rounding": rounding.value} | ({"overflow": "own"} if own else {})
     return show_conversion(lane, float(x), expected, code, fmt, how=how, snippet=snippet)
 
 
