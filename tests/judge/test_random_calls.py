@@ -88,6 +88,12 @@ def ragged_columns_turned(x: Array, fmt: str, axis: int = -1, pad: bool = False,
     return right(x, fmt, random_bits, axis=axis, pad=pad)
 
 
+def square_blocks_turned(x: Array, fmt: str, block: Any = None, random_bits: Array | None = None) -> Answer:
+    if random_bits is not None and block is not None:
+        random_bits = np.roll(random_bits, 16, axis=0)
+    return right(x, fmt, random_bits, block=block)
+
+
 def upper_bits_of_bfloat16(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
     if random_bits is not None and x.dtype.name == "bfloat16":
         random_bits = random_bits & np.uint32(0xFFFF0000)
@@ -102,6 +108,7 @@ WRONG: dict[str, tuple[Callable[..., Answer], str]] = {
     "words again": (words_again_in_large_calls, " x 512 numbers"),
     "words of another thread": (words_of_another_thread(), "4 threads"),
     "ragged columns": (ragged_columns_turned, "a ragged end along the first axis"),
+    "square blocks": (square_blocks_turned, "square blocks"),
     "upper bits": (upper_bits_of_bfloat16, "a number for each bit, the first word above it, in bfloat16"),
 }  # fmt: skip
 
@@ -114,8 +121,9 @@ def judge(quantize: Callable[..., Answer], fmt: str = "mxfp4", **members: Any) -
 def test_words_that_are_not_those_of_the_numbers_are_found(name: str) -> None:
     quantize, told = WRONG[name]
     members = {"DTYPES": DTYPES} if name == "upper bits" else {}
-    report = judge(quantize, **members)
-    found = requirement(report, "stochastic/mxfp4/random-bits")
+    fmt = "nvfp4" if name == "square blocks" else "mxfp4"
+    report = judge(quantize, fmt, **members)
+    found = requirement(report, f"stochastic/{fmt}/random-bits")
     assert found.verdict == "fail"
     assert any(told in case for case in found.failing_cases)
     assert_shown(report.requirements)
@@ -129,9 +137,9 @@ def test_what_is_kept_by_all_is_right() -> None:
 @pytest.mark.parametrize("fmt", ["mxint8", "mxfp8_e5m2", "nvfp4"])
 @pytest.mark.parametrize(("bits", "rule"), [(32, "carry"), (16, "below"), (8, "carry")])
 def test_every_call_of_a_right_one_passes(fmt: str, bits: int, rule: str) -> None:
-    def quantize(x: Array, fmt: str, random_bits: Array, axis: int = -1, pad: bool = False) -> Answer:
+    def quantize(x: Array, fmt: str, random_bits: Array, axis: int = -1, pad: bool = False, block: Any = None) -> Answer:
         words = ~random_bits & np.uint32((1 << bits) - 1) if rule == "below" else random_bits
-        return right(x, fmt, words << np.uint32(32 - bits), axis=axis, pad=pad)
+        return right(x, fmt, words << np.uint32(32 - bits), axis=axis, pad=pad, block=block)
 
     report = judge(quantize, fmt, DTYPES=DTYPES, SR_BITS=bits, SR_RULE=rule)
     assert passed(report) == {f"stochastic/{fmt}/random-bits"}
@@ -148,11 +156,13 @@ def test_words_lie_beside_their_numbers_in_matrices_that_are_made() -> None:
 
 
 def seeded(change: Callable[[Array, Array, dict[str, Any]], Array]) -> Callable[..., Answer]:
-    def quantize(x: Array, fmt: str, seed: int, axis: int = -1, pad: bool = False, tensor_scale: float | None = None) -> Answer:
+    def quantize(
+        x: Array, fmt: str, seed: int, axis: int = -1, pad: bool = False, block: Any = None, tensor_scale: float | None = None
+    ) -> Answer:  # fmt: skip
         words = np.random.default_rng(seed).integers(1 << 32, size=x.shape, dtype=np.uint32)
-        options = {"axis": axis, "pad": pad, "tensor_scale": tensor_scale}
+        options = {"axis": axis, "pad": pad, "block": block, "tensor_scale": tensor_scale}
         scale = None if tensor_scale is None else mxspec.TensorScale.from_float("amax", tensor_scale)
-        return right(x, fmt, change(words, x, options), axis=axis, pad=pad, tensor_scale=scale)
+        return right(x, fmt, change(words, x, options), axis=axis, pad=pad, block=block, tensor_scale=scale)
 
     return quantize
 
@@ -161,6 +171,7 @@ UNFAIR: dict[str, Callable[[Array, Array, dict[str, Any]], Array]] = {
     "along the first axis": lambda words, x, o: words | np.uint32(1 << 31) if o["axis"] == 0 else words,
     "before a ragged end": lambda words, x, o: words & np.uint32(1) if o["pad"] else words,
     "with a tensor scale": lambda words, x, o: words & np.uint32(1) if o["tensor_scale"] is not None else words,
+    "in square blocks": lambda words, x, o: words & np.uint32(1) if o["block"] is not None else words,
     "in bfloat16": lambda words, x, o: np.repeat(words[:, ::2], 2, axis=1) if x.dtype.name == "bfloat16" else words,
 }  # fmt: skip
 
@@ -170,7 +181,7 @@ def test_a_generator_is_asked_in_every_way(way: str) -> None:
     report = judge(seeded(UNFAIR[way]), "nvfp4", DTYPES=DTYPES, TENSOR_SCALE="amax")
     cases = [case for r in report.requirements if r.verdict == "fail" for case in r.failing_cases]
     assert cases
-    assert all(f"halves {way}" in case for case in cases if way in ("with a tensor scale", "in bfloat16"))
+    assert all(f"halves {way}" in case for case in cases if way in ("with a tensor scale", "in bfloat16", "in square blocks"))
 
 
 def test_a_fair_generator_passes_in_every_way() -> None:

@@ -112,6 +112,8 @@ def _call_one_way(session: TargetSession, fmt: BlockFormat, draws: Draws) -> tup
     extra: dict[str, Any] = {}
     if "pad" in options:
         x, extra["pad"] = x[:, :-MISSING], True
+    if "block" in options:
+        extra["block"] = fmt.shapes[1]
     if "tensor_scale" in options:
         extra |= tensor_argument(UNIT_MAXIMUM, session.capabilities)
     if "axis" not in options:

@@ -298,10 +298,10 @@ def _judge_bits(session: TargetSession, fmt: BlockFormat, profile: Profile, scor
         _enter(rows, range(2), answer[0], answer[1].reshape(-1), fmt, profile, capabilities, f", in {dtype}", scorecard)
 
 
-#: Other shapes of a call: several blocks to a row, along the first axis, with a ragged end.
+#: Other shapes of a call, with the options that they need.
 _SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("four blocks to a row", ()), ("blocks along the first axis", ("axis",)), ("a ragged end", ("pad",)),
-    ("a ragged end along the first axis", ("axis", "pad")),
+    ("a ragged end along the first axis", ("axis", "pad")), ("square blocks", ("block",)),
 )  # fmt: skip
 _MISSING = 3
 
@@ -311,12 +311,18 @@ def _judge_shape(
 ) -> None:
     """The same rows in a call of another shape, by the options that it needs: each word stays with its number."""
     capabilities = session.capabilities
-    if not all(capabilities.has("quantize", option) for option in needed):
+    square = "block" in needed
+    if not all(capabilities.has("quantize", option) for option in needed) or (square and len(fmt.shapes) < 2):
         return
     extra: dict[str, Any] = dict(tensor_argument(rows.tensor, capabilities))
-    dtype, count = preferred_dtype(capabilities.dtypes), len(rows.x) // 4 * 4
+    step = 4 * fmt.shapes[1][0] if square else 4
+    dtype, count = preferred_dtype(capabilities.dtypes), len(rows.x) // step * step
+    if not count:
+        return
     x, words = rows.x[:count], rows.words[:count]
-    given, bits = (x, words) if needed else (x.reshape(count // 4, -1), words.reshape(count // 4, -1))
+    given, bits = (x, words) if needed and not square else (x.reshape(count // 4, -1), words.reshape(count // 4, -1))
+    if square:
+        extra["block"] = fmt.shapes[1]
     if "pad" in needed:
         given, bits, extra["pad"] = x[:, :-_MISSING], words[:, :-_MISSING], True
         x = np.where(np.arange(fmt.k) < fmt.k - _MISSING, x, np.float32(0))

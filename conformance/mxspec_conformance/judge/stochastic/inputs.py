@@ -39,7 +39,7 @@ class Draws:
     frequencies: bool = False
     independence: bool = False
     #: The dtype of x, where it is not the one of most calls; and options: "axis": blocks lie along the first axis; "pad": the
-    #: last block of each line lacks `MISSING` numbers, which are zeros in x; "tensor_scale": there is one.
+    #: last block of each line lacks `MISSING` numbers, which are zeros in x; "tensor_scale": there is one; "block": it is square.
     dtype: str = ""
     options: frozenset[str] = frozenset()
 
@@ -116,9 +116,11 @@ def list_other_ways(fmt: BlockFormat, capabilities: Capabilities, numbers: int) 
     """Smaller calls in other dtypes and with options, for which a kernel may have another way to its random numbers."""
     few, used = max(numbers // 16, LEAST_NUMBERS), preferred_dtype(capabilities.dtypes)
     ways: list[tuple[str, str, frozenset[str]]] = [(f"in {dtype}", dtype, frozenset()) for dtype in capabilities.dtypes if dtype != used]
-    offered = [option for option in ("axis", "pad", "tensor_scale") if capabilities.has("quantize", option)]
+    offered = [option for option in ("axis", "pad", "tensor_scale", "block") if capabilities.has("quantize", option)]
     if not (capabilities.one_level and fmt.has_tensor_scale):
         offered = [option for option in offered if option != "tensor_scale"]
+    if len(fmt.shapes) < 2:
+        offered = [option for option in offered if option != "block"]
     ways += [(WAYS[option], used, frozenset({option})) for option in offered]
     if {"axis", "pad"} <= set(offered):
         ways.append((f"{WAYS['axis']}, {WAYS['pad']}", used, frozenset({"axis", "pad"})))
@@ -127,13 +129,15 @@ def list_other_ways(fmt: BlockFormat, capabilities: Capabilities, numbers: int) 
         x = fill_blocks(list_values(fmt.element, HALVES, dtype), fmt, few, 20 + number)
         if "pad" in options:
             x[:, -MISSING:] = 0
+        if "block" in options:
+            x = x[: len(x) // fmt.shapes[1][0] * fmt.shapes[1][0]]
         draws.append(Draws(f"halves {name}, seed {11 + number}", 11 + number, x, True, True, dtype, options))
     return draws
 
 
 #: What calls with an option are named, the numbers that a last block lacks, and the least numbers of such calls.
-WAYS = {"axis": "along the first axis", "pad": "before a ragged end", "tensor_scale": "with a tensor scale"}
-MISSING, LEAST_NUMBERS = 3, 1 << 11
+WAYS = {"axis": "along the first axis", "pad": "before a ragged end", "tensor_scale": "with a tensor scale", "block": "in square blocks"}
+MISSING, LEAST_NUMBERS = 3, 1 << 12
 #: Seeds whose draws are compared: with themselves, and with each other.
 SEEDS = (0, 1, 2, 3)
 #: Of those, the ones that are asked again.
