@@ -90,6 +90,34 @@ def test_a_fast_kernel_wrong_beyond_four_million_numbers_alone_is_found(function
 
 
 @pytest.mark.all_calls
+@pytest.mark.all_calls
+def test_columns_of_models_are_asked_in_every_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "measure_speed", lambda call: Speed.FAST)
+
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt)
+        codes = np.array(t.codes)
+        if x.dtype == np.float16 and len(x) > 2 and x.shape[1] == 5120:
+            codes[-1, -1] ^= 1
+        return codes, t.scales
+
+    one = SimpleNamespace(NAME="narrow", VERSION="1", FORMATS=["mxfp4"], DTYPES=["float32", "float16"], quantize=quantize)
+    report = check(one, in_process=True, only="quantize/mxfp4/call-size")
+    assert [c for r in report.requirements for c in r.failing_cases] == ["float16, one-level: 3 x 5120"]
+
+
+@pytest.mark.parametrize(("rounding", "least"), [("rtn", 1024), ("rna", 2000)])
+def test_every_rounding_is_asked_in_larger_calls(rounding: str, least: int) -> None:
+    def encode(x: Any, element: str, rounding: str = "rne", _wrong: str = rounding) -> Any:
+        return mxspec.encode(x, element, rounding="rtz" if rounding == _wrong and x.size >= least else rounding)
+
+    one = SimpleNamespace(NAME="large", VERSION="1", ELEMENTS=["e4m3"], encode=encode)
+    report = check(one, in_process=True, only="encode/e4m3/call-size")
+    cases = [c for r in report.requirements for c in r.failing_cases]
+    assert cases
+    assert all(f", {rounding}" in case for case in cases)
+
+
 @pytest.mark.parametrize("writes", [True, False])
 def test_what_many_rows_do_to_memory_is_found(writes: bool) -> None:
     held: dict[Shape, Any] = {}

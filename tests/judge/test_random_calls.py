@@ -129,6 +129,28 @@ def test_words_that_are_not_those_of_the_numbers_are_found(name: str) -> None:
     assert_shown(report.requirements)
 
 
+def test_words_kept_without_the_tensor_scale_are_found() -> None:
+    kept: dict[Any, Answer] = {}
+
+    def quantize(x: Array, fmt: str, tensor_scale: float | None = None, random_bits: Array | None = None) -> Answer:
+        name = (read(x), read(random_bits), tensor_scale is None, random_bits is None and tensor_scale)
+        scale = None if tensor_scale is None else mxspec.TensorScale.from_float("amax", tensor_scale)
+        return kept.setdefault(name, right(x, fmt, random_bits, tensor_scale=scale))
+
+    found = requirement(judge(quantize, "nvfp4", TENSOR_SCALE="amax"), "stochastic/nvfp4/random-bits")
+    assert found.verdict == "fail"
+    assert any("under another tensor scale" in case for case in found.failing_cases)
+
+
+@pytest.mark.parametrize("bits", [2, 8])
+def test_every_bit_of_a_small_seed_counts(bits: int) -> None:
+    def quantize(x: Array, fmt: str, seed: int) -> Answer:
+        return right(x, fmt, np.random.default_rng(seed % (1 << bits)).integers(1 << 32, size=x.shape, dtype=np.uint32))
+
+    report = judge(quantize)
+    assert set(failing(report)) == {"stochastic/mxfp4/seed"}
+
+
 def test_what_is_kept_by_all_is_right() -> None:
     report = judge(kept_by(lambda x, words: (read(x), read(words))))
     assert passed(report) == {"stochastic/mxfp4/random-bits"}

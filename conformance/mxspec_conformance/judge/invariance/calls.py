@@ -117,6 +117,15 @@ def list_small(k: int) -> list[Size]:
     return [*few, *steps, *(Size(n, n, "square") for n in SQUARES), *(Size(r, c, "one side a multiple of the other") for r, c in ratios)]
 
 
+#: Columns for which kernels are compiled alone, in each dtype.
+COMPILED = (1536, 2048, 3072, 4096, 5120, 7168, 8192)
+
+
+def list_compiled() -> list[Size]:
+    """Calls of a few rows with such columns."""
+    return [Size(3, columns, "columns of models that people run") for columns in COMPILED]
+
+
 def list_beside_powers(k: int) -> list[Size]:
     """Rows a block longer and a block shorter than a power of two."""
     powers = [1 << n for n in range(9, 14) if 1 << n > 2 * k]

@@ -23,6 +23,7 @@ from mxspec_conformance.judge.invariance.calls import (
     STRIDED,
     Laid,
     Size,
+    list_compiled,
     list_laid,
     list_ragged,
     list_scattered,
@@ -198,7 +199,7 @@ def judge_sizes(matrix: Matrix, pools: Sequence[Pool]) -> None:
         k = pool.fmt.k
         others = list_scattered(number) if number else []
         if number and not pool.answered.kwargs and matrix.speed is Speed.FAST:
-            others += list_small(k)  # another dtype has tails of its own
+            others += [*list_small(k), *list_compiled()]  # another dtype has tails, and instances, of its own
         for size in (*list_sizes(pool.fmt), *others):
             rest = size.elements <= LARGE and matrix.speed is Speed.FAST
             everywhere = not number and (matrix.is_first_format or rest)

@@ -33,6 +33,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 REPEAT_SECONDS = 0.3
 #: Numbers that are asked with other options, as they were answered in one small call.
 OPTION_NUMBERS = 704
+#: Roundings, with numbers of the calls of more than one that are made in each.
+ROUNDED, OTHER_ROUNDINGS = (77, 4099), ("rna", "rnz", "rnu", "rtp", "rtn")
 #: Numbers in the calls that follow another one; numbers in views, and views.
 FEW, MANY, VIEWS = 200, 10007, ("columns", "offset", "reversed")
 
@@ -115,7 +117,9 @@ def _judge_options(numbers: Numbers, largest: int) -> None:
     session, answered = numbers.session, numbers.answered
     if answered.function != "encode" or session.transport == "results-file":
         return
-    every: tuple[dict[str, Any], ...] = ({"rounding": "rtz"}, {"overflow": "own"}, {"rounding": "rtz", "overflow": "own"})
+    every: tuple[dict[str, Any], ...] = (
+        {"rounding": "rtz"}, {"overflow": "own"}, {"rounding": "rtz", "overflow": "own"}, *({"rounding": r} for r in OTHER_ROUNDINGS),
+    )  # fmt: skip
     for options in every:
         told = ", ".join(options.values())
         if not all(session.capabilities.has("encode", o) for o in options) or not numbers.keeps(f"numbers, {told}"):
@@ -126,10 +130,12 @@ def _judge_options(numbers: Numbers, largest: int) -> None:
         if isinstance(small, NoAnswer):  # not offered, or judged elsewhere
             continue
         asked = replace(asked, answered=replace(asked.answered, before=answered.rows(small)))
-        for salt, count in enumerate((1, 77, 4099, 65537), 96):
+        for salt, count in enumerate(ROUNDED if options.get("rounding") in OTHER_ROUNDINGS else (1, *ROUNDED, 65537), 96):
             if count <= largest:
                 place = asked.draw(count, salt)
                 asked.enter("call-size", f"{count} numbers, {told}", place, partial(asked.ask, place))
+        if options.get("rounding") in OTHER_ROUNDINGS:
+            continue
         place = asked.draw(333, 101)
         for arrangement in VIEWS:
             call = partial(session.call, "arranged", arrangement, "encode", *asked.answered.arguments(place), **options)

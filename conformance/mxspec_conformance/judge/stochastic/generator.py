@@ -42,6 +42,8 @@ from mxspec_vectors.tensor_scales import TensorScales
 NUMBERS = 1 << 17
 #: Those of results files, in which every call is stored, and of targets that need this many seconds for a small call.
 NUMBERS_STORED, NUMBERS_SLOW, SLOW = 1 << 14, 1 << 13, 0.5
+#: Rows of the calls for seeds that differ in one bit, of so many bits: few, for seeds are small.
+FEW_ROWS, SEED_BITS = 1, 12
 #: The maximum with which a tensor scale of any kind is 1, or stands for it.
 UNIT_MAXIMUM = TensorScales.from_amax(float_bits(2688))
 
@@ -54,7 +56,7 @@ def judge_generator(session: TargetSession, fmt: BlockFormat, scorecard: Scoreca
     seeded = capabilities.has("quantize", "seed")
     numbers = _choose_numbers(session, fmt)
     draws = list_draws(fmt, preferred_dtype(capabilities.dtypes), numbers, seeded=seeded)
-    ways = list_other_ways(fmt, capabilities, numbers) if session.transport != "results-file" else []
+    ways = list_other_ways(fmt, capabilities, numbers) if numbers == NUMBERS else []
     found = [_ask(session, fmt, call, scorecard) for call in (*draws, *ways)]
     answers = [answer for answer in found if answer is not None]
     for answer in answers:
@@ -65,6 +67,7 @@ def judge_generator(session: TargetSession, fmt: BlockFormat, scorecard: Scoreca
         of_seeds = _find_seeded(answers, draws)
         tests += list_dependences_of_seeds(of_seeds)
         _enter_repeats(session, fmt, of_seeds, scorecard)
+        _enter_bits_of_seeds(session, fmt, of_seeds, scorecard)
     _enter_tests(tests, capabilities, scorecard)
     return {}
 
@@ -180,6 +183,22 @@ def _enter_repeats(session: TargetSession, fmt: BlockFormat, answers: list[Answe
         label = f"seeds {first.draws.seed} and {second.draws.seed}"
         differs = int((first.codes != second.codes).sum())
         _settle(scorecard, label, differs > 0, "other codes", "the same codes", "the seed does not change the codes")
+
+
+def _enter_bits_of_seeds(session: TargetSession, fmt: BlockFormat, answers: list[Answer], scorecard: Scorecard) -> None:
+    """Seeds that differ in one bit give other codes."""
+    if session.transport == "results-file" or not answers:
+        return
+    x = answers[0].draws.x[:FEW_ROWS]
+    known: dict[bytes, int] = {}
+    for seed in (0, *(1 << bit for bit in range(SEED_BITS))):
+        got = run_once(partial(_call, session, fmt, x, seed))
+        if isinstance(got, NoAnswer):
+            scorecard.count_no_answer("seed", f"seed {seed} among its likes", got)
+            continue
+        first = known.setdefault(np.ascontiguousarray(got[0]).tobytes(), seed)
+        text = f"seed {first} gives the same codes"
+        _settle(scorecard, f"seed {seed} among its likes", first == seed, "other codes", "the same codes", text)
 
 
 def _settle(scorecard: Scorecard, label: str, ok: bool, expected: str, returned: str, text: str) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.answered import call_failure
-from mxspec_conformance.judge.invariance.pace import LARGEST_OF, SMALL, Speed
+from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
 from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.judge.invariance.states import THREADS, refuses_threads
@@ -52,7 +52,10 @@ def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, to
     """Enter calls of blocks that were answered; told: what the labels say of them."""
     if session.transport == "results-file":  # every call of which is stored
         return
-    for label, place, rows, call in _list_calls(session, fmt, asked):
+    largest = _find_largest(session, fmt, asked)
+    if largest <= Speed.CRAWLING.largest:
+        return
+    for label, place, rows, call in _list_calls(session, fmt, asked, min(LARGE[0], largest // LARGE[1])):
         answer = run_once(call)
         if isinstance(answer, NoAnswer):
             scorecard.count_no_answer(TOPIC, f"{told}: {label}", answer)
@@ -76,12 +79,12 @@ def _arguments(fmt: BlockFormat, asked: Asked, place: Places, rows: int) -> tupl
 
 
 def _list_calls(
-    session: TargetSession, fmt: BlockFormat, asked: Asked
+    session: TargetSession, fmt: BlockFormat, asked: Asked, most: int
 ) -> Iterator[tuple[str, Places, int, Callable[[], Any]]]:  # fmt: skip
-    """(label, blocks, rows, call)."""
+    """(label, blocks, rows, call); most: the rows of the largest call."""
     count, rows = len(asked.x), SMALL_ROWS
     # Each is about other blocks: what is kept by too little is not kept yet.
-    places = [draw_places(rows * ACROSS, count, 66 + n) for n in range(3)]
+    places = [draw_places(rows * ACROSS, count, 66 + n) for n in range(4)]
     given = [_arguments(fmt, asked, place, rows) for place in places]
 
     def after(first: Callable[[], Any], number: int) -> Any:
@@ -100,22 +103,24 @@ def _list_calls(
     if not session.capabilities.stochastic:
         nearest = partial(session.call, "quantize", *args, **asked.kwargs)
         yield "after the same numbers, rounded to nearest", places[2], rows, partial(after, nearest, 2)
-    rows = _choose_rows(session, args, options)
-    if rows and not selects():
-        wide = draw_places(rows * LARGE[1] // fmt.k, count, 62)
-        large_args, large_options = _arguments(fmt, asked, wide, rows)
-        yield f"{rows} x {LARGE[1]} numbers", wide, rows, partial(session.call, "quantize", *large_args, **large_options)
+    if asked.kwargs.get("tensor_scale"):
+        other = partial(session.call, "quantize", *given[3][0], **{**given[3][1], "tensor_scale": asked.kwargs["tensor_scale"] / 2})
+        yield "after the same numbers and words under another tensor scale", places[3], rows, partial(after, other, 3)
+    if not selects():
+        wide = draw_places(most * LARGE[1] // fmt.k, count, 62)
+        large_args, large_options = _arguments(fmt, asked, wide, most)
+        yield f"{most} x {LARGE[1]} numbers", wide, most, partial(session.call, "quantize", *large_args, **large_options)
 
 
-def _choose_rows(session: TargetSession, args: tuple[Any, ...], options: dict[str, Any]) -> int:
-    """Rows of the large call, by the target's speed and transport; 0: it is not made."""
-    largest = LARGEST_OF.get(session.transport)
-    if largest is None:
-        taken = run_once(partial(session.call, "timed", "quantize", *args, **options))
-        rate = args[0].size / max(taken, 1e-9) if isinstance(taken, float) else 0.0
-        # One small call is measured, most of which may be what any call costs.
-        largest = next(speed for speed in Speed if rate * (8 if args[0].size < SMALL else 1) >= speed.rate).largest
-    return min(LARGE[0], largest // LARGE[1]) if largest > SMALL else 0
+def _find_largest(session: TargetSession, fmt: BlockFormat, asked: Asked) -> int:
+    """Numbers of the largest call, by the target's speed and transport."""
+    if session.transport in LARGEST_OF:
+        return LARGEST_OF[session.transport]
+    args, options = _arguments(fmt, asked, draw_places(SMALL_ROWS * ACROSS, len(asked.x), 60), SMALL_ROWS)
+    taken = run_once(partial(session.call, "timed", "quantize", *args, **options))
+    # Most of one small call may be what any call costs.
+    rate = 8 * args[0].size / max(taken, 1e-9) if isinstance(taken, float) else np.inf
+    return next(speed for speed in Speed if rate >= speed.rate).largest
 
 
 def _judge_memory(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:

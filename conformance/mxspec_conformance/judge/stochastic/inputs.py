@@ -114,7 +114,7 @@ def list_draws(fmt: BlockFormat, dtype: str, numbers: int, *, seeded: bool) -> l
 
 def list_other_ways(fmt: BlockFormat, capabilities: Capabilities, numbers: int) -> list[Draws]:
     """Smaller calls in other dtypes and with options, for which a kernel may have another way to its random numbers."""
-    few, used = max(numbers // 16, LEAST_NUMBERS), preferred_dtype(capabilities.dtypes)
+    few, used = numbers // 16, preferred_dtype(capabilities.dtypes)
     ways: list[tuple[str, str, frozenset[str]]] = [(f"in {dtype}", dtype, frozenset()) for dtype in capabilities.dtypes if dtype != used]
     offered = [option for option in ("axis", "pad", "tensor_scale", "block") if capabilities.has("quantize", option)]
     if not (capabilities.one_level and fmt.has_tensor_scale):
@@ -135,9 +135,9 @@ def list_other_ways(fmt: BlockFormat, capabilities: Capabilities, numbers: int) 
     return draws
 
 
-#: What calls with an option are named, the numbers that a last block lacks, and the least numbers of such calls.
+#: What calls with an option are named, and the numbers that a last block lacks.
 WAYS = {"axis": "along the first axis", "pad": "before a ragged end", "tensor_scale": "with a tensor scale", "block": "in square blocks"}
-MISSING, LEAST_NUMBERS = 3, 1 << 12
+MISSING = 3
 #: Seeds whose draws are compared: with themselves, and with each other.
 SEEDS = (0, 1, 2, 3)
 #: Of those, the ones that are asked again.
