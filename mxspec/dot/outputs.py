@@ -94,14 +94,22 @@ def allow_outputs(
     low, high = np.where(low == np.inf, largest, low), np.where(high == -np.inf, -largest, high)
     unknown = ~np.isfinite(lost)
     low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
-    if factor == 1 and not added:
+    if factor == 1 and not added and unknown.any():
         low, high = _bound_overflow(sums, accumulator, fmt, low, high, unknown)
     return Allowed(
         low=low,
         high=high,
         decided=decided & ~unknown,
-        special=sums.special,
+        special=_find_added(sums.special, added),
     )
+
+
+def _find_added(special: npt.NDArray[np.int8], added: list[Float64s]) -> npt.NDArray[np.int8]:
+    """What no sum decides: that of the products, or a NaN in what is added."""
+    for term in added:
+        if np.isnan(term).any():
+            special = np.where(np.isnan(term), np.int8(Special.NAN), special)
+    return special
 
 
 def _bound_overflow(

@@ -37,7 +37,7 @@ def test_whole_tiles_are_asked_with_certain_sums() -> None:
         assert allow(refer_case(case), case, ACCUMULATORS["bfloat16"]).decided.all()
 
 
-@pytest.mark.parametrize(("fmt", "codes"), [("mxfp4", 255), ("mxint8", 255), ("nvfp4", 126)])
+@pytest.mark.parametrize(("fmt", "codes"), [("mxfp4", 255), ("mxint8", 255), ("nvfp4", 127)])
 def test_every_scale_code_decides_a_row(fmt: str, codes: int) -> None:
     (case,) = [c for c in cases_of(fmt, fmt) if c.label.startswith(f"{codes} scale codes of a")][:1]
     assert case.a.scales is not None

@@ -25,6 +25,7 @@ from mxspec_conformance.counterexample.replay_affine import (
 )
 from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.observations.scale import scale_blocks
+from mxspec_conformance.observations.sparse_cases import list_sparse_cases
 from mxspec_conformance.observations.tables import load_table_cases, rotated_table
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS
 from mxspec_conformance.targets.capabilities import Capabilities
@@ -39,7 +40,6 @@ from mxspec_vectors.cases import (
     load_layout_file,
     load_quantize_cases,
     load_scale_cases,
-    load_sparse_cases,
     load_stochastic_cases,
 )
 from mxspec_vectors.files import VectorError
@@ -131,7 +131,7 @@ def _find(name: str) -> Iterator[FoundCase]:
             if case.id == wanted:
                 yield FoundCase("layout", layout.name, case.topic, name, case, variant, lane)
     for fmt in SPARSE_FORMATS:
-        for case in _or_nothing(load_sparse_cases, fmt):
+        for case in _or_nothing(list_sparse_cases, fmt):
             if case.id == wanted:
                 yield FoundCase("sparse", fmt, case.topic, name, case, variant, lane)
 

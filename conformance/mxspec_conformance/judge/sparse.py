@@ -22,6 +22,7 @@ from mxspec_conformance.judge.sparse_groups import Asked, Bools, Codes, equal_co
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
 from mxspec_conformance.observations.selection import keeps
+from mxspec_conformance.observations.sparse_cases import list_sparse_cases
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
@@ -59,7 +60,7 @@ def judge_sparse(
     failures = Counter[FailureKind]()
     pools: list[Asked] = []
     answers = False
-    for case in load_sparse_cases(fmt) if given is None else given:
+    for case in list_sparse_cases(fmt) if given is None else given:
         if case.function != function:
             continue
         asked = Asked(case, chosen, rule)

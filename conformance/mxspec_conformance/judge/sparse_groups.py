@@ -109,12 +109,13 @@ class Asked:
 
 
 def equal_codes(a: Codes, b: Codes, fmt: SparseFormat) -> Bools:
-    """Where codes mean equal numbers: the same code, or zeros both. A code with too many bits equals nothing."""
+    """Where codes mean equal numbers: the same code, zeros both, or NaN both. A code with too many bits equals nothing."""
     kind = fmt.codes
     assert kind.table is not None
-    zero = np.zeros(256, np.bool_)
+    zero, nan = np.zeros(256, np.bool_), np.zeros(256, np.bool_)
     zero[: 1 << kind.bits] = kind.table == 0
-    same: Bools = ((a == b) & (a < 1 << kind.bits)) | (zero[a] & zero[b])
+    nan[: 1 << kind.bits] = kind.table < 0
+    same: Bools = ((a == b) & (a < 1 << kind.bits)) | (zero[a] & zero[b]) | (nan[a] & nan[b])
     return same
 
 

@@ -51,6 +51,10 @@ def judge_product_calls(
         settle("memory", "operands after a call", not wrote, "the call wrote into its operands")
         settle("memory", "a result after another call", not changed, "a later call changed what an earlier one had returned")
     _probe_added(session, cases[0], cases[1], settle, ask)
+    for dtype in session.capabilities.out_dtypes[1:]:
+        probed = ask("memory", f"calls in {dtype}", partial(session.call, "probe", OPERATION, *((*x[:-1], dtype) for x in (first, second))))
+        if probed is not None:
+            settle("memory", f"a result in {dtype} after another call", not probed[1], "a later call changed what an earlier one had returned")
     label = "other operands where those of the last call lay"
     output = ask("state", label, partial(session.call, "reused", OPERATION, first, second))
     if output is not None:
@@ -58,7 +62,7 @@ def judge_product_calls(
         same = output.tobytes() == alone.tobytes() or allow(refer_case(cases[1], contract), cases[1], accumulator).accepts(output).all()
         settle("state", label, bool(same), "the call returned something else than the product of what it was given")
     label = f"{THREADS} threads at once"
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [(_arguments(cases[i % len(cases)]), {}) for i in range(THREADS)]
+    calls = [(_arguments(cases[i % len(cases)]), _add_own(session, cases[0], i)) for i in range(THREADS)]
     made = ask("state", label, partial(session.call, "threads", ROUNDS // 4, OPERATION, calls))
     if made is not None:
         wrong, total = made
@@ -80,6 +84,14 @@ def _probe_added(
             wrote, changed, _ = probed
             settle("memory", f"{what} after a call", not wrote, "the call wrote into what it was given, C or bias among it")
             settle("memory", f"a result with {what} after another call", not changed, "a later call changed what an earlier one had returned")
+
+
+def _add_own(session: TargetSession, case: ProductCase, thread: int) -> dict[str, Any]:
+    """What one thread adds, unlike every other; half of them add nothing."""
+    options = list_options(case.a.shape[0], case.b.shape[0], find_taken(session.capabilities), case.out_dtype)
+    if thread % 2 or not options:
+        return {}
+    return {name: x + x.dtype.type(thread) if name in ("c", "bias") else x for name, x in options[-1][1].items()}
 
 
 def _arguments(case: ProductCase) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from mxspec_conformance.judge.products.extreme_cases import (
     list_specials,
     list_subnormals,
 )
+from mxspec_conformance.judge.products.far_cases import list_far_cases
 from mxspec_conformance.judge.products.late_cases import list_late_cases
 from mxspec_conformance.judge.products.making import Maker
 from mxspec_conformance.judge.products.position_cases import (
@@ -71,6 +72,7 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
         cases += [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in also]
     cases += list_twin_cases(Maker(product, capabilities, accumulator, seed + 5), capabilities.out_dtypes)
     cases += list_late_cases(Maker(product, capabilities, accumulator, seed + 6), capabilities.out_dtypes)
+    cases += list_far_cases(Maker(product, capabilities, accumulator, seed + 7), capabilities.out_dtypes)
     return cases
 
 

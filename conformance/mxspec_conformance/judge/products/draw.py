@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -108,14 +109,14 @@ class PlainPen(Pen):
         """There are no scales."""
 
     def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:
-        """One NaN, one Inf."""
+        """A NaN of either sign, one Inf."""
         assert numbers.values is not None
-        for topic, value in (("nan", np.nan), ("inf", np.inf)):
+        for topic, what, value in (("nan", "a NaN", np.nan), ("nan", "a negative NaN", -np.nan), ("inf", "a positive Inf", np.inf)):
             values = numbers.values.copy()
             values[row, place] = value
             if topic == "inf" and not np.isinf(values[row, place]):  # float8_e4m3fn has none
                 continue
-            yield topic, f"a {'NaN' if topic == 'nan' else 'positive Inf'}", replace(numbers, values=values)
+            yield topic, what, replace(numbers, values=values)
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,11 @@ class BlockPen(Pen):
     def power_scales(self, exponents: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """The scale codes of powers of two."""
         codes = _code_numbers(self.spec.block.scale)
-        return np.array([codes[v] for v in np.ldexp(1.0, exponents).ravel().tolist()], np.uint8).reshape(exponents.shape)
+        least, most = int(exponents.min(initial=0)), int(exponents.max(initial=0))
+        table = np.array([codes.get(math.ldexp(1.0, power), -1) for power in range(least, most + 1)])
+        found = table[exponents - least]
+        assert found.min(initial=0) >= 0
+        return np.asarray(found, np.uint8)
 
     def write_positions(self, rows: int, k: int) -> Numbers:
         """Every code in turn; of scales that have a mantissa every mantissa."""
@@ -199,10 +204,11 @@ class BlockPen(Pen):
             scales[row, run] = table.nan_code
             yield "nan", "a NaN scale", replace(numbers, scales=scales)
         for topic, found in (("nan", np.isnan(self.values)), ("inf", np.isinf(self.values))):
-            for code in np.flatnonzero(found)[:2].tolist():
-                codes = numbers.codes.copy()
-                codes[row, place] = code
-                yield topic, f"the code {code:02x}", replace(numbers, codes=codes)
+            codes = np.flatnonzero(found)
+            for code in codes[[0, -1] if len(codes) else []].tolist():  # one of either sign
+                spoilt = numbers.codes.copy()
+                spoilt[row, place] = code
+                yield topic, f"the code {code:02x}", replace(numbers, codes=spoilt)
 
 
 def with_tensor_scale(numbers: Numbers, value: float) -> Numbers:

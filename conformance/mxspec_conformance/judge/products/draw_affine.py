@@ -130,7 +130,7 @@ class AffinePen(Pen):
         return Numbers(spec=self.dense, codes=codes, scales=scales, offsets=offsets)
 
     def write_ends(self, rows: int, k: int, other: Pen, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int]:
-        """The dtype's smallest and largest scales, a row each, under codes whose numbers are the scale or zero.
+        """The dtype's smallest and largest scales and zero, a row each, under codes whose numbers are the scale or zero.
 
         Of float32 and bfloat16 the smallest normal one: a unit may flush what is smaller.
         """
@@ -140,7 +140,7 @@ class AffinePen(Pen):
         largest = float(scalar.max_value) if fmt.dtype == "float16" else 2.0**118
         # Zero points other than 0 make numbers that float16 does not hold.
         least = self._least_zero
-        ends = [smallest, 2.0 ** (1 - scalar.bias), largest if not least else 2.0**14, 1.0, 2.0**-5]
+        ends = [smallest, 2.0 ** (1 - scalar.bias), largest if not least else 2.0**14, 1.0, 2.0**-5, 0.0]
         scales = np.tile(np.resize(np.array(ends), rows)[:, None], (1, k // self.run))
         # Biases at the ends, too: one of the largest scale would not be the sum of two numbers of float16.
         shift = np.where(scales < 1, 1, least) if self._has_bias else np.full(scales.shape, least)

@@ -14,6 +14,7 @@ from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY, Accumulator, 
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
+from mxspec_conformance.judge.products.large_calls import judge_large_calls
 from mxspec_conformance.judge.products.mistakes import Mistake, list_mistakes
 from mxspec_conformance.judge.products.mistakes.mistake import pick_places
 from mxspec_conformance.judge.products.reference import (
@@ -58,8 +59,8 @@ class Asked:
     answer: Any
     #: OperandContract -> exact sums, found when first needed.
     references: dict[OperandContract, Reference] = field(default_factory=dict)
-    #: (class, id of the sums) -> whether all outputs are allowed.
-    verdicts: dict[tuple[str, int], bool] = field(default_factory=dict)
+    #: (class, id of the sums) -> whether all outputs are allowed, and how many have one right result.
+    verdicts: dict[tuple[str, int], tuple[bool, int]] = field(default_factory=dict)
 
     @property
     def output(self) -> Any:
@@ -76,12 +77,18 @@ class Asked:
 
     def is_right(self, accumulator: Accumulator, contract: OperandContract) -> bool:
         """Whether all outputs are allowed; an answer that never came is neither right nor wrong."""
-        if self.output is None:
-            return True
+        return self.output is None or self._judge(accumulator, contract)[0]
+
+    def count_certain(self, accumulator: Accumulator, contract: OperandContract) -> int:
+        """How many outputs have one right result; the target has to have answered."""
+        return self._judge(accumulator, contract)[1]
+
+    def _judge(self, accumulator: Accumulator, contract: OperandContract) -> tuple[bool, int]:
         reference = self.refer(contract)
         asked = accumulator.name, id(reference)
         if asked not in self.verdicts:
-            self.verdicts[asked] = bool(allow(reference, self.case, accumulator).accepts(self.output).all())
+            allowed = allow(reference, self.case, accumulator)
+            self.verdicts[asked] = bool(allowed.accepts(self.output).all()), int(allowed.decided.sum())
         return self.verdicts[asked]
 
 
@@ -123,6 +130,8 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
             reasons = frozenset({Explanation(Cause.ACCUMULATOR, found[0].name)})
         scorecard.count(x.case.topic, x.case.label, ok=not bad, equals=reasons if bad else ())
     judge_product_calls(session, list_equal_shapes(product, capabilities, judged), judged, contract, scorecard)
+    if not wrong:  # what is wrong in small products is told there
+        judge_large_calls(session, product, judged, contract, scorecard)
     tallies = list(scorecard.tallies.values())
     order = {mistake.text: i for i, mistake in enumerate(list_mistakes())}
 
@@ -317,11 +326,8 @@ def _describe(
     found: tuple[Accumulator, OperandContract] | None, mistakes: Sequence[Explanation], *, declared: bool,
 ) -> FormatResult:  # fmt: skip
     answered = [x for x in asked if x.output is not None]
-    certain = outputs = 0
-    for x in answered:
-        allowed = allow(x.refer(contract), x.case, judged)
-        certain += int(allowed.decided.sum())
-        outputs += allowed.decided.size
+    certain = sum(x.count_certain(judged, contract) for x in answered)
+    outputs = sum(x.output.size for x in answered)
     result = FormatResult(
         format=name,
         judged_against=f"{judged.name} sums",

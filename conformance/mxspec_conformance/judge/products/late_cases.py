@@ -51,13 +51,13 @@ def _list_memory(maker: Maker) -> Iterator[ProductCase]:
         pen.numbers(maker.integers(pen, rows, k), np.tile((np.arange(rows) % 7 - 3)[:, None], (1, -(-k // pen.run))))
         for pen, rows in ((maker.a, m), (maker.b, n))
     ]
-    for arrangement in ("offset", "rows", "padded"):
+    for arrangement in ("offset", "rows", "padded", "columns", "fortran", "reversed"):
         label = f"every row another scale, in memory: {arrangement}"
         yield ProductCase(topic="memory", label=label, a=sides[0], b=sides[1], before=("arranged", arrangement))
 
 
 def _list_zeros_under_nan(maker: Maker) -> Iterator[ProductCase]:
-    """A block of zeros whose scale is NaN: all of its numbers are."""
+    """A block of zeros whose scale is NaN: all of its numbers are. Nothing else is in its row, however wide a tile is."""
     for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
         if pen.spec.kind is not OperandKind.BLOCK or any(p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (pen, other)):
             continue
@@ -70,7 +70,7 @@ def _list_zeros_under_nan(maker: Maker) -> Iterator[ProductCase]:
         assert numbers.codes is not None
         assert numbers.scales is not None
         codes, scales, row = numbers.codes.copy(), numbers.scales.copy(), min(1, rows - 1)
-        codes[row, : pen.run] = pen.code_of(0.0)
+        codes[row] = pen.code_of(0.0)
         scales[row, 0] = code
         spoilt = replace(numbers, codes=codes, scales=scales)
         a, b = (spoilt, back) if side == "a" else (back, spoilt)

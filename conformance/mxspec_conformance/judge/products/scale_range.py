@@ -103,9 +103,9 @@ def _draw_small(other: Pen, rows: int, k: int, powers: npt.NDArray[np.intp] | in
 
 
 def _list_codes(pen: BlockPen) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.intp]]:
-    """The finite scale codes under which an element is a normal float32 number, and the exponents of their values."""
+    """The finite scale codes under which an element is a normal float32 number, or zero, and the exponents of their values."""
     table = decode_table(pen.spec.block.scale).astype(np.float64)
-    codes = np.flatnonzero(np.isfinite(table) & (table > 0))
+    codes = np.flatnonzero(np.isfinite(table) & (table >= 0) & ~np.signbit(table))
     powers = np.frexp(table[codes])[1] - 1
     if np.abs(pen.values[pen.finite]).max() < 2:
         codes, powers = codes[powers > -127], powers[powers > -127]

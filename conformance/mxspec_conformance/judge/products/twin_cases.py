@@ -13,9 +13,10 @@ import numpy as np
 
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.making import Maker
+from mxspec_conformance.judge.products.pen import Pen
 from mxspec_conformance.judge.products.spoiling import find_place, write_positive
 from mxspec_conformance.judge.products.variety import list_options
-from mxspec_conformance.targets.operands import OperandKind
+from mxspec_conformance.targets.operands import Numbers, OperandKind
 
 #: (m, n, k) of long sums: small in the others, beyond what is kept on a chip, whole and not.
 _LONG = ((2, 3, 4096), (3, 2, 5152), (1, 2, 12288))
@@ -83,23 +84,36 @@ def _list_factors(maker: Maker, dtype: str) -> Iterator[ProductCase]:
 
 
 def _list_beside_zeros(maker: Maker) -> Iterator[ProductCase]:
-    """A NaN against zeros in all rows: zero times NaN is NaN."""
+    """A NaN or an infinity against zeros alone: zero times either is NaN. Kernels leave out tiles of zeros, whatever their size."""
     for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
         if any(p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (pen, other)):
             continue
         m, n, k = maker.sizes.fit(5, 6, 128)
         rows, across = (m, n) if side == "a" else (n, m)
         numbers = write_positive(pen, rows, k)
-        codes = other.pick(other.positive, across, k)
         row = min(1, rows - 1)
         place = find_place(numbers, row)
-        wide = max(pen.run, other.run)
-        codes[:, place // wide * wide : (place // wide + 1) * wide] = other.code_of(0.0)
-        back = other.numbers(codes)
+        back = other.numbers(np.full((across, k), other.code_of(0.0)))
         for topic, label, changed in pen.spoil(numbers, row, place, place // pen.run):
-            if topic == "nan":
-                a, b = (changed, back) if side == "a" else (back, changed)
-                yield ProductCase(topic="nan", label=f"{label} in {side}, against zeros", a=a, b=b)
+            a, b = (changed, back) if side == "a" else (back, changed)
+            yield ProductCase(topic=topic, label=f"{label} in {side}, against zeros", a=a, b=b)
+            opposite = _spoil_opposite(pen, changed, row, place) if topic == "inf" else None
+            if opposite is not None:
+                ones = other.numbers(np.full((across, k), other.code_of(1.0)))
+                a, b = (opposite, ones) if side == "a" else (ones, opposite)
+                yield ProductCase(topic=topic, label=f"{label} and its negative in {side}", a=a, b=b)
+
+
+def _spoil_opposite(pen: Pen, numbers: Numbers, row: int, place: int) -> Numbers | None:
+    """The side with the negative of what a row has at a place at the next place, too; None where the format has no codes of its own."""
+    held = numbers.held.copy()
+    if pen.spec.kind is OperandKind.PLAIN:
+        held[row, place + 1] = -held[row, place]
+    elif pen.spec.kind is OperandKind.BLOCK:
+        held[row, place + 1] = held[row, place] ^ np.uint8(1 << (pen.spec.block.element.bits - 1))
+    else:
+        return None
+    return numbers.with_held(held)
 
 
 def _list_other_outputs(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:

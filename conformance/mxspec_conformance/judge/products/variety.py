@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.affine import Offset
+from mxspec.sparsity import KEPT
 from mxspec_conformance.judge.invariance.edges import EDGES
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.pen import Pen
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.operands import Numbers
 from mxspec_conformance.targets.product_sizes import Sizes
 
 #: The other one of m and n, where one is beside the size of a tile.
@@ -86,6 +90,24 @@ def list_options(m: int, n: int, takes: Set[str], dtype: str) -> list[tuple[str,
     return [*found, (f"{' and '.join(added)} with factors", {name: every[name] for name in left})] if added else found
 
 
+def _change_offsets(numbers: Numbers) -> Numbers:
+    """An affine side each of whose offsets is one step off; zero points stay codes."""
+    offsets, scales = numbers.offsets, numbers.scales
+    assert offsets is not None
+    assert scales is not None
+    if numbers.spec.affine.offset is Offset.BIAS:
+        moved = offsets.astype(np.float64) + scales.astype(np.float64)
+        return replace(numbers, offsets=moved.astype(offsets.dtype))
+    return replace(numbers, offsets=np.where(offsets < numbers.spec.affine.bins, offsets + 1, offsets - 1).astype(offsets.dtype))
+
+
+def _change_metadata(numbers: Numbers) -> Numbers:
+    """A sparse side whose kept numbers stand at other places."""
+    assert numbers.metadata is not None
+    legal = np.array(sorted(KEPT), np.uint8)
+    return replace(numbers, metadata=legal[(np.searchsorted(legal, numbers.metadata) + 1) % len(legal)])
+
+
 def draw_kept(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
     """Calls that share a part with the one before: codes under other scales, one of both sides, all but a tensor scale."""
     m, n, k = sizes.fit(6, 11, 128)
@@ -98,6 +120,13 @@ def draw_kept(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[Prod
     yield ProductCase(topic="state", label="another a with the same b", a=other_a, b=other_b)
     yield ProductCase(topic="state", label="the codes of b under other scales", a=other_a, b=b.numbers(codes[1][1], powers[1]))
     yield ProductCase(topic="state", label="the codes of a under other scales", a=a.numbers(codes[0][1], powers[0]), b=other_b)
+    for side, numbers in (("a", first_a), ("b", first_b)):
+        # A part that kernels forget beside codes and scales.
+        changed = _change_offsets(numbers) if numbers.offsets is not None else _change_metadata(numbers) if numbers.metadata is not None else None
+        for told, given in (("", numbers), (f", {'offsets' if numbers.offsets is not None else 'metadata'} other", changed)):
+            if changed is not None and given is not None:
+                sides = (given, first_b) if side == "a" else (first_a, given)
+                yield ProductCase(topic="state", label=f"the codes and scales of {side} again{told}", a=sides[0], b=sides[1])
     scaled = [takes_tensor_scale(pen.spec) for pen in (a, b)]
     for value in (2.0, 0.5) if any(scaled) else ():
         sides = [with_tensor_scale(x, value) if s else x for x, s in zip((other_a, other_b), scaled, strict=True)]

@@ -1,0 +1,44 @@
+"""The sparse cases that are asked: those of the vectors, and groups that keep a NaN or an infinity.
+
+No other number stands for these two: a packer that takes one for a zero loses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from mxspec.elements import decode_table
+from mxspec.formats import ELEMENTS
+from mxspec.sparsity import KEPT, SparseFormat, Sparsity, decompress, get_sparse
+from mxspec_vectors.cases import SparseCase, SparseFunction, load_sparse_cases
+
+
+@lru_cache(maxsize=32)
+def list_sparse_cases(fmt: str) -> tuple[SparseCase, ...]:
+    """Every case of a format.
+
+    Raises VectorError where a registered format has no vectors.
+    """
+    return (*load_sparse_cases(fmt), *_list_specials(get_sparse(fmt)))
+
+
+def _list_specials(fmt: SparseFormat) -> Iterator[SparseCase]:
+    """Each code that is no finite number, first and second of every pattern: compressed, and decompressed."""
+    if fmt.kind not in ELEMENTS or fmt.sparsity is not Sparsity.TWO_OF_FOUR:
+        return
+    values = decode_table(ELEMENTS[fmt.kind]).astype(np.float64)
+    special, other = np.flatnonzero(~np.isfinite(values)), int(np.flatnonzero(values == 1)[0])
+    pairs = [pair for code in special.tolist() for pair in ((code, other), (other, code), (code, code))]
+    if not pairs:
+        return
+    kept = np.array([pair for pair in pairs for _ in KEPT], np.uint8)
+    metadata = np.resize(np.array(sorted(KEPT), np.uint8), len(kept))
+    codes, empty = decompress(kept, metadata[:, None], sparsity=fmt.sparsity), np.empty(0, np.uint8)
+    for function in (SparseFunction.COMPRESS, SparseFunction.DECOMPRESS):
+        yield SparseCase(
+            id=f"{function}-special-{fmt.name}", topic="pattern", function=function, codes=codes, kept=kept, metadata=metadata,
+            patterns=empty,
+        )  # fmt: skip
