@@ -331,3 +331,26 @@ def run_source(text: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec(text, names)
     return names
+
+
+@pytest.mark.parametrize(("fmt", "codes"), [("e4m3-2to4", (0x7F, 0xFF)), ("e5m2-2to4", (0x7C, 0x7E, 0xFC, 0xFF))])
+def test_nan_and_inf_are_kept(fmt: str, codes: tuple[int, ...]) -> None:
+    """A packer that loses them fails; who writes another NaN, or refuses it as mxspec does, is right."""
+
+    def lose(x: Any, fmt: str) -> Any:
+        return sparsity.compress(np.where(np.isin(x, codes), 0, x).astype(np.uint8), kind=fmt[:4])
+
+    def rewrite(x: Any, fmt: str) -> Any:
+        kept, metadata = sparsity.compress(np.where(np.isin(x, codes), 1, x).astype(np.uint8), kind=fmt[:4])
+        dense = x.reshape(-1, 4)
+        places = np.stack([metadata.reshape(-1) & 3, metadata.reshape(-1) >> 2], axis=1)
+        found = np.take_along_axis(dense, places, axis=1).reshape(kept.shape)
+        return np.where((found & 0x7F) == 0x7F, 0x7F, found).astype(np.uint8), metadata
+
+    def refuse(x: Any, fmt: str) -> Any:
+        return sparsity.compress(x, kind=fmt[:4])
+
+    for compress, verdict in ((lose, Verdict.FAIL), (rewrite, Verdict.PASS), (refuse, Verdict.PASS)):
+        target = SimpleNamespace(NAME="packer", VERSION="1", SPARSE_FORMATS=[fmt], compress=compress)
+        found = {r.topic: r.verdict for r in judge_sparse(InProcessSession(target, "packer"), "compress", fmt, calls=False)}
+        assert found["pattern"] is verdict

@@ -22,7 +22,7 @@ from mxspec_conformance.judge.sparse_groups import Asked, Bools, Codes, equal_co
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
 from mxspec_conformance.observations.selection import keeps
-from mxspec_conformance.observations.sparse_cases import list_sparse_cases
+from mxspec_conformance.observations.sparse_cases import REFUSABLE, list_sparse_cases
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
@@ -122,7 +122,8 @@ def _enter(asked: Asked, found: Sequence[Any], scorecard: Scorecard) -> Asked | 
     case = asked.case
     answered = [i for i, answer in enumerate(found) if not isinstance(answer, NoAnswer)]
     for i, answer in enumerate(found):
-        if isinstance(answer, NoAnswer) and case.topic == "illegal-metadata" and answer.kind is FailureKind.ERROR:
+        refusable = case.topic == "illegal-metadata" or REFUSABLE in case.flags
+        if isinstance(answer, NoAnswer) and refusable and answer.kind is FailureKind.ERROR:
             scorecard.count(case.topic, f"{case.id}[{i}]", ok=True, origin=case.id)
         elif isinstance(answer, NoAnswer):
             given = partial(_describe, asked.choose(np.array([i], np.intp)))

@@ -1,6 +1,6 @@
 """The sparse cases that are asked: those of the vectors, and groups that keep a NaN or an infinity.
 
-No other number stands for these two: a packer that takes one for a zero loses it.
+No other number stands for these two: a packer that takes one for a zero loses it. A NaN has no magnitude; one may refuse it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from mxspec.elements import decode_table
 from mxspec.formats import ELEMENTS
 from mxspec.sparsity import KEPT, SparseFormat, Sparsity, decompress, get_sparse
 from mxspec_vectors.cases import SparseCase, SparseFunction, load_sparse_cases
+
+
+#: Flag of cases that a target may refuse.
+REFUSABLE = "refusable"
 
 
 @lru_cache(maxsize=32)
@@ -40,5 +44,5 @@ def _list_specials(fmt: SparseFormat) -> Iterator[SparseCase]:
     for function in (SparseFunction.COMPRESS, SparseFunction.DECOMPRESS):
         yield SparseCase(
             id=f"{function}-special-{fmt.name}", topic="pattern", function=function, codes=codes, kept=kept, metadata=metadata,
-            patterns=empty,
+            patterns=empty, flags=(REFUSABLE,),
         )  # fmt: skip

@@ -109,7 +109,7 @@ def _change_metadata(numbers: Numbers) -> Numbers:
 
 
 def draw_kept(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
-    """Calls that share a part with the one before: codes under other scales, one of both sides, all but a tensor scale."""
+    """Calls that share a part with the one before: codes under other scales, one of both sides, all but offsets, metadata or a tensor scale."""
     m, n, k = sizes.fit(6, 11, 128)
     codes = [[integers(pen, rows, k) for _ in range(2)] for pen, rows in ((a, m), (b, n))]
     powers = [1 if pen.powers[1] >= 1 else -1 for pen in (a, b)]
@@ -121,12 +121,13 @@ def draw_kept(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[Prod
     yield ProductCase(topic="state", label="the codes of b under other scales", a=other_a, b=b.numbers(codes[1][1], powers[1]))
     yield ProductCase(topic="state", label="the codes of a under other scales", a=a.numbers(codes[0][1], powers[0]), b=other_b)
     for side, numbers in (("a", first_a), ("b", first_b)):
-        # A part that kernels forget beside codes and scales.
-        changed = _change_offsets(numbers) if numbers.offsets is not None else _change_metadata(numbers) if numbers.metadata is not None else None
-        for told, given in (("", numbers), (f", {'offsets' if numbers.offsets is not None else 'metadata'} other", changed)):
-            if changed is not None and given is not None:
-                sides = (given, first_b) if side == "a" else (first_a, given)
-                yield ProductCase(topic="state", label=f"the codes and scales of {side} again{told}", a=sides[0], b=sides[1])
+        part = "offsets" if numbers.offsets is not None else "metadata" if numbers.metadata is not None else ""
+        if not part:
+            continue
+        changed = _change_offsets(numbers) if part == "offsets" else _change_metadata(numbers)
+        for told, given in (("again", numbers), (f"under other {part}", changed)):
+            label = f"the codes and scales of {side} {told}"
+            yield ProductCase(topic="state", label=label, a=given if side == "a" else first_a, b=given if side == "b" else first_b)
     scaled = [takes_tensor_scale(pen.spec) for pen in (a, b)]
     for value in (2.0, 0.5) if any(scaled) else ():
         sides = [with_tensor_scale(x, value) if s else x for x, s in zip((other_a, other_b), scaled, strict=True)]
