@@ -15,7 +15,6 @@ from mxspec.formats import ELEMENTS
 from mxspec.sparsity import KEPT, SparseFormat, Sparsity, decompress, get_sparse
 from mxspec_vectors.cases import SparseCase, SparseFunction, load_sparse_cases
 
-
 #: Flag of cases that a target may refuse.
 REFUSABLE = "refusable"
 
