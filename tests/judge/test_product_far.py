@@ -285,23 +285,22 @@ def cut_in_bfloat16(call: dict[str, Any]) -> Any:
     return (y.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32).astype(ml_dtypes.bfloat16)
 
 
-LARGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "rows from 2048": (rows_from_2048, "shape"),
-    "columns from 4096": (columns_from_4096, "shape"),
-    "several tiles both ways": (several_tiles, "shape"),
-    "outputs from 65536": (outputs_from_65536, "shape"),
-    "tiles in float16": (half_sums_of_tiles, "sum"),
-    "a column in float16": (half_sums_of_a_column, "sum"),
-    "scales from 256": (scales_from_256, "sum"),
-    "bias of 128 columns": (bias_of_128, "epilogue"),
-    "bfloat16 cut": (cut_in_bfloat16, "shape"),
+LARGE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "rows from 2048": rows_from_2048,
+    "columns from 4096": columns_from_4096,
+    "several tiles both ways": several_tiles,
+    "outputs from 65536": outputs_from_65536,
+    "tiles in float16": half_sums_of_tiles,
+    "a column in float16": half_sums_of_a_column,
+    "scales from 256": scales_from_256,
+    "bias of 128 columns": bias_of_128,
+    "bfloat16 cut": cut_in_bfloat16,
 }
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_product_that_is_wrong_is_found(name: str) -> None:
-    change, topic = LARGE[name]
-    assert topic in list_failing(Target(change, OUT_DTYPES=ALL[:2] if name == "bfloat16 cut" else ALL[:1]))
+    assert "call-size" in list_failing(Target(LARGE[name], OUT_DTYPES=ALL[:2] if name == "bfloat16 cut" else ALL[:1]))
 
 
 @pytest.mark.parametrize(("a", "b"), [(E4M3, E4M3), (E5M2, E5M2), (INT8, INT8), (FP4, NVFP4), ("float16", ZERO), ("mxfp4-2to4", E4M3), ("float32", "float8_e5m2")])

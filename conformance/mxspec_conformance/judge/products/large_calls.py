@@ -32,6 +32,9 @@ from mxspec_conformance.targets.sessions import TargetSession
 
 Floats = npt.NDArray[np.float64]
 
+#: The requirement of all these calls: small ones were right.
+TOPIC = "call-size"
+
 #: m and n of many rows, of many columns, and of more outputs than 16 bits count, in several tiles both ways.
 _MANY = ((2056, 3), (3, 4104), (260, 264))
 #: Sums of every bit in several tiles both ways, and their k.
@@ -57,7 +60,7 @@ class LargeCall:
 def judge_large_calls(
     session: TargetSession, product: Product, accumulator: Accumulator, contract: OperandContract, scorecard: Scorecard
 ) -> None:
-    """Enter large products into `shape`, `sum` and `epilogue`, of a target that is fast and whose memory is within reach."""
+    """Enter large products of a target that is fast and whose memory is within reach."""
     if session.transport not in LOCAL:
         return
     maker = Maker(product, session.capabilities, accumulator, seed=28)
@@ -79,21 +82,21 @@ def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]
     """dtypes: of the outputs, the first one first. Every output has one result in float32."""
     first = dtypes[0]
     for m, n in _MANY:
-        yield _draw(maker, "shape", maker.sizes.fit(m, n, 1), first)
-    yield _draw(maker, "sum", maker.sizes.fit(*_DEEP), first)
+        yield _draw(maker, maker.sizes.fit(m, n, 1), first)
+    yield _draw(maker, maker.sizes.fit(*_DEEP), first)
     yield from _draw_long(maker, first)
     for dtype in dtypes:
         m, n, k = maker.sizes.fit(*_ADDED, 1)
         if dtype != first:
-            yield _draw(maker, "shape", (m, n, k), dtype)
+            yield _draw(maker, (m, n, k), dtype)
         for label, options in list_options(m, n, maker.takes, dtype)[-1:]:
             sides = [_write(pen, pen.pick(_list_small(pen), rows, k), np.zeros((rows, 1), int)) for pen, rows in ((maker.a, m), (maker.b, n))]
-            yield _add(_multiply("epilogue", f"{m} x {n} x {k}, {dtype}", dtype, sides[0], sides[1]), label, options)
+            yield _add(_multiply(f"{m} x {n} x {k}, {dtype}", dtype, sides[0], sides[1]), label, options)
 
 
 def _is_fast(session: TargetSession, maker: Maker) -> bool:
     m, n, k = maker.sizes.fit(*_MEASURED)
-    case = _draw(maker, "shape", (m, n, k), maker.capabilities.out_dtypes[0]).case
+    case = _draw(maker, (m, n, k), maker.capabilities.out_dtypes[0]).case
     for _ in range(_TRIES):
         seconds = run_once(partial(session.call, "timed", OPERATION, case.a.as_data(), case.b.as_data(), case.out_dtype))
         if isinstance(seconds, NoAnswer):
@@ -108,7 +111,7 @@ def _list_small(pen: Pen) -> npt.NDArray[np.intp]:
     return np.array([pen.code_of(v) for v in (0.0, 1.0, -1.0) if pen.has(v)])
 
 
-def _draw(maker: Maker, topic: str, size: tuple[int, int, int], dtype: str) -> LargeCall:
+def _draw(maker: Maker, size: tuple[int, int, int], dtype: str) -> LargeCall:
     """Integers whose sums are certain, every row under another scale."""
     m, n, k = size
     bits, by_row = (_SHORT, 0) if dtype == "float16" else (maker.bits, 1)
@@ -117,7 +120,7 @@ def _draw(maker: Maker, topic: str, size: tuple[int, int, int], dtype: str) -> L
         for pen, rows in ((maker.a, m), (maker.b, n))
     ]
     label = f"{m} x {n} x {k}{', every row another scale' if by_row else ''}, {dtype}"
-    return _multiply(topic, label, dtype, sides[0], sides[1])
+    return _multiply(label, dtype, sides[0], sides[1])
 
 
 def _draw_long(maker: Maker, dtype: str) -> Iterator[LargeCall]:
@@ -138,7 +141,7 @@ def _draw_long(maker: Maker, dtype: str) -> Iterator[LargeCall]:
         # Neighbours differ, and so do blocks 256 apart.
         powers = (turn * step + turn // 256) % (spread + 1)
         sides.append(_write(pen, codes, np.tile(np.repeat(powers, run // pen.run), (rows, 1))))
-    yield _multiply("sum", f"{m} x {n} x {k}, every block another scale", dtype, sides[0], sides[1])
+    yield _multiply(f"{m} x {n} x {k}, every block another scale", dtype, sides[0], sides[1])
 
 
 def _write(pen: Pen, codes: npt.NDArray[Any], powers: npt.NDArray[Any]) -> tuple[Numbers, Floats]:
@@ -152,8 +155,8 @@ def _write(pen: Pen, codes: npt.NDArray[Any], powers: npt.NDArray[Any]) -> tuple
     return pen.numbers(codes, exponents), np.ldexp(pen.values[codes], wide)
 
 
-def _multiply(topic: str, label: str, dtype: str, a: tuple[Numbers, Floats], b: tuple[Numbers, Floats]) -> LargeCall:
-    return LargeCall(case=ProductCase(topic=topic, label=label, a=a[0], b=b[0], out_dtype=dtype), exact=a[1] @ b[1].T)
+def _multiply(label: str, dtype: str, a: tuple[Numbers, Floats], b: tuple[Numbers, Floats]) -> LargeCall:
+    return LargeCall(case=ProductCase(topic=TOPIC, label=label, a=a[0], b=b[0], out_dtype=dtype), exact=a[1] @ b[1].T)
 
 
 def _add(call: LargeCall, label: str, options: dict[str, Any]) -> LargeCall:
