@@ -90,7 +90,6 @@ def test_a_fast_kernel_wrong_beyond_four_million_numbers_alone_is_found(function
 
 
 @pytest.mark.all_calls
-@pytest.mark.all_calls
 def test_columns_of_models_are_asked_in_every_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "measure_speed", lambda call: Speed.FAST)
 
@@ -118,6 +117,7 @@ def test_every_rounding_is_asked_in_larger_calls(rounding: str, least: int) -> N
     assert all(f", {rounding}" in case for case in cases)
 
 
+@pytest.mark.all_calls
 @pytest.mark.parametrize("writes", [True, False])
 def test_what_many_rows_do_to_memory_is_found(writes: bool) -> None:
     held: dict[Shape, Any] = {}

@@ -196,7 +196,7 @@ def _nan_as_number(numbers: Numbers) -> Floats | None:
     table = decode_table(numbers.spec.block.element).astype(np.float64)
     if np.isfinite(table).all():
         return None
-    return np.where(np.isnan(table), np.copysign(480.0, np.arange(len(table)) < 128), table)
+    return np.where(np.isnan(table), np.where(np.arange(len(table)) < 128, 480.0, -480.0), table)
 
 
 def _clamp_inf(numbers: Numbers) -> Floats | None:
