@@ -306,7 +306,7 @@ KINDS = (
         made_by=("conformance/mxspec_conformance/judge",),
     ),
     Kind(
-        pattern="mutants/sparse.json", what="mutants of sparse operands, and right implementations", time="1 min",
+        pattern="mutants/sparse.json", what="mutants of sparse operands, and right implementations", time="6 min",
         command="python -m mxspec_lab.sparse.run --json reports/mutants/{name}.json", list_vectors=of_sparse,
         code=("conformance/mxspec_lab/sparse",),
         made_by=tuple(f"conformance/mxspec_conformance/judge/{n}.py" for n in ("sparse", "sparse_calls", "sparse_groups")),
