@@ -77,8 +77,9 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
 
 
 def list_topics(product: Product, capabilities: Capabilities) -> list[str]:
-    """The topics by which a product is judged."""
-    return list(dict.fromkeys(c.topic for c in list_cases(product, capabilities, ACCUMULATORS[DEFAULT_ACCUMULATOR])))
+    """The topics by which a product is judged, the last one of targets that are fast (`large_calls`)."""
+    cases = list_cases(product, capabilities, ACCUMULATORS[DEFAULT_ACCUMULATOR])
+    return [*dict.fromkeys(c.topic for c in cases), "call-size"]
 
 
 def list_equal_shapes(product: Product, capabilities: Capabilities, accumulator: Accumulator) -> list[ProductCase]:
