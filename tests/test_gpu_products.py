@@ -19,7 +19,7 @@ from mxspec_gpu.affine import check_affine, check_contract, gemv_contract
 
 from tests.gpu.arithmetic import DTYPES, library, pack
 from tests.gpu.device import bits_of
-from tests.gpu.products import draw_codes, every_scale, expect_affine
+from tests.gpu.products import LESS_MEMORY, draw_codes, every_scale, expect_affine
 
 ZERO = AffineFormat(offset=Offset.ZERO, group=64)
 
@@ -150,16 +150,38 @@ def test_ways_of_a_product() -> None:
     assert products.choose_way(1, (8192, 8192), has_vectors=False) == "numbers"
 
 
-def test_a_launch_fits_the_chip() -> None:
+#: Compute capability 9.0, 8.0, and 8.6 (8.9, 12.0).
+CHIPS = dict(zip(("9.0", "8.0", "8.6"), (gemv_tunings.HOPPER, *LESS_MEMORY), strict=True))
+#: Columns where all of x, and codes and factors beside it, come close to what a block has.
+COLUMNS = (512, 4096, 14336, *range(30 << 10, 41 << 10, 1 << 10), *range(62 << 10, 79 << 10, 1 << 10), 1 << 17)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("factors", [6, 8, 12, 16, 20, 32])
+def test_a_launch_fits_the_chip(chip: str, factors: int) -> None:
     """Whatever the size: shared memory of a block, and of all blocks where x lies whole in it."""
-    for weights, shape, vectors in itertools.product(
-        gemv_tunings.WEIGHTS, ((1, 512), (4096, 4096), (4096, 14336), (8192, 28672), (16384, 16384), (1 << 20, 1 << 17)), range(1, 65)
+    memory, tunings = CHIPS[chip], {w: gemv_tunings.list_gemv_tunings(w) for w in gemv_tunings.WEIGHTS}
+    for weights, rows, columns, vectors in itertools.product(
+        gemv_tunings.WEIGHTS, (4096, 8192, 1 << 20), COLUMNS, (1, 2, 3, 4, 8, 16, 17, 48, 64)
     ):
         for copy in (False, True):
-            tuning, shared = gemv_tunings.tune_gemv(weights, shape, vectors, copy=copy, factors=16)
-            assert tuning.batch >= vectors
-            assert tuning in gemv_tunings.list_gemv_tunings(weights)
-            assert tuning.count_shared(vectors, shape[1], 16) <= shared <= 227 << 10
-            assert not tuning.whole or shared <= gemv_tunings.SHARED // tuning.blocks_of_sm - gemv_tunings.OF_SYSTEM
-    with pytest.raises(ValueError, match="vectors = 65; at most 64"):
-        gemv_tunings.tune_gemv("mxfp4", (8, 512), 65, copy=True, factors=8)
+            plan = gemv_tunings.plan_gemv(weights, (rows, columns), vectors, copy=copy, factors=factors, memory=memory)
+            tuning = plan.tuning
+            assert plan.vectors == vectors if chip == "9.0" else plan.vectors <= vectors
+            assert plan.vectors <= tuning.batch
+            assert tuning in tunings[weights]
+            assert tuning.count_shared(plan.vectors, columns, factors) <= plan.shared <= memory.block
+            assert not tuning.whole or plan.shared <= memory.multiprocessor // tuning.blocks_of_sm - memory.system
+
+
+def test_vectors_of_a_launch_on_smaller_chips() -> None:
+    """As many as fit: several launches take the others."""
+
+    def count(chip: str, vectors: int) -> int:
+        return gemv_tunings.plan_gemv("mxfp4", (16384, 16384), vectors, copy=True, factors=8, memory=CHIPS[chip]).vectors
+
+    assert [count("8.0", v) for v in (16, 32, 48, 64)] == [16, 32, 48, 48]
+    assert [count("8.6", v) for v in (8, 16, 17, 64)] == [8, 16, 16, 16]
+    tiny = gemv_tunings.SharedMemory(block=16 << 10, multiprocessor=16 << 10, system=0)
+    with pytest.raises(ValueError, match="16384 bytes of shared memory on this GPU, too few"):
+        gemv_tunings.plan_gemv("mxfp4", (8, 512), 1, copy=True, factors=8, memory=tiny)

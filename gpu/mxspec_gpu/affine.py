@@ -19,9 +19,9 @@ from mxspec_gpu.arrays import (
     view_array,
     view_output,
 )
-from mxspec_gpu.gemv_tunings import MOST_VECTORS, GemvTuning, tune_gemv
+from mxspec_gpu.gemv_tunings import MOST_VECTORS, GemvTuning, plan_gemv
 from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel
-from mxspec_gpu.vectors import take_alpha, take_vectors
+from mxspec_gpu.vectors import read_shared_memory, take_alpha, take_vectors
 
 _DEQUANTIZE = POINTER * 4 + U32
 _GEMV = POINTER * 6 + U32 * 4
@@ -177,12 +177,15 @@ def affine_gemv(
     if n and k:
         batch = lead[0] if lead else 1
         copy = not (s.pointer | o.pointer) % 16 and product_kernels.can_copy(affine, k)
-        tuning, shared = tune_gemv("affine", (n, k), batch, copy=copy, factors=product_kernels.count_factor_bytes(affine))
-        kernel = _gemv(affine, wanted, tuning, shared, view.device)
+        factors, memory = product_kernels.count_factor_bytes(affine), read_shared_memory(view.device)
+        plan = plan_gemv("affine", (n, k), batch, copy=copy, factors=factors, memory=memory)
+        kernel = _gemv(affine, wanted, plan.tuning, plan.shared, view.device)
         stream = current_stream(view.library, view.device)
         with OnDevice(view.device):
-            kernel.launch(
-                (-(-n // tuning.rows), 1), tuning.threads, stream, weights.pointer, s.pointer, o.pointer, view.pointer,
-                target.pointer, pointer, bits, n, k, batch,
-            )  # fmt: skip
+            for first in range(0, batch, plan.vectors):
+                kernel.launch(
+                    (-(-n // plan.tuning.rows), 1), plan.tuning.threads, stream, weights.pointer, s.pointer, o.pointer,
+                    view.pointer + first * k * ITEM_BYTES[view.dtype], target.pointer + first * n * ITEM_BYTES[wanted], pointer, bits,
+                    n, k, min(plan.vectors, batch - first),
+                )  # fmt: skip
     return out

@@ -117,8 +117,9 @@ def _take_arrays(given: Sequence[Any], x: View) -> Any:
                 f"{x.library}, as x is, on device {x.device}"
             )
     array = empty_array((len(views),), "float32", x.library, x.device)
-    for number, v in enumerate(views):
-        array[number : number + 1] = v.owner.reshape(1)
+    with OnDevice(x.device):
+        for number, v in enumerate(views):
+            array[number : number + 1] = v.owner.reshape(1)
     return array
 
 

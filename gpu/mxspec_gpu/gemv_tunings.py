@@ -12,9 +12,23 @@ TURN = 2 * TEAMS * 128
 BATCHES = (8, 16, 32, 48, 64)
 #: Vectors of one launch.
 MOST_VECTORS = BATCHES[-1]
-#: Bytes of shared memory that all blocks of a multiprocessor have together, and those of a block that are the system's (compute
-#: capability 9.0).
-SHARED, OF_SYSTEM = 228 << 10, 1 << 10
+#: Dynamic shared memory is asked for in whole pages: a program for each number of them, not for each K.
+PAGE = 1 << 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemory:
+    """Bytes of shared memory that a chip has."""
+
+    #: Of one block of threads at most.
+    block: int
+    #: Of all blocks of a multiprocessor together, and what the system takes of it for each of them.
+    multiprocessor: int
+    system: int
+
+
+#: Compute capability 9.0, where the choices below were measured.
+HOPPER = SharedMemory(block=227 << 10, multiprocessor=228 << 10, system=1 << 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +104,8 @@ class _Choice:
 _ALL, _ANY = WEIGHTS, 1 << 31
 _BLOCKS, _NARROW = WEIGHTS[:2], 1 << 13
 
-#: In order: the first that holds for a product, and whose shared memory a multiprocessor has for all its blocks, is taken. More
-#: warps read x less often; fewer make more blocks, for weights of few rows.
+#: In order: the first that holds for a product, and whose shared memory the chip has, is taken. More warps read x less often; fewer
+#: make more blocks, for weights of few rows.
 _CHOICES = (
     # All of x in shared memory, where it fits.
     _Choice(_ALL, 4, _NARROW, 1, 4, True),
@@ -117,20 +131,47 @@ _CHOICES = (
 _APART = tuple(_Choice(_ALL, batch, _ANY, 2, 1) for batch in BATCHES)
 
 
-def tune_gemv(weights: str, shape: tuple[int, int], vectors: int, *, copy: bool, factors: int) -> tuple[GemvTuning, int]:
-    """The choices for weights [N, K] of a kind and a number of vectors, and the bytes of shared memory of a launch.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemvPlan:
+    """How a product is launched."""
 
-    copy: the factors lie so that they can travel; factors: bytes of a row's in 256 columns.
-    """
+    tuning: GemvTuning
+    #: Bytes of shared memory of a block.
+    shared: int
+    #: Vectors of a launch; a product with more takes several.
+    vectors: int
+
+
+def _find_plan(
+    weights: str, shape: tuple[int, int], vectors: int, *, copy: bool, factors: int, memory: SharedMemory
+) -> GemvPlan | None:
     rows, columns = shape
     for choice in _CHOICES if copy else _APART:
         if weights in choice.weights and vectors <= choice.vectors and rows <= choice.rows and columns <= choice.columns:
             tuning = choice.make(copy=copy)
-            shared = tuning.count_shared(vectors, columns, factors)
-            if not tuning.whole or shared <= SHARED // tuning.blocks_of_sm - OF_SYSTEM:
-                # Whole pages of 4 KiB: a launch for each of them, not for each K.
-                return tuning, -(-shared // 4096) * 4096
-    raise ValueError(f"vectors = {vectors}; at most {MOST_VECTORS} are multiplied in one launch")
+            shared = -(-tuning.count_shared(vectors, columns, factors) // PAGE) * PAGE
+            # x lies whole in shared memory for speed, so all blocks that a multiprocessor is to hold must have room for it.
+            most = memory.multiprocessor // tuning.blocks_of_sm - memory.system if tuning.whole else memory.block
+            if shared <= most:
+                return GemvPlan(tuning=tuning, shared=shared, vectors=vectors)
+    return None
+
+
+def plan_gemv(
+    weights: str, shape: tuple[int, int], vectors: int, *, copy: bool, factors: int, memory: SharedMemory = HOPPER
+) -> GemvPlan:
+    """The choices for weights [N, K] of a kind and a number of vectors: in one launch, or in as few as the chip's shared memory allows.
+
+    copy: the factors lie so that they can travel; factors: bytes of a row's in 256 columns.
+    """
+    for most in (vectors, *(batch for batch in reversed(BATCHES) if batch < vectors)):
+        plan = _find_plan(weights, shape, most, copy=copy, factors=factors, memory=memory)
+        if plan is not None:
+            return plan
+    raise ValueError(
+        f"a block of threads has {memory.block} bytes of shared memory on this GPU, too few for a product with weights where they lie; "
+        "dequantize and multiply"
+    )
 
 
 def list_gemv_tunings(weights: str, *, copies: tuple[bool, ...] = (False, True)) -> list[GemvTuning]:

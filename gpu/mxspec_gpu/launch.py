@@ -63,19 +63,20 @@ class Kernel:
 
 
 class Prepared:
-    """A launch whose parameters lie ready in memory of its own, all but the first few. One thread's: another would overwrite
-    them. To launch: `fill(buffer, 0, *first)`, then `launch(*place, stream, 0, where)`."""
+    """A launch whose parameters lie ready in memory of its own, all but the first few, which are zeros. One thread's: another would
+    overwrite them. To launch: set `words`, the first parameters of eight bytes, then `launch(*place, stream, 0, where)`."""
 
-    __slots__ = ("_extra", "_size", "buffer", "fill", "launch", "place", "where")
+    __slots__ = ("_buffer", "_extra", "_size", "launch", "place", "where", "words")
 
     def __init__(self, kernel: Kernel, head: str, grid: tuple[int, int], threads: int, fixed: tuple[int, ...]) -> None:
-        self.buffer, _ = kernel.pack((0,) * len(head) + fixed)
-        self._size = ctypes.c_size_t(len(self.buffer))
+        self._buffer, _ = kernel.pack((0,) * len(head) + fixed)
+        self._size = ctypes.c_size_t(len(self._buffer))
         # The driver takes all parameters in one piece: CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE, each with its value.
-        addresses = (1, ctypes.addressof(self.buffer), 2, ctypes.addressof(self._size), 0)
+        addresses = (1, ctypes.addressof(self._buffer), 2, ctypes.addressof(self._size), 0)
         self._extra = (ctypes.c_void_p * len(addresses))(*addresses)
         self.where = ctypes.addressof(self._extra)
-        self.fill = struct.Struct("@" + head).pack_into
+        whole = len(head) - len(head.lstrip(POINTER + U64 + I64))
+        self.words = memoryview(self._buffer).cast("B")[: 8 * whole].cast("Q")
         self.launch = kernel.driver.launchKernel
         self.place = (kernel.handle, grid[0], grid[1], 1, threads, 1, 1, 0)
 

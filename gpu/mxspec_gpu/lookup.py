@@ -12,10 +12,19 @@ from mxspec.profiles.schema import Profile
 from mxspec_gpu import kernels
 from mxspec_gpu.api import DEQUANTIZE_TYPES, check_packed, check_values_output, find_dequantize_rules
 from mxspec_gpu.arguments import check_apart, check_float_name, check_format
-from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
-from mxspec_gpu.gemv_tunings import MOST_VECTORS, GemvTuning, tune_gemv
+from mxspec_gpu.arrays import (
+    ITEM_BYTES,
+    OnDevice,
+    View,
+    copy_contiguous,
+    current_stream,
+    empty_array,
+    view_array,
+    view_output,
+)
+from mxspec_gpu.gemv_tunings import MOST_VECTORS, GemvTuning, plan_gemv
 from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel, make_division
-from mxspec_gpu.vectors import take_alpha, take_vectors
+from mxspec_gpu.vectors import read_shared_memory, take_alpha, take_vectors
 from mxspec_gpu.views import count_tiles
 
 _GEMV = POINTER * 5 + U32 * 4
@@ -69,14 +78,17 @@ def gemv(
     if n and k:
         batch = lead[0] if lead else 1
         copy = k % 256 == 0 and weight_scales.pointer % 16 == 0
-        tuning, shared = tune_gemv(block.name, (n, k), batch, copy=copy, factors=256 // block.k)
-        kernel = _gemv(block.name, dtype, tuning, shared, view.device)
+        memory = read_shared_memory(view.device)
+        plan = plan_gemv(block.name, (n, k), batch, copy=copy, factors=256 // block.k, memory=memory)
+        kernel = _gemv(block.name, dtype, plan.tuning, plan.shared, view.device)
         stream = current_stream(view.library, view.device)
         with OnDevice(view.device):
-            kernel.launch(
-                (-(-n // tuning.rows), 1), tuning.threads, stream, weights.pointer, weight_scales.pointer, view.pointer,
-                target.pointer, pointer, bits, n, k, batch,
-            )  # fmt: skip
+            for first in range(0, batch, plan.vectors):
+                kernel.launch(
+                    (-(-n // plan.tuning.rows), 1), plan.tuning.threads, stream, weights.pointer, weight_scales.pointer,
+                    view.pointer + first * k * ITEM_BYTES[view.dtype], target.pointer + first * n * ITEM_BYTES[dtype], pointer, bits,
+                    n, k, min(plan.vectors, batch - first),
+                )  # fmt: skip
     return out
 
 
@@ -141,4 +153,5 @@ def _widen(ids: View) -> View:
     """ids as contiguous int64, in the caller's library."""
     if ids.library == "torch":
         return view_array(ids.owner.long().contiguous(), "ids")
-    return view_array(ids.owner.astype(np.int64, order="C"), "ids")
+    with OnDevice(ids.device):
+        return view_array(ids.owner.astype(np.int64, order="C"), "ids")

@@ -30,6 +30,19 @@ _MOST = 1024
 class Known:
     """A kind of call that went well."""
 
+    #: What its arguments were, as objects: a call with the same objects has equal arguments of the same types.
+    fmt: Any
+    profile: Any
+    axis: Any
+    layout: Any
+    pad: Any
+    one_level: bool
+    nearest: bool
+    shape: Any
+    strides: Any
+    dtype: Any
+    #: The lowest bits of x's address.
+    place: int
     launch: Prepared
     offsets: tuple[int, int, int]
     device: int
@@ -50,6 +63,8 @@ class _OfThread(threading.local):
 
     def __init__(self) -> None:
         self.known: dict[tuple[object, ...], Known] = {}
+        #: The one that came last, which most often comes again.
+        self.last: Known | None = None
 
 
 _calls = _OfThread()
@@ -58,6 +73,7 @@ _calls = _OfThread()
 def forget() -> None:
     """Let every call of this thread take the long way once more."""
     _calls.known.clear()
+    _calls.last = None
 
 
 def _name(
@@ -70,12 +86,16 @@ def _name(
     )  # fmt: skip
 
 
-def _plain(fmt: Any, profile: Any, axis: Any, pad: Any, seed: Any) -> bool:
+def _plain(fmt: Any, profile: Any, axis: Any, layout: Any, pad: Any) -> bool:
     """Whether what equals a known call's arguments is what it had: True equals 1, and an object may equal anything."""
     return (
-        type(fmt) is str and type(axis) is int and type(pad) is bool and (profile is None or type(profile) is str)
-        and (seed is None or (type(seed) is int and 0 <= seed < 1 << 64))
+        type(fmt) is str and type(axis) is int and type(layout) is str and type(pad) is bool
+        and (profile is None or type(profile) is str)
     )  # fmt: skip
+
+
+def _plain_seed(seed: Any) -> bool:
+    return seed is None or (type(seed) is int and 0 <= seed < 1 << 64)
 
 
 def remember(
@@ -102,7 +122,7 @@ def remember(
         strides = x.strides
     else:
         return
-    if not _plain(fmt, profile, axis, pad, seed):
+    if not _plain(fmt, profile, axis, layout, pad) or not _plain_seed(seed):
         return
     key = _name(x, strides, view.device, view.pointer, fmt, profile, axis, tensor_scale, layout, pad, seed)
     if key in _calls.known:
@@ -111,6 +131,7 @@ def remember(
     if len(_calls.known) >= _MOST:
         _calls.known.clear()
     _calls.known[key] = Known(
+        fmt, profile, axis, layout, pad, tensor_scale is None, seed is None, x.shape, strides, x.dtype, view.pointer & 15,
         Prepared(launch.kernel, HEAD, launch.grid, launch.threads, launch.fixed), launch.offsets, view.device,
         plan.codes_shape, plan.scales_shape, prod(plan.codes_shape), prod(plan.scales_shape), *plan.extent, plan,
         find_stream(view.library), import_cupy().cuda.runtime.getDevice,
@@ -121,28 +142,44 @@ def run_again(
     x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any, out: Any
 ) -> Plan | None:
     """Queue a call of a known kind into its outputs; None, with nothing done, where it is not known or something does not fit."""
-    # Before the arguments are a key: the hash of an object may take longer than the whole call.
-    if not _plain(fmt, profile, axis, pad, seed):
+    last = _calls.last
+    if (
+        last is None or fmt is not last.fmt or profile is not last.profile or axis is not last.axis or layout is not last.layout
+        or pad is not last.pad or (tensor_scale is None) is not last.one_level or (seed is None) is not last.nearest
+    ):  # fmt: skip
+        # Before the arguments are a key: the hash of an object may take longer than the whole call.
+        if not _plain(fmt, profile, axis, layout, pad):
+            return None
+        last = None
+    if seed is not None and not _plain_seed(seed):
         return None
     torch = sys.modules.get("torch")
     if torch is not None and type(x) is torch.Tensor:
-        return _run_torch(torch, x, fmt, profile, axis, tensor_scale, layout, pad, seed, out)
+        return _run_torch(torch, last, x, fmt, profile, axis, tensor_scale, layout, pad, seed, out)
     if type(x) is import_cupy().ndarray:
-        return _run_cupy(x, fmt, profile, axis, tensor_scale, layout, pad, seed, out)
+        return _run_cupy(last, x, fmt, profile, axis, tensor_scale, layout, pad, seed, out)
     return None
 
 
 def _run_torch(
-    torch: Any, x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any, out: Any
-) -> Plan | None:
-    pointer, device = x.data_ptr(), x.get_device()
-    known = _calls.known.get(
-        (
-            x.shape, x.stride(), x.dtype, device, pointer & 15, fmt, profile, axis, tensor_scale is None, layout, pad,
-            seed is None,
-        )
-    )  # fmt: skip
-    if known is None or not pointer or x.is_neg():
+    torch: Any, known: Known | None, x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any,
+    out: Any,
+) -> Plan | None:  # fmt: skip
+    pointer, device, shape, strides, dtype = x.data_ptr(), x.get_device(), x.shape, x.stride(), x.dtype
+    if (
+        known is None or dtype is not known.dtype or shape != known.shape or strides != known.strides or device != known.device
+        or pointer & 15 != known.place
+    ):  # fmt: skip
+        known = _calls.known.get(
+            (
+                shape, strides, dtype, device, pointer & 15, fmt, profile, axis, tensor_scale is None, layout, pad,
+                seed is None,
+            )
+        )  # fmt: skip
+        if known is None:
+            return None
+        _calls.last = known
+    if not pointer or x.is_neg():
         return None
     kind, byte = torch.Tensor, torch.uint8
     tensor = 0
@@ -163,17 +200,24 @@ def _run_torch(
 
 
 def _run_cupy(
-    x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any, out: Any
+    known: Known | None, x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any, out: Any
 ) -> Plan | None:
     data, kind = x.data, type(x)
-    pointer, device = data.ptr, data.device_id
-    known = _calls.known.get(
-        (
-            x.shape, x.strides, x.dtype, device, pointer & 15, fmt, profile, axis, tensor_scale is None, layout, pad,
-            seed is None,
-        )
-    )  # fmt: skip
-    if known is None or not pointer:
+    pointer, device, shape, strides, dtype = data.ptr, data.device_id, x.shape, x.strides, x.dtype
+    if (
+        known is None or dtype is not known.dtype or shape != known.shape or strides != known.strides or device != known.device
+        or pointer & 15 != known.place
+    ):  # fmt: skip
+        known = _calls.known.get(
+            (
+                shape, strides, dtype, device, pointer & 15, fmt, profile, axis, tensor_scale is None, layout, pad,
+                seed is None,
+            )
+        )  # fmt: skip
+        if known is None:
+            return None
+        _calls.last = known
+    if not pointer:
         return None
     tensor = 0
     if tensor_scale is not None:
@@ -209,7 +253,12 @@ def _launch(known: Known, x: int, codes: int, scales: int, tensor: int, seed: in
         return None
     a, b, c = known.offsets
     ready = known.launch
-    ready.fill(ready.buffer, 0, x + a, codes + b, scales + c, tensor, 0, seed or 0, 0)
+    words = ready.words
+    words[0], words[1], words[2] = x + a, codes + b, scales + c
+    if tensor:
+        words[3] = tensor
+    if seed is not None:
+        words[5] = seed
     ready.launch(*ready.place, known.stream_of(device), 0, ready.where)
     return known.plan
 

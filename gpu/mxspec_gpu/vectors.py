@@ -1,12 +1,15 @@
-"""What products take beside weights: vectors or rows of x, alpha and bias."""
+"""What products take beside weights: vectors or rows of x, alpha and bias, and the chip's shared memory."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from mxspec_gpu.arrays import View, copy_contiguous, view_array
+from mxspec_gpu.build import import_cupy
+from mxspec_gpu.gemv_tunings import SharedMemory
 
 
 def take_rows(x: Any, dtype: str) -> tuple[View, tuple[int, ...]]:
@@ -54,3 +57,18 @@ def take_bias(bias: Any, dtype: str, n: int, device: int) -> View | None:
             f"for each row of the weights, on device {device}"
         )
     return view if view.contiguous else copy_contiguous(view)
+
+
+@lru_cache(maxsize=64)
+def read_shared_memory(device: int) -> SharedMemory:
+    """What the chip has."""
+    runtime = import_cupy().cuda.runtime
+    block, multiprocessor, system = (
+        runtime.deviceGetAttribute(attribute, device)
+        for attribute in (
+            runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin,
+            runtime.cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+            runtime.cudaDevAttrReservedSharedMemoryPerBlock,
+        )
+    )
+    return SharedMemory(block=block, multiprocessor=multiprocessor, system=system)

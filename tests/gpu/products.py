@@ -12,11 +12,15 @@ from mxspec import affine
 from mxspec.affine import AffineFormat, Offset
 from mxspec.elements import decode_table
 from mxspec.formats import get_block
+from mxspec_gpu.gemv_tunings import SharedMemory
 
 from tests.gpu.arithmetic import DTYPES, pack
 
 Array = npt.NDArray[Any]
 BF16 = ml_dtypes.bfloat16
+
+#: Shared memory of compute capability 8.0, and of 8.6, 8.9 and 12.0.
+LESS_MEMORY = tuple(SharedMemory(block=most << 10, multiprocessor=most + 1 << 10, system=1 << 10) for most in (163, 99))
 
 
 def draw_codes(fmt: str, rows: int, k: int, seed: int, *, spread: int = 4, special: bool = False) -> tuple[Array, Array]:

@@ -9,13 +9,14 @@ import pytest
 
 import mxspec_gpu
 from mxspec.affine import AffineFormat, Offset, list_contracts
+from mxspec_gpu import affine
 from mxspec_gpu.affine import gemv_contract
 from mxspec_gpu.product_kernels import AFFINE_FORMATS
 
 from tests.gpu.arithmetic import DTYPES, pack
 from tests.gpu.compare import message_of
 from tests.gpu.device import LIBRARIES, Array, Guarded, Tally, bits_of, cp, require_gpu, to_gpu, to_host
-from tests.gpu.products import draw_affine, every_scale, expect_affine
+from tests.gpu.products import LESS_MEMORY, draw_affine, every_scale, expect_affine
 
 pytestmark = pytest.mark.gpu
 require_gpu()
@@ -141,6 +142,30 @@ def test_gemv_in_every_way(fmt: AffineFormat, tally: Tally) -> None:
         for rows in (7, 4100, 8192):
             part = mxspec_gpu.affine_gemv(to_gpu(x[:m]), *send(tuple(p[:rows] for p in parts)), fmt, dtype="float32")
             tally.equal(bits_of(to_host(part)), bits_of(whole[:m, :rows]), f"{fmt.name}: {rows} rows, {m} vectors")
+
+
+@pytest.mark.parametrize("fmt", AFFINE_FORMATS, ids=name_of)
+def test_gemv_on_chips_with_less_shared_memory(fmt: AffineFormat, monkeypatch: pytest.MonkeyPatch, tally: Tally) -> None:
+    """The same bits by several launches, and where x only just lies whole in what a block of this chip has."""
+    n, k = 200, 1536
+    parts, kind = send(draw_affine(fmt, n, k, 6)), DTYPES[fmt.dtype]
+    x = np.random.default_rng(4).standard_normal((64, k)).astype(kind)
+    whole = to_host(mxspec_gpu.affine_gemv(to_gpu(x), *parts, fmt, dtype="float32"))
+    for memory in LESS_MEMORY:
+        with monkeypatch.context() as patch:
+            patch.setattr(affine, "read_shared_memory", lambda device, memory=memory: memory)
+            for m in (1, 8, 16, 17, 48, 49, 64):
+                part = mxspec_gpu.affine_gemv(to_gpu(x[:m]), *parts, fmt, dtype="float32")
+                tally.equal(bits_of(to_host(part)), bits_of(whole[:m]), f"{fmt.name} {n} x {k}, {m} vectors, {memory}")
+    for m, widths in ((2, range(31, 41)), (1, range(63, 79))):
+        for k in (width << 10 for width in widths):
+            wide = send(draw_affine(fmt, 40, k, 7))
+            x = np.random.default_rng(5).standard_normal((m, k)).astype(kind)
+            here = to_host(mxspec_gpu.affine_gemv(to_gpu(x), *wide, fmt, dtype="float32"))
+            with monkeypatch.context() as patch:
+                patch.setattr(affine, "read_shared_memory", lambda device: LESS_MEMORY[-1])
+                parts_of_x = mxspec_gpu.affine_gemv(to_gpu(x), *wide, fmt, dtype="float32")
+            tally.equal(bits_of(here), bits_of(to_host(parts_of_x)), f"{fmt.name} 40 x {k}, {m} vectors")
 
 
 def test_wrong_calls(tally: Tally) -> None:

@@ -10,10 +10,12 @@ import pytest
 
 import mxspec
 import mxspec_gpu
+from mxspec_gpu import lookup
 
 from tests.gpu.arithmetic import FORMAT_LEVELS, Level, level_id, native_values, rules_of
 from tests.gpu.compare import LAYOUTS, gpu_tensor, message_of, normal
 from tests.gpu.device import LIBRARIES, SEED, Array, Tally, bits_of, require_gpu, to_gpu, to_host
+from tests.gpu.products import LESS_MEMORY
 
 pytestmark = pytest.mark.gpu
 require_gpu()
@@ -101,6 +103,23 @@ def test_gemv_in_every_way(fmt: str, tally: Tally) -> None:
         for rows in (7, 4100, 8192):
             part = mxspec_gpu.gemv(to_gpu(x[:m]), to_gpu(codes[:rows]), to_gpu(scales[:rows]), fmt, dtype="float32")
             tally.equal(bits_of(to_host(part)), bits_of(whole[:m, :rows]), f"{fmt}: {rows} rows, {m} vectors")
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
+def test_gemv_on_chips_with_less_shared_memory(fmt: str, monkeypatch: pytest.MonkeyPatch, tally: Tally) -> None:
+    """The same bits by several launches."""
+    for n, k in ((300, 1024), (8200, 1280)):
+        codes, scales, _ = draw_weights(fmt, n, k, exact=False, seed=4)
+        x = np.random.default_rng(SEED).standard_normal((64, k)).astype(BF16)
+        parts = to_gpu(codes), to_gpu(scales)
+        for dtype in ("float32", "bfloat16"):
+            whole = to_host(mxspec_gpu.gemv(to_gpu(x), *parts, fmt, dtype=dtype))
+            for memory in LESS_MEMORY:
+                with monkeypatch.context() as patch:
+                    patch.setattr(lookup, "read_shared_memory", lambda device, memory=memory: memory)
+                    for m in (1, 8, 16, 17, 48, 49, 64):
+                        part = mxspec_gpu.gemv(to_gpu(x[:m]), *parts, fmt, dtype=dtype)
+                        tally.equal(bits_of(to_host(part)), bits_of(whole[:m]), f"{fmt} {n} x {k}, {m} vectors, {memory}")
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

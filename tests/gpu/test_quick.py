@@ -15,7 +15,7 @@ from mxspec_gpu import quick
 
 from tests.gpu.arithmetic import DTYPES, FORMAT_LEVELS, Level, level_id, native_values, rules_of
 from tests.gpu.compare import LAYOUTS, compare_arrays, expect, gpu_tensor, lay_out, message_of, normal
-from tests.gpu.device import LIBRARIES, Guarded, Tally, cp, import_torch, require_gpu, to_gpu
+from tests.gpu.device import LIBRARIES, POISON, Guarded, Tally, cp, import_torch, require_gpu, to_gpu, to_host
 
 pytestmark = pytest.mark.gpu
 require_gpu()
@@ -85,6 +85,31 @@ def test_seeds(library: str, tally: Tally, taken: list[bool]) -> None:
         tally.require(bool((first.codes == wants[seed].codes).all()), f"seed {seed}")
     tally.require(taken == [False, True, True, True], f"{taken}")
     tally.require(not bool((wants[5].codes == wants[6].codes).all()), "seeds give the same codes")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_kinds_in_turn(library: str, tally: Tally, taken: list[bool]) -> None:
+    """The kind that came last, and those before it; by the same words, and by equal ones that are other objects."""
+    x = to_gpu(normal((128, 256), "bfloat16", seed=4), library)
+    tensors = [to_gpu(np.array([value], np.float32), library) for value in (0.5, 3.0)]
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("mxfp4", {}), ("mxfp4", {"seed": 3}), ("mxfp4", {"seed": 4}), ("nvfp4", {}), ("mxfp4", {"axis": 0}),
+        ("nvfp4", {"tensor_scale": tensors[0]}), ("nvfp4", {"tensor_scale": tensors[1]}), ("mxfp4", {"profile": "mx-rceil"}),
+        ("mxfp4", {"scale_layout": "128x4"}), ("mxfp8_e4m3", {}),
+    ]  # fmt: skip
+    wants = [mxspec_gpu.quantize(x, fmt, **more) for fmt, more in kinds]
+    out = [(to_gpu(to_host(q.codes), library), to_gpu(to_host(q.scales), library)) for q in wants]
+    for i in [*range(len(kinds)), *(j for k in range(len(kinds)) for j in (k, k, (k * 3 + 1) % len(kinds)))]:
+        fmt, more = kinds[i]
+        for array in out[i]:
+            array[...] = POISON
+        q = mxspec_gpu.quantize(x, fmt, **more, out=out[i])
+        again = mxspec_gpu.quantize(x, "".join(list(fmt)), **more, out=out[i])
+        for got in (q, again):
+            tally.require(got.format.name == fmt and got.scale_layout == wants[i].scale_layout, f"{kinds[i]}: {got.format.name}")
+        for name in ("codes", "scales"):
+            tally.equal(to_host(getattr(again, name)), to_host(getattr(wants[i], name)), f"{library} {kinds[i]} {name}")
+    tally.require(taken.count(False) == len(kinds) - 2, f"{taken}")
 
 
 def _wrong_calls(x: Any, out: tuple[Any, Any]) -> dict[str, tuple[Callable[[], Any], type[Exception], str]]:
