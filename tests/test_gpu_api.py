@@ -65,7 +65,7 @@ EVIDENCE = {
     "calls": 9_000, "levels": 10**9, "lookup": 10**6, "quick": 10**6, "scalars": 10**7, "shapes": 10**8, "stochastic": 10**7, "streams": 10**6,
     "sweeps": 5 * 10**11, "tensor_scale": 10**7, "transform": 10**6, "views": 10**7, "volume": 5 * 10**10, "affine": 10**8,
     "exact": 10**7, "products": 10**7, "records": 10**8, "sparse": 10**7, "steps": 10**7, "sparse_gemv": 10**6, "lightx2v": 10**7,
-    "experts": 10**8,
+    "experts": 10**8, "devices": 10**6,
 }  # fmt: skip
 
 

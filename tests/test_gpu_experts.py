@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
@@ -66,6 +67,7 @@ def on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experts, "view_array", view)
     monkeypatch.setattr(experts, "empty_array", lambda shape, dtype, library, device: np.full(shape, 0xAA, dtype))
     monkeypatch.setattr(experts, "upload_array", lambda data, library, device: data)
+    monkeypatch.setattr(experts, "OnDevice", lambda device: nullcontext())
     monkeypatch.setattr(experts, "_launch", launch_on_host)
 
 

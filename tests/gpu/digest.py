@@ -31,17 +31,17 @@ PRODUCT_MODULES = ("affine", "blas", "exact", "product_kernels", "products", "re
 #: The same of rows of experts.
 EXPERT_KERNELS = ("quantize_experts.cu",)
 EXPERT_MODULES = ("experts",)
-EXPERT_SECTIONS = ("experts",)
+EXPERT_SECTIONS = ("devices", "experts")
 #: The same of products with a few vectors, and the sections that call them.
 VECTOR_KERNELS = ("gemv.cu", "gemv.cuh", "gemv_affine.cu", "gemv_parts.cuh", "gemv_x.cuh")
 VECTOR_MODULES = ("gemv_tunings",)
-VECTOR_SECTIONS = ("affine", "lightx2v", "lookup", "products", "sparse_gemv")
+VECTOR_SECTIONS = ("affine", "devices", "lightx2v", "lookup", "products", "sparse_gemv")
 #: The same of the documents' steps and of sparse products.
 STEP_KERNELS = ("sparse_gemv.cu", "step_affine.cu", "step_dequantize.cu", "step_quantize.cu")
 STEP_MODULES = ("sparse_gemv", "step_kernels", "steps")
 #: Sections of the evidence that depend on those, too.
 STEP_SECTIONS = ("sparse_gemv", "steps")
-PRODUCT_SECTIONS = ("affine", "exact", "products", "records", "sparse")
+PRODUCT_SECTIONS = ("affine", "devices", "exact", "products", "records", "sparse")
 
 
 #: Profiles that joined after the last run on a chip, which therefore has none of their levels; docs/gpu.md names them.
