@@ -52,11 +52,13 @@ def _give_everywhere(send: Callable[[Array], Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def add(name: str, result: Any) -> None:
-        for part in ("codes", "scales", "values", "certain"):
-            if hasattr(result, part):
-                found[f"{name} {part}"] = getattr(result, part)
-        if not hasattr(result, "codes") and not hasattr(result, "certain"):
-            found[name] = result
+        match result:
+            case mxspec_gpu.Quantized() | mxspec_gpu.QuantizedExperts():
+                found[f"{name} codes"], found[f"{name} scales"] = result.codes, result.scales
+            case mxspec_gpu.ExactProduct():
+                found[f"{name} values"], found[f"{name} certain"] = result.values, result.certain
+            case _:
+                found[name] = result
 
     q, n = mxspec_gpu.quantize(x, "mxfp4"), mxspec_gpu.quantize(x, "nvfp4", tensor_scale=tensor)
     add("rows", q)
