@@ -411,9 +411,10 @@ def test_a_file_that_is_not_whole_is_refused(place: tuple[Any, ...], value: Any,
     assert not (tmp_path / "attest.json").exists()
 
 
-def test_committed_attestation_is_of_the_committed_probe() -> None:
-    probe = json.loads(PROBE.read_text("ascii"))
-    committed = json.loads((PROBE.parent / "attest-h200.json").read_text("ascii"))
+@pytest.mark.parametrize("chip", ["h100", "h200"])
+def test_committed_attestation_is_of_the_committed_probe(chip: str) -> None:
+    probe = json.loads((PROBE.parent / f"probe-{chip}.json").read_text("ascii"))
+    committed = json.loads((PROBE.parent / f"attest-{chip}.json").read_text("ascii"))
     assert {s["instruction"]: tuple(s["classes"]) for s in committed["sums"]} == {s.instruction: s.classes for s in read_sums(probe)}
     assert {s["path"] for s in committed["sums"]} == {"mma.sync", "wgmma"}
     assert committed["unanswered"] == {}
