@@ -19,6 +19,8 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_twins.py::test_what_is_kept_by_too_little_is_found": (6, 6),
     "tests/judge/test_product_twins.py::test_a_wrong_product_is_found": (6, 6),
     "tests/judge/test_product_late.py::test_a_wrong_product_is_found": (3, 9),
+    "tests/judge/test_product_paths.py::test_a_path_of_its_own_is_found": (8, 60),
+    "tests/judge/test_product_paths.py::test_the_exact_sum_is_right_in_every_path": (6, 30),
     "tests/judge/test_product_far.py::test_a_wrong_product_is_found": (6, 40),
     "tests/judge/test_product_far.py::test_a_large_product_that_is_wrong_is_found": (4, 12),
     "tests/judge/test_product_far.py::test_large_products_have_one_result": (3, 8),

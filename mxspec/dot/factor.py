@@ -109,7 +109,9 @@ def plain_factor(x: npt.NDArray[Any]) -> Factor:
         )
     if x.ndim != 2:
         raise ValueError(f"x has {x.ndim} dimensions; a side of a product has two, [rows, k]")
-    return exact_factor(x.astype(np.float64), least=1 - PLAIN_FORMATS[x.dtype.name].bias)
+    with np.errstate(invalid="ignore"):  # a signaling NaN is a NaN
+        wide = x.astype(np.float64)
+    return exact_factor(wide, least=1 - PLAIN_FORMATS[x.dtype.name].bias)
 
 
 def exact_factor(values: Float64s, *, least: int = -126) -> Factor:

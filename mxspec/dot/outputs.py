@@ -16,6 +16,8 @@ from mxspec.formats import FLOAT32, FloatFormat
 #: Roundings that an epilogue may have: of alpha times the tensor scales, of that times the sum, of beta times C, of two
 #: additions, and one for each operand's scale folded into its blocks.
 _EPILOGUE_ROUNDINGS = 7
+#: Numbers below it, however they are added, come to no infinity of float32.
+_FAR_BELOW_INFINITY = 2.0**120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +102,20 @@ def allow_outputs(
         low=low,
         high=high,
         decided=decided & ~unknown,
-        special=_find_added(sums.special, added),
+        special=_find_added(sums.special, added, sums.magnitude * abs(factor) < _FAR_BELOW_INFINITY),
     )
 
 
-def _find_added(special: npt.NDArray[np.int8], added: list[Float64s]) -> npt.NDArray[np.int8]:
-    """What no sum decides: that of the products, or a NaN in what is added."""
+def _find_added(special: npt.NDArray[np.int8], added: list[Float64s], small: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
+    """What no sum decides: that of the products, or a NaN or infinity in what is added to a sum that is far below infinity."""
+    for kind, value in ((Special.PLUS_INF, np.inf), (Special.MINUS_INF, -np.inf)):
+        for place, term in enumerate(added):
+            if not np.isinf(term).any():
+                continue
+            found = (term == value) & small & (special == Special.FINITE)
+            for other in (*added[:place], *added[place + 1 :]):
+                found &= np.abs(other) < _FAR_BELOW_INFINITY
+            special = np.where(found, np.int8(kind), special)
     for term in added:
         if np.isnan(term).any():
             special = np.where(np.isnan(term), np.int8(Special.NAN), special)
@@ -154,7 +164,8 @@ def finish_product(
     total = sums.odd * factor if simple else _finish_in_rationals(sums, epilogue, tensor_scale)
     result = round_floats(total, OUTPUTS[out_dtype])
     for kind, value in ((Special.NAN, np.nan), (Special.PLUS_INF, np.inf), (Special.MINUS_INF, -np.inf)):
-        signed = value * np.sign(factor) if kind is not Special.NAN else value
+        # An infinity times zero is NaN.
+        signed = value if kind is Special.NAN else np.nan if factor == 0 else value * np.sign(factor)
         result = np.where(sums.special == kind, signed, result)
     with np.errstate(over="ignore", invalid="ignore"):
         return result.astype(np.float32).astype(DTYPES[out_dtype])

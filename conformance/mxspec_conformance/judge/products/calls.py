@@ -21,8 +21,9 @@ OPERATION = "matmul"
 
 
 def judge_product_calls(
-    session: TargetSession, cases: Sequence[ProductCase], accumulator: Accumulator, contract: OperandContract, scorecard: Scorecard
-) -> None:
+    session: TargetSession, cases: Sequence[ProductCase], accumulator: Accumulator, contract: OperandContract, scorecard: Scorecard,
+    *, among: str = "",
+) -> None:  # fmt: skip
     """Enter into `memory` and `state` what several calls of one shape tell of each other.
 
     cases: at least two, of one shape and with different operands, all of whose outputs have one right result: bits may be
@@ -32,12 +33,13 @@ def judge_product_calls(
         return
 
     def settle(topic: str, label: str, ok: bool, text: str) -> None:
-        scorecard.count(topic, label, ok=ok, show=partial(call_failure, label, text))
+        told = f"{label}{among}"
+        scorecard.count(topic, told, ok=ok, show=partial(call_failure, told, text))
 
     def ask(topic: str, label: str, call: Callable[[], Any]) -> Any:
         answer = run_once(call)
         if isinstance(answer, NoAnswer):
-            scorecard.count_no_answer(topic, label, answer)
+            scorecard.count_no_answer(topic, f"{label}{among}", answer)
             return None
         return answer
 

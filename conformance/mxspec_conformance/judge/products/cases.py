@@ -17,6 +17,7 @@ from mxspec_conformance.judge.products.extreme_cases import (
 from mxspec_conformance.judge.products.far_cases import list_far_cases
 from mxspec_conformance.judge.products.late_cases import list_late_cases
 from mxspec_conformance.judge.products.making import Maker
+from mxspec_conformance.judge.products.path_cases import list_path_cases
 from mxspec_conformance.judge.products.position_cases import (
     list_cancellations,
     list_identities,
@@ -73,6 +74,7 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
     cases += list_twin_cases(Maker(product, capabilities, accumulator, seed + 5), capabilities.out_dtypes)
     cases += list_late_cases(Maker(product, capabilities, accumulator, seed + 6), capabilities.out_dtypes)
     cases += list_far_cases(Maker(product, capabilities, accumulator, seed + 7), capabilities.out_dtypes)
+    cases += list_path_cases(Maker(product, capabilities, accumulator, seed + 9), capabilities.out_dtypes)
     return cases
 
 

@@ -62,6 +62,14 @@ def _code_numbers(fmt: ScalarFormat) -> dict[float, int]:
 class PlainPen(Pen):
     """Writes floats: integers up to the precision, and their negatives."""
 
+    def _list_nan_codes(self) -> Iterator[tuple[str, int]]:
+        """The codes next to infinity and of all ones; not of formats that have one NaN."""
+        dtype = np.dtype(PLAIN_DTYPES[self.spec.format])
+        code = np.array(np.inf).astype(dtype).view(f"u{dtype.itemsize}")
+        if np.isinf(code.view(dtype).astype(np.float64)):
+            yield "the NaN next to infinity", int(code) + 1
+            yield "the NaN of all ones", (1 << (8 * dtype.itemsize - 1)) - 1
+
     @property
     def _largest(self) -> float:
         return float(ml_dtypes.finfo(PLAIN_DTYPES[self.spec.format]).max)
@@ -109,8 +117,12 @@ class PlainPen(Pen):
         """There are no scales."""
 
     def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:
-        """A NaN of either sign, one Inf."""
+        """A NaN of either sign, the ones with the fewest and the most bits set, one Inf."""
         assert numbers.values is not None
+        for what, code in self._list_nan_codes():
+            values = numbers.values.copy()
+            values.view(f"u{values.itemsize}")[row, place] = code
+            yield "nan", what, replace(numbers, values=values)
         for topic, what, value in (("nan", "a NaN", np.nan), ("nan", "a negative NaN", -np.nan), ("inf", "a positive Inf", np.inf)):
             values = numbers.values.copy()
             values[row, place] = value

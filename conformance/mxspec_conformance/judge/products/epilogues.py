@@ -27,6 +27,14 @@ def draw_wide_epilogues(m: int, n: int, dtype: str, draw: np.random.Generator) -
     yield "alpha 1/3, beta 0.3, C and bias", _LONG, {"alpha": 1 / 3, "beta": 0.3, "c": small, "bias": shift}
 
 
+def draw_many_bits(m: int, n: int, dtype: str, draw: np.random.Generator) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """The same, all at once: what is added has every bit, or what is scaled has."""
+    c, bias = (_draw_odd(shape, dtype, draw) for shape in ((m, n), (n,)))
+    yield "C and bias of every bit", _SHORT, {"beta": 1.0, "c": c, "bias": bias}
+    small, shift = ((draw.integers(-3, 4, shape) / 4).astype(DTYPES[dtype]) for shape in ((m, n), (n,)))
+    yield "alpha 1/3, beta 0.3, C and bias", _LONG, {"alpha": 1 / 3, "beta": 0.3, "c": small, "bias": shift}
+
+
 def _draw_odd(shape: tuple[int, ...], dtype: str, draw: np.random.Generator) -> npt.NDArray[Any]:
     """Odd whole numbers of as many bits as the dtype has, of either sign."""
     most = 1 << (_BITS[dtype] - 1)

@@ -12,7 +12,7 @@ from mxspec_conformance.judge.products.spoiling import find_place, has_one_infin
 from mxspec_conformance.targets.operands import OperandKind
 
 #: Exponent of products whose sums, of up to 32, are subnormal in float16.
-_SUBNORMAL = -20
+SUBNORMAL = -20
 
 
 def list_specials(maker: Maker, rows: int = 5, columns: int = 6) -> Iterator[ProductCase]:
@@ -52,11 +52,11 @@ def list_negative_infinities(maker: Maker) -> Iterator[ProductCase]:
         yield ProductCase(topic="inf", label=f"a negative Inf in {side}", a=pair[0], b=pair[1])
 
 
-def list_overflows(maker: Maker, dtype: str, *, negative: bool = False) -> Iterator[ProductCase]:
+def list_overflows(maker: Maker, dtype: str, *, negative: bool = False, shape: tuple[int, int] = (3, 4)) -> Iterator[ProductCase]:
     """Sums beyond the output's largest number, or below the negative of it."""
     power = 6 if dtype == "float16" else 60
     sides = []
-    m, n, k = maker.sizes.fit(3, 4, 256)
+    m, n, k = maker.sizes.fit(*shape, 256)
     for pen, rows in ((maker.a, m), (maker.b, n)):
         largest = int(pen.finite[np.argmax(pen.values[pen.finite])])
         top = min(power + 5, pen.powers[1]) if pen.powers[1] < 12 else power + 5
@@ -69,15 +69,20 @@ def list_overflows(maker: Maker, dtype: str, *, negative: bool = False) -> Itera
     yield ProductCase(topic="overflow", label=label, a=sides[0], b=sides[1])
 
 
-def list_subnormals(maker: Maker, dtype: str) -> Iterator[ProductCase]:
-    """Sums that only subnormal numbers of float16 hold."""
-    low = max(maker.a.powers[0], _SUBNORMAL)
-    powers = (low, _SUBNORMAL - low)
+def list_subnormals(maker: Maker, dtype: str, *, shape: tuple[int, int] = (7, 9), power: int = SUBNORMAL) -> Iterator[ProductCase]:
+    """Sums that only subnormal numbers of float16 hold. power: of two, of each product; below -24 the sums are rounded."""
+    pens = maker.a, maker.b
+    # Halves, where scales do not reach so far down.
+    short = sum(pen.powers[0] for pen in pens) - power
+    one = 0.5 if short > 0 and all(pen.has(0.5) for pen in pens) else 1.0
+    left = power + 2 * (one == 0.5)
+    low = max(maker.a.powers[0], left)
+    powers = (low, left - low)
     if dtype != "float16" or powers[1] < maker.b.powers[0]:
         return
-    m, n, k = maker.sizes.fit(7, 9, 1)
+    m, n, k = maker.sizes.fit(*shape, 1)
     sides = [
-        pen.numbers(pen.pick(np.array([pen.code_of(0.0), pen.code_of(1.0)]), rows, k), power)
-        for pen, rows, power in ((maker.a, m, powers[0]), (maker.b, n, powers[1]))
+        pen.numbers(pen.pick(np.array([pen.code_of(0.0), pen.code_of(one)]), rows, k), own)
+        for pen, rows, own in zip(pens, (m, n), powers, strict=True)
     ]
     yield ProductCase(topic="sum", label="subnormal float16 sums", a=sides[0], b=sides[1])

@@ -8,7 +8,7 @@ too long for these: they are asked of kernels that are fast.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,11 +19,13 @@ import numpy.typing as npt
 from mxspec.dot import OUTPUTS, Accumulator, OperandContract, round_floats
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.reach import LOCAL
-from mxspec_conformance.judge.products.calls import OPERATION
+from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.case import ProductCase
+from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.making import Maker
 from mxspec_conformance.judge.products.pen import Pen
 from mxspec_conformance.judge.products.reference import allow, refer_case
+from mxspec_conformance.judge.products.sum_cases import list_equal_operands
 from mxspec_conformance.judge.products.variety import list_options
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -36,15 +38,21 @@ Floats = npt.NDArray[np.float64]
 TOPIC = "call-size"
 
 #: m and n of many rows, of many columns, and of more outputs than 16 bits count, in several tiles both ways.
-_MANY = ((2056, 3), (3, 4104), (260, 264))
+_MANY = ((2056, 3), (3, 4104), (580, 72), (260, 264))
 #: Sums of every bit in several tiles both ways, and their k.
-_DEEP = (72, 68, 512)
+_DEEP = ((72, 68, 512), (72, 72, 2112))
+#: Rows and columns of several tiles of scales, blocks of several of them along k.
+_BY_BLOCK = (268, 136, 352)
 #: One column whose k, and whose number of blocks, have more bits than are counted in 15 and in 8.
 _LONG = (2, 1, 33024)
+#: Calls of one shape that may share memory.
+_KEPT = (40, 48, 1088)
 #: m and n in every dtype of outputs, with an epilogue: more than one tile both ways.
 _ADDED = (132, 130)
 #: Bits of sums that float16 holds.
 _SHORT = 15
+#: Tensor scales whose product leaves float16 what it held.
+_TENSOR_SCALES = 4.0, 0.5
 #: Products of two numbers a second from which on these calls are made, the size by which that is measured, and how often.
 _RATE, _MEASURED, _TRIES = 30_000_000, (72, 68, 64), 3
 
@@ -76,6 +84,9 @@ def judge_large_calls(
         if len(wrong):  # a class may cut what lies far below the largest exponent
             wrong = np.argwhere(~allow(refer_case(case, contract), case, accumulator).accepts(answer))
         scorecard.count(case.topic, case.label, ok=not len(wrong), show=partial(call_failure, case.label, _describe(call, answer, wrong)))
+    equal = [replace(case, out_dtype=session.capabilities.out_dtypes[0]) for case in list_equal_operands(maker, _KEPT)]
+    rows, columns = (len(x.held) for x in (equal[0].a, equal[0].b))
+    judge_product_calls(session, equal, accumulator, contract, scorecard, among=f", {rows} x {columns}")
 
 
 def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]:
@@ -83,12 +94,14 @@ def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]
     first = dtypes[0]
     for m, n in _MANY:
         yield _draw(maker, maker.sizes.fit(m, n, 1), first)
-    yield _draw(maker, maker.sizes.fit(*_DEEP), first)
+    for size in _DEEP:
+        yield _draw(maker, maker.sizes.fit(*size), first)
     yield from _draw_long(maker, first)
     for dtype in dtypes:
         m, n, k = maker.sizes.fit(*_ADDED, 1)
         if dtype != first:
             yield _draw(maker, (m, n, k), dtype)
+        yield from _draw_by_block(maker, dtype)
         for label, options in list_options(m, n, maker.takes, dtype)[-1:]:
             sides = [_write(pen, pen.pick(_list_small(pen), rows, k), np.zeros((rows, 1), int)) for pen, rows in ((maker.a, m), (maker.b, n))]
             yield _add(_multiply(f"{m} x {n} x {k}, {dtype}", dtype, sides[0], sides[1]), label, options)
@@ -142,6 +155,33 @@ def _draw_long(maker: Maker, dtype: str) -> Iterator[LargeCall]:
         powers = (turn * step + turn // 256) % (spread + 1)
         sides.append(_write(pen, codes, np.tile(np.repeat(powers, run // pen.run), (rows, 1))))
     yield _multiply(f"{m} x {n} x {k}, every block another scale", dtype, sides[0], sides[1])
+
+
+def _draw_by_block(maker: Maker, dtype: str) -> Iterator[LargeCall]:
+    """Scales that differ by row and block, alone and under an epilogue of every bit and tensor scales."""
+    m, n, k = maker.sizes.fit(*_BY_BLOCK)
+    run = math.lcm(maker.a.run, maker.b.run)
+    label = f"every block another scale, {m} x {n} x {k}, {dtype}"
+
+    def draw(codes_of: Callable[[Pen, int], npt.NDArray[Any]]) -> list[tuple[Numbers, Floats]]:
+        sides = []
+        for pen, rows, step in ((maker.a, m, 1), (maker.b, n, 2)):
+            turn = (np.arange(rows)[:, None] + np.arange(-(-k // run))[None, :] * step) % 3 - 1
+            sides.append(_write(pen, codes_of(pen, rows), np.repeat(turn, run // pen.run, axis=1)[:, : -(-k // pen.run)]))
+        return sides
+
+    sides = draw(lambda pen, rows: maker.integers(pen, rows, k, bits=min(maker.bits, _SHORT + 3) - 4))
+    plain = _multiply(label, dtype, sides[0], sides[1])
+    yield plain
+    for told, options in list_options(m, n, maker.takes, dtype)[-1:]:
+        short = draw(lambda pen, rows: pen.pick(_list_small(pen), rows, k))
+        yield _add(_multiply(label, dtype, short[0], short[1]), told, options)
+    scaled = [takes_tensor_scale(pen.spec) for pen in (maker.a, maker.b)]
+    if any(scaled):  # powers of two, which leave sums exact
+        given = [with_tensor_scale(x[0], v) if s else x[0] for x, v, s in zip(sides, _TENSOR_SCALES, scaled, strict=True)]
+        factor = math.prod(v for v, s in zip(_TENSOR_SCALES, scaled, strict=True) if s)
+        case = replace(plain.case, a=given[0], b=given[1], label=f"tensor scales, {label}")
+        yield LargeCall(case=case, exact=plain.exact * factor)
 
 
 def _write(pen: Pen, codes: npt.NDArray[Any], powers: npt.NDArray[Any]) -> tuple[Numbers, Floats]:

@@ -26,7 +26,7 @@ _BITS = {"float32": 24, "bfloat16": 8, "float16": 11, "float8_e4m3fn": 4, "float
 
 def list_late_cases(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:
     """dtypes: of the outputs; these cases have the first one."""
-    for case in (*_list_split(maker, dtypes[0]), *_list_memory(maker), *_list_zeros_under_nan(maker), *_list_every_bit(maker)):
+    for case in (*_list_split(maker, dtypes[0]), *list_memory(maker), *_list_zeros_under_nan(maker), *list_every_bit(maker)):
         yield replace(case, out_dtype=dtypes[0])
     for case in _list_one_large(maker):
         yield replace(case, out_dtype=dtypes[0])
@@ -44,15 +44,16 @@ def _list_split(maker: Maker, dtype: str) -> Iterator[ProductCase]:
         yield ProductCase(topic="epilogue", label=f"{label}, k = {k}", a=a, b=b, options=options)
 
 
-def _list_memory(maker: Maker) -> Iterator[ProductCase]:
+def list_memory(maker: Maker, rows_of_a: int = 7, rows_of_b: int = 9) -> Iterator[ProductCase]:
     """Scales of which each row has its own, beside memory that is not theirs."""
-    m, n, k = maker.sizes.fit(7, 9, 128)
+    m, n, k = maker.sizes.fit(rows_of_a, rows_of_b, 128)
+    among = "" if rows_of_a == 7 else f", {m} x {n}"
     sides = [
         pen.numbers(maker.integers(pen, rows, k), np.tile((np.arange(rows) % 7 - 3)[:, None], (1, -(-k // pen.run))))
         for pen, rows in ((maker.a, m), (maker.b, n))
     ]
     for arrangement in ("offset", "rows", "padded", "columns", "fortran", "reversed"):
-        label = f"every row another scale, in memory: {arrangement}"
+        label = f"every row another scale{among}, in memory: {arrangement}"
         yield ProductCase(topic="memory", label=label, a=sides[0], b=sides[1], before=("arranged", arrangement))
 
 
@@ -96,13 +97,13 @@ def _list_one_large(maker: Maker) -> Iterator[ProductCase]:
         yield ProductCase(topic="interval", label=f"one large number among small ones, k = {k}", a=sides[0], b=sides[1])
 
 
-def _list_every_bit(maker: Maker) -> Iterator[ProductCase]:
+def list_every_bit(maker: Maker, least_rows: int = 12) -> Iterator[ProductCase]:
     """One-hot rows against floats of as many bits as they have: a kernel that splits or converts them loses some."""
     for side, pen, hot in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
         if pen.spec.kind is not OperandKind.PLAIN or hot.spec.kind is OperandKind.AFFINE or pen.spec.sparsity or hot.spec.sparsity:
             continue
         k = maker.sizes.fit(1, 1, 32)[2]
-        m, n, _ = maker.sizes.fit(12, k, k) if side == "a" else maker.sizes.fit(k, 12, k)
+        m, n, _ = maker.sizes.fit(least_rows, k, k) if side == "a" else maker.sizes.fit(k, least_rows, k)
         rows, across = (m, n) if side == "a" else (n, m)
         bits = _BITS[pen.spec.format]
         odd = maker.draw.integers(1 << (bits - 2), 1 << (bits - 1), (rows, k)) * 2 + 1
@@ -110,4 +111,4 @@ def _list_every_bit(maker: Maker) -> Iterator[ProductCase]:
         numbers: Numbers = pen.quantized(signed)
         ones = hot.one_hot(across, k, np.where(np.arange(across) < k, np.arange(across), -1))
         a, b = (numbers, ones) if side == "a" else (ones, numbers)
-        yield ProductCase(topic="identity", label=f"one-hot rows, every bit of {side}", a=a, b=b)
+        yield ProductCase(topic="identity", label=f"one-hot rows, every bit of {side}{'' if least_rows == 12 else f', {rows} rows'}", a=a, b=b)

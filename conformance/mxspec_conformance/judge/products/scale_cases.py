@@ -55,10 +55,10 @@ def list_one_block_of_each_row(maker: Maker) -> ProductCase:
     return ProductCase(topic="block-scale", label="one block of each row", a=a, b=b)
 
 
-def list_scale_codes(maker: Maker) -> Iterator[ProductCase]:
+def list_scale_codes(maker: Maker, rows_of_a: int = 6, rows_of_b: int = 7) -> Iterator[ProductCase]:
     """The ends of the scale format, one side's taking back the other's."""
     for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        m, n, k = maker.sizes.fit(6, 7, 128)
+        m, n, k = maker.sizes.fit(rows_of_a, rows_of_b, 128)
         rows, across = (m, n) if side == "a" else (n, m)
         found = pen.ends(rows, k, other, first=side == "a")
         if found is None:

@@ -30,9 +30,9 @@ def list_sums(maker: Maker) -> Iterator[ProductCase]:
     yield ProductCase(topic="sum", label="integers of one sign", a=a, b=b)
 
 
-def list_equal_operands(maker: Maker) -> Iterator[ProductCase]:
+def list_equal_operands(maker: Maker, shape: tuple[int, int, int] = (11, 10, 192)) -> Iterator[ProductCase]:
     """Four products of one shape."""
-    m, n, k = maker.sizes.fit(11, 10, 192)
+    m, n, k = maker.sizes.fit(*shape)
     for number in range(4):
         a, b = maker.positive(maker.a, m, k), maker.positive(maker.b, n, k)
         yield ProductCase(topic="state", label=f"operands {number}", a=a, b=b)

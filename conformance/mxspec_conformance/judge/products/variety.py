@@ -69,13 +69,16 @@ def draw_epilogues(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[
             yield ProductCase(topic="epilogue", label=f"{label}, {m} x {n}", a=sides[0], b=sides[1], options=options)
 
 
-def draw_added_memory(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[ProductCase]:
+def draw_added_memory(
+    a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str, *, shape: tuple[int, int] = (7, 9)
+) -> Iterator[ProductCase]:
     """C and bias apart from numbers that are not theirs."""
-    m, n, k = sizes.fit(7, 9, 128)
+    m, n, k = sizes.fit(*shape, 128)
+    among = "" if shape == (7, 9) else f", {m} x {n}"
     sides = a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k))
     for label, options in list_options(m, n, takes, dtype)[-1:]:
         for arrangement in _ARRANGEMENTS:
-            yield ProductCase(topic="memory", label=f"{label} in memory: {arrangement}", a=sides[0], b=sides[1], options=options, before=("arranged", arrangement))
+            yield ProductCase(topic="memory", label=f"{label}{among} in memory: {arrangement}", a=sides[0], b=sides[1], options=options, before=("arranged", arrangement))
 
 
 def list_options(m: int, n: int, takes: Set[str], dtype: str) -> list[tuple[str, dict[str, Any]]]:
