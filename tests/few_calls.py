@@ -38,6 +38,8 @@ def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
 
     replace(affine_calls, "list_shapes", list_few_groups)
     few_groups = [shape for shape in sparse_calls.SHAPES if shape[0] * shape[1] <= FEW_NUMBERS // 8]
-    replace(sparse_calls, "SHAPES", (*few_groups[:12], *few_groups[12::4], (2048, 8)))
+    replace(sparse_calls, "SHAPES", (*few_groups[:12], *few_groups[12::4]))
+    replace(sparse_calls, "LARGEST", ((2048, 8),))
+    replace(sparse_calls, "LARGE", ())
     for module in (states, numbers, affine_calls, sparse_calls):
         replace(module, "REPEATS", FEW_CALLS)

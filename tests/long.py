@@ -14,6 +14,9 @@ import pytest
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_outside.py::test_a_wrong_one_is_found": (8, 20),
+    "tests/judge/test_sparse_calls.py::test_a_claimed_rule_holds_in_every_call": (0, 5),
+    "tests/judge/test_sparse_calls.py::test_memory_and_threads_of_larger_calls_are_looked_at": (4, 10),
+    "tests/judge/test_sparse_calls.py::test_code_that_fails_refuses_nothing": (3, 8),
     "tests/judge/test_declined.py::test_maxima_that_are_declined_hide_no_other_scale": (0, 4),
     "tests/judge/test_declined.py::test_two_targets_are_compared_where_both_answer": (0, 3),
     "tests/judge/test_twins.py::test_what_is_kept_by_too_little_is_found": (6, 6),

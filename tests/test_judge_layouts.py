@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from mxspec import layouts
 from mxspec.layouts import Part, get_layout, list_layouts
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.layout_mistakes import MISTAKES
+from mxspec_conformance.render.terminal import summary_table
 from mxspec_conformance.results.report import Report, Verdict
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_vectors.cases import load_layout_file
@@ -23,7 +28,7 @@ SCALE_LAYOUTS = [x for x in ONE_PART if x.main.part is Part.SCALES]
 
 
 def target(**functions: Any) -> Any:
-    return SimpleNamespace(NAME="layouts", VERSION="1", **functions)
+    return SimpleNamespace(NAME="packer", VERSION="1", **functions)
 
 
 def verdicts(report: Report) -> dict[str, Verdict]:
@@ -265,3 +270,116 @@ def test_a_wrong_shape_is_reported() -> None:
 def test_an_unknown_layout_in_the_list_is_refused() -> None:
     with pytest.raises(TargetError, match=r"LAYOUTS names 'nibble-middle'; allowed are bytes"):
         check(target(LAYOUTS=["nibble-middle"], pack=layouts.pack))
+
+
+def changed(is_wrong: Callable[[Any], bool]) -> Callable[[Any, str], Any]:
+    """The right bytes, but for the last one of some calls."""
+
+    def pack(items: Any, name: str) -> Any:
+        data = layouts.pack(items, name)
+        if is_wrong(items):
+            data[-1] ^= 1
+        return data
+
+    return pack
+
+
+CALLS: list[tuple[str, Callable[[Any], bool]]] = [
+    ("nibble-low-flat", lambda x: x.ndim == 2 and x.shape[1] % 2 == 1 and x.shape[0] > 64),
+    ("fp6-le", lambda x: x.ndim == 2 and x.shape[0] > 1024 and x.shape[0] % 2 == 1 and x.shape[1] < 32),
+    ("nibble-low", lambda x: x.ndim == 2 and x.shape[1] > 8192),
+    ("bytes", lambda x: x.ndim == 3 and x.shape[1] > 128),
+    ("bytes", lambda x: x.ndim == 3 and x.shape[2] % 4 != 0 and x.shape[2] > 4),
+    ("bytes", lambda x: x.ndim == 3 and len(x) > 4),
+]  # fmt: skip
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(("name", "is_wrong"), CALLS)
+def test_ragged_tiles_long_rows_and_many_matrices_are_asked(name: str, is_wrong: Callable[[Any], bool]) -> None:
+    found = verdicts(check(target(LAYOUTS=[name], pack=changed(is_wrong))))
+    assert {i for i, v in found.items() if v is not Verdict.PASS} == {f"pack/{name}/call-size"}
+
+
+@pytest.mark.all_calls
+def test_rows_of_an_odd_number_of_blocks_are_asked() -> None:
+    def pack_blocks(codes: Any, scales: Any, name: str) -> Any:
+        data = layouts.pack_blocks(codes, scales, name)
+        if scales.ndim == 2 and scales.shape[1] > 8 and scales.shape[1] % 2:
+            data[-1] ^= 1
+        return data
+
+    found = verdicts(check(target(LAYOUTS=["ggml-mxfp4"], pack_blocks=pack_blocks)))
+    assert {i for i, v in found.items() if v is not Verdict.PASS} == {"pack_blocks/ggml-mxfp4/call-size"}
+
+
+def make_sharing() -> Callable[[Any, str], Any]:
+    """Large answers of one size lie in one buffer."""
+    kept: dict[Any, Any] = {}
+
+    def pack(items: Any, name: str) -> Any:
+        data = layouts.pack(items, name)
+        if data.size <= 16384:
+            return data
+        held = kept.setdefault(data.shape, np.empty_like(data))
+        held[...] = data
+        return held
+
+    return pack
+
+
+def make_without_pitch() -> Callable[[Any, str], Any]:
+    return lambda x, name: layouts.pack(np.roll(x, 1, axis=0) if len(x) > 256 and not x.flags.c_contiguous else x, name)
+
+
+def make_racing() -> Callable[[Any, str], Any]:
+    """Large answers go through one place for all threads."""
+    kept: dict[str, Any] = {}
+
+    def pack(items: Any, name: str) -> Any:
+        data = layouts.pack(items, name)
+        if items.size < 1 << 16:
+            return data
+        kept["data"] = data
+        time.sleep(0.003)
+        return kept["data"] if kept["data"].shape == data.shape else data
+
+    return pack
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(("make", "topic"), [(make_sharing, "memory"), (make_without_pitch, "memory"), (make_racing, "state")])
+def test_memory_and_threads_of_larger_calls_are_looked_at(make: Callable[[], Callable[[Any, str], Any]], topic: str) -> None:
+    found = verdicts(check(target(LAYOUTS=["gptq"], pack=make())))
+    assert {i for i, v in found.items() if v is not Verdict.PASS} == {f"pack/gptq/{topic}"}
+
+
+def stumbling(special: str, items: Any, name: str) -> Any:
+    if special == "rows" and items.shape[0] > 512:
+        raise IndexError("list index out of range")
+    if special == "pitch" and not items.flags.c_contiguous:
+        raise KeyError("pitch")
+    if special == "several" and items.ndim == 3 and len(items) > 4:
+        raise ZeroDivisionError("division by zero")
+    if special == "threads" and threading.current_thread() is not threading.main_thread():
+        raise AttributeError("no handle")
+    return layouts.pack(items, name)
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(
+    ("special", "topic"), [("rows", "call-size"), ("pitch", "memory"), ("several", "call-size"), ("threads", "state")]
+)
+def test_code_that_fails_refuses_nothing(special: str, topic: str) -> None:
+    found = verdicts(check(target(LAYOUTS=["nibble-low"], pack=partial(stumbling, special))))
+    wrong = {i: v for i, v in found.items() if v is not Verdict.PASS}
+    assert wrong == {f"pack/nibble-low/{topic}": Verdict.ERROR}
+
+
+def test_a_target_of_layouts_is_named_so() -> None:
+    report = check(target(LAYOUTS=["nibble-low"], pack=layouts.pack))
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(summary_table([report]))
+    assert "layouts" in shown.get()
+    assert "elements" not in shown.get()

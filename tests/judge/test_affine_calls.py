@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -79,6 +81,15 @@ def every_500th(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
     return spoil(answer) if number % 500 == 0 else answer
 
 
+def nan_along_rows(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    answer = target.right(called, arguments)
+    if called == "quantize_affine" and answer[1].shape[1] > 4:
+        scales = np.array(answer[1])
+        scales[np.isnan(scales.astype(np.float32)).any(axis=1)] = np.nan
+        answer = (answer[0], scales, answer[2])
+    return answer
+
+
 def nan_everywhere(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
     answer = target.right(called, arguments)
     if called == "dequantize_affine" and len(answer) > 8 and np.isnan(np.asarray(answer, np.float32)).any():
@@ -92,6 +103,7 @@ SHAPES: dict[str, Callable[[int, int], bool]] = {
     "more than 1000 rows": lambda rows, k: rows > 1000,
     "k of 384": lambda rows, k: k == 384,
     "k above 4096": lambda rows, k: k > 4096,
+    "several tiles of rows and groups": lambda rows, k: rows > 64 and k >= 512,
     "one long row": lambda rows, k: rows == 1 and k > 512,
     "as many rows as values": lambda rows, k: rows == k,
     "a million values": lambda rows, k: rows * k > 1 << 20,
@@ -104,6 +116,7 @@ STATES: dict[str, Wrap] = {
     "codes after values": after_the_other,
     "every 500th call": every_500th,
     "NaN of one group in all": nan_everywhere,
+    "NaN of one group in its row": nan_along_rows,
 }
 WRONG: dict[str, Wrap] = {
     **{f"{name}, {function}": partial(in_shapes, function, is_wrong) for name, is_wrong in SHAPES.items() for function in
@@ -123,6 +136,68 @@ def test_what_is_wrong_in_one_way_alone_is_found(name: str, fmt: str) -> None:
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_the_plain_one_is_not_accused(fmt: str) -> None:
     assert list_failing(Target("target", fmt, Target.right)) == set()
+
+
+def in_one_buffer(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    answer = target.right(called, arguments)
+    if called == "quantize_affine" or answer.size < 8192:
+        return answer
+    buffer = target.kept.setdefault(answer.shape, np.empty_like(answer))
+    buffer[...] = answer
+    return buffer
+
+
+def into_the_input(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    answer = target.right(called, arguments)
+    if len(arguments[0]) > 64 and arguments[0].flags.writeable:
+        arguments[0][:, -1] = 0
+    return answer
+
+
+def without_a_pitch(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    first, *others = arguments
+    moved = len(first) > 64 and not first.flags.c_contiguous
+    return target.right(called, (np.roll(first, 1, axis=1) if moved else first, *others))
+
+
+def through_one_place(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    if called == "quantize_affine" or arguments[1].shape[1] < 8:
+        return target.right(called, arguments)
+    target.kept["scales"] = np.array(arguments[1])
+    time.sleep(0.002)
+    held = target.kept["scales"]
+    return target.right(called, (arguments[0], held if held.shape == arguments[1].shape else arguments[1], *arguments[2:]))
+
+
+LARGE: dict[str, tuple[Wrap, str]] = {
+    "answers share a buffer": (in_one_buffer, "memory"),
+    "the input is written": (into_the_input, "memory"),
+    "a pitch is ignored": (without_a_pitch, "memory"),
+    "threads share a place": (through_one_place, "state"),
+}
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("name", LARGE)
+def test_memory_and_threads_of_larger_calls_are_looked_at(name: str) -> None:
+    wrap, topic = LARGE[name]
+    assert topic in list_failing(Target("target", FORMATS[0], wrap))
+
+
+def stumbling(special: str, target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    if special == "rows" and len(arguments[0]) > 512:
+        raise IndexError("list index out of range")
+    if special == "pitch" and not arguments[0].flags.c_contiguous:
+        raise KeyError("pitch")
+    if special == "threads" and threading.current_thread() is not threading.main_thread():
+        raise AttributeError("no handle")
+    return target.right(called, arguments)
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(("special", "topic"), [("rows", "call-size"), ("pitch", "memory"), ("threads", "state")])
+def test_code_that_fails_refuses_nothing(special: str, topic: str) -> None:
+    assert list_failing(Target("target", FORMATS[0], partial(stumbling, special))) == {topic}
 
 
 @pytest.mark.parametrize("group", [16, 32, 64, 128, 256, 48])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -131,6 +132,22 @@ def test_what_depends_on_other_calls_fails(make: Callable[[], Matmul], topic: st
     if make is not make_caching:  # whose other requirements fail as well, wherever an address comes again
         assert requirement.first is not None
         assert words in " ".join(requirement.first.steps)
+
+
+def make_refusing(error: type[Exception]) -> Matmul:
+    """Nothing is answered but in the thread that made it."""
+
+    def matmul(a: Any, b: Any, out_dtype: str) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            raise error("another thread")
+        return right(a, b, out_dtype)
+
+    return matmul
+
+
+def test_other_threads_may_be_refused() -> None:
+    assert failing(target(make_refusing(RuntimeError))) == {}
+    assert failing(target(make_refusing(AttributeError))) == {"state": Verdict.ERROR}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mxspec import sparsity
 from mxspec_lab.sparse.plain import Plain
 
 from tests.judge.failing import list_failing
@@ -81,6 +84,16 @@ def every_500th(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
     return spoil(target.right(called, arguments)) if number % 500 == 0 else target.right(called, arguments)
 
 
+def crossed_in_a_tail(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    """The same numbers, under nibbles that name the higher position first."""
+    answer = target.right(called, arguments)
+    if called != "compress" or not arguments[0].shape[0] % 32:
+        return answer
+    kept, metadata = answer
+    units = kept.reshape(*metadata.shape, 2, -1)[:, :, ::-1]
+    return np.ascontiguousarray(units).reshape(kept.shape), np.asarray((metadata & 3) << 2 | metadata >> 2, np.uint8)
+
+
 SHAPES: dict[str, Callable[[int, int], bool]] = {
     "17 rows": lambda rows, k: rows == 17,
     "129 rows": lambda rows, k: rows == 129,
@@ -96,6 +109,7 @@ WRONG: dict[str, Wrap] = {
     "kept codes decompressed once": once_for_kept,
     "metadata kept for a shape": metadata_for_a_shape,
     "every 500th call": every_500th,
+    "illegal nibbles in a tail of rows": crossed_in_a_tail,
 }
 
 
@@ -110,3 +124,80 @@ def test_what_is_wrong_in_one_way_alone_is_found(name: str, fmt: str) -> None:
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_the_plain_one_is_not_accused(fmt: str) -> None:
     assert list_failing(Target(fmt, Target.right)) == set()
+
+
+def higher_in_one_row(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    if called == "prune" and len(arguments[0]) == 1:
+        return sparsity.prune(np.asarray(arguments[0]), rule="higher")
+    return target.right(called, arguments)
+
+
+@pytest.mark.all_calls
+def test_a_claimed_rule_holds_in_every_call() -> None:
+    target = Target(FORMATS[0], higher_in_one_row)
+    assert list_failing(target) == set(), "without a rule each call may choose anew"
+    target.PRUNE_RULE = "lower"
+    assert list_failing(target) == {"call-size"}
+
+
+def in_one_buffer(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    answer = target.right(called, arguments)
+    if called != "decompress" or answer.size <= 16384:
+        return answer
+    buffer = target.kept.setdefault(answer.shape, np.empty_like(answer))
+    buffer[...] = answer
+    return buffer
+
+
+def into_the_input(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    answer = target.right(called, arguments)
+    if called == "prune" and answer.size > 16384 and arguments[0].flags.writeable:
+        arguments[0][...] = answer
+    return answer
+
+
+def without_a_pitch(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    first, *others = arguments
+    moved = called == "prune" and len(first) > 64 and not first.flags.c_contiguous
+    return target.right(called, (np.roll(first, 1, axis=1) if moved else first, *others))
+
+
+def through_one_place(target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    answer = target.right(called, arguments)
+    if called != "prune" or answer.shape[1] <= 512:
+        return answer
+    target.kept["answer"] = answer
+    time.sleep(0.002)
+    held = target.kept["answer"]
+    return held if held.shape == answer.shape else answer
+
+
+LARGE: dict[str, tuple[Wrap, str]] = {
+    "answers share a buffer": (in_one_buffer, "memory"),
+    "the input is written": (into_the_input, "memory"),
+    "a pitch is ignored": (without_a_pitch, "memory"),
+    "threads share a place": (through_one_place, "state"),
+}
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("name", LARGE)
+def test_memory_and_threads_of_larger_calls_are_looked_at(name: str) -> None:
+    wrap, topic = LARGE[name]
+    assert list_failing(Target(FORMATS[0], wrap)) == {topic}
+
+
+def stumbling(special: str, target: Target, called: str, arguments: tuple[Any, ...]) -> Any:
+    if called == "prune" and special == "rows" and len(arguments[0]) > 512:
+        raise IndexError("list index out of range")
+    if called == "prune" and special == "pitch" and not arguments[0].flags.c_contiguous:
+        raise KeyError("pitch")
+    if special == "threads" and threading.current_thread() is not threading.main_thread():
+        raise AttributeError("no handle")
+    return target.right(called, arguments)
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(("special", "topic"), [("rows", "call-size"), ("pitch", "memory"), ("threads", "state")])
+def test_code_that_fails_refuses_nothing(special: str, topic: str) -> None:
+    assert list_failing(Target(FORMATS[0], partial(stumbling, special))) == {topic}

@@ -19,7 +19,7 @@ from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, unsupported
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
-from mxspec_conformance.targets.errors import REFUSALS, FailureKind
+from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import LayoutCase, load_layout_file
 
@@ -62,7 +62,7 @@ def judge_layout(
         answer = run_bisected([case], call, failures=failures)[0]
         if isinstance(answer, NoAnswer):
             # Matrices are what is asked for; several at once may be refused by any exception that refuses.
-            refused = case.topic == "batch" and answer.kind in REFUSALS and not answer.stumbled
+            refused = case.topic == "batch" and answer.is_refusal
             scorecard.count_no_answer(case.topic, case.id, unsupported(answer.message) if refused else answer)
         elif reads:
             _judge_items(layout, case, answer, scorecard, drawn)

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mxspec.sparsity import KEPT, RULES, SparseFormat, find_illegal, get_sparse
 from mxspec_conformance.judge.sparse_calls import judge_sparse_calls
-from mxspec_conformance.judge.sparse_groups import Asked, Bools, Codes, equal_codes, list_masks, place_kept
+from mxspec_conformance.judge.sparse_groups import Asked, Bools, Codes, list_masks, place_kept
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
 from mxspec_conformance.observations.selection import keeps
@@ -59,6 +59,7 @@ def judge_sparse(
     rule = session.capabilities.prune_rule if function == SparseFunction.PRUNE else ""
     failures = Counter[FailureKind]()
     pools: list[Asked] = []
+    beside: list[Asked] = []
     answers = False
     for case in list_sparse_cases(fmt) if given is None else given:
         if case.function != function:
@@ -70,8 +71,10 @@ def judge_sparse(
             answers |= answered is not None
             if answered is not None and case.topic in ("largest", "pattern"):
                 pools.append(answered)
+            elif answered is not None and _belongs_to_calls(answered):
+                beside.append(answered)
     if pools and calls:
-        judge_sparse_calls(session, pools[0], scorecard)
+        judge_sparse_calls(session, reduce(Asked.join, beside, pools[0]), scorecard)
     order = {name: number for number, name in enumerate(RULES)}
     explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause, order.get(e.name, 0)))
     requirements = []
@@ -81,6 +84,13 @@ def judge_sparse(
             requirement.note = f"as if {explanation.text}"
         requirements.append(requirement)
     return requirements
+
+
+def _belongs_to_calls(answered: Asked) -> bool:
+    """Whether groups are asked in calls of other sizes beside the ordinary ones: groups of few numbers, of which a packer has to name
+    places that hold none; and ties, where the target claims a rule. Without one each call may choose anew."""
+    function, topic = answered.case.function, answered.case.topic
+    return (function is SparseFunction.COMPRESS and topic == "few") or (topic == "prune-tie" and bool(answered.rule))
 
 
 def _show_first(tally: Tally) -> Failure | None:
@@ -123,7 +133,7 @@ def _enter(asked: Asked, found: Sequence[Any], scorecard: Scorecard) -> Asked | 
     answered = [i for i, answer in enumerate(found) if not isinstance(answer, NoAnswer)]
     for i, answer in enumerate(found):
         refusable = case.topic == "illegal-metadata" or REFUSABLE in case.flags
-        if isinstance(answer, NoAnswer) and refusable and answer.kind is FailureKind.ERROR:
+        if isinstance(answer, NoAnswer) and refusable and answer.kind is FailureKind.ERROR and answer.is_refusal:
             scorecard.count(case.topic, f"{case.id}[{i}]", ok=True, origin=case.id)
         elif isinstance(answer, NoAnswer):
             given = partial(_describe, asked.choose(np.array([i], np.intp)))
@@ -133,7 +143,7 @@ def _enter(asked: Asked, found: Sequence[Any], scorecard: Scorecard) -> Asked | 
     part = asked.choose(np.array(answered, np.intp))
     returned = tuple(np.array([found[i][n] for i in answered]) for n in range(len(found[answered[0]])))
     _count_answers(part, returned, scorecard, [f"{case.id}[{i}]" for i in answered])
-    return replace(part, answers=part.mean(returned))
+    return replace(part, answers=part.mean(returned), strayed=part.find_strays(returned))
 
 
 def _count_answers(part: Asked, returned: tuple[Codes, ...], scorecard: Scorecard, labels: Sequence[str]) -> None:
@@ -142,8 +152,7 @@ def _count_answers(part: Asked, returned: tuple[Codes, ...], scorecard: Scorecar
     _count(part, returned, scorecard, labels, topic, part.find_right(returned))
     if case.function is SparseFunction.COMPRESS:
         illegal = find_illegal(returned[1])
-        # Of a group of zeros nothing depends on the nibble.
-        empty = equal_codes(returned[0], np.zeros_like(returned[0]), part.fmt).all(axis=-1)
+        empty = part.find_empty(returned[0])
         for name, where in (("zero-metadata", empty), ("metadata", ~empty)):
             if where.any():
                 _count(part, returned, scorecard, labels, name, ~illegal, np.flatnonzero(where), explain=False)

@@ -16,8 +16,8 @@ from mxspec_conformance.judge.explanation import Cause
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.edges import EDGES
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
-from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
-from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES, hides_memory
+from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS, refuses_threads
 from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.sparse_groups import Asked
 from mxspec_conformance.judge.tally import Scorecard
@@ -32,10 +32,14 @@ from mxspec_vectors.cases import SparseFunction
 SHAPES = (
     (1, 1), (1, 8), (3, 8), (2, 16), (16, 16), (5, 24), (32, 32), (16, 64), (33, 32), (64, 64), (7, 160), (1, 1024), (257, 16),
     *((edge, 8) for edge in EDGES), *((3, edge) for edge in EDGES), (3, 12), (8, 48), (8, 96), (5, 192), (3, 1025), (2, 2048), (32, 8), (64, 16), (256, 64),
-    (1, 4097), (2048, 8), (4097, 8), (128, 128), (256, 256), (1024, 257), (4096, 257),
 )  # fmt: skip
+#: Those that come last.
+LARGEST = ((1, 4097), (2048, 8), (4097, 8), (128, 128), (256, 256), (1024, 257), (4096, 257))
 #: Those that are asked in other memory, and for what is done to memory.
 LAID = ((32, 32), (64, 64))
+#: Larger ones, of which the first that a target takes is asked in the same ways where memory is within reach, and in threads: ragged
+#: tiles both ways, or whole ones; rows of more than 512 codes.
+LARGE = ((72, 130), (96, 160))
 #: Equal calls.
 REPEATS = 600
 #: Codes in calls that every target is asked for, and the seconds for them beyond which no larger ones are.
@@ -45,8 +49,9 @@ _SMALL, _PATIENCE = 1 << 12, 1.0
 def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
     """Enter calls made of a case's groups, which are to come back as they did when the case was asked."""
     largest = LARGEST_OF.get(session.transport, 1 << 30)
-    slow = False
-    for shape, part in _list_calls(session, pool):
+    large = _find_large(session, pool) if session.transport in LOCAL else None
+    slow, at_once = False, {LAID[-1]: ROUNDS // 4}
+    for shape, part in _list_calls(session, pool, large):
         codes = shape[0] * shape[1] * pool.fmt.group
         if codes > largest or (slow and codes > _SMALL):
             continue
@@ -59,19 +64,27 @@ def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard
                 scorecard.count_no_answer("call-size", label, answer)
             else:
                 _enter(part, answer, scorecard, "call-size", label)
-        if shape in LAID and session.transport != "results-file":
+        if (shape in LAID and session.transport != "results-file") or shape == large:
             _ask_memory(session, part, shape, scorecard, label)
+        if shape == large:
+            at_once[shape] = ROUNDS // 12
     if session.transport in LOCAL:
-        _call_at_once(session, pool, scorecard)
+        for shape, rounds in at_once.items():
+            _call_at_once(session, pool, shape, rounds, scorecard)
         _call_in_order(session, pool, scorecard)
     if session.transport in SEES_SHAPES:
         _ask_ragged(session, pool, scorecard)
 
 
-def _list_calls(session: TargetSession, pool: Asked) -> Iterator[tuple[tuple[int, int], Asked]]:
+def _find_large(session: TargetSession, pool: Asked) -> tuple[int, int] | None:
+    """The first of the larger shapes that the target takes."""
+    return next((shape for shape in LARGE if takes_shape(session, pool, *shape)), None)
+
+
+def _list_calls(session: TargetSession, pool: Asked, large: tuple[int, int] | None) -> Iterator[tuple[tuple[int, int], Asked]]:
     """(shape, the groups that fill it) for the shapes that the target takes; no two groups that lie near each other are alike."""
-    for rows, wide in SHAPES:
-        if session.capabilities.limits.allow((rows, wide * pool.fmt.group)) and takes_shape(session, pool, rows, wide):
+    for rows, wide in (*SHAPES, *([] if large is None else [large]), *LARGEST):
+        if takes_shape(session, pool, rows, wide):
             yield (rows, wide), fill_call(pool, rows * wide, rows)
 
 
@@ -82,7 +95,9 @@ def fill_call(pool: Asked, count: int, turn: int) -> Asked:
 
 
 def takes_shape(session: TargetSession, pool: Asked, rows: int, wide: int) -> bool:
-    """Whether the target's layouts hold matrices of this shape."""
+    """Whether the target takes matrices of this shape, and its layouts hold them."""
+    if not session.capabilities.limits.allow((rows, wide * pool.fmt.group)):
+        return False
     shapes = (rows, wide * pool.fmt.group // 2), (rows, wide)
     try:
         for name, shape in zip(session.capabilities.sparse_layout, shapes, strict=False):
@@ -96,7 +111,9 @@ def takes_shape(session: TargetSession, pool: Asked, rows: int, wide: int) -> bo
 def _enter(part: Asked, answer: Any, scorecard: Scorecard, topic: str, label: str, done: str = "") -> None:
     """Count one call, by all its groups and by what it did beside."""
     assert part.answers is not None
-    wrong = ~part.equal(part.mean(part.read(answer)), part.answers)
+    assert part.strayed is not None
+    returned = part.read(answer)
+    wrong = ~part.equal(part.mean(returned), part.answers) | (part.find_strays(returned) & ~part.strayed)
     scorecard.count(topic, label, ok=not wrong.any() and not done, show=lambda: _show(part, wrong, topic, label, done))
 
 
@@ -114,6 +131,8 @@ def _ask_memory(session: TargetSession, part: Asked, shape: tuple[int, int], sco
             answer = run_once(partial(session.call, "arranged", arrangement, function, *part.arguments(shape[0])))
             if not isinstance(answer, NoAnswer):
                 _enter(part, answer, scorecard, "memory", name)
+            elif not answer.is_refusal:
+                scorecard.count_no_answer("memory", name, answer)
     name = f"{label}: memory"
     if keeps_call("sparse", part.fmt.name, name, quick=False):
         other = part.choose(np.arange(part.count)[::-1])
@@ -122,19 +141,25 @@ def _ask_memory(session: TargetSession, part: Asked, shape: tuple[int, int], sco
             wrote, changed, last = answer
             done = "the call wrote into its input" if wrote else ""
             _enter(part, last, scorecard, "memory", name, done or ("a later call changed an earlier answer" if changed else ""))
+        elif not hides_memory(answer):
+            scorecard.count_no_answer("memory", name, answer)
 
 
-def _call_at_once(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
-    label, (rows, wide) = f"{THREADS} threads", LAID[-1]
-    limits = session.capabilities.limits
-    if not (limits.allow((rows, wide * pool.fmt.group)) and takes_shape(session, pool, rows, wide)):
+def _call_at_once(session: TargetSession, pool: Asked, shape: tuple[int, int], rounds: int, scorecard: Scorecard) -> None:
+    rows, wide = shape
+    label = f"{THREADS} threads" if shape in LAID else f"{THREADS} threads, {rows} x {wide * pool.fmt.group}"
+    if not takes_shape(session, pool, rows, wide):
         return
     if keeps_call("sparse", pool.fmt.name, label, quick=False):
         calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
             (fill_call(pool, rows * wide, 100 + turn).arguments(rows), {}) for turn in range(THREADS)
         ]
-        answer = run_once(partial(session.call, "threads", ROUNDS // 4, pool.case.function.value, calls))
-        if not isinstance(answer, NoAnswer):
+        answer = run_once(partial(session.call, "threads", rounds, pool.case.function.value, calls))
+        if refuses_threads(answer):
+            return
+        if isinstance(answer, NoAnswer):
+            scorecard.count_no_answer("state", label, answer)
+        else:
             wrong, made = answer
             text = f"{wrong} of {made} calls returned something else when threads called at once"
             show = partial(_show, pool, np.zeros(1, bool), "state", label, text)
@@ -144,8 +169,7 @@ def _call_at_once(session: TargetSession, pool: Asked, scorecard: Scorecard) -> 
 def _call_in_order(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
     """Other groups in a shape that was asked, a call after another function, the same call hundreds of times."""
     (rows, wide), function = LAID[0], pool.case.function.value
-    limits = session.capabilities.limits
-    if not (limits.allow((rows, wide * pool.fmt.group)) and takes_shape(session, pool, rows, wide)):
+    if not takes_shape(session, pool, rows, wide):
         return
 
     def enter(label: str, part: Asked) -> None:
@@ -175,7 +199,10 @@ def _call_in_order(session: TargetSession, pool: Asked, scorecard: Scorecard) ->
     if keeps_call("sparse", pool.fmt.name, label, quick=False):
         few = fill_call(pool, 8 * LAID[0][0], 204)
         answer = run_once(partial(session.call, "repeated", REPEATS, REPEAT_SECONDS, function, *few.arguments(LAID[0][0])))
-        if not isinstance(answer, NoAnswer):
+        if isinstance(answer, NoAnswer):
+            if not answer.is_refusal:
+                scorecard.count_no_answer("state", label, answer)
+        else:
             differs, made = answer
             text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
             show = partial(_show, pool, np.zeros(1, bool), "state", label, text)

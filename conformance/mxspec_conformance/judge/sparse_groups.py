@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.sparsity import KEPT, RULES, SparseFormat, prune
+from mxspec.sparsity import KEPT, RULES, SparseFormat, find_illegal, prune
 from mxspec_conformance.judge.explanation import Cause, Explanation, SparseMistake, by_profile
 from mxspec_vectors.cases import SparseCase, SparseFunction
 
@@ -27,6 +27,8 @@ class Asked:
     rule: str = ""
     #: What the target answered, as dense codes; None before it is asked.
     answers: Codes | None = None
+    #: Where what it compressed has a nibble that no reader need know; None before it is asked.
+    strayed: Bools | None = None
 
     @property
     def count(self) -> int:
@@ -38,7 +40,19 @@ class Asked:
         case = self.case
         parts = {n: a[index] if len(a) else a for n in ("codes", "kept", "metadata", "patterns") for a in (getattr(case, n),)}
         answers = None if self.answers is None else self.answers[index]
-        return replace(self, case=replace(case, **parts), answers=answers)
+        strayed = None if self.strayed is None else self.strayed[index]
+        return replace(self, case=replace(case, **parts), answers=answers, strayed=strayed)
+
+    def join(self, other: Asked) -> Asked:
+        """The answered groups of two cases as those of one."""
+        both = ((n, getattr(self.case, n), getattr(other.case, n)) for n in ("codes", "kept", "metadata", "patterns"))
+        parts: dict[str, Any] = {n: np.concatenate([mine, others]) for n, mine, others in both}
+        assert self.answers is not None
+        assert other.answers is not None
+        assert self.strayed is not None
+        assert other.strayed is not None
+        answers, strayed = np.concatenate([self.answers, other.answers]), np.concatenate([self.strayed, other.strayed])
+        return replace(self, case=replace(self.case, **parts), answers=answers, strayed=strayed)
 
     def arguments(self, rows: int) -> tuple[Any, ...]:
         """What a call of so many rows is given; the groups fill it."""
@@ -60,6 +74,17 @@ class Asked:
         if self.case.function is SparseFunction.COMPRESS:
             return place_kept(returned[0], returned[1], self.fmt)
         return returned[0]
+
+    def find_strays(self, returned: tuple[Codes, ...]) -> Bools:
+        """Where an illegal nibble came back for a group that holds a number. Of a group of zeros nothing depends on it."""
+        if self.case.function is not SparseFunction.COMPRESS:
+            return np.zeros(self.count, np.bool_)
+        illegal: Bools = find_illegal(returned[1])
+        return illegal & ~self.find_empty(returned[0]) if illegal.any() else illegal
+
+    def find_empty(self, kept: Codes) -> Bools:
+        """Which groups keep zeros alone."""
+        return self.equal(kept, np.zeros_like(kept))
 
     def find_right(self, returned: tuple[Codes, ...]) -> Bools:
         """Which groups mean what they should."""
@@ -112,11 +137,14 @@ def equal_codes(a: Codes, b: Codes, fmt: SparseFormat) -> Bools:
     """Where codes mean equal numbers: the same code, zeros both, or NaN both. A code with too many bits equals nothing."""
     kind = fmt.codes
     assert kind.table is not None
+    same: Bools = (a == b) & (a < 1 << kind.bits)
+    if same.all():  # of most calls; what follows looks every code up
+        return same
     zero, nan = np.zeros(256, np.bool_), np.zeros(256, np.bool_)
     zero[: 1 << kind.bits] = kind.table == 0
     nan[: 1 << kind.bits] = kind.table < 0
-    same: Bools = ((a == b) & (a < 1 << kind.bits)) | (zero[a] & zero[b]) | (nan[a] & nan[b])
-    return same
+    alike: Bools = same | (zero[a] & zero[b]) | (nan[a] & nan[b])
+    return alike
 
 
 def place_kept(kept: Codes, metadata: Codes, fmt: SparseFormat) -> Codes:

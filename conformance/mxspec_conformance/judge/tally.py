@@ -35,6 +35,8 @@ class Tally:
     #: Describes the first failing case, and the first that has no answer.
     show: Show | None = None
     show_silence: Show | None = None
+    #: Describes the first that has none and was not refused.
+    show_stumble: Show | None = None
 
     @property
     def id(self) -> str:
@@ -91,8 +93,15 @@ class Scorecard:
         if origin is not None:
             tally.origins[case] = origin
         tally.no_answers[case] = no_answer
-        if tally.show_silence is None and not no_answer.given_up and not no_answer.is_unsupported:
-            tally.show_silence = lambda: show_no_answer(case, no_answer, {} if given is None else given())
+        if no_answer.given_up or no_answer.is_unsupported:
+            return
+
+        def show() -> Failure:
+            return show_no_answer(case, no_answer, {} if given is None else given())
+
+        tally.show_silence = tally.show_silence or show
+        if not no_answer.is_refusal:
+            tally.show_stumble = tally.show_stumble or show
 
 
 def common_explanation(
@@ -158,13 +167,15 @@ def judge_tally(
         requirement.note = next(iter(tally.no_answers.values())).message if tally.no_answers else "no case applies"
         return requirement
     refuses = tally.topic in LIMITED or (tally.topic in REFUSABLE and may_refuse)
-    if no_answers and not (refuses and all(n.kind is FailureKind.ERROR for n in no_answers.values())):
-        timed_out = any(n.kind is FailureKind.TIMEOUT for n in no_answers.values())
+    errors = [n for n in no_answers.values() if not (refuses and n.is_refusal)]
+    if errors:
+        timed_out = any(n.kind is FailureKind.TIMEOUT for n in errors)
         requirement.verdict = Verdict.TIMEOUT if timed_out else Verdict.ERROR
-        told = [n for n in no_answers.values() if not n.given_up] or list(no_answers.values())
-        message = told[0].message
-        requirement.note = f"{len(no_answers)} of {requirement.cases} cases: {message}"
-        requirement.first = tally.show_silence() if tally.show_silence is not None else None
+        told = [n for n in errors if not n.given_up] or errors
+        requirement.note = f"{len(errors)} of {requirement.cases} cases: {told[0].message}"
+        # Beside what may be refused, the code that failed is what there is to see.
+        show = (tally.show_stumble if refuses else None) or tally.show_silence
+        requirement.first = show() if show is not None else None
         return requirement
     if tally.failing:
         equal = explanation is not None and all(explanation in e for e in tally.equals.values())

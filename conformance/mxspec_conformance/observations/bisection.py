@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mxspec_conformance.targets.errors import CallError, FailureKind
+from mxspec_conformance.targets.errors import REFUSALS, CallError, FailureKind
 from mxspec_conformance.targets.sessions import FAILURE_WORDS
 
 T = TypeVar("T")
@@ -34,6 +34,11 @@ class NoAnswer:
     stumbled: bool = False
     #: Whether nothing was called, as the function does not take what the case needs.
     untried: bool = False
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the target says no to the call: it raised, and not because its code failed."""
+        return self.kind in REFUSALS and not self.stumbled
 
     @property
     def is_unsupported(self) -> bool:

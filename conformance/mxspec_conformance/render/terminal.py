@@ -16,7 +16,7 @@ from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import NO_ANSWER, conclude, is_provisional
 from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict
-from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_vectors.topics import Level
 
 #: What a screen of several targets gives an example of.
@@ -41,8 +41,11 @@ _OF_VERDICTS = "deviation: all failing cases have one other profile's bits; fail
 
 def _name_subject(report: Report) -> str:
     """What a target without block formats was judged in."""
-    sparse = bool(report.requirements) and all(r.operation in SPARSE_FUNCTIONS for r in report.requirements)
-    return "sparse" if sparse else "elements"
+    operations = {r.operation for r in report.requirements}
+    if operations and operations <= set(SPARSE_FUNCTIONS):
+        return "sparse"
+    packs = bool(operations) and all(name in OPERATIONS and "layout" in OPERATIONS[name].arguments for name in operations)
+    return "layouts" if packs else "elements"
 
 
 def summary_table(reports: Sequence[Report]) -> RenderableType:

@@ -14,8 +14,8 @@ from mxspec_conformance.judge.affine.groups import Groups, Places
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.edges import EDGES
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
-from mxspec_conformance.judge.invariance.reach import LOCAL
-from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.reach import LOCAL, hides_memory
+from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS, refuses_threads
 from mxspec_conformance.judge.invariance.twins import flip_signs, list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -23,12 +23,13 @@ from mxspec_conformance.observations.selection import keeps_call
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.sessions import TargetSession
 
-#: (rows, groups in a row) of the call that is made at every level and over every transport, and of those in other memory.
-FIRST, LAID = (257, 3), (23, 3)
+#: (rows, groups in a row) of the call that is made at every level and over every transport, of those in other memory, and of a larger
+#: one of these where memory is within reach: several tiles of rows, eight groups and more.
+FIRST, LAID, LARGE = (257, 3), (23, 3), (72, 9)
 #: Groups in a row, or rows, beside a size that is varied.
 BESIDE = 3
-#: (rows, groups in a row) beside the edges: one group, long rows, many rows, a million values and more.
-SHAPES = ((1, 1), (1, 8), (1, 300), (64, 64), (1025, 3), (2049, 2), (4096, 1))
+#: (rows, groups in a row) beside the edges: one group, long rows, many rows, ragged tiles both ways, a million values and more.
+SHAPES = ((1, 1), (1, 8), (1, 300), (64, 64), (130, 9), (257, 33), (1025, 3), (2049, 2), (4096, 1))
 #: k, in values, that a row of groups makes whole, with the rows of each.
 LENGTHS = ((384, 8), (768, 5), (4096, 4), (8192, 2), (12288, 1), (16384, 3))
 #: Groups in a row where there are as many rows as values in one.
@@ -52,11 +53,27 @@ class Caller:
     groups: Groups
     scorecard: Scorecard
     slow: bool = False
+    #: Values of the largest call that was answered in time.
+    taken: int = 0
 
     def wants(self, label: str, values: int, *, quick: bool = False) -> bool:
         """Whether a call of so many values is made."""
         most = min(LARGEST_OF.get(self.session.transport, LARGEST), SMALL if self.slow else LARGEST)
         return (quick or values <= most) and keeps_call("affine", self.scorecard.format, label, quick=quick)
+
+    @property
+    def laid(self) -> Iterator[tuple[int, int]]:
+        """(rows, groups in a row) of the calls that are looked at for memory and neighbours."""
+        yield LAID
+        rows, wide = LARGE
+        k = wide * self.groups.group
+        near = self.session.transport in LOCAL and self.session.capabilities.limits.allow((rows, k))
+        if near and 4 * rows * k <= self.taken and keeps_call("affine", self.scorecard.format, f"{rows} x {k}: memory", quick=False):
+            yield LARGE
+
+    def tell(self, rows: int, wide: int, text: str) -> str:
+        """The label of such a call."""
+        return text if (rows, wide) == LAID else f"{rows} x {wide * self.groups.group}: {text}"
 
     def ask(self, topic: str, label: str, *call: Any) -> Any:
         """The answer to a call; None where there is none, which is counted."""
@@ -120,23 +137,30 @@ def _enter_sizes(caller: Caller) -> None:
             continue
         started = time.monotonic()
         caller.enter("call-size", label, groups.fill(rows, wide), rows)
-        caller.slow |= time.monotonic() - started > PATIENCE
+        if time.monotonic() - started > PATIENCE:
+            caller.slow = True
+        else:
+            caller.taken = max(caller.taken, rows * wide * groups.group)
 
 
 def _enter_memory(caller: Caller) -> None:
-    groups, (rows, wide) = caller.groups, LAID
-    places = groups.fill(rows, wide)
-    for arrangement in ARRANGEMENTS[1:-2]:
-        caller.enter("memory", arrangement, places, rows, "arranged", arrangement)
-    given, turned = (groups.give(p, rows) for p in (places, places[::-1].copy()))
-    found = run_once(partial(caller.session.call, "probe", caller.function, (*given, caller.name), (*turned, caller.name)))
-    if isinstance(found, NoAnswer):
-        return
-    wrote, changed, again = found
-    caller.count("memory", "the input", ok=not wrote, text="the call wrote into its input")
-    caller.count("memory", "the answer", ok=not changed, text="a second call changed what the first had returned")
-    same = not groups.find_wrong(places, again, rows).any()
-    caller.count("state", "after another call", ok=same, text="the same call, after another one, has another answer")
+    groups = caller.groups
+    for rows, wide in caller.laid:
+        label = partial(caller.tell, rows, wide)
+        places = groups.fill(rows, wide)
+        for arrangement in ARRANGEMENTS[1:-2]:
+            caller.enter("memory", label(arrangement), places, rows, "arranged", arrangement)
+        given, turned = (groups.give(p, rows) for p in (places, places[::-1].copy()))
+        found = run_once(partial(caller.session.call, "probe", caller.function, (*given, caller.name), (*turned, caller.name)))
+        if isinstance(found, NoAnswer):
+            if not hides_memory(found):
+                caller.scorecard.count_no_answer("memory", label("a call and another"), found)
+            continue
+        wrote, changed, again = found
+        caller.count("memory", label("the input"), ok=not wrote, text="the call wrote into its input")
+        caller.count("memory", label("the answer"), ok=not changed, text="a second call changed what the first had returned")
+        same = not groups.find_wrong(places, again, rows).any()
+        caller.count("state", label("after another call"), ok=same, text="the same call, after another one, has another answer")
 
 
 def _enter_order(caller: Caller, other: tuple[str, Callable[[Groups], tuple[Any, ...]]] | None) -> None:
@@ -145,11 +169,12 @@ def _enter_order(caller: Caller, other: tuple[str, Callable[[Groups], tuple[Any,
     for turn in (1, 2):
         caller.enter("state", f"other groups in the same shape {turn}", groups.fill(rows, wide, turn), rows)
     special = np.flatnonzero(~groups.finite)
-    if special.size:
-        places = groups.fill(rows, wide, 3)
+    for high, long in caller.laid if special.size else ():
+        places = groups.fill(high, long, 3)
         chosen = np.arange(4, len(places), 17)
         places[chosen] = np.resize(special, chosen.size)
-        caller.enter("call-size", "beside groups with NaN and Inf", places, rows, only=groups.finite[places])
+        label = caller.tell(high, long, "beside groups with NaN and Inf")
+        caller.enter("call-size", label, places, high, only=groups.finite[places])
     if len(groups.arguments) == 3 and caller.wants("the same codes under other scales", 0):
         _enter_other_scales(caller)
     _enter_twins(caller)
@@ -202,12 +227,19 @@ def _enter_repetition(caller: Caller) -> None:
 
 
 def _enter_threads(caller: Caller) -> None:
-    few = caller.groups.give(caller.groups.fill(4, BESIDE, 6), 4)
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-        ((*(np.roll(a, turn, axis=0) for a in few), caller.name), {}) for turn in range(THREADS)
-    ]
-    found = run_once(partial(caller.session.call, "threads", ROUNDS // 8, caller.function, calls))
-    if not isinstance(found, NoAnswer):
+    for laid in caller.laid:
+        rows, wide = (4, BESIDE) if laid == LAID else laid
+        label = caller.tell(*laid, f"{THREADS} threads")
+        few = caller.groups.give(caller.groups.fill(rows, wide, 6), rows)
+        calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+            ((*(np.roll(a, turn, axis=0) for a in few), caller.name), {}) for turn in range(THREADS)
+        ]
+        found = run_once(partial(caller.session.call, "threads", ROUNDS // 8, caller.function, calls))
+        if refuses_threads(found):
+            return
+        if isinstance(found, NoAnswer):
+            caller.scorecard.count_no_answer("state", label, found)
+            continue
         wrong, made = found
         text = f"{wrong} of {made} calls returned other bits when threads called at once"
-        caller.count("state", f"{THREADS} threads", ok=not wrong, text=text)
+        caller.count("state", label, ok=not wrong, text=text)

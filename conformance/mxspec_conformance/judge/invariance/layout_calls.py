@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -13,8 +14,8 @@ from mxspec.layouts import Layout, get_layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
-from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
-from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES, hides_memory
+from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, refuses_threads
 from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -28,14 +29,18 @@ from mxspec_conformance.targets.sessions import TargetSession
 SHAPES = (
     (128, 12), (384, 12), (130, 12), (16, 12), (512, 16), (1000, 8), (5, 64), (67, 96), (128, 128), (256, 128), (64, 128), (128, 512),
     (129, 256), (33, 1024), (512, 512), (2, 8192), (300, 2048), (4096, 64), (65536, 4), (65537, 32), (1024, 1024),
-    (131, 2048), (1001, 96), (24, 64), (40, 128), (72, 96),
+    (131, 2048), (1001, 96), (24, 64), (40, 128), (72, 96), (67, 13), (129, 65), (1025, 24), (5, 288), (2, 14336),
 )  # fmt: skip
 #: Shapes that are asked in other memory, and for what is done to memory.
 LAID = ((128, 128), (67, 96), (256, 16))
-#: Matrices of one call.
-SEVERAL = 3
+#: A larger one, asked in the same ways where memory is within reach, and the seconds beyond which a target is slow for that.
+LARGE, PATIENCE = (512, 512), 0.1
+#: Shapes that are asked in threads, with the calls of each.
+AT_ONCE = {(256, 128): ROUNDS // 4, LARGE: ROUNDS // 12}
 #: Shapes that are asked after a call that is the same but for one thing: the first that a layout takes; and how many other layouts.
 TWINS, OTHERS = ((20, 32), (32, 64), (64, 256), (128, 192), (256, 256)), 3
+#: Matrices of one call, and their shapes, of which the first that a layout takes is asked: small ones, and ones of several ragged tiles.
+SEVERAL = ((3, TWINS), (5, ((130, 6), (136, 96), (160, 64), (192, 256))))
 
 
 def judge_layout_calls(
@@ -45,39 +50,44 @@ def judge_layout_calls(
     first: dict[str, Failure] = {}
     if not scorecard.wants("call-size", "memory", "state", "refusal"):
         return first
-    answers = False
+    answers = slow = False
     largest = LARGEST_OF.get(session.transport)
     for number, (shape, parts, data) in enumerate(_list_calls(layout)):
         if largest is not None and data.size > largest:
             continue
         ways: list[tuple[str, str]] = [("call-size", "contiguous")]
-        if shape in LAID and session.transport != "results-file":
+        laid = session.transport in LOCAL if shape == LARGE else shape in LAID and session.transport != "results-file"
+        if laid:
             ways += [("memory", a) for a in ARRANGEMENTS[1:-2]]
         for topic, arrangement in ways:
-            if answers and not scorecard.wants(topic):
+            if (answers and not scorecard.wants(topic)) or (slow and topic == "memory" and shape == LARGE):
                 continue
             label = f"{shape[0]} x {shape[1]}, call {number}" + (f", {arrangement}" if topic == "memory" else "")
             if not keeps_call("layout", layout.name, label, quick=data.size <= (1 << 16 if topic == "call-size" else 1 << 14)):
                 continue
             before = () if topic == "call-size" else ("arranged", arrangement)
             arguments: tuple[Any, ...] = (data.copy(), layout.name, shape) if reads else (*reversed(parts), layout.name)
+            started = time.monotonic()
             answer = run_once(partial(session.call, *before, function, *arguments))
+            slow |= shape == LARGE and time.monotonic() - started > PATIENCE
             if isinstance(answer, NoAnswer):
-                if topic == "call-size":
+                if topic == "call-size" or not answer.is_refusal:
                     scorecard.count_no_answer(topic, label, answer)
                 continue
             answers = True
-            mistake = _find_mistake(layout, parts, data, layout.mask(shape), answer, reads=reads)
+            mistake = _find_mistake(layout, shape, parts, data, answer, reads=reads)
             _count(scorecard, first, topic, label, layout, mistake)
-        if shape in LAID and session.transport != "results-file" and scorecard.wants("memory"):
+        if laid and not (slow and shape == LARGE) and scorecard.wants("memory"):
             _probe(session, function, layout, (shape, parts, data), scorecard, first, reads=reads)
     if not answers:
         return first
     if session.transport in LOCAL and scorecard.wants("state"):
-        _call_at_once(session, function, layout, scorecard, first, reads=reads)
+        for shape, rounds in list(AT_ONCE.items())[: 1 if slow else None]:
+            _call_at_once(session, function, layout, shape, rounds, scorecard, first, reads=reads)
         _call_after_twins(session, function, layout, scorecard, first, reads=reads)
     if scorecard.wants("call-size"):
-        _ask_several(session, function, layout, scorecard, first, reads=reads)
+        for count, shapes in SEVERAL:
+            _ask_several(session, function, layout, count, shapes, scorecard, first, reads=reads)
     if session.transport in SEES_SHAPES and not reads:
         if scorecard.wants("memory"):
             _ask_equal_rows(session, function, layout, scorecard, first)
@@ -95,7 +105,7 @@ def _list_calls(layout: Layout) -> Iterator[tuple[tuple[int, int], tuple[Bytes, 
             yield shape, *made
 
 
-@lru_cache(maxsize=len(SHAPES))  # what one layout's functions are asked
+@lru_cache(maxsize=len(SHAPES) + len(TWINS) + len(SEVERAL))  # what one layout's functions are asked
 def _make_call(layout: Layout, shape: tuple[int, int]) -> tuple[tuple[Bytes, ...], Bytes] | None:
     try:
         parts = tuple(_make_items(shape[0], shape[1] // f.covers, f) for f in layout.fields)
@@ -104,6 +114,11 @@ def _make_call(layout: Layout, shape: tuple[int, int]) -> tuple[tuple[Bytes, ...
         return None
     data.flags.writeable = False
     return parts, data
+
+
+@lru_cache(maxsize=8)  # a shape is asked in several ways, one after the other
+def _mask(layout: Layout, shape: tuple[int, ...]) -> Bytes:
+    return layout.mask(shape)
 
 
 @dataclass(frozen=True)
@@ -133,27 +148,28 @@ def _count(
 
 
 def _call_at_once(
-    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure], *, reads: bool
+    session: TargetSession, function: str, layout: Layout, shape: tuple[int, int], rounds: int, scorecard: Scorecard,
+    first: dict[str, Failure], *, reads: bool,
 ) -> None:  # fmt: skip
     """Several threads calling at once; a shape without padding, whose bytes are all specified."""
-    label, shape = f"{THREADS} threads", (256, 128)
+    label = f"{THREADS} threads" if shape == next(iter(AT_ONCE)) else f"{THREADS} threads, {shape[0]} x {shape[1]}"
     if not keeps_call("layout", layout.name, label, quick=False):
         return
-    try:
-        parts = tuple(_make_items(shape[0], shape[1] // f.covers, f) for f in layout.fields)
-        layout.pack(*parts)
-    except ValueError:
+    made = _make_call(layout, shape)
+    if made is None or not (_mask(layout, shape) == 0xFF).all():
         return
-    if not (layout.mask(shape) == 0xFF).all():
-        return
+    parts, _ = made
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     for turn in range(THREADS):
         turned = tuple(np.ascontiguousarray(np.roll(part, 37 * turn, axis=0)) for part in parts)
         calls.append((((layout.pack(*turned), layout.name, shape) if reads else (*reversed(turned), layout.name)), {}))
-    answer = run_once(partial(session.call, "threads", ROUNDS // 4, function, calls))
-    if not isinstance(answer, NoAnswer):  # judged elsewhere
-        wrong, made = answer
-        text = f"{wrong} of {made} calls returned other bytes when threads called at once"
+    answer = run_once(partial(session.call, "threads", rounds, function, calls))
+    if isinstance(answer, NoAnswer):
+        if not refuses_threads(answer):
+            scorecard.count_no_answer("state", label, answer)
+    else:
+        wrong, total = answer
+        text = f"{wrong} of {total} calls returned other bytes when threads called at once"
         _count(scorecard, first, "state", label, layout, _of_call(text) if wrong else None)
 
 
@@ -175,28 +191,31 @@ def _call_after_twins(
         arguments: tuple[Any, ...] = (data.copy(), layout.name, shape) if reads else (*reversed(parts), layout.name)
         answer = run_once(partial(session.call, function, *arguments))
         if not isinstance(answer, NoAnswer):
-            mistake = _find_mistake(layout, parts, data, layout.mask(shape), answer, reads=reads)
+            mistake = _find_mistake(layout, shape, parts, data, answer, reads=reads)
             _count(scorecard, first, "state", label, layout, mistake)
-        elif answer.kind not in REFUSALS:
+        elif not answer.is_refusal:
             scorecard.count_no_answer("state", label, answer)
 
 
 def _ask_several(
-    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure], *, reads: bool
-) -> None:
+    session: TargetSession, function: str, layout: Layout, count: int, shapes: Sequence[tuple[int, int]], scorecard: Scorecard,
+    first: dict[str, Failure], *, reads: bool,
+) -> None:  # fmt: skip
     """Matrices one behind the other, each laid out by itself; a target may refuse them."""
-    shape = next((s for s in TWINS if _make_call(layout, s) is not None), None)
-    label = f"{SEVERAL} matrices"
+    shape = next((s for s in shapes if _make_call(layout, s) is not None), None)
+    label = f"{count} matrices"
     if shape is None or not keeps_call("layout", layout.name, label, quick=True):
         return
-    each = [_turn_items(layout, shape, 20 + turn) for turn in range(SEVERAL)]
+    each = [_turn_items(layout, shape, 20 + turn) for turn in range(count)]
     parts = tuple(np.stack(items) for items in zip(*each, strict=True))
-    data, mask = np.concatenate([layout.pack(*items) for items in each]), np.tile(layout.mask(shape), SEVERAL)
-    arguments: tuple[Any, ...] = (data.copy(), layout.name, (SEVERAL, *shape)) if reads else (*reversed(parts), layout.name)
+    data = np.concatenate([layout.pack(*items) for items in each])
+    arguments: tuple[Any, ...] = (data.copy(), layout.name, (count, *shape)) if reads else (*reversed(parts), layout.name)
     answer = run_once(partial(session.call, function, *arguments))
     if isinstance(answer, NoAnswer):
+        if not answer.is_refusal:
+            scorecard.count_no_answer("call-size", label, answer)
         return
-    mistake = _find_mistake(layout, parts, data, mask, answer if reads else answer.reshape(-1), reads=reads)
+    mistake = _find_mistake(layout, (count, *shape), parts, data, answer if reads else answer.reshape(-1), reads=reads)
     if mistake is not None:
         mistake = replace(mistake, text=f"one of them is not laid out as it is alone: {mistake.text}")
     _count(scorecard, first, "call-size", label, layout, mistake)
@@ -241,7 +260,7 @@ def _ask_equal_rows(
         return
     answer = run_once(partial(session.call, "arranged", "broadcast", function, items, layout.name))
     if not isinstance(answer, NoAnswer):
-        mistake = _find_mistake(layout, (items,), data, layout.mask(shape), answer, reads=False)
+        mistake = _find_mistake(layout, shape, (items,), data, answer, reads=False)
         _count(scorecard, first, "memory", label, layout, mistake)
 
 
@@ -300,7 +319,7 @@ def _draw_items(rows: int, columns: int, kept: tuple[int, ...]) -> Bytes:
 
 
 def _find_mistake(
-    layout: Layout, parts: Sequence[Bytes], data: Bytes, mask: Bytes, answer: Any, *, reads: bool
+    layout: Layout, shape: tuple[int, ...], parts: Sequence[Bytes], data: Bytes, answer: Any, *, reads: bool
 ) -> _Mistake | None:  # fmt: skip
     """What is wrong with an answer; none if it is right."""
     if reads:
@@ -317,7 +336,9 @@ def _find_mistake(
     if answer.shape != data.shape:
         text = f"{answer.size} bytes came back; {layout.name} takes {data.size} for this shape"
         return _Mistake(text, {"bytes": f"{data.size}"}, {"bytes": f"{answer.size}"})
-    bytes_off = np.flatnonzero((answer ^ data) & mask)
+    if np.array_equal(answer, data):
+        return None
+    bytes_off = np.flatnonzero((answer ^ data) & _mask(layout, shape))
     if not bytes_off.size:
         return None
     first = int(bytes_off[0])
@@ -332,7 +353,7 @@ def _probe(
     """Whether a call writes into its input, or changes what an earlier one returned."""
     shape, parts, data = call
     label = f"{shape[0]} x {shape[1]}: memory"
-    if not keeps_call("layout", layout.name, label, quick=True):
+    if not keeps_call("layout", layout.name, label, quick=shape != LARGE):
         return
     other = tuple(np.ascontiguousarray(part[::-1]) for part in parts)
     pair: list[tuple[Any, ...]] = [(*reversed(p), layout.name) for p in (parts, other)]
@@ -340,6 +361,8 @@ def _probe(
         pair = [(d, layout.name, shape) for d in (data, layout.pack(*other))]
     answer = run_once(partial(session.call, "probe", function, *pair))
     if isinstance(answer, NoAnswer):
+        if not hides_memory(answer):
+            scorecard.count_no_answer("memory", label, answer)
         return
     wrote, changed, last = answer
     if wrote:
@@ -347,5 +370,5 @@ def _probe(
     elif changed:
         mistake = _of_call("a later call changed what an earlier one had returned", "answers as they were")
     else:
-        mistake = _find_mistake(layout, parts, data, layout.mask(shape), last, reads=reads)
+        mistake = _find_mistake(layout, shape, parts, data, last, reads=reads)
     _count(scorecard, first, "memory", label, layout, mistake)

@@ -16,7 +16,7 @@ from mxspec.formats import get_block
 from mxspec_conformance.judge.invariance.matrix import Matrix
 from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
-from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS
+from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.judge.shapes import find_first_call
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call, selects
@@ -335,7 +335,7 @@ def judge_threads(matrix: Matrix, pools: Sequence[Pool]) -> None:
 
 def refuses_threads(answer: Any) -> bool:
     """Whether calls from threads of their own were refused, all of them: a handle may belong to the thread that made it."""
-    return isinstance(answer, NoAnswer) and answer.kind in REFUSALS and not answer.stumbled
+    return isinstance(answer, NoAnswer) and answer.is_refusal
 
 
 def _threaded(matrix: Matrix, pool: Pool, rows: int, blocks: int) -> tuple[tuple[Any, ...], dict[str, Any]]:

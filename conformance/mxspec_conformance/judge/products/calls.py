@@ -9,7 +9,7 @@ from typing import Any
 from mxspec.dot import Accumulator, OperandContract
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.reach import LOCAL
-from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS
+from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, refuses_threads
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.reference import allow, refer_case
 from mxspec_conformance.judge.products.variety import find_taken, list_options
@@ -65,8 +65,12 @@ def judge_product_calls(
         settle("state", label, bool(same), "the call returned something else than the product of what it was given")
     label = f"{THREADS} threads at once"
     calls = [(_arguments(cases[i % len(cases)]), _add_own(session, cases[0], i)) for i in range(THREADS)]
-    made = ask("state", label, partial(session.call, "threads", ROUNDS // 4, OPERATION, calls))
-    if made is not None:
+    made = run_once(partial(session.call, "threads", ROUNDS // 4, OPERATION, calls))
+    if refuses_threads(made):
+        return
+    if isinstance(made, NoAnswer):
+        scorecard.count_no_answer("state", label, made)
+    else:
         wrong, total = made
         settle("state", label, not wrong, f"{wrong} of {total} calls returned other bits when {THREADS} threads called at once")
 
