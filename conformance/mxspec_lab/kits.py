@@ -6,12 +6,10 @@ Writes the choice (`mxspec_conformance/kits/chosen.json`, which the wheel has) a
 from __future__ import annotations
 
 import json
-import multiprocessing
 import random
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -26,6 +24,7 @@ from mxspec_conformance.scoring.subjects import (
     list_mutant_subjects,
     list_right,
 )
+from mxspec_lab.pools import forked_pool
 from mxspec_vectors.files import vector_digest, write_file
 
 FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4")
@@ -48,8 +47,7 @@ def _kills_by(size: int, order: Sequence[str], subject: Subject) -> Kills:
 
 def find_matrix(subjects: Sequence[Subject], find: Callable[[Subject], Kills] = _kills_of) -> Matrix:
     """What finds each subject out."""
-    fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(mp_context=fork) as pool:
+    with forked_pool() as pool:
         return dict(zip((s.name for s in subjects), pool.map(find, subjects, chunksize=8), strict=True))
 
 
