@@ -15,7 +15,7 @@ from mxspec.dequantizing import check_axis, dequantize_arrays, dequantize_rows
 from mxspec.elements import Codes, Float32s, as_float32
 from mxspec.expressions import Op, evaluate
 from mxspec.formats import BLOCKS, BlockFormat, BlockName, ElementFormat, get_block
-from mxspec.inputs import as_array
+from mxspec.inputs import as_array, check_flag
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import AmaxNan, ElementRule, ErrorNorm, ErrorOrder, Profile, QuantizationSteps, ScaleRule
 from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding, ZeroPolicy
@@ -333,6 +333,7 @@ def quantize(
         raise ValueError(
             f"sr_bits = {sr_bits!r} without random_bits; elements are rounded stochastically only with random_bits"
         )
+    pad, convert = check_flag(pad, "pad"), check_flag(convert, "convert")
     values = as_float32(x)
     axis = check_axis(axis, values.ndim, "x")
     rows, k = _check_block(block, fmt, values.ndim)

@@ -89,3 +89,10 @@ def _from_torch(x: Any, name: str) -> npt.NDArray[Any]:
             f"{name} is a torch tensor of {dtype} on {x.device}, layout {x.layout}, without numbers that NumPy can hold; "
             "pass a dense tensor of float32, float16 or bfloat16 (codes: uint8)"
         ) from error
+
+
+def check_flag(value: object, name: str) -> bool:
+    """True or False, NumPy's too. Raises TypeError for something else: any text, "no" as well, would count as true."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is a {type(value).__name__}; pass True or False")
+    return bool(value)

@@ -157,6 +157,8 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
         lambda: mxspec.quantize(X, "nvfp4", profile="fouroversix-0.1/nvfp4/mse", tensor_scale="auto", random_bits=np.zeros(X.shape, np.uint32)),
         ValueError, ("chooses between answers by their errors",),
     ),
+    "padding in words": (lambda: mxspec.quantize(X, "mxfp4", pad="no"), TypeError, ("pad is a str; pass True or False",)),  # type: ignore[arg-type]
+    "converting by a number": (lambda: mxspec.quantize(X, "mxfp4", convert=1), TypeError, ("convert is a int; pass True or False",)),  # type: ignore[arg-type]
     "sign of a signed format": (lambda: mxspec.encode(X, "e2m1", sign="bogus"), ValueError, ("sign='bogus'; allowed are",)),  # type: ignore[arg-type]
     "tensor scale of two": (lambda: TensorScale("decode", np.array([1.0, 2.0])), TypeError, ("bits is array([1., 2.])",)),  # type: ignore[arg-type]
     "tensor scale converted from words": (lambda: TensorScale("amax", 3, "junk"), TypeError, ("converted_from is 'junk'",)),  # type: ignore[arg-type]

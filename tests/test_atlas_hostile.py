@@ -70,6 +70,22 @@ def test_a_document_of_another_shape_is_told_by_its_file(tmp_path: Path, documen
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("part", "value"), [("given", {"x": {"lane 2": 1.5}}), ("expected", {"codes": {"lane 2": 6}}), ("returned", {"codes": {"lane 2": "zz"}})]
+)
+def test_a_result_of_which_nothing_can_be_drawn_is_told_by_its_file(tmp_path: Path, part: str, value: object) -> None:
+    """Its schema allows any object where a deviation's lanes are."""
+    document = json.loads((ROOT / "reports/gpu/fbgemm-even-cuda.json").read_text("ascii"))
+    first = next(r["first"] for r in document["requirements"] if "lane 2" in str(r.get("first")))
+    first[part] = value
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(document))
+    done = run("site", path, "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    assert done.output.startswith(f"mxspec: {path}: ")
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_shapes_hold_of_what_is_committed() -> None:
     """Every measurement that the commands write is drawn, and what lacks a field that is read is refused."""
     collection = read_collection([ROOT / "reports" / f for f in ("atlas", "identify", "gpu/bench-h200.json", "mutants/matrix.json")])

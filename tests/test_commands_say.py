@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -127,3 +128,64 @@ def test_fuzz_of_a_target_that_answers_nothing(tmp_path: Path) -> None:
     done = run("fuzz", target, "--batches", "1", "--jobs", "1", "--seed", "1")
     assert done.exit_code == 2
     assert "if it answers no call, `mxspec check` says why" in done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("nul.py", b"NAME = 'a\0b'\n", "nul.py: source code string cannot contain null bytes; the file is not valid Python; save it as UTF-8"),
+        ("wide.py", "NAME = 'a'\n".encode("utf-16"), "the file is not valid Python; save it as UTF-8"),
+        ("line.py", b"NAME = (\n", "line.py, line 1: "),
+    ],
+)
+def test_a_target_that_is_no_text(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    done = run("check", file)
+    assert done.exit_code == 2
+    assert words in done.output
+    assert "None" not in done.output
+
+
+def test_a_folder_and_nothing_are_no_target(tmp_path: Path) -> None:
+    assert "is a folder; pass a Python file" in run("check", tmp_path).output
+    assert "'' names no target" in run("check", "").output
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "it is empty"),
+        (b"\x93NUM", "it is cut short"),
+        (b"\x80\x04]\x94.", "it does not begin as files of numpy.save do"),
+        (None, "it holds Python objects, not numbers; save an array of numbers"),
+    ],
+)
+def test_arrays_that_are_none(content: bytes | None, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.npy"
+    if content is None:
+        np.save(file, np.array([1, "x"], object), allow_pickle=True)
+    else:
+        file.write_bytes(content)
+    for done in (run("explain", "mxfp4", "--file", file), run("explain", "mxfp4@mxfp4", "--file", file)):
+        assert done.exit_code == 2
+        assert words in " ".join(done.output.split())
+        assert "allow_pickle" not in done.output
+
+
+def test_places_in_a_file_are_refused_without_one(tmp_path: Path) -> None:
+    for option in ("--row", "--block"):
+        done = run("explain", "mxfp4", "1", option, "0")
+        assert done.exit_code == 2
+        assert f"{option} names a place in the file of --file" in " ".join(done.output.split())
+    np.save(tmp_path / "x.npy", np.ones((2, 64), np.float32))
+    assert "row 1 of 2, block 1 of 2" in run("explain", "mxfp4", "--file", tmp_path / "x.npy", "--row", "1", "--block", "1").output
+    assert "--block are of blocks" in " ".join(run("explain", "mxfp4@mxfp4", "--block", "1").output.split())
+
+
+def test_products_are_taken_as_requirement_ids_have_them(tmp_path: Path) -> None:
+    one = {"codes": np.zeros((1, 32), np.uint8), "scales": np.full((1, 1), 127, np.uint8)}
+    np.savez(tmp_path / "x.npz", **{f"{side}_{part}": array for side in "ab" for part, array in one.items()})
+    outputs = {run("explain", name, "--file", tmp_path / "x.npz").output for name in ("mxfp4@mxfp4", "mxfp4 @ mxfp4", "mxfp4 @mxfp4")}
+    assert len(outputs) == 1
+    assert "mxfp4" in outputs.pop()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,11 @@ import pytest
 from click.testing import CliRunner
 
 import mxspec
+from mxspec.dot import get_accumulator
 from mxspec_lab.attest import attest
-from mxspec_lab.attest_sums import find_path, read_sums, read_unanswered
+from mxspec_lab.attest_sums import read_sums, read_unanswered, show_bits
+from mxspec_lab.probe_names import RANGES, find_path, read_name
+from mxspec_lab.probe_questions import answer_question, list_questions
 
 from tests.test_gpu_compile import find_tool
 
@@ -237,6 +242,8 @@ def test_questions_are_those_of_the_other_paths(forms: list[Form]) -> None:
     assert "const int high = kind == OF_E4M3 ? 16 : kind == OF_E5M2 || kind == OF_F16 ? 30 : 40;" in source
     ends = {"e4m3": (-12, 16), "e5m2": (-24, 30), "f16": (-24, 30), "bf16": (-40, 40), "tf32": (-40, 40)}
     for form in forms:
+        assert (form.low, form.high, form.above) == RANGES[form.format]
+        assert read_name(form.name).k == form.k
         if form.format in ends:
             assert (form.low, form.high, form.above) == (*ends[form.format], ends[form.format][1])
 
@@ -330,7 +337,7 @@ def test_each_path_has_verdicts_of_its_own(constructed: dict[str, Any]) -> None:
     sums = {s.instruction: s for s in read_sums(constructed)}
     unit = sums["tcgen05.mma.f8f6f4.m128n16k32.f32.e4m3"]
     assert (unit.path, unit.emulated, unit.within, unit.across) == ("tcgen05.mma", False, (25,), (23,))
-    assert unit.classes == ("fused-f25-16", "fused-f25-8", "fused-f25-32")
+    assert unit.classes == ("fused-f25-32",)
     other = sums["mma.m16n8k32.f32.e4m3"]
     assert (other.path, other.emulated, other.classes) == ("mma.sync", True, ())
     assert {s.path for s in sums.values()} == {"mma.sync", "tcgen05.mma"}
@@ -340,10 +347,155 @@ def test_bits_at_the_end_of_the_questions_bear_out_no_class(constructed: dict[st
     name = "tcgen05.mma.f8f6f4.m128n16k32.f32.e2m1"
     narrow = next(s for s in read_sums(constructed) if s.instruction == name)
     assert (narrow.open_ends, narrow.classes) == ((True, False), ())
-    constructed["bits_kept"] = {name: construct(32, 25, 23, (25, 40))}
-    assert [s.classes for s in read_sums(constructed)] == [()]
-    constructed["bits_kept"] = {name: construct(32, 25, 23, (26, 40))}
-    assert [len(s.classes) for s in read_sums(constructed)] == [3]
+    other = "tcgen05.mma.f8f6f4.m128n16k32.f32.e4m3"
+    for within, classes in ((28, ()), (25, ("fused-f25-32",))):
+        constructed["bits_kept"] = {other: construct(32, within, 23, (28, 28))}
+        assert [s.classes for s in read_sums(constructed)] == [classes]
+
+
+# ---- A unit's answers, place by place: exact fractions, as the probe's own text asks. -----------------------------------
+
+
+def ask_unit(k: int, group: int, fraction: int, output: int, fmt: str) -> dict[str, list[int]]:
+    """What the probe writes of a unit that adds `group` products and the sum at a time."""
+    low, high, above = RANGES[fmt]
+
+    def exponent(v: Fraction) -> int:
+        return math.frexp(abs(float(v)))[1] - 1
+
+    def cut(v: Fraction, unit: Fraction) -> Fraction:
+        return math.trunc(v / unit) * unit
+
+    def add(terms: list[Fraction], total: Fraction) -> Fraction:
+        for start in range(0, k, group):
+            addends = [v for v in (*terms[start : start + group], total) if v]
+            if not addends:
+                continue
+            last = Fraction(2) ** (max(map(exponent, addends)) - fraction)
+            total = sum((cut(v, last) for v in addends), Fraction(0))
+            total = cut(total, Fraction(2) ** (exponent(total) - output)) if total else total
+        return total
+
+    def ask(minus_at: int | None, place: int) -> int:
+        if place in (0, minus_at):
+            return -1
+        small = Fraction(2) ** low
+        for t in range((above if minus_at is None else high) - low + 1):
+            terms, large = [Fraction(0)] * k, Fraction(2) ** (low + t)
+            terms[place] = small
+            if minus_at is not None:
+                terms[0], terms[minus_at] = large, -large
+            found = add(terms, large) - large if minus_at is None else add(terms, Fraction(0))
+            if found != small:
+                return t - 1
+        return t
+
+    return {
+        key: [ask(minus, place) for place in range(k)] for key, minus in (("minus_last", k - 1), ("minus_second", 1), ("accumulator", None))
+    }
+
+
+#: Instruction -> group, bits among products, bits handed on of a unit, and the classes that it is.
+UNITS = (
+    ("mma.m16n8k16.f32.f16", 8, 24, 23, ("fused-f24-8",)),
+    ("mma.m16n8k16.f32.bf16", 8, 24, 23, ("fused-f24-8",)),
+    ("mma.m16n8k8.f32.tf32", 4, 24, 23, ()),
+    ("mma.m16n8k16.f32.f16", 4, 23, 23, ("fused-f23-4",)),
+    ("mma.m16n8k32.f32.e4m3", 16, 13, 13, ("fused-f13-16",)),
+    ("mma.m16n8k32.f32.e5m2", 16, 13, 13, ("fused-f13-16",)),
+    ("wgmma.m64n8k32.f32.e4m3", 32, 13, 13, ("fused-f13-32",)),
+    ("wgmma.m64n8k16.f32.bf16", 16, 25, 23, ("fused-f25-16",)),
+    ("wgmma.m64n8k16.f32.bf16", 8, 25, 23, ("fused-f25-8",)),
+    ("tcgen05.mma.f8f6f4.m128n16k32.f32.e3m2", 32, 13, 13, ("fused-f13-32",)),
+)
+
+
+@pytest.mark.parametrize(("name", "group", "fraction", "output", "classes"), UNITS)
+def test_a_unit_is_named_by_every_place(name: str, group: int, fraction: int, output: int, classes: tuple[str, ...]) -> None:
+    """An instruction of several groups answers differently from place to place, and no other class does as it does."""
+    instruction = read_name(name)
+    kept = ask_unit(instruction.k, group, fraction, output, instruction.format)
+    probe = {"bits_kept": {name: kept}, "compute_capability": "8.9"}
+    assert [s.classes for s in read_sums(probe)] == [classes]
+    for unit in classes:
+        for question in list_questions(instruction.k):
+            assert list(answer_question(get_accumulator(unit), instruction, question)) == kept[question.key]
+
+
+def test_a_place_that_keeps_nothing_is_an_answer() -> None:
+    probe = json.loads(PROBE.read_text("ascii"))
+    name = "wgmma.m64n8k16.f32.f16"
+    probe["bits_kept"][name]["minus_last"][5] = -1
+    found = next(s for s in read_sums(probe) if s.instruction == name)
+    assert (found.classes, found.within, show_bits(found)) == ((), (-1, 25), "none/25, 23")
+    probe["bits_kept"][name] = {key: [-1] * 16 for key in ("minus_last", "minus_second", "accumulator")}
+    assert next(s for s in read_sums(probe) if s.instruction == name).classes == ()
+
+
+# ---- Words, messages and what attest refuses. -----------------------------------------------------------------------
+
+
+def run_attest(probe: Any, folder: Path) -> tuple[int, str]:
+    file = folder / "chip.json"
+    file.write_text(probe if isinstance(probe, str) else json.dumps(probe), "ascii")
+    done = CliRunner().invoke(attest, [str(file)], terminal_width=300)
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done.exit_code, " ".join(done.output.split())
+
+
+def test_flushed_subnormals_are_said(tmp_path: Path) -> None:
+    probe = json.loads(PROBE.read_text("ascii"))
+    assert run_attest(probe, tmp_path)[1].count("hardware, subnormals kept") == 6
+    probe["subnormals"] |= {"sub": "00000000", "f16x2": "0000", "mul": "12345678"}
+    code, text = run_attest(probe, tmp_path)
+    assert code == 1
+    assert text.count("DIFFERS, subnormals flushed") == 2
+    assert "DIFFERS, 12345678, not 00400000" in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "words"),
+    [
+        ([["2222"] * 32, *[["2323"] * 32] * 8], 0, "provisional, neighbours of their numbers"),
+        ([["2222"] * 32, *[["beef"] * 32] * 8], 1, "no neighbour of its number"),
+        ([["2322"] * 32, *[["2323"] * 32] * 8], 1, "no neighbour of its number"),
+        ([["2222"] * 32], 2, "is too short"),
+        ([["2222"] * 31] * 9, 2, "does not match"),
+    ],
+)
+def test_stochastic_words_are_read(lines: list[list[str]], code: int, words: str, tmp_path: Path) -> None:
+    probe = json.loads(PROBE.read_text("ascii"))
+    probe["stochastic"] = {"cvt.rs.satfinite.e2m1x4.f32": [" ".join(line) for line in lines]}
+    found, text = run_attest(probe, tmp_path)
+    assert found == code
+    assert words in text
+
+
+def test_what_the_target_lacks_is_not_called_the_chips(tmp_path: Path) -> None:
+    probe = json.loads(PROBE.read_text("ascii"))
+    narrow = "cvt.rn.satfinite.e2m1x2.f32"
+    for capability, words in (("9.0", "not on this chip; the evidence stays read"), ("10.0", "compile it for sm_100a"), ("12.1", "only if compiled for sm_100a")):
+        assert f"{words}" in run_attest(probe | {"compute_capability": capability}, tmp_path)[1].split(narrow)[0]
+    probe["conversions"].pop("cvt.rn.satfinite.e4m3x2.f32")
+    assert "compile it for sm_90a: cvt.rn.satfinite.e4m3x2.f32" in run_attest(probe, tmp_path)[1]
+    amd = {"vendor": "amd", "compute_capability": "9.4", "device": "MI300X", "conversions": {}, "bits_kept": {}}
+    text = run_attest(probe | amd, tmp_path)[1]
+    assert "MI300X (AMD, gfx 9.4)" in text
+    assert "compute capability" not in text
+
+
+def test_texts_of_a_file_are_cleaned_and_cut(tmp_path: Path) -> None:
+    probe = json.loads(PROBE.read_text("ascii"))
+    code, text = run_attest(probe | {"device": "\x1b[2J" + "x" * 10**6}, tmp_path)
+    assert (code, "\x1b" in text) == (0, False)
+    assert len(text) < 10_000
+    code, text = run_attest(probe | {"schema": "\x1b[2J" * 1000}, tmp_path)
+    assert (code, "\x1b" in text, len(text) < 2500) == (2, False, True)
+
+
+def test_a_name_twice_is_refused(tmp_path: Path) -> None:
+    text = PROBE.read_text("ascii").replace('"vendor"', '"device": "another", "vendor"', 1)
+    assert "holds 'device' twice" in run_attest(text, tmp_path)[1]
 
 
 def test_attest_names_paths_and_what_did_not_answer(constructed: dict[str, Any], tmp_path: Path) -> None:
@@ -384,6 +536,18 @@ CUT: tuple[tuple[tuple[Any, ...], Any, str], ...] = (
     (("conversions", CAST, "inputs"), 1 << 32, "4294967296 inputs are not all 2^16"),
     (("conversions", CAST, "inputs"), 10, "10 is not one of"),
     (("conversions", "cvt.rn.f16.f32", "different_from_nearest_even"), None, "does not have enough properties"),
+    (("conversions", CAST), {"inputs": 1 << 16, "different_from_nearest_even": 0}, "the probe writes its runs or too_many_runs, not different"),
+    (("conversions", "cvt.rn.f16.f32"), {"inputs": 1 << 32, "runs": "00000000:00"}, "the probe writes its different_from_nearest_even, not runs"),
+    (("conversions", CAST), {"inputs": 1 << 16, "too_many_runs": 12}, "12 runs are not too many"),
+    (("conversions", CAST, "runs"), "00000000:00 00000010:00", "the same answer twice in a row"),
+    (("reciprocal", "above"), 733798, "the table of CRC 203b808e has"),
+    (("reciprocal", "below"), 0, "no table of 2^23 differences has 0 below"),
+    (("bits_kept", UNIT, "minus_last", 0), 25, "minus_last has 25 at place 0, where nothing is asked"),
+    (("bits_kept", UNIT, "minus_second", 1), 25, "minus_second has 25 at place 1, where nothing is asked"),
+    (("bits_kept", UNIT, "accumulator", 3), 55, "has 55 bits at place 3; the probe asks up to 54"),
+    (("bits_kept", UNIT, "asked_up_to"), [54, 53], "the probe asks up to [54, 54]"),
+    (("bits_kept", "mma.sync"), {k: [-1] for k in ("minus_last", "minus_second", "accumulator")}, "'mma.sync' is no name of an instruction"),
+    (("compute_capability",), "9" * 5000 + ".0", "does not match"),
     (("conversions",), [], "is not of type 'object'"),
     (("reciprocal", "inputs"), 1 << 23, "4294967296 was expected"),
     (("reciprocal", "instruction"), True, "True is not of type 'string'"),

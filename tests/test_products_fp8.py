@@ -105,6 +105,22 @@ def test_tf32_fails_unless_it_is_declared() -> None:
     assert failing(make(unit("float32"), FLOAT32, CONTRACT="tf32")) == ["identity", "interval"]
 
 
+@pytest.mark.parametrize("held", [Contract.BFLOAT16, Contract.FLOAT16])
+def test_float32_is_rounded_to_16_bits_only_where_that_is_declared(held: Contract) -> None:
+    """As TPUs multiply, and oneDNN under fpmath=bf16."""
+    matmul = unit("float32", held)
+    assert told(make(matmul, FLOAT32)) == [f"numbers of a and b are rounded to {held}"]
+    assert failing(make(matmul, FLOAT32, CONTRACT=held.value)) == []
+
+
+@pytest.mark.parametrize(("contract", "operands"), [("bfloat16", {"a": "float16", "b": "bfloat16"}), ("float32", FLOAT32), ("tf32", FP8[0])])
+def test_a_contract_that_touches_no_side_is_said(contract: str, operands: dict[str, str]) -> None:
+    report = check(make(unit("float32"), operands, CONTRACT=contract))
+    assert report.exit_code == 0
+    (result,) = report.formats
+    assert result.behaviour["declared contract"] == f"{contract}: it touches no number of these sides, which are judged by all"
+
+
 @pytest.mark.parametrize("parts", [1, 8])
 def test_fma_and_split_k_are_recognized(parts: int) -> None:
     def matmul(a: Any, b: Any, out_dtype: str) -> Any:

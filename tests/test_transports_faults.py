@@ -243,6 +243,10 @@ def test_results_that_end_too_early_are_errors(recorded: Path) -> None:
     assert len(target.missing) > 10
 
 
+#: A reply whose array is there twice.
+HEX_AND_BASE64 = b'{"id": "x", "outputs": {"codes": {"dtype": "uint8", "shape": [100], "hex": "' + b"00" * 100 + b'", "base64": "AA=="}}}\n'
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -252,9 +256,13 @@ def test_results_that_end_too_early_are_errors(recorded: Path) -> None:
         (lambda lines: [*lines, b'{"id": "x"}\n'], "is no reply: a reply holds one of outputs, skipped, error"),
         (lambda lines: [*lines, lines[1].replace(b"float32", b"float16")], "answers .* otherwise than an earlier line"),
         (lambda lines: [*lines, lines[0].replace(b"faulty", b"other")], "describes another target than before"),
+        (lambda lines: [b"".join(lines).replace(b"\n", b"\r")], r"line 1 holds carriage returns \(CR\) alone; end each line with a line feed"),
+        (lambda lines: [b"\xef\xbb\xbf", *lines], "line 1 is not JSON .it begins with a byte order mark"),
+        (lambda lines: [*lines, b'{"id": "x", "outputs": {"codes": ' + b"9" * 5000 + b"}}\n"], "holds a whole number of more than 4300 digits"),
+        (lambda lines: [*lines, HEX_AND_BASE64], r"outputs.codes: .{60} \.\.\. is valid under each of"),
         (lambda lines: [b'{\n "schema": "mxspec-result/1"\n}'], "holds verdicts; `mxspec report"),
     ],
-    ids=["cut", "no start", "empty", "no reply", "twice", "two targets", "verdicts"],
+    ids=["cut", "no start", "empty", "no reply", "twice", "two targets", "CR alone", "byte order mark", "long number", "both", "verdicts"],
 )
 def test_a_file_that_holds_no_results(change: Any, words: str, recorded: Path) -> None:
     recorded.write_bytes(b"".join(change(recorded.read_bytes().splitlines(keepends=True))))

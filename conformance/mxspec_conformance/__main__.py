@@ -1,6 +1,6 @@
 """`python -m mxspec_conformance`: the command `mxspec`."""
 
-from mxspec_conformance.cli.main import main
+from mxspec_conformance.entry import main
 
 if __name__ == "__main__":
     main()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,19 @@ from mxspec.formats import FLOAT32, get_scalar
 from mxspec.rcp_table import load_rcp_table
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
-from mxspec_conformance.cli.console import CleanConsole
+from mxspec_conformance.cli.console import CleanConsole, fail
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, FileCommand
+from mxspec_conformance.targets.texts import clean_name
 from mxspec_lab.attest_sums import SumVerdict, read_sums, read_unanswered, show_bits
-from mxspec_lab.probe_shape import check_probe
+from mxspec_lab.attest_verdict import Verdict
+from mxspec_lab.attest_words import read_stochastic, read_subnormals
+from mxspec_lab.probe_shape import CASTS, check_probe
 from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import read_json
 
 SCHEMA = "mxprobe/1"
+#: Characters of the probe's own reasons.
+_REASON = 300
 
 #: Instruction -> format, rounding, NaN, bits of the input.
 CONVERSIONS: dict[str, tuple[str, Rounding, NanPolicy, int]] = {
@@ -46,23 +51,6 @@ CONVERSIONS: dict[str, tuple[str, Rounding, NanPolicy, int]] = {
     "cvt.rn.satfinite.e4m3x2.f16x2": ("e4m3", Rounding.RNE, NanPolicy.NAN_POSITIVE, 16),
     "cvt.rn.satfinite.e5m2x2.f16x2": ("e5m2", Rounding.RNE, NanPolicy.NAN_POSITIVE, 16),
 }
-
-
-class ProbeError(click.ClickException):
-    """A file that no probe wrote."""
-
-    exit_code = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """One instruction's."""
-
-    instruction: str
-    inputs: int
-    #: Inputs on which chip and model differ; None: the probe saw something that the model does not cover.
-    different: int | None
-    note: str = ""
 
 
 def model_steps(fmt: str, rounding: Rounding, nan: NanPolicy, bits: int) -> StepFunction:
@@ -83,39 +71,80 @@ def model_steps(fmt: str, rounding: Rounding, nan: NanPolicy, bits: int) -> Step
 
 
 def attest_probe(probe: dict[str, Any]) -> list[Verdict]:
-    """A verdict for each thing that the probe saw and the model knows."""
-    verdicts = []
-    for name, seen in probe["conversions"].items():
+    """A verdict for each thing that the probe saw, sums aside."""
+    return [
+        *_attest_conversions(probe["conversions"]), attest_reciprocal(probe["reciprocal"]),
+        *read_subnormals(probe["subnormals"]), *read_stochastic(probe["stochastic"]),
+    ]  # fmt: skip
+
+
+def _attest_conversions(conversions: dict[str, Any]) -> Iterator[Verdict]:
+    for name, seen in conversions.items():
         inputs = int(seen["inputs"])
-        if "different_from_nearest_even" in seen:
-            verdicts.append(Verdict(name, inputs, int(seen["different_from_nearest_even"]), "a cast, any NaN"))
+        if name in CASTS:
+            yield Verdict(name, inputs, int(seen["different_from_nearest_even"]), "a cast, any NaN")
         elif name in CONVERSIONS and inputs != 1 << CONVERSIONS[name][-1]:
             raise ValueError(f"{name}: {inputs} inputs are not all 2^{CONVERSIONS[name][-1]}")
         elif name not in CONVERSIONS or "runs" not in seen:
-            verdicts.append(
-                Verdict(name, inputs, None, "not comparable: the result changes too often, or the model does not cover it")
-            )
+            words = "not comparable: the result changes too often, or the model does not cover it"
+            yield Verdict(name, inputs, None, words)
         else:
-            verdicts.append(
-                Verdict(
-                    name,
-                    inputs,
-                    StepFunction.from_text(seen["runs"], inputs).count_differences(model_steps(*CONVERSIONS[name])),
-                )
-            )
-    seen = probe["reciprocal"]
+            steps = StepFunction.from_text(seen["runs"], inputs)
+            yield Verdict(name, inputs, steps.count_differences(model_steps(*CONVERSIONS[name])))
+
+
+def attest_reciprocal(seen: dict[str, Any]) -> Verdict:
+    """The verdict on the approximate reciprocal, whose table is known by its CRC.
+
+    Raises ValueError where the CRC is the known table's and the counts are not.
+    """
     table = np.ascontiguousarray(load_rcp_table())
     same = int(seen["table_crc32"], 16) == zlib.crc32(table.tobytes())
-    own = (int((table < 0).sum()), int((table > 0).sum()))
+    below, above = int((table < 0).sum()), int((table > 0).sum())
+    known = {"least": int(table.min()), "largest": int(table.max()), "below": below, "above": above}
+    given = {key: seen[key] for key in known}
+    if same and given != known:
+        raise ValueError(f"reciprocal: the table of CRC {seen['table_crc32']} has {known}, not {given}")
     note = (
         "table as measured on sm_90"
         if same
-        else f"another table: {seen['below']} below, {seen['above']} above; sm_90 {own}"
+        else f"another table: {seen['below']} below, {seen['above']} above; sm_90 {(below, above)}"
     )
-    verdicts.append(
-        Verdict(seen["instruction"], int(seen["inputs"]), int(seen["different_from_table"]) if same else None, note)
-    )
-    return verdicts
+    return Verdict(seen["instruction"], int(seen["inputs"]), int(seen["different_from_table"]) if same else None, note)
+
+
+#: Conversions of NVIDIA's FP8; the others came with FP4, and are compiled for the targets of these chips alone.
+_FP8 = tuple(name for name, (fmt, *_) in CONVERSIONS.items() if fmt in ("e4m3", "e5m2"))
+_FP4_TARGETS = {(10, 0): "sm_100a", (10, 3): "sm_103a", (12, 0): "sm_120a"}
+
+
+def explain_missing(probe: dict[str, Any]) -> Iterator[str]:
+    """Why conversions are not in a probe's output: the chip lacks them, or what the probe was compiled for does."""
+    if probe["vendor"] != "nvidia":
+        yield "conversions are NVIDIA's: none was asked"
+        return
+    major, minor = map(int, probe["compute_capability"].split("."))
+    groups: dict[str, list[str]] = {}
+    for name in CONVERSIONS:
+        if name in probe["conversions"]:
+            continue
+        if (major, minor) < ((8, 9) if name in _FP8 else (10, 0)):
+            why = "not on this chip; the evidence stays read, or measured through headers"
+        elif name in _FP8:
+            why = f"not in this probe's output; compile it for sm_{major}{minor}{'a' * (major >= 9)}"
+        elif (major, minor) in _FP4_TARGETS:
+            why = f"not in this probe's output; compile it for {_FP4_TARGETS[major, minor]}"
+        else:
+            why = f"not in this probe's output; it asks for them only if compiled for {', '.join(_FP4_TARGETS.values())}"
+        groups.setdefault(why, []).append(name)
+    for why, names in groups.items():
+        yield f"{why}: {', '.join(names)}"
+
+
+def name_chip(probe: dict[str, Any]) -> str:
+    """A chip and its architecture, as its maker calls it."""
+    version = probe["compute_capability"]
+    return f"{clean_name(probe['device'])} ({f'compute capability {version}' if probe['vendor'] == 'nvidia' else f'AMD, gfx {version}'})"
 
 
 def profiles_on_reciprocal() -> list[str]:
@@ -143,51 +172,45 @@ def attest(file: Path, json_file: Path | None) -> None:
     output of the probe.
     """
     try:
-        probe = read_json(file)
-        if probe.get("schema") != SCHEMA:
-            raise ValueError(f"schema {probe.get('schema')!r} is not {SCHEMA!r}")
+        probe = read_json(file, twice=False)
+        if not isinstance(probe, dict) or probe.get("schema") != SCHEMA:
+            found = probe.get("schema") if isinstance(probe, dict) else type(probe).__name__
+            raise ValueError(f"schema {str(found)[:40]!r} is not {SCHEMA!r}")
         check_probe(probe)
         verdicts = attest_probe(probe)
         sums = list(read_sums(probe))
         unanswered = read_unanswered(probe)
-        chip = f"{probe['device']} (compute capability {probe['compute_capability']})"
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ProbeError(
-            f"{file} is not what mxprobe writes ({error}); compile gpu/probe/mxprobe.cu and run it"
-        ) from error
+    except ValueError as error:
+        fail(f"{file} is not what mxprobe writes ({error}); compile gpu/probe/mxprobe.cu and run it")
     table = Table(box=None, pad_edge=False)
     table.add_column("instruction")
     table.add_column("inputs", justify="right")
     table.add_column("different", justify="right")
     table.add_column("evidence")
     for v in verdicts:
-        word = "hardware" if v.different == 0 else "provisional" if v.different is None else "DIFFERS"
         table.add_row(
-            v.instruction,
+            clean_name(v.instruction),
             f"{v.inputs:,}",
             "-" if v.different is None else f"{v.different:,}",
-            f"{word}{', ' if v.note else ''}{v.note}",
+            f"{v.evidence}{', ' if v.note else ''}{v.note}",
         )
     console = CleanConsole(width=None if Console().is_terminal else 100, highlight=False, markup=False)
-    console.print(chip)
+    console.print(name_chip(probe), soft_wrap=True)
     console.print(table)
-    reciprocal = verdicts[-1].different == 0
+    reciprocal = attest_reciprocal(probe["reciprocal"]).different == 0
     if reciprocal:
         console.print(
             f"the table of the reciprocal is right on this chip; profiles that use it: {', '.join(profiles_on_reciprocal())}",
             soft_wrap=True,
         )
-    missing = [name for name in CONVERSIONS if name not in probe["conversions"]]
-    if missing:
-        console.print(
-            f"not on this chip; the evidence stays read, or measured through headers: {', '.join(missing)}", soft_wrap=True
-        )
+    for words in explain_missing(probe):
+        console.print(words, soft_wrap=True)
     console.print(_show_sums(sums))
     for name, why in unanswered.items():
-        console.print(f"no answer from {name}: {why}", soft_wrap=True)
+        console.print(f"no answer from {name}: {clean_name(why, _REASON)}", soft_wrap=True)
     if json_file is not None:
         document = {
-            "schema": "mxspec-attest/1", "device": probe["device"], "compute_capability": probe["compute_capability"],
+            "schema": "mxspec-attest/1", "device": clean_name(probe["device"]), "compute_capability": probe["compute_capability"],
             "probe": file.name, "mxspec": mxspec.__version__, "ml_dtypes": ml_dtypes.__version__,
             "verdicts": [asdict(v) for v in verdicts], "sums": [asdict(s) for s in sums], "unanswered": unanswered, "profiles_on_reciprocal": profiles_on_reciprocal() if reciprocal else [],
         }  # fmt: skip
@@ -205,7 +228,7 @@ def _show_sums(sums: Sequence[SumVerdict]) -> Table:
     for s in sums:
         if s.emulated:
             words = "made of other instructions: not the FP8 unit"
-        elif any(s.open_ends):
+        elif s.is_blind:
             words = "none: its format has no numbers to ask further"
         else:
             words = ", ".join(s.classes) or "none that is known"

@@ -11,7 +11,6 @@ import json
 import random
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
 from pathlib import Path
 from statistics import mean
@@ -23,6 +22,7 @@ from mxspec_conformance.scoring.rules import RULES
 from mxspec_conformance.scoring.score import as_dict, score_test
 from mxspec_conformance.scoring.subjects import Subject, list_mutant_subjects
 from mxspec_lab.kits import Matrix, find_matrix
+from mxspec_lab.pools import forked_pool
 from mxspec_vectors.files import vector_digest, write_file
 
 FOLDER = Path(__file__).resolve().parents[2] / "reports" / "score-tests"
@@ -64,7 +64,7 @@ def is_plain(subject: Subject) -> bool:
 def find_plain(fmt: str) -> set[str]:
     """The mutants of quantize that one plain call can show: what a test of `quantize(x)` is asked about."""
     subjects = [s for s in list_mutant_subjects(fmt) if s.operation == "quantize"]
-    with ProcessPoolExecutor() as pool:
+    with forked_pool() as pool:
         return {s.id for s, plain in zip(subjects, pool.map(is_plain, subjects, chunksize=8), strict=True) if plain}
 
 

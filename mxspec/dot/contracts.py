@@ -20,6 +20,8 @@ class OperandContract:
     affine: str = "exact"
     #: What the numbers of all but plain sides are rounded to afterwards.
     held: Contract = Contract.EXACT
+    #: Whether plain float32 sides are rounded to it, too.
+    plain: bool = False
 
     @property
     def text(self) -> str:
@@ -40,14 +42,18 @@ class OperandContract:
 EXACTLY = OperandContract()
 
 
-def list_operand_contracts(formats: Sequence[AffineFormat] = (), *, has_float32: bool = False) -> tuple[OperandContract, ...]:
+def list_operand_contracts(
+    formats: Sequence[AffineFormat] = (), *, has_float32: bool = False, all_plain: bool = False
+) -> tuple[OperandContract, ...]:
     """The contracts of a product by the affine formats of its sides; `EXACTLY` is the first.
 
     With no affine side numbers are rounded to one float or not at all. has_float32: whether a side is plain float32, which alone
-    is rounded to TF32.
+    is rounded to TF32. all_plain: whether no side has scales: then 16 bits, too, are of plain float32 sides, and of nothing else.
     """
     if not formats:
-        return tuple(OperandContract(held=held) for held in Contract if has_float32 or held is not Contract.TF32)
+        whole = () if all_plain else tuple(OperandContract(held=held) for held in Contract if held not in (Contract.EXACT, Contract.TF32))
+        plain = (*(_NARROWER[::-1] if all_plain else ()), Contract.TF32) if has_float32 else ()
+        return EXACTLY, *whole, *(OperandContract(held=held, plain=True) for held in plain)
     found: list[OperandContract] = []
     for rule in list_contracts(formats[0]):
         if not all(rule.name in CONTRACTS[fmt.offset] for fmt in formats):
@@ -67,8 +73,8 @@ CONTRACT_TEXTS: tuple[str, ...] = tuple(
 )
 
 
-def parse_operand_contract(text: str, formats: Sequence[AffineFormat] = ()) -> OperandContract:
-    """The contract of a text, as `OperandContract.text` writes it, of a product with these affine sides.
+def parse_operand_contract(text: str, formats: Sequence[AffineFormat] = (), *, all_plain: bool = False) -> OperandContract:
+    """The contract of a text, as `OperandContract.text` writes it, of a product with these affine sides; all_plain: with no scales.
 
     `float16` and `bfloat16` mean two things: with an affine side, the affine contract of that name, each of whose operations is
     rounded; else that numbers are rounded once. Raises ValueError for a text that is none.
@@ -83,4 +89,5 @@ def parse_operand_contract(text: str, formats: Sequence[AffineFormat] = ()) -> O
         raise ValueError(f"contract = {text!r}; allowed are {', '.join(CONTRACT_TEXTS)}")
     if second or first not in floats:
         return OperandContract(affine=first, held=Contract(second or "exact"))
-    return OperandContract(held=Contract(first))
+    held = Contract(first)
+    return OperandContract(held=held, plain=held is Contract.TF32 or (all_plain and held in _NARROWER))

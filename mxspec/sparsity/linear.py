@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mxspec import layouts
 from mxspec.formats import ElementFormat
-from mxspec.inputs import as_array
+from mxspec.inputs import as_array, check_flag
 from mxspec.sparsity.kinds import Nibble, get_kind
 from mxspec.sparsity.patterns import Codes, Sparsity, check_k, decompress, gather, get_sparsity
 from mxspec.sparsity.pruning import choose_kept
@@ -58,7 +58,7 @@ def pack_sparse(
         raise ValueError(f"codes have shape {array.shape}; pass a matrix [K, N]")
     if group is not None:
         check_group(group, array.shape[0])
-    if pad:
+    if check_flag(pad, "pad"):
         array = np.pad(array, ((0, -array.shape[0] % WORD), (0, 0)))
     k = array.shape[0]
     if k % WORD:

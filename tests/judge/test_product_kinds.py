@@ -260,7 +260,7 @@ def test_a_right_kernel_is_not_held_to_what_the_order_of_operations_decides() ->
     infinite."""
 
     def list_labels(text: str) -> list[str]:
-        return [c.label for c in cases_of(text) if c.topic == "inf" and not c.options]
+        return [c.label for c in cases_of(text) if c.topic == "inf" and not c.options and "the end of" not in c.label]
 
     assert list_labels("float16 @ int4-g32-zero-float16") == []
     labels = list_labels("float16 @ int4-g32-bias-float16")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +82,8 @@ def parse_json(data: bytes, *, values: int = MAX_VALUES, constants: bool = True,
     found = data.count(b",") + data.count(b"{") + data.count(b"[")
     if found > values:
         raise NotJson(f"it holds {found} values; at most {values} are read")
+    if data.startswith(codecs.BOM_UTF8):
+        raise NotJson("it begins with a byte order mark (the bytes EF BB BF); save it as UTF-8 without one")
     try:
         return json.loads(
             data.decode("utf-8"), parse_constant=None if constants else _refuse, object_pairs_hook=None if twice else _refuse_twice
@@ -90,8 +94,10 @@ def parse_json(data: bytes, *, values: int = MAX_VALUES, constants: bool = True,
         raise NotJson(f"it is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise NotJson(f"{error.msg}: line {error.lineno}, column {error.colno}") from None
-    except ValueError as error:
-        raise NotJson(str(error)) from None
+    except NotJson:
+        raise
+    except ValueError:  # int() is the only one that says so, and advises what is no affair of a file's
+        raise NotJson(f"it holds a whole number of more than {sys.get_int_max_str_digits()} digits") from None
 
 
 def _refuse(name: str) -> Any:
@@ -107,14 +113,14 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_json(path: Path, limit: int = MAX_DOCUMENT) -> Any:
-    """The JSON of a regular file.
+def read_json(path: Path, limit: int = MAX_DOCUMENT, *, twice: bool = True) -> Any:
+    """The JSON of a regular file; twice: as `parse_json` has it.
 
     Raises UnreadableFile, which says what is wrong, and OSError.
     """
     data = read_regular(path, limit)
     try:
-        return parse_json(data)
+        return parse_json(data, twice=twice)
     except NotJson as error:
         raise UnreadableFile(f"{path} is not JSON ({error})") from None
 

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import PurePosixPath
@@ -42,6 +43,7 @@ from mxspec_conformance.atlas.reading import Collection
 from mxspec_conformance.atlas.requirements import list_requirements
 from mxspec_conformance.atlas.threads import link_of, list_shown
 from mxspec_conformance.render.bits import draw_code, draw_float, formats_of, write_word
+from mxspec_conformance.render.faults import FAULTS, describe_fault
 from mxspec_conformance.render.html import TRANSPORTS
 from mxspec_conformance.render.profile import list_profile_rows, list_steps, list_symbols
 from mxspec_conformance.render.view import MARKS, ResultView, view_report
@@ -76,18 +78,31 @@ class Row:
     cells: Mapping[str, Cell]
 
 
+@contextmanager
+def _naming(entry: Entry) -> Iterator[None]:
+    """Within it an entry's result is drawn; where nothing can be drawn of it, a ValueError names its file."""
+    try:
+        yield
+    except FAULTS as error:
+        raise ValueError(f"{entry.source}: {describe_fault(error)}") from error
+
+
 class Site:
     """Renders pages; one object holds what they share."""
 
     def __init__(self, collection: Collection, documents: Sequence[Document] = ()) -> None:
         self.collection = collection
         self.documents = documents
-        self.rows = [Row(entry, list_cells(entry)) for entry in collection.entries]
+        self.rows = []
+        self._views: dict[str, ResultView] = {}
+        for entry in collection.entries:
+            with _naming(entry):
+                self.rows.append(Row(entry, list_cells(entry)))
+                self._views[entry.slug] = view_report(entry.document, entry.report)
         self.findings = [show_finding(f, collection.entries) for f in collection.findings]
         self.requirements = list_requirements(collection.entries, collection.others.get("kills"))
         self.profiles = list_profiles()
         self.layouts = [view_layout(layout) for layout in list_layouts()]
-        self._views = {entry.slug: view_report(entry.document, entry.report) for entry in collection.entries}
         self._files: Files = {}
         self._search: list[dict[str, Any]] = []
         self._templates = _make_templates()
@@ -96,7 +111,8 @@ class Site:
         """Every file by its path below the site's folder."""
         self._add_matrix()
         for row in self.rows:
-            self._add_entry(row)
+            with _naming(row.entry):
+                self._add_entry(row)
         self._add_findings()
         self._add_threads()
         self._add_profiles()

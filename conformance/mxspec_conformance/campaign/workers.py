@@ -42,7 +42,7 @@ def shielded() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_work() -> None:
+def begin_work() -> None:
     """Workers leave Ctrl-C to their parent, which keeps what is finished, and end when it is gone, however it went."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -80,7 +80,7 @@ def open_workers(jobs: int = 1, dask: str | None = None, pool: Pool | None = Non
         if workers.pool is not None:
             workers.pool.shutdown(wait=False, cancel_futures=True)
         context = multiprocessing.get_context("spawn")
-        workers.pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_work)
+        workers.pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_work)
         return workers.pool
 
     workers.renew = renew

@@ -135,7 +135,7 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
     help="Read the block from this .npy file, or a product's arrays from this .npz.",
 )
 @click.option("--row", type=int, help="Row of the file, or of a product's output.  [default: 0]")
-@click.option("--block", type=int, default=0, show_default=True, help="Block within the row.")
+@click.option("--block", type=int, help="Block within the row of the file.  [default: 0]")
 @click.option(
     "--rounding",
     type=click.Choice([r.value for r in DETERMINISTIC]),
@@ -160,7 +160,7 @@ def explain(
     lane: int | None,
     file: Path | None,
     row: int | None,
-    block: int,
+    block: int | None,
     rounding: str,
     column: int | None,
     arrays: tuple[str, ...],
@@ -187,8 +187,8 @@ def explain(
     }  # fmt: skip
     try:
         if "@" in format_name or format_name.endswith(".json"):
-            if profile or against or tensor_scale or lane is not None:
-                raise ValueError("--profile, --against, --tensor-scale and --lane are of blocks; a product takes --accumulator")
+            if profile or against or tensor_scale or lane is not None or block is not None:
+                raise ValueError("--profile, --against, --tensor-scale, --lane and --block are of blocks; a product takes --accumulator")
             options = ProductOptions(
                 row=row, column=column, accumulator=accumulator, contract=contract, out_dtype=out_dtype, per=Per(per), whole=everything
             )
@@ -197,9 +197,10 @@ def explain(
         for name, given in of_products.items():
             if given:
                 raise ValueError(f'--{name} is of products; FORMAT is then "A @ B", such as "mxfp8_e4m3 @ mxfp4", or a result\'s JSON')
-        row = row or 0
         if bool(values) == (file is not None):
             raise ValueError("pass either VALUES or --file")
+        if file is None and (row is not None or block is not None):
+            raise ValueError(f"--{'block' if row is None else 'row'} names a place in the file of --file; VALUES are one block")
         if format_name in ELEMENTS or format_name in SCALES:
             if file is not None or profile or against or tensor_scale or lane is not None:
                 raise ValueError(f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only")
@@ -221,7 +222,7 @@ def explain(
             whole = x
         else:
             whole = read_rows(file)
-            x, notes = block_from_rows(whole, row, block, fmt, file.name)
+            x, notes = block_from_rows(whole, row or 0, block or 0, fmt, file.name)
         scale = None if tensor_scale is None else parse_tensor_scale(tensor_scale)
         if scale == "auto":
             notes.append(f"the tensor scale is computed from {'these values' if file is None else file.name}")

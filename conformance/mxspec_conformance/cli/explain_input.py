@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import zipfile
+import zlib
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,15 +112,34 @@ def _pad_block(bits: Sequence[int], fmt: BlockFormat) -> tuple[npt.NDArray[np.fl
     return padded.view(np.float32), notes
 
 
-def read_rows(path: Path) -> npt.NDArray[np.float32]:
-    """The rows of a .npy file, any leading axes flattened."""
+#: What a file of numpy's begins with: one array, and several in a ZIP archive.
+_NPY, _NPZ = b"\x93NUMPY", b"PK"
+
+
+def load_arrays(path: Path, kind: str) -> Any:
+    """The array of a .npy file, or the open archive of a .npz.
+
+    kind: what the caller takes, for the message. Raises ValueError in words of its own where numpy advises to load objects, which are
+    never loaded.
+    """
     try:
         with open_regular(path) as file:
-            array = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError, MemoryError) as error:
-        raise ValueError(f"{path} is not a readable .npy file: {error}") from error
+            start = file.read(6)
+            if not start.startswith((_NPY, _NPZ)):
+                what = "is empty" if not start else "is cut short" if _NPY.startswith(start) else "does not begin as files of numpy.save do"
+                raise ValueError(f"it {what}")
+            file.seek(0)
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
+    except (ValueError, EOFError, OSError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        words = "it holds Python objects, not numbers; save an array of numbers with numpy.save" if "allow_pickle" in str(error) else str(error)
+        raise ValueError(f"{path} is not a readable {kind} file: {words}") from error
+
+
+def read_rows(path: Path) -> npt.NDArray[np.float32]:
+    """The rows of a .npy file, any leading axes flattened."""
+    array = load_arrays(path, ".npy")
     if not isinstance(array, np.ndarray):
-        array.close()
         raise ValueError(f"{path} contains several arrays; save one of them with numpy.save")
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"{path} has shape {array.shape}; at least one row of values is required")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
@@ -26,12 +24,13 @@ from mxspec.dot import (
     OutputExplanation,
     explain_output,
 )  # fmt: skip
+from mxspec_conformance.cli.explain_input import load_arrays
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.reference import make_factor, make_sides, read_contract
 from mxspec_conformance.judge.products.stored import SCHEMA, StoredProduct, read_product
 from mxspec_conformance.render.product import Per, describe_side, explain_product_lines
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, parse_product
-from mxspec_vectors.reading import open_regular, read_json
+from mxspec_vectors.reading import read_json
 
 #: Parts of a side, as arrays are named behind a_ and b_; a plain side's `values` may be called a or b alone.
 _PARTS = tuple(f.name for f in fields(Numbers) if f.name != "spec")
@@ -122,7 +121,7 @@ def read_arrays(product: str, file: Path | None, named: Sequence[str], options: 
     spec = parse_product(product)
     arrays: dict[str, Any] = {}
     if file is not None:
-        loaded = _load(file)
+        loaded = load_arrays(file, ".npy or .npz")
         if isinstance(loaded, np.ndarray):
             raise ValueError(f"{file.name} holds one array; name it: --array a_codes={file.name}, or save all in one .npz")
         arrays |= loaded
@@ -130,7 +129,7 @@ def read_arrays(product: str, file: Path | None, named: Sequence[str], options: 
         name, _, where = text.partition("=")
         if not where:
             raise ValueError(f"--array {text!r} is not NAME=FILE.npy, such as a_codes=codes.npy")
-        one = _load(Path(where))
+        one = load_arrays(Path(where), ".npy")
         if not isinstance(one, np.ndarray):
             raise ValueError(f"{where} holds several arrays; pass it with --file")
         arrays[name] = one
@@ -161,15 +160,6 @@ def read_arrays(product: str, file: Path | None, named: Sequence[str], options: 
     return StoredProduct(
         case=case, place=place, accumulator=DEFAULT_ACCUMULATOR, contract=EXACTLY, returned=returned
     )
-
-
-def _load(path: Path) -> Any:
-    try:
-        with open_regular(path) as handle:
-            loaded = np.load(handle, allow_pickle=False)
-            return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (ValueError, EOFError, OSError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not a readable .npy or .npz file: {error}") from error
 
 
 #: Parts that a side has to have; a sparse one has metadata, too.

@@ -33,6 +33,7 @@ def report(results: tuple[Path, ...], out: Path) -> None:
     same version of the vectors.
     """
     from mxspec_conformance.render import RENDERERS, SUFFIXES
+    from mxspec_conformance.render.faults import FAULTS, describe_fault
     from mxspec_conformance.render.html import render_index
 
     documents: dict[str, dict[str, Any]] = {}
@@ -57,8 +58,8 @@ def report(results: tuple[Path, ...], out: Path) -> None:
         try:
             for kind, render in RENDERERS.items():
                 contents[out / f"{stem}{SUFFIXES[kind]}"] = render([document])
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            fail(f"{stem}: {_in_words(error)}")
+        except FAULTS as error:
+            fail(f"{stem}: {describe_fault(error)}")
     if len(documents) > 1:
         contents[out / "index.html"] = render_index(list(documents.values()), [f"{stem}.html" for stem in documents])
     write_files(contents)
@@ -75,13 +76,6 @@ def _read(path: Path) -> list[dict[str, Any]]:
     if not found or not all(isinstance(d, dict) for d in found):
         fail(f"{path} contains no result; pass a file that `mxspec check --json` wrote")
     return found
-
-
-def _in_words(error: Exception) -> str:
-    """What a result that its schema allows and nothing can be drawn of is told."""
-    if isinstance(error, ValueError):
-        return str(error)
-    return f"this is no result that mxspec wrote: {type(error).__name__}: {error}"
 
 
 def _slug(document: dict[str, Any]) -> str:

@@ -259,7 +259,7 @@ def _kind_of(fmt: str) -> OperandKind | None:
 
 
 def parse_product(given: Any) -> Product:
-    """A product from {"a": text, "b": text} or from "A @ B".
+    """A product from {"a": text, "b": text} or from "A @ B", with blanks or as requirement ids have it.
 
     Raises ValueError for anything else.
     """
@@ -267,7 +267,7 @@ def parse_product(given: Any) -> Product:
     if isinstance(given, Mapping) and set(given) == {"a", "b"}:
         sides = [given["a"], given["b"]]
     elif isinstance(given, str):
-        sides = str.split(given, " @ ")
+        sides = [side.strip() for side in str.split(given, "@")]
     if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
         shown = repr(str.__str__(given)[:60]) if isinstance(given, str) else f"a {type(given).__name__}"
         raise ValueError(f'{shown} is no product; write {{"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low+128x4"}}')

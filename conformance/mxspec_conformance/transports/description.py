@@ -45,13 +45,24 @@ def _validator(part: str) -> Any:
     return jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": f"#/$defs/{part}"})
 
 
+#: Characters of what was given that a violation shows.
+_SHOWN = 60
+
+
 def find_violation(document: Any, part: str) -> str | None:
     """What in a document breaks the part of the schema, in words; None if nothing does."""
     error = jsonschema.exceptions.best_match(_validator(part).iter_errors(document))
     if error is None:
         return None
-    message = error.message if len(error.message) <= 200 else f"{error.message[:200]}..."
-    return f"{error.json_path.replace('$.', '').replace('$', 'the object')}: {message}"
+    return f"{error.json_path.replace('$.', '').replace('$', 'the object')}: {_shorten(error)}"
+
+
+def _shorten(error: jsonschema.ValidationError) -> str:
+    """The message of a schema, which begins with what was given: of hex a few digits are enough, and the reason has to be read."""
+    shown, message = repr(error.instance), str(error.message)
+    if len(shown) > _SHOWN and message.startswith(shown):
+        message = f"{shown[:_SHOWN]} ...{message[len(shown):]}"
+    return message if len(message) <= 200 else f"{message[:200]}..."
 
 
 def read_description(document: Any, spec: str) -> Capabilities:

@@ -28,6 +28,8 @@ def load_target(spec: str, *, stay: bool = False) -> Any:
     known = known_adapters()
     if spec in known:
         return _load_known(known[spec])
+    if not spec:
+        raise TargetError("'' names no target; pass a Python file, a module or a known library")
     if "\0" in spec:
         raise TargetError(f"{spec!r} names no target: it holds a NUL")
     path = Path(spec)
@@ -59,6 +61,8 @@ def _load_known(adapter: Adapter) -> Any:
 
 
 def _load_file(path: Path, *, stay: bool) -> Any:
+    if path.is_dir():
+        raise TargetError(f"{path} is a folder; pass a Python file, a module or a known library")
     if not path.is_file():
         raise TargetError(f"{path} does not exist; pass a Python file, a module or a known library")
     if path.suffix != ".py":
@@ -79,6 +83,8 @@ def _load_file(path: Path, *, stay: bool) -> Any:
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
+        if error.lineno is None:  # of NUL bytes, which UTF-16 has, nothing says where they are
+            raise TargetError(f"{path}: {error.msg}; the file is not valid Python; save it as UTF-8") from error
         raise TargetError(f"{path}, line {error.lineno}: {error.msg}; the file is not valid Python") from error
     except (Exception, SystemExit) as error:
         raise TargetError(f"{path} does not import: {message_of(error, MESSAGE)}") from error

@@ -104,6 +104,8 @@ def _read_lines(file: IO[bytes], path: Path) -> tuple[dict[str, Any], dict[str, 
         except ValueError as error:
             if number == 1 and _is_verdicts(line, file):
                 raise TargetError(_VERDICTS.format(path)) from None
+            if b"\r" in line.rstrip(b"\r\n"):
+                raise TargetError(f"{place} holds carriage returns (CR) alone; end each line with a line feed (LF), or with CR and LF") from None
             cut = "" if line.endswith(b"\n") else "; the file is cut short"
             raise TargetError(f"{place} is not JSON ({str(error).partition(': line')[0]}){cut}") from None
         if isinstance(document, dict) and "mxspec" in document:

@@ -10,16 +10,17 @@ import importlib
 import importlib.abc
 import importlib.util
 import json
-import multiprocessing
 import os
 import random
 import select
 import signal
 import sys
+import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -41,6 +42,7 @@ from mxspec_lab.mutants.differences import find_differences, prepare_questions
 from mxspec_lab.mutants.judging import judge_target
 from mxspec_lab.mutants.reasons import reason_for
 from mxspec_lab.mutants.source import MODULES, Change, change_source, list_changes
+from mxspec_lab.pools import forked_pool
 from mxspec_vectors.cases import StochasticRule, load_stochastic_cases
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
@@ -310,9 +312,14 @@ def judge_unchanged() -> dict[str, Any]:
 def judge_in_child(change: Change, patience: float = PATIENCE) -> dict[str, Any]:
     """`judge_change` in a child process: a crash and a hang are verdicts."""
     reader, writer = os.pipe()
-    child = os.fork()
+    here, parent = os.pipe()  # its other end goes with this process
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a worker's only other thread waits for the parent's end
+        child = os.fork()
     if child == 0:  # pragma: no cover - measured by what it returns
         os.close(reader)
+        os.close(parent)
+        threading.Thread(target=_end_with, args=(here,), daemon=True).start()
         try:
             result = judge_change(change)
         except BaseException as error:  # the judge's own, as a target's exceptions are verdicts
@@ -321,6 +328,7 @@ def judge_in_child(change: Change, patience: float = PATIENCE) -> dict[str, Any]
             os.write(writer, json.dumps(result).encode("utf-8"))
         os._exit(0)
     os.close(writer)
+    os.close(here)
     try:
         ready, _, _ = select.select([reader], [], [], patience)
         data = os.read(reader, 1 << 16) if ready else b""
@@ -331,6 +339,7 @@ def judge_in_child(change: Change, patience: float = PATIENCE) -> dict[str, Any]
         raise
     finally:
         os.close(reader)
+        os.close(parent)
         os.waitpid(child, 0)
     if not data:
         return {"verdict": "killed", "level": "crash" if ready else "timeout", "by": "no answer"}
@@ -338,6 +347,12 @@ def judge_in_child(change: Change, patience: float = PATIENCE) -> dict[str, Any]
     if answer["verdict"] == "broken":
         raise RuntimeError(f"{change.id} cannot be judged: {answer['by']}")
     return answer
+
+
+def _end_with(pipe: int) -> None:
+    """End this process with the one that holds the other end of a pipe."""
+    os.read(pipe, 1)
+    os._exit(1)
 
 
 def sample_changes(count: int, seed: int) -> list[Change]:
@@ -372,19 +387,15 @@ def run_automatic(
         progress("the unchanged model's answers to the second witness")
         prepare_questions(QUESTIONS_SEED)
         # Forked workers have at once what was read and traced above.
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork")) as pool:
+        with forked_pool(jobs) as pool:
             futures = [pool.submit(judge_row, change, digest) for change in missing]
-            try:
-                for future in as_completed(futures):
-                    row = future.result()
-                    done[json.dumps(row["change"])] = row
-                    with state.open("a", encoding="ascii") as file:
-                        file.write(json.dumps(row) + "\n")
-                    alive = sum(r["verdict"] == "survives" for r in done.values())
-                    progress(f"{len(done)} of {count}, {alive} alive: {Change(**row['change']).id}")
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            for future in as_completed(futures):
+                row = future.result()
+                done[json.dumps(row["change"])] = row
+                with state.open("a", encoding="ascii") as file:
+                    file.write(json.dumps(row) + "\n")
+                alive = sum(r["verdict"] == "survives" for r in done.values())
+                progress(f"{len(done)} of {count}, {alive} alive: {Change(**row['change']).id}")
     return [done[key] for key in changes]
 
 

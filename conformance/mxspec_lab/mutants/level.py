@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from mxspec_conformance.mutants.instance import Instance
 from mxspec_conformance.observations.selection import EVERYTHING, Selection, use_selection
 from mxspec_lab.mutants.judging import Found, judge_instance, share
+from mxspec_lab.pools import forked_pool
 
 Progress = Callable[[str], None]
 
@@ -42,9 +41,8 @@ def judge_level(
             results = (_judge_one(instance, selection, stop) for instance in instances)
         else:
             # Instances hold functions that cannot be sent to a process; forked ones have them.
-            fork = multiprocessing.get_context("fork")
-            pool = ProcessPoolExecutor(jobs, fork, initializer=_keep, initargs=(instances, selection, stop))
-            results = stack.enter_context(pool).map(_judge_kept, range(len(instances)))
+            pool = stack.enter_context(forked_pool(jobs, _keep, (instances, selection, stop)))
+            results = pool.map(_judge_kept, range(len(instances)))
         for number, (instance, (found, seconds)) in enumerate(zip(instances, results, strict=True), 1):
             found.asked = share(found.asked)
             level.found[instance.name] = found

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dot
-from mxspec.dot import ACCUMULATORS, EXACTLY, Contract, OperandContract
+from mxspec.dot import ACCUMULATORS, EXACTLY, OperandContract
 from mxspec_conformance.identification.products.asking import Answered, Asker
 from mxspec_conformance.identification.products.identity import ProductIdentity
 from mxspec_conformance.identification.products.models import Model, simulate
@@ -76,7 +76,7 @@ def _list_rounded(product: Product) -> list[tuple[str, OperandContract]]:
     contracts = list_contracts(product)
     if OperandKind.AFFINE in (product.a.kind, product.b.kind):  # exact ones are sums of two numbers, which no model multiplies
         return [(f", numbers {c.words}", c) for c in contracts if c.affine != EXACTLY.affine]
-    return [("", EXACTLY), *((f", numbers {c.words}", c) for c in contracts if c.held is Contract.TF32)]
+    return [("", EXACTLY), *((f", numbers {c.words}", c) for c in contracts if c.plain)]
 
 
 def _run_models(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY, Accumulator, Contract, OperandContract
+from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY, Accumulator, OperandContract
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
@@ -154,16 +154,19 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
         if requirement.explained_by:
             requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}"
         requirements.append(requirement)
-    return requirements, _describe(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
+    result = _describe(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
+    if capabilities.contract and all(c.text != capabilities.contract for c in contracts):
+        result.behaviour["declared contract"] = f"{capabilities.contract}: it touches no number of these sides, which are judged by all"
+    return requirements, result
 
 
 def list_asked(product: Product, declared: str) -> Sequence[OperandContract]:
     """The contract that a target claims, or all; a product whose sides do not have the claimed one is judged by all.
 
-    Plain float32 numbers are what they are: only who claims it may round them to TF32.
+    Plain float32 numbers are what they are: only who claims it may round them.
     """
     known = list_contracts(product)
-    return [c for c in known if c.text == declared] or [c for c in known if c.held is not Contract.TF32]
+    return [c for c in known if c.text == declared] or [c for c in known if not c.plain]
 
 
 def find_contract(asked: Sequence[Asked], contracts: Sequence[OperandContract], judged: Accumulator) -> OperandContract:
@@ -296,9 +299,9 @@ def name_mistakes(
 
 
 def naming_contract(product: Product, contract: OperandContract) -> OperandContract:
-    """The contract under which mistakes are looked for: codes of an affine side become numbers by it; of other sides a mistake shows
-    in numbers that nothing rounds."""
-    return contract if OperandKind.AFFINE in (product.a.kind, product.b.kind) else EXACTLY
+    """The contract under which mistakes are looked for: codes of an affine side become numbers by it; of sides with scales a
+    mistake shows in numbers that nothing rounds, and plain ones are rounded only where that is declared."""
+    return contract if contract.plain or OperandKind.AFFINE in (product.a.kind, product.b.kind) else EXACTLY
 
 
 def _first(

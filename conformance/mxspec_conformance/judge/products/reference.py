@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dot
-from mxspec.dot import EXACTLY, Accumulator, Allowed, Contract, Factor, OperandContract, Sums
+from mxspec.dot import EXACTLY, Accumulator, Allowed, Factor, OperandContract, Sums
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product
 
@@ -19,7 +19,7 @@ from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpe
 # One case is looked at under a hundred mistakes, most of which leave at least one of its sides alone.
 @lru_cache(maxsize=16)
 def make_factor(numbers: Numbers, contract: OperandContract = EXACTLY) -> Factor:
-    """One side as a kernel with a contract multiplies it; a plain side is what it is, but for TF32."""
+    """One side as a kernel with a contract multiplies it; a plain side is what it is, but for float32 where the contract says so."""
     spec = numbers.spec
     scale = 1.0 if numbers.tensor_scale is None else numbers.tensor_scale
     if numbers.metadata is not None:
@@ -34,7 +34,7 @@ def make_factor(numbers: Numbers, contract: OperandContract = EXACTLY) -> Factor
         factor = dot.block_factor(numbers.codes, numbers.scales, spec.block, tensor_scale=scale)
     else:
         factor = dot.plain_factor(numbers.held)
-    if spec.kind is OperandKind.PLAIN and (spec.format != "float32" or contract.held is not Contract.TF32):
+    if spec.kind is OperandKind.PLAIN and (spec.format != "float32" or not contract.plain):
         return factor
     return dot.apply_contract(factor, contract.held)
 
@@ -43,12 +43,18 @@ def list_contracts(product: Product) -> tuple[OperandContract, ...]:
     """The contracts that a product's kernel may follow; that nothing is rounded is the first."""
     sides = (product.a, product.b)
     has_float32 = any(side.kind is OperandKind.PLAIN and side.format == "float32" for side in sides)
-    return dot.list_operand_contracts([side.affine for side in sides if side.kind is OperandKind.AFFINE], has_float32=has_float32)
+    affine = [side.affine for side in sides if side.kind is OperandKind.AFFINE]
+    return dot.list_operand_contracts(affine, has_float32=has_float32, all_plain=_are_plain(sides))
 
 
 def read_contract(text: str, sides: Sequence[OperandSpec]) -> OperandContract:
     """The contract that a text means for these sides. Raises ValueError for a text that is none."""
-    return dot.parse_operand_contract(text, [side.affine for side in sides if side.kind is OperandKind.AFFINE])
+    affine = [side.affine for side in sides if side.kind is OperandKind.AFFINE]
+    return dot.parse_operand_contract(text, affine, all_plain=_are_plain(sides))
+
+
+def _are_plain(sides: Sequence[OperandSpec]) -> bool:
+    return all(side.kind is OperandKind.PLAIN for side in sides)
 
 
 @dataclass(frozen=True, slots=True)
