@@ -35,7 +35,7 @@ from mxspec_conformance.judge.invariance.calls import (
 )
 from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
 from mxspec_conformance.judge.invariance.pace import CHEAP_OF, LARGEST_OF, OTHERS, Speed, measure_speed
-from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places, flag_open
+from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places, flag_open, flag_open_at
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -274,7 +274,8 @@ def _overlap(place: Places, rows: int) -> Places:
     if across % WINDOWS:
         return place
     starts = across // WINDOWS * np.arange(rows)
-    return place[(starts[:, None] + np.arange(across)).reshape(-1) % len(place)]
+    windows: Places = place[(starts[:, None] + np.arange(across)).reshape(-1) % len(place)]
+    return windows
 
 
 def _name_arrangement(arrangement: str) -> str:
@@ -292,7 +293,7 @@ def _judge_one_column(matrix: Matrix, pool: Pool, size: Size) -> None:
     except CallError:  # judged elsewhere
         return
     blocks = size.columns // pool.fmt.k
-    rows = extend_pool(pool, x, pool.answered.rows(answer))
+    rows = extend_pool(pool, pool.answered.rows(answer), x)
     where = len(pool) + np.repeat(np.arange(size.rows), blocks)
     call = partial(_call, session, rows, where, size.rows, "arranged", "one-column")
     label = f"{pool.name}: {size.rows} x {size.columns}, one-column"
@@ -387,18 +388,15 @@ def _cut_pool(matrix: Matrix, pool: Pool, end: int) -> Pool | None:
         answer = matrix.session.call("quantize", x, pool.fmt.name, **pool.answered.kwargs)
     except CallError:  # judged elsewhere
         return None
-    return extend_pool(pool, x, pool.answered.rows(answer))
+    return extend_pool(pool, pool.answered.rows(answer), x)
 
 
-def extend_pool(pool: Pool, x: Array, answers: Array) -> Pool:
-    """The pool with further blocks behind its own."""
-    joined = np.concatenate([pool.answered.inputs[0], x])
-    answered = replace(
-        pool.answered, inputs=(joined,), before=np.concatenate([pool.answered.before, answers])
-    )
-    return replace(
-        pool, answered=answered, accept=lambda place, got: flag_open(joined[place], got, pool.fmt)
-    )
+def extend_pool(pool: Pool, answers: Array, *further: Array) -> Pool:
+    """The pool with further blocks behind its own; further: what the function takes of them."""
+    joined = tuple(np.concatenate([a, b]) for a, b in zip(pool.answered.inputs, further, strict=True))
+    answered = replace(pool.answered, inputs=joined, before=np.concatenate([pool.answered.before, answers]))
+    accept = partial(flag_open_at, joined[0], pool.fmt) if answered.function == "quantize" else None
+    return replace(pool, answered=answered, accept=accept)
 
 
 def judge_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
@@ -450,7 +448,7 @@ def judge_cut_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
                 want = run_once(partial(_call_tiles, matrix.session, pool, whole))
                 if isinstance(want, NoAnswer):  # judged elsewhere
                     continue
-                grid = extend_pool(pool, whole.reshape(-1, k), want)
+                grid = extend_pool(pool, want, whole.reshape(-1, k))
                 call = partial(_call_cut_tiles, matrix.session, pool, cut, kept * across, axis)
                 place = len(pool) + np.arange(kept * across)
                 matrix.enter("tail", told, grid, place, call, lines=kept, quick=(down, across, axis) == (8, 8, -1), may_refuse=True)
