@@ -13,6 +13,8 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/judge/test_made_blocks.py::test_a_kernel_wrong_where_lanes_agree_is_found": (4, 12),
+    "tests/judge/test_call_contents.py::test_a_kernel_wrong_for_one_kind_of_tensor_is_found": (3, 8),
     "tests/judge/test_outside.py::test_a_wrong_one_is_found": (8, 20),
     "tests/judge/test_declined.py::test_maxima_that_are_declined_hide_no_other_scale": (0, 4),
     "tests/judge/test_declined.py::test_two_targets_are_compared_where_both_answer": (0, 3),
