@@ -27,7 +27,8 @@ def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
         return [size for size in calls.list_sizes(fmt) if size.elements <= FEW_NUMBERS and size not in left_out]
 
     replace(matrix, "list_sizes", list_few)
-    replace(contents, "SHAPES", ((12, 4), (16, 8)))
+    replace(contents, "ROWS", (12, 16))
+    replace(contents, "ACROSS", 4)
     replace(states, "PROBED", tuple((rows, blocks) for rows, blocks in states.PROBED if rows <= 130))
     for module in (matrix, numbers):
         replace(module, "measure_speed", lambda call: Speed.STEADY)

@@ -51,16 +51,40 @@ WRONG: dict[str, tuple[str, Callable[[Shape, int], bool]]] = {
     "a prime number of rows": ("call-size", lambda shape, axis: shape[0] in (61, 67, 71) and shape[1] >= 4096),
     "half a million columns": ("call-size", lambda shape, axis: shape[0] > 1 and shape[1] >= 1 << 19),
     "five times as many columns as rows": ("call-size", lambda shape, axis: shape[1] == 5 * shape[0] and shape[0] >= 64),
+    "whole tiles of four million": ("call-size", lambda shape, axis: shape[0] >= 2048 and shape[1] == 2048 and axis == -1),
+    "66 columns": ("axis", lambda shape, axis: shape[1] > 4 and shape[1] % 4 == 2 and axis in (0, -2)),
+    "14 columns": ("axis", lambda shape, axis: 8 < shape[1] < 40 and shape[1] % 8 == 6 and axis in (0, -2)),
+    "127 columns": ("axis", lambda shape, axis: shape[1] % 128 == 127 and axis in (0, -2)),
+    "a weight along axis 0": ("axis", lambda shape, axis: shape[0] > 2048 and shape[1] >= 256 and axis in (0, -2)),
+    "many columns and blocks": ("axis", lambda shape, axis: shape[0] > 32 and shape[1] > 4096 and axis in (0, -2)),
     "squares along axis 1": ("axis", lambda shape, axis: axis == 1 and shape[0] == shape[1]),
 }
 
 
 @pytest.mark.all_calls
 @pytest.mark.parametrize("name", WRONG)
-def test_a_kernel_wrong_at_one_size_is_found(name: str) -> None:
+def test_a_kernel_wrong_at_one_size_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "measure_speed", lambda call: Speed.FAST)
     topic, wrong = WRONG[name]
     report = check(quantize_wrong(wrong), in_process=True, only=f"quantize/mxfp4/{topic}")
     assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == [topic]
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(("rows", "columns"), [(1024, 1024), (48, 2048)])
+def test_tiles_wrong_in_large_matrices_are_found(rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "measure_speed", lambda call: Speed.FAST)
+
+    def quantize(x: Any, fmt: str, block: Shape | None = None) -> Any:
+        t = mxspec.quantize(x, fmt, block=block)
+        codes = np.array(t.codes)
+        if block == (16, 16) and len(x) >= rows and x.shape[1] >= columns:
+            codes[-1, -1] ^= 1
+        return codes, t.scales
+
+    target = SimpleNamespace(NAME="tiles", VERSION="1", FORMATS=["nvfp4"], quantize=quantize)
+    report = check(target, in_process=True, only="quantize/nvfp4/position")
+    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["position"]
 
 
 @pytest.mark.all_calls

@@ -40,7 +40,22 @@ def test_arrangements_are_what_they_are_called() -> None:
     assert given["rows-reversed"].strides == (-20, 4)
     assert given["columns-reversed"].strides == (20, -4)
     assert not given["read-only"].flags.writeable
+    assert given["rows-and-columns"].strides == (80, 8)
+    assert given["third-columns"].strides == (60, 12)
+    assert given["fortran-reversed"].strides == (4, -12)
+    assert given["8-bytes"].flags.c_contiguous
+    assert given["8-bytes"].ctypes.data % 16 == 8
     assert X.flags.writeable
+
+
+@pytest.mark.parametrize("arrays", ["numpy", "torch"])
+def test_rows_that_overlap_lie_in_memory_once(arrays: str) -> None:
+    if arrays == "torch":
+        pytest.importorskip("torch")
+    x = np.lib.stride_tricks.sliding_window_view(np.arange(18, dtype=np.float32), 6)[::2]
+    given = arrange_array(x, arrays, "windows")
+    assert np.array_equal(np.asarray(given), x)
+    assert (given.strides if arrays == "numpy" else tuple(4 * n for n in given.stride())) == (8, 4)
 
 
 class Pair(NamedTuple):
@@ -189,6 +204,11 @@ WRONG: dict[str, Callable[[Any], bool]] = {
     "memory that must not be written": lambda x: not x.flags.writeable,
     "a pitch beyond 16 bits": lambda x: len(x) > 1 and x.strides[0] >= 1 << 16 and not x.flags.c_contiguous,
     "Fortran order with a pitch": lambda x: min(x.shape) > 1 and 4 * len(x) < x.strides[1] and x.strides[0] == 4,
+    "every second row and column": lambda x: x.strides[1] == 2 * x.itemsize and x.strides[0] > 2 * x.itemsize * x.shape[1],
+    "every third column": lambda x: x.strides[1] == 3 * x.itemsize,
+    "Fortran order backwards": lambda x: x.strides[0] == x.itemsize and x.strides[1] < 0,
+    "rows that overlap": lambda x: 0 < x.strides[0] < x.shape[1] * x.itemsize == x.shape[1] * x.strides[1],
+    "an address of 8 bytes": lambda x: len(x) > 1 and x.flags.c_contiguous and x.ctypes.data % 16 == 8,
 }
 
 

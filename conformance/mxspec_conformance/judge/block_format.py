@@ -74,7 +74,9 @@ def check_format(
         case = None
         if is_block and tally.failing:
             fails = partial(fails_topic, topic=tally.topic, fmt=block, profile=judged)
-            case = first_failure(session, observations.answered, block, judged, tally.failing, fails)
+            # A case of the vectors rather than a block that was made.
+            drawn_of = (first_failure(session, seen, block, judged, tally.failing, fails) for seen in (observations.answered, observations.made))
+            case = next(filter(None, drawn_of), None)
         return case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
 
     def silent(tally: Tally) -> Failure | None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.acceptance import flag_nan_bytes, fold_zeros, is_lowest_allowed, legal_rows
+from mxspec.acceptance import LegalRow, flag_nan_bytes, fold_zeros, is_lowest_allowed, legal_rows
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import BlockFormat, ScalarFormat
 from mxspec.profiles.schema import Kind, Profile
@@ -180,6 +180,14 @@ def _underflows(seen: Observed, fmt: BlockFormat) -> bool:
     return bool(np.abs(seen.case.x.astype(np.float64)).max() <= smallest / 2)
 
 
+def as_answer(row: LegalRow) -> Answer:
+    """A legal answer for one block, as the vectors have it."""
+    return Answer(
+        scale=np.array([row.scale], np.uint8), scale_max=np.array([row.scale_max], np.uint8), codes=np.array(row.codes, np.uint8),
+        mask=np.array(row.mask, np.uint8), nan_lanes=row.nan_lanes,
+    )  # fmt: skip
+
+
 def fails_topic(seen: Observed, topic: str, fmt: BlockFormat, profile: Profile) -> bool:
     """Whether a block that is no case of the vectors fails a topic: what is legal for it is computed."""
     case = seen.case
@@ -189,13 +197,7 @@ def fails_topic(seen: Observed, topic: str, fmt: BlockFormat, profile: Profile) 
     with np.errstate(all="ignore"):
         t = mxspec.quantize(case.x, fmt, profile=profile, tensor_scale=native_scale(profile, case.tensor))
     rows = legal_rows(case.x.reshape(-1), fmt, profile, int(t.scales.reshape(-1)[0]), t.codes.reshape(-1))
-    answers = tuple(
-        Answer(
-            scale=np.array([r.scale], np.uint8), scale_max=np.array([r.scale_max], np.uint8), codes=np.array(r.codes, np.uint8),
-            mask=np.array(r.mask, np.uint8), nan_lanes=r.nan_lanes,
-        )
-        for r in rows
-    )  # fmt: skip
+    answers = tuple(map(as_answer, rows))
     scorecard = Scorecard("quantize", fmt.name)
     judge_observed(replace(seen, case=replace(case, answers={profile.id: answers})), fmt, profile, scorecard, naming=False)
     found = scorecard.tallies.get(topic)

@@ -20,6 +20,7 @@ from mxspec_conformance.judge.invariance.placement import judge_placement
 from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, list_quantize_pools
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
 from mxspec_conformance.judge.invariance.tensor_maxima import judge_tensor_maxima
+from mxspec_conformance.judge.made import Judged, judge_made
 from mxspec_conformance.judge.open_choice import judge_choices
 from mxspec_conformance.judge.scale import count_wrong_scales
 from mxspec_conformance.judge.special_tensor_scales import judge_special_tensor_scales
@@ -35,6 +36,11 @@ from mxspec_vectors.topics import TOPICS
 #: Topics of which no vector is a case, and all others.
 OF_CALLS = frozenset({"call-size", "memory", "state", "refusal"})
 OF_VECTORS = frozenset(TOPICS) - OF_CALLS
+#: Topics of ordinary blocks: a scale, and what each lane tests.
+OF_LANES = frozenset({
+    "mixture", "exact", "tie-even", "below-tie", "above-tie", "subnormal", "overflow", "scale-boundary", "scale-tie", "low-end", "zero-sign",
+    "choice",
+})  # fmt: skip
 
 #: Requirement id -> the first call that failed it.
 Failures = dict[str, Failure]
@@ -101,6 +107,12 @@ def _judge_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
             scorecard.count_no_answer(item.case.topic, item.label, item.reason, origin=item.case.id, given=given)
     quantize.judge_all(run.observations.answered, run.fmt, run.profile, scorecard, naming=run.naming)
     judge_choices(run.observations.answered, run.fmt, run.profile, scorecard)
+    return {}
+
+
+def _judge_made(run: BlockRun, scorecard: Scorecard) -> Failures:
+    judged = Judged(run.fmt, run.profile, run.others, run.naming)
+    run.observations.made = judge_made(run.session, judged, run.observations.answered, scorecard)
     return {}
 
 
@@ -193,6 +205,7 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
     "quantize": (
         BlockStage("quantize", Source.QUANTIZE, _judge_quantize),
         BlockStage("scale", Source.SCALE, _judge_scales),
+        BlockStage("quantize", Source.CALLS, _judge_made, OF_LANES),
         BlockStage("quantize", Source.CALLS, _repeat_quantize, frozenset({"call-size", "position"})),
         BlockStage("quantize", Source.CALLS, _place_quantize, frozenset({"call-size", *_PLACES})),
         BlockStage("quantize", Source.CALLS, _shape_quantize, _SIZES),

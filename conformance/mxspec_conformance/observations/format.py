@@ -18,6 +18,8 @@ class Observations:
     def __init__(self, session: TargetSession, fmt: str | BlockFormat) -> None:
         self.session = session
         self.fmt = get_block(fmt)
+        #: Blocks that the judge made, of which the answers are not the profile's to the bit; set by the stage that asks them.
+        self.made: list[Observed] = []
 
     @cached_property
     def _quantized(self) -> tuple[list[Observed], list[Unanswered]]:

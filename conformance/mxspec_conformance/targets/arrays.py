@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.layouts import get_layout
-from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF
+from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF, WINDOWS
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn
 
@@ -85,6 +85,18 @@ def arrange_array(
     if arrangement in ("rows-reversed", "columns-reversed") and x.ndim == 2 and arrays != "torch":
         axis = 0 if arrangement == "rows-reversed" else 1
         return np.flip(to_target_array(np.flip(x, axis), arrays, device), axis)
+    if arrangement in ("rows-and-columns", "third-columns") and x.ndim == 2:
+        down, across = (2, 2) if arrangement == "rows-and-columns" else (1, 3)
+        wide = np.repeat(np.repeat(np.flip(other), down, axis=0), across, axis=1)
+        wide[::down, ::across] = x
+        return to_target_array(wide, arrays, device)[::down, ::across]
+    if arrangement == "fortran-reversed" and x.ndim == 2 and arrays != "torch":
+        return to_target_array(np.ascontiguousarray(x.T[::-1]), arrays, device)[::-1].T
+    if arrangement == "8-bytes" and x.size:
+        longer = np.concatenate([np.resize(other, 8 // x.itemsize), x.reshape(-1)])
+        return to_target_array(longer, arrays, device)[8 // x.itemsize :].reshape(x.shape)
+    if arrangement == "windows" and _is_overlapping(x):
+        return _lay_windows(x, arrays, device)
     if arrangement == "read-only" and arrays == "numpy":
         kept = to_target_array(x, arrays)
         kept.flags.writeable = False
@@ -96,6 +108,27 @@ def arrange_array(
     if arrangement == "one-column" and x.ndim == 2 and x.size and _has_equal_columns(x):
         return _repeat_row(to_target_array(np.ascontiguousarray(x[:, :1].T), arrays, device), x.shape[::-1], arrays).T
     return to_target_array(x, arrays, device)
+
+
+def _is_overlapping(x: npt.NDArray[Any]) -> bool:
+    """Whether each row of a matrix begins as the one before goes on from its first third."""
+    if x.ndim != 2 or not x.size or x.shape[1] % WINDOWS:
+        return False
+    pitch = x.shape[1] // WINDOWS
+    return np.ascontiguousarray(x[1:, :-pitch]).tobytes() == np.ascontiguousarray(x[:-1, pitch:]).tobytes()
+
+
+def _lay_windows(x: npt.NDArray[Any], arrays: str, device: str | None) -> Any:
+    """Such a matrix as windows on one row that holds each number once."""
+    pitch = x.shape[1] // WINDOWS
+    row = to_target_array(np.concatenate([x[:-1, :pitch].reshape(-1), x[-1]]), arrays, device)
+    if arrays == "torch":
+        return row.as_strided(x.shape, (pitch, 1))
+    if arrays == "cupy":
+        import cupy
+
+        return cupy.lib.stride_tricks.as_strided(row, x.shape, (pitch * x.itemsize, x.itemsize))
+    return np.ndarray(x.shape, x.dtype, row.view(np.uint8), strides=(pitch * x.itemsize, x.itemsize))
 
 
 def _has_equal_columns(x: npt.NDArray[Any]) -> bool:

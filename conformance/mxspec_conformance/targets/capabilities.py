@@ -49,8 +49,14 @@ SCALE_LAYOUTS = ("row-major", "128x4")
 #: column that is all columns.
 ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded", "fortran", "reversed", "broadcast", "one-column")
 #: More of them, asked of whole matrices alone: columns of a matrix that is many times as wide, or so wide that 16 bits do not hold its
-#: pitch, rows of a transposed one, one axis that runs backwards, memory that must not be written.
-MATRIX_ARRANGEMENTS = ("slice", "far-slice", "fortran-padded", "rows-reversed", "columns-reversed", "read-only")
+#: pitch, rows of a transposed one, one axis that runs backwards, memory that must not be written; every second row and column, every third
+#: column, a transposed one that runs backwards, rows that overlap, an address that is a multiple of 8 bytes and not of 16.
+MATRIX_ARRANGEMENTS = (
+    "slice", "far-slice", "fortran-padded", "rows-reversed", "columns-reversed", "read-only", "rows-and-columns", "third-columns",
+    "fortran-reversed", "windows", "8-bytes",
+)  # fmt: skip
+#: How many rows of `windows` hold each of its numbers.
+WINDOWS = 3
 #: Bytes from row to row beyond which that matrix reaches.
 FAR_PITCH = 1 << 17
 #: Columns of the matrix of which `slice` is a part, in multiples of its own.

@@ -91,7 +91,7 @@ class Marshaller:
 
     def _array(self, x: npt.NDArray[Any], *, written: bool = False) -> Any:
         """x as the target takes it; written: it is to be written into, so that no two of its items share memory."""
-        shares = self._arrangement in ("broadcast", "one-column", "read-only")
+        shares = self._arrangement in ("broadcast", "one-column", "read-only", "windows")
         elsewhere = self._arranged_alone not in (None, self._handed)
         self._handed += 1
         arrangement = "contiguous" if elsewhere or (written and shares) else self._arrangement

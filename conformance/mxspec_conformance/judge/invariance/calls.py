@@ -77,6 +77,7 @@ SIZES: tuple[Size, ...] = (
     Size(1024, 1024, "2^20 elements, square", common=True, quick=True),
     Size(16384, 64, "2^20 elements"),
     Size(1, 1048576, "2^20 elements in one row"),
+    Size(2048, 2048, "2^22 elements, whole tiles: weights are powers of two"),
     Size(2049, 2080, "more than 2^22 elements, odd rows, blocks beside those of tiles"),
 )
 
@@ -175,11 +176,31 @@ LAID = (
     Laid(33, 3), Laid(64, 64, quick=True), Laid(65, 2), Laid(100, 9), Laid(128, 4, quick=True), Laid(129, 4), Laid(256, 8),
     Laid(300, 1), Laid(384, 3), Laid(1000, 2), Laid(1024, 4), Laid(4096, 1), Laid(2, 300), Laid(1, 512), Laid(8192, 1),
 )  # fmt: skip
+#: Columns that vectors and tiles do not divide, and very many.
+UNEVEN = (Laid(47, 3), Laid(66, 4), Laid(127, 2), Laid(255, 3), Laid(4098, 2), Laid(8197, 1))
+#: How many more are drawn by binades; lines times blocks of each are less than 2 to this and two.
+DRAWN_LAID, LAID_BITS = 8, 12
 
 
 def list_laid(k: int) -> list[Laid]:
-    """Those, and square matrices."""
-    return [*LAID, *list_squares(k)]
+    """Those, square matrices, every small number of lines, and some that are drawn."""
+    few = [Laid(lines, 1 + lines * 5 % 7) for lines in range(1, FEW + 1)]
+    return [*LAID, *list_squares(k), *UNEVEN, *few, *_draw_laid()]
+
+
+def _draw_laid() -> list[Laid]:
+    """As many few lines as many, long as short."""
+    stream, drawn = Stream(43), []
+    for _ in range(DRAWN_LAID):
+        bits = stream.below(LAID_BITS + 1)
+        lines, count = 1 << bits, 1 << stream.below(LAID_BITS + 1 - bits)
+        drawn.append(Laid(lines + stream.below(lines), count + stream.below(count)))
+    return drawn
+
+
+def list_weights(k: int) -> list[Laid]:
+    """Weights of models along the first axis: thousands of rows, hundreds of columns. For fast targets."""
+    return [Laid(256, 4096 // k), Laid(512, 2304 // k)]
 
 
 def list_squares(k: int) -> list[Laid]:
@@ -204,6 +225,9 @@ CUT_GRIDS = ((1, 1, 5, 3), (2, 3, 1, 0), (2, 3, 0, 1), (3, 2, 15, 15), (1, 5, 8,
 GRIDS = (
     (1, 1), (1, 2), (1, 3), (3, 1), (2, 5), (5, 2), (3, 3), (4, 4), (8, 8), (1, 17), (2, 33), (17, 1), (33, 2), (7, 9), (3, 64), (16, 24),
 )  # fmt: skip
+
+#: The same for fast targets: as many numbers as a weight has, and as wide.
+LARGE_GRIDS = ((3, 128), (64, 64))
 
 #: Sizes of calls whose inputs lie in memory in another way.
 STRIDED = (Size(5, 96, "odd"), Size(128, 128, "aligned", quick=True), Size(67, 2080, "wide"))

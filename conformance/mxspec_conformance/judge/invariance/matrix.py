@@ -19,6 +19,7 @@ from mxspec_conformance.judge.invariance.calls import (
     CUT_GRIDS,
     GRIDS,
     LAID,
+    LARGE_GRIDS,
     LARGE_STRIDED,
     STRIDED,
     Laid,
@@ -30,15 +31,16 @@ from mxspec_conformance.judge.invariance.calls import (
     list_sizes,
     list_small,
     list_squares,
+    list_weights,
 )
 from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
 from mxspec_conformance.judge.invariance.pace import CHEAP_OF, LARGEST_OF, OTHERS, Speed, measure_speed
-from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places, flag_open
+from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places, flag_open, flag_open_at
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS, WINDOWS
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -93,6 +95,11 @@ class Matrix:
         scaled = [p.name for p in pools if p.answered.kwargs]
         matrix.main_pools = frozenset((pool.name, *scaled[:1]))
         return matrix
+
+    @property
+    def asks_largest(self) -> bool:
+        """Whether the calls are made that take long: of the first format of a fast target."""
+        return self.is_first_format and self.speed is Speed.FAST
 
     @property
     def is_first_format(self) -> bool:
@@ -238,13 +245,15 @@ def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
         # Of two inputs one may be a view, and the other whole.
         inputs = range(len(pool.answered.inputs)) if len(pool.answered.inputs) > 1 else ()
         alone = tuple(f"{name}@{i}" for i in inputs for name in everything)
-        for size in [*sizes, *((LARGE_STRIDED,) if not number and matrix.is_first_format and matrix.speed is Speed.FAST else ())]:
+        for size in [*sizes, *((LARGE_STRIDED,) if not number and matrix.asks_largest else ())]:
             chosen = (*everything, *alone) if size is sizes[0] else ARRANGEMENTS[1:-1]
             for arrangement in VIEWS if size is LARGE_STRIDED else chosen:
                 rows = size.rows
                 place = matrix.draw(pool, size.elements // k)
                 if arrangement.startswith("broadcast"):  # its rows are one row
                     place = np.tile(place[: size.columns // k], rows)
+                if arrangement.startswith("windows"):  # each row begins a third of a row on
+                    place = _overlap(place, rows)
                 matrix.enter(
                     "memory",
                     f"{pool.name}: {rows} x {size.columns}, {_name_arrangement(arrangement)}",
@@ -257,6 +266,16 @@ def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
                 )
             if pool.answered.function == "quantize" and size is not LARGE_STRIDED:
                 _judge_one_column(matrix, pool, size)
+
+
+def _overlap(place: Places, rows: int) -> Places:
+    """Rows of blocks as windows on one row; as they are where a row has no thirds."""
+    across = len(place) // rows
+    if across % WINDOWS:
+        return place
+    starts = across // WINDOWS * np.arange(rows)
+    windows: Places = place[(starts[:, None] + np.arange(across)).reshape(-1) % len(place)]
+    return windows
 
 
 def _name_arrangement(arrangement: str) -> str:
@@ -274,7 +293,7 @@ def _judge_one_column(matrix: Matrix, pool: Pool, size: Size) -> None:
     except CallError:  # judged elsewhere
         return
     blocks = size.columns // pool.fmt.k
-    rows = extend_pool(pool, x, pool.answered.rows(answer))
+    rows = extend_pool(pool, pool.answered.rows(answer), x)
     where = len(pool) + np.repeat(np.arange(size.rows), blocks)
     call = partial(_call, session, rows, where, size.rows, "arranged", "one-column")
     label = f"{pool.name}: {size.rows} x {size.columns}, one-column"
@@ -296,8 +315,10 @@ def _along(session: TargetSession, pool: Pool, x: Array, axis: int, *before: str
 def judge_axes(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """Blocks along the first axis, by either of its names, and along the last one by its other name."""
     for number, pool in enumerate(pools):
-        all_laid = list_laid(pool.fmt.k)
-        for i, laid in enumerate(all_laid[:: 1 if not number else 4]):
+        all_laid = list_laid(pool.fmt.k)[:: 1 if not number else 4]
+        if not number and matrix.asks_largest:
+            all_laid += list_weights(pool.fmt.k)
+        for i, laid in enumerate(all_laid):
             axis = (0, -2)[i % 3 == 1]
             _lay(matrix, pool, laid, axis)
         for laid in (*LAID[2:12:3], *list_squares(pool.fmt.k)[::2]):
@@ -367,30 +388,27 @@ def _cut_pool(matrix: Matrix, pool: Pool, end: int) -> Pool | None:
         answer = matrix.session.call("quantize", x, pool.fmt.name, **pool.answered.kwargs)
     except CallError:  # judged elsewhere
         return None
-    return extend_pool(pool, x, pool.answered.rows(answer))
+    return extend_pool(pool, pool.answered.rows(answer), x)
 
 
-def extend_pool(pool: Pool, x: Array, answers: Array) -> Pool:
-    """The pool with further blocks behind its own."""
-    joined = np.concatenate([pool.answered.inputs[0], x])
-    answered = replace(
-        pool.answered, inputs=(joined,), before=np.concatenate([pool.answered.before, answers])
-    )
-    return replace(
-        pool, answered=answered, accept=lambda place, got: flag_open(joined[place], got, pool.fmt)
-    )
+def extend_pool(pool: Pool, answers: Array, *further: Array) -> Pool:
+    """The pool with further blocks behind its own; further: what the function takes of them."""
+    joined = tuple(np.concatenate([a, b]) for a, b in zip(pool.answered.inputs, further, strict=True))
+    answered = replace(pool.answered, inputs=joined, before=np.concatenate([pool.answered.before, answers]))
+    accept = partial(flag_open_at, joined[0], pool.fmt) if answered.function == "quantize" else None
+    return replace(pool, answered=answered, accept=accept)
 
 
 def judge_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """Square tiles in grids of every shape, each tile as it was answered alone."""
-    for pool in pools:
+    for number, pool in enumerate(pools):
         k = pool.fmt.k
         side = pool.fmt.shapes[1][0]
         alone = _answer_tiles(matrix, pool, side)
         if alone is None:
             continue
         tiles, pool_of_rows = alone
-        for down, across in GRIDS:
+        for down, across in (*GRIDS, *(LARGE_GRIDS if not number and matrix.asks_largest else ())):
             chosen = matrix.draw(pool, down * across) % len(tiles)
             x = tiles[chosen].reshape(down, across, side, k).transpose(0, 2, 1, 3).reshape(down * side, across * k)
             label = f"{pool.name}: {down} x {across} tiles"
@@ -403,7 +421,7 @@ def judge_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
                     call = partial(_call_tiles, matrix.session, pool, np.ascontiguousarray(x), "arranged", arrangement)
                     name = f"{label}, {arrangement}"
                     matrix.enter("memory", name, pool_of_rows, place, call, lines=down * side, may_refuse=True)
-            if matrix.session.capabilities.has("quantize", "axis"):
+            if matrix.session.capabilities.has("quantize", "axis") and (down, across) in GRIDS:
                 call = partial(_call_tiles_upright, matrix.session, pool, np.ascontiguousarray(x))
                 matrix.enter("axis", f"{label}, axis 0", pool_of_rows, place, call, lines=down * side)
 
@@ -430,7 +448,7 @@ def judge_cut_grids(matrix: Matrix, pools: Sequence[Pool]) -> None:
                 want = run_once(partial(_call_tiles, matrix.session, pool, whole))
                 if isinstance(want, NoAnswer):  # judged elsewhere
                     continue
-                grid = extend_pool(pool, whole.reshape(-1, k), want)
+                grid = extend_pool(pool, want, whole.reshape(-1, k))
                 call = partial(_call_cut_tiles, matrix.session, pool, cut, kept * across, axis)
                 place = len(pool) + np.arange(kept * across)
                 matrix.enter("tail", told, grid, place, call, lines=kept, quick=(down, across, axis) == (8, 8, -1), may_refuse=True)

@@ -206,7 +206,7 @@ def _judge_cut(
         else:
             card.count_no_answer("refusal", label, answer)
         return
-    whole_blocks = extend_pool(pool, padded.reshape(-1, k), pool.answered.rows(alone))
+    whole_blocks = extend_pool(pool, pool.answered.rows(alone), padded.reshape(-1, k))
     places = len(pool) + np.arange(padded.size // k)
     codes, scales = answer
     if axis == 0:

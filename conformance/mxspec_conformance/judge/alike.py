@@ -1,0 +1,21 @@
+"""Blocks whose lanes are alike, made of others: what votes among lanes sees them all agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+#: Content -> blocks [n, k] of it, made of others. All are numbers of every dtype.
+ALIKE: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    ("no negative number", np.abs),
+    ("no positive number", lambda x: -np.abs(x)),
+    ("one number", lambda x: np.full_like(x, 1.25)),
+    ("whole numbers", lambda x: (np.arange(x.size) * 37 % 31 - 15).reshape(x.shape)),
+    ("signs alone", lambda x: np.copysign(np.ones_like(x), x)),
+    ("one magnitude", lambda x: np.copysign(np.full_like(x, 2.5), x)),
+)
