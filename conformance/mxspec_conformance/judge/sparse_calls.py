@@ -130,10 +130,11 @@ def _call_at_once(session: TargetSession, pool: Asked, scorecard: Scorecard) -> 
     if not (limits.allow((rows, wide * pool.fmt.group)) and takes_shape(session, pool, rows, wide)):
         return
     if keeps_call("sparse", pool.fmt.name, label, quick=False):
-        calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-            (fill_call(pool, rows * wide, 100 + turn).arguments(rows), {}) for turn in range(THREADS)
+        function = pool.case.function.value
+        calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+            (function, fill_call(pool, rows * wide, 100 + turn).arguments(rows), {}) for turn in range(THREADS)
         ]
-        answer = run_once(partial(session.call, "threads", ROUNDS // 4, pool.case.function.value, calls))
+        answer = run_once(partial(session.call, "threads", ROUNDS // 4, calls))
         if not isinstance(answer, NoAnswer):
             wrong, made = answer
             text = f"{wrong} of {made} calls returned something else when threads called at once"

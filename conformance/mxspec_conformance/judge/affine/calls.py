@@ -203,10 +203,10 @@ def _enter_repetition(caller: Caller) -> None:
 
 def _enter_threads(caller: Caller) -> None:
     few = caller.groups.give(caller.groups.fill(4, BESIDE, 6), 4)
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-        ((*(np.roll(a, turn, axis=0) for a in few), caller.name), {}) for turn in range(THREADS)
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+        (caller.function, (*(np.roll(a, turn, axis=0) for a in few), caller.name), {}) for turn in range(THREADS)
     ]
-    found = run_once(partial(caller.session.call, "threads", ROUNDS // 8, caller.function, calls))
+    found = run_once(partial(caller.session.call, "threads", ROUNDS // 8, calls))
     if not isinstance(found, NoAnswer):
         wrong, made = found
         text = f"{wrong} of {made} calls returned other bits when threads called at once"

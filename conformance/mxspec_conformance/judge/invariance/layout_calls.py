@@ -146,11 +146,11 @@ def _call_at_once(
         return
     if not (layout.mask(shape) == 0xFF).all():
         return
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
     for turn in range(THREADS):
         turned = tuple(np.ascontiguousarray(np.roll(part, 37 * turn, axis=0)) for part in parts)
-        calls.append((((layout.pack(*turned), layout.name, shape) if reads else (*reversed(turned), layout.name)), {}))
-    answer = run_once(partial(session.call, "threads", ROUNDS // 4, function, calls))
+        calls.append((function, ((layout.pack(*turned), layout.name, shape) if reads else (*reversed(turned), layout.name)), {}))
+    answer = run_once(partial(session.call, "threads", ROUNDS // 4, calls))
     if not isinstance(answer, NoAnswer):  # judged elsewhere
         wrong, made = answer
         text = f"{wrong} of {made} calls returned other bytes when threads called at once"
