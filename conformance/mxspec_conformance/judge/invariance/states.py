@@ -40,7 +40,7 @@ REPEATS, REPEAT_SECONDS = 3200, 1.0
 QUICK_REPEATS, QUICK_REPEAT_SECONDS = 300, 0.2
 #: Calls whose answers are held, and the seconds that they may take; and of rows and blocks of which a kernel may keep a few buffers.
 HELD, HELD_SECONDS = 300, 0.1
-FEW_HELD, HELD_SHAPES = 16, ((16, 4), (64, 16), (1, 256))
+FEW_HELD, HELD_SHAPES = 16, ((16, 4), (64, 4), (1, 128))
 #: Threads, calls of each, and blocks of a call; and of calls of several shapes at once.
 THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8), (256, 16))
 SEVERAL_SHAPES = ((4, 3), (16, 8), (1, 40), (64, 2))

@@ -29,7 +29,7 @@ from mxspec_vectors.tensor_scales import TensorScales
 #: Shapes of tensors: fewer numbers than a vector, columns of every residue by eight, one block, one column, rows that no tile divides,
 #: more than a grid holds, large and aligned.
 SHAPES = (
-    (1, 1), (1, 3), (2, 3), (1, 7), *((3, 17 + n) for n in range(8)), (1, 16), (257, 1), (3, 13), (3, 48), (7, 1001), (1, 4099), (16, 64), (31, 1040), (128, 128), (129, 256), (1, 4096), (257, 16), (1024, 16), (65537, 16), (256, 1024),
+    (1, 1), (2, 3), (1, 7), *((3, 17 + n) for n in range(8)), (1, 16), (257, 1), (3, 13), (3, 48), (7, 1001), (1, 4099), (16, 64), (31, 1040), (128, 128), (129, 256), (1, 4096), (257, 16), (1024, 16), (65537, 16), (256, 1024),
     (1024, 1024), (1, 1048576),
 )  # fmt: skip
 #: Where the largest magnitude lies, as a share of the tensor, and its sign; in every dtype it is a number of that dtype.
