@@ -13,6 +13,9 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/judge/test_shared_buffers.py::test_a_wrong_one_is_found": (3, 9),
+    "tests/judge/test_special_tensor_scales.py::test_a_tensor_scale_is_asked_in_every_binade": (2, 8),
+    "tests/judge/test_number_states.py::test_a_tensor_scale_of_every_shape_is_its_own": (3, 3),
     "tests/judge/test_outside.py::test_a_wrong_one_is_found": (8, 20),
     "tests/judge/test_declined.py::test_maxima_that_are_declined_hide_no_other_scale": (0, 4),
     "tests/judge/test_declined.py::test_two_targets_are_compared_where_both_answer": (0, 3),

@@ -107,7 +107,7 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
         _judge_options(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
     if session.transport != "results-file" and wants("refusal", "state"):
         _judge_nothing(numbers)
-    if session.transport in SEES_SHAPES and wants("refusal"):
+    if session.transport in SEES_SHAPES and wants("refusal", "state"):
         _judge_refusals(numbers)
     if session.transport in SEES_SHAPES and wants("refusal", "call-size"):
         _judge_other_dtypes(numbers)

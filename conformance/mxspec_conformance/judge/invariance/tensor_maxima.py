@@ -116,7 +116,7 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             run_once(partial(session.call, "tensor_scale", twin, fmt))  # what it returns is judged elsewhere
             ask("state", f"{dtype}, after a tensor that is the same but for {told}", "tensor_scale", x, fmt, quick=True)
     label = "a tensor in float64, which is not offered"
-    asked = scorecard.wants("refusal") and session.transport in SEES_SHAPES and "float64" not in dtypes
+    asked = scorecard.wants("refusal", "state") and session.transport in SEES_SHAPES and "float64" not in dtypes
     if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=True):
         value = run_once(partial(session.call, "tensor_scale", make_tensor((4, 64), 0.37, 1).astype(np.float64), fmt))
         if not isinstance(value, NoAnswer):
