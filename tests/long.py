@@ -15,6 +15,9 @@ import pytest
 LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_made_blocks.py::test_a_kernel_wrong_where_lanes_agree_is_found": (4, 12),
     "tests/judge/test_call_contents.py::test_a_kernel_wrong_for_one_kind_of_tensor_is_found": (3, 8),
+    "tests/judge/test_shared_buffers.py::test_a_wrong_one_is_found": (3, 9),
+    "tests/judge/test_special_tensor_scales.py::test_a_tensor_scale_is_asked_in_every_binade": (2, 8),
+    "tests/judge/test_number_states.py::test_a_tensor_scale_of_every_shape_is_its_own": (3, 3),
     "tests/judge/test_outside.py::test_a_wrong_one_is_found": (8, 20),
     "tests/judge/test_sparse_calls.py::test_a_claimed_rule_holds_in_every_call": (0, 5),
     "tests/judge/test_sparse_calls.py::test_memory_and_threads_of_larger_calls_are_looked_at": (4, 10),

@@ -192,7 +192,7 @@ def test_every_call_has_a_look_at_its_answer() -> None:
     x = np.zeros((2, 32), np.float32)
     t = mxspec.quantize(x, "mxfp4")
     asked: dict[str, tuple[Any, ...]] = {
-        "threads": (2, "quantize", []), "repeated": (2, 1.0, "quantize", x, "mxfp4"), "wrote": ("quantize", x, "mxfp4"),
+        "threads": (2, []), "repeated": (2, 1.0, "quantize", x, "mxfp4"), "wrote": ("quantize", x, "mxfp4"),
         "covered": (x, "mxfp4"), "trimmed": (x, "mxfp4"), "output_dtype": ("dequantize", t.codes, t.scales, "mxfp4"),
     }  # fmt: skip
     right: dict[str, Any] = {"threads": (0, 8), "repeated": (-1, 2), "wrote": False, "covered": 32, "trimmed": t.codes, "output_dtype": "float32"}

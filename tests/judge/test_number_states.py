@@ -175,3 +175,61 @@ def test_code_that_fails_on_no_numbers_refuses_nothing(error: type[Exception], v
 
     report = check(target(["e2m1"], encode=encode), only="encode/e2m1/refusal")
     assert [r.verdict for r in report.requirements] == [verdict]
+
+
+def zeros_left_out() -> Any:
+    last = [1]
+
+    def encode(x: Array, element: str) -> Array:
+        codes = np.array(mxspec.encode(x, element))
+        whole = codes[: len(x) // 8 * 8].reshape(-1, 8)
+        whole[(x[: whole.size].reshape(-1, 8) == 0).all(axis=1)] = last[0]
+        last[0] = int(codes[0]) if len(codes) else 1
+        return codes
+
+    return target(["e4m3"], encode=encode)
+
+
+def carrying() -> Any:
+    """Two numbers in 64 bits: what is added to round the lower one carries into the upper one."""
+
+    def encode(x: Array, element: str) -> Array:
+        bits = np.ascontiguousarray(x).view(np.uint32).astype(np.uint64)
+        carry = np.zeros(len(bits), np.uint32)
+        carry[1:] = (bits[:-1] + np.uint64(0x7FFFF) >> np.uint64(32)).astype(np.uint32)
+        carry[::2] = 0
+        return mxspec.encode(np.where(np.isnan(x), x, (bits.astype(np.uint32) + carry).view(np.float32)), element)
+
+    return target(["e4m3"], encode=encode)
+
+
+@pytest.mark.parametrize(("make", "told"), [(zeros_left_out, "zeros first"), (carrying, "numbers between NaN of all ones")])
+def test_what_lies_beside_a_number_is_no_matter(make: Callable[[], Any], told: str) -> None:
+    report = check(make(), in_process=True, only="encode/e4m3/call-size")
+    (found,) = report.requirements
+    assert found.verdict == "fail"
+    assert any(told in case for case in found.failing_cases)
+
+
+@pytest.mark.parametrize("kind", ["few numbers", "the last of eleven columns", "the last call's maximum"])
+def test_a_tensor_scale_of_every_shape_is_its_own(kind: str) -> None:
+    given: dict[Any, float] = {}
+
+    def tensor_scale(x: Array, fmt: str) -> float:
+        if kind == "few numbers":
+            return scale_of(x) if x.size >= 8 else 0.0
+        if kind == "the last call's maximum":
+            return given.get(x.shape, scale_of(x))
+        return scale_of(x[:, :-1]) if x.shape[1] % 8 == 3 and x.shape[1] > 8 and len(x) > 1 else scale_of(x)
+
+    def quantize(x: Array, fmt: str, tensor_scale: float) -> Any:
+        given[x.shape] = tensor_scale
+        t = mxspec.quantize(x, fmt, tensor_scale=mxspec.TensorScale.from_float("amax", tensor_scale * 2688))
+        return t.codes, t.scales
+
+    module = type("Target", (), {
+        "NAME": "target", "FORMATS": ["nvfp4"], "TENSOR_SCALE": "decode", "tensor_scale": staticmethod(tensor_scale), "quantize": staticmethod(quantize),
+    })  # fmt: skip
+    report = check(module, in_process=True, only="tensor_scale/nvfp4/*")
+    found = {r.topic for r in report.requirements if r.verdict == "fail"}
+    assert ("state" if "maximum" in kind else "call-size") in found

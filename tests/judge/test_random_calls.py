@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 
 import mxspec
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.invariance.pace import Speed
+from mxspec_conformance.judge.stochastic import given_calls
 from mxspec_conformance.results.report import Report
 
 from tests.bugs.building import Answer, Array
@@ -100,7 +103,42 @@ def upper_bits_of_bfloat16(x: Array, fmt: str, random_bits: Array | None = None)
     return right(x, fmt, random_bits)
 
 
+def rows_again(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
+    if random_bits is not None and len(x) > 1024:
+        random_bits = random_bits[np.arange(len(x)) % 1024]
+    return right(x, fmt, random_bits)
+
+
+def second_half_again(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
+    if random_bits is not None and x.size > 1 << 17:
+        random_bits = np.resize(random_bits.reshape(-1)[: x.size // 2], x.size).reshape(x.shape)
+    return right(x, fmt, random_bits)
+
+
+def plan_of_the_second_call() -> Callable[..., Answer]:
+    calls: Counter[Any] = Counter()
+
+    def quantize(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
+        codes, scales = right(x, fmt, random_bits)
+        calls[x.shape] += random_bits is not None
+        if x.size >= 1 << 14 and random_bits is not None and calls[x.shape] == 2:
+            codes[-1, -1] ^= 1
+        return codes, scales
+
+    return quantize
+
+
+def broadcast(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
+    if random_bits is not None:
+        random_bits = np.ascontiguousarray(np.broadcast_to(random_bits, x.shape))
+    return right(x, fmt, random_bits)
+
+
 WRONG: dict[str, tuple[Callable[..., Answer], str]] = {
+    "rows again": (rows_again, "2000 x 64 numbers"),
+    "second half again": (second_half_again, "520 x 512 numbers"),
+    "the second call": (plan_of_the_second_call(), "numbers, again"),
+    "broadcast": (broadcast, "12 x 128 numbers with 1 x 128 words"),
     "kept without words": (kept_by(lambda x, words: (read(x), words is None)), "after the same numbers with other words"),
     "kept without whether there are words": (kept_by(lambda x, words: read(x)), "rounded to nearest"),
     "kept by words": (kept_by(lambda x, words: read(x) if words is None else read(words)), "other numbers with the same words"),
@@ -118,8 +156,10 @@ def judge(quantize: Callable[..., Answer], fmt: str = "mxfp4", **members: Any) -
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_words_that_are_not_those_of_the_numbers_are_found(name: str) -> None:
+def test_words_that_are_not_those_of_the_numbers_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quantize, told = WRONG[name]
+    # As fast as a target may be, however busy the machine.
+    monkeypatch.setattr(given_calls, "_find_largest", lambda *_: Speed.FAST.largest)
     members = {"DTYPES": DTYPES} if name == "upper bits" else {}
     fmt = "nvfp4" if name == "square blocks" else "mxfp4"
     report = judge(quantize, fmt, **members)
@@ -196,6 +236,30 @@ UNFAIR: dict[str, Callable[[Array, Array, dict[str, Any]], Array]] = {
     "in square blocks": lambda words, x, o: words & np.uint32(1) if o["block"] is not None else words,
     "in bfloat16": lambda words, x, o: np.repeat(words[:, ::2], 2, axis=1) if x.dtype.name == "bfloat16" else words,
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("always", "verdict"), [(True, "pass"), (False, "error")])
+def test_a_large_call_with_words_may_be_refused_but_not_the_second_time(always: bool, verdict: str) -> None:
+    refused: list[Any] = []
+
+    def quantize(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
+        if x.size > 1 << 14 and (always or x.shape in refused):
+            raise RuntimeError("too large")
+        refused.append(x.shape)
+        return right(x, fmt, random_bits)
+
+    assert requirement(judge(quantize), "stochastic/mxfp4/random-bits").verdict == verdict
+
+
+def test_draws_that_move_with_the_seed_are_found() -> None:
+    def quantize(x: Array, fmt: str, seed: int) -> Answer:
+        words = np.random.default_rng(0).integers(1 << 32, size=x.size + 100_000, dtype=np.uint32)
+        start = 16 * (1 + seed * 97)
+        return right(x, fmt, words[start : start + x.size].reshape(x.shape))
+
+    report = judge(quantize)
+    assert set(failing(report)) == {"stochastic/mxfp4/seed"}
+    assert any("at any distance" in case for case in requirement(report, "stochastic/mxfp4/seed").failing_cases)
 
 
 @pytest.mark.parametrize("way", UNFAIR)

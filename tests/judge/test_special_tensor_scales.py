@@ -12,6 +12,7 @@ import mxspec
 from mxspec.elements import decode_table
 from mxspec.formats import get_block
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.invariance import tensor_binades
 from mxspec_conformance.judge.quantize import flag_nan_choices
 
 from tests.bugs.building import Array, make
@@ -106,3 +107,35 @@ def test_zero_times_a_reciprocal_that_overflowed_may_be_zero() -> None:
     assert check(target, in_process=True, only="quantize/nvfp4/overflow").exit_code == 0
     assert np.flatnonzero(flag_nan_choices(FMT.element)).tolist() == [0, 7, 8, 15]
     assert not flag_nan_choices(get_block("mxfp8_e4m3").element).any()
+
+
+def halved_at_powers_of_two(amax: float) -> float:
+    return amax / 2 if amax > 1 and np.frexp(amax)[0] == 0.5 else amax
+
+
+def by_amax(amax: float | None, change: Callable[[float], float]) -> Any:
+    return None if amax is None else mxspec.TensorScale.from_float("amax", change(amax))
+
+
+@pytest.mark.parametrize("function", ["quantize", "dequantize"])
+@pytest.mark.parametrize("change", [halved_at_powers_of_two, float])
+def test_a_tensor_scale_is_asked_in_every_binade(function: str, change: Callable[[float], float]) -> None:
+    def quantize(x: Array, fmt: str, tensor_scale: float | None = None) -> Any:
+        t = mxspec.quantize(x, fmt, tensor_scale=by_amax(tensor_scale, change))
+        return t.codes, t.scales
+
+    def dequantize(codes: Array, scales: Array, fmt: str, tensor_scale: float | None = None) -> Any:
+        return mxspec.dequantize(codes, scales, fmt, tensor_scale=by_amax(tensor_scale, change))
+
+    functions = {"quantize": quantize, "dequantize": dequantize}
+    target = make(["nvfp4"], TENSOR_SCALE="amax", **{function: functions[function]})
+    report = check(target, in_process=True, only=f"{function}/nvfp4/*")
+    assert {r.topic for r in report.requirements if r.verdict == "fail"} == (set() if change is float else {"call-size"})
+
+
+@pytest.mark.parametrize("kind", ["amax", "decode", "encode"])
+def test_every_binade_has_a_power_of_two_of_the_kind_that_is_taken(kind: str) -> None:
+    scales = list(tensor_binades._list_maxima(kind, *tensor_binades.EXPONENTS))
+    powers = [s for s in scales if np.frexp(s.value(kind))[0] == 0.5]
+    assert len({np.frexp(s.value("amax"))[1] for s in powers}) == len(powers) >= 228
+    assert all(np.isfinite(s.value("amax")) for s in scales)

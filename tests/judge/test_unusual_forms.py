@@ -327,13 +327,13 @@ def test_codes_under_a_nan_scale_may_be_what_lay_in_memory() -> None:
 
     x = np.ones((2, 64), np.float32)
     x[1, 40] = np.nan
-    calls: list[Any] = [((x, "mxfp4"), {})] * 2
+    calls: list[Any] = [("quantize", (x, "mxfp4"), {})] * 2
     target = SimpleNamespace(NAME="early", VERSION="1", FORMATS=["mxfp4"], quantize=early)
     marshaller = Marshaller(target, describe_target(target, "early"))
-    assert marshaller.call("threads", 20, "quantize", calls) == (0, 40)
+    assert marshaller.call("threads", 20, calls) == (0, 40)
     assert marshaller.call("repeated", 20, 60.0, "quantize", x, "mxfp4") == (-1, 20)
     target.quantize = lambda x, fmt: (np.array(quantize(x, fmt)[0]) ^ rng.integers(0, 2, x.shape, np.uint8), quantize(x, fmt)[1])
-    assert marshaller.call("threads", 20, "quantize", calls)[0] > 30  # codes under a number mean something
+    assert marshaller.call("threads", 20, calls)[0] > 30  # codes under a number mean something
 
 
 def test_a_tensor_scale_that_is_no_number_is_told_in_a_sentence() -> None:

@@ -151,10 +151,11 @@ def _call_at_once(session: TargetSession, pool: Asked, shape: tuple[int, int], r
     if not takes_shape(session, pool, rows, wide):
         return
     if keeps_call("sparse", pool.fmt.name, label, quick=False):
-        calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-            (fill_call(pool, rows * wide, 100 + turn).arguments(rows), {}) for turn in range(THREADS)
+        function = pool.case.function.value
+        calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+            (function, fill_call(pool, rows * wide, 100 + turn).arguments(rows), {}) for turn in range(THREADS)
         ]
-        answer = run_once(partial(session.call, "threads", rounds, pool.case.function.value, calls))
+        answer = run_once(partial(session.call, "threads", rounds, calls))
         if refuses_threads(answer):
             return
         if isinstance(answer, NoAnswer):

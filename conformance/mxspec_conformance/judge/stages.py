@@ -19,6 +19,7 @@ from mxspec_conformance.judge.invariance.numbers import judge_number_calls
 from mxspec_conformance.judge.invariance.placement import judge_placement
 from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, list_quantize_pools
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
+from mxspec_conformance.judge.invariance.tensor_binades import judge_dequantize_binades, judge_quantize_binades
 from mxspec_conformance.judge.invariance.tensor_maxima import judge_tensor_maxima
 from mxspec_conformance.judge.made import Judged, judge_made
 from mxspec_conformance.judge.open_choice import judge_choices
@@ -127,6 +128,14 @@ def _judge_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     return {}
 
 
+def _quantize_binades(run: BlockRun, scorecard: Scorecard) -> Failures:
+    return judge_quantize_binades(run.session, run.fmt, run.profile, scorecard) if run.fmt.has_tensor_scale else {}
+
+
+def _dequantize_binades(run: BlockRun, scorecard: Scorecard) -> Failures:
+    return judge_dequantize_binades(run.session, run.fmt, run.profile, scorecard) if run.fmt.has_tensor_scale else {}
+
+
 def _dequantize_specials(run: BlockRun, scorecard: Scorecard) -> Failures:
     return judge_special_tensor_scales(run.session, run.fmt, scorecard) if run.fmt.has_tensor_scale else {}
 
@@ -210,6 +219,7 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("quantize", Source.CALLS, _place_quantize, frozenset({"call-size", *_PLACES})),
         BlockStage("quantize", Source.CALLS, _shape_quantize, _SIZES),
         BlockStage("quantize", Source.CALLS, _matrix_quantize, OF_CALLS | _PLACES),
+        BlockStage("quantize", Source.CALLS, _quantize_binades, _SIZES),
         BlockStage("stochastic", Source.CALLS, _round_by_given_bits, frozenset({"random-bits"})),
         BlockStage("stochastic", Source.CALLS, _round_by_own_generator, _GENERATOR),
     ),
@@ -219,6 +229,7 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("dequantize", Source.CALLS, _repeat_dequantize, _SIZES),
         BlockStage("dequantize", Source.CALLS, _shape_dequantize, _SIZES),
         BlockStage("dequantize", Source.CALLS, _matrix_dequantize, OF_CALLS),
+        BlockStage("dequantize", Source.CALLS, _dequantize_binades, _SIZES),
     ),
     "tensor_scale": (
         BlockStage("tensor_scale", Source.CALLS, _judge_tensor_scale),

@@ -59,12 +59,15 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
             rows.append(Row((Text(name), Text(_name_subject(report)), Text(counts), Text(""))))
         alike: dict[tuple[str, ...], list[FormatResult]] = {}
         for result in report.formats:
-            alike.setdefault(tuple(line.plain for line in _describe_format(result)), []).append(result)
+            key = (*(line.plain for line in _describe_format(result)), *_name_unmet(result, report.requirements, "*"))
+            alike.setdefault(key, []).append(result)
         for group in alike.values():
             for result in group:
                 verdict = Text(conclude(result, report.requirements).text, style="bold")
                 failing = Text(f"{result.failing}/{result.cases}")
                 below = _describe_format(result) if result is group[-1] else ()
+                unmet = _name_unmet(result, report.requirements, "*" if len(group) > 1 else result.format)
+                below += tuple(Text(f"- {line}", style="yellow") for line in unmet if result is group[-1])
                 named = f"{result.format} " if len(group) > 1 else ""
                 below += tuple(Text(f"{named}{line}", style="cyan") for line in describe_impact(result))
                 rows.append(Row((Text(name), Text(result.format), verdict, failing), below))
@@ -74,6 +77,14 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
             rows.append(Row(cells))
             name = ""
     return Rows(("target", "format", "verdict and deviations", "failing"), rows)
+
+
+def _name_unmet(result: FormatResult, requirements: Sequence[Requirement], name: str) -> tuple[str, ...]:
+    """Which requirements fail where no case of the vectors does; name: stands for the format."""
+    if result.failing or result.deviations or result.unanswered:
+        return ()
+    unmet = [r for r in requirements if r.format == result.format and r.verdict in _UNMET]
+    return (f"fails {', '.join(f'{r.operation}/{name}/{r.topic}' for r in unmet)}",) if unmet else ()
 
 
 def _describe_format(result: FormatResult) -> tuple[Text, ...]:
@@ -190,7 +201,8 @@ def failure_text(requirement: Requirement) -> str:
 
 
 def print_divergences(report: Report, console: Console, *, most: int = 3) -> None:
-    """For the first few topics that are not met one format's smallest input, and the first step that differs.
+    """For the first few topics that are not met one format's smallest input, and the first step that differs; of what is about a
+    call, the call and what it came to.
 
     Formats in which the same topic fails are named; what has no input has its reason; the other topics are listed.
     """
@@ -226,6 +238,8 @@ def _has_input(requirement: Requirement) -> bool:
 
 def _first_steps(requirement: Requirement) -> list[str]:
     failure = requirement.first
+    if failure is not None and not requirement.note and not _has_input(requirement):
+        return [f"call {failure.given.get('call', failure.case)}", *failure.steps[-2:]]
     if failure is None or not _has_input(requirement):
         return [requirement.note or requirement.text]
     inputs = "; ".join(list(failure.given["x"].values())[:3]) or "zeros"

@@ -14,7 +14,7 @@ from mxspec_conformance.targets.capabilities import Capabilities, ShapeLimits
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Calls that hold a call -> the place of the function's name among the arguments.
-_NESTED = {"arranged": 1, "held": 2, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "threads": 1, "timed": 0}
+_NESTED = {"arranged": 1, "held": 2, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "timed": 0}
 
 #: Answer in the shape that was made -> answer in the shape that was asked.
 Unlay = Callable[[Any], Any]
@@ -45,6 +45,9 @@ class FittedSession:
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call; raises CallError."""
+        if function == "threads":
+            rounds, calls = args
+            return self.inner.call(function, rounds, [self._lay_call(*call) for call in calls])
         place = _NESTED.get(function)
         name = function if place is None else args[place]
         if name not in self.limits or _is_bound(kwargs):
@@ -60,16 +63,20 @@ class FittedSession:
             return unlay(answer) if function == "reused" else (*answer[:-1], _unlay_last(unlay, first, second, answer[-1]))
         if function == "held":
             return self.inner.call(function, *head, *(self._lay(name, given)[0] for given in tail), **kwargs)
-        if function == "threads":
-            calls = [(self._lay(name, given)[0], self._lay_words(name, given, options)) for given, options in tail[0]]
-            return self.inner.call(function, *head, calls)
         given, unlay = self._lay(name, tail)
         answer = self.inner.call(function, *head, *given, **kwargs)
         return unlay(answer) if function == "arranged" else answer
 
+    def _lay_call(
+        self, name: str, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        if name not in self.limits or _is_bound(options):
+            return name, args, options
+        return name, self._lay(name, args)[0], self._lay_words(name, args, options)
+
     def _lay_words(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-        """Options in which each random word stays with its number."""
-        if options.get("random_bits") is None:
+        """Options in which each random word stays with its number; words that are not one for each stay as they are."""
+        if options.get("random_bits") is None or options["random_bits"].shape != args[0].shape:
             return options
         (words, *_), _ = self._lay(name, (options["random_bits"], *args[1:]))
         return {**options, "random_bits": words}

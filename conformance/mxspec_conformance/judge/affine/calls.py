@@ -231,10 +231,10 @@ def _enter_threads(caller: Caller) -> None:
         rows, wide = (4, BESIDE) if laid == LAID else laid
         label = caller.tell(*laid, f"{THREADS} threads")
         few = caller.groups.give(caller.groups.fill(rows, wide, 6), rows)
-        calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-            ((*(np.roll(a, turn, axis=0) for a in few), caller.name), {}) for turn in range(THREADS)
+        calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+            (caller.function, (*(np.roll(a, turn, axis=0) for a in few), caller.name), {}) for turn in range(THREADS)
         ]
-        found = run_once(partial(caller.session.call, "threads", ROUNDS // 8, caller.function, calls))
+        found = run_once(partial(caller.session.call, "threads", ROUNDS // 8, calls))
         if refuses_threads(found):
             return
         if isinstance(found, NoAnswer):

@@ -81,10 +81,10 @@ def _list_parts(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool])
         if offers(function, "pad"):
             yield ("tail",), partial(judge_cut_grids, pools=pools)
     if function == "quantize":
-        yield ("refusal",), partial(judge_ragged_refusal, pools=pools)
-        yield ("refusal",), partial(judge_other_dtypes, pool=pools[0])
+        yield ("refusal", "state"), partial(judge_ragged_refusal, pools=pools)
+        yield ("refusal", "state"), partial(judge_other_dtypes, pool=pools[0])
     else:
-        yield ("refusal",), partial(judge_scale_shapes, pools=pools)
+        yield ("refusal", "state"), partial(judge_scale_shapes, pools=pools)
     if not stored:
         yield ("refusal", "state"), partial(judge_empty, pool=pools[0])
     yield ("state",), partial(judge_first_call, pool=pools[0])

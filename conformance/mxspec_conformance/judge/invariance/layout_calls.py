@@ -159,11 +159,11 @@ def _call_at_once(
     if made is None or not (_mask(layout, shape) == 0xFF).all():
         return
     parts, _ = made
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
     for turn in range(THREADS):
         turned = tuple(np.ascontiguousarray(np.roll(part, 37 * turn, axis=0)) for part in parts)
-        calls.append((((layout.pack(*turned), layout.name, shape) if reads else (*reversed(turned), layout.name)), {}))
-    answer = run_once(partial(session.call, "threads", rounds, function, calls))
+        calls.append((function, ((layout.pack(*turned), layout.name, shape) if reads else (*reversed(turned), layout.name)), {}))
+    answer = run_once(partial(session.call, "threads", rounds, calls))
     if isinstance(answer, NoAnswer):
         if not refuses_threads(answer):
             scorecard.count_no_answer("state", label, answer)

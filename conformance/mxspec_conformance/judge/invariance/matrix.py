@@ -36,8 +36,9 @@ from mxspec_conformance.judge.invariance.calls import (
 from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
 from mxspec_conformance.judge.invariance.pace import CHEAP_OF, LARGEST_OF, OTHERS, Speed, measure_speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places, flag_open, flag_open_at
-from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.judge.invariance.reach import REFUSALS
+from mxspec_conformance.judge.tally import LIMITED, Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS, WINDOWS
@@ -149,7 +150,8 @@ class Matrix:
         got = run_once(call)
         if isinstance(got, NoAnswer):
             if not may_refuse:
-                self.scorecard.count_no_answer(topic, label, got)
+                limited = topic not in LIMITED and self._is_limit(pool, place, lines, got)
+                self.scorecard.count_no_answer(topic, label, unsupported(got.message) if limited else got)
             return may_refuse
         wrong = pool.find_wrong(place, got)
         ok = not wrong.any()
@@ -158,6 +160,18 @@ class Matrix:
         if not ok and requirement not in self.first:
             self.first[requirement] = draw_call(label, pool, place, got, wrong, lines)
         return ok
+
+    def _is_limit(self, pool: Pool, place: Places, lines: int, refused: NoAnswer) -> bool:
+        """Whether a refusal says nothing of a call but its size: the same blocks are refused alone, too, and one of them is not.
+
+        What raises only after another call, or from then on for every call, is no limit.
+        """
+        if refused.kind not in REFUSALS or refused.stumbled or len(place) % lines or int(place.max(initial=0)) >= len(pool):
+            return False
+        whole = run_once(partial(_call, self.session, pool, place, lines))
+        if not isinstance(whole, NoAnswer) or whole.kind not in REFUSALS or whole.stumbled:
+            return False
+        return not isinstance(run_once(partial(_call, self.session, pool, place[:1], 1)), NoAnswer)
 
     def settle(self, topic: str, label: str, *, ok: bool, text: str) -> None:
         """Count what one call did beside its answer, or what many calls showed together; the text says what is wrong."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,17 @@ from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.refusals import fails_on_nothing, is_lost
-from mxspec_conformance.judge.invariance.states import REPEATS, ROUNDS, THREADS, refuses_threads
+from mxspec_conformance.judge.invariance.states import (
+    FEW_HELD,
+    HELD_SECONDS,
+    REPEATS,
+    ROUNDS,
+    THREADS,
+    AtOnce,
+    describe_held,
+    list_other_functions,
+    refuses_threads,
+)
 from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -37,6 +47,10 @@ OPTION_NUMBERS = 704
 ROUNDED, OTHER_ROUNDINGS = (77, 4099), ("rna", "rnz", "rnu", "rtp", "rtn")
 #: Numbers in the calls that follow another one; numbers in views, and views.
 FEW, MANY, VIEWS = 200, 10007, ("columns", "offset", "reversed")
+#: Numbers in calls of which a kernel may keep a few buffers; runs of one number, and numbers in each.
+HELD_COUNTS, RUNS, RUN = (200, 5000), 40, 24
+#: A NaN whose bits are all ones: what adds to its bits carries into those of the number beside it.
+ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +101,13 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
     wants = scorecard.wants
     if wants("call-size"):
         _judge_memory(numbers)
+        _judge_runs(numbers)
+        _judge_beside_nan(numbers)
         _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
         _judge_options(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
     if session.transport != "results-file" and wants("refusal", "state"):
         _judge_nothing(numbers)
-    if session.transport in SEES_SHAPES and wants("refusal"):
+    if session.transport in SEES_SHAPES and wants("refusal", "state"):
         _judge_refusals(numbers)
     if session.transport in SEES_SHAPES and wants("refusal", "call-size"):
         _judge_other_dtypes(numbers)
@@ -101,6 +117,9 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
         if speed is not Speed.CRAWLING:
             _judge_repetition(numbers)
             _judge_threads(numbers)
+            _judge_beside_others(numbers)
+    if session.transport in LOCAL and speed is not Speed.CRAWLING and wants("call-size"):
+        _judge_held(numbers)
     return numbers.first
 
 
@@ -110,6 +129,32 @@ def _judge_counts(numbers: Numbers, largest: int) -> None:
         if count <= largest and numbers.keeps(label, quick=count == 65536):
             place = numbers.draw(count, salt)
             numbers.enter("call-size", label, place, partial(numbers.ask, place))
+
+
+def _judge_runs(numbers: Numbers) -> None:
+    """Runs of one number, of zeros first: a vector whose items are all alike, or zero, may be skipped."""
+    label, first = f"{RUNS} runs of {RUN} equal numbers, zeros first", numbers.answered.inputs[0]
+    if numbers.keeps(label):
+        zeros = np.flatnonzero(first == 0)
+        place = np.repeat(numbers.draw(RUNS, 78), RUN)
+        for run in (0, RUNS // 2) if len(zeros) else ():
+            place[run * RUN : (run + 1) * RUN] = zeros[0]
+        numbers.enter("call-size", label, place, partial(numbers.ask, place))
+
+
+def _judge_beside_nan(numbers: Numbers) -> None:
+    """Every number between NaN whose bits are all ones; what becomes of those is judged elsewhere, and they may be refused."""
+    answered, label = numbers.answered, "numbers between NaN of all ones"
+    if answered.function == "decode" or answered.inputs[0].dtype != np.float32 or not numbers.keeps(label):
+        return
+    place = numbers.draw(LARGEST_OF.get(numbers.session.transport, MANY) // 4, 79)
+    between = [np.full(2 * len(place) + 1, ALL_ONES, np.uint32) for _ in answered.inputs]
+    for all_items, items in zip(between, answered.inputs, strict=True):
+        all_items[1::2] = items[place].view(np.uint32)
+    x, *words = (a.view(items.dtype) for a, items in zip(between, answered.inputs, strict=True))
+    answer = run_once(partial(numbers.session.call, answered.function, x, answered.name, *words, **answered.kwargs))
+    if not isinstance(answer, NoAnswer):
+        numbers.enter("call-size", label, place, partial(_given, answer[1::2]))
 
 
 def _judge_options(numbers: Numbers, largest: int) -> None:
@@ -249,7 +294,10 @@ def cast_exactly(answered: Answered, dtype: str) -> Answered | None:
 
 
 def _judge_refusals(numbers: Numbers) -> None:
-    """float64, which is refused or converted; fewer random words than numbers, which are refused."""
+    """float64, which is refused or converted; fewer random words than numbers, one of them for all too, which are refused.
+
+    More words than numbers are not asked: words are drawn in bulk, and each number has its own.
+    """
     answered, session = numbers.answered, numbers.session
     if answered.function == "decode":
         _judge_wide_codes(numbers)
@@ -265,13 +313,23 @@ def _judge_refusals(numbers: Numbers) -> None:
             if answered.function == "encode":
                 _judge_beside_ties(numbers)
         elif answer.kind in REFUSALS:
-            numbers.settle("refusal", label, ok=True, text="")
-    label = "fewer random words than numbers"
-    if words and numbers.keeps(label):
-        answer = run_once(partial(session.call, answered.function, x, element, words[0][:16], **answered.kwargs))
-        refused = isinstance(answer, NoAnswer) and answer.kind in REFUSALS
-        text = f"codes came back for {FEW} numbers and 16 random words; refuse such a call"
-        numbers.settle("refusal", label, ok=refused, text=text)
+            _settle_refused(numbers, label)
+    for label, few in (("fewer random words than numbers", 16), ("one random word for all numbers", 1)):
+        if not words or not numbers.keeps(label):
+            continue
+        answer = run_once(partial(session.call, answered.function, x, element, words[0][:few], **answered.kwargs))
+        if isinstance(answer, NoAnswer) and answer.kind in REFUSALS:
+            _settle_refused(numbers, label)
+            continue
+        text = f"codes came back for {FEW} numbers and {few} random words; refuse such a call"
+        numbers.settle("refusal", label, ok=False, text=text)
+
+
+def _settle_refused(numbers: Numbers, label: str) -> None:
+    """Count a call that was refused, rightly; the call after it is as any other."""
+    numbers.settle("refusal", label, ok=True, text="")
+    place = numbers.draw(FEW, 74)
+    numbers.enter("state", f"after a refusal, {label}", place, partial(numbers.ask, place))
 
 
 def _judge_beside_ties(numbers: Numbers) -> None:
@@ -300,7 +358,7 @@ def _judge_wide_codes(numbers: Numbers) -> None:
         if not isinstance(answer, NoAnswer):
             numbers.enter("refusal", label, place, partial(_given, answer))
         elif answer.kind in REFUSALS:
-            numbers.settle("refusal", label, ok=True, text="")
+            _settle_refused(numbers, label)
 
 
 def _judge_special(numbers: Numbers, told: str) -> None:
@@ -333,11 +391,42 @@ def _judge_repetition(numbers: Numbers) -> None:
 
 
 def _judge_threads(numbers: Numbers, told: str = "", rounds: int = ROUNDS) -> None:
-    label, answered = f"{THREADS} threads{told}", numbers.answered
+    answered = numbers.answered
+    calls = [(answered.function, answered.arguments(numbers.draw(3000, 80 + i)), answered.kwargs) for i in range(THREADS)]
+    _call_at_once(numbers, f"{THREADS} threads{told}", rounds, calls)
+
+
+def _judge_beside_others(numbers: Numbers) -> None:
+    """A function and the others that the target offers, at once: they may share a workspace."""
+    answered = numbers.answered
+    others = list_other_functions(_list_earlier(numbers.session, answered), answered.function)
+    # Of two functions one is asked beside the other, not each beside each.
+    if not others or (answered.function != "encode" and "encode" in {name for name, *_ in others}):
+        return
+    own = [(answered.function, answered.arguments(numbers.draw(FEW, 84 + i)), answered.kwargs) for i in range(THREADS - 1)]
+    told = ", ".join(name for name, *_ in others)
+    _call_at_once(numbers, f"{len(own) + len(others)} threads, beside {told}", ROUNDS, [*own, *others])
+
+
+def _judge_held(numbers: Numbers) -> None:
+    """Answers that are all held: memory that is given out in turn comes round."""
+    answered, session = numbers.answered, numbers.session
+    for count in HELD_COUNTS:
+        label = f"{FEW_HELD} answers of {count} numbers held"
+        if not numbers.keeps(label):
+            continue
+        pair = [answered.arguments(numbers.draw(count, 64 + i)) for i in range(2)]
+        answer = run_once(partial(session.call, "held", FEW_HELD, HELD_SECONDS, answered.function, *pair, **answered.kwargs))
+        if isinstance(answer, NoAnswer):
+            numbers.scorecard.count_no_answer("call-size", label, answer)
+        else:
+            numbers.settle("call-size", label, ok=answer[0] < 0, text=describe_held(*answer))
+
+
+def _call_at_once(numbers: Numbers, label: str, rounds: int, calls: Sequence[AtOnce]) -> None:
     if not numbers.keeps(label):
         return
-    calls = [(answered.arguments(numbers.draw(3000, 80 + i)), answered.kwargs) for i in range(THREADS)]
-    answer = run_once(partial(numbers.session.call, "threads", rounds, answered.function, calls))
+    answer = run_once(partial(numbers.session.call, "threads", rounds, calls))
     if refuses_threads(answer):
         return
     if isinstance(answer, NoAnswer):

@@ -19,6 +19,9 @@ from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.targets.errors import FailureKind
 
+#: Rows and blocks of codes, with scales that are not theirs: too few, one row or one column of them, and those of blocks half as long.
+SCALE_SHAPES = (((5, 4), (5, 3)), ((5, 4), (4, 4)), ((3, 7), (3, 4)), ((5, 4), (1, 4)), ((5, 4), (5, 1)), ((5, 4), (5, 8)))
+
 
 def judge_ragged_refusal(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """Rows that are no whole number of blocks, where nobody asked for padding: refused, or padded; never cut short."""
@@ -51,21 +54,38 @@ def _judge_axis_beyond(matrix: Matrix, pool: Pool) -> None:
     for axis in (2, -3):
         label = f"{x.shape[0]} x {x.shape[1]}, axis {axis}"
         call = partial(matrix.session.call, "quantize", x, pool.fmt.name, axis=axis, **pool.answered.kwargs)
-        _judge_refusal(matrix, label, call, "an answer came back for an axis that a matrix does not have; refuse such a call")
+        _judge_refusal(matrix, pool, label, call, "an answer came back for an axis that a matrix does not have; refuse such a call")
 
 
-def _judge_refusal(matrix: Matrix, label: str, call: Callable[[], Any], text: str) -> None:
+def _judge_refusal(matrix: Matrix, pool: Pool, label: str, call: Callable[[], Any], text: str, *, quick: bool = False) -> None:
     """Count a call that nobody can answer."""
     card = matrix.scorecard
-    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=matrix.is_first_format):
+    if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=quick or matrix.is_first_format):
         return
     answer: Any = run_once(call)
     if not isinstance(answer, NoAnswer) or answer.kind is FailureKind.BAD_RETURN:
         _fail(matrix, label, text)
     elif answer.kind in REFUSALS:
-        card.count("refusal", label, ok=True)
+        _settle_refused(matrix, pool, label)
     else:
         card.count_no_answer("refusal", label, answer)
+
+
+def _settle_refused(matrix: Matrix, pool: Pool, label: str) -> None:
+    """Count a call that was refused, rightly; the call after it is as any other."""
+    matrix.scorecard.count("refusal", label, ok=True)
+    _enter_after(matrix, pool, f"after a refusal, {label}")
+
+
+def _enter_after(matrix: Matrix, pool: Pool, what: str) -> None:
+    """A small call after one that was refused, or had nothing in it."""
+    place, answered = matrix.draw(pool, 12), pool.answered
+
+    def after() -> Any:
+        given = answered.arguments(place, rows=4)
+        return answered.rows(matrix.session.call(answered.function, *given, **answered.kwargs))
+
+    matrix.enter("state", f"{pool.name}: {what}", pool, place, after, lines=4, quick=True)
 
 
 def judge_other_dtypes(matrix: Matrix, pool: Pool) -> None:
@@ -89,7 +109,7 @@ def judge_other_dtypes(matrix: Matrix, pool: Pool) -> None:
         answer = run_once(partial(session.call, "quantize", numbers.astype(dtype), pool.fmt.name, **answered.kwargs))
         if isinstance(answer, NoAnswer):
             if answer.kind in REFUSALS:
-                card.count("refusal", label, ok=True)
+                _settle_refused(matrix, pool, label)
             elif answer.kind is not FailureKind.BAD_RETURN:  # which is noticed by whoever gets it
                 card.count_no_answer("refusal", label, answer)
             continue
@@ -171,13 +191,7 @@ def _judge_nothing(matrix: Matrix, pool: Pool, what: str, shape: tuple[int, int]
         _fail(matrix, label, f"{answer.message}; return {what.partition(',')[0]}, or refuse such a call")
     else:
         card.count("refusal", label, ok=True)
-    place = matrix.draw(pool, 12)
-
-    def after() -> Any:
-        given = answered.arguments(place, rows=4)
-        return answered.rows(matrix.session.call(answered.function, *given, **answered.kwargs))
-
-    matrix.enter("state", f"{pool.name}: after a call with {what}", pool, place, after, lines=4, quick=True)
+    _enter_after(matrix, pool, f"after a call with {what}")
 
 
 def _judge_cut(
@@ -195,7 +209,7 @@ def _judge_cut(
     answer = run_once(partial(matrix.session.call, "quantize", x, pool.fmt.name, **kwargs, **options))
     if isinstance(answer, NoAnswer):
         if answer.kind in REFUSALS:
-            card.count("refusal", label, ok=True)
+            _settle_refused(matrix, pool, label)
         elif answer.kind is FailureKind.BAD_RETURN:
             covered = run_once(partial(matrix.session.call, "covered", x, pool.fmt.name, **kwargs, **options))
             # An answer of a shape that cannot be is noticed by whoever gets it; one that is short is not, nor are wrong codes.
@@ -239,32 +253,26 @@ def _judge_trimmed(
 
 
 def judge_scale_shapes(matrix: Matrix, pools: Sequence[Pool]) -> None:
-    """Codes with too few scales for them: refused."""
+    """Codes with too few scales for them, or with more in a row: refused. Scales of one row, or one column, are not for all.
+
+    Rows of scales beyond those of the codes are not asked: scales are handed over in buffers of whole tiles.
+    """
     pool = next(iter(pools), None)
     if pool is None or matrix.session.transport not in SEES_SHAPES or matrix.session.capabilities.scale_layout != "row-major":
         return
-    card = matrix.scorecard
-    for rows, blocks, fewer_rows, fewer_blocks in ((5, 4, 0, 1), (5, 4, 1, 0), (3, 7, 0, 3)):
-        label = f"{rows} x {blocks} blocks with {rows - fewer_rows} x {blocks - fewer_blocks} scales"
-        if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=bool(fewer_rows) or matrix.is_first_format):
-            continue
+    for (rows, blocks), shape in SCALE_SHAPES:
         codes, scales, *rest = pool.answered.arguments(matrix.draw(pool, rows * blocks), rows=rows)
-        given = np.ascontiguousarray(scales[: rows - fewer_rows, : blocks - fewer_blocks])
-        answer: Any = run_once(
-            partial(matrix.session.call, "dequantize", codes, given, *rest, **pool.answered.kwargs)
-        )
-        if not isinstance(answer, NoAnswer) or answer.kind is FailureKind.BAD_RETURN:
-            _fail(matrix, label, "values came back for codes without a scale; refuse such a call")
-        elif answer.kind in REFUSALS:
-            card.count("refusal", label, ok=True)
-        else:
-            card.count_no_answer("refusal", label, answer)
+        given = np.ascontiguousarray(np.tile(scales, 2)[: shape[0], : shape[1]])
+        call = partial(matrix.session.call, "dequantize", codes, given, *rest, **pool.answered.kwargs)
+        text = f"values came back for codes {'without a scale' if given.size < scales.size else 'and more scales than blocks'}; refuse such a call"
+        label = f"{rows} x {blocks} blocks with {shape[0]} x {shape[1]} scales"
+        _judge_refusal(matrix, pool, label, call, text, quick=shape[0] < rows)
     _judge_wide_integers(matrix, pool)
     codes, scales, *rest = pool.answered.arguments(matrix.draw(pool, 32), rows=8)
     half = np.ascontiguousarray(codes[:, : -pool.fmt.k // 2]), np.ascontiguousarray(scales[:, :3])
     call = partial(matrix.session.call, "dequantize", *half, *rest, **pool.answered.kwargs)
     text = "values came back for scales that are not those of the codes; refuse such a call"
-    _judge_refusal(matrix, "8 x 3.5 blocks with 8 x 3 scales", call, text)
+    _judge_refusal(matrix, pool, "8 x 3.5 blocks with 8 x 3 scales", call, text)
 
 
 def _judge_wide_integers(matrix: Matrix, pool: Pool) -> None:
@@ -282,7 +290,7 @@ def _judge_wide_integers(matrix: Matrix, pool: Pool) -> None:
             answer = run_once(partial(matrix.session.call, "dequantize", *given, **pool.answered.kwargs))
             if isinstance(answer, NoAnswer):
                 if answer.kind in REFUSALS:
-                    card.count("refusal", label, ok=True)
+                    _settle_refused(matrix, pool, label)
                 continue
             wrong = pool.find_wrong(place, pool.answered.rows(answer))
             if wrong.any():

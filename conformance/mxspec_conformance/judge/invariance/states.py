@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import get_block
+from mxspec.formats import BlockFormat, get_block
 from mxspec_conformance.judge.invariance.matrix import Matrix
 from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, flag_open_at
@@ -26,18 +26,24 @@ from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
 Array = npt.NDArray[Any]
+#: A call among others at once: function, arguments, options.
+AtOnce = tuple[str, tuple[Any, ...], dict[str, Any]]
 
-#: Rows and blocks of the calls that are looked at for what they do to memory: odd ones, tiles, and powers of two, of which a kernel may
-#: keep a buffer each.
-PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64), (600, 2), (8, 4), (16, 8), (32, 8), (64, 16), (256, 8))
+#: Rows and blocks of the calls that are looked at for what they do to memory: odd ones, tiles, one long row, and powers of two, of
+#: which a kernel may keep a buffer each.
+PROBED = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64), (600, 2), (8, 4), (16, 8), (32, 8), (64, 16), (256, 8), (1, 256))
+#: The same for fast targets: from 2^18 numbers on in every format.
+LARGE_PROBED = (512, 32)
 #: The same call so many times, and the seconds that it may take.
 REPEATS, REPEAT_SECONDS = 3200, 1.0
 #: The same at the quick level: more than a byte counts.
 QUICK_REPEATS, QUICK_REPEAT_SECONDS = 300, 0.2
-#: Calls whose answers are held, and the seconds that they may take.
+#: Calls whose answers are held, and the seconds that they may take; and of rows and blocks of which a kernel may keep a few buffers.
 HELD, HELD_SECONDS = 300, 0.1
-#: Threads, calls of each, and blocks of a call.
+FEW_HELD, HELD_SHAPES = 16, ((16, 4), (64, 4), (1, 128))
+#: Threads, calls of each, and blocks of a call; and of calls of several shapes at once.
 THREADS, ROUNDS, THREAD_SHAPES = 4, 24, ((4, 3), (64, 8), (256, 16))
+SEVERAL_SHAPES = ((4, 3), (16, 8), (1, 40), (64, 2))
 
 
 def find_width(capabilities: Capabilities) -> int:
@@ -49,14 +55,15 @@ def judge_memory(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """Calls that write into their input, and answers that a later call changes: in every dtype, small and large, special
     values among them."""
     for number, pool in enumerate(pools):
-        for rows, blocks in PROBED[:: 1 if not number else 2]:
+        large = (LARGE_PROBED,) if not number and matrix.speed is Speed.FAST else ()
+        for rows, blocks in (*PROBED[:: 1 if not number else 2], *large):
             label = f"{pool.name}: {rows} rows of {blocks} blocks"
             for axis in (-1, 0) if matrix.session.capabilities.has(pool.answered.function, "axis") else (-1,):
                 told = label if axis == -1 else f"{label}, axis 0"
                 pair = [_arguments(pool, matrix.draw(pool, rows * blocks), rows, axis) for _ in range(2)]
                 options: dict[str, Any] = {} if axis == -1 else {"axis": axis}
                 _probe(matrix, pool, told, pair, options, quick=rows == 128 and not number)
-                if matrix.session.capabilities.has(pool.answered.function, "pad"):
+                if (rows, blocks) != LARGE_PROBED and matrix.session.capabilities.has(pool.answered.function, "pad"):
                     ragged = [(_cut(x, axis), *rest) for x, *rest in pair]
                     _probe(matrix, pool, f"{told}, padded", ragged, {**options, "pad": True}, quick=False)
 
@@ -203,9 +210,7 @@ def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Cal
             if function == "quantize":
                 yield f"format {name}", partial(session.call, "quantize", x, name, **extra)
             else:
-                codes = (np.arange(8 * wide).reshape(8, wide) % fmt.element.code_count).astype(np.uint8)
-                scales = np.full((8, wide // fmt.k), fmt.scale.max_code // 2, np.uint8)
-                yield f"format {name}", partial(session.call, "dequantize", codes, scales, name, **extra)
+                yield f"format {name}", partial(session.call, "dequantize", *_make_codes(fmt, wide), name, **extra)
     element = pool.fmt.element.name
     if capabilities.has("encode") and element in capabilities.elements:
         options = [{"rounding": r} for r in ("rtz", "rtp", "rtn")] if capabilities.has("encode", "rounding") else [{}]
@@ -224,6 +229,9 @@ def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Cal
             extra = pool.answered.kwargs if capabilities.has("quantize", "tensor_scale") else {}
             yield "quantize", partial(session.call, "quantize", np.ones((8, 5 * pool.fmt.k), np.float32), pool.fmt.name, **extra)
     else:
+        if capabilities.has("dequantize"):
+            extra = pool.answered.kwargs if capabilities.has("dequantize", "tensor_scale") else {}
+            yield "dequantize", partial(session.call, "dequantize", *_make_codes(pool.fmt, wide), pool.fmt.name, **extra)
         yield "infinities and NaN", partial(
             session.call, "quantize", np.resize(np.array([np.inf, np.nan, -np.inf], np.float32), (3, 3 * pool.fmt.k)), pool.fmt.name,
             **pool.answered.kwargs,
@@ -236,6 +244,12 @@ def _list_earlier(session: TargetSession, pool: Pool) -> Iterator[tuple[str, Cal
             yield "another axis", partial(
                 session.call, "quantize", np.ones((3 * pool.fmt.k, 8), np.float32), pool.fmt.name, axis=0, **pool.answered.kwargs
             )
+
+
+def _make_codes(fmt: BlockFormat, wide: int) -> tuple[Array, Array]:
+    """Eight rows of codes under one scale."""
+    codes = (np.arange(8 * wide).reshape(8, wide) % fmt.element.code_count).astype(np.uint8)
+    return codes, np.full((8, wide // fmt.k), fmt.scale.max_code // 2, np.uint8)
 
 
 def judge_repetition(matrix: Matrix, pool: Pool) -> None:
@@ -264,21 +278,26 @@ def judge_repetition(matrix: Matrix, pool: Pool) -> None:
 
 
 def judge_held(matrix: Matrix, pool: Pool) -> None:
-    """Hundreds of small calls whose answers are all held: memory that is given out in turn comes round."""
+    """Hundreds of small calls whose answers are all held, and some of several shapes: memory that is given out in turn comes round."""
     session, card = matrix.session, matrix.scorecard
     if not matrix.is_first_format or matrix.speed is Speed.CRAWLING or session.transport not in LOCAL:
         return
-    label = f"{pool.name}: {HELD} answers held"
-    if not matrix.asks(pool, label, 3 * pool.fmt.k):
-        return
-    pair = [pool.answered.arguments(matrix.draw(pool, 3), rows=1) for _ in range(2)]
-    answer = run_once(partial(session.call, "held", HELD, HELD_SECONDS, pool.answered.function, *pair, **pool.answered.kwargs))
-    if isinstance(answer, NoAnswer):
-        card.count_no_answer("memory", label, answer)
-        return
-    changed, made = answer
-    text = f"a later one of {made} calls changed the answer or the input of call {changed + 1}"
-    matrix.settle("memory", label, ok=changed < 0, text=text)
+    shapes = [(FEW_HELD, rows, blocks, f"{FEW_HELD} answers of {rows} x {blocks} blocks held") for rows, blocks in HELD_SHAPES]
+    for times, rows, blocks, told in ((HELD, 1, 3, f"{HELD} answers held"), *shapes):
+        label = f"{pool.name}: {told}"
+        if not matrix.asks(pool, label, rows * blocks * pool.fmt.k) or rows * blocks * pool.fmt.k > matrix.largest:
+            continue
+        pair = [pool.answered.arguments(matrix.draw(pool, rows * blocks), rows=rows) for _ in range(2)]
+        answer = run_once(partial(session.call, "held", times, HELD_SECONDS, pool.answered.function, *pair, **pool.answered.kwargs))
+        if isinstance(answer, NoAnswer):
+            card.count_no_answer("memory", label, answer)
+        else:
+            matrix.settle("memory", label, ok=answer[0] < 0, text=describe_held(*answer))
+
+
+def describe_held(changed: int, made: int) -> str:
+    """What is wrong where the answer or input of a call did not stay as it was."""
+    return f"a later one of {made} calls changed the answer or the input of call {changed + 1}"
 
 
 def judge_first_call(matrix: Matrix, pool: Pool) -> None:
@@ -315,11 +334,14 @@ def judge_threads(matrix: Matrix, pools: Sequence[Pool]) -> None:
         _call_at_once(matrix, label, rows, calls)
     if brief:
         return
+    several = [_threaded(matrix, pool, *shape) for shape in SEVERAL_SHAPES]
+    _call_at_once(matrix, f"{pool.name}: {THREADS} threads, {THREADS} shapes", 4, several)
+    _call_beside_others(matrix, pool)
     if matrix.session.capabilities.has(pool.answered.function, "axis"):
         rows, blocks = THREAD_SHAPES[1]
         upright = [
-            ((np.ascontiguousarray(x.T), *rest), {**options, "axis": 0})
-            for (x, *rest), options in (_threaded(matrix, pool, rows, blocks) for _ in range(THREADS))
+            (function, (np.ascontiguousarray(x.T), *rest), {**options, "axis": 0})
+            for function, (x, *rest), options in (_threaded(matrix, pool, rows, blocks) for _ in range(THREADS))
         ]
         _call_at_once(matrix, f"{pool.name}: {THREADS} threads, {rows} x {blocks} blocks, axis 0", rows, upright)
     mixed = [pools[i * len(pools) // THREADS] for i in range(THREADS)]
@@ -330,7 +352,7 @@ def judge_threads(matrix: Matrix, pools: Sequence[Pool]) -> None:
         wide = find_width(session.capabilities)
         x = (np.arange(8 * wide, dtype=np.float32).reshape(8, wide) - 300) / np.float32(7)
         own = [_threaded(matrix, pool, 8, wide // pool.fmt.k) for _ in range(2)]
-        _call_at_once(matrix, f"{THREADS} threads, two formats", 8, [own[0], ((x, others[0]), {}), own[1], ((x, others[-1]), {})])
+        _call_at_once(matrix, f"{THREADS} threads, two formats", 8, [own[0], ("quantize", (x, others[0]), {}), own[1], ("quantize", (x, others[-1]), {})])
 
 
 def refuses_threads(answer: Any) -> bool:
@@ -338,20 +360,37 @@ def refuses_threads(answer: Any) -> bool:
     return isinstance(answer, NoAnswer) and answer.is_refusal
 
 
-def _threaded(matrix: Matrix, pool: Pool, rows: int, blocks: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _threaded(matrix: Matrix, pool: Pool, rows: int, blocks: int) -> AtOnce:
     answered = pool.answered
-    return answered.arguments(matrix.draw(pool, rows * blocks), rows=rows), answered.kwargs
+    return answered.function, answered.arguments(matrix.draw(pool, rows * blocks), rows=rows), answered.kwargs
 
 
-def _call_at_once(matrix: Matrix, label: str, rows: int, calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
+def _call_beside_others(matrix: Matrix, pool: Pool) -> None:
+    """A function and the others that the target offers, at once: they may share a workspace."""
+    others = list_other_functions(_list_earlier(matrix.session, pool), pool.answered.function)
+    # Of two functions one is asked beside the other, not each beside each.
+    if not others or (pool.answered.function != "quantize" and "quantize" in {name for name, *_ in others}):
+        return
+    own = [_threaded(matrix, pool, 8, 5) for _ in range(max(THREADS - len(others), 1))]
+    told = ", ".join(name for name, *_ in others)
+    _call_at_once(matrix, f"{pool.name}: {len(own) + len(others)} threads, beside {told}", 4, [*own, *others])
+
+
+def list_other_functions(earlier: Iterable[tuple[str, Callable[[], Any]]], function: str) -> list[AtOnce]:
+    """One call of each other function among calls that may come before."""
+    calls = {call.args[0]: call for _, call in earlier if isinstance(call, partial)}
+    return [(name, call.args[1:], call.keywords) for name, call in calls.items() if name != function]
+
+
+def _call_at_once(matrix: Matrix, label: str, rows: int, calls: Sequence[AtOnce]) -> None:
     session, card = matrix.session, matrix.scorecard
     if not keeps_call(CALLS, f"{card.operation}/{card.format}", label, quick=rows < 8 or (rows < 256 and matrix.is_first_format)):
         return
-    if sum(int(args[0].size) for args, _ in calls) <= matrix.largest:
+    if sum(int(args[0].size) for _, args, _ in calls) <= matrix.largest:
         rounds = ROUNDS if rows < 256 else ROUNDS // 4
         if rows > 8 and selects():  # the quick level, or another choice of cases
             rounds //= 4
-        answer = run_once(partial(session.call, "threads", rounds, card.operation, calls))
+        answer = run_once(partial(session.call, "threads", rounds, calls))
         if refuses_threads(answer):
             return
         if isinstance(answer, NoAnswer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,21 +10,26 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.formats import get_block
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, refuses_threads
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.observations.selection import CALLS, keeps_call, selects
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.dtypes import DTYPES, cast_input
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.points import float_bits
+from mxspec_vectors.tensor_scales import TensorScales
 
-#: Shapes of tensors: one block, one column, rows that no tile divides, more than a grid holds, large and aligned.
+#: Shapes of tensors: fewer numbers than a vector, columns of every residue by eight, one block, one column, rows that no tile divides,
+#: more than a grid holds, large and aligned.
 SHAPES = (
-    (1, 16), (257, 1), (3, 13), (3, 48), (7, 1001), (1, 4099), (16, 64), (31, 1040), (128, 128), (129, 256), (1, 4096), (257, 16), (1024, 16), (65537, 16), (256, 1024),
+    (1, 1), (2, 3), (1, 7), *((3, 17 + n) for n in range(8)), (1, 16), (257, 1), (3, 13), (3, 48), (7, 1001), (1, 4099), (16, 64), (31, 1040), (128, 128), (129, 256), (1, 4096), (257, 16), (1024, 16), (65537, 16), (256, 1024),
     (1024, 1024), (1, 1048576),
 )  # fmt: skip
 #: Where the largest magnitude lies, as a share of the tensor, and its sign; in every dtype it is a number of that dtype.
@@ -104,11 +109,14 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             label = f"{dtype}, {told} tensor in the same memory before"
             pair = (cast_input(before, dtype), fmt), (cast_input(x, dtype), fmt)
             ask("state", label, "reused", "tensor_scale", *pair, quick=True)
+        for told, earlier in _list_earlier(session, fmt, cast_input(x, dtype)):
+            run_once(earlier)  # what it returns is judged elsewhere
+            ask("state", f"{dtype}, after {told} of the same shape under another tensor scale", "tensor_scale", cast_input(x, dtype), fmt, quick=True)
         for told, twin, x in _list_twins(dtype, dtypes):
             run_once(partial(session.call, "tensor_scale", twin, fmt))  # what it returns is judged elsewhere
             ask("state", f"{dtype}, after a tensor that is the same but for {told}", "tensor_scale", x, fmt, quick=True)
     label = "a tensor in float64, which is not offered"
-    asked = scorecard.wants("refusal") and session.transport in SEES_SHAPES and "float64" not in dtypes
+    asked = scorecard.wants("refusal", "state") and session.transport in SEES_SHAPES and "float64" not in dtypes
     if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=True):
         value = run_once(partial(session.call, "tensor_scale", make_tensor((4, 64), 0.37, 1).astype(np.float64), fmt))
         if not isinstance(value, NoAnswer):
@@ -118,10 +126,11 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             settle("refusal", label, any(_is_same(value, x) for x in others if not isinstance(x, NoAnswer)), text)
         elif value.kind in REFUSALS:
             settle("refusal", label, True, "")
+            enter("state", f"after a refusal, {label}", "tensor_scale", cast_input(alone, dtypes[0]), fmt, wanted=wanted, quick=True)
     if session.transport in LOCAL and scorecard.wants("state") and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=True):
         no_options: dict[str, Any] = {}
-        calls = [((make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt), no_options) for i in range(THREADS)]
-        answer = run_once(partial(session.call, "threads", ROUNDS if selects() else 4 * ROUNDS, "tensor_scale", calls))
+        calls = [("tensor_scale", (make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt), no_options) for i in range(THREADS)]
+        answer = run_once(partial(session.call, "threads", ROUNDS if selects() else 4 * ROUNDS, calls))
         if refuses_threads(answer):
             return first
         if isinstance(answer, NoAnswer):
@@ -130,6 +139,16 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             wrong, made = answer
             settle("state", THREADED, not wrong, f"{wrong} of {made} calls returned another scale when threads called at once")
     return first
+
+
+def _list_earlier(session: TargetSession, fmt: str, x: npt.NDArray[Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls of other functions on the same tensor, with a tensor scale that is not its own."""
+    scale = tensor_argument(TensorScales.from_amax(float_bits(1000)), session.capabilities)
+    if session.capabilities.has("quantize", "tensor_scale"):
+        yield "quantize", partial(session.call, "quantize", x, fmt, **scale)
+    if session.capabilities.has("dequantize", "tensor_scale"):
+        codes, scales = np.ones(x.shape, np.uint8), np.full((len(x), x.shape[1] // get_block(fmt).k), 0x38, np.uint8)
+        yield "dequantize", partial(session.call, "dequantize", codes, scales, fmt, **scale)
 
 
 def _list_extremes(dtype: str) -> Iterator[tuple[str, npt.NDArray[Any]]]:

@@ -64,12 +64,12 @@ def judge_product_calls(
         same = output.tobytes() == alone.tobytes() or allow(refer_case(cases[1], contract), cases[1], accumulator).accepts(output).all()
         settle("state", label, bool(same), "the call returned something else than the product of what it was given")
     label = f"{THREADS} threads at once"
-    calls = [(_arguments(cases[i % len(cases)]), _add_own(session, cases[0], i)) for i in range(THREADS)]
-    made = run_once(partial(session.call, "threads", ROUNDS // 4, OPERATION, calls))
+    calls = [(OPERATION, _arguments(cases[i % len(cases)]), _add_own(session, cases[0], i)) for i in range(THREADS)]
+    made = run_once(partial(session.call, "threads", ROUNDS // 4, calls))
     if refuses_threads(made):
         return
     if isinstance(made, NoAnswer):
-        scorecard.count_no_answer("state", label, made)
+        scorecard.count_no_answer("state", f"{label}{among}", made)
     else:
         wrong, total = made
         settle("state", label, not wrong, f"{wrong} of {total} calls returned other bits when {THREADS} threads called at once")

@@ -36,6 +36,8 @@ class BinomialTest:
     high: Fraction
     #: What was counted.
     text: str
+    #: Of how many counts this is the one that stands out: each may be refuted with a share of the probability.
+    looks: int = 1
 
     def is_refuted(self, chance: Fraction) -> bool:
         """Whether a right target gives such a count, or one farther off, with at most this probability."""
@@ -80,5 +82,5 @@ def _log(x: Fraction) -> Decimal:
 
 def find_refuted(tests: list[BinomialTest], chance: Fraction) -> list[BinomialTest]:
     """Those that are refuted, where all tests together may accuse a right target with at most this probability."""
-    share = chance / max(len(tests), 1)
+    share = chance / max(sum(test.looks for test in tests), 1)
     return [test for test in tests if test.is_refuted(share)]

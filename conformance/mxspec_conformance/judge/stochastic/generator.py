@@ -213,7 +213,7 @@ def _enter_tests(tests: list[BinomialTest], capabilities: Capabilities, scorecar
     chance = FALSE_ALARM / max(len(capabilities.formats), 1)
     refuted = {id(test) for test in find_refuted(tests, chance)}
     for test in tests:
-        show = partial(_show_test, test, len(tests), len(capabilities.formats))
+        show = partial(_show_test, test, sum(t.looks for t in tests), len(capabilities.formats))
         scorecard.count(test.topic, test.label, ok=id(test) not in refuted, show=show)
 
 
@@ -225,6 +225,7 @@ def _show_test(test: BinomialTest, tests: int, formats: int) -> Failure:
         expected={"count": f"about {float(share * test.trials):.0f}"},
         returned={"count": str(test.count)},
         steps=[
+            test.text,
             f"a right target gives such a count with a probability of less than 1 in {1 / (FALSE_ALARM / formats / tests)!s}",
         ],
     )  # fmt: skip

@@ -17,19 +17,23 @@ from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
-from mxspec_conformance.judge.invariance.reach import LOCAL
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.states import THREADS, refuses_threads
 from mxspec_conformance.judge.stochastic.words import Flags, Words
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 from mxspec_conformance.observations.selection import selects
+from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
 
 Codes = npt.NDArray[np.uint8]
 
 TOPIC = "random-bits"
-#: Rows and numbers of a row in a large call: more numbers than 16 bits count; and in small ones.
-LARGE, SMALL_ROWS, ACROSS = (255, 512), 12, 4
+#: Rows and numbers of a row in large calls: more numbers than 16 bits count; for fast targets thousands of rows, and more than 2^18
+#: numbers. And in small ones.
+LARGE, FURTHER, SMALL_ROWS, ACROSS = (255, 512), ((2000, 64), (520, 512)), 12, 4
+#: Words of one row, of one number in each row, and one word: what would be broadcast.
+BROADCAST: tuple[Callable[[Words], Words], ...] = (lambda w: w[:1], lambda w: w[:, :1], lambda w: w[:1, :1])
 #: Calls of each thread.
 ROUNDS = 6
 
@@ -55,18 +59,58 @@ def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, to
     largest = _find_largest(session, fmt, asked)
     if largest <= Speed.CRAWLING.largest:
         return
-    for label, place, rows, call in _list_calls(session, fmt, asked, min(LARGE[0], largest // LARGE[1])):
-        answer = run_once(call)
-        if isinstance(answer, NoAnswer):
-            scorecard.count_no_answer(TOPIC, f"{told}: {label}", answer)
-            continue
-        codes, scales = (np.ascontiguousarray(a) for a in answer)
-        right = asked.find_right(codes.reshape(-1, fmt.k), place).all(axis=1) & (scales.reshape(-1) == asked.scales[place])
-        text = f"{int((~right).sum())} of {len(place)} blocks, in {rows} rows, are not rounded by their own words; the first is number {int(np.argmin(right))}"
-        _settle(scorecard, f"{told}: {label}", ok=bool(right.all()), text=text)
+    for label, place, call in _list_calls(session, fmt, asked):
+        _enter(fmt, asked, f"{told}: {label}", place, run_once(call), scorecard)
+    if not selects():
+        _judge_large(session, fmt, asked, told, largest, scorecard)
+    if session.transport in SEES_SHAPES:
+        _judge_broadcast(session, fmt, asked, told, scorecard)
     if session.transport in LOCAL:
         _judge_memory(session, fmt, asked, told, scorecard)
         _judge_threads(session, fmt, asked, told, scorecard)
+
+
+def _enter(fmt: BlockFormat, asked: Asked, label: str, place: Places, answer: Any, scorecard: Scorecard) -> None:
+    """Count one call by its answer."""
+    if isinstance(answer, NoAnswer):
+        scorecard.count_no_answer(TOPIC, label, answer)
+        return
+    codes, scales = (np.ascontiguousarray(a) for a in answer)
+    right = asked.find_right(codes.reshape(-1, fmt.k), place).all(axis=1) & (scales.reshape(-1) == asked.scales[place])
+    text = f"{int((~right).sum())} of {len(place)} blocks, in {len(answer[0])} rows, are not rounded by their own words; the first is number {int(np.argmin(right))}"
+    _settle(scorecard, label, ok=bool(right.all()), text=text)
+
+
+def _judge_large(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, largest: int, scorecard: Scorecard) -> None:
+    """Large calls; the first of them twice, as a kernel may keep what it made for a shape."""
+    first = min(LARGE[0], largest // LARGE[1]), LARGE[1]
+    further = [shape for shape in FURTHER if shape[0] * shape[1] <= largest]
+    for number, (rows, columns) in enumerate((first, *further)):
+        place = draw_places(rows * columns // fmt.k, len(asked.x), 62 if not number else 70 + number)
+        args, options = _arguments(fmt, asked, place, rows)
+        for again in ("", ", again")[: 1 if number else 2]:
+            answer = run_once(partial(session.call, "quantize", *args, **options))
+            # A target ends somewhere, and says so; what was answered once has no such end.
+            limited = not again and isinstance(answer, NoAnswer) and answer.kind in REFUSALS and not answer.stumbled
+            _enter(fmt, asked, f"{told}: {rows} x {columns} numbers{again}", place, unsupported(answer.message) if limited else answer, scorecard)
+            if limited:
+                break
+
+
+def _judge_broadcast(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:
+    """Words that are not one for each number, of shapes that would be broadcast: refused."""
+    args, options = _arguments(fmt, asked, draw_places(SMALL_ROWS * ACROSS, len(asked.x), 75), SMALL_ROWS)
+    for cut in BROADCAST:
+        words = np.ascontiguousarray(cut(options["random_bits"]))
+        label = f"{told}: {len(args[0])} x {args[0].shape[1]} numbers with {words.shape[0]} x {words.shape[1]} words"
+        answer: Any = run_once(partial(session.call, "quantize", *args, **{**options, "random_bits": words}))
+        if isinstance(answer, NoAnswer) and answer.kind is not FailureKind.BAD_RETURN:
+            if answer.kind not in REFUSALS:
+                scorecard.count_no_answer(TOPIC, label, answer)
+            else:
+                scorecard.count(TOPIC, label, ok=True)
+            continue
+        _settle(scorecard, label, ok=False, text="codes came back for numbers without a word of their own; refuse such a call")
 
 
 def _settle(scorecard: Scorecard, label: str, *, ok: bool, text: str) -> None:
@@ -78,10 +122,8 @@ def _arguments(fmt: BlockFormat, asked: Asked, place: Places, rows: int) -> tupl
     return (asked.x[place].reshape(rows, -1), fmt.name), {"random_bits": words, **asked.kwargs}
 
 
-def _list_calls(
-    session: TargetSession, fmt: BlockFormat, asked: Asked, most: int
-) -> Iterator[tuple[str, Places, int, Callable[[], Any]]]:  # fmt: skip
-    """(label, blocks, rows, call); most: the rows of the largest call."""
+def _list_calls(session: TargetSession, fmt: BlockFormat, asked: Asked) -> Iterator[tuple[str, Places, Callable[[], Any]]]:
+    """(label, blocks, call) of small calls after others."""
     count, rows = len(asked.x), SMALL_ROWS
     # Each is about other blocks: what is kept by too little is not kept yet.
     places = [draw_places(rows * ACROSS, count, 66 + n) for n in range(4)]
@@ -94,22 +136,18 @@ def _list_calls(
 
     others, other_options = _arguments(fmt, asked, (places[0] + asked.repeat) % count, rows)
     before = partial(session.call, "quantize", *others, **other_options)
-    yield "after the same numbers with other words", places[0], rows, partial(after, before, 0)
+    yield "after the same numbers with other words", places[0], partial(after, before, 0)
     args, options = given[1]
     numbers = (np.ascontiguousarray(args[0][::-1]), *args[1:])
     reused = partial(session.call, "reused", "quantize", numbers, args, **options)
-    yield "other numbers with the same words where these lay", places[1], rows, reused
+    yield "other numbers with the same words where these lay", places[1], reused
     args, options = given[2]
     if not session.capabilities.stochastic:
         nearest = partial(session.call, "quantize", *args, **asked.kwargs)
-        yield "after the same numbers, rounded to nearest", places[2], rows, partial(after, nearest, 2)
+        yield "after the same numbers, rounded to nearest", places[2], partial(after, nearest, 2)
     if asked.kwargs.get("tensor_scale"):
         other = partial(session.call, "quantize", *given[3][0], **{**given[3][1], "tensor_scale": asked.kwargs["tensor_scale"] / 2})
-        yield "after the same numbers and words under another tensor scale", places[3], rows, partial(after, other, 3)
-    if not selects():
-        wide = draw_places(most * LARGE[1] // fmt.k, count, 62)
-        large_args, large_options = _arguments(fmt, asked, wide, most)
-        yield f"{most} x {LARGE[1]} numbers", wide, most, partial(session.call, "quantize", *large_args, **large_options)
+        yield "after the same numbers and words under another tensor scale", places[3], partial(after, other, 3)
 
 
 def _find_largest(session: TargetSession, fmt: BlockFormat, asked: Asked) -> int:
@@ -137,9 +175,9 @@ def _judge_memory(session: TargetSession, fmt: BlockFormat, asked: Asked, told: 
 
 
 def _judge_threads(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:
-    calls = [_arguments(fmt, asked, draw_places(8 * ACROSS, len(asked.x), 65 + i), 8) for i in range(THREADS)]
+    calls = [("quantize", *_arguments(fmt, asked, draw_places(8 * ACROSS, len(asked.x), 65 + i), 8)) for i in range(THREADS)]
     label = f"{told}: {THREADS} threads"
-    answer = run_once(partial(session.call, "threads", ROUNDS, "quantize", calls))
+    answer = run_once(partial(session.call, "threads", ROUNDS, calls))
     if refuses_threads(answer):
         return
     if isinstance(answer, NoAnswer):
