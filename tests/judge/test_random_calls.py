@@ -128,17 +128,10 @@ def plan_of_the_second_call() -> Callable[..., Answer]:
     return quantize
 
 
-def broadcast(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
-    if random_bits is not None:
-        random_bits = np.ascontiguousarray(np.broadcast_to(random_bits, x.shape))
-    return right(x, fmt, random_bits)
-
-
 WRONG: dict[str, tuple[Callable[..., Answer], str]] = {
     "rows again": (rows_again, "2000 x 64 numbers"),
     "second half again": (second_half_again, "520 x 512 numbers"),
     "the second call": (plan_of_the_second_call(), "numbers, again"),
-    "broadcast": (broadcast, "12 x 128 numbers with 1 x 128 words"),
     "kept without words": (kept_by(lambda x, words: (read(x), words is None)), "after the same numbers with other words"),
     "kept without whether there are words": (kept_by(lambda x, words: read(x)), "rounded to nearest"),
     "kept by words": (kept_by(lambda x, words: read(x) if words is None else read(words)), "other numbers with the same words"),

@@ -294,9 +294,10 @@ def cast_exactly(answered: Answered, dtype: str) -> Answered | None:
 
 
 def _judge_refusals(numbers: Numbers) -> None:
-    """float64, which is refused or converted; fewer random words than numbers, one of them for all too, which are refused.
+    """float64, which is refused or converted; fewer random words than numbers, which are refused.
 
-    More words than numbers are not asked: words are drawn in bulk, and each number has its own.
+    More words than numbers are not asked: words are drawn in bulk, and each number has its own. Nor is one word, which by the rules of
+    arrays is for all.
     """
     answered, session = numbers.answered, numbers.session
     if answered.function == "decode":
@@ -314,15 +315,14 @@ def _judge_refusals(numbers: Numbers) -> None:
                 _judge_beside_ties(numbers)
         elif answer.kind in REFUSALS:
             _settle_refused(numbers, label)
-    for label, few in (("fewer random words than numbers", 16), ("one random word for all numbers", 1)):
-        if not words or not numbers.keeps(label):
-            continue
-        answer = run_once(partial(session.call, answered.function, x, element, words[0][:few], **answered.kwargs))
+    label = "fewer random words than numbers"
+    if words and numbers.keeps(label):
+        answer = run_once(partial(session.call, answered.function, x, element, words[0][:16], **answered.kwargs))
         if isinstance(answer, NoAnswer) and answer.kind in REFUSALS:
             _settle_refused(numbers, label)
-            continue
-        text = f"codes came back for {FEW} numbers and {few} random words; refuse such a call"
-        numbers.settle("refusal", label, ok=False, text=text)
+        else:
+            text = f"codes came back for {FEW} numbers and 16 random words; refuse such a call"
+            numbers.settle("refusal", label, ok=False, text=text)
 
 
 def _settle_refused(numbers: Numbers, label: str) -> None:

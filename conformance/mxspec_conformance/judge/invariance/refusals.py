@@ -19,8 +19,8 @@ from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.targets.errors import FailureKind
 
-#: Rows and blocks of codes, with scales that are not theirs: too few, one row or one column of them, and those of blocks half as long.
-SCALE_SHAPES = (((5, 4), (5, 3)), ((5, 4), (4, 4)), ((3, 7), (3, 4)), ((5, 4), (1, 4)), ((5, 4), (5, 1)), ((5, 4), (5, 8)))
+#: Rows and blocks of codes, with scales that are not theirs: too few, and those of blocks half as long.
+SCALE_SHAPES = (((5, 4), (5, 3)), ((5, 4), (4, 4)), ((3, 7), (3, 4)), ((5, 4), (5, 8)))
 
 
 def judge_ragged_refusal(matrix: Matrix, pools: Sequence[Pool]) -> None:
@@ -253,9 +253,10 @@ def _judge_trimmed(
 
 
 def judge_scale_shapes(matrix: Matrix, pools: Sequence[Pool]) -> None:
-    """Codes with too few scales for them, or with more in a row: refused. Scales of one row, or one column, are not for all.
+    """Codes with too few scales for them, or with more in a row: refused.
 
-    Rows of scales beyond those of the codes are not asked: scales are handed over in buffers of whole tiles.
+    Rows of scales beyond those of the codes are not asked: scales are handed over in buffers of whole tiles. Nor is one row or column of
+    scales: by the rules of arrays those are for all.
     """
     pool = next(iter(pools), None)
     if pool is None or matrix.session.transport not in SEES_SHAPES or matrix.session.capabilities.scale_layout != "row-major":

@@ -17,13 +17,12 @@ from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
-from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS
 from mxspec_conformance.judge.invariance.states import THREADS, refuses_threads
 from mxspec_conformance.judge.stochastic.words import Flags, Words
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 from mxspec_conformance.observations.selection import selects
-from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
 
 Codes = npt.NDArray[np.uint8]
@@ -32,8 +31,6 @@ TOPIC = "random-bits"
 #: Rows and numbers of a row in large calls: more numbers than 16 bits count; for fast targets thousands of rows, and more than 2^18
 #: numbers. And in small ones.
 LARGE, FURTHER, SMALL_ROWS, ACROSS = (255, 512), ((2000, 64), (520, 512)), 12, 4
-#: Words of one row, of one number in each row, and one word: what would be broadcast.
-BROADCAST: tuple[Callable[[Words], Words], ...] = (lambda w: w[:1], lambda w: w[:, :1], lambda w: w[:1, :1])
 #: Calls of each thread.
 ROUNDS = 6
 
@@ -63,8 +60,6 @@ def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, to
         _enter(fmt, asked, f"{told}: {label}", place, run_once(call), scorecard)
     if not selects():
         _judge_large(session, fmt, asked, told, largest, scorecard)
-    if session.transport in SEES_SHAPES:
-        _judge_broadcast(session, fmt, asked, told, scorecard)
     if session.transport in LOCAL:
         _judge_memory(session, fmt, asked, told, scorecard)
         _judge_threads(session, fmt, asked, told, scorecard)
@@ -95,22 +90,6 @@ def _judge_large(session: TargetSession, fmt: BlockFormat, asked: Asked, told: s
             _enter(fmt, asked, f"{told}: {rows} x {columns} numbers{again}", place, unsupported(answer.message) if limited else answer, scorecard)
             if limited:
                 break
-
-
-def _judge_broadcast(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:
-    """Words that are not one for each number, of shapes that would be broadcast: refused."""
-    args, options = _arguments(fmt, asked, draw_places(SMALL_ROWS * ACROSS, len(asked.x), 75), SMALL_ROWS)
-    for cut in BROADCAST:
-        words = np.ascontiguousarray(cut(options["random_bits"]))
-        label = f"{told}: {len(args[0])} x {args[0].shape[1]} numbers with {words.shape[0]} x {words.shape[1]} words"
-        answer: Any = run_once(partial(session.call, "quantize", *args, **{**options, "random_bits": words}))
-        if isinstance(answer, NoAnswer) and answer.kind is not FailureKind.BAD_RETURN:
-            if answer.kind not in REFUSALS:
-                scorecard.count_no_answer(TOPIC, label, answer)
-            else:
-                scorecard.count(TOPIC, label, ok=True)
-            continue
-        _settle(scorecard, label, ok=False, text="codes came back for numbers without a word of their own; refuse such a call")
 
 
 def _settle(scorecard: Scorecard, label: str, *, ok: bool, text: str) -> None:
