@@ -150,6 +150,18 @@ def test_what_refuses_large_calls_by_raising_is_right(largest: int) -> None:
     assert {r.topic for r in report.requirements if r.verdict == "open"} == {"call-size", "memory"}
 
 
+def test_what_refuses_large_calls_along_an_axis_or_padded_is_right() -> None:
+    def quantize(x: Array, fmt: str, axis: int = -1, pad: bool = False) -> Any:
+        if x.size > 5000:
+            raise RuntimeError("too large for this device")
+        t = mxspec.quantize(np.ascontiguousarray(x), fmt, axis=axis, pad=pad)
+        return t.codes, t.scales
+
+    report = check(make(["mxfp4"], quantize=quantize), in_process=True, only="quantize/mxfp4/*")
+    assert report.exit_code == 0
+    assert {r.topic for r in report.requirements if r.verdict == "open"} == {"call-size", "memory"}
+
+
 def test_what_refuses_after_another_call_alone_is_wrong() -> None:
     left: list[Array] = []
 

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from mxspec.acceptance import flag_nan_bytes, is_open
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.answered import block_failure
-from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.judge.invariance.reach import REFUSALS
+from mxspec_conformance.judge.tally import LIMITED, Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
 from mxspec_conformance.observations.selection import CALLS, keeps
 from mxspec_conformance.results.report import Failure
@@ -56,13 +57,14 @@ def judge_placement(
     capabilities = session.capabilities
     first: dict[str, Failure] = {}
 
-    def enter(topic: str, label: str, ask: Callable[[], Asked], *, may_refuse: bool = False) -> None:
+    def enter(group: Group, topic: str, label: str, ask: Callable[[], Asked], *, may_refuse: bool = False) -> None:
         if not scorecard.wants(topic) or not keeps(CALLS, f"quantize/{fmt.name}", label):
             return
         answer = run_once(ask)
         if isinstance(answer, NoAnswer):
             if not may_refuse:
-                scorecard.count_no_answer(topic, label, answer)
+                limited = topic not in LIMITED and _is_limit(session, group, answer)
+                scorecard.count_no_answer(topic, label, unsupported(answer.message) if limited else answer)
             return
         x, got, want = answer
         wrong = _differ(x, got, want, fmt)
@@ -76,24 +78,32 @@ def judge_placement(
             first.setdefault(scorecard.tally(topic).id, failure)
 
     for group in _list_groups(session, fmt, seen):
-        enter("call-size", f"{group.name}: long rows", partial(_in_long_rows, session, group))
+        enter(group, "call-size", f"{group.name}: long rows", partial(_in_long_rows, session, group))
         for name in ("rows", "columns"):
             label = f"{group.name}: {name} of another array"
-            enter("call-size", label, partial(_apart, session, group, name), may_refuse=True)
+            enter(group, "call-size", label, partial(_apart, session, group, name), may_refuse=True)
         if capabilities.has("quantize", "axis"):
             for count in (1, 2):
                 label = f"{group.name}: columns of {count}"
-                enter("axis", label, partial(_in_columns, session, group, count))
+                enter(group, "axis", label, partial(_in_columns, session, group, count))
         if capabilities.has("quantize", "pad"):
             for length in range(1, fmt.k):
                 label = f"{group.name}: {length} before the end"
-                enter("tail", label, partial(_before_end, session, group, length))
+                enter(group, "tail", label, partial(_before_end, session, group, length))
         if capabilities.has("quantize", "block") and len(fmt.shapes) > 1:
             for kind in ("largest", "NaN") if _turns_with_lanes(session, group) else ():
                 label = f"{group.name}: {kind} in each place of a tile"
-                enter("position", label, partial(_in_tiles, session, group, kind))
-            enter("position", f"{group.name}: tiles of one block", partial(_tiles_of_blocks, session, group))
+                enter(group, "position", label, partial(_in_tiles, session, group, kind))
+            enter(group, "position", f"{group.name}: tiles of one block", partial(_tiles_of_blocks, session, group))
     return first
+
+
+def _is_limit(session: TargetSession, group: Group, refused: NoAnswer) -> bool:
+    """Whether a refusal says nothing of a call but its size: the same blocks as plain rows are refused, too, and one of them is not."""
+    if refused.kind not in REFUSALS or refused.stumbled:
+        return False
+    whole, one = (run_once(partial(_ask, session, group, x)) for x in (group.x, group.x[:1]))
+    return isinstance(whole, NoAnswer) and whole.kind in REFUSALS and not whole.stumbled and not isinstance(one, NoAnswer)
 
 
 def _list_groups(session: TargetSession, fmt: BlockFormat, seen: Sequence[Observed]) -> Iterator[Group]:
