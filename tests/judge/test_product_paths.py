@@ -84,10 +84,6 @@ def equal_rows_kept(call: dict[str, Any]) -> None:
     call["x"] = x
 
 
-def zero_is_no_scale(call: dict[str, Any]) -> None:
-    call["scale"] = float(np.prod([getattr(call[s], "tensor_scale", None) or 1.0 for s in ("a", "b")]))
-
-
 def infinities_of_c_lost(call: dict[str, Any]) -> None:
     if call["c"] is not None:
         call["c"] = np.where(np.isinf(call["c"].astype(np.float32)), np.zeros((), call["c"].dtype), call["c"])
@@ -131,7 +127,6 @@ WRONG: dict[str, tuple[Change, str, tuple[str, str], tuple[str, ...]]] = {
     "no bias beside C without alpha": (bias_and_beta_apart, "epilogue", (E4M3, ""), ALL[:1]),
     "no bias where beta is zero": (bias_dropped_by_zero, "epilogue", (E4M3, ""), ALL[:1]),
     "rows of equal codes are one": (equal_rows_kept, "block-scale", (FP4, ""), ALL[:1]),
-    "a tensor scale of zero is none": (zero_is_no_scale, "tensor-scale", (NVFP4, ""), ALL[:1]),
     "an infinity of C is zero": (infinities_of_c_lost, "inf", (E4M3, ""), ALL[:1]),
     "the NaN of all ones is a number": (nan_codes_are_numbers, "nan", ("float8_e5m2", ""), ALL[:1]),
     "float32 tiles in bfloat16": (in_shape(tiles, numbers_in_bfloat16), "identity", ("float32", ""), ALL[:1]),

@@ -33,6 +33,7 @@ from mxspec_conformance.judge.products.shrinking import (
     find_wrong,
     shrink_product,
 )
+from mxspec_conformance.judge.products.whole_calls import judge_whole_call
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement, Verdict
@@ -132,6 +133,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     judge_product_calls(session, list_equal_shapes(product, capabilities, judged), judged, contract, scorecard)
     if not wrong:  # what is wrong in small products is told there
         judge_large_calls(session, product, judged, contract, scorecard)
+        judge_whole_call(session, product, judged, contract, scorecard)
     tallies = list(scorecard.tallies.values())
     order = {mistake.text: i for i, mistake in enumerate(list_mistakes())}
 

@@ -61,7 +61,7 @@ def list_path_cases(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase
             cases += [
                 *_list_path(maker, dtype, *maker.sizes.fit(*_LONG_TILES)),
                 *_list_spoilt(maker), *_list_scale_ends(maker), *_list_laid(maker, dtype), *_list_every_code(maker), *_list_ordinary(maker),
-                *list_every_bit(maker, 20), *_list_equal_rows(maker), *_list_zero_tensor_scale(maker),
+                *list_every_bit(maker, 20), *_list_equal_rows(maker),
             ]  # fmt: skip
         for case in cases:
             label = case.label if dtype == dtypes[0] else f"{case.label}, {dtype}"
@@ -172,14 +172,3 @@ def _list_equal_rows(maker: Maker) -> Iterator[ProductCase]:
         powers = np.tile((np.arange(rows) % 3)[:, None], (1, -(-k // pen.run)))
         sides.append(pen.numbers(np.tile(maker.integers(pen, 1, k, bits=max(maker.bits - _BITS, 1)), (rows, 1)), powers))
     yield ProductCase(topic="block-scale", label="rows of equal codes under other scales", a=sides[0], b=sides[1])
-
-
-def _list_zero_tensor_scale(maker: Maker) -> Iterator[ProductCase]:
-    """A tensor scale of zero, which a tensor of zeros has."""
-    scaled = [takes_tensor_scale(pen.spec) for pen in (maker.a, maker.b)]
-    m, n, k = maker.sizes.fit(5, 6, 64)
-    for side, has in zip(("a", "b"), scaled, strict=True):
-        if has:
-            a, b = (maker.positive(pen, rows, k) for pen, rows in ((maker.a, m), (maker.b, n)))
-            given = (with_tensor_scale(a, 0.0), b) if side == "a" else (a, with_tensor_scale(b, 0.0))
-            yield ProductCase(topic="tensor-scale", label=f"zero, of {side}", a=given[0], b=given[1])

@@ -1,0 +1,44 @@
+"""A whole product of a target on the GPU; here the model stands for the GPU's exact sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from mxspec import dot
+from mxspec_conformance import check
+from mxspec_conformance.judge.products import whole_calls
+from mxspec_conformance.targets.operands import Numbers
+
+from tests.judge.test_product_far import E4M3, FP4, NVFP4, Target, multiply
+
+
+def multiply_here(a: Numbers, b: Numbers) -> tuple[dot.Sums, npt.NDArray[np.bool_]]:
+    sums = dot.sum_products(*(dot.block_factor(x.codes, x.scales, x.spec.block) for x in (a, b)))
+    return sums, sums.fits(53)
+
+
+def wrong_in_the_last_rows(call: dict[str, Any]) -> None:
+    total = multiply(call["x"], call["w"])
+    if len(total) > 600:
+        total[560:, 200:] = np.roll(total[560:, 200:], 1, axis=0)
+    call["sum"] = total
+
+
+@pytest.mark.parametrize("sides", [(E4M3, FP4), (NVFP4, NVFP4)])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_every_output_is_judged(sides: tuple[str, str], wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_calls, "find_oracle", lambda capabilities: multiply_here)
+    monkeypatch.setattr(whole_calls, "SIZE", (640, 300, 256))
+    target = Target(wrong_in_the_last_rows if wrong else lambda call: None, *sides)
+    (found,) = check(target, in_process=True, only="matmul/*/call-size").requirements
+    assert set(found.failing_cases) & {"every output of 640 x 300 x 256"} == ({"every output of 640 x 300 x 256"} if wrong else set())
+    assert found.verdict == ("fail" if wrong else "pass")
+
+
+def test_targets_on_the_host_are_not_asked() -> None:
+    (found,) = check(Target(), in_process=True, only="matmul/*/call-size").requirements
+    assert found.verdict == "pass"
