@@ -28,7 +28,7 @@ ENTRIES: tuple[Entry, ...] = (
     _entry("negative_zero", "mxfp8_e5m2", "-0 under scale byte 00 becomes the smallest negative value", "only under scale byte 00", 2, "quantize/subnormal"),
     _entry("one_exponent", "mxint8", "maxima from 2^-87 to 2^-86 get half their scale", "only under scale byte 27", 1, "quantize/mixture,overflow,scale-boundary", "scale/scale-boundary"),
     _entry("odd_stride", "mxfp4", "rows an odd number of elements apart are read as if contiguous", "'padded'", 1, "quantize/call-size", pattern="arranged"),
-    _entry("last_block", "mxfp6_e3m2", "the last lane of a call's last block is lost", "as the last block of a call", 1, "quantize/call-size,subnormal,tie-even"),
+    _entry("last_block", "mxfp6_e3m2", "the last lane of a call's last block is lost", "as the last block of a call", 1, "quantize/call-size,exact,subnormal,tie-even"),
     _entry("neighbours", "mxfp4", "codes 7 and 9 in one byte become 7 and 8", "only in odd lanes, after a lane of code 07", 2, "quantize/above-tie,below-tie,subnormal"),
     _entry("two_maxima", "mxfp8_e4m3", "a maximum with both signs gets twice its scale", "wherever the block stands", 2, "quantize/above-tie,below-tie,exact,mixture,scale-boundary,scale-clamp,subnormal,tie-even"),
     _entry("smallest_scale", "nvfp4", "-0.5 under scale byte 01 is lost", "only under scale byte 01", 2, "quantize/subnormal"),
