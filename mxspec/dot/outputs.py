@@ -96,30 +96,38 @@ def allow_outputs(
     low, high = np.where(low == np.inf, largest, low), np.where(high == -np.inf, -largest, high)
     unknown = ~np.isfinite(lost)
     low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
+    for sign in (1, -1):
+        # An infinity that is added is one, or the largest number where a conversion saturates.
+        infinite = _find_infinite(sums, factor, added, sign)
+        low = np.where(infinite, largest if sign > 0 else -np.inf, low)
+        high = np.where(infinite, np.inf if sign > 0 else -largest, high)
     if factor == 1 and not added and unknown.any():
         low, high = _bound_overflow(sums, accumulator, fmt, low, high, unknown)
     return Allowed(
         low=low,
         high=high,
         decided=decided & ~unknown,
-        special=_find_added(sums.special, added, sums.magnitude * abs(factor) < _FAR_BELOW_INFINITY),
+        special=_find_added(sums.special, added),
     )
 
 
-def _find_added(special: npt.NDArray[np.int8], added: list[Float64s], small: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
-    """What no sum decides: that of the products, or a NaN or infinity in what is added to a sum that is far below infinity."""
-    for kind, value in ((Special.PLUS_INF, np.inf), (Special.MINUS_INF, -np.inf)):
-        for place, term in enumerate(added):
-            if not np.isinf(term).any():
-                continue
-            found = (term == value) & small & (special == Special.FINITE)
-            for other in (*added[:place], *added[place + 1 :]):
-                found &= np.abs(other) < _FAR_BELOW_INFINITY
-            special = np.where(found, np.int8(kind), special)
+def _find_added(special: npt.NDArray[np.int8], added: list[Float64s]) -> npt.NDArray[np.int8]:
+    """What no sum decides: that of the products, or a NaN in what is added."""
     for term in added:
         if np.isnan(term).any():
             special = np.where(np.isnan(term), np.int8(Special.NAN), special)
     return special
+
+
+def _find_infinite(sums: Sums, factor: float, added: list[Float64s], sign: int) -> npt.NDArray[np.bool_]:
+    """Where one thing that is added is an infinity of a sign, and all else is far below infinity."""
+    small = (sums.magnitude * abs(factor) < _FAR_BELOW_INFINITY) & (sums.special == Special.FINITE)
+    found = np.zeros(small.shape, np.bool_)
+    for place, term in enumerate(added):
+        if np.isinf(term).any():
+            others = [np.abs(t) < _FAR_BELOW_INFINITY for t in (*added[:place], *added[place + 1 :])]
+            found |= np.logical_and.reduce(np.broadcast_arrays(small, term == sign * np.inf, *others))
+    return found
 
 
 def _bound_overflow(
