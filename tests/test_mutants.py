@@ -168,7 +168,8 @@ def test_the_matrix_says_what_the_judge_finds() -> None:
         instance = next(i for i in INSTANCES if i.name == name)
         found = judge_instance(instance)
         row = next(r for r in rows[instance.mutant.id]["instances"] if r["format"] == instance.format)
-        topics = Counter(found.kills.values())
+        # Blocks that the judge makes are asked beside the vectors.
+        topics = Counter(topic for case, topic in found.kills.items() if "made/" not in str(case))
         # Calls are added without vectors growing; what the vectors kill is as published.
         assert {t: n for t, n in row["topics"].items() if t not in OF_CALLS} == {
             t: n for t, n in topics.items() if t not in OF_CALLS

@@ -324,7 +324,8 @@ BUGS = {
     "half as often to the side of zero": Bug(by(philox, lambda f, w, n: carry(np.minimum(f * 1.0625, 1.0), w, n)), {"probability"}, COUNTED),
     "toward plus infinity by the magnitude's fraction": Bug(by_sign, {"probability"}, COUNTED),
     "below the smallest element to nearest": Bug(only_normal, {"probability"}, COUNTED),
-    "one word for four neighbours": Bug(by(shared(lambda p, _: p // 4)), {"independence"}),
+    # Shared words make chance agreement of two seeds larger than independent draws allow.
+    "one word for four neighbours": Bug(by(shared(lambda p, _: p // 4)), {"independence"}, {"seed"}),
     "one word for a block": Bug(by(shared(lambda p, _: p // 32)), {"independence"}, COUNTED),
     "one row's words for all rows": Bug(by(shared(lambda p, s: p % s[1])), {"independence"}, COUNTED),
     "every program's words from its own lanes": Bug(by(shared(lambda p, _: p % 1024)), {"independence"}, COUNTED),
@@ -450,7 +451,7 @@ def test_the_report_of_a_bug_shows_numbers() -> None:
     report = check(target(["mxfp4"], bug.quantize), in_process=True, only="stochastic/mxfp4/probability")
     (found,) = report.requirements
     assert found.first is not None
-    assert "with a probability of less than 1 in" in found.first.steps[0]
+    assert any("with a probability of less than 1 in" in step for step in found.first.steps)
     assert report.exit_code == 1
 
 
