@@ -99,13 +99,6 @@ def numbers_in_bfloat16(call: dict[str, Any]) -> None:
         call[side] = call[side].astype(np.float32).astype(BFLOAT16).astype(np.float64)
 
 
-def zero_point_sums_in_half(call: dict[str, Any]) -> None:
-    b, x = call["b"], call["x"]
-    groups = x.reshape(len(x), -1, 64).sum(axis=2).astype(np.float16).astype(np.float64)
-    plain = np.asarray(b.codes).astype(np.float64) * np.repeat(np.asarray(b.scales).astype(np.float64), 64, axis=1)
-    call["sum"] = multiply(x, plain) + multiply(groups, np.asarray(b.biases).astype(np.float64))
-
-
 def row(m: int, n: int, k: int) -> bool:
     return m == 1
 
@@ -130,7 +123,6 @@ WRONG: dict[str, tuple[Change, str, tuple[str, str], tuple[str, ...]]] = {
     "an infinity of C is zero": (infinities_of_c_lost, "inf", (E4M3, ""), ALL[:1]),
     "the NaN of all ones is a number": (nan_codes_are_numbers, "nan", ("float8_e5m2", ""), ALL[:1]),
     "float32 tiles in bfloat16": (in_shape(tiles, numbers_in_bfloat16), "identity", ("float32", ""), ALL[:1]),
-    "a row's sums beside the bias in float16": (in_shape(row, zero_point_sums_in_half), "interval", ("float16", BIAS), ALL[:1]),
 }  # fmt: skip
 
 

@@ -197,8 +197,9 @@ def _call_in_order(session: TargetSession, pool: Asked, scorecard: Scorecard) ->
             run_once(partial(session.call, other.value, dense.reshape(rows, -1), pool.fmt.name))
             enter(f"after {other.value}", part)
     label = f"the same call {REPEATS} times"
-    if keeps_call("sparse", pool.fmt.name, label, quick=False):
-        few = fill_call(pool, 8 * LAID[0][0], 204)
+    few_wide = next((few for few in (8, 16, 32) if takes_shape(session, pool, LAID[0][0], few)), None)
+    if few_wide is not None and keeps_call("sparse", pool.fmt.name, label, quick=False):
+        few = fill_call(pool, few_wide * LAID[0][0], 204)
         answer = run_once(partial(session.call, "repeated", REPEATS, REPEAT_SECONDS, function, *few.arguments(LAID[0][0])))
         if isinstance(answer, NoAnswer):
             if not answer.is_refusal:

@@ -55,7 +55,7 @@ def list_key_sets(maker: Maker, dtype: str) -> Iterator[ProductCase]:
 
 
 #: Exponents of the ends of an output's dtype, but for what a unit may flush.
-_ENDS = {"float32": (-126, 127), "bfloat16": (-126, 127), "float16": (-24, 15)}
+_ENDS = {"float32": (-126, 127), "bfloat16": (-126, 127), "float16": (-14, 15)}
 #: Bits of a number behind the first.
 _DIGITS = {"float32": 23, "bfloat16": 7, "float16": 10}
 
