@@ -32,6 +32,8 @@ _LEAST, _MOST = -1074, 2.0**500
 #: Products of slices that are added; a matrix that needs more is added output by output.
 _PARTS_AT_MOST = 96
 
+Float32s = npt.NDArray[np.float32]
+
 
 class Special(IntEnum):
     """What an output is that no sum decides."""
@@ -137,26 +139,46 @@ def _list_parts(factor: Factor) -> list[tuple[Float64s, npt.NDArray[np.int16]]]:
 def _find_special(
     a: Float64s, b: Float64s, kept_a: npt.NDArray[np.bool_] | None, kept_b: npt.NDArray[np.bool_] | None
 ) -> npt.NDArray[np.int8]:
-    if np.isfinite(a).all() and np.isfinite(b).all():
-        return np.zeros((len(a), len(b)), np.int8)
-    found = np.zeros((len(a), len(b)), np.int8)
-    with np.errstate(invalid="ignore"):
-        left, right = (np.where(np.isfinite(x), np.sign(x), x) for x in (a, b))
-        for i, j in np.ndindex(*found.shape):
-            products = left[i] * right[j]
-            for mask in (kept_a if kept_a is None else kept_a[i], kept_b if kept_b is None else kept_b[j]):
-                products = (
-                    products if mask is None else np.where(mask, products, 0)
-                )  # what was dropped meets no infinity
-            found[i, j] = _special_of(products)
+    """What each output is where a side holds NaN or infinities; what was dropped meets none of them."""
+    found = np.full((len(a), len(b)), Special.FINITE, np.int8)
+    where = ~(np.isfinite(a).all(axis=0) & np.isfinite(b).all(axis=0))
+    if not where.any():
+        return found
+    left, right = (_Kinds.of(x[:, where], kept if kept is None else kept[:, where]) for x, kept in ((a, kept_a), (b, kept_b)))
+    plus = _meet(left, right, ("plus", "up"), ("minus", "down"), ("up", "plus"), ("down", "minus"))
+    minus = _meet(left, right, ("plus", "down"), ("minus", "up"), ("up", "minus"), ("down", "plus"))
+    nan = _meet(
+        left, right, ("nan", "kept"), ("kept", "nan"), ("plus", "zero"), ("minus", "zero"), ("zero", "plus"), ("zero", "minus")
+    )  # fmt: skip
+    found[plus] = Special.PLUS_INF
+    found[minus] = Special.MINUS_INF
+    found[nan | (plus & minus)] = Special.NAN
     return found
 
 
-def _special_of(products: Float64s) -> Special:
-    plus, minus = bool((products == np.inf).any()), bool((products == -np.inf).any())
-    if np.isnan(products).any() or (plus and minus):
-        return Special.NAN
-    return Special.PLUS_INF if plus else Special.MINUS_INF if minus else Special.FINITE
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """For each number of a side [rows, places] whether it is of a kind: 1 or 0. What was dropped is of none."""
+
+    kept: Float32s
+    nan: Float32s
+    zero: Float32s
+    plus: Float32s
+    minus: Float32s
+    #: Above and below zero, infinities included.
+    up: Float32s
+    down: Float32s
+
+    @classmethod
+    def of(cls, x: Float64s, kept: npt.NDArray[np.bool_] | None) -> _Kinds:
+        kinds = (np.ones_like(x, np.bool_), np.isnan(x), x == 0, x == np.inf, x == -np.inf, x > 0, x < 0)
+        return cls(*((kind if kept is None else kind & kept).astype(np.float32) for kind in kinds))
+
+
+def _meet(left: _Kinds, right: _Kinds, *pairs: tuple[str, str]) -> npt.NDArray[np.bool_]:
+    """For each output whether one of its products is of one of these pairs of kinds."""
+    met: npt.NDArray[np.bool_] = sum(getattr(left, x) @ getattr(right, y).T for x, y in pairs) > 0
+    return met
 
 
 def _reduce_runs(

@@ -193,6 +193,9 @@ def _make_side(numbers: Numbers, change: Change, contract: OperandContract) -> F
         return None
     fmt = numbers.spec.affine
     factor = combine_numbers(changed.q, changed.s, changed.o, fmt, get_contract(contract.affine, fmt))
+    if factor.rest is not None and not factor.rest.any():
+        # What is ignored is multiplied by nothing: an infinity times a zero offset would be NaN.
+        factor = replace(factor, rest=None)
     if numbers.metadata is None:
         return factor
     assert numbers.spec.sparsity is not None
