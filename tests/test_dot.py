@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import ml_dtypes
@@ -246,6 +247,27 @@ def test_wrong_sides_are_refused_in_words(name: str) -> None:
         dot.matmul(a, a, bias=np.zeros(3, np.float32))
     with pytest.raises(TypeError, match="a plain side of a product"):
         dot.plain_factor(np.zeros((2, 2), np.int32))
+
+
+#: Every kind of number that decides what becomes of NaN and infinities.
+KINDS = (np.nan, -np.inf, -1.5, -0.0, 0.0, 2.0, np.inf)
+
+
+@pytest.mark.parametrize("keeps", [(True, True), (True, False), (False, True), (False, False)], ids=str)
+def test_nan_and_infinities_of_every_pair_are_those_of_float64(keeps: tuple[bool, bool]) -> None:
+    # float64 itself is the witness: none of these sums overflows. What a sparse side drops is no number and meets nothing.
+    pairs = np.array(np.meshgrid(KINDS, KINDS)).reshape(2, -1).T
+    kept = np.broadcast_to(keeps, pairs.shape)
+    a = dataclasses.replace(dot.exact_factor(np.where(kept, pairs, 0)), kept=kept)
+    b = dot.exact_factor(pairs)
+    for left, right in ((a, b), (b, a)):
+        found = dot.sum_products(left, right).special
+        with np.errstate(invalid="ignore"):
+            products = np.where(keeps, pairs[:, None] * pairs[None], 0).sum(axis=2)
+        want = np.select(
+            [np.isnan(products), products == np.inf, products == -np.inf], [Special.NAN, Special.PLUS_INF, Special.MINUS_INF]
+        )  # fmt: skip
+        assert (found == want).all()
 
 
 def test_contracts_round_each_number_once() -> None:
