@@ -22,7 +22,7 @@ from mxspec_conformance.judge.products.late_cases import list_every_bit, list_me
 from mxspec_conformance.judge.products.making import Maker
 from mxspec_conformance.judge.products.pen import Pen
 from mxspec_conformance.judge.products.scale_cases import list_scale_codes
-from mxspec_conformance.judge.products.spoiling import find_place, has_one_infinity, write_positive
+from mxspec_conformance.judge.products.spoiling import find_place, has_one_infinity, write_few, write_positive
 from mxspec_conformance.judge.products.variety import draw_added_memory
 from mxspec_conformance.targets.operands import Numbers
 
@@ -122,7 +122,8 @@ def _list_spoilt(maker: Maker) -> Iterator[ProductCase]:
         for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
             m, n, k = maker.sizes.fit(*path)
             place = k - 2
-            a, b = (write_positive(p, size, k, keep=place) for p, size in ((maker.a, m), (maker.b, n)))
+            # Of a kernel that sums in few bits, too, nothing but the spoilt row may be wrong here.
+            a, b = ((write_few if p is pen else write_positive)(p, size, k, place) for p, size in ((maker.a, m), (maker.b, n)))
             chosen = a if side == "a" else b
             row = len(chosen.held) - 1
             for topic, label, changed in pen.spoil(chosen, row, find_place(chosen, row, place), -1):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mxspec.affine import Offset
 from mxspec_conformance.judge.products.draw import Pen
 from mxspec_conformance.judge.products.draw_affine import AffinePen
 from mxspec_conformance.judge.products.thinning import find_stored
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
-__all__ = ["SPOILT", "find_place", "has_one_infinity", "subtracts", "write_positive"]
+__all__ = ["SPOILT", "find_place", "has_one_infinity", "subtracts", "write_few", "write_positive"]
 
 #: The place along k at which the judge's cases have a NaN or an infinity; every row of a sparse side keeps it.
 SPOILT = 3
+#: How many places apart the numbers of a row lie that has few.
+_FEW = 16
 
 
 def write_positive(pen: Pen, rows: int, k: int, keep: int = SPOILT) -> Numbers:
@@ -19,6 +23,15 @@ def write_positive(pen: Pen, rows: int, k: int, keep: int = SPOILT) -> Numbers:
     if isinstance(pen, AffinePen):
         return pen.all_positive(rows, k, keep=keep)
     return pen.numbers(pen.pick(pen.positive, rows, k), keep=keep)
+
+
+def write_few(pen: Pen, rows: int, k: int, keep: int) -> Numbers:
+    """Small numbers above zero at every sixteenth place, `keep` among them, and zeros: sums of few bits. Affine ones are all above zero."""
+    if isinstance(pen, AffinePen):
+        return write_positive(pen, rows, k, keep)
+    codes = pen.pick(pen.positive, rows, k)
+    codes[:, (np.arange(k) - keep) % _FEW != 0] = pen.code_of(0.0)
+    return pen.numbers(codes, keep=keep)
 
 
 def find_place(numbers: Numbers, row: int, place: int = SPOILT) -> int:
