@@ -14,8 +14,8 @@ __all__ = ["SPOILT", "find_place", "has_one_infinity", "subtracts", "write_few",
 
 #: The place along k at which the judge's cases have a NaN or an infinity; every row of a sparse side keeps it.
 SPOILT = 3
-#: How many places apart the numbers of a row lie that has few.
-_FEW = 16
+#: How many numbers a row has that has few: a block's, or two blocks'.
+_FEW = 32
 
 
 def write_positive(pen: Pen, rows: int, k: int, keep: int = SPOILT) -> Numbers:
@@ -26,11 +26,11 @@ def write_positive(pen: Pen, rows: int, k: int, keep: int = SPOILT) -> Numbers:
 
 
 def write_few(pen: Pen, rows: int, k: int, keep: int) -> Numbers:
-    """Small numbers above zero at every sixteenth place, `keep` among them, and zeros: sums of few bits. Affine ones are all above zero."""
+    """Small numbers above zero in the block of `keep`, and zeros elsewhere: sums of few bits. Affine ones are all above zero."""
     if isinstance(pen, AffinePen):
         return write_positive(pen, rows, k, keep)
     codes = pen.pick(pen.positive, rows, k)
-    codes[:, (np.arange(k) - keep) % _FEW != 0] = pen.code_of(0.0)
+    codes[:, np.arange(k) // _FEW != keep // _FEW] = pen.code_of(0.0)
     return pen.numbers(codes, keep=keep)
 
 
