@@ -46,6 +46,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 _ASIDE = ("zero-block",)
 #: Topics that no class of additions explains.
 _UNROUNDED = (*_ASIDE, "nan", "inf", "overflow")
+#: Topics of NaN and infinities.
+_SPECIAL = ("nan", "inf")
 #: Topics of calls that give what other calls gave: a kernel whose sums are wrong is not wrong here as well.
 _CALLS = ("state", "memory")
 #: Topics of sums that a coarser class brings elsewhere: without a wrong one of these, nothing is wrong with the additions.
@@ -285,16 +287,21 @@ def name_mistakes(
         by_topic.setdefault(x.case.topic, []).append(x)
     mistakes = list(list_mistakes())
     named: dict[int, frozenset[Explanation]] = {}
-    for group in by_topic.values():
+    for topic, group in by_topic.items():
         left = mistakes
+        special = topic in _SPECIAL
+        # Whether what is left out or read wrongly meets a NaN is another question than what it does to numbers.
+        others, unlike = ([x for x in cases if x.case.topic == topic or x.case.topic not in _SPECIAL] for cases in (right, wrong))
         for x in sorted(group, key=lambda x: x.output.size * x.case.a.shape[1]):
             with np.errstate(all="ignore"):
                 first = pick_places(~allow(x.refer(contract), x.case, accumulator).accepts(x.output))
                 left = [m for m in left if m.explains(x.case, x.output, accumulator, contract, first=first)]
         with np.errstate(all="ignore"):
-            left = [m for m in left if all(m.fits(x.case, x.output, accumulator, contract) for x in right)]
-            # What becomes of every output would show in the wrong cases of other topics, too.
-            left = [m for m in left if m.outputs is None or all(_may_show(m, x, accumulator, contract) for x in wrong)]
+            left = [m for m in left if all(m.fits(x.case, x.output, accumulator, contract) for x in others)]
+            # What becomes of every output, or shows in no number alone, would show in the wrong cases of other topics, too.
+            left = [
+                m for m in left if (m.outputs is None and not special) or all(_may_show(m, x, accumulator, contract) for x in unlike)
+            ]
         explained = frozenset(Explanation(Cause.PRODUCT_MISTAKE, mistake.text) for mistake in left)
         named |= {id(x): explained for x in group}
     return named
