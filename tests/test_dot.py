@@ -270,6 +270,21 @@ def test_nan_and_infinities_of_every_pair_are_those_of_float64(keeps: tuple[bool
         assert (found == want).all()
 
 
+def test_infinities_meet_the_epilogue() -> None:
+    side = dot.plain_factor(np.array([[1, 2], [np.inf, 0]], np.float32))
+    sums = dot.sum_products(side, side)
+    c, bias = np.array([[np.inf, -np.inf], [0, np.nan]], np.float32), np.array([0, 1], np.float32)
+    for alpha in (1.0, -2.0, 0.0):
+        with np.errstate(invalid="ignore"):
+            want = np.float32(alpha) * np.array([[5, np.inf], [np.inf, np.inf]], np.float32) + c + bias
+        got = dot.matmul(side, side, alpha=alpha, beta=1.0, c=c, bias=bias)
+        assert np.array_equal(got, want, equal_nan=True)
+        epilogue = Epilogue(alpha=alpha, beta=1.0, c=c, bias=bias)
+        assert dot.allow_outputs(sums, ACCUMULATORS["float32"], "float32", epilogue=epilogue).accepts(got).all()
+    with pytest.raises(ValueError, match="alpha = inf; it has to be finite"):
+        dot.matmul(side, side, alpha=np.inf)
+
+
 def test_contracts_round_each_number_once() -> None:
     a = draw_block("nvfp4", 3, 32, 0, "contract")
     a = Factor(values=a.values, exponents=a.exponents, tensor_scale=float(np.float32(1 / 3)))

@@ -112,10 +112,13 @@ def matmul(
         [m, n] of that dtype. NaN where a NaN is among the products or infinities cancel.
 
     Raises:
-        ValueError: Lengths that do not belong together, an unknown dtype.
+        ValueError: Lengths that do not belong together, an unknown dtype, an alpha or beta that is not finite.
     """
     if out_dtype not in OUTPUTS:
         raise ValueError(f"out_dtype = {out_dtype!r}; allowed are {', '.join(OUTPUTS)}")
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not np.isfinite(value):
+            raise ValueError(f"{name} = {value}; it has to be finite")
     shape = (a.rows, b.rows)
     if c is not None and np.shape(c) != shape:
         raise ValueError(f"c has shape {np.shape(c)}; the product has {shape}")

@@ -107,16 +107,20 @@ def allow_outputs(
         low=low,
         high=high,
         decided=decided & ~unknown,
-        special=_find_added(sums.special, added),
+        special=_finish_special(sums.special, factor, added),
     )
 
 
-def _find_added(special: npt.NDArray[np.int8], added: list[Float64s]) -> npt.NDArray[np.int8]:
-    """What no sum decides: that of the products, or a NaN in what is added."""
-    for term in added:
-        if np.isnan(term).any():
-            special = np.where(np.isnan(term), np.int8(Special.NAN), special)
-    return special
+def _finish_special(special: npt.NDArray[np.int8], factor: float, added: list[Float64s]) -> npt.NDArray[np.int8]:
+    """What the factor and what is added make of NaN and infinities among the products; an added NaN is one everywhere."""
+    values = np.select([special == Special.PLUS_INF, special == Special.MINUS_INF, special == Special.NAN], [np.inf, -np.inf, np.nan], 1.0)
+    with np.errstate(invalid="ignore"):
+        total = values * factor
+        for term in added:
+            total = total + np.where((special == Special.FINITE) & ~np.isnan(term), 0.0, term)
+    found = np.where(total > 0, np.int8(Special.PLUS_INF), np.int8(Special.MINUS_INF))
+    found = np.where(special == Special.FINITE, special, found)
+    return np.where(np.isnan(total), np.int8(Special.NAN), found)
 
 
 def _find_infinite(sums: Sums, factor: float, added: list[Float64s], sign: int) -> npt.NDArray[np.bool_]:
@@ -171,10 +175,9 @@ def finish_product(
     simple = not added and (factor == 0 or abs(np.frexp(factor)[0]) == 0.5)
     total = sums.odd * factor if simple else _finish_in_rationals(sums, epilogue, tensor_scale)
     result = round_floats(total, OUTPUTS[out_dtype])
+    special = _finish_special(sums.special, factor, added)
     for kind, value in ((Special.NAN, np.nan), (Special.PLUS_INF, np.inf), (Special.MINUS_INF, -np.inf)):
-        # An infinity times zero is NaN.
-        signed = value if kind is Special.NAN else np.nan if factor == 0 else value * np.sign(factor)
-        result = np.where(sums.special == kind, signed, result)
+        result = np.where(special == kind, value, result)
     with np.errstate(over="ignore", invalid="ignore"):
         return result.astype(np.float32).astype(DTYPES[out_dtype])
 
