@@ -14,7 +14,7 @@ SMALL, MEDIUM, TRIES = 1 << 11, 1 << 15, 6
 class Speed(Enum):
     """How fast a target is: numbers a second, and the largest calls that are asked of a target as fast."""
 
-    #: Vectorised code, which does ten millions and more.
+    #: Vectorised code, most of which does ten millions and more.
     FAST = (5_000_000, 1 << 23, 1 << 22, 1 << 17)
     #: Many passes over the numbers.
     STEADY = (400_000, 1 << 16, 1 << 20, 1 << 13)
