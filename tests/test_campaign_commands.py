@@ -131,6 +131,12 @@ def test_a_state_of_another_campaign_is_refused(run: Run) -> None:
     assert "kept belongs to a campaign that differs in seed" in err
 
 
+def test_fuzzing_that_ends_before_the_first_batch_says_so(run: Run) -> None:
+    code, out, _ = run("fuzz", "mxspec", "--format", "mxfp4", "--minutes", 0.0001, "--jobs", 1)
+    assert code == 2
+    assert "nothing was judged in the time given; allow more with --minutes" in " ".join(out.split())
+
+
 def test_a_target_that_has_nothing_to_fuzz_is_refused(run: Run) -> None:
     code, _, err = run("fuzz", "ml_dtypes", "--batches", 1)
     assert code == 2

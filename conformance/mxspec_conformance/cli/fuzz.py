@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec.dot import ACCUMULATORS
-from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console, show_progress
+from mxspec_conformance.cli.console import CHOSEN_BY, EXIT_ERROR, fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import (
     BLOCK_FORMAT,
     INPUT_FILE,
@@ -214,7 +214,8 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
     for words in report.details["not_seen_again"]:
         console.print(Text(f"seen once, did not reproduce: {words}", style="yellow"))
     count = len(campaign.findings) + len(campaign.products) + len(campaign.operations)
-    verdict = f"{count} cause{'s' * (count != 1)}" if count else "nothing differs" if report.exit_code == 0 else "see above"
+    others = {0: "nothing differs", EXIT_ERROR: "nothing was judged in the time given; allow more with --minutes"}
+    verdict = f"{count} cause{'s' * (count != 1)}" if count else others.get(report.exit_code, "see above")
     stopped = " (interrupted)" if report.details["stopped"] == "interrupt" else ""
     console.print(Text(f"{verdict}{stopped}; {report.seconds:.1f} s on {report.environment['campaign']['workers']}", style="bold"))
 
