@@ -15,7 +15,7 @@ from mxspec_conformance.atlas.documents import anchor_of, make_document
 from mxspec_conformance.atlas.entries import find_column, is_pair, list_cells, list_changes, make_entry, sum_up, worst
 from mxspec_conformance.atlas.findings import SCHEMA, Seen, read_findings, show_finding
 from mxspec_conformance.atlas.reading import read_collection
-from mxspec_conformance.atlas.site import Site, list_setup
+from mxspec_conformance.atlas.site import INSTALL, Site, list_setup
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.results.report import Verdict
 
@@ -301,11 +301,11 @@ def test_an_incomplete_result_does_not_join(tmp_path: Path, change: Any, words: 
 def test_a_report_installs_the_version_that_shows_it() -> None:
     entries = {(e.name, e.version, e.device): e for e in read_collection([ROOT / "reports"]).entries}
     by_name = {name: list(list_setup(entry)) for (name, _, _), entry in entries.items()}
-    assert by_name["gguf"] == ["pip install mxspec gguf==0.19.0"]
+    assert by_name["gguf"] == [f"{INSTALL} gguf==0.19.0"]
     assert by_name["mlir-folding"][1].startswith("export MXSPEC_MLIR_OPT=")
-    assert by_name["ggml-c"][0] == "pip install mxspec"
+    assert by_name["ggml-c"][0] == INSTALL
     torch = entries["torch-products-bfloat16", "2.13.0+cpu", "CPU"].report.environment["libraries"]["torch"]
-    assert by_name["torch-products-bfloat16"] == [f"pip install mxspec torch=={torch.removesuffix('+cpu')}"]
+    assert by_name["torch-products-bfloat16"] == [f"{INSTALL} torch=={torch.removesuffix('+cpu')}"]
     even = {version: list(list_setup(e)) for (name, version, device), e in entries.items() if (name, device) == ("torchao-even", "CPU")}
     assert any("torchao==0.18.0" in line for line in even["0.18.0"])
     (later,) = (lines for version, lines in even.items() if "+git" in version)

@@ -15,6 +15,7 @@ from typing import Any
 import click
 import pytest
 
+from mxspec_conformance.atlas.site import INSTALL
 from mxspec_conformance.cli.main import main
 from mxspec_vectors.topics import TOPICS
 
@@ -262,6 +263,21 @@ def help_texts(context: click.Context) -> Iterator[tuple[str, str]]:
         yield inner.command_path, command.get_help(inner)
         if isinstance(command, click.Group):
             yield from help_texts(inner)
+
+
+#: Installing mxspec by its name alone, which no registry holds for this project.
+BY_NAME = re.compile(r"""(?:pipx?3? (?:install|run)|uvx|uv (?:pip install|add|tool \w+))\b[^\n;&|`]*[ "']mxspec(?:\[[\w,]*\])?(?! @ )(?=$|[\s"'`=<>~!,;)])""", re.MULTILINE)
+
+
+def test_nothing_installs_mxspec_by_a_name_that_anybody_can_register() -> None:
+    assert BY_NAME.search("pip install mxspec torch==2.13.0") and BY_NAME.search("pip install 'mxspec[gpu]'")
+    assert not BY_NAME.search((ROOT / "README.md").read_text("utf-8")) and not BY_NAME.search(INSTALL)
+    folders = ("mxspec", "gpu", "vectors", "conformance", "docs", "reports", ".github")
+    suffixes = {".py", ".md", ".yml", ".yaml", ".toml", ".j2", ".js", ".c", ".h", ".sv", ".cpp", ".html", ".svg"}
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.suffix in suffixes]
+    found = [f"{name_of(p)}: {m[0]}" for p in (*files, *ROOT.glob("*.*")) if p.is_file() for m in BY_NAME.finditer(p.read_text("utf-8"))]
+    assert len(files) > 500
+    assert found == []
 
 
 def test_help_and_pages_use_the_terms_of_the_field() -> None:

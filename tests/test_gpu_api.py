@@ -43,7 +43,7 @@ def test_import_needs_nothing() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "pip install 'mxspec[gpu]'" in done.stdout
+    assert "pip install cupy-cuda13x" in done.stdout
 
 
 def test_arrays_on_the_host_are_refused() -> None:

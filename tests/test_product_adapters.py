@@ -19,7 +19,7 @@ from mxspec_conformance.results.report import Verdict
 from tests.peers.products_peers import FOLDER, HEAD, describe, list_targets
 
 ROOT = Path(__file__).resolve().parents[1]
-LIGHT = "the extra `light` is not installed: pip install 'mxspec[light]'"
+LIGHT = "the extra `light` is not installed: pip install -e '.[light]'"
 
 
 def wrong(report: Report) -> set[tuple[str, Verdict]]:

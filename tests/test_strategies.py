@@ -158,4 +158,4 @@ def test_arguments_that_make_no_sense_are_refused_in_words(make: Any, message: s
 def test_without_hypothesis_the_import_says_what_to_install() -> None:
     code = "import sys; sys.modules['hypothesis'] = None\nimport mxspec_conformance.testing.strategies"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'needs hypothesis, which is not installed: pip install "mxspec[hypothesis]"' in done.stderr
+    assert "needs hypothesis, which is not installed: pip install hypothesis" in done.stderr

@@ -73,7 +73,7 @@ def import_cupy() -> Any:
         import cupy
     except ImportError as error:
         raise GpuMissingError(
-            f"the GPU kernels need CuPy, which does not import here ({error}): pip install 'mxspec[gpu]'"
+            f"the GPU kernels need CuPy, which does not import here ({error}): pip install cupy-cuda13x"
         ) from error
     return cupy
 

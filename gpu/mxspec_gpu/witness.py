@@ -38,7 +38,7 @@ def import_cupy() -> Any:
     try:
         import cupy
     except ImportError as error:
-        raise ImportError("the GPU witness needs CuPy and an NVIDIA GPU: pip install 'mxspec[gpu]'") from error
+        raise ImportError("the GPU witness needs CuPy and an NVIDIA GPU: pip install cupy-cuda13x") from error
     return cupy
 
 

@@ -67,6 +67,8 @@ THREAD_COUNTS = {
     "separated": "told apart by the judge", "named": "cause named in its words", "named by a step alone": "of these as a step of the arithmetic",
     "separated and named": "told apart and named", "threads": "public threads behind the pairs", "refused": "threads that are no pairs",
 }  # fmt: skip
+#: How mxspec is installed: its name alone would ask a registry, where anybody could take it.
+INSTALL = 'pip install "mxspec @ git+URL_OF_THIS_REPOSITORY"'
 Files = dict[str, bytes]
 
 
@@ -352,7 +354,7 @@ def list_setup(entry: Entry) -> Iterator[str]:
     """The commands that install what a target needs, in the versions of its result; of a target that no adapter has, mxspec alone."""
     adapter = known_adapters().get(entry.name)
     if adapter is None:
-        yield "pip install mxspec"
+        yield INSTALL
         return
     library, used = adapter.library, entry.report.environment.get("libraries", {})
     commit = entry.version.partition("+git")[2]
@@ -360,7 +362,7 @@ def list_setup(entry: Entry) -> Iterator[str]:
     packages = [_pin(package, used) for package in (adapter.later if later else library.packages)]
     if not packages and library.imports in used:  # of a library that no environment is made for, what the result was made with
         packages = [f"{library.imports}=={used[library.imports].partition('+')[0]}"]
-    yield " ".join(["pip install mxspec", *packages])
+    yield " ".join([INSTALL, *packages])
     if library.bare_packages:
         yield " ".join(["pip install --no-deps", *library.bare_packages])
     if library.source is not None:

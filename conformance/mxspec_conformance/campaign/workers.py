@@ -97,7 +97,7 @@ def _open_dask(address: str) -> Iterator[Workers]:
     try:
         from distributed import Client
     except ImportError:
-        raise ImportError("--dask needs the package distributed; install mxspec[dask]") from None
+        raise ImportError("--dask needs the package distributed; pip install distributed") from None
     with Client(address, set_as_default=False) as client:
         count = sum(client.ncores().values()) or 1
         pool = client.get_executor()

@@ -12,7 +12,7 @@
 A failing block shrinks to few lanes that are not +0 and to simple numbers in them: 1, then powers of two, then the element
 format's own values, then what lies between.
 
-This module needs hypothesis, an optional extra: pip install "mxspec[hypothesis]".
+This module needs hypothesis, an optional extra: pip install hypothesis.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ try:
     from hypothesis.errors import InvalidArgument
 except ImportError as error:
     raise ImportError(
-        'mxspec_conformance.testing.strategies needs hypothesis, which is not installed: pip install "mxspec[hypothesis]"'
+        "mxspec_conformance.testing.strategies needs hypothesis, which is not installed: pip install hypothesis"
     ) from error
 
 from mxspec.formats import (
