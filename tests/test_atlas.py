@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 from mxspec_conformance.atlas.documents import anchor_of, make_document
 from mxspec_conformance.atlas.entries import find_column, is_pair, list_cells, list_changes, make_entry, sum_up, worst
 from mxspec_conformance.atlas.findings import SCHEMA, Seen, read_findings, show_finding
-from mxspec_conformance.atlas.reading import read_collection
+from mxspec_conformance.atlas.reading import Collection, read_collection
 from mxspec_conformance.atlas.site import INSTALL, Site, list_setup
 from mxspec_conformance.cli.main import main
-from mxspec_conformance.results.report import Verdict
+from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict
 
 ROOT = Path(__file__).parents[1]
 KERNEL = """
@@ -313,6 +313,41 @@ def test_a_report_installs_the_version_that_shows_it() -> None:
     # The compiled one ran under the torch of that machine.
     (compiled,) = (e for (name, _, _), e in entries.items() if name == "torchao-compiled-cuda")
     assert f"torch=={compiled.report.environment['libraries']['torch']}" in next(list_setup(compiled))
+
+
+def a_follower(verdict: str, *, identical: bool) -> str:
+    """The page of mx-floor, of a kernel of mxfp4 whose larger calls got this verdict."""
+    target = {"name": "my-kernel", "version": "1", "transport": "python", "capabilities": {}}
+    sizes = Requirement("quantize/mxfp4/call-size", "contract", "", Verdict(verdict), 9, int(verdict == "fail"))
+    result = FormatResult("mxfp4", "mx-floor", "nearest", False, 0 if identical else 2, 9, open_cases=0 if identical else 2)
+    result.identical_to = ["mx-floor", "torchao-0.18/mxfp4/floor"] if identical else []
+    report = Report(target=target, vectors="0" * 64, formats=[result], requirements=[sizes])
+    site = Site(Collection(entries=[make_entry(report.as_dict(), source="x", current=True)]))
+    site._add_profiles()
+    return re.sub(r"<[^>]+>|\n", "", site._files["p/mx-floor.html"].decode())
+
+
+def test_only_what_fails_nothing_follows_a_profile() -> None:
+    followed, apart = "Implementations that follow itmy-kernel 1: mxfp4", "The same bits, but requirements that fail"
+    assert f"{followed}, bit for bit" in a_follower("pass", identical=True)
+    assert f"{followed}, but for what is left open" in a_follower("pass", identical=False)
+    assert "my-kernel" not in a_follower("fail", identical=False)
+    page = a_follower("fail", identical=True)
+    assert f"{apart}my-kernel 1: mxfp4, bit for bit; fails call-size" in page
+    assert "that follow it" not in page
+
+
+def test_results_of_one_name_and_version_are_counted(tmp_path: Path) -> None:
+    for i in range(3):
+        document = a_result()
+        document["environment"]["time"] = f"2026-01-0{i + 1}T00:00:00Z"
+        (tmp_path / f"r{i}.json").write_text(json.dumps(document))
+    done = run("site", "-o", tmp_path / "site", *(tmp_path / f"r{i}.json" for i in range(3)))
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "1 implementation, " in said
+    assert "2 results of a name, version and device that a newer result has, left out: " in said
+    assert f"{tmp_path / 'r0.json'}, {tmp_path / 'r1.json'}; give each" in done.output.replace("\n", "")
 
 
 def test_what_got_worse_stands_first() -> None:

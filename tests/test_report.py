@@ -11,12 +11,14 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 import mxspec
 from mxspec.formats import ELEMENTS, SCALES, get_scalar
@@ -24,6 +26,7 @@ from mxspec_conformance.cli.main import main
 from mxspec_conformance.render import RENDERERS
 from mxspec_conformance.render.bits import describe_code, draw_code, draw_float
 from mxspec_conformance.render.html import render_html
+from mxspec_conformance.render.terminal import print_report
 from mxspec_conformance.render.view import MARKS, view_result
 from mxspec_conformance.results.report import Failure, Report, Requirement, Verdict, read_report
 
@@ -249,8 +252,8 @@ def test_markdown_tables_hold_together() -> None:
     [
         (["pass", "unsupported"], "pass", "brightgreen"),
         (["pass", "waived"], "pass, 1 waived", "yellowgreen"),
-        (["pass", "deviation"], "1 of 2 pass", "yellow"),
-        (["pass", "pass", "fail"], "2 of 3 pass", "red"),
+        (["pass", "deviation", "open", "unsupported"], "1 pass, 1 deviation, 1 open, 1 unsupported", "yellow"),
+        (["pass", "pass", "fail"], "2 pass, 1 fail", "red"),
         (["unsupported"], "nothing judged", "lightgrey"),
     ],
 )
@@ -262,6 +265,24 @@ def test_badge(verdicts: list[str], message: str, color: str) -> None:
     assert badge == {"schemaVersion": 1, "label": "mxspec", "message": message, "color": color} | (
         {"isError": True} if color == "red" else {}
     )
+
+
+def test_every_form_counts_alike() -> None:
+    """The badge, Markdown, JUnit and the screen count requirements; text and bars of the HTML count the same cases."""
+    document = load_example()
+    due = ", ".join(f"{n} {verdict}" for verdict, n in document["counts"].items())
+    report = read_report(document)
+    screen = StringIO()
+    print_report(report, Console(file=screen, width=200))
+    assert f": {due}; " in screen.getvalue()
+    assert f": {due}." in RENDERERS["markdown"]([document]).decode()
+    assert json.loads(RENDERERS["badge"]([document]))["message"] == due
+    assert int(Xml.fromstring(RENDERERS["junit"]([document]))[0].get("tests", "")) == sum(document["counts"].values())
+    html = render_html([document]).decode()
+    assert any(f.open_cases for f in report.formats)
+    for result in report.formats:
+        assert f">{result.distance:,} of {result.cases:,} cases of " in html, result.format
+        assert result.distances[result.judged_against] == result.distance
 
 
 # The command

@@ -34,6 +34,8 @@ class Collection:
     others: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     #: Files that hold nothing for the site, and why.
     left: list[tuple[str, str]] = field(default_factory=list)
+    #: Results that a newer one of the same name, version and device replaces.
+    older: list[Entry] = field(default_factory=list)
 
 
 def read_collection(paths: Iterable[Path]) -> Collection:
@@ -50,7 +52,7 @@ def read_collection(paths: Iterable[Path]) -> Collection:
                 _add(collection, document, path, digests)
             else:
                 collection.left.append((str(path), f"it holds {type(document).__name__}, not an object"))
-    collection.entries = _choose(collection.entries)
+    collection.entries, collection.older = _choose(collection.entries)
     known = {(e.name, e.version) for e in collection.entries}
     missing = [f.id for f in collection.findings if f.target and not any(name == f.target for name, _ in known)]
     if missing:
@@ -131,14 +133,15 @@ def _is_unchanged(use: object) -> bool:
         return False
 
 
-def _choose(entries: Iterable[Entry]) -> list[Entry]:
-    """The newest result of each implementation, version and device."""
+def _choose(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """The newest result of each implementation, version and device, and all others."""
     newest: dict[tuple[str, ...], Entry] = {}
     for entry in entries:
         held = newest.get(entry.identity)
         if held is None or _time(entry) > _time(held):
             newest[entry.identity] = entry
-    return sorted(newest.values(), key=lambda e: (e.name.lower(), e.device, e.version))
+    chosen = sorted(newest.values(), key=lambda e: (e.name.lower(), e.device, e.version))
+    return chosen, [entry for entry in entries if newest[entry.identity] is not entry]
 
 
 def _time(entry: Entry) -> str:

@@ -47,6 +47,8 @@ from mxspec_conformance.render.faults import FAULTS, describe_fault
 from mxspec_conformance.render.html import TRANSPORTS
 from mxspec_conformance.render.profile import list_profile_rows, list_steps, list_symbols
 from mxspec_conformance.render.view import MARKS, ResultView, view_report
+from mxspec_conformance.results.conclusion import Stand, conclude
+from mxspec_conformance.results.report import GOOD, FormatResult, Verdict
 
 #: Pages of the navigation: file, word.
 NAVIGATION = (
@@ -69,6 +71,8 @@ THREAD_COUNTS = {
 }  # fmt: skip
 #: How mxspec is installed: its name alone would ask a registry, where anybody could take it.
 INSTALL = 'pip install "mxspec @ git+URL_OF_THIS_REPOSITORY"'
+#: Topics that no profile decides.
+_OF_CALLS = ("call-size", "memory", "state", "refusal")
 Files = dict[str, bytes]
 
 
@@ -78,6 +82,24 @@ class Row:
 
     entry: Entry
     cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """An implementation of a format that has a profile's bits."""
+
+    profile: str
+    entry: Entry
+    format: str
+    #: Whether it has the bits of every case, and not of those alone that no text leaves open.
+    identical: bool
+    #: Topics of the requirements that fail; none where it follows the profile.
+    failing: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[str, bool, tuple[str, ...]]:
+        """Formats of one implementation that have this in common are one line."""
+        return self.entry.slug, not self.identical, self.failing
 
 
 @contextmanager
@@ -213,12 +235,11 @@ class Site:
     # Profiles
 
     def _add_profiles(self) -> None:
-        followers: dict[str, list[tuple[Entry, str, bool]]] = defaultdict(list)
+        followers: dict[str, list[Follower]] = defaultdict(list)
         for row in self.rows:
             for result in row.entry.report.formats:
-                for name in dict.fromkeys((result.judged_against, *result.identical_to)):
-                    if name in result.identical_to or result.failing == 0:
-                        followers[name].append((row.entry, result.format, name in result.identical_to))
+                for follower in _list_followers(row.entry, result):
+                    followers[follower.profile].append(follower)
         self._page("profiles.html", "profiles.html.j2", title="Profiles", kind="", text="", profiles=self.profiles, followers=followers)
         pairs = self.collection.others.get("pairs", {}).get("formats", {})
         known = {fmt: list_neighbours(fmt, pairs.get(fmt, {}).get("pairs", {})) for fmt in BLOCKS}
@@ -233,7 +254,7 @@ class Site:
             self._page(
                 f"p/{slug(profile.id)}.html", "profile.html.j2", title=profile.id, kind="profile",
                 text=" ".join(f"{r.name} {r.value}" for r in rows), profile=profile,
-                rows=[r for r in rows if r not in steps], steps=steps, symbols=list_symbols(profile), neighbours=neighbours, links=links, followers=_group_followers(followers.get(profile.id, [])),
+                rows=[r for r in rows if r not in steps], steps=steps, symbols=list_symbols(profile), neighbours=neighbours, links=links, followers=followers.get(profile.id, []),
             )  # fmt: skip
 
     # Layouts
@@ -382,13 +403,16 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _group_followers(found: Sequence[tuple[Entry, str, bool]]) -> list[tuple[Entry, bool, list[str]]]:
-    """(implementation, whether bit for bit, formats), each implementation once for either."""
-    formats: dict[tuple[str, bool], list[str]] = defaultdict(list)
-    for entry, fmt, identical in found:
-        formats[entry.slug, identical].append(fmt)
-    entries = {entry.slug: entry for entry, _, _ in found}
-    return [(entries[name], identical, names) for (name, identical), names in formats.items()]
+def _list_followers(entry: Entry, result: FormatResult) -> Iterator[Follower]:
+    """How a format stands to the profiles whose bits it has: the judged one decides all requirements, another all but those of calls."""
+    stand = conclude(result, entry.report.requirements).stand
+    bad = [r for r in entry.report.requirements if r.format == result.format and (r.verdict not in GOOD or r.verdict is Verdict.WAIVED)]
+    of_calls = [r for r in bad if r.topic in _OF_CALLS or r.verdict in (Verdict.ERROR, Verdict.TIMEOUT)]
+    for name in dict.fromkeys((result.judged_against, *result.identical_to)):
+        identical = name in result.identical_to and not result.partial and stand is not Stand.SILENT
+        if identical or (name == result.judged_against and stand in (Stand.CONFORMS, Stand.MATCHES)):
+            failing = dict.fromkeys(r.topic for r in (bad if name == result.judged_against else of_calls))
+            yield Follower(name, entry, result.format, identical, tuple(failing))
 
 
 def _unique(profiles: Sequence[Profile]) -> list[Profile]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mxspec_conformance.cli.console import fail
 from mxspec_conformance.cli.parameters import EXISTING_FOLDER, INPUT, OUTPUT_FOLDER, FileCommand
 from mxspec_vectors.writing import write_files
+
+if TYPE_CHECKING:
+    from mxspec_conformance.atlas.entries import Entry
 
 #: The names of all files of a site, so that the next one removes pages that it has not.
 MANIFEST = "pages.txt"
@@ -52,10 +57,15 @@ def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
     old = sum(not entry.current for entry in collection.entries)
     size = sum(map(len, files.values())) / 1e6
     click.echo(
-        f"{len(collection.entries)} implementation{'s' * (len(collection.entries) != 1)}"
+        _count(len(collection.entries), "implementation")
         + (f", {old} of them judged by older vectors" if old else "")
-        + f", {len(collection.findings)} finding{'s' * (len(collection.findings) != 1)}, {len(files)} files, {size:.1f} MB"
+        + f", {_count(len(collection.findings), 'finding')}, {len(files)} files, {size:.1f} MB"
     )
+    if collection.older:
+        click.echo(
+            f"{_count(len(collection.older), 'result')} of a name, version and device that a newer result has, left out: "
+            f"{_list_sources(collection.older)}; give each implementation its own NAME or VERSION to show all"
+        )
     # Last and on a line of its own: whoever looks at nothing else sees where to go on.
     click.echo(f"open {out / 'index.html'} in a browser: the matrix")
 
@@ -66,6 +76,16 @@ def _holds(path: Path, content: bytes) -> bool:
         return path.is_file() and path.read_bytes() == content
     except OSError:
         return False
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _list_sources(entries: Sequence[Entry]) -> str:
+    """Where results come from: a few of the files, and how many more there are."""
+    files = list(dict.fromkeys(entry.source for entry in entries))
+    return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
 
 
 def _describe_left(left: list[tuple[str, str]]) -> str:

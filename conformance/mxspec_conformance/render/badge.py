@@ -37,6 +37,5 @@ def _describe(v: ResultView) -> tuple[str, str]:
         waived = f", {counts['waived']} waived" if "waived" in counts else ""
         names = dict.fromkeys(f.result.judged_against for f in v.formats if f.conclusion.stand is Stand.CONFORMS)
         return (", ".join(names) or "pass") + waived, "yellowgreen" if waived else "brightgreen"
-    judged = sum(n for verdict, n in counts.items() if verdict != "unsupported")
     bad = {Verdict.FAIL, Verdict.ERROR, Verdict.TIMEOUT, Verdict.STALE_WAIVER} & set(counts)
-    return f"{counts.get('pass', 0)} of {judged} pass", "red" if bad or v.report.waivers else "yellow"
+    return v.report.counts_text, "red" if bad or v.report.waivers else "yellow"

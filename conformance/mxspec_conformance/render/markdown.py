@@ -16,10 +16,9 @@ def render_markdown(documents: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _render(v: ResultView) -> str:
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in v.counts)
-    lines = [f"## {_escape(v.title)}", "", f"{v.headline}: {counts}.", ""]
+    lines = [f"## {_escape(v.title)}", "", f"{v.headline}: {v.report.counts_text}.", ""]
     if v.formats:
-        lines += ["| format | verdict | differ | identical to | deviations |", "| --- | --- | ---: | --- | --- |"]
+        lines += ["| format | verdict | failing | identical to | deviations |", "| --- | --- | ---: | --- | --- |"]
         for f in v.formats:
             others = (
                 _code(f.others[0]) + (f" and {len(f.others) - 1} more" if len(f.others) > 1 else "") if f.others else ""

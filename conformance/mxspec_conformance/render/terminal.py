@@ -55,8 +55,7 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
         name = f"{report.target['name']} {report.target['version']}"
         lines = list(list_affine(report))
         if not report.formats and not lines:
-            counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
-            rows.append(Row((Text(name), Text(_name_subject(report)), Text(counts), Text(""))))
+            rows.append(Row((Text(name), Text(_name_subject(report)), Text(report.counts_text), Text(""))))
         alike: dict[tuple[str, ...], list[FormatResult]] = {}
         for result in report.formats:
             key = (*(line.plain for line in _describe_format(result)), *_name_unmet(result, report.requirements, "*"))
@@ -273,7 +272,7 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
             continue
         shown[fmt] = shown.get(fmt, 0) + 1
         console.print(failure_panel(requirement))
-    counts = ", ".join(f"{n} {v}" for v, n in report.counts.items()) or "no requirement applies"
+    counts = report.counts_text or "no requirement applies"
     waived = " or are waived" if Verdict.WAIVED.value in report.counts else ""
     limited = "" if report.exit_level is Level.CONTRACT else f" at level {report.exit_level.value}"
     fine = not any(r.verdict not in GOOD for r in report.requirements)

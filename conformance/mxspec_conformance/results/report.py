@@ -247,6 +247,11 @@ class Report:
         """Requirements for each verdict."""
         return {v.value: n for v in Verdict if (n := sum(r.verdict is v for r in self.requirements))}
 
+    @property
+    def counts_text(self) -> str:
+        """The same for people: one count for the screen, Markdown and the badge."""
+        return ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items())
+
     def as_dict(self) -> dict[str, Any]:
         """The JSON form, by the schema in `schema/result.schema.json`."""
         return {
