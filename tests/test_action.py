@@ -19,6 +19,9 @@ RIGHT = "from mxspec_conformance.mutants.reference import Reference\n_r = Refere
 WRONG = RIGHT.replace("Reference('mx-floor')", "__import__('mxspec_conformance.scoring.subjects').scoring.subjects.find_subject('mutant/quantize/mxfp4/mx-floor/ties-away').build()")
 
 
+CLAIMED = f"PROFILE = 'mx-floor'\n{RIGHT}"
+
+
 def read_action() -> tuple[dict[str, str], str]:
     """The inputs' defaults, and the script of the last step."""
     text = (ROOT / "action.yml").read_text("utf-8")
@@ -41,11 +44,20 @@ def run_action(folder: Path, **given: str) -> tuple[int, str]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the step is bash's")
-@pytest.mark.parametrize(("text", "given", "code"), [(RIGHT, {"format": "mxfp4"}, 0), (WRONG, {}, 1), (WRONG, {"xfail": "true"}, 0), (RIGHT, {"xfail": "true"}, 1)])
+@pytest.mark.parametrize(
+    ("text", "given", "code"),
+    [
+        (RIGHT, {"format": "mxfp4", "profile": "mx-floor"}, 0), (WRONG, {"profile": "mx-floor"}, 1), (WRONG, {"profile": "nearest", "xfail": "true"}, 0),
+        (CLAIMED, {"xfail": "true"}, 1),
+        # Nothing says which profile it has to follow: a change of its rule would stay green.
+        (RIGHT, {}, 2), (WRONG, {"xfail": "true"}, 2),
+    ],
+)  # fmt: skip
 def test_the_step_ends_as_the_verdict(tmp_path: Path, text: str, given: dict[str, str], code: int) -> None:
     (tmp_path / "my_kernel.py").write_text(text, "utf-8")
     ended, said = run_action(tmp_path, target="my_kernel.py", **given)
     assert ended == code, said
+    assert ("::error title=mxspec::No profile" in said) == (code == 2)
     for name in ("mxspec.json", "mxspec-junit.xml", "mxspec-badge.json", "summary.md"):
         assert (tmp_path / name).stat().st_size
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from io import StringIO
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from mxspec_conformance.cli.main import main
+from mxspec_conformance.render.terminal import print_report
 from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
-from mxspec_conformance.results.report import Report, Requirement, Verdict, read_report
+from mxspec_conformance.results.report import Report, Requirement, Verdict, load_result_schema, read_report
 from mxspec_vectors.topics import Level
 
 NUMBERS = {"must": 0, "should": 1, "contract": 2, "open": 3}
@@ -54,6 +58,25 @@ def test_only_what_is_new_fails(tmp_path: Path) -> None:
     renewed = report_of(("quantize/mxfp4/exact", "must", "fail", 9), vectors="1" * 64)
     apply_baseline(renewed, read_baseline(path), path)
     assert renewed.exit_code == 0, "counts over other vectors are not compared"
+
+
+def test_at_another_level_a_baseline_knows_by_id_and_says_so(tmp_path: Path) -> None:
+    """The full run of an unchanged kernel has more failing cases than its quick baseline; that is nothing new."""
+    quick, full = report_of(("quantize/mxfp4/exact", "must", "fail", 2)), report_of(("quantize/mxfp4/exact", "must", "fail", 9))
+    quick.details["level"] = "quick"
+    path = tmp_path / "before.json"
+    path.write_text(quick.to_json(), encoding="utf-8")
+    apply_baseline(full, read_baseline(path), path)
+    assert full.exit_code == 0
+    screen = StringIO()
+    print_report(full, Console(file=screen, width=200))
+    assert "the baseline was written at the quick level; this run is full: counts differ" in screen.getvalue()
+    jsonschema.validate(full.as_dict(), load_result_schema())
+    more = report_of(("quantize/mxfp4/exact", "must", "fail", 9))
+    more.details["level"] = "quick"
+    apply_baseline(more, read_baseline(path), path)
+    assert more.exit_code == 1, "at one level counts are compared"
+    assert "level" not in more.as_dict()["baseline"]
 
 
 def test_a_baseline_that_is_none_is_one_message(tmp_path: Path) -> None:

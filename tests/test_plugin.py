@@ -105,6 +105,24 @@ def test_a_waiver_is_a_strict_xfail(pytester: pytest.Pytester, kernel: Path) -> 
     mended.stdout.fnmatch_lines(["*XPASS(strict)*code 3 is reserved*"])
 
 
+@pytest.mark.parametrize("ini", [False, True])
+def test_the_quick_level_takes_waivers_of_the_full_one(pytester: pytest.Pytester, kernel: Path, ini: bool) -> None:
+    """Its cases are those of `check --quick`; a waiver of all cases, with their count, holds by its id."""
+    path = pytester.path / "waivers.toml"
+    path.write_text('level = "full"\n' + WAIVERS.format(id="decode/e2m1/*", expires="2999-12-31") + "failing = 1\n", encoding="utf-8")
+    if ini:
+        pytester.makeini("[pytest]\nmxspec_quick = true")
+    options = ["--mxspec-target", str(kernel), "--mxspec-waivers", str(path), "--mxspec-json", "r.json", *["--mxspec-quick"] * (not ini)]
+    result = pytester.runpytest_inprocess(*options)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["mxspec: *, quick level"])
+    document = json.loads((pytester.path / "r.json").read_text())
+    assert document["details"]["level"] == "quick"
+    due = check(str(kernel), quick=True)
+    assert {r["id"]: r["cases"] for r in document["requirements"]} == {r.id: r.cases for r in due.requirements}
+    assert [(w["level"], w["state"]) for w in document["waivers"]] == [("full", "used" if due.exit_code else "covers what the quick level does not fail")]
+
+
 @pytest.mark.parametrize(
     ("identifier", "expires", "outcomes", "words"),
     [

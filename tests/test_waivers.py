@@ -124,6 +124,42 @@ def test_a_waiver_may_be_of_a_version_a_device_a_number(fields: dict[str, Any], 
     assert r.exit_code == int(state != "used")
 
 
+@pytest.mark.parametrize("run", ["quick", "full"])
+@pytest.mark.parametrize("written", ["quick", "full", None])
+def test_a_count_holds_at_its_own_level(tmp_path: Path, written: str | None, run: str) -> None:
+    """At the other one a waiver holds by its id; a file that names no level is as before, and the note says what may be wrong."""
+    path = tmp_path / "waivers.toml"
+    entry = "\n".join(f'{key} = "{text}"' for key, text in ENTRY.items() if key != "expires")
+    head = f'level = "{written}"\n' if written else ""
+    path.write_text(f"{head}[[waiver]]\n{entry}\nexpires = 2026-12-31\nfailing = 16\n", encoding="utf-8")
+    r = report(tie_even="fail")
+    r.details = {"level": "quick"} if run == "quick" else {}
+    apply_waivers(r, read_waivers(path), today=TODAY)
+    other = written not in (None, run)
+    assert (states(r), r.exit_code) == ((["used"], 0) if other else (["covers another number of failing cases"], 1))
+    assert r.waivers[0].get("level") == (written if other else None)
+    assert ("the file does not say its level" in r.requirements[0].note) == (written is None)
+    assert read_report(r.as_dict()).waivers == r.waivers
+
+
+@pytest.mark.parametrize(("written", "run", "stale"), [("full", "quick", False), ("quick", "full", True), ("full", "full", True)])
+def test_fewer_cases_make_no_waiver_stale(written: str, run: str, stale: bool) -> None:
+    """What fails among all cases may pass among those of the quick level; what failed among these has been mended if it passes among all."""
+    for given in ({"tie_even": "pass"}, {"exact": "pass"}):
+        r = report(**given)
+        r.details = {"level": run}
+        apply_waivers(r, [waiver(level=written)], today=TODAY)
+        assert r.exit_code == int(stale)
+        assert stale or states(r) == ["covers what the quick level does not fail"]
+
+
+def test_a_level_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "waivers.toml"
+    path.write_text('level = "fast"', encoding="utf-8")
+    with pytest.raises(WaiverError, match="level = 'fast'; write 'quick' or 'full'"):
+        read_waivers(path)
+
+
 def test_every_state_is_in_the_schema() -> None:
     r = report(tie_even="fail")
     r.waivers = [{**ENTRY, "state": s.value, "requirements": []} for s in WaiverState]
@@ -147,7 +183,7 @@ def test_written_waivers_read_back_and_excuse_all(tmp_path: Path) -> None:
 
 
 def test_without_failures_there_are_no_waivers(tmp_path: Path) -> None:
-    assert tomllib.loads(render_waivers([report(exact="pass")], today=TODAY)) == {}
+    assert tomllib.loads(render_waivers([report(exact="pass")], today=TODAY)) == {"level": "full"}
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from mxspec_conformance.atlas.plots import BarPlot, make_bars
 from mxspec_conformance.atlas.reading import Collection
 from mxspec_conformance.atlas.requirements import list_requirements
 from mxspec_conformance.atlas.threads import link_of, list_shown
+from mxspec_conformance.judge.listing import OF_CALLS
 from mxspec_conformance.render.bits import draw_code, draw_float, formats_of, write_word
 from mxspec_conformance.render.faults import FAULTS, describe_fault
 from mxspec_conformance.render.html import TRANSPORTS
@@ -71,8 +72,6 @@ THREAD_COUNTS = {
 }  # fmt: skip
 #: How mxspec is installed: its name alone would ask a registry, where anybody could take it.
 INSTALL = 'pip install "mxspec @ git+URL_OF_THIS_REPOSITORY"'
-#: Topics that no profile decides.
-_OF_CALLS = ("call-size", "memory", "state", "refusal")
 Files = dict[str, bytes]
 
 
@@ -407,7 +406,7 @@ def _list_followers(entry: Entry, result: FormatResult) -> Iterator[Follower]:
     """How a format stands to the profiles whose bits it has: the judged one decides all requirements, another all but those of calls."""
     stand = conclude(result, entry.report.requirements).stand
     bad = [r for r in entry.report.requirements if r.format == result.format and (r.verdict not in GOOD or r.verdict is Verdict.WAIVED)]
-    of_calls = [r for r in bad if r.topic in _OF_CALLS or r.verdict in (Verdict.ERROR, Verdict.TIMEOUT)]
+    of_calls = [r for r in bad if r.topic in OF_CALLS or r.verdict in (Verdict.ERROR, Verdict.TIMEOUT)]
     for name in dict.fromkeys((result.judged_against, *result.identical_to)):
         identical = name in result.identical_to and not result.partial and stand is not Stand.SILENT
         if identical or (name == result.judged_against and stand in (Stand.CONFORMS, Stand.MATCHES)):

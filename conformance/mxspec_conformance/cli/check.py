@@ -26,7 +26,7 @@ from mxspec_conformance.cli.parameters import (
     FileCommand,
 )
 from mxspec_conformance.cli.streams import Stopped, until_closed
-from mxspec_conformance.results.report import STALE_STATES, Report
+from mxspec_conformance.results.report import STALE_STATES, Report, explain_level
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
@@ -242,11 +242,11 @@ def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
         console.print()
         print_legend(reports, console)
         for report in reports:
-            counts = ", ".join(f"{n} {v}" for v, n in report.counts.items())
-            console.print(
-                Text(f"{report.target['name']}: {counts or 'nothing could be judged'} ({report.seconds:.1f} s)")
-            )
+            console.print(Text(f"{report.target['name']}: {report.counts_text or 'nothing could be judged'} ({report.seconds:.1f} s)"))
     for report in reports:
+        for level in dict.fromkeys(waiver.get("level", "") for waiver in report.waivers):
+            if level:
+                console.print(Text(explain_level("the waiver file", level, report.level)))
         for waiver in report.waivers:
             if waiver["state"] in STALE_STATES:
                 console.print(Text(f"stale waiver {waiver['id']}: {waiver['state']}", style="bold red"))

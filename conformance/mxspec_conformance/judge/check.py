@@ -10,6 +10,7 @@ from mxspec.profiles import find_profile
 from mxspec_conformance.judge.block_format import check_format
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.impact import Data, normal_data
+from mxspec_conformance.judge.listing import OF_CALLS, list_requirements
 from mxspec_conformance.judge.other_operations import (
     Progress,
     check_affine,
@@ -29,11 +30,13 @@ from mxspec_conformance.observations.selection import (
     use_selection,
 )
 from mxspec_conformance.results.environment import describe_environment, describe_git
-from mxspec_conformance.results.report import Report
+from mxspec_conformance.results.report import Report, Requirement, Verdict
 from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.transports.opening import open_target
+from mxspec_conformance.transports.recorded import ResultsFile
 from mxspec_vectors.files import vector_digest
+from mxspec_vectors.topics import topic_level, topic_text
 
 
 def check(
@@ -88,6 +91,13 @@ def check(
         )
 
 
+def _not_judged(identifier: str) -> Requirement:
+    """A requirement whose calls no results file holds."""
+    operation, fmt, topic = identifier.split("/")
+    level, text = topic_level(topic, operation, fmt), topic_text(topic, operation)
+    return Requirement(identifier, level.value, text, Verdict.UNSUPPORTED, note="not judged: a results file holds no calls for it")
+
+
 def _run(
     session: TargetSession, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
     begun: Callable[[Report], None], *, quick: bool, data: Sequence[Data],
@@ -124,6 +134,10 @@ def _run(
             check_sparse(session, report, progress, wanted)
         if profile is None:
             check_products(session, formats, report, progress, wanted)
+        if session.transport == ResultsFile.transport:
+            found = {r.id for r in report.requirements}
+            listed = list_requirements(session, profile=profile, formats=formats)
+            report.requirements += [_not_judged(i) for i in listed if i not in found and i.split("/")[2] in OF_CALLS]
         report.requirements = [r for r in report.requirements if wanted.fits(r.id)]
         if only is not None:
             report.details["only"] = only

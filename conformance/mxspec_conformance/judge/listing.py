@@ -24,6 +24,8 @@ from mxspec_vectors.cases import load_layout_file
 _ROUNDING = ("exact", "tie-even", "below-tie", "above-tie")
 #: What hangs on the call.
 _CALLS = ("call-size", "memory", "state")
+#: Topics that no profile decides: they are judged by calls beyond those of the vectors.
+OF_CALLS = (*_CALLS, "refusal")
 _SPECIAL = ("nan", "inf", "overflow", "subnormal", "mixture")
 
 

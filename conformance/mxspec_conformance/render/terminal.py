@@ -15,7 +15,7 @@ from mxspec_conformance.render.affine import list_affine
 from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import NO_ANSWER, conclude, is_provisional
-from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict
+from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict, explain_level
 from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_vectors.topics import Level
 
@@ -34,6 +34,8 @@ _STYLES = {
 }
 
 
+#: Requirements of one reason that the screen names.
+_MOST_NAMED = 6
 #: What the words on the screen mean, for people who see them for the first time; each at most 80 columns.
 _OF_FORMATS = "failing: hard cases that contradict the profile; nearest: that with the fewest"
 _OF_VERDICTS = "deviation: all failing cases have one other profile's bits; fail: they have not"
@@ -285,10 +287,19 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         Text(f"{report.target['name']} {report.target['version']}: {counts}; {conclusion[report.exit_code]} "
              f"({report.seconds:.1f} s, vectors {report.vectors[:12]})", style="bold")
     )  # fmt: skip
+    unsupported: dict[str, list[str]] = {}
+    for requirement in report.requirements:
+        if requirement.verdict is Verdict.UNSUPPORTED:
+            unsupported.setdefault(requirement.note, []).append(requirement.id)
+    for note, names in unsupported.items():
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        console.print(Text(f"unsupported: {', '.join(names[:_MOST_NAMED])}{more}{f' ({note})' if note else ''}"))
     print_legend([report], console)
     if report.baseline is not None:
         b = report.baseline
         console.print(Text(f"beside the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
+        if b.level:
+            console.print(Text(explain_level("the baseline", b.level, report.level)))
         for name in b.new:
             console.print(Text(f"  new: {name}", style="bold red"))
     if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest" and NO_ANSWER not in f.causes}):

@@ -30,7 +30,8 @@ def read_baseline(path: Path) -> list[Report]:
 def apply_baseline(report: Report, earlier: Sequence[Report], path: Path) -> None:
     """Note in a report which of its failures its baseline had.
 
-    A failure is known where the requirement failed before, in as many cases or more; over other vectors, where it failed.
+    A failure is known where the requirement failed before, in as many cases or more; over other vectors, or at another level
+    (quick, full), where it failed.
     Raises BaselineError where no result is one of this target.
     """
     name = report.target["name"]
@@ -38,11 +39,12 @@ def apply_baseline(report: Report, earlier: Sequence[Report], path: Path) -> Non
     if before is None:
         held = ", ".join(str(r.target["name"]) for r in earlier) or "none"
         raise BaselineError(f"{path} holds no result of {name}; it holds {held}: write one with `mxspec check {name} --json FILE`")
-    same = before.vectors == report.vectors
+    same = (before.vectors, before.level) == (report.vectors, report.level)
     failed = {r.id: r for r in before.requirements if r.verdict not in GOOD}
     bad = [r for r in report.requirements if r.verdict not in GOOD]
     known = [r.id for r in bad if r.id in failed and (not same or r.failing <= failed[r.id].failing)]
     report.baseline = Baseline(
         version=str(before.target["version"]), vectors=before.vectors, known=known,
         new=[r.id for r in bad if r.id not in known], gone=sorted(set(failed) - {r.id for r in bad}),
+        level="" if before.level == report.level else before.level,
     )  # fmt: skip

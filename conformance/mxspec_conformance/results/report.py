@@ -14,6 +14,8 @@ from mxspec_conformance.results.acceptance import Check, compile_schema
 from mxspec_vectors.topics import Level
 
 SCHEMA = "mxspec-result/1"
+#: Levels of a run: the cases of the quick set, or all.
+QUICK, FULL = "quick", "full"
 
 
 class Verdict(StrEnum):
@@ -53,6 +55,8 @@ class WaiverState(StrEnum):
     UNMATCHED = "matches nothing"
     NOT_NEEDED = "covers what passes"
     OTHER_COUNT = "covers another number of failing cases"
+    #: Written at the full level: the fewer cases of a quick run do not fail what it covers.
+    OTHER_LEVEL = "covers what the quick level does not fail"
 
 
 #: States that make a run fail.
@@ -195,6 +199,8 @@ class Baseline:
     known: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
+    #: The level of the earlier result, where it is not this one's; empty otherwise.
+    level: str = ""
 
 
 @dataclass(slots=True)
@@ -243,6 +249,11 @@ class Report:
         return requirement.verdict not in GOOD and Level(requirement.level).rank <= self.exit_level.rank
 
     @property
+    def level(self) -> str:
+        """How many cases were used: quick or full."""
+        return QUICK if self.details.get("level") == QUICK else FULL
+
+    @property
     def counts(self) -> dict[str, int]:
         """Requirements for each verdict."""
         return {v.value: n for v in Verdict if (n := sum(r.verdict is v for r in self.requirements))}
@@ -266,7 +277,7 @@ class Report:
             "formats": [_format_dict(f) for f in self.formats],
             "requirements": [_requirement_dict(r) for r in self.requirements],
             **({"exit_level": self.exit_level.value} if self.exit_level is not Level.CONTRACT else {}),
-            **({"baseline": asdict(self.baseline)} if self.baseline is not None else {}),
+            **({"baseline": {k: v for k, v in asdict(self.baseline).items() if v or k != "level"}} if self.baseline is not None else {}),
             **({"waivers": self.waivers} if self.waivers else {}),
             **({"details": self.details} if self.details else {}),
         }
@@ -274,6 +285,11 @@ class Report:
     def to_json(self) -> str:
         """Canonical text apart from time and environment."""
         return json.dumps(self.as_dict(), indent=1, ensure_ascii=True) + "\n"
+
+
+def explain_level(what: str, level: str, run: str) -> str:
+    """What follows from a file of another level than the run's, for people; empty where they are one level, or the file names none."""
+    return f"{what} was written at the {level} level; this run is {run}: counts differ, so failures are matched by id" if level not in ("", run) else ""
 
 
 #: Fields of a format that came after the first results.

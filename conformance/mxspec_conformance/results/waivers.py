@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.results.report import Report, Requirement, Verdict, WaiverState
+from mxspec_conformance.results.report import FULL, QUICK, Report, Requirement, Verdict, WaiverState
 from mxspec_vectors.reading import UnreadableFile, read_regular
 
 #: Verdicts that a waiver can excuse.
@@ -54,6 +54,8 @@ class Waiver:
     device: str | None = None
     #: How many cases fail; None: any number.
     failing: int | None = None
+    #: The level at which its file was written, quick or full; empty where the file does not say.
+    level: str = ""
 
     @property
     def is_unfinished(self) -> bool:
@@ -88,13 +90,16 @@ def read_waivers(path: Path) -> list[Waiver]:
         if isinstance(error, WaiverError):
             raise
         raise WaiverError(f"{path} is not TOML: {error}") from None
-    unknown = set(document) - {"waiver"}
+    unknown = set(document) - {"waiver", "level"}
     if unknown:
-        raise WaiverError(f"{path}: unknown table {sorted(unknown)[0]!r}; a waiver file holds [[waiver]] alone")
+        raise WaiverError(f"{path}: unknown table {sorted(unknown)[0]!r}; a waiver file holds level and [[waiver]] alone")
+    level = document.get("level", "")
+    if level not in ("", QUICK, FULL):
+        raise WaiverError(f"{path}: level = {level!r}; write {QUICK!r} or {FULL!r}, or leave it out")
     entries = document.get("waiver", [])
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise WaiverError(f"{path}: write [[waiver]] with two brackets: there can be several")
-    waivers = [_read_entry(entry, f"{path}, waiver {number}") for number, entry in enumerate(entries, 1)]
+    waivers = [_read_entry(entry, f"{path}, waiver {number}", level) for number, entry in enumerate(entries, 1)]
     _check_finished(waivers, path)
     return waivers
 
@@ -125,7 +130,7 @@ def _check_finished(waivers: Sequence[Waiver], path: Path) -> None:
         )
 
 
-def _read_entry(entry: dict[str, Any], place: str) -> Waiver:
+def _read_entry(entry: dict[str, Any], place: str, level: str) -> Waiver:
     for key in _REQUIRED:
         if key not in entry:
             raise WaiverError(f"{place} has no {key}; {', '.join(_REQUIRED)} are needed")
@@ -140,13 +145,14 @@ def _read_entry(entry: dict[str, Any], place: str) -> Waiver:
                 raise WaiverError(f"{place}: failing = {value!r}; write how many cases fail, 1 or more")
         elif not isinstance(value, str) or not value.strip():
             raise WaiverError(f"{place}: {key} = {value!r}; write a text that is not empty")
-    return Waiver(**entry)
+    return Waiver(**entry, level=level)
 
 
 def apply_waivers(report: Report, waivers: Sequence[Waiver], *, today: date) -> None:
     """Change the verdicts of the requirements that waivers cover, and record what became of each waiver.
 
-    A failing requirement under a valid waiver is `waived`; a passing one under any is a `stale waiver`.
+    A failing requirement under a valid waiver is `waived`; a passing one under any is a `stale waiver`. A waiver of another level
+    (quick, full) holds by its id, and its count is not compared; a quick run does not make one of the full level stale.
     """
     for waiver in waivers:
         state, matched = _apply(report, waiver, today)
@@ -154,6 +160,7 @@ def apply_waivers(report: Report, waivers: Sequence[Waiver], *, today: date) -> 
             {
                 "id": waiver.id, "reason": waiver.reason, "link": waiver.link, "expires": waiver.expires.isoformat(),
                 "state": state.value, "requirements": [r.id for r in matched],
+                **({"level": waiver.level} if waiver.level not in ("", report.level) else {}),
             }
         )  # fmt: skip
 
@@ -161,28 +168,33 @@ def apply_waivers(report: Report, waivers: Sequence[Waiver], *, today: date) -> 
 def _apply(report: Report, waiver: Waiver, today: date) -> tuple[WaiverState, list[Requirement]]:
     if not waiver.concerns(report.target, report.environment):
         return WaiverState.ELSEWHERE, []
+    other_level = waiver.level not in ("", report.level)
+    fewer_cases = other_level and waiver.level == FULL
     judged = [r for r in report.requirements if r.verdict is not Verdict.UNSUPPORTED]
     matched = [r for r in judged if fnmatchcase(r.id, waiver.id)]
     if not matched:
-        return WaiverState.UNMATCHED, []
+        return WaiverState.OTHER_LEVEL if fewer_cases else WaiverState.UNMATCHED, []
     if today > waiver.expires:
         for r in matched:
             r.note = _join(r.note, f"the waiver ended on {waiver.expires}")
         return WaiverState.EXPIRED, matched
     excused = [r for r in matched if r.verdict in (*EXCUSABLE, Verdict.WAIVED, Verdict.OPEN)]
     failing = sum(r.failing for r in excused)
-    if waiver.failing is not None and excused and failing != waiver.failing:
+    if waiver.failing is not None and excused and failing != waiver.failing and not other_level:
+        unsaid = "" if waiver.level else f"; the file does not say its level, this run is {report.level}"
         for r in excused:
-            r.note = _join(r.note, f"{waiver.failing} failing cases are waived, {failing} fail")
+            r.note = _join(r.note, f"{waiver.failing} failing cases are waived, {failing} fail{unsaid}")
         return WaiverState.OTHER_COUNT, matched
     for r in matched:
-        if r.verdict is Verdict.PASS:
+        if r.verdict is Verdict.PASS and not fewer_cases:
             r.verdict = Verdict.STALE_WAIVER
             r.note = "passes, and is waived"
         elif r.verdict in EXCUSABLE:
             r.verdict = Verdict.WAIVED
             r.note = _join(r.note, waiver.reason)
-    if len(excused) < len(matched):
+    if fewer_cases and not excused:
+        return WaiverState.OTHER_LEVEL, matched
+    if len(excused) < len(matched) and not fewer_cases:
         return WaiverState.NOT_NEEDED, matched
     return WaiverState.USED, matched
 
@@ -197,7 +209,9 @@ def render_waivers(reports: Sequence[Report], *, today: date) -> str:
     blocks = [
         "# Known failures. Each needs a reason and a link that somebody can check; all end on a date.\n"
         "# A waiver that matches nothing, has expired, or covers what passes makes the run fail.\n"
+        "# At another level (quick, full) waivers hold by id, and counts are not compared.\n"
     ]
+    blocks += [f'level = "{reports[0].level}"\n'] * bool(reports)
     for report in reports:
         name, version = report.target["name"], report.target["version"]
         for r in report.requirements:

@@ -33,11 +33,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--mxspec-target", action="append", metavar="TARGET", help="Judge this target; repeatable.")
     group.addoption("--mxspec-profile", metavar="PROFILE", help="Judge against this profile.")
     group.addoption("--mxspec-format", action="append", metavar="FORMAT", help="Only this block format; repeatable.")
+    group.addoption("--mxspec-quick", action="store_true", help="Only the quick level's cases, as `mxspec check --quick`.")
     group.addoption("--mxspec-waivers", metavar="FILE", help="TOML file of known failures.")
     group.addoption("--mxspec-json", metavar="FILE", help="Write the result, as `mxspec check --json` does.")
     group.addoption("--mxspec-timeout", type=float, default=60.0, metavar="SECONDS", help="What one call may take.")
     parser.addini("mxspec_target", "targets to judge, one a line", type="linelist")
     parser.addini("mxspec_profile", "profile to judge against")
+    parser.addini("mxspec_quick", "whether to use the quick level's cases alone", type="bool")
     parser.addini("mxspec_waivers", "TOML file of known failures")
 
 
@@ -55,6 +57,7 @@ class Run:
             "profile": _option(config, "profile"),
             "formats": config.getoption("mxspec_format"),
             "timeout": config.getoption("mxspec_timeout"),
+            "quick": bool(_option(config, "quick")),
         }
         self._report: Report | None = None
         self._error: str | None = None
@@ -315,7 +318,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     import mxspec
 
-    return [f"mxspec: {mxspec.__version__}, target {', '.join(targets)}"]
+    return [f"mxspec: {mxspec.__version__}, target {', '.join(targets)}{', quick level' if _option(config, 'quick') else ''}"]
 
 
 def pytest_assertrepr_compare(config: pytest.Config, op: str, left: object, right: object) -> list[str] | None:
