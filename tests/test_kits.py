@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +19,14 @@ from click.testing import CliRunner
 
 import mxspec
 from mxspec_conformance.cli.main import main
-from mxspec_conformance.kits import golden, reciprocal, runtime
+from mxspec_conformance.kits import golden, reciprocal, runtime, scoreboard
 from mxspec_conformance.kits.c99 import list_levels, write_c99
 from mxspec_conformance.kits.choosing import SIZES, chosen_blocks, chosen_formats, order_blocks
 from mxspec_conformance.kits.golden import Kit, find_kills
+from mxspec_conformance.kits.hardware import BLOCK_TOPICS
+from mxspec_conformance.kits.readmem import find_topics
 from mxspec_conformance.kits.writing import KITS, write_kit
-from mxspec_conformance.scoring.subjects import list_controls, list_mutant_subjects, list_right
+from mxspec_conformance.scoring.subjects import Kind, list_controls, list_mutant_subjects, list_right
 from mxspec_lab.c99 import build, compare, compare_reciprocal
 from mxspec_lab.kits import cross_validate, make_table
 
@@ -173,6 +179,18 @@ def test_the_pytest_file_runs_alone(tmp_path: Path) -> None:
 # C.
 
 
+def test_the_c_kit_finds_a_scale_that_wraps(tmp_path: Path) -> None:
+    """Where OCP leaves the lowest scale open it is one of two, or the block becomes zeros; it is never the highest."""
+    text = (COMMITTED / "c" / "driver.c").read_text("ascii")
+    assert "(int)(top >> 23) < 2 ? 0 :" in text
+    (tmp_path / "driver.c").write_text(text.replace("(int)(top >> 23) < 2 ? 0 :", "top && (int)(top >> 23) < 2 ? 254 :"), "ascii")
+    (tmp_path / "mxspec_kit.h").write_text((COMMITTED / "c" / "mxspec_kit.h").read_text("ascii"), "ascii")
+    subprocess.run(["gcc", "-std=c99", str(tmp_path / "driver.c"), "-o", str(tmp_path / "wraps")], check=True)
+    done = subprocess.run([str(tmp_path / "wraps")], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "scale expected 00, returned fe" in done.stdout
+
+
 @pytest.mark.parametrize("flags", ["-O0", "-O1", "-O2", "-O3"])
 def test_the_c_kit_compiles_clean_and_finds_ties_away(tmp_path: Path, flags: str) -> None:
     for name in ("mxspec_kit.h", "driver.c"):
@@ -234,15 +252,77 @@ def test_the_header_has_each_profile() -> None:
 
 
 def test_readmem_files_have_a_line_for_each_block() -> None:
-    files = {p.name: p.read_text("ascii").splitlines() for p in (COMMITTED / "hardware").glob("mxfp4.*.hex")}
-    assert len({len(lines) for lines in files.values()}) == 1
-    assert len(files) == 5
-    block = chosen_blocks("mxfp4", 140)[[b["i"] for b in chosen_blocks("mxfp4", 140)].index(files["mxfp4.x.hex"][0].split("// ")[1])]
-    digits = files["mxfp4.x.hex"][0].split(" ")[0]
-    assert [int(digits[i : i + 8], 16) for i in range(0, 256, 8)][::-1] == block["x"].tolist()
-    answer = runtime.answers_of(block, "mx-floor")
+    blocks = chosen_blocks("mxfp4", 140)
+    inputs, answers = read_hex("mxfp4.x.hex"), read_hex("mxfp4.mx-floor.hex")
+    assert len(list((COMMITTED / "hardware").glob("mxfp4.*.hex"))) == 5
+    assert [[word >> 32 * i & 0xFFFFFFFF for i in range(32)] for word in inputs] == [b["x"].tolist() for b in blocks]
+    assert sorted({word >> 528 & 0xFFFF for word in answers}) == list(range(140))
+    (first,) = (word for word in answers if word >> 528 == 0)
+    answer = runtime.answers_of(blocks[0], "mx-floor")
     assert answer is not None
-    assert files["mxfp4.mx-floor.hex"][0].startswith(f"{answer[0]['s']:02x}" + bytes.fromhex(answer[0]["c"])[::-1].hex())
+    codes = np.frombuffer(bytes.fromhex(answer[0]["c"]), np.uint8)
+    assert first >> 256 & 0xFF == answer[0]["s"]
+    assert [first >> 8 * i & 7 for i in range(32)] == (codes & 7).tolist()
+
+
+def read_hex(name: str) -> list[int]:
+    return [int(line.split()[0], 16) for line in (COMMITTED / "hardware" / name).read_text("ascii").splitlines() if not line.startswith("//")]
+
+
+def judge_hex(found: Sequence[tuple[Any, int]], name: str, k: int) -> tuple[set[int], set[int]]:
+    """The blocks that fail by the lines of a file, and those that differ where the answer is open, as the head of the file says."""
+    width, matched = 8 * k + 8, {0: set[int](), 1: set[int]()}
+    for word in read_hex(name):
+        codes, scale = found[word >> 2 * width & 0xFFFF]
+        returned = scale << 8 * k | int.from_bytes(np.asarray(codes, np.uint8).tobytes(), "little")
+        if not (returned ^ word) & (word >> width) & ((1 << width) - 1):
+            matched[word >> 2 * width + 16].add(word >> 2 * width & 0xFFFF)
+    differ = set(range(len(found))) - matched[0]
+    return differ - matched[1], differ & matched[1]
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "mxfp8_e4m3"])
+def test_readmem_files_judge_as_the_blocks_do(fmt: str) -> None:
+    """Every mutant fails the lines that it fails in the Python kit, a scale that wraps among them; no right implementation does."""
+    blocks = chosen_blocks(fmt, 140)
+    subjects = [s for s in (*list_controls(fmt), *list(list_right(fmt))[::9], *list_mutant_subjects(fmt)) if s.operation == "quantize"]
+    failed = {}
+    for subject in subjects:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                found = runtime.ask_blocks(subject.build().quantize, fmt, blocks)
+            except (ValueError, TypeError, AssertionError, IndexError):
+                continue
+        wrong = runtime.failing_blocks(found, fmt, blocks, subject.profile)
+        closed = set(runtime.closed_blocks(found, fmt, blocks, wrong))
+        assert judge_hex(found, f"{fmt}.{subject.profile}.hex", 32) == (closed, set(wrong) - closed), subject.name
+        assert not closed or subject.kind is Kind.MUTANT, subject.name
+        failed[subject.id] = closed
+    assert len(failed) > 130
+    assert failed["byte-wraps"]
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "mxfp8_e4m3", "nvfp4"])
+def test_readmem_files_say_what_they_find(tmp_path: Path, fmt: str) -> None:
+    """The bins are those that the library of the kit counts; all of them are met."""
+    head = (COMMITTED / "hardware" / f"{fmt}.x.hex").read_text("ascii").splitlines()[0]
+    found = re.fullmatch(rf"// {fmt}: (\d+) blocks, 12 of 12 bins, kills (\d+) of (\d+) mutants, (\d+) more where the answer is left open(?:; \d+ blocks that need .*)?", head)
+    assert found, head
+    inputs = read_hex(f"{fmt}.x.hex")
+    assert int(found[1]) == len(inputs)
+    assert 50 < int(found[2]) < int(found[3])
+    subprocess.run(["gcc", "-std=c99", "-O1", "-shared", "-fPIC", COMMITTED / "hardware" / "mxspec_dpi.c", "-o", tmp_path / "lib.so"], check=True)
+    rule, k = ("nvfp4-te", 16) if fmt == "nvfp4" else ("mx-floor", 32)
+    library = scoreboard.Scoreboard(tmp_path / "lib.so", rule, fmt)
+    for word in inputs:
+        words = [word >> 32 * i & 0xFFFFFFFF for i in range(k)]
+        seen = library._library.mxspec_topics(library._row, (ctypes.c_uint32 * k)(*words), library._tensor)
+        named = {t for i, t in enumerate(BLOCK_TOPICS) if seen >> i & 1}
+        # In NVFP4 the profile rounds the quotient, which may move it onto a code, or away from beside a tie.
+        assert (named ^ find_topics(np.array(words, np.uint32), fmt, rule)) <= ({"exact", "below-tie", "above-tie"} if fmt == "nvfp4" else set())
+        library.topics |= seen
+    assert library.topics == (1 << len(BLOCK_TOPICS)) - 1
 
 
 # ONNX.

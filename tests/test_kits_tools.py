@@ -127,7 +127,27 @@ def test_icarus_passes_the_right_design_and_finds_the_wrong_one(kit: Path) -> No
     right, wrong = (hardware.simulate_readmem(kit, ties) for ties in (0, 1))
     assert right["blocks"] == wrong["blocks"] > 4
     assert right["failed"] == 0
-    assert wrong["failed"] > 0 == wrong["scales"]
+    assert wrong["failed"] > 0
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs Icarus Verilog")
+@pytest.mark.parametrize(
+    ("text", "other", "failed", "left_open"),
+    [
+        ("amax[30:23] < 2 ? 8'd0 : amax[30:23] - 8'd2", "amax[30:23] < 2 ? 8'hFE : amax[30:23] - 8'd2", True, False),
+        ("amax > 31'h7F800000", "1'b0", False, True),  # OCP leaves open what becomes of a NaN in MXFP4
+        ("scale = 8'hFE", "scale = 8'hFF", False, False),  # an infinity makes the block NaN, which is right
+    ],
+    ids=["scale-wraps", "no-nan", "inf-as-nan"],
+)  # fmt: skip
+def test_a_design_is_judged_by_the_lines_of_a_file(tmp_path: Path, text: str, other: str, failed: bool, left_open: bool) -> None:
+    for name, data in write_kit("hardware", ["mxfp4"]).items():
+        (tmp_path / name).write_bytes(data)
+    design = hardware.QUANTIZER.read_text("ascii")
+    assert text in design
+    (tmp_path / "design.v").write_text(design.replace(text, other), "ascii")
+    row = hardware.simulate_readmem(tmp_path, 0, tmp_path / "design.v")
+    assert (row["failed"] > 0, row["open"] > 0) == (failed, left_open), row
 
 
 def test_a_row_that_was_not_simulated_is_neither_right_nor_wrong() -> None:

@@ -22,7 +22,7 @@ import mxspec
 from mxspec import exact
 from mxspec.expressions import evaluate
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
-from mxspec.profiles import Profile, default_profile, get_profile, list_profiles
+from mxspec.profiles import Kind, Profile, default_profile, get_profile, list_profiles
 from mxspec.reals import Real, encode_real, nan_codes
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding
 from mxspec_vectors import build as builder, files, verify
@@ -784,14 +784,38 @@ def test_export_readmemh(tmp_path: Path, fmt: str, profile: str) -> None:
     table = quantize_tables(fmt, profile)
     paths = export(tmp_path, kind="readmemh", fmt=fmt, profile=profile)
     stem = f"{fmt}-{profile.replace('/', '-')}"
-    assert [p.name for p in paths] == [f"{stem}-{k}.mem" for k in ("x", "tensor_amax", "scale", "codes")]
-    for path, key, digits in zip(paths, ("x", "tensor_amax", "scale", "codes"), (8, 8, 2, 2), strict=True):
-        comment, *lines = path.read_text(encoding="ascii").splitlines()
+    keys = ("x", "tensor_amax")[: 1 + get_block(fmt).has_tensor_scale]
+    assert [p.name for p in paths] == [f"{stem}-{k}.mem" for k in (*keys, "answers")]
+    for path, key, digits in zip(paths, keys, (8, 8), strict=False):
+        comment, bits, *lines = path.read_text(encoding="ascii").splitlines()
         assert comment.startswith("// mxspec vectors v1, digest ")
+        assert bits.startswith(f"// {4 * len(lines[0])} bits: ")
         rows = table[key].reshape(len(table["ids"]), -1)
         assert all(re.fullmatch(f"[0-9a-f]{{{digits * rows.shape[1]}}}", line) for line in lines)
         back = [[int(w, 16) for w in reversed(re.findall("." * digits, line))] for line in lines]
         assert back == rows.tolist()
+    # The canonical answer of each case is among its lines; an infinity may make the block NaN, where OCP says so.
+    k = get_block(fmt).k
+    width = 8 * k + 8
+    lines = [line for line in paths[-1].read_text(encoding="ascii").splitlines() if not line.startswith("//")]
+    assert {4 * len(line) for line in lines} == {2 * width + 24}
+    legal: dict[int, list[tuple[int, int]]] = {}
+    for word in (int(line, 16) for line in lines):
+        if word >> 2 * width + 16 == 0:
+            legal.setdefault(word >> 2 * width & 0xFFFF, []).append((word & ((1 << width) - 1), word >> width & ((1 << width) - 1)))
+
+    def accepts(case: int, scale: int, codes: bytes) -> bool:
+        returned = scale << 8 * k | int.from_bytes(codes, "little")
+        return any(not (returned ^ bits) & mask for bits, mask in legal[case])
+
+    for case in range(len(table["ids"])):
+        codes = table["codes"][case].tobytes()
+        assert accepts(case, int(table["scale"][case]), codes)
+        magnitudes = table["x"][case] & 0x7FFFFFFF
+        if magnitudes.max() == 0x7F800000:
+            assert accepts(case, 0xFF, codes) == ((get_block(fmt).is_mx and get_profile(profile, fmt).kind is Kind.NORMATIVE) or table["scale"][case] == 0xFF)
+        if magnitudes.max() < 0x7F800000:
+            assert not accepts(case, int(table["scale"][case]) ^ 0x80, codes) or not magnitudes.any()
 
 
 def test_every_profile_gives_a_c_name() -> None:

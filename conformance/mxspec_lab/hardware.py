@@ -58,11 +58,11 @@ def _result(text: str) -> dict[str, Any]:
     return {name: int(value) if value.isdigit() and name != "topics" else value for name, value in pairs}
 
 
-def simulate_readmem(folder: Path, ties_away: int) -> dict[str, Any]:
+def simulate_readmem(folder: Path, ties_away: int, quantizer: Path = QUANTIZER) -> dict[str, Any]:
     """Icarus and the kit's files."""
-    blocks = len((folder / "mxfp4.x.hex").read_text("ascii").splitlines())
-    chosen = [f"-Ptb_readmem.TIES_AWAY={ties_away}", f"-Ptb_readmem.BLOCKS={blocks}"]
-    _run(["iverilog", *chosen, "-o", "readmem.vvp", EXAMPLES / "tb_readmem.v", QUANTIZER], folder)
+    blocks, lines = (sum(not line.startswith("//") for line in (folder / name).read_text("ascii").splitlines()) for name in ("mxfp4.x.hex", "mxfp4.mx-floor.hex"))
+    chosen = [f"-Ptb_readmem.{name}={value}" for name, value in (("TIES_AWAY", ties_away), ("BLOCKS", blocks), ("LINES", lines))]
+    _run(["iverilog", *chosen, "-o", "readmem.vvp", EXAMPLES / "tb_readmem.v", quantizer], folder)
     return _result(_run(["vvp", "readmem.vvp"], folder))
 
 

@@ -49,6 +49,9 @@ def kit(name: str | None, folder: Path | None, formats: tuple[str, ...], size: s
     with until_closed():
         for file, data in files.items():
             click.echo(f"{folder / file}  {len(data)} bytes")
+        for file, data in files.items():
+            if file.endswith(".x.hex"):  # which begins with what its blocks find
+                click.echo(data.decode("ascii").splitlines()[0].removeprefix("// "))
 
 
 def _holds(path: Path, data: bytes) -> bool:

@@ -25,6 +25,7 @@ typedef void (*mxk_quantize)(const float *x, int rows, uint32_t tensor_scale, ui
 
 /* One legal answer to a block by some rules. Lanes whose bit is set in `nan` may hold any NaN code. */
 typedef struct {{ uint16_t block, rules; uint8_t scale, scale_max; uint32_t nan; uint16_t codes, mask; }} mxk_answer;
+/* open: 1: OCP leaves the answer open; 2: between the two lowest scales and zeros, under a scale of at most 7F. */
 typedef struct {{ const char *id, *topic; uint32_t tensor_scale; uint8_t signs, open; }} mxk_block;
 typedef struct {{
   const char *name; int k, blocks, answers, sign, first_nan;
@@ -65,6 +66,13 @@ static int mxk_is_right(const mxk_format *f, int block, int rule, const uint8_t 
   return known;
 }
 
+/* Whether no rule has to give the answer, as OCP leaves it open. */
+static int mxk_is_open(const mxk_format *f, int block, const uint8_t *codes, uint8_t scale) {
+  int i, zeros = scale < 128;
+  for (i = 0; i < f->k; i++) zeros = zeros && (!codes[i] || (f->sign && codes[i] == f->sign));
+  return f->block[block].open == 1 || (f->block[block].open == 2 && (scale < 2 || zeros));
+}
+
 static void mxk_print(const mxk_format *f, int block, int rule, const uint8_t *codes, uint8_t scale, FILE *out) {
   const mxk_answer *a = f->answer;
   int i;
@@ -99,14 +107,14 @@ static int mxk_check(const mxk_format *f, mxk_quantize quantize, const char *rul
     int wrong = 0;
     if (rule && strcmp(rule, f->rules[r])) continue;
     for (b = 0; b < f->blocks; b++)
-      wrong += (strict || !f->block[b].open) && mxk_is_right(f, b, r, codes + b * f->k, scales[b]) == 0;
+      wrong += (strict || !mxk_is_open(f, b, codes + b * f->k, scales[b])) && mxk_is_right(f, b, r, codes + b * f->k, scales[b]) == 0;
     if (best < 0 || wrong < best_wrong) best = r, best_wrong = wrong;
   }
   if (best < 0) return fprintf(out, "%s: no rule is named %s\\n", f->name, rule), 1;
   for (b = 0; b < f->blocks; b++) {
     int i, lanes = 0;
     if (mxk_is_right(f, b, best, codes + b * f->k, scales[b]) != 0) continue;
-    if (f->block[b].open && !strict) { open++; continue; }
+    if (!strict && mxk_is_open(f, b, codes + b * f->k, scales[b])) { open++; continue; }
     for (i = 0; i < f->k; i++) lanes += f->x[b * f->k + i] != 0;
     if (lanes < fewest) fewest = lanes, simplest = b;
   }

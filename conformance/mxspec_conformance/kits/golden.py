@@ -63,8 +63,10 @@ def _as_block(case: QuantizeCase, fmt: str) -> Block:
         entry["g"] = {"amax": case.tensor.as_dict()["amax"], "encode": case.tensor.as_dict()["encode"], "decode": case.tensor.as_dict()["decode"]}
     if case.topic in ("zero-sign", "zero-block"):
         entry["z"] = 1
-    if topic_level(case.topic, "quantize", fmt) is Level.OPEN or _is_low_end(case, fmt):
+    if topic_level(case.topic, "quantize", fmt) is Level.OPEN:
         entry["o"] = 1
+    elif _is_low_end(case, fmt):
+        entry["o"] = 2
     groups: dict[int, tuple[list[str], tuple[Answer, ...]]] = {}
     for rule in RULES[block.has_tensor_scale]:
         if rule in case.answers:
@@ -118,12 +120,13 @@ def find_kills(build: Callable[[], Any], kit: Kit, rule: str) -> Kills:
     try:
         found = runtime.ask_blocks(build().quantize, fmt, kit.blocks, kind)
         wrong = runtime.failing_blocks(found, fmt, kit.blocks, rule)
+        closed = set(runtime.closed_blocks(found, fmt, kit.blocks, wrong))
     except Exception:
         wrong = list(range(len(kit.blocks)))
-    ids = [kit.blocks[i] for i in wrong]
+        closed = {i for i in wrong if not kit.blocks[i].get("o")}
     calls = [name for name in kit.patterns if not call_holds(build, kit, name, kind)]
     return Kills(
-        frozenset(b["i"] for b in ids if not b.get("o")), frozenset(b["i"] for b in ids if b.get("o")), frozenset(f"call:{c}" for c in calls)
+        frozenset(kit.blocks[i]["i"] for i in closed), frozenset(kit.blocks[i]["i"] for i in wrong if i not in closed), frozenset(f"call:{c}" for c in calls)
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 Array = Any
 #: Quantizes rows: (x [rows, columns], fmt, **options) -> codes, scales.
 Quantize = Callable[..., Any]
+Blocks = Sequence[Mapping[str, Any]]
 
 
 class Format:
@@ -141,7 +142,7 @@ def matches(answers: Sequence[Mapping[str, Any]], signs: bool, codes: Array, sca
     return False
 
 
-def ask_blocks(quantize: Quantize, fmt: str, blocks: Sequence[Mapping[str, Any]], kind: str = "amax") -> list[tuple[Array, int]]:
+def ask_blocks(quantize: Quantize, fmt: str, blocks: Blocks, kind: str = "amax") -> list[tuple[Array, int]]:
     """(codes, scale) of every block, in one call for each tensor scale."""
     found: list[Any] = [None] * len(blocks)
     groups: dict[str, list[int]] = {}
@@ -163,37 +164,36 @@ def tensor_option(bits: str) -> dict[str, float]:
     return {"tensor_scale": float(np.uint32(int(bits, 16)).view(np.float32))} if bits else {}
 
 
-def failing_blocks(found: Sequence[tuple[Array, int]], fmt: str, blocks: Sequence[Mapping[str, Any]], rule: str) -> list[int]:
+def failing_blocks(found: Sequence[tuple[Array, int]], fmt: str, blocks: Blocks, rule: str) -> list[int]:
     """The blocks whose answer is none that a rule allows; those of which the rule says nothing are left out."""
-    wrong = []
-    for i, ((codes, scale), b) in enumerate(zip(found, blocks)):  # noqa: B905  # Python 3.9
-        legal = answers_of(b, rule)
-        if legal is not None and not matches(legal, bool(b.get("z")), codes, scale, fmt):
-            wrong.append(i)
-    return wrong
+    legal = [answers_of(b, rule) for b in blocks]
+    return [i for i, a in enumerate(legal) if a is not None and not matches(a, bool(blocks[i].get("z")), *found[i], fmt)]
+
+
+def closed_blocks(found: Any, fmt: str, blocks: Blocks, wrong: Sequence[int]) -> list[int]:
+    """Those that are not open: "o" is 1 for all answers, 2 for low scales and zeros."""
+    far = [s > 1 and (s > 127 or fold(c, fmt).any()) for c, s in found]
+    return [i for i in wrong if (o := blocks[i].get("o", 0)) != 1 and (o == 0 or far[i])]
 
 
 def answers_of(block: Mapping[str, Any], rule: str) -> Sequence[Mapping[str, Any]] | None:
     """The legal answers of a rule."""
-    for rules, answers in block["a"]:
-        if rule in rules:
-            return answers  # type: ignore[no-any-return]
-    return None
+    return next((answers for rules, answers in block["a"] if rule in rules), None)
 
 
-def rules_in(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
+def rules_in(blocks: Blocks) -> list[str]:
     """The rules that blocks speak of."""
     return sorted({rule for b in blocks for rules, _ in b["a"] for rule in rules})
 
 
-def nearest_rule(found: Sequence[tuple[Array, int]], fmt: str, blocks: Sequence[Mapping[str, Any]], rule: str = "") -> tuple[str, list[int]]:
+def nearest_rule(found: Sequence[tuple[Array, int]], fmt: str, blocks: Blocks, rule: str = "") -> tuple[str, list[int]]:
     """The rule asked for, or that with the fewest failing blocks; and those."""
     rules = [rule] if rule else rules_in(blocks)
-    return min(((r, failing_blocks(found, fmt, blocks, r)) for r in rules), key=lambda p: len([i for i in p[1] if not blocks[i].get("o")]))
+    return min(((r, failing_blocks(found, fmt, blocks, r)) for r in rules), key=lambda p: len(closed_blocks(found, fmt, blocks, p[1])))
 
 
 def shrink(quantize: Quantize, fmt: str, block: Mapping[str, Any], found: tuple[Array, int], rule: str, kind: str) -> tuple[Any, tuple[Array, int]]:
-    """The block with its largest lane and a wrong one alone, if it is still wrong then; the other lanes do not change what is right."""
+    """The block with its largest lane and a wrong one alone, if it is still wrong then."""
     legal = answers_of(block, rule) or ()
     x = inputs_of(block)
     if len(legal) != 1 or "m" in legal[0] or not np.isfinite(x).all():
@@ -208,7 +208,7 @@ def shrink(quantize: Quantize, fmt: str, block: Mapping[str, Any], found: tuple[
     return block, found
 
 
-def describe(quantize: Quantize, fmt: str, blocks: Sequence[Mapping[str, Any]], found: Sequence[tuple[Array, int]], rule: str, wrong: Sequence[int], kind: str) -> str:
+def describe(quantize: Quantize, fmt: str, blocks: Blocks, found: Sequence[tuple[Array, int]], rule: str, wrong: Sequence[int], kind: str) -> str:
     """The simplest failing block: input, expected, returned."""
     i = min(wrong, key=lambda i: (np.count_nonzero(inputs_of(blocks[i])), i))
     others = [r for r in rules_in(blocks) if (a := answers_of(blocks[i], r)) is not None and matches(a, bool(blocks[i].get("z")), *found[i], fmt)]
@@ -237,7 +237,7 @@ def describe(quantize: Quantize, fmt: str, blocks: Sequence[Mapping[str, Any]], 
 class Calls:
     """Call patterns of one format; each compares with the function's own answers to the blocks in one plain call."""
 
-    def __init__(self, quantize: Quantize, fmt: str, blocks: Sequence[Mapping[str, Any]], kind: str = "amax") -> None:
+    def __init__(self, quantize: Quantize, fmt: str, blocks: Blocks, kind: str = "amax") -> None:
         groups = [b.get("g", {}).get(kind, "") for b in blocks]
         commonest = _commonest([g for g in groups if g] or groups)  # a tensor scale, where there are any
         chosen = [b for b, group in zip(blocks, groups) if group == commonest]  # noqa: B905
@@ -259,7 +259,7 @@ class Calls:
         return np.array(codes), np.array(scales)
 
     def order(self, count: int, seed: int = 1) -> Array:
-        """Indices of blocks in a fixed mixed order, repeated as often as needed; few are the unusual ones and those that come first."""
+        """Indices of blocks in a fixed mixed order, repeated as often as needed; unusual ones are few."""
         n = min(len(self.x), count)
         return (np.arange(count) * _coprime(n, 7 * seed) + seed) % n
 

@@ -12,11 +12,8 @@ from pathlib import Path
 
 def read_blocks(path: str | Path) -> list[list[int]]:
     """The float32 words of each block of a FORMAT.x.hex, lane 0 first."""
-    blocks = []
-    for line in Path(path).read_text("ascii").splitlines():
-        digits = line.split("//")[0].strip()
-        blocks.append([int(digits[i : i + 8], 16) for i in range(0, len(digits), 8)][::-1])
-    return blocks
+    lines = [line.split("//")[0].strip() for line in Path(path).read_text("ascii").splitlines()]
+    return [[int(digits[i : i + 8], 16) for i in range(0, len(digits), 8)][::-1] for digits in lines if digits]
 
 
 class Scoreboard:
