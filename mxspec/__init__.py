@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from mxspec import environment  # first: it checks what constants of other modules are computed in
 from mxspec._version import __version__
 from mxspec.adjacent import ADJACENT, register_adjacent
 from mxspec.blocks import BlockTensor, dequantize, quantize
@@ -30,6 +31,8 @@ from mxspec.profiles import Profile, default_profile, get_profile, list_profiles
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import TensorScale, tensor_scale
 
+FloatEnvironmentError = environment.FloatEnvironmentError
+
 __all__ = [
     "ADJACENT",
     "BLOCKS",
@@ -38,6 +41,7 @@ __all__ = [
     "BlockFormat",
     "BlockTensor",
     "ElementFormat",
+    "FloatEnvironmentError",
     "NanPolicy",
     "Overflow",
     "Profile",

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import reals
+from mxspec.environment import check_environment
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, ScalarFormat, ScalarName, ScaleFormat, get_scalar
 from mxspec.inputs import as_array
 from mxspec.rounding import (
@@ -109,6 +110,7 @@ def check_codes(codes: object, fmt: ScalarFormat, *, name: str = "codes") -> Cod
 @cache
 def decode_table(fmt: ScalarFormat) -> npt.NDArray[np.float32]:
     """The float32 value of every code, in code order; exact for all registered scalar formats."""
+    check_environment()  # what is kept must be right for all later calls
     values = np.empty(fmt.code_count, np.float32)
     for code in range(fmt.code_count):
         x = reals.decode_real(code, fmt)
@@ -180,6 +182,7 @@ def encode_table(fmt: ScalarFormat, rounding: Rounding, overflow: Overflow, nan:
     Raises ValueError where a policy needs an Inf or NaN that the format does not have (a NaN code is looked up only if
     `nan` is not `raise`, which leaves those entries 0 for the caller to refuse).
     """
+    check_environment()
     table = np.zeros(_INDEX_COUNT, np.uint8)
     half = _INDEX_COUNT // 2
     for sign in (0, 1):
@@ -395,6 +398,7 @@ def round_to(x: npt.NDArray[np.float64], dtype: npt.DTypeLike) -> npt.NDArray[An
 
     Raises TypeError for another dtype.
     """
+    check_environment()
     kind = output_dtype(dtype)
     if kind == np.float32:
         result: npt.NDArray[Any] = round_to_float32(x)

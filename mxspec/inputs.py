@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.environment import check_environment
+
 #: torch's dtypes that its own `Tensor.numpy` refuses -> the integer of their size, and NumPy's name for them.
 _TORCH_VIEWS = {
     "bfloat16": ("int16", ml_dtypes.bfloat16),
@@ -34,7 +36,10 @@ def as_array(x: object, *, name: str = "x") -> npt.NDArray[Any]:
     Raises:
         TypeError: x is no array, or a tensor without plain data (sparse, quantized, meta).
         ValueError: Nested lists of unequal lengths, or a masked array with masked entries, which have no number.
+        FloatEnvironmentError: The thread does not round to nearest, or flushes subnormal numbers. Arrays come in by this function,
+            so that no bits come out that are not those of the profile.
     """
+    check_environment()
     if _is_instance(x, "torch", "Tensor"):
         return _from_torch(x, name)
     if _is_instance(x, "cupy", "ndarray"):

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mxspec import reals
 from mxspec.arrays import ARRAYS
 from mxspec.elements import as_float32
+from mxspec.environment import check_environment
 from mxspec.expressions import evaluate
 from mxspec.formats import BLOCKS, FLOAT32, BlockFormat, BlockName, get_block
 from mxspec.profiles import get_profile
@@ -112,6 +113,7 @@ def _find_bits(given: object) -> int:
     if not isinstance(given, np.generic) and getattr(given, "shape", None) == ():  # an array or tensor of one number
         given = given.item()  # type: ignore[attr-defined]
     if isinstance(given, (float, np.floating)):
+        check_environment()
         with np.errstate(over="ignore"):
             near = np.float32(given)
         if np.isinf(near) and not np.isinf(given):
@@ -155,6 +157,7 @@ def derive_tensor_scale(amax_bits: int, profile: Profile) -> TensorScale:
 
     Raises ValueError for a profile without one.
     """
+    check_environment()
     if profile.tensor is None:
         raise ValueError(f"profile {profile.id} has no tensor scale")
     native = evaluate(profile.tensor.from_amax, {"tmax": ARRAYS.constant(amax_bits)}, ARRAYS).astype(np.float32)

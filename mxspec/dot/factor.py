@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mxspec import elements
 from mxspec.dot.rounding import DTYPES, OUTPUTS, Float64s, add_to_odd, round_floats
 from mxspec.formats import ELEMENTS, TF32, BlockFormat, ScalarFormat, get_block
+from mxspec.inputs import as_array
 
 #: Dtypes that a plain side may have, and the format of each; FP8 sides are elements without block scales.
 PLAIN_DTYPES: dict[str, np.dtype[Any]] = {
@@ -103,6 +104,7 @@ def plain_factor(x: npt.NDArray[Any]) -> Factor:
 
     Raises TypeError for other dtypes and ValueError for other ranks.
     """
+    x = as_array(x)
     if x.dtype.name not in PLAIN_FORMATS:
         raise TypeError(
             f"a plain side of a product is {', '.join(PLAIN_FORMATS)}; {x.dtype} was given"

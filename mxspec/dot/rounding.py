@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.environment import check_environment
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
 
 Float64s = npt.NDArray[np.float64]
@@ -49,6 +50,7 @@ def _largest_of(fmt: FloatFormat) -> float:
 
 def round_floats(x: Float64s, fmt: FloatFormat, direction: Direction = Direction.NEAREST) -> Float64s:
     """Each number of x rounded once to a float format, as float64; beyond the largest finite one as IEEE 754 says."""
+    check_environment()
     precision = fmt.mantissa_bits + 1
     with np.errstate(all="ignore"):
         _, exponent = np.frexp(x)

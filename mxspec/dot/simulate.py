@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mxspec.dot.accumulators import Accumulator
 from mxspec.dot.factor import Factor
 from mxspec.dot.rounding import Direction, Float64s, add_to_odd, round_floats
+from mxspec.environment import check_environment
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
 
 #: Bits of a running sum -> its format.
@@ -119,6 +120,7 @@ class GroupStep:
 def step_groups(a: Factor, b: Factor, unit: Accumulator) -> Iterator[GroupStep]:
     """The steps of a fused class, `group` products each: all addends cut to the place that the largest exponent leaves, added,
     and cut again."""
+    check_environment()
     k = a.k
     total = np.zeros((a.rows, b.rows))
     promoted = np.zeros_like(total)

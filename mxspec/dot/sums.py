@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from mxspec.dot.factor import Factor
 from mxspec.dot.rounding import Float64s, lowest_bit, step_to_odd
+from mxspec.environment import check_environment
 from mxspec.roundoff import product_errors
 
 #: Length of the runs along k whose lowest bits and exponents are looked at together.
@@ -118,6 +119,7 @@ def pair_parts(
 ) -> tuple[Float64s, Float64s, tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]], int]:
     """Both sides with each part of the one before each part of the other along k, their exponents, and how many roundings
     of terms and partial sums a kernel may make of them."""
+    check_environment()
     if a.rest is None and b.rest is None:
         return a.values, b.values, (a.exponents, b.exponents), a.k
     pairs = [(x, y) for x in _list_parts(a) for y in _list_parts(b)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mxspec.affine.formats import get_affine
+from mxspec.environment import check_environment
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec_vectors.build_affine import AFFINE_FILES, build_dequantize_affine, build_quantize_affine
 from mxspec_vectors.build_dequantize import build_dequantize
@@ -66,8 +67,9 @@ def list_files() -> list[tuple[str, str]]:
 def build_document(operation: str, fmt: str) -> Document:
     """One vector file's content, computed from the model.
 
-    Raises VectorError for an operation that has no vectors.
+    Raises VectorError for an operation that has no vectors, and FloatEnvironmentError where floats are not computed as by default.
     """
+    check_environment()
     if operation not in _BUILDERS:
         raise VectorError(f"no vectors of {operation!r}; there are {', '.join(_BUILDERS)}")
     return _BUILDERS[operation](fmt)

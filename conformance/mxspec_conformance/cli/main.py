@@ -103,7 +103,7 @@ class Command(click.Group):
             if len(error.format_message()) <= MESSAGE:
                 raise
             raise click.UsageError(clean_text(error.format_message(), MESSAGE), error.ctx) from error
-        except (TargetError, VectorError, UnreadableFile) as error:
+        except (TargetError, VectorError, UnreadableFile, mxspec.FloatEnvironmentError) as error:
             fail(str(error))
         except Stopped as stopped:
             fail("stopped", code=stopped.code)

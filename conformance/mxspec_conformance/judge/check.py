@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mxspec.profiles import find_profile
@@ -31,8 +32,10 @@ from mxspec_conformance.observations.selection import (
 )
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Report, Requirement, Verdict
+from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
+from mxspec_conformance.targets.texts import clean_text
 from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.recorded import ResultsFile
 from mxspec_vectors.files import vector_digest
@@ -139,6 +142,9 @@ def _run(
             listed = list_requirements(session, profile=profile, formats=formats)
             report.requirements += [_not_judged(i) for i in listed if i not in found and i.split("/")[2] in OF_CALLS]
         report.requirements = [r for r in report.requirements if wanted.fits(r.id)]
+        with suppress(CallError):  # only Python targets have this call
+            if changes := clean_text(str(session.call("float_environment"))):
+                report.environment["float_environment"] = changes
         if only is not None:
             report.details["only"] = only
             for result in report.formats:

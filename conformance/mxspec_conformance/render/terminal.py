@@ -294,6 +294,11 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
     for note, names in unsupported.items():
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         console.print(Text(f"unsupported: {', '.join(names[:_MOST_NAMED])}{more}{f' ({note})' if note else ''}"))
+    if changes := report.environment.get("float_environment"):
+        console.print(
+            f"The target changes the floating-point environment of its process: {changes}. Whatever else computes there gets other "
+            "bits; libraries built with -ffast-math do this when they are loaded (link them without crtfastmath.o).", style="yellow"
+        )
     print_legend([report], console)
     if report.baseline is not None:
         b = report.baseline

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan_bytes
 from mxspec.affine.formats import Offset
+from mxspec.environment import describe_changes
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
@@ -179,6 +180,10 @@ class Marshaller:
         shape = getattr(codes, "shape", ())
         packed = self.capabilities.code_layout == "nibble-low" and get_block(fmt).element.bits == 4
         return int(shape[axis]) * (2 if packed else 1) if len(shape) == x.ndim else -1
+
+    def _call_float_environment(self) -> str:
+        """What of this process's floating-point environment is not the default, which the target has changed."""
+        return describe_changes()
 
     def _call_wrote(self, function: str, *args: Any, **kwargs: Any) -> bool:
         """Whether a call wrote into its input."""
