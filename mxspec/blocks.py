@@ -316,7 +316,7 @@ def quantize(
         pad: Fill a ragged tail with zeros instead of raising ValueError.
         random_bits: Unsigned integers in the shape of x. Elements are then rounded stochastically (`Rounding.SR`) instead of
             by the profile's rounding mode.
-        sr_bits: How many low bits of each of these integers are used: 32 or 8.
+        sr_bits: How many low bits of each of these integers are used, 1 to 32 (`encode`).
 
     Returns:
         Codes and scales, with what is needed to interpret them.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from mxspec.arrays import ARRAYS
 from mxspec.elements import Codes
 from mxspec.expressions import evaluate
 from mxspec.formats import BlockFormat, get_block
-from mxspec.inputs import to_torch, torch_dtype_name
+from mxspec.inputs import as_index, to_torch, torch_dtype_name
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Profile, QuantizationSteps
 from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale
@@ -26,12 +25,7 @@ def check_axis(axis: object, ndim: int, name: str) -> int:
 
     Raises TypeError for something else than an integer, and ValueError for an axis that there is not.
     """
-    if isinstance(axis, (bool, np.bool_)):
-        raise TypeError(f"axis is a {type(axis).__name__}; pass an integer")
-    try:
-        number = index(axis)  # type: ignore[arg-type]  # what is none is refused in words
-    except TypeError:
-        raise TypeError(f"axis is a {type(axis).__name__}; pass an integer") from None
+    number = as_index(axis, "axis")
     if ndim == 0:
         raise ValueError(f"{name} has no axis to cut into blocks; pass at least one dimension")
     if not -ndim <= number < ndim:

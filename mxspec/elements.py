@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mxspec import reals
 from mxspec.environment import check_environment
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, ScalarFormat, ScalarName, ScaleFormat, get_scalar
-from mxspec.inputs import as_array
+from mxspec.inputs import as_array, as_index
 from mxspec.rounding import (
     MAGNITUDE_RULES,
     MagnitudeRule,
@@ -255,7 +255,8 @@ def encode(
         nan: A `NanPolicy`; default: the NaN of the format, or its largest finite value if it has none (as PTX does).
         sign: What a negative number does in an unsigned format: "raise", or "ignore" to encode |x|. Zeros never raise.
         random_bits: For `rounding="sr"`: unsigned integers in the shape of x.
-        sr_bits: How many low bits of each of these integers are used: 32 or 8.
+        sr_bits: How many low bits n of each of these integers are used: 1 to 32. A number goes away from zero if and only if
+            floor(f 2**n) + word >= 2**n, where f is how far it lies beyond the code nearer zero, in units of the gap.
 
     Returns:
         uint8 codes in the shape of x.
@@ -333,11 +334,12 @@ def _encode_stochastic(
 def check_random_bits(random_bits: object, shape: tuple[int, ...], sr_bits: int) -> npt.NDArray[np.float64]:
     """The low `sr_bits` of each random word, as exact float64.
 
-    Raises ValueError for missing bits, another shape or a count other than 8 or 32; TypeError for words that are not
-    unsigned integers.
+    Raises ValueError for missing bits, another shape or a count outside 1 to 32; TypeError for a count or words of another type
+    than (unsigned) integers.
     """
-    if sr_bits not in (8, 32):
-        raise ValueError(f"sr_bits = {sr_bits!r}; allowed are 32 and 8")
+    sr_bits = as_index(sr_bits, "sr_bits")
+    if not 1 <= sr_bits <= 32:
+        raise ValueError(f"sr_bits = {sr_bits}; allowed are 1 to 32")
     if random_bits is None:
         raise ValueError("rounding='sr' needs random_bits: one unsigned word for each element of x")
     words = as_array(random_bits, name="random_bits")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from operator import index
 from typing import Any
 
 import ml_dtypes
@@ -94,6 +96,14 @@ def _from_torch(x: Any, name: str) -> npt.NDArray[Any]:
             f"{name} is a torch tensor of {dtype} on {x.device}, layout {x.layout}, without numbers that NumPy can hold; "
             "pass a dense tensor of float32, float16 or bfloat16 (codes: uint8)"
         ) from error
+
+
+def as_index(value: object, name: str) -> int:
+    """An integer, NumPy's too. Raises TypeError for something else, True and False among it."""
+    if not isinstance(value, (bool, np.bool_)):
+        with suppress(TypeError):
+            return index(value)  # type: ignore[arg-type]  # what is none is refused in words
+    raise TypeError(f"{name} is a {type(value).__name__}; pass an integer")
 
 
 def check_flag(value: object, name: str) -> bool:

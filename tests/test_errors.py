@@ -323,10 +323,12 @@ def test_random_bits_of_encode() -> None:
         "random_bits has shape (31,), x has (32,)",
         "one word for each",
     )
-    for bits in (0, 7, 16, 64):
+    for bits in (0, -1, 33, 64):
         refused(
-            enc(rounding="sr", random_bits=words, sr_bits=bits), ValueError, f"sr_bits = {bits}; allowed are 32 and 8"
+            enc(rounding="sr", random_bits=words, sr_bits=bits), ValueError, f"sr_bits = {bits}; allowed are 1 to 32"
         )
+    for kind, bits in (("float", 8.0), ("str", "8"), ("bool", True), ("NoneType", None)):
+        refused(enc(rounding="sr", random_bits=words, sr_bits=bits), TypeError, f"sr_bits is a {kind}; pass an integer")
 
 
 def test_random_bits_of_quantize() -> None:
@@ -335,7 +337,7 @@ def test_random_bits_of_quantize() -> None:
         q(random_bits=words), ValueError, "random_bits has shape (1, 32), x has (32,); pass one word for each element"
     )
     refused(q(random_bits=np.zeros(32, np.int32)), TypeError, "random_bits has dtype int32; pass unsigned integers")
-    refused(q(random_bits=words[0], sr_bits=16), ValueError, "sr_bits = 16; allowed are 32 and 8")
+    refused(q(random_bits=words[0], sr_bits=64), ValueError, "sr_bits = 64; allowed are 1 to 32")
 
 
 def test_tensor_scales() -> None:
