@@ -14,7 +14,7 @@ from types import MappingProxyType
 from mxspec.expressions import ONE, Expr, S, substitute
 from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, UE4M3, UE5M3, BlockFormat, register_block, register_scalar
 from mxspec.profiles import Profile, QuantizationSteps, get_profile, register_profile
-from mxspec.suggestions import did_you_mean
+from mxspec.suggestions import refuse_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,12 @@ def register_adjacent(name: str) -> BlockFormat:
         The format, which every function now takes by its name.
 
     Raises:
+        TypeError: the name is no text.
         ValueError: no form has this name, or another format was registered under it.
     """
     entry = ADJACENT.get(name) if isinstance(name, str) else None
     if entry is None:
-        suggested = did_you_mean(name, tuple(ADJACENT))
-        raise ValueError(
-            f"unknown adjacent format {name!r}; known are {', '.join(ADJACENT)}" + (f"; {suggested}" if suggested else "")
-        )
+        raise refuse_name(name, f"unknown adjacent format {name!r}; known are {', '.join(ADJACENT)}", ADJACENT)
     register_scalar(entry.block.scale)
     register_block(entry.block)
     for profile in entry.profiles:

@@ -14,8 +14,8 @@ from mxspec.blocktensor import BlockTensor
 from mxspec.dequantizing import check_axis, dequantize_arrays, dequantize_rows
 from mxspec.elements import Codes, Float32s, as_float32
 from mxspec.expressions import Op, evaluate
-from mxspec.formats import BLOCKS, BlockFormat, BlockName, ElementFormat, get_block
-from mxspec.inputs import as_array, check_flag
+from mxspec.formats import BlockFormat, BlockName, ElementFormat, get_block
+from mxspec.inputs import check_flag
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import AmaxNan, ElementRule, ErrorNorm, ErrorOrder, Profile, QuantizationSteps, ScaleRule
 from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding, ZeroPolicy
@@ -257,8 +257,8 @@ def quantize_rows(
 def _check_block(block: tuple[int, int] | None, fmt: BlockFormat, ndim: int) -> tuple[int, int]:
     shape = fmt.shapes[0] if block is None else block
     if not isinstance(shape, tuple) or shape not in fmt.shapes:
-        allowed = ", ".join(map(str, fmt.shapes))
-        raise ValueError(f"block = {shape} is not a block shape of {fmt.name}; allowed are {allowed}")
+        text = f"block = {shape} is not a block shape of {fmt.name}; allowed are {', '.join(map(str, fmt.shapes))}"
+        raise ValueError(text) if isinstance(shape, tuple) else TypeError(f"{text}, as tuples")
     rows, k = shape
     if rows > 1 and ndim < 2:
         raise ValueError(f"block = {shape} needs two axes, x has {ndim}")
@@ -397,7 +397,7 @@ def quantize(
 def _moved_words(
     random_bits: object, logical: tuple[int, ...], padded: tuple[int, ...], order: list[int]
 ) -> npt.NDArray[Any]:
-    words = as_array(random_bits, name="random_bits")
+    words = elements.as_words(random_bits)
     if words.shape != logical:
         raise ValueError(f"random_bits has shape {words.shape}, x has {logical}; pass one word for each element")
     full = np.zeros(padded, words.dtype)
@@ -476,8 +476,6 @@ def dequantize(
         return codes.dequantize(dtype)
     if scales is None:
         raise TypeError("scales are missing; call dequantize(codes, scales, fmt), or dequantize(t) for a BlockTensor t")
-    if fmt is None:
-        raise ValueError(f"unknown block format None; known are {', '.join(BLOCKS)}")
     return dequantize_arrays(
         codes, scales, fmt, profile=profile, axis=axis, tensor_scale=tensor_scale, convert=convert, dtype=dtype
     )

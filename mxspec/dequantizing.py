@@ -45,7 +45,7 @@ def dequantize_rows(
 def dequantize_arrays(
     codes: object,
     scales: object,
-    fmt: str | BlockFormat,
+    fmt: str | BlockFormat | None,
     *,
     profile: str | Profile | None,
     axis: int,

@@ -28,6 +28,7 @@ from mxspec.rounding import (
     Rounding,
     RoundingName,
 )
+from mxspec.suggestions import refuse_name
 
 Codes = npt.NDArray[np.uint8]
 Float32s = npt.NDArray[np.float32]
@@ -271,7 +272,7 @@ def encode(
     fmt = get_scalar(element)
     mode, policy = Rounding(rounding), default_nan_policy(fmt) if nan is None else NanPolicy(nan)
     if sign not in ("raise", "ignore"):
-        raise ValueError(f"sign={sign!r}; allowed are 'raise' and 'ignore'")
+        raise refuse_name(sign, f"sign={sign!r}; allowed are 'raise' and 'ignore'")
     values = as_float32(x)
     if policy is NanPolicy.RAISE and np.isnan(values).any():
         place, _ = name_first("x", values, np.isnan(values))
@@ -331,6 +332,14 @@ def _encode_stochastic(
     return codes
 
 
+def as_words(random_bits: object) -> npt.NDArray[Any]:
+    """Random words as an array. Raises TypeError where they are not unsigned integers."""
+    words = as_array(random_bits, name="random_bits")
+    if words.dtype.kind != "u":
+        raise TypeError(f"random_bits has dtype {words.dtype}; pass unsigned integers, uint32 say")
+    return words
+
+
 def check_random_bits(random_bits: object, shape: tuple[int, ...], sr_bits: int) -> npt.NDArray[np.float64]:
     """The low `sr_bits` of each random word, as exact float64.
 
@@ -342,9 +351,7 @@ def check_random_bits(random_bits: object, shape: tuple[int, ...], sr_bits: int)
         raise ValueError(f"sr_bits = {sr_bits}; allowed are 1 to 32")
     if random_bits is None:
         raise ValueError("rounding='sr' needs random_bits: one unsigned word for each element of x")
-    words = as_array(random_bits, name="random_bits")
-    if words.dtype.kind != "u":
-        raise TypeError(f"random_bits has dtype {words.dtype}; pass unsigned integers, uint32 say")
+    words = as_words(random_bits)
     if words.shape != shape:
         raise ValueError(f"random_bits has shape {words.shape}, x has {shape}; pass one word for each element")
     if 8 * words.dtype.itemsize < sr_bits:

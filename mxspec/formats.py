@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
-from mxspec.suggestions import did_you_mean
+from mxspec.suggestions import refuse_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,39 +275,38 @@ FLOATS: MappingProxyType[str, FloatFormat] = MappingProxyType({f.name: f for f i
 def get_scalar(fmt: ScalarName | str | ElementFormat | ScaleFormat) -> ElementFormat | ScaleFormat:
     """The element or scale format of this name.
 
-    Raises ValueError, listing the names, when there is none.
+    Raises ValueError, listing the names, when there is none, and TypeError for what is no name.
     """
     if isinstance(fmt, (ElementFormat, ScaleFormat)):
         return fmt
     known: dict[str, ElementFormat | ScaleFormat] = {**ELEMENTS, **SCALES}
     if not isinstance(fmt, str) or fmt not in known:
-        raise ValueError(_unknown("scalar format", fmt, known))
+        raise _unknown("scalar format", fmt, known)
     return known[fmt]
 
 
-def get_block(fmt: BlockName | str | BlockFormat) -> BlockFormat:
+def get_block(fmt: BlockName | str | BlockFormat | None) -> BlockFormat:
     """The block format of this name.
 
-    Raises ValueError, listing the names, when there is none.
+    Raises ValueError, listing the names, when there is none, and TypeError for what is no name.
     """
     if isinstance(fmt, BlockFormat):
         return fmt
     if not isinstance(fmt, str) or fmt not in BLOCKS:
-        raise ValueError(_unknown("block format", fmt, BLOCKS))
+        raise _unknown("block format", fmt, BLOCKS)
     return BLOCKS[fmt]
 
 
-def _unknown(kind: str, given: object, known: Iterable[str]) -> str:
+def _unknown(kind: str, given: object, known: Iterable[str]) -> ValueError | TypeError:
     """The names that there are, and what may have been meant: a name like it, or formats of the other kind that hold it."""
     names = tuple(known)
     text = f"unknown {kind} {given!r}; known are {', '.join(names)}"
     if isinstance(given, str) and given in BLOCKS:
         block = BLOCKS[given]
-        return f"{text}; {given} is a block format, of elements {block.element.name} and scales {block.scale.name}"
+        return ValueError(f"{text}; {given} is a block format, of elements {block.element.name} and scales {block.scale.name}")
     if holders := [b.name for b in BLOCKS.values() if given in (b.element.name, b.scale.name)]:
-        return f"{text}; {given} is a format of single numbers, which {' and '.join(holders)} hold"
-    suggested = did_you_mean(given, names)
-    return f"{text}; {suggested}" if suggested else text
+        return ValueError(f"{text}; {given} is a format of single numbers, which {' and '.join(holders)} hold")
+    return refuse_name(given, text, names)
 
 
 def register_scalar(fmt: ElementFormat | ScaleFormat) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal, NoReturn
 
+from mxspec.suggestions import refuse_name
+
 
 class Choice(StrEnum):
     """Named choices; an unknown name is refused with those that there are."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise ValueError(f"{value!r} is not a valid {cls.__name__}; allowed are {', '.join(cls)}")
+        raise refuse_name(value, f"{value!r} is not a valid {cls.__name__}; allowed are {', '.join(cls)}")
 
 
 class Rounding(Choice):

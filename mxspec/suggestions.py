@@ -34,6 +34,13 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
     )
 
 
+def refuse_name(given: object, text: str, known: Iterable[str] = ()) -> ValueError | TypeError:
+    """The error of a name that there is not: its text, and what may have been meant. What is no text at all is a TypeError."""
+    suggested = did_you_mean(given, known)
+    text = f"{text}; {suggested}" if suggested else text
+    return ValueError(text) if isinstance(given, str) else TypeError(text)
+
+
 def _plain(name: str) -> str:
     return name.casefold().replace("_", "-")
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import mxspec
-from mxspec import BlockTensor, TensorScale, containers, layouts
+from mxspec import BlockTensor, TensorScale, affine, containers, dot, layouts
 from mxspec.measures import measure_error
 from mxspec.profiles import Kind
 
@@ -107,17 +107,27 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
     "a dict": (lambda: mxspec.quantize({1: 2}, "mxfp4"), TypeError, ("x has dtype object (a dict)",)),
     "axis True": (lambda: mxspec.quantize(X, "mxfp4", axis=True), TypeError, ("axis is a bool; pass an integer",)),
     "axis True of codes": (lambda: mxspec.dequantize(T.codes, T.scales, "mxfp4", axis=True), TypeError, ("axis is a bool",)),
-    "block as an array": (lambda: mxspec.quantize(X, "mxfp4", block=np.array([1, 32])), ValueError, ("is not a block shape of mxfp4",)),  # type: ignore[arg-type]
-    "format as a list": (lambda: mxspec.quantize(X, ["mxfp4"]), ValueError, ("unknown block format ['mxfp4']",)),  # type: ignore[arg-type]
-    "element as a list": (lambda: mxspec.encode(X, ["e2m1"]), ValueError, ("unknown scalar format ['e2m1']",)),  # type: ignore[arg-type]
-    "profile as a list": (lambda: mxspec.quantize(X, "mxfp4", profile=["mx-floor"]), ValueError, ("unknown profile ['mx-floor']",)),  # type: ignore[arg-type]
-    "layout as a list": (lambda: layouts.get_layout(["nibble-low"]), ValueError, ("unknown layout ['nibble-low']",)),  # type: ignore[arg-type]
+    "block as an array": (lambda: mxspec.quantize(X, "mxfp4", block=np.array([1, 32])), TypeError, ("is not a block shape of mxfp4; allowed are (1, 32), as tuples",)),  # type: ignore[arg-type]
+    "format as a list": (lambda: mxspec.quantize(X, ["mxfp4"]), TypeError, ("unknown block format ['mxfp4']",)),  # type: ignore[arg-type]
+    "element as a list": (lambda: mxspec.encode(X, ["e2m1"]), TypeError, ("unknown scalar format ['e2m1']",)),  # type: ignore[arg-type]
+    "profile as a list": (lambda: mxspec.quantize(X, "mxfp4", profile=["mx-floor"]), TypeError, ("unknown profile ['mx-floor']",)),  # type: ignore[arg-type]
+    "layout as a list": (lambda: layouts.get_layout(["nibble-low"]), TypeError, ("unknown layout ['nibble-low']",)),  # type: ignore[arg-type]
+    "format as a number": (lambda: mxspec.quantize(X, 5), TypeError, ("unknown block format 5; known are mxfp4",)),  # type: ignore[arg-type]
+    "profile as a number": (lambda: mxspec.quantize(X, "mxfp4", profile=5), TypeError, ("unknown profile 5; those of mxfp4 are",)),  # type: ignore[arg-type]
+    "rounding as a number": (lambda: mxspec.encode(X, "e2m1", rounding=5), TypeError, ("5 is not a valid Rounding; allowed are rne",)),  # type: ignore[arg-type]
+    "words as a number": (lambda: mxspec.quantize(X, "mxfp4", random_bits=5), TypeError, ("random_bits has dtype int64; pass unsigned integers",)),
+    "bits of an affine format as a fraction": (lambda: affine.quantize(X, bits=3.5), TypeError, ("bits is a float; pass an integer",)),  # type: ignore[arg-type]
+    "accumulator as a list": (lambda: dot.get_accumulator(["float32"]), TypeError, ("unknown accumulator ['float32']",)),  # type: ignore[arg-type]
+    "product of arrays": (lambda: dot.matmul(X, X), TypeError, ("a is a ndarray; pass a BlockTensor, or what block_factor",)),  # type: ignore[arg-type]
+    "product along axis 0": (lambda: dot.matmul(mxspec.quantize(X.T.copy(), "mxfp4", axis=0), T), ValueError, ("blocks lie along axis 0 of 2",)),
+    "product of tensor scales that do not decode": (lambda: dot.matmul(N, N), ValueError, ("the tensor scale is of kind amax", "convert=True")),
+    "factor of a BlockTensor and its scales": (lambda: dot.block_factor(T, T.scales), TypeError, ("pass nothing beside it but convert",)),
     "format in capitals": (lambda: mxspec.get_block("MXFP4"), ValueError, ("did you mean mxfp4?",)),
     "element for a format": (lambda: mxspec.get_block("e2m1"), ValueError, ("e2m1 is a format of single numbers, which mxfp4 and nvfp4 hold",)),
     "format for an element": (lambda: mxspec.get_scalar("nvfp4"), ValueError, ("nvfp4 is a block format, of elements e2m1 and scales ue4m3",)),
     "layout misspelt": (lambda: layouts.get_layout("nibble_lo"), ValueError, ("did you mean nibble-low",)),
     "scales left out": (lambda: mxspec.dequantize(T.codes), TypeError, ("scales are missing", "dequantize(t)")),
-    "format left out": (lambda: mxspec.dequantize(T.codes, T.scales), ValueError, ("unknown block format None",)),
+    "format left out": (lambda: mxspec.dequantize(T.codes, T.scales), TypeError, ("unknown block format None",)),
     "a BlockTensor and its scales": (lambda: mxspec.dequantize(T, T.scales), TypeError, ("pass nothing beside it but dtype",)),
     "output None": (lambda: T.dequantize(None), TypeError, ("dtype None is not an output; allowed are float32, float16 and bfloat16",)),
     "codes as a list": (lambda: mxspec.decode([1, 2], "e2m1"), TypeError, ("codes has dtype int64", "numpy.asarray(codes, dtype=numpy.uint8)")),

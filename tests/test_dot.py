@@ -304,3 +304,20 @@ def test_empty_products() -> None:
         2,
         0,
     )
+
+
+def test_a_tensor_is_an_operand() -> None:
+    """Exact products of what the bits say: decoded by the exact profile, whose tensor scale may be converted when asked."""
+    x = np.linspace(-3, 3, 96, dtype=np.float32).reshape(2, 48)
+    for fmt in ("mxfp8_e4m3", "nvfp4"):
+        t = mxspec.quantize(x, fmt, pad=True)
+        assert (dot.matmul(t, t) == dot.matmul(*[dot.block_factor(t.codes, t.scales, fmt)] * 2)).all()
+    amax = mxspec.TensorScale("amax", 3.0)
+    t = mxspec.quantize(x, "nvfp4", tensor_scale=amax)
+    decode = mxspec.tensor_scale(x, "nvfp4", "nvfp4-exact")
+    wanted = dot.block_factor(t.codes, t.scales, "nvfp4", tensor_scale=decode.value)
+    given = dot.block_factor(t, convert=True)
+    assert given.tensor_scale == wanted.tensor_scale == np.float32(3 / 2688)
+    assert (given.values == wanted.values).all()
+    u = mxspec.BlockTensor.from_codes(t.codes, t.scales, "nvfp4", profile="nvfp4-exact", tensor_scale=decode)
+    assert (dot.matmul(u, u) == dot.matmul(wanted, wanted)).all()

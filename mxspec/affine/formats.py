@@ -16,6 +16,7 @@ import numpy as np
 
 from mxspec.elements import output_dtype
 from mxspec.formats import FLOATS, FloatFormat
+from mxspec.inputs import as_index
 
 #: What checkpoints hold. Other sizes are formats, too, as long as they are within `MOST_BITS` and `MOST_GROUP`.
 BITS = (2, 3, 4, 8)
@@ -37,7 +38,7 @@ class Offset(StrEnum):
 class AffineFormat:
     """One affine integer format.
 
-    Raises ValueError, with what is allowed, for bits, groups and dtypes that are none.
+    Raises ValueError, with what is allowed, for bits, groups and dtypes that are none, and TypeError for what is no integer.
     """
 
     bits: int = 4
@@ -48,11 +49,13 @@ class AffineFormat:
     dtype: str = "float16"
 
     def __post_init__(self) -> None:
-        if isinstance(self.bits, bool) or not isinstance(self.bits, int) or not 1 <= self.bits <= MOST_BITS:
+        for part in ("bits", "group"):
+            object.__setattr__(self, part, as_index(getattr(self, part), part))
+        if not 1 <= self.bits <= MOST_BITS:
             raise ValueError(
                 f"bits = {self.bits!r}; allowed are 1 to {MOST_BITS}, in checkpoints {', '.join(map(str, BITS))}"
             )
-        if isinstance(self.group, bool) or not isinstance(self.group, int) or not 1 <= self.group <= MOST_GROUP:
+        if not 1 <= self.group <= MOST_GROUP:
             raise ValueError(
                 f"group = {self.group!r}; allowed are 1 to {MOST_GROUP}, in checkpoints {', '.join(map(str, GROUPS))}"
             )

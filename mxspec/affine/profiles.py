@@ -24,7 +24,7 @@ from mxspec.expressions import (
     minimum,
 )
 from mxspec.profiles.schema import AmaxNan, Evidence, Kind
-from mxspec.suggestions import did_you_mean
+from mxspec.suggestions import refuse_name
 
 LO, HI, BINS, S, B, Z = (Leaf(n) for n in ("lo", "hi", "bins", "s", "b", "z"))
 _SCALE, _BIAS, _ZERO = Leaf("scale"), Leaf("bias"), Leaf("zero")
@@ -192,7 +192,7 @@ def get_affine_profile(name: str | AffineProfile, fmt: str | AffineFormat | None
     elif name in _PROFILES:
         profile = _PROFILES[name]
     else:
-        raise ValueError(f"unknown affine profile {name!r}; {did_you_mean(str(name), _PROFILES)}")
+        raise refuse_name(name, f"unknown affine profile {name!r}", _PROFILES)
     if fmt is not None and not profile.covers(get_affine(fmt)):
         covering = ", ".join(p.id for p in list_affine_profiles(fmt))
         raise ValueError(

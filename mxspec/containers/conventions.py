@@ -15,7 +15,7 @@ from mxspec.containers.refused import explain_refusal
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts.schema import Evidence
 from mxspec.profiles.schema import TensorScaleKind
-from mxspec.suggestions import did_you_mean
+from mxspec.suggestions import refuse_name
 
 #: A tensor beside a layer's, U8 of JSON, that says in `format` how the layer is stored; and the metadata key that says so of all
 #: layers in one text. Both are ComfyUI's.
@@ -342,12 +342,10 @@ def list_forms(convention: str | None = None) -> tuple[Form, ...]:
     if convention is None:
         return FORMS
     if convention not in CONVENTIONS:
-        suggested = did_you_mean(convention, CONVENTIONS)
         refusal = explain_refusal(convention)
         if refusal is not None:
             raise ValueError(refusal)
-        known = f"unknown convention {convention!r}; known are {', '.join(CONVENTIONS)}"
-        raise ValueError(f"{known}; {suggested}" if suggested else known)
+        raise refuse_name(convention, f"unknown convention {convention!r}; known are {', '.join(CONVENTIONS)}", CONVENTIONS)
     return tuple(f for f in FORMS if f.convention == convention)
 
 

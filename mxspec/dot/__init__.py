@@ -3,8 +3,7 @@
 >>> import numpy as np
 >>> from mxspec import dot, quantize
 >>> x = quantize(np.ones((2, 64), np.float32), "mxfp4")
->>> a = dot.block_factor(x.codes, x.scales, "mxfp4")
->>> dot.matmul(a, a)
+>>> dot.matmul(x, x)
 array([[64., 64.],
        [64., 64.]], dtype=float32)
 """
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.blocktensor import BlockTensor
 from mxspec.dot.accumulators import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, get_accumulator
 from mxspec.dot.affine import affine_factor
 from mxspec.dot.contracts import (
@@ -41,6 +41,7 @@ from mxspec.dot.rounding import OUTPUTS, Direction, round_floats
 from mxspec.dot.simulate import Order, simulate_product
 from mxspec.dot.sparse import sparse_factor
 from mxspec.dot.sums import Special, Sums, sum_alignments, sum_products
+from mxspec.suggestions import refuse_name
 
 __all__ = [
     "ACCUMULATORS",
@@ -88,8 +89,8 @@ __all__ = [
 
 
 def matmul(
-    a: Factor,
-    b: Factor,
+    a: Factor | BlockTensor,
+    b: Factor | BlockTensor,
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
@@ -100,7 +101,7 @@ def matmul(
     """The product a b^T, correctly rounded: the exact sums, scaled and added to exactly, rounded once to nearest even.
 
     Args:
-        a: [m, k], as `block_factor`, `affine_factor`, `sparse_factor` or `plain_factor` make it.
+        a: [m, k], as `block_factor`, `affine_factor`, `sparse_factor` or `plain_factor` make it, or a `BlockTensor`.
         b: [n, k].
         alpha: Factor of the sum, a float32; both tensor scales are applied as well.
         beta: Factor of c, a float32.
@@ -112,10 +113,12 @@ def matmul(
         [m, n] of that dtype. NaN where a NaN is among the products or infinities cancel.
 
     Raises:
+        TypeError: A side that is neither.
         ValueError: Lengths that do not belong together, an unknown dtype, an alpha or beta that is not finite.
     """
-    if out_dtype not in OUTPUTS:
-        raise ValueError(f"out_dtype = {out_dtype!r}; allowed are {', '.join(OUTPUTS)}")
+    a, b = _read_side(a, "a"), _read_side(b, "b")
+    if not isinstance(out_dtype, str) or out_dtype not in OUTPUTS:
+        raise refuse_name(out_dtype, f"out_dtype = {out_dtype!r}; allowed are {', '.join(OUTPUTS)}")
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not np.isfinite(value):
             raise ValueError(f"{name} = {value}; it has to be finite")
@@ -128,6 +131,17 @@ def matmul(
     return finish_product(
         sum_products(a, b), out_dtype, tensor_scale=a.tensor_scale * b.tensor_scale, epilogue=epilogue
     )
+
+
+def _read_side(side: object, name: str) -> Factor:
+    if isinstance(side, BlockTensor):
+        return block_factor(side)
+    if not isinstance(side, Factor):
+        raise TypeError(
+            f"{name} is a {type(side).__name__}; pass a BlockTensor, or what block_factor, affine_factor, sparse_factor or "
+            "plain_factor make of it"
+        )
+    return side
 
 
 def block_dot(

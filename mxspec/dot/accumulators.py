@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mxspec.dot.rounding import Float64s
 from mxspec.dot.sums import Sums
+from mxspec.suggestions import refuse_name
 
 #: What one float64 operation of a bound may have lost, with room.
 _OUTWARD = 1 + 2.0**-40
@@ -159,6 +160,6 @@ def get_accumulator(name: str) -> Accumulator:
 
     Raises ValueError for an unknown one.
     """
-    if name not in ACCUMULATORS:
-        raise ValueError(f"unknown accumulator {name!r}; known are {', '.join(ACCUMULATORS)}")
+    if not isinstance(name, str) or name not in ACCUMULATORS:
+        raise refuse_name(name, f"unknown accumulator {name!r}; known are {', '.join(ACCUMULATORS)}", ACCUMULATORS)
     return ACCUMULATORS[name]

@@ -11,9 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import elements
+from mxspec.blocktensor import BlockTensor
 from mxspec.dot.rounding import DTYPES, OUTPUTS, Float64s, add_to_odd, round_floats
 from mxspec.formats import ELEMENTS, TF32, BlockFormat, ScalarFormat, get_block
 from mxspec.inputs import as_array
+from mxspec.profiles import get_profile
+from mxspec.profiles.schema import TensorScaleKind
+from mxspec.tensorscale import convert_tensor_scale
 
 #: Dtypes that a plain side may have, and the format of each; FP8 sides are elements without block scales.
 PLAIN_DTYPES: dict[str, np.dtype[Any]] = {
@@ -60,21 +64,29 @@ class Factor:
         return int(self.values.shape[1])
 
 
-def block_factor(codes: object, scales: object, fmt: str | BlockFormat, *, tensor_scale: float = 1.0) -> Factor:
+def block_factor(
+    codes: object, scales: object = None, fmt: str | BlockFormat | None = None, *, tensor_scale: float = 1.0, convert: bool = False
+) -> Factor:
     """A matrix in a block format, blocks along k.
 
     Args:
-        codes: uint8 [rows, k], one code for each element in its low bits.
+        codes: uint8 [rows, k], one code for each element in its low bits. Or a `BlockTensor`, which brings all but `convert`.
         scales: uint8 [rows, k / block], a scale code for each block.
         fmt: A block format or its name.
         tensor_scale: NVFP4's second scale, a float32, of the kind that decodes (value = code * block scale * tensor scale).
+        convert: Convert a `BlockTensor`'s tensor scale of another kind to the one that decodes, rounded correctly.
 
     Returns:
         The exact numbers. e8m0 FF, and a NaN code, are NaN.
 
     Raises:
-        TypeError, ValueError: Codes or scales of another dtype or shape, codes beyond the element's bits.
+        TypeError, ValueError: Codes or scales of another dtype or shape, codes beyond the element's bits; a `BlockTensor` whose
+            blocks do not lie along k, or whose tensor scale is of another kind, without `convert`.
     """
+    if isinstance(codes, BlockTensor):
+        if scales is not None or fmt is not None or tensor_scale != 1.0:
+            raise TypeError("a BlockTensor brings its scales, format and tensor scale; pass nothing beside it but convert")
+        return _tensor_factor(codes, convert=convert)
     fmt = get_block(fmt)
     code_array = elements.check_codes(codes, fmt.element)
     scale_array = elements.check_codes(scales, fmt.scale, name="scales")
@@ -97,6 +109,23 @@ def block_factor(codes: object, scales: object, fmt: str | BlockFormat, *, tenso
         above = np.maximum(np.frexp(np.where(np.isfinite(scale), scale, 0))[1] - 1, 1 - fmt.scale.bias)
     exponents = (own.reshape(rows, k // fmt.k, fmt.k) + above[:, :, None]).reshape(rows, k).astype(np.int16)
     return Factor(values=values, exponents=exponents, tensor_scale=float(np.float32(tensor_scale)))
+
+
+def _tensor_factor(t: BlockTensor, *, convert: bool) -> Factor:
+    if t.axis != t.codes.ndim - 1:
+        raise ValueError(
+            f"blocks lie along axis {t.axis} of {t.codes.ndim}; a side of a product has them along k, its last one: move it "
+            "(numpy.moveaxis) before quantizing"
+        )
+    if t.tensor_scale is None:
+        return block_factor(t.codes, t.scales, t.format)
+    if t.tensor_scale.kind is not TensorScaleKind.DECODE and not convert:
+        raise ValueError(
+            f"the tensor scale is of kind {t.tensor_scale.kind.value}; a product is multiplied by one of kind decode: pass "
+            "block_factor(t, convert=True), which rounds it correctly"
+        )
+    decode = convert_tensor_scale(t.tensor_scale, get_profile("nvfp4-exact", "nvfp4"))
+    return block_factor(t.codes, t.scales, t.format, tensor_scale=decode.value)
 
 
 def plain_factor(x: npt.NDArray[Any]) -> Factor:

@@ -21,7 +21,7 @@ from mxspec.inputs import as_array
 from mxspec.layouts.catalogue import ALL
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Evidence, Field, Layout, Padding, Part, make_registry
-from mxspec.suggestions import did_you_mean
+from mxspec.suggestions import refuse_name
 
 __all__ = [
     "Evidence", "Field", "Layout", "Padding", "Part", "get_layout", "list_layouts", "pack", "pack_blocks", "pack_groups",
@@ -47,9 +47,7 @@ def get_layout(layout: str | Layout) -> Layout:
     if isinstance(layout, Layout):
         return layout
     if not isinstance(layout, str) or layout not in _registry():
-        suggested = did_you_mean(layout, _registry())
-        known = f"unknown layout {layout!r}; known are {', '.join(x.name for x in ALL)}"
-        raise ValueError(f"{known}; {suggested}" if suggested else known)
+        raise refuse_name(layout, f"unknown layout {layout!r}; known are {', '.join(x.name for x in ALL)}", _registry())
     return _registry()[layout]
 
 

@@ -30,7 +30,7 @@ from mxspec.profiles.schema import (
     Transform,
     TransformKind,
 )
-from mxspec.suggestions import did_you_mean, matches_short
+from mxspec.suggestions import did_you_mean, matches_short, refuse_name
 
 __all__ = [
     "Alternative",
@@ -153,7 +153,7 @@ def get_profile(profile: str | Profile | None, fmt: str | BlockFormat) -> Profil
         return default_profile(block)
     if not isinstance(profile, Profile):
         if not isinstance(profile, str):
-            raise ValueError(f"unknown profile {profile!r}; {_list_some(block)}")
+            raise refuse_name(profile, f"unknown profile {profile!r}; {_list_some(block)}")
         if profile not in _profiles:
             _load_stacks()
         profile = _profiles[profile] if profile in _profiles else _find_short(profile, block)
@@ -192,8 +192,7 @@ def _find_short(name: str, block: BlockFormat) -> Profile:
     elsewhere = sorted({f for p in list_profiles() if matches_short(name, p.id) for f in p.formats})
     if not main and elsewhere:
         raise ValueError(f"{text}; {name} has profiles of {', '.join(elsewhere)}")
-    suggested = did_you_mean(name, (p.id for p in main or known))
-    raise ValueError(f"{text}; {suggested}" if suggested else text)
+    raise refuse_name(name, text, (p.id for p in main or known))
 
 
 def _list_some(block: BlockFormat) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mxspec.sparsity.kinds import Kind, get_kind
 from mxspec.sparsity.patterns import Sparsity
-from mxspec.suggestions import did_you_mean
+from mxspec.suggestions import refuse_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,6 @@ def get_sparse(fmt: str | SparseFormat) -> SparseFormat:
     """The sparse format of this name. Raises ValueError, listing the names, where there is none."""
     if isinstance(fmt, SparseFormat):
         return fmt
-    if fmt not in SPARSE_FORMATS:
-        suggested = did_you_mean(fmt, SPARSE_FORMATS)
-        text = f"unknown sparse format {fmt!r}; known are {', '.join(SPARSE_FORMATS)}"
-        raise ValueError(f"{text}; {suggested}" if suggested else text)
+    if not isinstance(fmt, str) or fmt not in SPARSE_FORMATS:
+        raise refuse_name(fmt, f"unknown sparse format {fmt!r}; known are {', '.join(SPARSE_FORMATS)}", SPARSE_FORMATS)
     return SPARSE_FORMATS[fmt]

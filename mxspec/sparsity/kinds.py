@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mxspec.elements import decode_table
 from mxspec.formats import ELEMENTS, ElementFormat
 from mxspec.inputs import as_array
-from mxspec.suggestions import did_you_mean
+from mxspec.suggestions import refuse_name
 
 Magnitudes = npt.NDArray[np.int64]
 
@@ -103,9 +103,7 @@ def get_kind(kind: str | Nibble | ElementFormat) -> Kind:
     if name in FLOATS:
         return Kind(name, 8 * FLOATS[name].itemsize, None)
     known = [*ELEMENTS, Nibble.INT4.value, *FLOATS]
-    suggested = did_you_mean(name, known)
-    text = f"unknown kind {name!r}; known are {', '.join(known)}"
-    raise ValueError(f"{text}; {suggested}" if suggested else text)
+    raise refuse_name(kind, f"unknown kind {kind!r}; known are {', '.join(known)}", known)
 
 
 @lru_cache(maxsize=32)

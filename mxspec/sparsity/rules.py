@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mxspec.layouts.schema import Evidence
-from mxspec.suggestions import did_you_mean
+from mxspec.suggestions import refuse_name
 
 
 class Weigh(StrEnum):
@@ -97,8 +97,6 @@ def get_rule(rule: str | PruneRule) -> PruneRule:
     """The rule of this name. Raises ValueError, listing the names, where there is none."""
     if isinstance(rule, PruneRule):
         return rule
-    if rule not in RULES:
-        suggested = did_you_mean(rule, RULES)
-        text = f"unknown rule of pruning {rule!r}; known are {', '.join(RULES)}"
-        raise ValueError(f"{text}; {suggested}" if suggested else text)
+    if not isinstance(rule, str) or rule not in RULES:
+        raise refuse_name(rule, f"unknown rule of pruning {rule!r}; known are {', '.join(RULES)}", RULES)
     return RULES[rule]
