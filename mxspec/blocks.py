@@ -13,7 +13,7 @@ from mxspec.arrays import ARRAYS, flush_to_zero
 from mxspec.blocktensor import BlockTensor
 from mxspec.dequantizing import check_axis, dequantize_arrays, dequantize_rows
 from mxspec.elements import Codes, Float32s, as_float32
-from mxspec.expressions import Op, evaluate
+from mxspec.expressions import AMAX, Op, evaluate, leaves
 from mxspec.formats import BlockFormat, BlockName, ElementFormat, get_block
 from mxspec.inputs import check_flag
 from mxspec.profiles import get_profile
@@ -170,16 +170,22 @@ def find_amax(blocks: Float32s, nan: AmaxNan) -> Float32s:
 
 
 def _apply_rule(
-    x: Float32s, amax: Float32s, rule: ScaleRule, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
-) -> tuple[Codes, Codes]:
-    value = np.broadcast_to(evaluate(rule.value, {**bindings, "amax": amax}, ARRAYS), amax.shape)
-    scales = encode_scale(value, rule, fmt.scale, fmt.element)
+    x: Float32s, amax: Float32s, rule: ScaleRule, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any],
+    scales: Codes | None = None,
+) -> tuple[Codes, Codes]:  # fmt: skip
+    if scales is None:
+        scales = _find_scales(amax, rule, fmt, bindings)
     sf = elements.decode_table(fmt.scale)[scales]
     scaled = np.broadcast_to(evaluate(steps.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, ARRAYS), x.shape)
     if steps.element.error is not None:
         known = {**bindings, "amax": amax, "sf": sf, "x": x, "scaled": scaled}
         return scales, _search_codes(known, steps.element, fmt.element, x.shape)
     return scales, encode_elements(np.ascontiguousarray(scaled), x, np.isnan(sf), steps.element, fmt.element)
+
+
+def _find_scales(amax: Float32s, rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any]) -> Codes:
+    value = np.broadcast_to(evaluate(rule.value, {**bindings, "amax": amax}, ARRAYS), amax.shape)
+    return encode_scale(value, rule, fmt.scale, fmt.element)
 
 
 def _search_codes(bindings: dict[str, Any], rule: ElementRule, element: ElementFormat, shape: tuple[int, ...]) -> Codes:
@@ -234,17 +240,20 @@ def quantize_rows(
     steps: QuantizationSteps,
     bindings: dict[str, Any],
     amax: Float32s | None = None,
+    scales: Codes | None = None,
 ) -> tuple[Codes, Codes]:
     """Scales [n, 1] and codes [n, k] of n blocks [n, k], by the profile's expressions.
 
-    amax: largest magnitudes [n, 1] where they are not the blocks' own.
+    amax: largest magnitudes [n, 1] where they are not the blocks' own. scales: codes [n, 1] that are given.
     """
     bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
     x = prepare_rows(x, profile, steps, bindings)
     largest = find_amax(x, profile.amax_nan) if amax is None else amax
-    scales, codes = _apply_rule(x, largest, steps.scale, steps, fmt, bindings)
-    if steps.alternative is None:
+    chosen = scales is not None or steps.alternative is None
+    scales, codes = _apply_rule(x, largest, steps.scale, steps, fmt, bindings, scales)
+    if chosen:
         return scales, codes
+    assert steps.alternative is not None
     scales_2, codes_2 = _apply_rule(x, largest, steps.alternative.scale, steps, fmt, bindings)
     with np.errstate(invalid="ignore"):
         better = (
@@ -296,6 +305,7 @@ def quantize(
     axis: int = -1,
     block: tuple[int, int] | None = None,
     tensor_scale: TensorScale | Literal["auto"] | None = None,
+    scales: object = None,
     convert: bool = False,
     pad: bool = False,
     random_bits: object = None,
@@ -312,6 +322,9 @@ def quantize(
         block: The shape of a block: (1, k), or (16, 16) for nvfp4. The rows of a square block run along the axis before
             `axis`, or after it if `axis` is the first.
         tensor_scale: None to quantize without one, a `TensorScale`, or "auto" for the one that the profile computes from x.
+        scales: uint8 codes of block scales that are given (static), in the shape of `BlockTensor.scales`; None for those that
+            the profile finds. Elements are rounded under them as the profile rounds under its own: by OCP MX v1.0 to the
+            nearest value of x / scale, ties to even, beyond the largest value to it.
         convert: Allow a tensor scale of another kind than the profile's native one; it is converted and the result records it.
         pad: Fill a ragged tail with zeros instead of raising ValueError.
         random_bits: Unsigned integers in the shape of x. Elements are then rounded stochastically (`Rounding.SR`) instead of
@@ -323,8 +336,8 @@ def quantize(
 
     Raises:
         TypeError: x has another dtype, or an argument another type.
-        ValueError: x, axis, block, profile and tensor scale do not fit together; a ragged tail without `pad`. The message
-            says what was given, what is allowed and what to do.
+        ValueError: x, axis, block, profile, scales and tensor scale do not fit together; a ragged tail without `pad`; given
+            scales where the profile looks at a block's maximum to scale its elements. The message says what was given, what is allowed and what to do.
 
     Source: the profile's `source`; for the normative MX profiles OCP MX v1.0 section 6.3.
     """
@@ -346,12 +359,17 @@ def quantize(
     if scale is not None:
         scale = check_tensor_scale(scale, profile, convert=convert)
     steps = profile.steps(with_tensor_scale=scale is not None)
-    if rows > 1 and steps.alternative is not None:
+    if scales is not None and AMAX.name in leaves(steps.scaled):
+        raise ValueError(
+            f"profile {profile.id} looks at a block's maximum, not at its stored scale alone, when it scales elements, so that "
+            "scales cannot be given; choose another profile"
+        )
+    if rows > 1 and steps.alternative is not None and scales is None:
         raise ValueError(
             f"profile {profile.id} chooses between two scales, for a tile of {rows} x {k} by the sum of its rows' errors, which is "
             "not modelled; quantize without block"
         )
-    if random_bits is not None and (steps.alternative is not None or steps.element.error is not None):
+    if random_bits is not None and ((steps.alternative is not None and scales is None) or steps.element.error is not None):
         raise ValueError(
             f"profile {profile.id} chooses between answers by their errors, which is not modelled for stochastic rounding; "
             "quantize without random_bits"
@@ -367,31 +385,51 @@ def quantize(
     amax = None if rows == 1 else _tile_amax(moved, rows, k, profile.amax_nan).reshape(-1, 1)
     flat = moved.reshape(-1, k)
     codes = np.empty(flat.shape, np.uint8)
-    scales = np.empty((flat.shape[0], 1), np.uint8)
+    given = None if scales is None else _moved_scales(scales, fmt, values.shape, axis, rows, order)
+    found = np.empty((flat.shape[0], 1), np.uint8)
     if random_bits is not None:
         words = _moved_words(random_bits, logical, values.shape, order).reshape(-1, k)
-        _quantize_stochastic(flat, fmt, profile, steps, bindings, amax, words, sr_bits, scales, codes)
+        _quantize_stochastic(flat, fmt, profile, steps, bindings, amax, words, sr_bits, given, found, codes)
     else:
         left: npt.NDArray[np.intp] | None = None
-        if amax is None:
+        if amax is None and given is None:
             table = element_table(fmt.element, steps.element)
-            left = fast.quantize(flat, fmt, profile, steps, bindings, table, scales, codes)
+            left = fast.quantize(flat, fmt, profile, steps, bindings, table, found, codes)
         for start in range(0, flat.shape[0] if left is None else left.size, _CHUNK_BLOCKS):
             part = slice(start, start + _CHUNK_BLOCKS)
             chosen = part if left is None else left[part]
-            scales[chosen], codes[chosen] = quantize_rows(
-                flat[chosen], fmt, profile, steps, bindings, None if amax is None else amax[chosen]
-            )
+            found[chosen], codes[chosen] = quantize_rows(
+                flat[chosen], fmt, profile, steps, bindings, None if amax is None else amax[chosen],
+                None if given is None else given[chosen],
+            )  # fmt: skip
     back = np.argsort(order)
     return BlockTensor(
         format=fmt,
         profile=profile,
         codes=codes.reshape(moved.shape).transpose(back),
-        scales=scales.reshape(*moved.shape[:-1], moved.shape[-1] // k).transpose(back),
+        scales=found.reshape(*moved.shape[:-1], moved.shape[-1] // k).transpose(back),
         tensor_scale=scale,
         shape=logical,
         axis=axis,
     )
+
+
+def _moved_scales(
+    scales: object, fmt: BlockFormat, padded: tuple[int, ...], axis: int, rows: int, order: list[int]
+) -> Codes:
+    """Given scale codes [n, 1], one for each row of a block."""
+    codes = elements.check_codes(scales, fmt.scale, name="scales")
+    expected = tuple(n // fmt.k if a == axis else n for a, n in enumerate(padded))
+    if codes.shape != expected:
+        raise ValueError(
+            f"scales have shape {codes.shape}; x, in whole blocks of shape {padded}, needs {expected}: one for each block of {fmt.k} "
+            f"along axis {axis}"
+        )
+    moved = np.ascontiguousarray(codes.transpose(order))
+    tiles = moved.reshape(-1, rows, moved.shape[-1]) if moved.size else moved
+    if rows > 1 and (tiles != tiles[:, :1]).any():
+        raise ValueError(f"scales differ within a tile of {rows} rows, which has one; repeat it in each row of the tile")
+    return moved.reshape(-1, 1)
 
 
 def _moved_words(
@@ -414,15 +452,15 @@ def _quantize_stochastic(
     amax: Float32s | None,
     words: npt.NDArray[Any],
     sr_bits: int,
+    given: Codes | None,
     scales: Codes,
     codes: Codes,
 ) -> None:
-    """Scales by the profile, elements by the integer rule of stochastic rounding on the profile's scaled value."""
+    """Scales by the profile or given, elements by the integer rule of stochastic rounding on the profile's scaled value."""
     bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
     x = prepare_rows(x, profile, steps, bindings)
     largest = find_amax(x, profile.amax_nan) if amax is None else amax
-    value = np.broadcast_to(evaluate(steps.scale.value, {**bindings, "amax": largest}, ARRAYS), largest.shape)
-    scales[...] = encode_scale(value, steps.scale, fmt.scale, fmt.element)
+    scales[...] = _find_scales(largest, steps.scale, fmt, bindings) if given is None else given
     sf = elements.decode_table(fmt.scale)[scales]
     scaled = evaluate(steps.scaled, {**bindings, "amax": largest, "sf": sf, "x": x}, ARRAYS)
     scaled = np.broadcast_to(scaled, x.shape)

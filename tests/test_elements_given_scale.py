@@ -15,7 +15,7 @@ import mxspec
 from mxspec import exact, reals
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale, scale_lanes
 from mxspec.exact import EXACT
-from mxspec.expressions import evaluate
+from mxspec.expressions import evaluate, leaves
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec.profiles import Profile, get_profile
 from mxspec.reals import Real, decode_real, make_real
@@ -237,3 +237,49 @@ def test_values_of_the_element_are_exact_or_subnormal(element: Any) -> None:
     assert found == [int(c) for c in expected]
     beyond = np.nextafter(grid[-1:], np.float32(np.inf))
     assert classify_lanes(beyond, beyond, element).tolist() == [LaneClass.OVERFLOW]
+
+
+@pytest.mark.parametrize("fmt", list(BLOCKS))
+def test_quantize_takes_scales(fmt: str) -> None:
+    """Under its own scales every profile answers as without them, or says why it cannot; under others the definition decides."""
+    refused, draw = set(), rng("static", fmt)
+    x = sample(fmt, 6, "static", fmt, special=False)
+    scales = np.array([[draw.randrange(0x7E)] for _ in x], np.uint8)
+    for profile in mxspec.list_profiles(fmt):
+        for tensor in levels(profile, fmt, profile.id):
+            own = mxspec.quantize(x, fmt, profile=profile, tensor_scale=tensor)
+            steps = profile.steps(with_tensor_scale=tensor is not None)
+            if "amax" in leaves(steps.scaled):
+                with pytest.raises(ValueError, match="looks at a block's maximum"):
+                    mxspec.quantize(x, fmt, profile=profile, tensor_scale=tensor, scales=own.scales)
+                refused.add(profile.id)
+                continue
+            assert mxspec.quantize(x, fmt, profile=profile, tensor_scale=tensor, scales=own.scales) == own, profile.id
+            t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=tensor, scales=scales)
+            bindings = {} if tensor is None else bind_arrays(profile, tensor)
+            codes, _ = encode_given_scale(x, scales[:, 0], BLOCKS[fmt], profile, steps, bindings)
+            assert_same(t.scales, scales)
+            assert_same(t.codes, codes)
+    normative = {p.id for p in mxspec.list_profiles(fmt, kind="normative")}
+    assert not refused & normative
+
+
+def test_given_scales_lie_as_found_ones() -> None:
+    """Along other axes, in tiles, before a ragged end, with random bits."""
+    x = np.linspace(-9, 7, 40 * 48, dtype=np.float32).reshape(40, 48)
+    words = np.arange(x.size, dtype=np.uint32).reshape(x.shape) << np.uint32(20)
+    ways: tuple[dict[str, Any], ...] = (
+        {"axis": 0, "pad": True}, {"block": (16, 16), "pad": True}, {"block": (16, 16), "axis": 0, "pad": True}, {"random_bits": words},
+    )  # fmt: skip
+    for options in ways:
+        t = mxspec.quantize(x, "nvfp4", **options)
+        assert mxspec.quantize(x, "nvfp4", scales=t.scales, **options) == t
+    twice = mxspec.quantize(x, "mxfp4", pad=True)
+    halved = mxspec.quantize(x / 2, "mxfp4", pad=True, scales=twice.scales - 1)
+    assert_same(halved.codes, twice.codes)
+    with pytest.raises(ValueError, match=r"scales have shape \(2,\); x, in whole blocks of shape \(2, 32\), needs \(2, 1\)"):
+        mxspec.quantize(x[:2, :32], "mxfp4", scales=np.zeros(2, np.uint8))
+    with pytest.raises(ValueError, match="scales differ within a tile of 16 rows"):
+        mxspec.quantize(x[:16, :16], "nvfp4", block=(16, 16), scales=np.arange(16, dtype=np.uint8)[:, None])
+    with pytest.raises(TypeError, match="scales has dtype float32"):
+        mxspec.quantize(x[:2, :32], "mxfp4", scales=np.ones((2, 1), np.float32))
