@@ -334,3 +334,20 @@ def test_a_tensor_scale_is_checked() -> None:
     assert str(scale) == "encode 0x3eaaaaab = 0.3333333432674408"
     assert scale.real == real(0x3EAAAAAB)
     assert {scale, TensorScale(TensorScaleKind.ENCODE, 0x3EAAAAAB)} == {scale}
+
+
+@pytest.mark.parametrize("profile", mxspec.list_profiles("nvfp4", kind="normative"), ids=lambda p: p.id)
+def test_a_normative_profile_maps_zero_to_zero_or_says_where_not(profile: mxspec.Profile) -> None:
+    """One number among zeros, of every binade and the ends of the smallest ones."""
+    bits = [m | e << 23 for e in range(255) for m in (0, 0x266666, 0x7FFFFF)] + list(range(1, 40))
+    lost = []
+    for maximum in floats(bits):
+        x = np.zeros((1, 16), np.float32)
+        x[0, 3] = maximum
+        values = mxspec.quantize(x, "nvfp4", profile=profile, tensor_scale="auto").dequantize()
+        if np.delete(values, 3).any():
+            lost.append(float(maximum))
+    assert bool(lost) == bool(profile.lost_zeros), lost[:3]
+    assert profile.lost_zeros in profile.summary
+    reach = {"nvfp4-paper": (0, 1.8e-38), "nvfp4-te": (7.59e35, np.inf), "nvfp4-decode": (0, 4.3e-45)}
+    assert all(reach[profile.id][0] <= v <= reach[profile.id][1] for v in lost)

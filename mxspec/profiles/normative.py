@@ -116,15 +116,21 @@ _PAPER_SCALE = ScaleRule(value=f32.mul(f32.div(AMAX, const(6)), S), step=ScaleSt
 _PAPER_SCALED = f32.mul(X, if_equal(SF, ZERO, ZERO, f32.div(ONE, f32.mul(SF, G))))
 _NV_ELEMENT = ElementRule()
 
+#: Where the division, or the product on the way back, leaves float32. The bits stay: they are what the definitions give.
+_PAPER_ZEROS = "zeros decode to their block's maximum where that is below about 1.8e-38, since 1 / (sf * g) overflows"
+_TE_ZEROS = "zeros decode to NaN where sf * amax overflows: tensor maxima from 7.6e35 on"
+_DECODE_ZEROS = "everything decodes to NaN where g is zero and so is amax / 6: tensor maxima up to 4.2e-45"
+
 
 #: Scale and scaled element without a tensor scale, of the exact variants.
 _EXACT_PLAIN = (exact.div(AMAX, const(6)), exact.div(X, SF))
 
 
 def _nvfp4_variant(
-    name: str, summary: str, kind: TensorScaleKind, *, scale: Expr, scaled: Expr, dequantize: Expr, plain: tuple[Expr, Expr]
+    name: str, summary: str, kind: TensorScaleKind, *, scale: Expr, scaled: Expr, dequantize: Expr, plain: tuple[Expr, Expr],
+    lost_zeros: str = "",
 ) -> Profile:  # fmt: skip
-    """A profile of NVFP4 in which zeros divide nothing: they stay zeros, and so do blocks whose scale is zero."""
+    """A profile of NVFP4 in which zeros divide nothing: blocks of zeros stay zeros, and so do blocks whose scale is zero."""
 
     def steps(value: Expr, quotient: Expr, back: Expr) -> QuantizationSteps:
         return QuantizationSteps(
@@ -152,6 +158,7 @@ def _nvfp4_variant(
             "a block whose scale rounds to zero: its codes are zeros here",
         ),
         unspecified_codes_under_zero=True,
+        lost_zeros=lost_zeros,
     )
 
 
@@ -184,7 +191,9 @@ PROFILES: tuple[Profile, ...] = (
         id="nvfp4-paper",
         kind=Kind.NORMATIVE,
         formats=("nvfp4",),
-        summary="the published definition: scale (amax / 6) * S, elements times 1 / (sf * g), every operation in float32",
+        summary="the published definition: scale (amax / 6) * S, elements times 1 / (sf * g), every operation in float32; "
+        f"{_PAPER_ZEROS}",
+        lost_zeros=_PAPER_ZEROS,
         source="arXiv 2509.25149 appendix B",
         evidence=Evidence.READ,
         one_level=QuantizationSteps(
@@ -214,7 +223,9 @@ PROFILES: tuple[Profile, ...] = (
         id="nvfp4-te",
         kind=Kind.NORMATIVE,
         formats=("nvfp4",),
-        summary="Transformer Engine's order of 2026: scale amax * (S * fl(1/6)), elements * min(1 / (sf * (1 / S)), FLT_MAX)",
+        summary="Transformer Engine's order of 2026: scale amax * (S * fl(1/6)), elements * min(1 / (sf * (1 / S)), FLT_MAX); "
+        f"{_TE_ZEROS}",
+        lost_zeros=_TE_ZEROS,
         source="NVIDIA/TransformerEngine@d0067d0d core_nvfp4.cuh and custom_recipes/reference_nvfp4.py",
         evidence=Evidence.READ,
         one_level=QuantizationSteps(
@@ -257,11 +268,12 @@ PROFILES: tuple[Profile, ...] = (
     ),
     _nvfp4_variant(
         "nvfp4-decode",
-        "the decode form in float32: scale (amax / 6) / g, elements x / (sf * g), dequantized (q * sf) * g",
+        f"the decode form in float32: scale (amax / 6) / g, elements x / (sf * g), dequantized (q * sf) * g; {_DECODE_ZEROS}",
         TensorScaleKind.DECODE,
         scale=f32.div(f32.div(AMAX, const(6)), G),
         scaled=f32.div(X, f32.mul(SF, G)),
         dequantize=f32.mul(f32.mul(Q, SF), G),
         plain=(f32.div(AMAX, const(6)), f32.div(X, SF)),
+        lost_zeros=_DECODE_ZEROS,
     ),
 )

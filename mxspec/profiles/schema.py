@@ -359,6 +359,8 @@ class Profile:
     variant_of: str | None = None
     #: Applied to the input before this arithmetic.
     transform: Transform | None = None
+    #: Where zeros do not decode to zero, in words; part of the summary. Empty: they always do, or the kind is not normative.
+    lost_zeros: str = ""
     #: Open points: inputs on which the stack's result is not pinned.
     unspecified: tuple[str, ...] = ()
     #: Codes under a NaN scale, and the sign bit of a NaN ue4m3 byte, depend on NaN payloads or on the machine's

@@ -139,3 +139,18 @@ def test_every_binade_has_a_power_of_two_of_the_kind_that_is_taken(kind: str) ->
     powers = [s for s in scales if np.frexp(s.value(kind))[0] == 0.5]
     assert len({np.frexp(s.value("amax"))[1] for s in powers}) == len(powers) >= 228
     assert all(np.isfinite(s.value("amax")) for s in scales)
+
+
+def test_zeros_that_the_profile_itself_loses_are_said() -> None:
+    """A dequantizer that returns zero for zero departs from the profile where sf * amax overflows, and is told why."""
+
+    def dequantize(codes: Array, scales: Array, fmt: str, tensor_scale: float | None = None) -> Array:
+        v = values(codes, scales, tensor_scale)
+        kept = np.isnan(v) & (ELEMENTS[codes] == 0) & ~np.isnan(np.repeat(SCALES[scales], FMT.k, axis=-1))
+        return np.where(kept, ELEMENTS[codes], v)
+
+    target = make(["nvfp4"], TENSOR_SCALE="amax", PROFILE="nvfp4-te", dequantize=dequantize)
+    report = check(target, in_process=True, formats=["nvfp4"], only="dequantize/nvfp4/tensor-scale")
+    (result,) = report.formats
+    assert result.failing
+    assert result.open_choices == [f"by nvfp4-te {mxspec.get_profile('nvfp4-te', 'nvfp4').lost_zeros}"]

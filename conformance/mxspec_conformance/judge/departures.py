@@ -18,6 +18,10 @@ from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.sessions import TargetSession
 
 
+#: Topics of whose cases some have the maxima at which zeros may be lost.
+_LOSES_ZEROS = ("tensor-scale",)
+
+
 def describe_departures(
     session: TargetSession, observations: Observations, judged: Profile, tallies: Sequence[Tally], requirements: Sequence[Requirement],
     search: Search | None, result: FormatResult,
@@ -32,6 +36,8 @@ def describe_departures(
         result.deviations = list_deviations(traits, judged)
         traits_of_scale = [t.deviation for t in traits if t.name is TraitName.SCALE]
         result.open_choices = list_open_choices(traits, judged)
+    if judged.lost_zeros and any(t.failing and t.topic in _LOSES_ZEROS for t in tallies):
+        result.open_choices.append(f"by {judged.id} {judged.lost_zeros}")
     mixed_up = []
     # A selection may have no failing case of that topic.
     anywhere = selects() and block.has_tensor_scale
