@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -p tests.measured -n $(JOBS) --dist worksteal 
 # Tests start hundreds of processes: with modules compiled once each starts in half the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: judge site test test-long test-browser lint check-tests coverage docs sweep bench peers wheel clean
+.PHONY: judge site test test-long test-deep test-browser lint check-tests coverage docs sweep bench peers wheel clean
 
 judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor torch
 	@$(BIN)/mxspec check --jobs $(JOBS) mxspec gfloat mlx gguf ml_dtypes; test $$? -le 1
@@ -26,6 +26,9 @@ test: $(VENV)/test.done ## style, types, imports and the quick tests: at most fi
 
 test-long: $(VENV)/test.done ## the tests that tests/long.py lists; the coverage that it prints is of both commands
 	$(PYTEST) -m long
+
+test-deep: $(VENV)/test.done ## the tests of Hypothesis with 2,000 examples each; about an hour
+	MXSPEC_HYPOTHESIS=deep $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -m hypothesis
 
 test-browser: $(VENV)/test.done ## the pages in Chromium: the one that MXSPEC_BROWSER names, or on the path, or playwright's own
 	$(BIN)/python -m pip install --quiet playwright

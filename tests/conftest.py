@@ -1,10 +1,11 @@
 """Hypothesis profiles, and the seed of everything that the tests draw.
 
-MXSPEC_HYPOTHESIS chooses the profile: `dev` (new examples on each run), `ci` (the same examples on each run) or
-`deep` (many). MXSPEC_SEED replays the directed samples; without it `ci` takes 0 and the others draw one.
-The first lines of every run print both.
+MXSPEC_HYPOTHESIS chooses the profile: `dev`, `ci` (no database of earlier failures) or `deep` (many examples). MXSPEC_SEED is the
+seed of directed samples and of Hypothesis; without it `ci` takes 0 and the others draw one. The first lines of every run print
+both. (Hypothesis also draws constants of the modules that are loaded: with one seed, other tests beside may change examples.)
 
-`make test` runs what is not marked `long`, `make test-long` the rest: tests/long.py says which.
+`make test` runs what is not marked `long`, `make test-long` the rest: tests/long.py says which; and all tests of Hypothesis once
+more, with more examples.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shutil
 import tempfile
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, core, is_hypothesis_test, settings
 
 from tests import long, once
 from tests.few_calls import ask_few_calls
@@ -28,13 +29,15 @@ settings.register_profile(
     "ci",
     deadline=None,
     max_examples=30,
-    derandomize=True,
     database=None,
     print_blob=True,
     suppress_health_check=_SLOW_IS_FINE,
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
 settings.register_profile("deep", deadline=None, max_examples=2000, suppress_health_check=_SLOW_IS_FINE)
+
+#: Examples of each in `make test-long`.
+LONG_EXAMPLES = 200
 
 PROFILE = os.environ.get("MXSPEC_HYPOTHESIS", "dev")
 
@@ -44,7 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if PROFILE not in ("dev", "ci", "deep"):
         raise pytest.UsageError(f"MXSPEC_HYPOTHESIS={PROFILE!r}; allowed are dev, ci and deep")
     settings.load_profile(PROFILE)
+    if config.option.markexpr == "long" and settings().max_examples < LONG_EXAMPLES:
+        settings.register_profile("long", settings(max_examples=LONG_EXAMPLES))
+        settings.load_profile("long")
     os.environ.setdefault("MXSPEC_SEED", "0" if PROFILE == "ci" else str(secrets.randbelow(1 << 32)))
+    if core.global_force_seed is None:  # --hypothesis-seed was not given
+        core.global_force_seed = seed()  # type: ignore[assignment]  # as that option does
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ[once.FOLDER] = tempfile.mkdtemp(prefix="mxspec-tests-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(once.FOLDER), ignore_errors=True))
@@ -63,11 +71,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long.mark(items)
     config.stash[long.STALE_ROWS] = long.list_stale(items)
     if config.option.markexpr == "long":
+        for item in items:
+            if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+                item.add_marker("long")
         items[:], left = long.leave_out(items, seed())
         config.hook.pytest_deselected(items=left)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """How to replay this run."""
-    drawn = "derandomized" if PROFILE == "ci" else "random; a failure prints its own replay"
-    return f"replay: MXSPEC_SEED={os.environ['MXSPEC_SEED']} MXSPEC_HYPOTHESIS={PROFILE} (examples: {drawn})"
+    return f"replay: MXSPEC_SEED={seed()} MXSPEC_HYPOTHESIS={PROFILE} ({settings().max_examples} examples)"

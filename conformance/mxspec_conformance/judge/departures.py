@@ -17,7 +17,6 @@ from mxspec_conformance.observations.selection import EVERYTHING, selects, use_s
 from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.sessions import TargetSession
 
-
 #: Topics of whose cases some have the maxima at which zeros may be lost.
 _LOSES_ZEROS = ("tensor-scale",)
 
