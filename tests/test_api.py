@@ -84,7 +84,7 @@ CODES = T.codes.copy()
 def written() -> containers.Checkpoint:
     """A checkpoint with one tensor."""
     path = Path(tempfile.mkdtemp()) / "m.safetensors"
-    containers.write(path, {"a": N}, "modelopt")
+    containers.write(path, {"a": N}, "modelopt", convert=True)
     return containers.open_checkpoint(path, formats="nvfp4")
 
 
@@ -537,7 +537,7 @@ class TestLikeTorch:
 
 def test_a_checkpoint_with_bytes_that_are_no_scales(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    containers.write(path, {"a": N}, "modelopt")
+    containers.write(path, {"a": N}, "modelopt", convert=True)
     data = bytearray(path.read_bytes())
     data[data.rindex(N.scales.tobytes())] |= 0x80
     path.write_bytes(data)

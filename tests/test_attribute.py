@@ -49,7 +49,7 @@ def write_source(path: Path, x: npt.NDArray[np.float32]) -> Path:
 
 def write_quantized(path: Path, x: npt.NDArray[np.float32], fmt: str, profile: str | Profile, **scale: Any) -> Path:
     given = scale or ({"tensor_scale": "auto"} if get_block(fmt).has_tensor_scale else {})
-    containers.write(path, {BASE: mxspec.quantize(x, fmt, profile=profile, **given)}, PLAIN)
+    containers.write(path, {BASE: mxspec.quantize(x, fmt, profile=profile, **given)}, PLAIN, convert=True)
     return path
 
 
@@ -232,7 +232,7 @@ def test_a_tensor_scale_stored_in_the_other_direction_is_no_contradiction(tmp_pa
     else:
         pytest.fail("every reciprocal returns")
     source, out = write_source(tmp_path / "s.safetensors", x), tmp_path / "q.safetensors"
-    containers.quantize_checkpoint(source, out, "nvfp4", "compressed-tensors", profile=profile)
+    containers.quantize_checkpoint(source, out, "nvfp4", "compressed-tensors", profile=profile, convert=True)
     (tensor,) = attribute(out, source=source).tensors
     assert tensor.remarks == ()
     assert tensor.provenance is not None

@@ -181,7 +181,7 @@ def block_tensor(form: Form, rows: int = 6, columns: int = 192) -> mxspec.BlockT
 def test_what_is_written_is_read_back_by_us_and_by_the_library(form: Form, tmp_path: Path) -> None:
     tensor = block_tensor(form)
     path = tmp_path / f"x.{form.container}"
-    containers.write(path, {"layer.proj": tensor}, form.convention)
+    containers.write(path, {"layer.proj": tensor}, form.convention, convert=True)
     back = open_checkpoint(path, formats=[form.format_name]).read("layer.proj")
     assert back.format == tensor.format
     assert np.array_equal(back.codes, tensor.codes)
@@ -226,10 +226,39 @@ def test_input_scales_are_written(tmp_path: Path) -> None:
     form = next(f for f in list_forms("modelopt"))
     given = TensorScale.from_float("decode", 0.25)
     containers.write(
-        tmp_path / "x.safetensors", {"p": block_tensor(form)}, "compressed-tensors", input_scales={"p": given}
+        tmp_path / "x.safetensors", {"p": block_tensor(form)}, "compressed-tensors", input_scales={"p": given}, convert=True
     )
     stored = dict(deserialize((tmp_path / "x.safetensors").read_bytes()))
     assert bytes(stored["p.input_global_scale"]["data"]) == np.float32(4).tobytes()
+
+
+SCALED = [f for f in FORMS if f.tensor_scale is not None]
+
+
+@pytest.mark.parametrize("form", SCALED, ids=lambda f: f.convention)
+def test_a_tensor_scale_is_converted_only_on_request(form: Form, tmp_path: Path) -> None:
+    """No convention stores the largest magnitude, which is the scale of `nvfp4-te`."""
+    assert form.tensor_scale is not None
+    x = np.random.default_rng(1).standard_normal((128, 256)).astype(np.float32)
+    path = tmp_path / f"x.{form.container}"
+    with pytest.raises(ContainerError) as caught:
+        containers.write(path, {"a": mxspec.quantize(x, "nvfp4", tensor_scale="auto")}, form.convention)
+    text = str(caught.value)
+    assert f"profile nvfp4-te has a tensor scale of kind amax, and {form.convention} nvfp4 stores {form.tensor_scale.kind.value}" in text
+    assert "convert=True" in text
+    assert not list(tmp_path.iterdir())
+    native = text.partition("has this kind (")[2].partition(")")[0].split(", ")
+    assert native[0] == form.profile
+    assert len(native) > 2
+    for profile in native:
+        made = mxspec.quantize(x, "nvfp4", profile=profile, tensor_scale="auto")
+        containers.write(path, {"a": made}, form.convention, force=True)
+        back = open_checkpoint(path, formats=["nvfp4"]).read("a")
+        # Codes and scales of all profiles return; the profile that comes back is that of the convention's library.
+        assert back.profile.id == form.profile
+        assert (back.tensor_scale, back.codes.tobytes(), back.scales.tobytes()) == (made.tensor_scale, made.codes.tobytes(), made.scales.tobytes())
+        same = back.dequantize(np.float32).tobytes() == made.dequantize(np.float32).tobytes()
+        assert same or profile != form.profile
 
 
 @pytest.mark.parametrize(

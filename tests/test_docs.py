@@ -303,7 +303,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("docs", max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("docs")
 from mxspec import containers
-_t = mxspec.quantize(np.ones((64, 128), np.float32), "nvfp4", tensor_scale="auto")
+_t = mxspec.quantize(np.ones((64, 128), np.float32), "nvfp4", profile="nvfp4-decode", tensor_scale="auto")
 containers.write("model.safetensors", {"model.layers.0.mlp.up_proj": _t}, "modelopt")
 def my_kernel(x):
     t = mxspec.quantize(x, "mxfp8_e4m3")

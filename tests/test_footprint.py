@@ -34,7 +34,7 @@ def test_every_convention(convention: str, fmt: str, tmp_path: Path) -> None:
     x = np.ones((rows, 192), np.float32)
     out = tmp_path / ("x.gguf" if convention == "gguf" else "x.safetensors")
     made = mxspec.quantize(x, fmt, tensor_scale="auto" if form.tensor_scale is not None else None)
-    containers.write(out, {"a": made}, convention)
+    containers.write(out, {"a": made}, convention, convert=True)
     found = measure_footprint(out, formats=[fmt])
     (share,) = found.shares
     assert found.size == out.stat().st_size == add_up(found)

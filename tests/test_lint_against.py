@@ -54,7 +54,7 @@ def make(
     scale = "auto" if form is not None and form.tensor_scale is not None else None
     made = {n: mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale) for n, x in zip("abc", plain, strict=False)}
     out = folder / ("x.gguf" if convention == "gguf" else "x.safetensors")
-    containers.write(out, made, convention, force=True)
+    containers.write(out, made, convention, convert=True, force=True)
     return out, original, plain
 
 
@@ -365,7 +365,7 @@ def test_fused_layers_share_the_scale_of_their_maximum(tmp_path: Path) -> None:
     original = save(tmp_path / "o.safetensors", {"l.q_proj.weight": q, "l.k_proj.weight": k})
     scale = mxspec.tensor_scale(np.concatenate([q, k]), "nvfp4")
     made = {f"l.{n}_proj": mxspec.quantize(x, "nvfp4", tensor_scale=scale) for n, x in (("q", q), ("k", k))}
-    containers.write(tmp_path / "x.safetensors", made, "modelopt")
+    containers.write(tmp_path / "x.safetensors", made, "modelopt", convert=True)
     assert judged(tmp_path / "x.safetensors", original) == []
 
     def change(view: Callable[[str], memoryview]) -> None:
@@ -415,7 +415,7 @@ def test_special_numbers_and_blocks_are_clean(name: str, tmp_path: Path) -> None
     """Among them numbers that some of the profiles tried refuse."""
     x, fmt, options = special(name)
     original = save(tmp_path / "o.safetensors", {"a": x})
-    containers.write(tmp_path / "x.safetensors", {"a": mxspec.quantize(x, fmt, **options)}, "compressed-tensors")
+    containers.write(tmp_path / "x.safetensors", {"a": mxspec.quantize(x, fmt, **options)}, "compressed-tensors", convert=True)
     assert judged(tmp_path / "x.safetensors", original) == []
 
 
@@ -499,7 +499,7 @@ def test_a_weight_quantized_with_the_inputs_scale_is_seen(tmp_path: Path) -> Non
     assert product > 0.99 * norms[0] * norms[1]
     assert product < 0.1 * norms[1] ** 2
     path, original = tmp_path / "x.safetensors", save(tmp_path / "original.safetensors", {"a.weight": weight})
-    containers.write(path, {"a": stored}, "modelopt")
+    containers.write(path, {"a": stored}, "modelopt", convert=True)
     assert [f.rule.id for f in lint(path).findings] == ["global/range"]
     result = lint(path, against=original)
     assert {"global/range", "against/unexplained"} <= {f.rule.id for f in result.findings}

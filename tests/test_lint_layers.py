@@ -52,7 +52,7 @@ def write(folder: Path, groups: dict[str, tuple[str, int, int]], ignore: list[st
     """Layers a (MXFP4) and b (MXFP8), and a configuration: targets, by format, bits and group size."""
     x = np.random.default_rng(0).standard_normal((32, 64)).astype(np.float32)
     made = {n: mxspec.quantize(x, f) for n, f in (("m.a", "mxfp4"), ("m.b", "mxfp8_e4m3"))}
-    containers.write(folder / "model.safetensors", made, "compressed-tensors")
+    containers.write(folder / "model.safetensors", made, "compressed-tensors", convert=True)
     entries = {
         f"group_{target}": {"format": name, "targets": [target], "weights": {"num_bits": bits, "type": "float", "group_size": size}}
         for target, (name, bits, size) in groups.items()

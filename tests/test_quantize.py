@@ -87,6 +87,7 @@ def expected(convention: str, fmt: str, profile: str | None = None) -> dict[str,
     found = weights(convention)
     form = containers.find_form(convention, fmt)
     assert form is not None
+    profile = profile or (form.profile if form.tensor_scale is not None else None)
     qk = np.concatenate([x.reshape(-1).astype(np.float32) for n, x in found.items() if "self_attn" in n] or [np.zeros(1, np.float32)])
     made = {}
     for name, x in found.items():
@@ -138,7 +139,7 @@ def test_every_convention_there_and_back(convention: str, fmt: str, tmp_path: Pa
 def test_any_profile(fmt: str, convention: str, profile: str, tmp_path: Path) -> None:
     original = source(tmp_path / "in.safetensors", convention)
     out = tmp_path / out_name(convention)
-    done = quantize_checkpoint(original, out, fmt, convention, profile=profile)
+    done = quantize_checkpoint(original, out, fmt, convention, profile=profile, convert=True)
     assert done.profile == profile
     for base, tensor in expected(convention, fmt, profile).items():
         read = containers.open_checkpoint(out).read(base)
@@ -290,7 +291,7 @@ def test_refusals(tmp_path: Path) -> None:
     assert "does not store mxint8" in refused(tmp_path, x, "mxint8", "quark")
     assert "no tensor to quantize" in refused(tmp_path, {"b": draw(1, (32,))}, "mxfp4", "quark")
     assert "exclude" in refused(tmp_path, {"a.weight": np.zeros((4, 96), np.float32)}, "nvfp4", "modelopt", profile="nvfp4-exact")
-    assert "exclude" in refused(tmp_path, {"a.weight": np.full((4, 96), np.nan, np.float32)}, "nvfp4", "modelopt")
+    assert "exclude" in refused(tmp_path, {"a.weight": np.full((4, 96), np.nan, np.float32)}, "nvfp4", "modelopt", profile="nvfp4-exact")
     assert "not quantized" in refused(tmp_path, x, "nvfp4", "modelopt", input_scales={"b": TensorScale("amax", 1.0)})
     assert "no place" in refused(tmp_path, x, "mxfp4", "quark", input_scales={"a": TensorScale("amax", 1.0)})
     assert "transforms" in refused(tmp_path, x, "nvfp4", "modelopt", profile=next(p.id for p in list_profiles("nvfp4") if p.transform))
@@ -316,6 +317,28 @@ def test_a_profile_that_refuses_nan(tmp_path: Path) -> None:
     said = refused(tmp_path, {"a.weight": x}, "mxfp4", "quark", profile=profile)
     assert "a.weight" in said
     assert profile in said
+
+
+@pytest.mark.parametrize("form", [f for f in containers.list_forms() if f.tensor_scale is not None], ids=lambda f: f.convention)
+def test_the_default_profile_has_the_tensor_scale_of_the_convention(form: containers.Form, tmp_path: Path) -> None:
+    original = save(tmp_path / "in.safetensors", {"a.weight": draw(1, (128, 256))})
+    out = tmp_path / f"x.{form.container}"
+    args = ["quantize", str(original), str(out), "--format", "nvfp4", "--to", form.convention]
+    done = CliRunner().invoke(main, [*args, "--profile", "nvfp4-te"])
+    assert done.exit_code == 2
+    words = " ".join(done.output.split())
+    assert "profile nvfp4-te has a tensor scale of kind amax" in words
+    assert "--convert" in words
+    assert not out.exists()
+    done = CliRunner().invoke(main, [*args, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["profile"] == form.profile
+    made = mxspec.quantize(draw(1, (128, 256)), "nvfp4", profile=form.profile, tensor_scale="auto")
+    back = containers.open_checkpoint(out).read("a")
+    assert back == made
+    assert back.dequantize("float32").tobytes() == made.dequantize("float32").tobytes()
+    done = CliRunner().invoke(main, [*args, "--profile", "nvfp4-te", "--convert", "--force"])
+    assert done.exit_code == 0, done.output
 
 
 def test_input_scales(tmp_path: Path) -> None:
@@ -495,7 +518,7 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     source(Path("in.safetensors"), "modelopt")
     run = lambda *args: CliRunner().invoke(main, list(args))  # noqa: E731
-    made = run("quantize", "in.safetensors", "x.safetensors", "--format", "nvfp4", "--profile", "nvfp4-paper", "--to", "modelopt")
+    made = run("quantize", "in.safetensors", "x.safetensors", "--format", "nvfp4", "--profile", "nvfp4-exact", "--to", "modelopt")
     assert made.exit_code == 0, made.output
     assert "4 nvfp4" in made.stdout
     assert "lm_head.weight" in made.stdout

@@ -100,7 +100,7 @@ def write_plain(path: Path, weights: Weights, metadata: Mapping[str, str] | None
 
 def _write(path: Path, tensors: Mapping[str, BlockTensor]) -> None:
     """A file of a convention that stores the format."""
-    containers.write(path, tensors, _choose_convention(next(iter(tensors.values())).format.name))
+    containers.write(path, tensors, _choose_convention(next(iter(tensors.values())).format.name), convert=True)
 
 
 def _choose_convention(fmt: str) -> str:
@@ -198,7 +198,7 @@ def list_own(folder: Path, source: Path) -> Iterator[Made]:
     """Checkpoints of `mxspec quantize`."""
     for fmt, profile in OWN:
         path = folder / f"own-{fmt}-{profile.replace('/', '-')}.safetensors"
-        containers.quantize_checkpoint(source, path, fmt, _choose_convention(fmt), profile=profile)
+        containers.quantize_checkpoint(source, path, fmt, _choose_convention(fmt), profile=profile, convert=True)
         yield Made(
             name=path.stem, path=path, source=source, library="mxspec", version=mxspec.__version__,
             written_by="mxspec quantize", follows=profile,

@@ -192,7 +192,7 @@ def move(fmt: BlockFormat, stored: Stored, folder: Path) -> dict[str, tuple[bool
             format=fmt, profile=profile, codes=codes, scales=scales, tensor_scale=stored.tensor_scale, shape=shape, axis=1
         )
         try:
-            containers.write(path, {"w.0.x": sent}, form.convention, force=True)
+            containers.write(path, {"w.0.x": sent}, form.convention, convert=True, force=True)
         except containers.ContainerError:
             continue
         back = containers.open_checkpoint(path, formats=(fmt.name,)).read("w.0.x")

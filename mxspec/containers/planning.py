@@ -17,7 +17,8 @@ from mxspec.containers.origin import KEY, Origin, TensorOrigin, parse_origin
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.refused import describe_refused
 from mxspec.containers.scalars import ONE, alpha_bits, convert_bits
-from mxspec.profiles.schema import TensorScaleKind
+from mxspec.profiles import Profile, list_profiles
+from mxspec.profiles.schema import Kind, TensorScaleKind
 
 #: `general.file_type` of GGUF files whose weights are mostly of one format.
 FILE_TYPES = {"mxfp4": 38, "nvfp4": 39}
@@ -105,6 +106,21 @@ def derive_scalars(form: Form, scales: StoredScales, base: str) -> Scalars:
         tensor = found[form.tensor_scale.suffix][1]
         found[form.alpha] = ((), (alpha_bits(found[place.suffix][1][0], tensor[0]),))
     return found
+
+
+def check_kind(form: Form, profile: Profile, *, convert: bool) -> None:
+    """Raise ContainerError where a form stores tensor scales of another kind than the profile's, unless conversion was requested."""
+    place, rule = form.tensor_scale, profile.tensor
+    if convert or place is None or rule is None or rule.native is place.kind:
+        return
+    native = [
+        p.id for p in list_profiles(form.format, kind=Kind.NORMATIVE) if p.tensor is not None and p.tensor.native is place.kind
+    ]
+    raise ContainerError(
+        f"profile {profile.id} has a tensor scale of kind {rule.native.value}, and {form.convention} {form.format_name} stores "
+        f"{place.kind.value}; choose a profile that has this kind ({', '.join(dict.fromkeys((form.profile, *native)))}), or pass "
+        "convert=True (--convert): the scale is then rounded once more, and values can change in the last bit"
+    )
 
 
 def _is_one(kind: TensorScaleKind, bits: tuple[int, ...]) -> bool:

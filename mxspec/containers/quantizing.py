@@ -26,7 +26,7 @@ from mxspec.containers.origin import KEY as ORIGIN_KEY
 from mxspec.containers.output import OutputFile, check_target
 from mxspec.containers.parts import RUN, Part, cut, write_part
 from mxspec.containers.plain import PLAIN_DTYPES, measure_amax, read_plain
-from mxspec.containers.planning import FILE_TYPES, Scalars, check_gguf_name, derive_scalars, place_tensors, plan_other
+from mxspec.containers.planning import FILE_TYPES, Scalars, check_gguf_name, check_kind, derive_scalars, place_tensors, plan_other
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.resuming import Journal, describe_input, resumable
 from mxspec.formats import BlockFormat, get_block
@@ -136,6 +136,7 @@ def quantize_checkpoint(
     input_scales: Mapping[str, TensorScale] | None = None,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    convert: bool = False,
     force: bool = False,
     restart: bool = False,
     progress: Progress | None = None,
@@ -150,11 +151,13 @@ def quantize_checkpoint(
         out: A file, or for shards and folders a new folder (a name that ends in .safetensors or .gguf makes one file).
         fmt: The block format.
         convention: How to store it; `CONVENTIONS` lists them.
-        profile: The arithmetic; default: `default_profile` of the format. A tensor scale is made from the largest magnitude of
-            the tensor, or of all that loaders join with it (q, k and v; gate and up).
+        profile: The arithmetic; default: the library's own where the convention stores a tensor scale (`Form.profile`), else
+            `default_profile` of the format. A tensor scale is made from the largest magnitude of the tensor, or of all that loaders join
+            with it (q, k and v; gate and up).
         input_scales: Scales of the layers' inputs by base name, where the convention has a place for them.
         include: Glob patterns: only these, also those of `KEPT`.
         exclude: Glob patterns: not these.
+        convert: Take a profile whose tensor scale is of another kind than the convention's, and convert it, rounded once more.
         force: Replace a file that exists.
         restart: Do not go on with what a killed run left.
         progress: Told bytes done, bytes in all, and the tensor at hand.
@@ -169,8 +172,9 @@ def quantize_checkpoint(
     Source of the arithmetic: the profile's `source`.
     """
     source, out, block = Path(source), Path(out), get_block(fmt)
-    chosen_profile = get_profile(profile, block)
-    form = _find_form(convention, block, chosen_profile)
+    form = _find_form(convention, block)
+    chosen_profile = get_profile(profile or (form.profile if form.tensor_scale is not None else None), block)
+    _check_profile(form, chosen_profile, convert=convert)
     checkpoint = open_checkpoint(source)
     single = out.suffix in (".safetensors", ".gguf")
     if single and out.suffix != f".{form.container}":
@@ -207,11 +211,16 @@ def quantize_checkpoint(
     return Quantization(tensors, carried, written, chosen_profile.id, journal.done > 0, tuple(notes))
 
 
-def _find_form(convention: str, block: BlockFormat, profile: Profile) -> Form:
+def _find_form(convention: str, block: BlockFormat) -> Form:
     form = find_form(convention, block.name)
     if form is None:
         known = ", ".join(dict.fromkeys(f.format_name for f in list_forms(convention)))
         raise ContainerError(f"{convention} does not store {block.name}; it stores {known}")
+    return form
+
+
+def _check_profile(form: Form, profile: Profile, *, convert: bool) -> None:
+    """Raise ContainerError for a profile whose tensors a form does not hold."""
     if profile.transform is not None:
         raise ContainerError(
             f"profile {profile.id} transforms its input first ({profile.transform.kind.value}), which a checkpoint has no place "
@@ -220,9 +229,9 @@ def _find_form(convention: str, block: BlockFormat, profile: Profile) -> Form:
     if (profile.one_level if form.tensor_scale is None else profile.two_level) is None:
         has, stores = ("works with a tensor scale", "none") if form.tensor_scale is None else ("has no tensor scale", "one")
         raise ContainerError(
-            f"profile {profile.id} {has}, and {convention} {block.name} stores {stores}; choose another profile"
+            f"profile {profile.id} {has}, and {form.convention} {form.format_name} stores {stores}; choose another profile"
         )
-    return form
+    check_kind(form, profile, convert=convert)
 
 
 def _is_scaled(form: Form) -> bool:

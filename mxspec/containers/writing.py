@@ -17,7 +17,7 @@ from mxspec.containers.header import Tensor, round_up
 from mxspec.containers.output import OutputFile, check_target, staged
 from mxspec.containers.parts import Part, cut, write_part
 from mxspec.containers.plain import PLAIN_DTYPES
-from mxspec.containers.planning import Scalars, check_gguf_name, derive_scalars, place_tensors
+from mxspec.containers.planning import Scalars, check_gguf_name, check_kind, derive_scalars, place_tensors
 from mxspec.containers.problems import ContainerError
 from mxspec.tensorscale import TensorScale
 
@@ -31,16 +31,28 @@ def write(
     *,
     input_scales: Mapping[str, TensorScale] | None = None,
     others: Mapping[str, npt.NDArray[Any]] | None = None,
+    convert: bool = False,
     force: bool = False,
 ) -> None:
     """Write tensors, by base name, as one file of a convention.
 
-    Blocks lie along the last axis and fill it. A tensor scale of another kind than the convention's becomes the correctly
-    rounded reciprocal. input_scales: scales of the layers' inputs, by base name, where the convention has a place for them.
-    others: plain tensors, by their full names, such as biases; float32, float16, bfloat16 or float64, written as they are.
+    Blocks lie along the last axis and fill it. Codes, block scales and tensor scales are written bit for bit; `Checkpoint.read` gives them
+    back with the profile by which the convention's library decodes (`Form.profile`), not the one that made them.
 
-    Raises ContainerError for what the convention cannot hold, ValueError for an unknown convention, and TypeError for something
-    else than names and BlockTensors; nothing is left of a file that was not finished.
+    Args:
+        path: The file.
+        tensors: By base name.
+        convention: One of `CONVENTIONS`.
+        input_scales: Scales of the layers' inputs, of any kind, by base name, where the convention has a place for them.
+        others: Plain tensors, by their full names, such as biases; float32, float16, bfloat16 or float64, written as they are.
+        convert: Convert a tensor scale of another kind than the convention's: to the correctly rounded reciprocal, product or quotient,
+            after which values can differ in the last bit. Without it such a tensor is refused.
+        force: Replace a file that exists.
+
+    Raises:
+        ContainerError: The convention cannot hold it; nothing is left of a file that was not finished.
+        ValueError: An unknown convention.
+        TypeError: Something else than names and BlockTensors.
     """
     path = Path(path)
     if not isinstance(tensors, Mapping):
@@ -61,6 +73,8 @@ def write(
     stored: list[Tensor] = []
     for base, tensor in tensors.items():
         form = _choose_form(base, tensor, convention)
+        if tensor.tensor_scale is not None:
+            check_kind(form, tensor.profile, convert=convert)
         given = (input_scales or {}).get(base)
         scales = StoredScales(
             tensor=None if tensor.tensor_scale is None else (tensor.tensor_scale.kind, (tensor.tensor_scale.bits,)),

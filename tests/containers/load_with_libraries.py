@@ -45,7 +45,7 @@ def make_original(folder: Path) -> Path:
 def compare(original: Path, scratch: Path, fmt: str, profile: str) -> dict[str, Any]:
     """One format and profile, there and back."""
     out, plain = scratch / f"{fmt}-{profile}", scratch / f"{fmt}-{profile}-plain"
-    done = quantize_checkpoint(original, out, fmt, "compressed-tensors", profile=profile)
+    done = quantize_checkpoint(original, out, fmt, "compressed-tensors", profile=profile, convert=True)
     dequantize_checkpoint(out, plain, dtype="bfloat16")
     config = CompressedTensorsConfig(run_compressed=False)
     model = AutoModelForCausalLM.from_pretrained(out, quantization_config=config, dtype=torch.bfloat16)

@@ -40,7 +40,7 @@ _HOW = "A run that was stopped leaves a folder .OUT.partial; the same command go
     "--format", "fmt", required=True, type=CHECKPOINT_FORMAT,
     help="The block format, or one of affine integers: int4-g128-zero-float16, int4-g64-bias-bfloat16.",
 )  # fmt: skip
-@click.option("--profile", help="The arithmetic; default: mx-floor, for nvfp4 nvfp4-te, for affine integers gptq/asymmetric or affine-minmax.")
+@click.option("--profile", help="The arithmetic; default: mx-floor, for nvfp4 that of the convention's library, for affine integers gptq/asymmetric or affine-minmax.")
 @click.option(
     "--to", "convention", required=True, type=ConventionChoice((*CONVENTIONS, *AFFINE)), metavar="NAME",
     help=f"The convention to write: {', '.join(CONVENTIONS)}; of affine integers {', '.join(AFFINE)}.",
@@ -51,12 +51,13 @@ _HOW = "A run that was stopped leaves a folder .OUT.partial; the same command go
 )  # fmt: skip
 @click.option("--include", multiple=True, metavar="GLOB", help="Quantize only these tensors; repeatable.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Carry these tensors along as they are; repeatable.")
+@click.option("--convert", is_flag=True, help="Convert a tensor scale that the profile and the convention have in different kinds, rounded once more.")
 @click.option("--force", is_flag=True, help="Overwrite OUT if it is an existing file.")
 @click.option("--restart", is_flag=True, help="Begin anew, even if a stopped run left something.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def quantize(
     source: Path, out: Path, fmt: str, profile: str | None, convention: str, input_scales: Path | None,
-    include: tuple[str, ...], exclude: tuple[str, ...], force: bool, restart: bool, as_json: bool,
+    include: tuple[str, ...], exclude: tuple[str, ...], convert: bool, force: bool, restart: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Quantize a checkpoint by a profile, bit for bit.
 
@@ -81,8 +82,8 @@ def quantize(
                 )  # fmt: skip
             else:
                 done = quantize_checkpoint(
-                    source, out, fmt, convention, profile=profile, input_scales=scales, include=include, exclude=exclude, force=force,
-                    restart=restart, progress=progress,
+                    source, out, fmt, convention, profile=profile, input_scales=scales, include=include, exclude=exclude, convert=convert,
+                    force=force, restart=restart, progress=progress,
                 )  # fmt: skip
     except ContainerError as error:
         fail(f"{clip(str(error), 1500)}; nothing was written")

@@ -111,7 +111,8 @@ def _read_array(tensor: Tensor) -> npt.NDArray[Any]:
 
 def _write_blocks(fmt: str, rule: str, convention: str, source: Path, _: Parameters, folder: Path) -> Path:
     out = folder / "model.safetensors"
-    containers.quantize_checkpoint(source, out, fmt, convention, profile=rule, include=[f"{name}.weight" for name in MATRICES])
+    include = [f"{name}.weight" for name in MATRICES]
+    containers.quantize_checkpoint(source, out, fmt, convention, profile=rule, include=include, convert=True)
     return out
 
 
