@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -395,6 +396,164 @@ def test_configuration_of_tensors_that_are_not_there(tmp_path: Path) -> None:
     write_safetensors(tmp_path / "x.safetensors", {"a": ("F32", (1,), bytes(4))})
     (tmp_path / "config.json").write_text('{"quantization_config": {"quant_method": "mxfp4"}}')
     assert rules_of(tmp_path / "x.safetensors") == ["config/method"]
+
+
+# What is not known
+
+
+def fp8(rows: int, columns: int) -> bytes:
+    return np.random.default_rng(rows).integers(0, 0x7E, rows * columns, np.uint8).tobytes()
+
+
+#: FP8 checkpoints and others, of the shapes that their libraries write: what lies beside a weight, and the configuration.
+UNKNOWN: dict[str, tuple[dict[str, tuple[str, tuple[int, ...], bytes]], dict[str, Any] | None, str]] = {
+    "fp8 128x128": (
+        {"weight": ("F8_E4M3", (256, 256), fp8(256, 256)), "weight_scale_inv": ("F32", (2, 2), float32(0.01) * 4)},
+        {"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8: 2 tensors are F8_E4M3 adjacent to *.weight_scale_inv",
+    ),
+    "fp8 per channel": (
+        {"weight": ("F8_E4M3", (64, 96), fp8(64, 96)), "weight_scale": ("BF16", (64, 1), b"\x00\x3c" * 64)},
+        {"quant_method": "compressed-tensors", "format": "float-quantized"},
+        "compressed-tensors float-quantized: 2 tensors are F8_E4M3 adjacent to *.weight_scale",
+    ),
+    "fp8 per tensor": (
+        {"weight": ("F8_E4M3", (64, 96), fp8(64, 96)), "weight_scale": ("F32", (), float32(0.01)), "k_scale": ("F32", (), float32(1))},
+        {"quant_method": "modelopt", "quant_algo": "FP8"}, "modelopt FP8: 2 tensors are F8_E4M3 adjacent to *.weight_scale",
+    ),
+    "nf4": (
+        {"weight": ("U8", (3072, 1), bytes(3072)), "weight.absmax": ("F32", (96,), float32(1) * 96), "weight.quant_map": ("F32", (16,), float32(1) * 16)},
+        {"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes: 2 tensors are U8 adjacent to *.weight.absmax",
+    ),
+    "no configuration": (
+        {"weight": ("F8_E4M3", (128, 128), fp8(128, 128)), "weight_scale_inv": ("F32", (1, 1), float32(0.01))},
+        None, "2 tensors are F8_E4M3 adjacent to *.weight_scale_inv",
+    ),
+    "block scales under a method that is not known": (
+        {"weight": ("F8_E4M3", (128, 128), fp8(128, 128)), "weight_scale": ("F8_E8M0", (1, 1), b"\x70")},
+        {"quant_method": "fp8"}, "fp8: 2 tensors are F8_E4M3 adjacent to *.weight_scale",
+    ),
+    "nvfp4 of other names": (
+        {"weight": ("F4", (16, 64), bytes(512)), "weight_scale_inv": ("F8_E4M3", (16, 4), b"\x38" * 64)},
+        None, "2 tensors are F4 adjacent to *.weight_scale_inv",
+    ),
+}  # fmt: skip
+
+
+def unknown_file(folder: Path, what: str, *, invert: bool = False) -> Path:
+    parts, config, _ = UNKNOWN[what]
+    tensors = {f"model.layers.0.mlp.{n}_proj.{p}": t for n in ("up", "down") for p, t in parts.items()}
+    if invert:
+        tensors = {n: (d, s, float32(100.0) * (len(raw) // 4) if d == "F32" else raw) for n, (d, s, raw) in tensors.items()}
+    if config is not None:
+        (folder / "config.json").write_text(json.dumps({"quantization_config": config}))
+    return write_safetensors(folder / "x.safetensors", {"norm.weight": ("BF16", (64,), bytes(128)), **tensors})
+
+
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_what_is_not_known_is_not_called_clean(what: str, invert: bool, tmp_path: Path) -> None:
+    path = unknown_file(tmp_path, what, invert=invert)
+    result = lint(path)
+    (finding,) = result.findings
+    assert (finding.rule.id, finding.text) == ("tensor/not-checked", f"{UNKNOWN[what][2]}: not known, not checked")
+    assert (result.exit_code, sum(result.unchecked.values())) == (2, 2)
+    shown = CliRunner().invoke(main, ["lint", str(path)])
+    assert shown.exit_code == 2
+    assert "nothing found" not in shown.output
+    assert "none checked, 2 not checked" in shown.output
+    assert "1 note; nothing could be judged" in shown.output
+    document = json.loads(CliRunner().invoke(main, ["lint", "--json", str(path)]).stdout)
+    Draft202012Validator(SCHEMA).validate(document)
+    assert document["exit_code"] == 2
+
+
+def test_a_method_that_is_not_known_without_its_tensors(tmp_path: Path) -> None:
+    path = write_safetensors(tmp_path / "x.safetensors", {"a.weight": ("BF16", (4, 4), bytes(32))})
+    assert (rules_of(path), lint(path).exit_code) == ([], 0)
+    (tmp_path / "config.json").write_text('{"quantization_config": {"quant_method": "hqq"}}')
+    assert (rules_of(path), lint(path).exit_code) == (["tensor/not-checked"], 2)
+
+
+def test_what_is_not_known_beside_what_is(tmp_path: Path) -> None:
+    """FP8 attention beside NVFP4, as ModelOpt exports: a note, and what is known is judged."""
+    table, data = split_safetensors(modelopt_file(tmp_path / "x.safetensors"))
+    edited = bytearray(data)
+    add("model.layers.0.self_attn.o_proj.weight", "F8_E4M3", [64, 96], fp8(64, 96), table, edited)
+    add("model.layers.0.self_attn.o_proj.weight_scale", "F32", [], float32(0.01), table, edited)
+    path = rewrite(tmp_path / "x.safetensors", table, bytes(edited))
+    assert (rules_of(path), lint(path).exit_code) == (["tensor/not-checked"], 0)
+    put(edited, at(table, SCALE) + 3, b"\x7f")
+    path = rewrite(tmp_path / "x.safetensors", table, bytes(edited))
+    assert (sorted(rules_of(path)), lint(path).exit_code) == (["scale/nan", "tensor/not-checked"], 1)
+
+
+def test_a_file_is_judged_by_the_convention_of_its_configuration(tmp_path: Path) -> None:
+    """An export of NVFP4 that holds FP8 weights: their dtype is wrong, not that of their scales."""
+    path = write_safetensors(
+        tmp_path / "x.safetensors",
+        {"a.weight": ("F8_E4M3", (64, 128), fp8(64, 128)), "a.weight_scale": ("F8_E4M3", (64, 8), b"\x70" * 512),
+         "a.weight_scale_2": ("F32", (), float32(1e-3))},
+    )  # fmt: skip
+    assert rules_of(path) != ["tensor/dtype"]
+    (tmp_path / "config.json").write_text('{"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}')
+    (finding,) = lint(path).findings
+    assert (finding.rule.id, finding.tensor) == ("tensor/dtype", "a.weight")
+    assert finding.text == "is F8_E4M3; modelopt nvfp4 has U8"
+
+
+def experts_file(path: Path, parts: dict[str, tuple[str, tuple[int, ...], bytes]], without: str = "") -> Path:
+    tensors = {f"model.layers.0.mlp.experts.{e}.up_proj.{p}": t for e in range(4) for p, t in parts.items()}
+    return write_safetensors(path, {n: t for n, t in tensors.items() if n != f"model.layers.0.mlp.experts.2.up_proj.{without}"})
+
+
+EXPERTS = {
+    **{f"modelopt {p}": ("modelopt", p) for p in ("input_scale", "weight_scale", "weight_scale_2")},
+    "quark weight_scale": ("quark", "weight_scale"),
+    "fp8 weight_scale_inv": ("fp8", "weight_scale_inv"),
+}
+
+
+@pytest.mark.parametrize("what", EXPERTS)
+def test_an_expert_without_a_scale_of_its_siblings(what: str, tmp_path: Path) -> None:
+    kind, lacking = EXPERTS[what]
+    codes = ("U8", (64, 64), pack_low(random_codes((64, 128), 1)))
+    parts = {
+        "modelopt": {
+            "weight": codes, "weight_scale": ("F8_E4M3", (64, 8), b"\x7e" * 512), "weight_scale_2": ("F32", (), float32(1e-4)),
+            "input_scale": ("F32", (), float32(1e-3)),
+        },
+        "quark": {"weight": codes, "weight_scale": ("U8", (64, 4), b"\x70" * 256)},
+        "fp8": {"weight": ("F8_E4M3", (64, 128), fp8(64, 128)), "weight_scale_inv": ("F32", (1, 1), float32(0.01))},
+    }[kind]  # fmt: skip
+    rest = ["tensor/not-checked"] if kind == "fp8" else []
+    assert rules_of(experts_file(tmp_path / "x.safetensors", parts)) == rest
+    result = lint(experts_file(tmp_path / "x.safetensors", parts, lacking))
+    found = [f for f in result.findings if f.rule.id in ("tensor/expert", "tensor/missing")]
+    assert len(found) == 1
+    assert "experts.2.up_proj" in str(found[0].tensor)
+    if found[0].rule.id == "tensor/expert":
+        assert found[0].text == f"no {lacking} of expert 2, where 3 others have one"
+    assert result.exit_code == 1
+
+
+def test_buffers_of_a_quantizer(tmp_path: Path) -> None:
+    table, data = split_safetensors(modelopt_file(tmp_path / "x.safetensors"))
+    edited = bytearray(data)
+    for name in ("q", "k"):
+        add(f"model.layers.0.self_attn.{name}_proj.weight_quantizer._double_scale", "F32", [], float32(1), table, edited)
+    (finding,) = lint(rewrite(tmp_path / "x.safetensors", table, bytes(edited))).findings
+    assert (finding.rule.id, finding.text) == ("tensor/buffer", "2 named *.weight_quantizer._double_scale")
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F16", "F32", "F64"])
+def test_nan_in_a_tensor_that_is_carried_along(dtype: str, tmp_path: Path) -> None:
+    table, data = split_safetensors(modelopt_file(tmp_path / "x.safetensors"))
+    edited, numbers = bytearray(data), np.ones(8, {"BF16": ml_dtypes.bfloat16, "F16": "<f2", "F32": "<f4", "F64": "<f8"}[dtype])
+    add("model.last.weight", dtype, [8], numbers.tobytes(), table, edited)
+    assert rules_of(rewrite(tmp_path / "x.safetensors", table, bytes(edited))) == []
+    numbers[3] = np.nan
+    put(edited, at(table, "model.last.weight"), numbers.tobytes())
+    assert rules_of(rewrite(tmp_path / "x.safetensors", table, bytes(edited))) == ["tensor/nan"]
 
 
 # Integers

@@ -504,3 +504,16 @@ def test_a_weight_quantized_with_the_inputs_scale_is_seen(tmp_path: Path) -> Non
     result = lint(path, against=original)
     assert {"global/range", "against/unexplained"} <= {f.rule.id for f in result.findings}
     assert result.exit_code == 1
+
+
+def test_what_is_not_known_is_not_compared(tmp_path: Path) -> None:
+    """FP8 weights are no plain tensors that should have been carried along."""
+    x = draw(0)
+    original = save(tmp_path / "o.safetensors", {"a.weight": x, "norm": x[0]})
+    path = write_safetensors(
+        tmp_path / "x.safetensors",
+        {"a.weight": ("F8_E4M3", x.shape, mxspec.encode(x, "e4m3").tobytes()), "a.weight_scale_inv": ("F32", (1, 2), bytes(8)),
+         "norm": ("BF16", x[0].shape, x[0].tobytes())},
+    )  # fmt: skip
+    result = lint(path, against=original)
+    assert ([f.rule.id for f in result.findings], result.exit_code) == (["tensor/not-checked"], 2)

@@ -184,7 +184,13 @@ def fit(form: Form, base: str, tensors: Mapping[str, Tensor], mark: Mark | None 
         if mark.fault:
             faults.append(Fault(Misfit.MARK, mark.tensor.name, mark.fault, mark.tensor.offset))
     shape = form.logical_shape(codes.shape)
-    if shape is None or len(shape) not in form.ranks:
+    if codes.dtype not in form.codes.dtypes:
+        due = " or ".join(form.codes.dtypes)
+        faults.append(
+            Fault(Misfit.DTYPE, codes.name, f"is {codes.dtype}; {form.convention} {form.format_name} has {due}", codes.offset)
+        )
+        shape = None
+    elif shape is None or len(shape) not in form.ranks:
         ranks = " or ".join(map(str, form.ranks))
         faults.append(
             Fault(

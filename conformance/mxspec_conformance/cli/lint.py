@@ -48,7 +48,8 @@ def lint(
     With --against each tensor is compared with its original: the order of nibbles, swizzled or shifted scales, wrong tensor
     scales, double quantization, scales of another profile, codes of another tensor.
 
-    Exit code: 0 if there are only notes, 1 for errors or warnings, 2 if a file could not be read.
+    Exit code: 0 if there are only notes, 1 for errors or warnings, 2 if a file could not be read, or nothing in it could be judged
+    because its quantized tensors are of forms that lint does not know.
     """
     from mxspec_conformance.cli.console import fail, make_console, show_progress
 
@@ -88,6 +89,8 @@ def as_document(results: list[LintResult]) -> dict[str, object]:
 def print_result(result: LintResult, console: Console, *, show_all: bool) -> None:
     """One file's findings."""
     kinds = ", ".join(f"{n} {name}" for name, n in result.quantized.items()) or "none quantized"
+    if result.unchecked:
+        kinds = f"{kinds if result.quantized else 'none checked'}, {sum(result.unchecked.values())} not checked"
     console.print(Text(clip(str(result.path), 1000), style="bold"), soft_wrap=True)
     if result.container is not None:
         console.print(Text(f"{result.container}, {result.stored} tensors: {kinds}", style="dim"))
@@ -117,7 +120,9 @@ def print_result(result: LintResult, console: Console, *, show_all: bool) -> Non
     counts = [f"{n} {s.value}{'s' if n > 1 else ''}" for s in Severity
               if (n := sum(f.rule.severity is s for f in result.findings))]  # fmt: skip
     console.print(
-        (", ".join(counts) or "nothing found") + ("" if result.complete else "; the file was not checked further")
+        (", ".join(counts) or "nothing found")
+        + ("" if result.complete else "; the file was not checked further")
+        + ("" if result.judged else "; nothing could be judged")
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from mxspec.affine.checkpoints import find_affine
 from mxspec.affine.profiles import list_affine_profiles
 from mxspec.containers import Checkpoint, ContainerError, Fault, Header, open_checkpoint, read_header
 from mxspec.containers.checkpoint import check_index, find_files, read_json
+from mxspec.containers.header import Tensor
 from mxspec.profiles import find_profile
 from mxspec_conformance.lint import affine, blocks, contracts, integers, scalars, tensors
 from mxspec_conformance.lint.against import Comparison, compare
@@ -43,19 +44,29 @@ class LintResult:
     complete: bool
     #: What became of each tensor, where there is an original to compare with.
     comparison: Comparison | None = None
+    #: Quantized tensors of forms that are not known, by dtype and scales.
+    unchecked: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
-        """0: nothing but notes; 1: errors or warnings; 2: the file could not be looked into."""
+        """0: nothing but notes; 1: errors or warnings; 2: the file could not be looked into, or nothing in it could be judged."""
         if not self.complete:
             return 2
-        return int(any(f.rule.severity is not Severity.NOTE for f in self.findings))
+        if any(f.rule.severity is not Severity.NOTE for f in self.findings):
+            return 1
+        return 0 if self.judged else 2
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything was judged; a file without quantized tensors is."""
+        return bool(self.quantized) or all(f.rule.id != "tensor/not-checked" for f in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON has it."""
         return {
             "path": str(self.path), "container": self.container, "tensors": self.stored, "complete": self.complete,
             "quantized": dict(self.quantized),
+            **({"not_checked": dict(self.unchecked)} if self.unchecked else {}),
             "findings": [
                 {
                     "rule": f.rule.id, "severity": f.rule.severity.value, "file": f.file, "tensor": f.tensor,
@@ -93,6 +104,7 @@ def lint(
     index = None
     complete = True
     comparison = None
+    unchecked: Mapping[str, Sequence[Tensor]] = {}
     try:
         files, index = find_files(path)
     except (ContainerError, OSError) as error:
@@ -131,9 +143,13 @@ def lint(
             if progress is not None:
                 progress(check.__name__.removeprefix("check_").replace("_", " "))
             findings += [_with_file(f, checkpoint) for f in check(subject)]
+        unchecked = tensors.list_unchecked(subject)
         if against is not None:
             claims = {p: c.profile for p, c in contracts.read_contracts(checkpoint).items()}
-            comparison = compare(checkpoint, against, affine=subject.affine, profile=profile, claims=claims, progress=progress)
+            unknown = {t.name for several in unchecked.values() for t in several}
+            comparison = compare(
+                checkpoint, against, affine=subject.affine, profile=profile, claims=claims, unknown=unknown, progress=progress
+            )
             findings += [_with_file(f, checkpoint) for f in comparison.findings]
     except ContainerError as error:
         findings.append(_from_error(error))
@@ -146,7 +162,8 @@ def lint(
         for affine_group in subject.affine.groups.values():
             name = f"{affine_group.form.convention} {affine_group.format.name}"
             quantized[name] = quantized.get(name, 0) + 1
-    return LintResult(path, container, stored, quantized, tuple(findings), complete, comparison)
+    numbers = {kind: len(several) for kind, several in unchecked.items()}
+    return LintResult(path, container, stored, quantized, tuple(findings), complete, comparison, numbers)
 
 
 def _find_profile(name: str) -> str:

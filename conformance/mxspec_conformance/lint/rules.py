@@ -71,7 +71,7 @@ _CONTAINER: dict[Fault, tuple[str, str]] = {
 
 _OTHERS = (
     Rule("tensor/missing", _E, "a part of a block-quantized tensor is not there", "convert again; the values cannot be known without it"),
-    Rule("tensor/dtype", _E, "a part has a dtype that the convention does not use", "store it in the convention's dtype"),
+    Rule("tensor/dtype", _E, "a part has a dtype that the convention does not use", "write it in the convention's dtype, or name in the configuration what is stored"),
     Rule("tensor/shape", _E, "a part has not the shape that goes with its codes", "store block scales as [N, K / block]"),
     Rule("tensor/rank", _E, "codes have a number of axes, or a last axis, that the convention does not have", "store them as the convention does"),
     Rule("tensor/row", _E, "rows are no whole number of blocks", "pad K to a multiple of the block before quantizing"),
@@ -79,6 +79,10 @@ _OTHERS = (
     Rule("tensor/ambiguous", _N, "the stored shapes fit two formats", "say which with --format"),
     Rule("tensor/mark", _E, "the tensor that says how a layer is stored is no JSON with a format", "write NAME.comfy_quant as ComfyUI does: {\"format\": \"nvfp4\"}"),
     Rule("tensor/refused", _W, "a 2:4 form that its library no longer writes or reads", "store the weights dense, or decompress them with the version of the library that wrote them"),
+    Rule("tensor/not-checked", _N, "tensors of a quantized form, or a method of the configuration, that lint does not know: nothing was checked of them", "no fault was looked for; check them with the library that wrote them"),
+    Rule("tensor/expert", _W, "an expert lacks a scale that other experts of the layer have", "write it: loaders take another expert's, zero or what was in memory"),
+    Rule("tensor/buffer", _W, "the file holds buffers of the quantizer that made it", "leave them out on export: loaders refuse names that they do not know, or pass over them"),
+    Rule("tensor/nan", _E, "a tensor that is not quantized holds NaN", "find the NaN in the original; every output that it meets is NaN"),
     Rule("tensor/no-scale", _W, "an NVFP4 tensor of a GGUF file has no companion NAME.scale", "if it came from a two-level checkpoint its values lack the tensor scale: convert again, keeping it"),
     Rule("scale/nan", _E, "a block scale is NaN: the whole block is", "find the NaN or Inf in the weights before quantizing; some loaders read FF as Inf or 2^128, ggml as 2^127"),
     Rule("scale/large", _W, "most blocks of an MX tensor hold values that float16 cannot", "weights are far smaller: the scale bytes may have another bias, or belong to another tensor"),

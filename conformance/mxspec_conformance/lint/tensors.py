@@ -2,23 +2,180 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+from mxspec.containers.conventions import FORMS, Form
 from mxspec.containers.converting import is_mlx_config
-from mxspec.containers.groups import Group, Misfit
+from mxspec.containers.dtypes import SAFETENSORS_BITS, SHARED
+from mxspec.containers.groups import Doubt, Group, Misfit, fit
+from mxspec.containers.header import Tensor, read_at
+from mxspec.containers.plain import PLAIN_DTYPES, cut_plain
 from mxspec.containers.refused import find_refused
+from mxspec.containers.text import clip
 from mxspec_conformance.lint.layers import find_entry, is_named
 from mxspec_conformance.lint.rules import Finding, find
 from mxspec_conformance.lint.subject import Subject
 
 #: quant_method of integer checkpoints, which have rules of their own.
 _INTEGER_METHODS = ("gptq", "awq")
+_INTEGER_FORMATS = ("pack-quantized", "affine")
+#: Floats that are codes wherever they are, but for block scales; and integers that are codes as a matrix of such a name, or with scales.
+_CODE_FLOATS = {n for n in SAFETENSORS_BITS if n.startswith(("F4", "F6_", "F8_")) and n != "F8_E8M0"}
+_CODE_INTEGERS = {"U8", "I8", "U16", "I16", "U32", "I32"}
+_CODE_NAMES = {"weight", "qweight", "weight_packed"}
+_SCALE_NAME = re.compile(r"scale|absmax|^scb$", re.IGNORECASE)
+#: What quantizers keep while they calibrate or train: modules of ModelOpt and torch.ao, and observers.
+_BUFFER = re.compile(r"\.((?:\w*_quantizer|\w*fake_quant(?:ize|izer)?|\w*_observer|activation_post_process)(?:\.\d+)?\..+)$")
+#: Names of scales of one tensor that are told.
+_TOLD = 4
+
+
+def _names_of(form: Form) -> list[tuple[str, str]]:
+    """What configurations call a form."""
+    return [c for c in (form.config, *form.aliases) if c is not None]
+
+
+def _list_named(said: list[tuple[str, str]]) -> list[Form]:
+    """The forms of which a configuration speaks; of a method alone all of its forms."""
+    return [f for f in FORMS if any(s[0] == c[0] and (not s[1] or _agrees(s, c)) for s in said for c in _names_of(f))]
+
+
+def list_doubts(subject: Subject) -> Iterator[Doubt]:
+    """Tensors that do not fit a convention: the one that the configuration names, where it names one that has codes of their name."""
+    tensors = subject.checkpoint.tensors
+    for doubt in subject.checkpoint.doubts:
+        said = [s for s in _said(subject, doubt.base) if s[0]]
+        named = _list_named(said)
+        if not said or doubt.form in named:
+            yield doubt
+        elif named:
+            fitted = (fit(f, doubt.base, tensors) for f in named if doubt.base + f.codes.suffix in tensors)
+            yield next((f for f in fitted if isinstance(f, Doubt)), doubt)
+
+
+def list_unchecked(subject: Subject) -> dict[str, list[Tensor]]:
+    """Tensors of quantized forms that are not known, by their kind: dtype, and what scales are called that are adjacent to them."""
+    tensors = subject.checkpoint.tensors
+    known = {t.name for g in subject.groups for t in g.members} | {t.name for d in list_doubts(subject) for t in d.members}
+    known |= {t.name for g in subject.affine.groups.values() for t in g.parts.values()}
+    known |= {d.tensor.name for d in subject.affine.doubts}
+    refused = find_refused(tensors)
+    endings = () if refused is None else refused[0].suffixes
+    scales = _Scales(tensors)
+    found: dict[str, list[Tensor]] = defaultdict(list)
+    for tensor in tensors.values():
+        parent, _, last = tensor.name.rpartition(".")
+        if tensor.name in known or tensor.name.endswith(endings) or _SCALE_NAME.search(last):
+            continue
+        if last == "qweight" and f"{parent}.qzeros" in tensors:
+            continue  # `integers` speaks of it
+        adjacent = () if subject.checkpoint.container == "gguf" else scales.beside(tensor.name)
+        if subject.checkpoint.container == "gguf":
+            coded = tensor.dtype not in SHARED
+        else:
+            coded = tensor.dtype in _CODE_FLOATS or (
+                tensor.dtype in _CODE_INTEGERS and len(tensor.shape) > 1 and (last in _CODE_NAMES or any(a.startswith(last) for a in adjacent))
+            )
+        if coded:
+            told = ", ".join(f"*.{clip(c)}" for c in adjacent)
+            found[f"{tensor.dtype} adjacent to {told}" if told else tensor.dtype].append(tensor)
+    return found
+
+
+class _Scales:
+    """Names of scales, by the module that they are of."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._by_parent: dict[str, list[str]] = defaultdict(list)
+        for name in sorted(names):
+            parent, _, last = name.rpartition(".")
+            if _SCALE_NAME.search(last):
+                self._by_parent[parent].append(last)
+
+    def beside(self, name: str) -> tuple[str, ...]:
+        """Scales below a tensor's name or beginning with it, else those of its module; some of them."""
+        parent, _, last = name.rpartition(".")
+        own = [f"{last}.{s}" for s in self._by_parent.get(name, ())[:_TOLD]]
+        siblings = self._by_parent.get(parent, [])
+        first = bisect_left(siblings, last)
+        own += [s for s in siblings[first : first + _TOLD] if s.startswith(last)]
+        return tuple(own or siblings[:_TOLD])
+
+
+def check_known(subject: Subject) -> Iterator[Finding]:
+    """Quantized tensors, and methods of the configuration, of which nothing is known."""
+    said = [
+        s for s in _said(subject, "")
+        if s[0] and s[0] not in _INTEGER_METHODS and s[1] not in _INTEGER_FORMATS and not _list_named([s])
+    ]  # fmt: skip
+    method = f"{' '.join(filter(None, said[0]))}: " if said else ""
+    unchecked = list_unchecked(subject)
+    for kind, several in unchecked.items():
+        text = f"{method}{len(several)} {'tensors are' if len(several) > 1 else 'tensor is'} {kind}: not known, not checked"
+        yield find("tensor/not-checked", text, tensor=several[0].name, offset=several[0].offset)
+    if method and not unchecked and not subject.affine.groups and not any(True for _ in subject.groups):
+        yield find("tensor/not-checked", f"{method}the configuration names it; not known, not checked")
+
+
+def check_experts(subject: Subject) -> Iterator[Finding]:
+    """Experts that lack a scale of their siblings with the same tensors."""
+    missing = {d.base for d in list_doubts(subject) if any(f.misfit is Misfit.MISSING for f in d.faults)}
+    layers: dict[tuple[str, str], dict[str, dict[str, Tensor]]] = defaultdict(lambda: defaultdict(dict))
+    for name, tensor in subject.checkpoint.tensors.items():
+        *path, last = name.split(".")
+        at = next((i for i in range(len(path) - 1, 0, -1) if path[i].isdecimal() and path[i - 1] in ("expert", "experts")), 0)
+        if at:
+            layers[".".join(path[:at]), ".".join(path[at + 1 :])][path[at]][last] = tensor
+    for (stack, module), experts in layers.items():
+        alike: dict[object, list[str]] = defaultdict(list)
+        for number, parts in experts.items():
+            alike[tuple(sorted((p, t.dtype) for p, t in parts.items() if not _SCALE_NAME.search(p)))].append(number)
+        for numbers in alike.values():
+            for scale in sorted({p for n in numbers for p in experts[n] if _SCALE_NAME.search(p)}):
+                lacking = [n for n in numbers if scale not in experts[n] and f"{stack}.{n}.{module}" not in missing]
+                if lacking:
+                    text = f"no {scale} of expert {', '.join(lacking[:8])}{', ...' if lacking[8:] else ''}, where {len(numbers) - len(lacking)} others have one"
+                    first = next(iter(experts[lacking[0]].values()))
+                    yield find("tensor/expert", text, tensor=first.name, offset=first.offset)
+
+
+def check_buffers(subject: Subject) -> Iterator[Finding]:
+    """Buffers of a quantizer in a file that holds its results."""
+    left: dict[str, list[Tensor]] = defaultdict(list)
+    for name, tensor in subject.checkpoint.tensors.items():
+        if found := _BUFFER.search(name):
+            left[found[1]].append(tensor)
+    if left and (any(True for _ in subject.groups) or subject.checkpoint.doubts or subject.affine.groups or list_unchecked(subject)):
+        for buffer, several in left.items():
+            yield find("tensor/buffer", f"{len(several)} named *.{buffer}", tensor=several[0].name, offset=several[0].offset)
+
+
+def check_plain(subject: Subject) -> Iterator[Finding]:
+    """NaN in the plain tensors of a quantized checkpoint: norms, biases, embeddings."""
+    if not any(True for _ in subject.groups) and not subject.affine.groups:
+        return
+    parts = {t.name for g in subject.affine.groups.values() for t in g.parts.values()}
+    for tensor in subject.checkpoint.grouping.others:
+        dtype = PLAIN_DTYPES.get(tensor.dtype)
+        if dtype is None or tensor.name in parts:
+            continue
+        bad = sum(
+            int(np.isnan(np.frombuffer(read_at(tensor, a * dtype.itemsize, (b - a) * dtype.itemsize), dtype)).sum())
+            for a, b in cut_plain(tensor)
+        )
+        if bad:
+            yield find("tensor/nan", f"{bad} of {tensor.size // dtype.itemsize} numbers are NaN", tensor=tensor.name, offset=tensor.offset)
 
 
 def check_fit(subject: Subject) -> Iterator[Finding]:
     """Tensors that look like those of a convention and do not fit it."""
-    for doubt in subject.checkpoint.doubts:
+    for doubt in list_doubts(subject):
         for fault in doubt.faults:
             yield find(f"tensor/{Misfit(fault.misfit)}", fault.text, tensor=fault.tensor, offset=fault.offset)
 
@@ -60,7 +217,7 @@ def check_method(subject: Subject) -> Iterator[Finding]:
     for (convention, config, every), group in wanted.items():
         assert config is not None
         for said in every:
-            if not any(_agrees(said, c) for c in (config, *group.form.aliases)):
+            if not any(_agrees(said, c) for c in _names_of(group.form)):
                 described = f"{said[0]} {said[1]}".strip()
                 yield find(
                     "config/method",
@@ -178,4 +335,7 @@ def _contradict(entry: Mapping[str, Any], group: Group) -> str | None:
     return None
 
 
-CHECKS = (check_fit, check_companions, check_refused, check_method, check_group_size, check_groups)
+CHECKS = (
+    check_fit, check_companions, check_refused, check_known, check_experts, check_buffers, check_plain, check_method, check_group_size,
+    check_groups,
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ def compare(
     affine: AffineCheckpoint | None = None,
     profile: str | None = None,
     claims: Mapping[Path, str] | None = None,
+    unknown: Collection[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Find for each quantized tensor what became of its original.
@@ -66,6 +67,7 @@ def compare(
     affine: what of the checkpoint are affine integers; None: nothing.
     profile: the id of the profile that every tensor should follow; another is then a finding.
     claims: the profile that each file says its tensors follow.
+    unknown: names of quantized tensors of which nothing is known; they are not compared.
 
     Raises ContainerError where the original cannot be read, or the file is damaged.
     """
@@ -108,6 +110,8 @@ def compare(
             )
     parts = {t.name for g in groups for t in (g.parts.values() if isinstance(g, AffineGroup) else g.members)}
     parts |= {d.tensor.name for d in (affine.doubts if affine else ())}
+    parts |= set(unknown)
+    compared |= {name for t in unknown for name in (t, f"{t.rpartition('.')[0]}.weight")}
     findings += _compare_others(checkpoint, originals, compared, parts)
     return Comparison(Path(original), tuple(explanations), tuple(findings))
 
