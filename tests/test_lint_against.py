@@ -157,6 +157,16 @@ def transpose(view: Callable[[str], memoryview]) -> None:
     scales[:] = scales.reshape(ROWS, -1).T.reshape(-1).copy()
 
 
+def roll(rows: int) -> Callable[[Callable[[str], memoryview]], None]:
+    """Each row gets the scales of another, the last ones those of the first."""
+
+    def change(view: Callable[[str], memoryview]) -> None:
+        scales = array(view("a.weight_scale"))
+        scales[:] = np.roll(scales.reshape(ROWS, -1), rows, axis=0).reshape(-1)
+
+    return change
+
+
 def shift(by: int) -> Callable[[Callable[[str], memoryview]], None]:
     def change(view: Callable[[str], memoryview]) -> None:
         scales = array(view("a.weight_scale"))
@@ -198,6 +208,9 @@ PLANTED: list[tuple[str, str, Callable[[Callable[[str], memoryview]], None], int
     ("swizzled", "nvfp4", swizzle, 1, {D.SWIZZLE}),
     ("transposed", "mxfp4", transpose, 1, {D.TRANSPOSED}),
     ("transposed", "mxfp6_e2m3", transpose, 1, {D.TRANSPOSED}),
+    ("rolled", "mxfp4", roll(1), 1, {D.ROWS}),
+    ("rolled", "nvfp4", roll(-1), 1, {D.ROWS}),
+    ("rolled far", "mxfp4", roll(37), 1, {D.ROWS}),
     ("plus 40", "mxfp4", shift(40), 1, {D.SHIFT}),
     ("minus 1", "mxfp4", shift(-1), 1, {D.SHIFT}),
     ("plus 2", "mxfp6_e2m3", shift(2), 1, {D.SHIFT}),

@@ -17,6 +17,8 @@ class Departure(StrEnum):
     SWIZZLE = "swizzle"
     #: Block scales stand column by column.
     TRANSPOSED = "transposed"
+    #: Block scales stand some rows away from theirs.
+    ROWS = "rows"
     #: All e8m0 bytes are the right ones plus one number.
     SHIFT = "shift"
     #: The tensor scale is of the other direction: encode where decode is due, or the reverse.
@@ -132,6 +134,8 @@ class Hypothesis:
     scale_profile: str | None = None
     codes: CodeOrder = CodeOrder.STORED
     scales: ScaleOrder = ScaleOrder.STORED
+    #: Scales of a row stand so many rows below it, those of the last rows at the top.
+    rolled: int = 0
     #: Added to every e8m0 byte.
     shift: int = 0
     #: float32 bits of the tensor scale used, in the profile's own kind; None: the format has none, or it is the stored one.
@@ -155,6 +159,7 @@ class Hypothesis:
             found += [Departure.OTHER_SCALES] if self.scales_of else []
         found += [_CODE_DEPARTURES[self.codes]] if self.codes in _CODE_DEPARTURES else []
         found += [_SCALE_DEPARTURES[self.scales]] if self.scales in _SCALE_DEPARTURES else []
+        found += [Departure.ROWS] if self.rolled else []
         found += [Departure.SHIFT] if self.shift else []
         found += [self.scale_fault] if self.scale_fault else []
         found += [Departure.CAST if self.between in CASTS else Departure.TWICE] if self.between else []
@@ -168,7 +173,7 @@ class Hypothesis:
             "departures": [d.value for d in self.departures], "basis": self.basis.value, "profile": self.profile,
             "scale_profile": self.scale_profile, "shift": self.shift,
             "tensor_scale": None if self.tensor_scale is None else f"{self.tensor_scale:08x}", "between": self.between,
-            "codes_of": self.codes_of, "scales_of": self.scales_of,
+            "codes_of": self.codes_of, "scales_of": self.scales_of, **({"rolled": self.rolled} if self.rolled else {}),
         }  # fmt: skip
 
 

@@ -104,6 +104,7 @@ _OTHERS = (
     Rule("against/lanes", _E, "codes of a block are paired as in the other kind of container", "safetensors pair neighbours, GGUF lanes j and j + k/2: pack the codes again"),
     Rule("against/swizzle", _E, "block scales stand in 128x4 tiles where row-major ones are due, or the reverse", "store them as the convention says; LightX2V and comfy-kitchen have tiles"),
     Rule("against/transposed", _E, "scales, or words of integers, are stored column by column", "store them in the convention's order: block scales as [N, K / block]"),
+    Rule("against/rows", _E, "block scales stand some rows away from theirs, those of the last rows at the other end", "store those of row r at row r"),
     Rule("against/shift", _E, "every scale byte is the right one plus one number", "the bias of E8M0 is 127, and no constant belongs to a byte: subtract it"),
     Rule("against/inverted", _E, "the tensor scale is stored in the other direction", "compressed-tensors and LightX2V store 2688 / amax, ModelOpt and GGUF amax / 2688"),
     Rule("against/tensor-scale", _E, "the stored tensor scale is not the one with which codes and scales were made", "store the one that is named, or quantize again"),

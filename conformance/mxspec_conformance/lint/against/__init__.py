@@ -167,6 +167,7 @@ def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
         else "codes with neighbours in one byte",
         Departure.SWIZZLE: "scales read from 128x4 tiles" if hypothesis.scales is ScaleOrder.TILED else "scales read row by row",
         Departure.TRANSPOSED: "scales read column by column",
+        Departure.ROWS: f"scales read {abs(hypothesis.rolled)} row{'s' if abs(hypothesis.rolled) > 1 else ''} {'below' if hypothesis.rolled > 0 else 'above'} their own",
         Departure.SHIFT: f"scale bytes {hypothesis.shift:+d}",
         Departure.INVERTED: "a tensor scale of the other direction",
         Departure.TENSOR_SCALE: "another tensor scale" if hypothesis.tensor_scale is None

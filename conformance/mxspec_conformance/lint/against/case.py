@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec.calibration import RunningAmax
 from mxspec.containers.checkpoint import read_scales
@@ -48,10 +49,15 @@ class Sample:
         return {order: reorder(raw, order) for order in self.stored.orders}
 
     @cached_property
+    def blocks(self) -> npt.NDArray[np.intp]:
+        """Numbers of the blocks in row-major order."""
+        k = self.stored.group.form.format.k
+        return np.concatenate([np.arange(a // k, b // k) for a, b in self.runs])
+
+    @cached_property
     def scales(self) -> dict[ScaleOrder, Codes]:
         """Scales [n] in each order."""
-        k = self.stored.group.form.format.k
-        blocks = np.concatenate([np.arange(a // k, b // k) for a, b in self.runs])
+        blocks = self.blocks
         return {order: kept[blocks] for order, kept in self.stored.scales.items()}
 
 

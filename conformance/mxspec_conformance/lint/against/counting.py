@@ -33,10 +33,11 @@ class Counting:
         table = zero_table(fmt)
         agreeing = silent = 0
         first: int | None = None
+        kept = case.stored.roll_back(hypothesis.rolled) if hypothesis.rolled else case.stored.scales[hypothesis.scales]
         for start, stop in whole_runs(case.group.elements):
             (piece,) = case.stored.pieces(iter([(start, stop)]))
             codes = reorder(table[piece.codes], hypothesis.codes)
-            scales = case.stored.scales[hypothesis.scales][piece.blocks]
+            scales = kept[piece.blocks]
             x = self._read(None, start, stop)
             right = self._judge(hypothesis, x, codes, scales, (start, stop))
             agreeing += int(right.sum())

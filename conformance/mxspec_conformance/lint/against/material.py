@@ -81,6 +81,16 @@ class Stored:
         own = ScaleOrder.TILED if group.form.tiled else ScaleOrder.LINEAR
         return {ScaleOrder.STORED: found.pop(own), **found}
 
+    def as_rows(self) -> Codes:
+        """Block scales [matrices, rows, columns], as the convention says."""
+        shape = self.group.shape
+        rows = shape[-2] if len(shape) > 1 else 1
+        return self.scales[ScaleOrder.STORED].reshape(-1, rows, shape[-1] // self.group.form.format.k)
+
+    def roll_back(self, by: int) -> Codes:
+        """Block scales, row-major, if those of a row stand so many rows below it."""
+        return np.roll(self.as_rows(), -by, axis=1).reshape(-1)
+
     @property
     def orders(self) -> tuple[CodeOrder, ...]:
         """The orders in which codes may be read: only nibbles are mistaken."""

@@ -20,6 +20,8 @@ from mxspec_conformance.lint.hypotheses import Basis, CodeOrder, Hypothesis, Sca
 
 #: Profiles beside the normative ones that are tried after a first quantization to something else.
 _KEPT = 4
+#: Rows of the sample by which scales of other rows are recognized.
+_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,9 @@ class _Match:
     scales: Flags
     plain_codes: Flags
     plain_scales: Flags
+    #: Scales [n] that are due, and where any is right: for a block of zeros.
+    due: Codes
+    free: Flags
 
 
 def _match(sample: Sample, hypothesis: Hypothesis, due: tuple[Codes, Codes] | None) -> _Match | None:
@@ -41,7 +46,8 @@ def _match(sample: Sample, hypothesis: Hypothesis, due: tuple[Codes, Codes] | No
     equal = {order: kept == codes for order, kept in sample.codes.items()}
     order = max(equal, key=lambda o: int(equal[o].sum()))
     zero = ~codes.any(axis=1)
-    right = {o: (kept == scales) | (zero & ~sample.codes[order].any(axis=1)) for o, kept in sample.scales.items()}
+    free = zero & ~sample.codes[order].any(axis=1)
+    right = {o: (kept == scales) | free for o, kept in sample.scales.items()}
     scale_order, shift = max(right, key=lambda o: int(right[o].sum())), 0
     best = right[scale_order]
     if sample.stored.group.form.format.scale is E8M0 and (~zero).any():
@@ -53,7 +59,7 @@ def _match(sample: Sample, hypothesis: Hypothesis, due: tuple[Codes, Codes] | No
                 if int(shifted.sum()) > int(best.sum()):
                     scale_order, shift, best = o, step, shifted
     found = replace(hypothesis, codes=order, scales=scale_order, shift=shift if shift < 128 else shift - 256)
-    return _Match(found, equal[order], best, equal[CodeOrder.STORED], right[ScaleOrder.STORED])
+    return _Match(found, equal[order], best, equal[CodeOrder.STORED], right[ScaleOrder.STORED], scales, free)
 
 
 def _count(codes: Flags, scales: Flags) -> int:
@@ -86,7 +92,25 @@ def rank_own(case: Case, sample: Sample, x: Float32s) -> list[Candidate[Hypothes
             shift=best_scales.hypothesis.shift,
         )  # fmt: skip
         found.append(Candidate(mixed, _count(best_codes.codes, best_scales.scales), x.size))
+    if best_codes and not best_codes.scales.all() and (rolled := _find_roll(sample, best_codes.due)):
+        kept = sample.stored.roll_back(rolled)[sample.blocks]
+        hypothesis = replace(best_codes.hypothesis, scales=ScaleOrder.STORED, shift=0, rolled=rolled)
+        found.append(Candidate(hypothesis, _count(best_codes.codes, (kept == best_codes.due) | best_codes.free), x.size))
     return found
+
+
+def _find_roll(sample: Sample, due: Codes) -> int:
+    """How many rows below its own most scales of a few rows of the sample are found."""
+    kept = sample.stored.as_rows()
+    _, rows, columns = kept.shape
+    votes = np.zeros(rows, np.int64)
+    number = sample.blocks // columns
+    for row in np.unique(number)[:: max(1, len(np.unique(number)) // _ROWS)][:_ROWS]:
+        here = number == row
+        same = kept[row // rows][:, sample.blocks[here] % columns] == due[here]
+        votes += np.roll(same.sum(axis=1), -int(row % rows))
+    found = int(votes.argmax())
+    return found if 2 * found <= rows else found - rows
 
 
 def rank_between(case: Case, sample: Sample, x: Float32s, own: Sequence[Candidate[Hypothesis]]) -> Iterator[Candidate[Hypothesis]]:
