@@ -334,6 +334,8 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_quantize.py::test_any_profile": (3, 2),
     "tests/test_quantize.py::test_a_conversion_keeps_the_contract": (3, 2),
     "tests/test_lint_against.py::test_quantized_twice": (4, 5),
+    "tests/test_lint_against.py::test_names_of_llama_cpp": (2, 4),
+    "tests/test_lint_against.py::test_faults_under_names_of_llama_cpp": (3, 5),
     "tests/test_quantize.py::test_a_killed_command_goes_on": (0, 4),
     "tests/test_quantize.py::test_every_convention_there_and_back": (6, 9),
     "tests/test_quantize.py::test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes": (3, 3),

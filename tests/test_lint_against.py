@@ -530,3 +530,83 @@ def test_what_is_not_known_is_not_compared(tmp_path: Path) -> None:
     )  # fmt: skip
     result = lint(path, against=original)
     assert ([f.rule.id for f in result.findings], result.exit_code) == (["tensor/not-checked"], 2)
+
+
+def halves_in_turn(x: Plain, heads: int) -> Plain:
+    """Row j of the first half of a head, row j of its second half, row j + 1 of the first, ..."""
+    size = len(x) // heads
+    order = [h * size + half * (size // 2) + j for h in range(heads) for j in range(size // 2) for half in (0, 1)]
+    return x[order]
+
+
+#: llama.cpp's names, and those of transformers.
+RENAMED = {
+    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+}  # fmt: skip
+EXPERTS = {
+    "qwen": {p: f"mlp.experts.{{}}.{p}_proj" for p in ("gate", "up", "down")},
+    "mixtral": {p: f"block_sparse_moe.experts.{{}}.{w}" for p, w in (("gate", "w1"), ("up", "w3"), ("down", "w2"))},
+}
+
+
+def write_model(folder: Path, model: str, paired: str = "") -> tuple[Path, Path]:
+    """A model of one layer in both kinds of file: the GGUF package quantizes and writes it. paired: a tensor with neighbours in one byte."""
+    gguf = pytest.importorskip("gguf")
+    plain, stored = {}, {}
+    for seed, (name, other) in enumerate(RENAMED.items()):
+        x = plain[f"model.layers.0.{other}.weight"] = draw(seed, 64, 96)
+        heads = {"attn_q": 4, "attn_k": 2}.get(name, 0) if model in ("llama", "mixtral") else 0
+        stored[f"blk.0.{name}.weight"] = halves_in_turn(x, heads) if heads else x
+    for part, other in EXPERTS.get(model, {}).items():
+        several = [draw(20 + e, 32, 64) for e in range(3)]
+        plain |= {f"model.layers.0.{other.format(e)}.weight": x for e, x in enumerate(several)}
+        stored[f"blk.0.ffn_{part}_exps.weight"] = np.stack(several)
+    plain |= {f"model.{n}.weight": draw(9, 4, 32) for n in ("embed_tokens", "norm")} | {"lm_head.weight": draw(10, 4, 32)}
+    norm = plain["model.norm.weight"].astype(np.float32) + np.float32(model == "gemma")
+    writer = gguf.GGUFWriter(folder / "x.gguf", "llama")
+    writer.add_uint32("llama.attention.head_count", 4)
+    writer.add_uint32("llama.attention.head_count_kv", 2)
+    kind = gguf.GGMLQuantizationType.MXFP4
+    for name, x in stored.items():
+        data = gguf.quants.quantize(x.astype(np.float32), kind)
+        if name == paired:
+            blocks = data.reshape(-1, 17)
+            lanes = np.concatenate([blocks[:, 1:] & 15, blocks[:, 1:] >> 4], axis=1)
+            blocks[:, 1:] = lanes[:, ::2] | lanes[:, 1::2] << 4
+        writer.add_tensor(name, data, raw_dtype=kind)
+    writer.add_tensor("output_norm.weight", norm)
+    writer.add_tensor("token_embd.weight", plain["model.embed_tokens.weight"].astype(np.float32))
+    writer.add_tensor("output.weight", gguf.quants.quantize(plain["lm_head.weight"].astype(np.float32), gguf.GGMLQuantizationType.Q8_0), raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return folder / "x.gguf", save(folder / "o.safetensors", plain)
+
+
+@pytest.mark.parametrize("model", ["llama", "qwen", "mixtral", "gemma"])
+def test_names_of_llama_cpp(model: str, tmp_path: Path) -> None:
+    path, original = write_model(tmp_path, model)
+    result = lint(path, against=original)
+    assert [f.rule.id for f in result.findings] == ["tensor/not-checked"]  # the head, in Q8_0
+    assert result.comparison is not None
+    assert len(result.comparison.explanations) == len(RENAMED) + len(EXPERTS.get(model, {}))
+    assert all(e.agreement.complete for e in result.comparison.explanations)
+
+
+@pytest.mark.parametrize(("model", "name"), [("llama", "attn_q"), ("llama", "ffn_up"), ("mixtral", "ffn_down_exps")])
+def test_faults_under_names_of_llama_cpp(model: str, name: str, tmp_path: Path) -> None:
+    path, original = write_model(tmp_path, model, paired=f"blk.0.{name}.weight")
+    found = [f for f in lint(path, against=original).findings if f.rule.id != "tensor/not-checked"]
+    assert [(f.rule.id, f.tensor) for f in found] == [("against/lanes", f"blk.0.{name}.weight")]
+
+
+def test_a_carried_tensor_under_a_name_of_llama_cpp(tmp_path: Path) -> None:
+    path, original = write_model(tmp_path, "qwen")
+    data = path.read_bytes()
+    norm = draw(9, 4, 32).astype(np.float32)
+    assert data.count(norm.tobytes()) == 2  # the embedding has the same numbers
+    path.write_bytes(data.replace(norm.tobytes(), (norm * np.float32(2)).tobytes()))
+    found = [f for f in lint(path, against=original).findings if f.rule.id != "tensor/not-checked"]
+    assert [(f.rule.id, f.tensor) for f in found] == [("against/carried", n) for n in ("output_norm.weight", "token_embd.weight")]

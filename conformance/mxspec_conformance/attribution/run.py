@@ -108,7 +108,7 @@ def _attribute_tensor(
         missing = tensor is None or tensor.dtype not in PLAIN_DTYPES or tensor.shape != group.shape
         if tensor is not None and not missing:
             first = [claim.name] if claim is not None and claim.contract else []
-            provenance = match(Case(group, tensor, originals, list_fused(group, originals), first))
+            provenance = match(Case(group, tensor, originals, list_fused(tensor, originals), first))
     remarks = tuple(list_remarks(candidates, claim, provenance, missing=missing))
     return TensorAttribution(
         group.base, group.form.convention, fmt.name, group.shape, scale, _observe(counts, fmt), candidates, claim, provenance, remarks

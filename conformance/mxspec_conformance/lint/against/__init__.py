@@ -20,6 +20,7 @@ from mxspec_conformance.lint.against.affine import explain_affine
 from mxspec_conformance.lint.against.affine.telling import tell_affine
 from mxspec_conformance.lint.against.case import Case
 from mxspec_conformance.lint.against.material import Originals
+from mxspec_conformance.lint.against.names import count_heads
 from mxspec_conformance.lint.against.search import explain
 from mxspec_conformance.lint.hypotheses import (
     AffineHypothesis,
@@ -83,7 +84,7 @@ def compare(
             what = "has no tensor of this name" if tensor is None else f"holds it as {tensor.dtype}, which is not plain"
             findings.append(find("against/missing", f"{original} {what}", tensor=group.codes.name))
             continue
-        compared.add(tensor.name)
+        compared |= {t.name for t in originals.parts(tensor)}
         may_be_turned = isinstance(group, AffineGroup) and tensor.shape == group.shape[::-1]
         if tensor.shape != group.shape and not may_be_turned:
             text = f"is {list(group.shape)}, the original {list(tensor.shape)}"
@@ -98,7 +99,11 @@ def compare(
         if isinstance(group, AffineGroup):
             found = explain_affine(group, tensor, originals, first)
         else:
-            found = explain(Case(group, tensor, originals, list_fused(group, originals), first))
+            fused = list_fused(tensor, originals)
+            found = explain(Case(group, tensor, originals, fused, first))
+            turned = originals.turn(tensor, count_heads(checkpoint.headers, group.base))
+            if turned is not None and not _is_clean(found):
+                found = max(found, explain(Case(group, turned, originals, fused, first)), key=lambda f: (_is_clean(f), f.agreement.agreeing))
         explanations.append(found)
         if found.hypothesis.basis is Basis.PROFILE and found.agreement.complete:
             likely = [found.hypothesis.profile, *(p for p in likely if p != found.hypothesis.profile)]
@@ -112,22 +117,28 @@ def compare(
     parts |= {d.tensor.name for d in (affine.doubts if affine else ())}
     parts |= set(unknown)
     compared |= {name for t in unknown for name in (t, f"{t.rpartition('.')[0]}.weight")}
+    compared |= {p.name for t in unknown if (there := originals.find_renamed(t)) is not None for p in originals.parts(there)}
     findings += _compare_others(checkpoint, originals, compared, parts)
     return Comparison(Path(original), tuple(explanations), tuple(findings))
+
+
+def _is_clean(found: Explanation) -> bool:
+    """Whether nothing is wrong with a tensor."""
+    return found.agreement.complete and not found.hypothesis.departures
 
 
 def _follows(found: Explanation, profile: str) -> bool:
     """Whether a tensor is, bit for bit, what the profile gives."""
     hypothesis = found.hypothesis
-    clean = found.agreement.complete and not hypothesis.departures
     # The profile of the contract is tried first, so that another one explains the tensor only if it does not.
-    return clean and hypothesis.basis is Basis.PROFILE and hypothesis.profile == profile
+    return _is_clean(found) and hypothesis.basis is Basis.PROFILE and hypothesis.profile == profile
 
 
-def list_fused(group: Group, originals: Originals) -> tuple[Tensor, ...]:
-    """Originals of the layers with which loaders fuse this one, itself included."""
-    key = name_fusion(group.base)
-    if key == group.base:
+def list_fused(original: Tensor, originals: Originals) -> tuple[Tensor, ...]:
+    """Originals of the layers with which loaders fuse that of this one, itself included."""
+    base = original.name.removesuffix(".weight")
+    key = name_fusion(base)
+    if key == base:
         return ()
     return tuple(t for t in originals.plain if name_fusion(t.name.removesuffix(".weight")) == key)
 
@@ -187,10 +198,11 @@ def _compare_others(
 ) -> Iterator[Finding]:
     """Tensors that are not quantized: carried along as they were, or gone. parts: names of those that are."""
     for tensor in checkpoint.grouping.others:
-        there = originals.checkpoint.tensors.get(tensor.name)
-        if there is not None and tensor.name not in parts:
-            compared.add(tensor.name)
-            yield from _compare_plain(tensor, there)
+        there = originals.checkpoint.tensors.get(tensor.name) or originals.find_renamed(tensor.name)
+        if there is not None and tensor.name not in parts and originals.parts(there) == (there,):
+            compared.add(there.name)
+            # llama.cpp adds 1 to Gemma's norms.
+            yield from _compare_plain(tensor, there, also=int("norm" in tensor.name and there.name != tensor.name))
     doubtful = {t.name for d in checkpoint.doubts for t in d.members}
     for there in originals.checkpoint.tensors.values():
         if there.name not in compared and there.name not in parts | doubtful:
@@ -198,11 +210,17 @@ def _compare_others(
             yield find("against/missing", text, tensor=there.name)
 
 
-def _compare_plain(tensor: Tensor, there: Tensor) -> Iterator[Finding]:
+def _compare_plain(tensor: Tensor, there: Tensor, *, also: int = 0) -> Iterator[Finding]:
+    """also: what all numbers may have been raised by."""
+    plain = tensor.shape == there.shape and {tensor.dtype, there.dtype} <= set(PLAIN_DTYPES)
+    if also and plain and all(
+        np.array_equal(read_plain(tensor, *ends), read_plain(there, *ends) + np.float32(also)) for ends in cut_plain(there)
+    ):
+        return
     if (tensor.dtype, tensor.size) == (there.dtype, there.size):
         changed = _count_changed_bytes(tensor, there)
         what = f"{changed} of {tensor.size} bytes are not the original's"
-    elif tensor.dtype in PLAIN_DTYPES and there.dtype in PLAIN_DTYPES and tensor.shape == there.shape:
+    elif plain:
         changed = sum(
             int((read_plain(tensor, *ends) != read_plain(there, *ends)).sum()) for ends in cut_plain(there)
         )

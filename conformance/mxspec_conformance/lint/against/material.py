@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,9 +13,10 @@ from mxspec import layouts
 from mxspec.calibration import RunningAmax
 from mxspec.containers import Checkpoint
 from mxspec.containers.groups import Group
-from mxspec.containers.header import Tensor, read_at
+from mxspec.containers.header import Tensor, count_items, read_at
 from mxspec.containers.parts import cut
 from mxspec.containers.plain import PLAIN_DTYPES, measure_amax, read_plain
+from mxspec_conformance.lint.against.names import rename
 from mxspec_conformance.lint.hypotheses import CodeOrder, ScaleOrder
 
 Codes = npt.NDArray[np.uint8]
@@ -145,10 +146,42 @@ class Originals:
     checkpoint: Checkpoint
     _maxima: dict[str, RunningAmax] = field(default_factory=dict)
 
+    _stacks: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    _turned: dict[str, int] = field(default_factory=dict)
+
     def find(self, base: str) -> Tensor | None:
-        """The tensor of a base: `base.weight`, or of that very name."""
+        """The tensor of a base: `base.weight`, or of that very name, or of the names that llama.cpp has for others."""
         tensors = self.checkpoint.tensors
-        return tensors.get(f"{base}.weight") or tensors.get(base)
+        return tensors.get(f"{base}.weight") or tensors.get(base) or self.find_renamed(f"{base}.weight")
+
+    def find_renamed(self, name: str) -> Tensor | None:
+        """The tensor that has become one of this name in a GGUF file; experts are one stack."""
+        for other in rename(name):
+            found = self.checkpoint.tensors.get(other) or (self._join(other) if "*" in other else None)
+            if found is not None:
+                return found
+        return None
+
+    def _join(self, pattern: str) -> Tensor | None:
+        parts: list[Tensor] = []
+        while (part := self.checkpoint.tensors.get(pattern.replace("*", str(len(parts))))) is not None:
+            parts.append(part)
+        if len({(p.dtype, p.shape) for p in parts}) != 1:
+            return None
+        self._stacks[pattern] = tuple(parts)
+        return replace(parts[0], name=pattern, shape=(len(parts), *parts[0].shape), size=sum(p.size for p in parts))
+
+    def parts(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        """The stored tensors that make a stack; of any other tensor itself."""
+        return self._stacks.get(tensor.name, (tensor,))
+
+    def turn(self, tensor: Tensor, heads: int) -> Tensor | None:
+        """A tensor with the rows of each head's halves in turn, as llama.cpp has some models' queries and keys; None: it has no such halves."""
+        if not heads or len(tensor.shape) != 2 or tensor.shape[0] % (2 * heads):
+            return None
+        name = f"{tensor.name}, halves of {heads} heads in turn"
+        self._turned[name] = tensor.shape[0] // heads * tensor.shape[1]
+        return replace(tensor, name=name)
 
     @cached_property
     def plain(self) -> tuple[Tensor, ...]:
@@ -157,10 +190,23 @@ class Originals:
 
     def read(self, tensor: Tensor, runs: Iterator[tuple[int, int]], k: int) -> Float32s:
         """Blocks [n, k] of these runs of elements."""
-        return np.concatenate([read_plain(tensor, *ends).reshape(-1, k) for ends in runs])
+        return np.concatenate([self._read_run(tensor, *ends).reshape(-1, k) for ends in runs])
+
+    def _read_run(self, tensor: Tensor, start: int, stop: int) -> Float32s:
+        parts, head = self.parts(tensor), self._turned.get(tensor.name)
+        if head is not None:
+            first, last = start // head * head, -(-stop // head) * head
+            halves = read_plain(tensor, first, last).reshape(last // head - first // head, 2, -1, tensor.shape[1])
+            return halves.swapaxes(1, 2).reshape(-1)[start - first : stop - first]
+        size = (count_items(tensor.shape) or 0) // len(parts)
+        ends = ((p, max(start - i * size, 0), min(stop - i * size, size)) for i, p in enumerate(parts))
+        return np.concatenate([read_plain(p, a, b) for p, a, b in ends if a < b] or [np.empty(0, np.float32)])
 
     def amax(self, tensor: Tensor) -> RunningAmax:
         """The largest magnitude of a tensor; measured once."""
         if tensor.name not in self._maxima:
-            self._maxima[tensor.name] = measure_amax(tensor)
+            seen = RunningAmax()
+            for part in self.parts(tensor):
+                seen = seen.merge(measure_amax(part))
+            self._maxima[tensor.name] = seen
         return self._maxima[tensor.name]
