@@ -22,7 +22,7 @@ from mxspec_conformance.lint import RULES, Departure, LintResult, lint
 from mxspec_conformance.lint.against import Basis
 from mxspec_conformance.lint.against.expecting import list_suited
 
-from tests.containers.build import FILES, LIBRARY_FILES, rewrite, split_safetensors, write_safetensors
+from tests.containers.build import FILES, LIBRARY_FILES, pack_ggml, rewrite, split_safetensors, write_safetensors
 
 SCHEMA = json.loads(
     (Path(__file__).resolve().parents[1] / "conformance/mxspec_conformance/schema/lint.schema.json").read_text("utf-8")
@@ -610,3 +610,26 @@ def test_a_carried_tensor_under_a_name_of_llama_cpp(tmp_path: Path) -> None:
     path.write_bytes(data.replace(norm.tobytes(), (norm * np.float32(2)).tobytes()))
     found = [f for f in lint(path, against=original).findings if f.rule.id != "tensor/not-checked"]
     assert [(f.rule.id, f.tensor) for f in found] == [("against/carried", n) for n in ("output_norm.weight", "token_embd.weight")]
+
+
+@pytest.mark.parametrize("names", ["model.layers.0.mlp.experts.{}.up_proj.weight", "blk.0.ffn_up_exps.weight"])
+def test_experts_with_a_tensor_scale_each(names: str, tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    experts = [(draw(e, 32, 128).astype(np.float32) * np.float32(e + 1)).astype(ml_dtypes.bfloat16) for e in range(3)]
+    plain = {names.format(e): x for e, x in enumerate(experts)} if "{}" in names else {names: np.stack(experts)}
+    original = save(tmp_path / "o.safetensors", plain)
+    made = [mxspec.quantize(x, "nvfp4", profile="modelopt-0.47/nvfp4/dynamic", tensor_scale="auto") for x in experts]
+    scales = [t.tensor_scale.value for t in made if t.tensor_scale is not None]
+    for factor, due in ((1.0, []), (1.5, ["against/tensor-scale"])):
+        writer = gguf.GGUFWriter(tmp_path / "x.gguf", "qwen3moe")
+        blocks = pack_ggml(np.stack([t.codes for t in made]), np.stack([t.scales for t in made]), 16, 4)
+        writer.add_tensor("blk.0.ffn_up_exps.weight", blocks, raw_dtype=gguf.GGMLQuantizationType.NVFP4)
+        writer.add_tensor("blk.0.ffn_up_exps.scale", np.array([scales[0], scales[1] * factor, scales[2]], np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        result = lint(tmp_path / "x.gguf", against=original)
+        assert [f.rule.id for f in result.findings] == due
+        assert result.comparison is not None
+        assert [e.base for e in result.comparison.explanations] == [f"blk.0.ffn_up_exps[{e}]" for e in range(3)]

@@ -26,7 +26,15 @@ from mxspec.containers.origin import KEY as ORIGIN_KEY
 from mxspec.containers.output import OutputFile, check_target
 from mxspec.containers.parts import RUN, Part, cut, write_part
 from mxspec.containers.plain import PLAIN_DTYPES, measure_amax, read_plain
-from mxspec.containers.planning import FILE_TYPES, Scalars, check_gguf_name, check_kind, derive_scalars, place_tensors, plan_other
+from mxspec.containers.planning import (
+    FILE_TYPES,
+    Scalars,
+    check_gguf_name,
+    check_kind,
+    derive_scalars,
+    place_tensors,
+    plan_other,
+)
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.resuming import Journal, describe_input, resumable
 from mxspec.formats import BlockFormat, get_block

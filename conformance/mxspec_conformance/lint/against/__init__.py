@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,7 @@ def compare(
     findings: list[Finding] = []
     compared: set[str] = set()
     likely: list[str] = [] if profile is None else [profile]
+    pairs: list[tuple[Group | AffineGroup, Tensor]] = []
     groups: list[Group | AffineGroup] = [*checkpoint.blocks.values(), *(affine.groups.values() if affine else ())]
     for group in groups:
         tensor = originals.find(group.base)
@@ -90,8 +91,9 @@ def compare(
             text = f"is {list(group.shape)}, the original {list(tensor.shape)}"
             findings.append(find("against/shape", text, tensor=group.codes.name, offset=group.codes.offset))
             continue
-        if not group.elements:
-            continue
+        if group.elements:
+            pairs += [(group, tensor)] if isinstance(group, AffineGroup) else _split(group, tensor, originals)
+    for group, tensor in pairs:
         if progress is not None:
             progress(group.base)
         own = (claims or {}).get(group.codes.path)
@@ -120,6 +122,27 @@ def compare(
     compared |= {p.name for t in unknown if (there := originals.find_renamed(t)) is not None for p in originals.parts(there)}
     findings += _compare_others(checkpoint, originals, compared, parts)
     return Comparison(Path(original), tuple(explanations), tuple(findings))
+
+
+def _split(group: Group, tensor: Tensor, originals: Originals) -> Iterator[tuple[Group, Tensor]]:
+    """A tensor and its original; a stack whose items have tensor scales of their own, as GGUF's experts, item by item."""
+    count = max((count_items(t.shape) or 0 for t in group.scalars.values()), default=1)
+    if count < 2:
+        yield group, tensor
+        return
+    parts = originals.parts(tensor)
+    for number in range(count):
+        scalars = {s: _take_item(t, number, count) if count_items(t.shape) == count else t for s, t in group.scalars.items()}
+        codes = _take_item(group.codes, number, count)
+        item = replace(group, base=f"{group.base}[{number}]", shape=group.shape[1:], codes=codes, scalars=scalars)
+        # What is measured of an original is kept by its name.
+        own = replace(_take_item(tensor, number, count), name=f"{tensor.name}[{number}]")
+        yield item, parts[number] if len(parts) == count else own
+
+
+def _take_item(stack: Tensor, number: int, count: int) -> Tensor:
+    size = stack.size // count
+    return replace(stack, shape=stack.shape[1:], offset=stack.offset + number * size, size=size)
 
 
 def _is_clean(found: Explanation) -> bool:
