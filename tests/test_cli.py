@@ -8,12 +8,14 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 import jsonschema
 import pytest
+from click.testing import CliRunner
 
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
@@ -57,7 +59,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         with pytest.raises(SystemExit) as ended:
             main([str(a) for a in args], prog_name="mxspec")
         out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
+        assert "mxspec failed" not in out + err
         return Result(ended.value.code if isinstance(ended.value.code, int) else 99, out, err)
 
     return run_command
@@ -251,6 +253,46 @@ def test_exit_codes_of_check(run: Run, targets: dict[str, Path], target: str, co
     assert (result.code, result.err) == (code, "")
     words = {0: "all supported requirements pass", 1: "not all requirements pass", 2: "nothing could be judged"}
     assert words[code] in " ".join(result.out.split())
+
+
+@pytest.mark.parametrize("error", [ValueError("cannot reshape"), IndexError("index 240 is out of bounds")], ids=["value", "index"])
+@pytest.mark.parametrize(
+    ("command", "module", "function"),
+    [
+        (("check", "--in-process", "{good}"), "judge.check", "check_format"),
+        (("diff", "{good}", "{good}"), "identification.diff", "_diff_quantize"),
+        (("identify", "{good}"), "identification.target", "rank_profiles"),
+        (("lint", "{good}"), "lint", "find_files"),
+        (("formats",), "cli.catalogue", "make_console"),
+    ],
+    ids=lambda v: v[0] if isinstance(v, tuple) else None,
+)
+def test_a_defect_is_no_verdict(
+    targets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], module: str, function: str, error: Exception
+) -> None:
+    """Exit code 3, whatever the type: 1 would be a result, and 2 the fault of what was given."""
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(import_module(f"mxspec_conformance.{module}"), function, fails)
+    done = CliRunner().invoke(main, [part.format(**targets) for part in command], prog_name="mxspec")
+    assert done.exit_code == 3
+    first, second, *rest = done.stderr.splitlines()
+    assert first == f"mxspec failed: {type(error).__name__}: {error}"
+    assert second.startswith("This is a defect of mxspec and no verdict")
+    assert rest[0].startswith(f"  mxspec {mxspec.__version__}, python 3.")
+    assert rest[1].startswith(f"  mxspec {command[0]}")
+    assert rest[-1].startswith("  ") and " in fails: raise error" in rest[-1]
+
+
+def test_no_memory_is_no_defect(targets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise MemoryError("Unable to allocate 1 TiB")
+
+    monkeypatch.setattr(import_module("mxspec_conformance.judge.check"), "check_format", fails)
+    done = run("check", targets["good"])
+    assert (done.code, done.err) == (2, "mxspec: out of memory; Unable to allocate 1 TiB\n")
 
 
 def test_exit_codes_of_several_targets(run: Run, targets: dict[str, Path]) -> None:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import mxspec
-from mxspec.formats import BLOCKS
+from mxspec import formats
+from mxspec.adjacent import ADJACENT
+from mxspec.formats import BLOCKS, E4M3, E8M0, BlockFormat
 from mxspec_conformance import check
 from mxspec_conformance.judge.invariance import matrix
-from mxspec_conformance.judge.invariance.calls import FEW, STEPS, list_sizes
+from mxspec_conformance.judge.invariance.calls import FEW, STEPS, list_laid, list_sizes
 from mxspec_conformance.judge.invariance.pace import Speed
+from mxspec_conformance.judge.invariance.placement import Group, _in_tiles
 from mxspec_conformance.results.report import Verdict
+from mxspec_conformance.targets.sessions import TargetSession
 
 Shape = tuple[int, ...]
 
@@ -111,6 +116,54 @@ def test_a_fast_kernel_wrong_beyond_four_million_numbers_alone_is_found(function
     monkeypatch.setattr(matrix, "measure_speed", lambda call: Speed.STEADY)
     report = check(target, in_process=True, only=f"{function}/mxfp4/call-size", data=[])
     assert [r.verdict for r in report.requirements] == [Verdict.PASS]
+
+
+@pytest.mark.parametrize("k", [16, 24, 32, 64, 128, 256])
+def test_sizes_are_whole_blocks(k: int) -> None:
+    fmt = BlockFormat(name=f"own-{k}", element=E4M3, scale=E8M0, k=k, shapes=((1, k),))
+    assert all(size.columns and size.columns % k == 0 for size in list_sizes(fmt))
+    assert all(laid.lines and laid.count for laid in list_laid(k))
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("k", [24, 128])
+def test_calls_hold_whole_blocks_of_any_size(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes written for blocks of 16 and 32 are raised to whole blocks; a call that is not whole would accuse the model."""
+    monkeypatch.setattr(matrix, "measure_speed", lambda call: Speed.FAST)
+    fmt = BlockFormat(name=f"own-{k}", element=E4M3, scale=E8M0, k=k, shapes=((1, k),))
+    monkeypatch.setitem(formats._blocks, fmt.name, fmt)
+
+    def quantize(x: Any, fmt: str, axis: int = -1) -> Any:
+        t = mxspec.quantize(x, fmt, axis=axis)
+        return t.codes, t.scales
+
+    target = SimpleNamespace(NAME="whole", FORMATS=[fmt.name], DTYPES=["float32", "float16"], quantize=quantize)
+    for topic in ("call-size", "memory", "axis"):
+        report = check(target, only=f"quantize/{fmt.name}/{topic}", data=[])
+        assert [(r.topic, r.verdict) for r in report.requirements] == [(topic, Verdict.PASS)]
+
+
+@pytest.mark.parametrize("name", ["mxfp4-32x32", "fp8_e4m3-128"])
+def test_the_largest_number_comes_to_lie_in_every_row_and_lane_of_a_tile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a call of some millions of numbers, however large the tiles are."""
+    fmt = ADJACENT[name].block
+    monkeypatch.setitem(formats._blocks, name, fmt)
+    side, k = fmt.shapes[1]
+    seen: list[npt.NDArray[Any]] = []
+
+    def call(function: str, x: Any, name: str, block: Shape) -> Any:
+        seen.append(x)
+        t = mxspec.quantize(x, fmt, block=block)
+        return t.codes, t.scales
+
+    none = np.zeros((0, k), np.float32)
+    group = Group(name, fmt, none, np.zeros((0, k + 1), np.uint8), {})
+    _, got, want = _in_tiles(cast(TargetSession, SimpleNamespace(call=call)), group, "largest")
+    assert np.array_equal(got, want)
+    (x,) = seen
+    assert x.size <= 1 << 22
+    rows, lanes = np.nonzero(x < -6.25)  # the largest of a tile, and of one of half its numbers
+    assert (set(rows % side), set(lanes % k)) == (set(range(side)), set(range(k)))
 
 
 @pytest.mark.all_calls

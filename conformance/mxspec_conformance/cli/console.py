@@ -6,8 +6,9 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, TextIO, cast
 
 import click
@@ -15,10 +16,14 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 
-from mxspec_conformance.targets.texts import MESSAGE, clean_text
+from mxspec_conformance.results.environment import describe_environment
+from mxspec_conformance.targets.errors import InternalError, describe_error
+from mxspec_conformance.targets.texts import DETAIL, MESSAGE, clean_text
 
 #: Exit code for a command that could not do its work (bad input, missing files, a full disk).
 EXIT_ERROR = 2
+#: Exit code for a defect of mxspec.
+EXIT_DEFECT = 3
 #: How the profile of a result was chosen -> text.
 CHOSEN_BY = {"asked": "requested", "claimed": "claimed", "nearest": "nearest", "default": "default"}
 
@@ -114,3 +119,16 @@ def fail(message: str, *, code: int = EXIT_ERROR) -> NoReturn:
     """Print one message on stderr and exit."""
     click.echo(f"mxspec: {clean_text(message, MESSAGE)}", err=True)
     raise click.exceptions.Exit(code)
+
+
+def report_defect(error: Exception, arguments: Sequence[str]) -> None:
+    """Say on stderr that mxspec itself failed, and print what a report of the defect needs."""
+    what, *frames = (str(error) if isinstance(error, InternalError) else describe_error(error)).split("\n")
+    place = describe_environment()
+    versions = ", ".join(f"{name} {place[name]}" for name in ("mxspec", "python", "numpy", "ml_dtypes", "platform", "machine"))
+    lines = [
+        f"mxspec failed: {what}",
+        "This is a defect of mxspec and no verdict on what was given to it. Please report it, with these lines:",
+        *(f"  {line.strip()}" for line in (versions, shlex.join(["mxspec", *arguments]), *frames)),
+    ]
+    click.echo(clean_text("\n".join(lines), DETAIL), err=True)

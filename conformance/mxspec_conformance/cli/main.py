@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import click
 
 import mxspec
-from mxspec_conformance.cli.console import EXIT_ERROR, fail
+from mxspec_conformance.cli.console import EXIT_DEFECT, EXIT_ERROR, fail, report_defect
 from mxspec_conformance.cli.streams import Stopped, heed_signals, open_missing_streams, settle_stdout
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.texts import MESSAGE, clean_text
@@ -80,14 +81,18 @@ class Command(click.Group):
         else:
             return None
         command: click.Command = getattr(import_module(module), cmd_name.replace("-", "_"))
+        command.epilog = command.epilog or f"Exit code {EXIT_DEFECT}: mxspec itself failed; stderr says what to report."
         return command
 
-    def main(self, *args: Any, **extra: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> Any:
         """Run a command as a process does, from its arguments to its exit code."""
         open_missing_streams()
         with heed_signals():
             try:
-                return super().main(*args, **extra)
+                return super().main(args, *more, **extra)
+            except Exception as error:  # nobody foresaw it: it must not look like a verdict
+                report_defect(error, sys.argv[1:] if args is None else args)
+                sys.exit(EXIT_DEFECT)
             finally:
                 lost = settle_stdout()
                 if lost:
@@ -109,6 +114,8 @@ class Command(click.Group):
             fail("stopped", code=stopped.code)
         except KeyboardInterrupt:
             fail("stopped", code=130)
+        except MemoryError as error:
+            fail(f"out of memory; {error}" if str(error) else "out of memory")
         except BrokenPipeError:
             raise  # whoever reads our output has stopped (`| head`); click exits quietly
         except OSError as error:
@@ -119,4 +126,8 @@ class Command(click.Group):
 @click.group(cls=Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(mxspec.__version__, prog_name="mxspec")
 def main() -> None:
-    """Check OCP MX and NVFP4 implementations bit for bit against a reference model."""
+    """Check OCP MX and NVFP4 implementations bit for bit against a reference model.
+
+    Exit codes of all commands: 0 and 1 are results; 2: the work could not be done, for the reason given; 3: mxspec itself
+    failed, and stderr says what to report.
+    """

@@ -1,10 +1,16 @@
-"""What can go wrong with a target: it cannot be loaded, a call has no answer, an answer is none."""
+"""What can go wrong with a target: it cannot be loaded, a call has no answer, an answer is none. And what goes wrong here."""
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 
 from mxspec_conformance.targets.texts import DETAIL, clean_text
+from mxspec_vectors.document import VectorError
+from mxspec_vectors.reading import UnreadableFile
 
 
 class FailureKind(StrEnum):
@@ -44,6 +50,42 @@ class TargetError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(clean_text(message))
+
+
+class InternalError(Exception):
+    """A defect of mxspec, the fault neither of a target nor of what was given. The text is the exception and its last frames."""
+
+
+#: Frames of an exception that are worth reporting.
+_FRAMES = 12
+
+
+def describe_error(error: BaseException) -> str:
+    """An exception and its last frames, a line for each; paths begin at the package."""
+    lines = [f"{type(error).__name__}: {error}".rstrip(": ")]
+    for frame in traceback.extract_tb(error.__traceback__)[-_FRAMES:]:
+        parts = Path(frame.filename).parts
+        start = next((i for i, part in enumerate(parts) if part.startswith("mxspec")), len(parts) - 1)
+        lines.append(f"  {'/'.join(parts[start:])}:{frame.lineno} in {frame.name}: {frame.line}")
+    return "\n".join(lines)
+
+
+@contextmanager
+def own_errors(*expected: type[Exception]) -> Iterator[None]:
+    """Where arguments have been looked at: what is raised from here on is a defect, even where its type is that of a refusal.
+
+    Args:
+        expected: Further exceptions that are none; so are a target's, those of files, and no memory.
+
+    Raises:
+        InternalError: In place of any other exception.
+    """
+    try:
+        yield
+    except (TargetError, VectorError, UnreadableFile, InternalError, OSError, MemoryError, *expected):
+        raise
+    except Exception as error:
+        raise InternalError(describe_error(error)) from error
 
 
 class BadReturn(Exception):

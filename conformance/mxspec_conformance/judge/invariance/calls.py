@@ -5,7 +5,7 @@ Sizes are rows and columns of elements. Each has a reason; those that are drawn 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mxspec.formats import BlockFormat
 from mxspec_vectors.points import Stream
@@ -27,6 +27,10 @@ class Size:
     def elements(self) -> int:
         """How many numbers a call holds."""
         return self.rows * self.columns
+
+    def in_blocks(self, k: int) -> Size:
+        """The size with its columns raised to whole blocks of k."""
+        return replace(self, columns=-(-self.columns // k) * k)
 
 
 #: Matrices.
@@ -155,7 +159,7 @@ def list_sizes(fmt: BlockFormat) -> list[Size]:
     drawn += list_scattered(0)
     square = [Size(n, n * fmt.k, "as many rows as blocks", common=n == 3, quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
     listed = (*list_small(fmt.k), *list_beside_powers(fmt.k), *drawn, *square, *tall, *SIZES)
-    known = {(s.rows, s.columns): s for s in listed if s.columns % fmt.k == 0}
+    known = {(s.rows, s.columns): s for s in (size.in_blocks(fmt.k) for size in listed)}
     return sorted(known.values(), key=lambda s: s.elements)
 
 
@@ -205,7 +209,8 @@ def list_weights(k: int) -> list[Laid]:
 
 def list_squares(k: int) -> list[Laid]:
     """As many lines as elements of each: which axis is which does not show in the shape."""
-    return [Laid(n, n // k, quick=n == 64) for n in (32, 64, 256, 512)]
+    sides = sorted({max(n, k) for n in (32, 64, 256, 512)})  # a side holds at least one block
+    return [Laid(n, n // k, quick=n == max(64, k)) for n in sides]
 
 
 def list_ragged(k: int) -> list[Laid]:

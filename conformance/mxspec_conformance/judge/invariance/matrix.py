@@ -218,9 +218,10 @@ def judge_sizes(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """Calls of all sizes: every one in the first dtype and tensor scale, some in the others."""
     for number, pool in enumerate(pools):
         k = pool.fmt.k
-        others = list_scattered(number) if number else []
+        listed = list_scattered(number) if number else []
         if number and not pool.answered.kwargs and matrix.speed is Speed.FAST:
-            others += [*list_small(k), *list_compiled()]  # another dtype has tails, and instances, of its own
+            listed += [*list_small(k), *list_compiled()]  # another dtype has tails, and instances, of its own
+        others = [size.in_blocks(k) for size in listed]
         for size in (*list_sizes(pool.fmt), *others):
             rest = size.elements <= LARGE and matrix.speed is Speed.FAST
             everywhere = not number and (matrix.is_first_format or rest)
@@ -254,14 +255,14 @@ def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
     """The same matrices, lying in memory in every way; a target may refuse what is not contiguous."""
     for number, pool in enumerate(pools):
         k = pool.fmt.k
-        sizes = [s for s in STRIDED if s.columns % k == 0]
+        *sizes, large = (size.in_blocks(k) for size in (*STRIDED, LARGE_STRIDED))
         everything = (*ARRANGEMENTS[1:-1], *MATRIX_ARRANGEMENTS)
         # Of two inputs one may be a view, and the other whole.
         inputs = range(len(pool.answered.inputs)) if len(pool.answered.inputs) > 1 else ()
         alone = tuple(f"{name}@{i}" for i in inputs for name in everything)
-        for size in [*sizes, *((LARGE_STRIDED,) if not number and matrix.asks_largest else ())]:
+        for size in [*sizes, *((large,) if not number and matrix.asks_largest else ())]:
             chosen = (*everything, *alone) if size is sizes[0] else ARRANGEMENTS[1:-1]
-            for arrangement in VIEWS if size is LARGE_STRIDED else chosen:
+            for arrangement in VIEWS if size is large else chosen:
                 rows = size.rows
                 place = matrix.draw(pool, size.elements // k)
                 if arrangement.startswith("broadcast"):  # its rows are one row
@@ -278,7 +279,7 @@ def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
                     quick=size.quick or arrangement in QUICK_ARRANGEMENTS,
                     may_refuse=arrangement != "offset",
                 )
-            if pool.answered.function == "quantize" and size is not LARGE_STRIDED:
+            if pool.answered.function == "quantize" and size is not large:
                 _judge_one_column(matrix, pool, size)
 
 
@@ -339,7 +340,8 @@ def judge_axes(matrix: Matrix, pools: Sequence[Pool]) -> None:
             _lay(matrix, pool, laid, 1)
         for arrangement in REARRANGED:
             _lay(matrix, pool, Laid(67, 5), 0, arrangement)
-            _lay(matrix, pool, Laid(64, 64 // pool.fmt.k), 0, arrangement)
+            side = max(64, pool.fmt.k)
+            _lay(matrix, pool, Laid(side, side // pool.fmt.k), 0, arrangement)
 
 
 def _lay(matrix: Matrix, pool: Pool, laid: Laid, axis: int, arrangement: str | None = None) -> None:

@@ -32,6 +32,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 COLUMNS, BEFORE_END, LONG = 256, 12, 300
 #: Tensor scales, for each dtype, under which blocks are moved: those of the most cases.
 TENSORS = 2
+#: Numbers of the largest call with tiles that are rolled.
+ROLLED = 1 << 22
 
 #: Scale bytes [n, 1] beside codes [n, k].
 Answers = npt.NDArray[np.uint8]
@@ -215,16 +217,19 @@ def _in_tiles(session: TargetSession, group: Group, kind: str) -> Asked:
     if group.extra:  # numbers that the tensor scale was made for
         unit = np.float32(2.0 ** np.floor(np.frexp(float(np.nanmax(np.abs(group.x.astype(np.float32)))))[1] - 5))
     base = (values * unit).astype(group.x.dtype)
+    # Large tiles come to lie in every row and in every lane, but not in every pair of them.
+    across = max(1, min(k, ROLLED // (side * side * k)))
+    lane = (np.arange(side)[:, None] * across + np.arange(across)) % k
     rolled = [
-        [np.roll(base if (i + j) % 2 == 0 else base[::-1] / 2, (i, j), (0, 1)) for j in range(k)] for i in range(side)
+        [np.roll(base if (i + j) % 2 == 0 else base[::-1] / 2, (i, lane[i, j]), (0, 1)) for j in range(across)] for i in range(side)
     ]
     x: npt.NDArray[Any] = np.block(rolled)
     codes, scales = _ask(session, group, x, block=(side, k))
     got, want = [], []
     for i in range(side):
-        for j in range(k):
+        for j in range(across):
             part = codes[i * side : (i + 1) * side, j * k : (j + 1) * k]
-            back = np.roll(part, (-i, -j), (0, 1))
+            back = np.roll(part, (-i, -lane[i, j]), (0, 1))
             got.append(_join(back, scales[i * side : (i + 1) * side, j], k))
             want.append(got[(i + j) % 2])
     if kind == "NaN":
