@@ -18,6 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 import mxspec
+from mxspec import formats
+from mxspec.adjacent import ADJACENT
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.observations.tables import load_table_cases
@@ -283,7 +285,7 @@ def test_a_defect_is_no_verdict(
     assert second.startswith("This is a defect of mxspec and no verdict")
     assert rest[0].startswith(f"  mxspec {mxspec.__version__}, python 3.")
     assert rest[1].startswith(f"  mxspec {command[0]}")
-    assert rest[-1].startswith("  ") and " in fails: raise error" in rest[-1]
+    assert " in fails: raise error" in rest[-1]
 
 
 def test_no_memory_is_no_defect(targets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
@@ -304,11 +306,44 @@ def test_exit_codes_of_several_targets(run: Run, targets: dict[str, Path]) -> No
 
 def test_only_with_nothing_to_judge(run: Run, targets: dict[str, Path]) -> None:
     """The message says what the glob resembles, and what can be asked for."""
-    for glob, meant in (("quantise/mxfp4/nan", "quantize/mxfp4/nan"), ("tie-even/", ""), ("tieeven", "*/*/tie-even"), ("scale/mxpf4/*", "scale/mxfp4/*"), ("bogus", "")):
+    for glob, meant in (("quantise/mxint8/nan", "quantize/mxint8/nan"), ("tie-even/", ""), ("tieeven", "*/*/tie-even"), ("scale/mxitn8/*", "scale/mxint8/*"), ("quantize/mxint8", "quantize/mxint8/*"), ("bogus", "")):
         result = run("check", targets["good"], "--in-process", "--only", glob)
         assert (result.code, result.out) == (2, "")
         assert (f"did you mean {meant!r}?" in result.err) == bool(meant)
         assert "topics: tie-even, " in result.err
+
+
+def test_only_what_one_of_two_targets_has(run: Run, targets: dict[str, Path], tmp_path: Path) -> None:
+    """Nobody's verdict hides that another target was not judged."""
+    other = tmp_path / "other.py"
+    other.write_text(GOOD.replace("mxint8", "mxfp4").replace("good", "other"))
+    result = run("check", targets["good"], other, "--in-process", "--quick", "--only", "*/mxint8/zero-block")
+    assert result.code == 2
+    assert "good 1" in result.out
+    assert "other: no requirement of what was judged fits --only '*/mxint8/zero-block'" in result.err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["check", "{good}", "--format", "fp8_e4m3-128"], "good offers mxint8; not fp8_e4m3-128, so"),
+        (["check", "{good}", "--format", "mxint8", "--format", "mxfp4", "--format", "nvfp4"], "good offers mxint8; not mxfp4, nvfp4, so"),
+        (["check", "mxspec", "--format", "mxfp4", "--format", "nvfp4", "--profile", "mx-floor"], "; not nvfp4"),
+        (["diff", "{good}", "{wrong}", "--format", "mxint8", "--format", "mxfp4"], "good offers mxint8; not mxfp4, so"),
+        (["identify", "{good}", "--format", "mxint8", "--format", "mxfp4"], "good offers mxint8; not mxfp4, so"),
+        (["fuzz", "{good}", "--in-process", "--format", "mxint8", "--format", "mxfp4"], "good offers mxint8; not mxfp4, so"),
+        (["bundle", "out.jsonl", "--like", "{good}", "--format", "mxfp4"], "good offers mxint8; not mxfp4, so"),
+    ],
+    ids=lambda v: v[0] if isinstance(v, list) else None,
+)
+def test_a_format_that_cannot_be_judged_is_refused(
+    run: Run, targets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, command: list[str], words: str
+) -> None:
+    """Whatever else was named with it: what is left out must not look as if it had passed."""
+    monkeypatch.setitem(formats._blocks, "fp8_e4m3-128", ADJACENT["fp8_e4m3-128"].block)  # for this test alone
+    result = run(*(part.format(**targets) for part in command))
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
 
 
 def test_one_reason_for_no_answer_at_all_is_said_once(run: Run, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from mxspec_conformance.fuzzing.run import fuzz
 from mxspec_conformance.fuzzing.save import make_documents, read_findings, save_findings
 from mxspec_conformance.results.report import Verdict, load_result_schema
 from mxspec_conformance.targets.dtypes import is_representable
+from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.compact import pack
 from mxspec_vectors.verify import load_schema
@@ -239,7 +240,7 @@ def test_the_profile_that_explains_most_is_chosen() -> None:
 
 
 def test_formats_and_profiles_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="offers mxfp4; not nvfp4"):
+    with pytest.raises(TargetError, match="offers mxfp4; not nvfp4"):
         fuzz(Raising(), Settings(batches=1, formats=("nvfp4",)))
     with pytest.raises(ValueError, match="has no profile 'mx-flor'"):
         fuzz(Raising(), Settings(batches=1, profile="mx-flor"))

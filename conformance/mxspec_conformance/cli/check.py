@@ -26,7 +26,8 @@ from mxspec_conformance.cli.parameters import (
     FileCommand,
 )
 from mxspec_conformance.cli.streams import Stopped, until_closed
-from mxspec_conformance.results.report import STALE_STATES, Report, explain_level
+from mxspec_conformance.judge.wanted import Wanted
+from mxspec_conformance.results.report import STALE_STATES, Report, Verdict, explain_level
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
@@ -109,7 +110,6 @@ def check(
     """
     from mxspec_conformance.judge.impact import normal_data
     from mxspec_conformance.judge.several import check_several
-    from mxspec_conformance.judge.wanted import Wanted
     from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
     from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
@@ -167,8 +167,11 @@ def check(
             apply_waivers(report, waivers, today=today)
     if not reports:
         fail("\n".join(lost))
+    for report in reports if only is not None else ():
+        if all(r.verdict is Verdict.UNSUPPORTED for r in report.requirements):
+            lost.append(f"{report.target['name']}: {_explain_nothing(report, Wanted(only))}")
     if only is not None and not any(report.requirements for report in reports):
-        fail("\n".join([*lost, Wanted(only).explain_nothing()]))
+        fail("\n".join(lost))
     for report in reports:
         report.exit_level = Level(level)
         if earlier is not None and baseline_file is not None:
@@ -198,6 +201,15 @@ def check(
     for message in lost:
         click.echo(f"mxspec: {clean_text(message)}", err=True)
     raise click.exceptions.Exit(EXIT_ERROR if lost else max(r.exit_code for r in reports))
+
+
+def _explain_nothing(report: Report, wanted: Wanted) -> str:
+    """Why nothing that was requested has a verdict."""
+    if report.requirements:
+        return "; ".join(f"{r.id} is not judged: {r.note}" for r in report.requirements[:8])
+    told = report.target["capabilities"]
+    lists = ("formats", "elements", "layouts", "sparse_formats", "affine", "products")
+    return wanted.explain_nothing(str(name) for key in lists for name in told.get(key, ()))
 
 
 def _show_stopped(targets: Sequence[str], found: Sequence[Report | TargetError], begun: Sequence[Report], *, printed: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mxspec.adjacent import register_named
+from mxspec.adjacent import ADJACENT, register_named
 from mxspec.formats import BLOCKS
 
 if TYPE_CHECKING:
@@ -33,12 +33,16 @@ class BlockFormatType(_Choice):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The names now."""
-        return tuple(BLOCKS)
+        """The names now, and those that are registered by being named."""
+        return tuple(dict.fromkeys((*BLOCKS, *ADJACENT)))
 
     @choices.setter
     def choices(self, _: Iterable[str]) -> None:
         """click sets what it was given."""
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """The registered names: with the others a line of help would be too long."""
+        return f"[{'|'.join(BLOCKS)}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The name; an adjacent format is registered by it."""

@@ -15,6 +15,7 @@ from mxspec_conformance.fuzzing.operations.job import OperationJob
 from mxspec_conformance.fuzzing.operations.report import plan_operations
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.fuzzing.products.report import plan_products
+from mxspec_conformance.judge.choosing import require_formats
 from mxspec_conformance.results.report import FormatResult
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.entries import has_level
@@ -87,6 +88,7 @@ def plan_formats(
     capabilities = session.capabilities
     if settings.products or settings.operations:
         return [], []
+    require_formats(capabilities, settings.formats)
     wanted = settings.formats or tuple(f for f in BLOCKS if f in capabilities.formats)
     if optional:
         wanted = tuple(f for f in wanted if f in capabilities.formats)
@@ -94,8 +96,6 @@ def plan_formats(
     formats: list[FormatResult] = []
     lost: list[str] = []
     for name in wanted:
-        if name not in capabilities.formats:
-            raise ValueError(f"{capabilities.name} offers {', '.join(capabilities.formats)}; not {name}")
         progress(f"{name}: which profile is nearest")
         fmt = get_block(name)
         if settings.profile is not None:

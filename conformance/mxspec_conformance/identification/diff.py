@@ -12,6 +12,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec.acceptance import fold_zeros
 from mxspec.formats import BLOCKS, BlockFormat
+from mxspec_conformance.judge.choosing import require_formats
 from mxspec_conformance.judge.quantize import count_failing
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import Observed, Unanswered, observe_quantize, tensor_argument
@@ -95,12 +96,14 @@ def diff(
         the two differ.
 
     Raises:
-        TargetError: A target does not load.
+        TargetError: A target does not load, or does not offer one of the formats.
         ValueError: They have no format in common.
     """
     sessions: list[TargetSession] = []
     try:
         sessions += (open_target(target, timeout=timeout) for target in (first, second))
+        for session in sessions:
+            require_formats(session.capabilities, formats)
         common = [
             f for f in BLOCKS if all(f in s.capabilities.formats for s in sessions) and (not formats or f in formats)
         ]

@@ -16,6 +16,7 @@ from mxspec.profiles.schema import Profile
 from mxspec_conformance.identification.distinguish import DistinguishingInput, distinguish
 from mxspec_conformance.identification.returned import find_layouts
 from mxspec_conformance.judge.behaviour import TraitName, describe
+from mxspec_conformance.judge.choosing import require_formats
 from mxspec_conformance.judge.nearest import find_identical, rank_profiles
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, tensor_argument
@@ -98,12 +99,13 @@ def identify(
         what it returns; and inputs that distinguish it from the nearest other profiles.
 
     Raises:
-        TargetError: The target does not load.
+        TargetError: The target does not load, or does not offer one of the formats.
         ValueError: It quantizes none of the formats.
     """
     session = open_target(target, in_process=in_process, timeout=timeout)
     try:
         capabilities = session.capabilities
+        require_formats(capabilities, formats)
         chosen = [f for f in BLOCKS if f in capabilities.formats and (not formats or f in formats)]
         if capabilities.stochastic:
             raise ValueError(f"{capabilities.name} quantizes stochastically, and identify asks for answers that repeat; see check")

@@ -80,8 +80,8 @@ def check(
         Every requirement with its verdict, and for each format the profile, the behaviour and the deviations found.
 
     Raises:
-        TargetError: The target does not load, or declares what the interface does not have.
-        ValueError: An unknown profile or format, or a profile that covers no format of the target.
+        TargetError: The target does not load, declares what the interface does not have, or lacks one of the formats.
+        ValueError: An unknown profile or format, or a profile that does not cover the formats.
         InternalError: A defect of mxspec; no verdict on the target.
     """
     if only is not None and not isinstance(only, str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -30,33 +30,38 @@ class Wanted:
         """Whether one of these topics is, of an operation and a format, element or layout."""
         return self.only is None or any(fnmatchcase(f"{operation}/{name}/{topic}", self.only) for topic in topics)
 
-    def explain_nothing(self) -> str:
-        """What to say where no requirement fits: what the glob may have meant, and what can be asked for."""
+    def explain_nothing(self, offered: Iterable[str] = ()) -> str:
+        """What to say where no requirement fits: what the glob may have meant, and what can be requested.
+
+        offered: names of formats, elements, layouts and products that the target has.
+        """
         words = f"no requirement of what was judged fits --only {self.only!r}"
-        meant = self._guess()
+        meant = self._guess(tuple(offered) or (*BLOCKS, *ELEMENTS))
         return (
             f"{words}{f'; did you mean {meant}?' if meant else ''}; an id is OPERATION/FORMAT/TOPIC, such as 'quantize/mxfp4/tie-even'; "
             f"operations: {', '.join(JUDGED)}; topics: {', '.join(TOPICS)}"
         )
 
-    def _guess(self) -> str:
+    def _guess(self, offered: Iterable[str]) -> str:
         """The glob with each part that is no name replaced by the name that it resembles; "" where it has none."""
-        parts = (self.only or "").split("/")
-        if len(parts) == 1:
-            parts = [*parts, "*"] if get_close_matches(parts[0], JUDGED, n=1) else ["*", *parts]
-        if len(parts) == 2:
-            parts = [parts[0], "*", parts[1]]
-        if len(parts) != 3:
-            return ""
-        known = (JUDGED, (*BLOCKS, *ELEMENTS), tuple(TOPICS))
-        found = []
-        for part, names in zip(parts, known, strict=True):
-            close = [part] if any(fnmatchcase(name, part) for name in names) else get_close_matches(part, names, n=1)
-            if not close:
-                return ""
-            found += close
-        guess = "/".join(found)
-        return "" if guess == self.only else repr(guess)
+        known = (JUDGED, tuple(offered), tuple(TOPICS))
+        for parts in _FORMS.get((self.only or "").count("/"), ()):
+            found = []
+            for part, names in zip(parts((self.only or "").split("/")), known, strict=True):
+                fits = any(fnmatchcase(name, part) for name in names)
+                found += [part] if fits else get_close_matches(part, names, n=1)
+            if len(found) == len(known):
+                guess = "/".join(found).removesuffix("/*/*") + ("/*" if found[1:] == ["*", "*"] else "")
+                return "" if guess == self.only else repr(guess)
+        return ""
+
+
+#: Slashes of a glob -> what its parts may stand for: operation, format, topic.
+_FORMS: dict[int, tuple[Callable[[list[str]], tuple[str, str, str]], ...]] = {
+    0: (lambda p: (p[0], "*", "*"), lambda p: ("*", "*", p[0]), lambda p: ("*", p[0], "*")),
+    1: (lambda p: (p[0], "*", p[1]), lambda p: (p[0], p[1], "*"), lambda p: ("*", p[0], p[1])),
+    2: (lambda p: (p[0], p[1], p[2]),),
+}
 
 
 EVERYTHING = Wanted()
