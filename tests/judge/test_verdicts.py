@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import mxspec
 from mxspec import Rounding
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.render.terminal import print_report
 from mxspec_conformance.results.conclusion import conclude
+from mxspec_conformance.results.report import Verdict
 
 from tests.bugs import find
 from tests.bugs.building import Answer, Array, by_rounding, make, on_blocks, right
@@ -208,3 +211,22 @@ def test_objects_and_paths_are_targets() -> None:
     assert (failing(report), report.exit_code) == ({}, 0)
     assert report.target["name"] == "SimpleNamespace"
     assert check(Path(FIVE), in_process=True, formats=["mxfp4"], only="scale/*").exit_code == 0
+
+
+def test_the_line_of_a_format_does_not_deny_what_fails_below_it() -> None:
+    """Every case of the vectors has the profile's bits, and larger calls have not: the line counts all requirements."""
+
+    def quantize(x: Any, fmt: str) -> Any:
+        codes, scales = right(x, fmt)
+        return (codes ^ 1 if x.shape == (64, 64) else codes), scales
+
+    report = check(make(["mxfp4"], quantize=quantize), only="quantize/mxfp4/*")
+    (result,) = report.formats
+    unmet = [r for r in report.requirements if r.verdict is Verdict.FAIL]
+    assert (result.failing, {r.topic for r in unmet}) == (0, {"call-size"})
+    conclusion = conclude(result, report.requirements)
+    assert conclusion.failing == sum(r.failing for r in unmet)
+    assert conclusion.cases == sum(r.cases for r in report.requirements)
+    screen = io.StringIO()
+    print_report(report, Console(file=screen, width=80), failures=0)
+    assert f" {conclusion.failing}/{conclusion.cases}\n" in screen.getvalue()

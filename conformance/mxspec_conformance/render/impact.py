@@ -13,14 +13,14 @@ def describe_impact(result: FormatResult) -> list[str]:
 def _describe(impact: Impact) -> str:
     if impact.note:
         return f"on {impact.data}: not measured: {impact.note}"
-    quality = f"SQNR {_number(impact.sqnr)} dB"
+    quality = f"SQNR {_decibels(impact.sqnr)}" + ("" if impact.sqnr is None else " dB")
     if not impact.codes_differ and not impact.scales_differ:
         return f"on {impact.data}: no code and no scale differs; {quality}"
     codes = f"{_share(impact.codes_differ, impact.codes)} of codes differ"
     values = f"{_share(impact.values_differ, impact.codes)} in value"
     scales = f"{_share(impact.scales_differ, impact.scales)} of scales"
     largest = f"largest error {_number(impact.largest)}, {_number(impact.largest_profile)}"
-    return f"on {impact.data}: {codes} ({values}), {scales}; {quality}, the profile's {_number(impact.sqnr_profile)}; {largest}"
+    return f"on {impact.data}: {codes} ({values}), {scales}; {quality}, the profile's {_decibels(impact.sqnr_profile)}; {largest}"
 
 
 def _share(count: int, total: int) -> str:
@@ -30,6 +30,11 @@ def _share(count: int, total: int) -> str:
         return "under 0.01 %"
     text = f"{percent:.2f}"
     return f"{'over 99.99' if text == '100.00' and count < total else text.rstrip('0').rstrip('.')} %"
+
+
+def _decibels(value: float | None) -> str:
+    """The same digits for any value, so that two can be compared."""
+    return "undefined" if value is None else f"{value:.2f}"
 
 
 def _number(value: float | None) -> str:

@@ -25,7 +25,7 @@ def _render(v: ResultView) -> str:
             )
             said = [*f.result.deviations, *filter(None, [f.result.unanswered]), *(f"open: {c}" for c in f.result.open_choices), *f.impact]
             deviations = "; ".join(map(_escape, said))
-            lines.append(f"| {_escape(f.result.format)} | {_escape(f.conclusion.text)} | {f.result.failing}/{f.result.cases} | {others} | {deviations} |")  # fmt: skip
+            lines.append(f"| {_escape(f.result.format)} | {_escape(f.conclusion.text)} | {f.conclusion.failing}/{f.conclusion.cases} | {others} | {deviations} |")  # fmt: skip
         lines.append("")
     if v.deviations:
         lines += ["| | requirement | level | failing | note |", "| --- | --- | --- | ---: | --- |"]

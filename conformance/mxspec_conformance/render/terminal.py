@@ -64,8 +64,9 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
             alike.setdefault(key, []).append(result)
         for group in alike.values():
             for result in group:
-                verdict = Text(conclude(result, report.requirements).text, style="bold")
-                failing = Text(f"{result.failing}/{result.cases}")
+                conclusion = conclude(result, report.requirements)
+                verdict = Text(conclusion.text, style="bold")
+                failing = Text(f"{conclusion.failing}/{conclusion.cases}")
                 below = _describe_format(result) if result is group[-1] else ()
                 unmet = _name_unmet(result, report.requirements, "*" if len(group) > 1 else result.format)
                 below += tuple(Text(f"- {line}", style="yellow") for line in unmet if result is group[-1])

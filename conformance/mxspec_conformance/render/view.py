@@ -169,12 +169,13 @@ def _view_format(result: FormatResult, requirements: Sequence[Requirement]) -> F
         """What deviations are explained by comes first, what no run has confirmed last."""
         return profile not in named, is_provisional(profile)
 
+    conclusion = conclude(result, list(requirements))
     distances = sorted(result.distances.items(), key=lambda item: item[1])
     return FormatView(
         result=result,
         impact=tuple(describe_impact(result)),
-        conclusion=conclude(result, list(requirements)),
-        good=result.failing == 0,
+        conclusion=conclusion,
+        good=conclusion.failing == 0,
         distances=tuple((name, count, 100 * count / worst) for name, count in distances),
         others=tuple(sorted((i for i in result.identical_to if i != result.judged_against), key=rank)),
     )

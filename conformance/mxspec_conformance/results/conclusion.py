@@ -42,6 +42,9 @@ class Conclusion:
     profile: str
     #: Whether `dequantize` alone was judged.
     only_dequantize: bool
+    #: Failing cases of so many: of the vectors, or where these agree of all requirements, calls among them.
+    failing: int
+    cases: int
 
     @property
     def text(self) -> str:
@@ -66,7 +69,11 @@ def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Concl
             stand = Stand.ELEMENTS
         elif result.partial:
             stand = Stand.PART
-    return Conclusion(stand, result.judged_against, result.operations == ["dequantize"])
+    unmet = [r for r in own if r.verdict not in (Verdict.PASS, Verdict.OPEN)]
+    failing, cases = result.failing, result.cases
+    if unmet and not failing:  # "0" would deny them
+        failing, cases = sum(r.failing for r in unmet), sum(r.cases for r in own)
+    return Conclusion(stand, result.judged_against, result.operations == ["dequantize"], failing, cases)
 
 
 def is_provisional(profile: str) -> bool:
