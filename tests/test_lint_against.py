@@ -244,6 +244,19 @@ def test_planted_fault_is_named_and_explains_every_element(
     assert result.exit_code == 1
 
 
+@pytest.mark.parametrize("count", [None, 40])
+def test_block_scales_with_a_sign_are_a_finding(tmp_path: Path, count: int | None) -> None:
+    """Such a byte is no scale: no profile stores it, and no element follows from it."""
+    path, original, _ = make(tmp_path, "nvfp4", "compressed-tensors")
+
+    def negate(view: Callable[[str], memoryview]) -> None:
+        stored = view("a.weight_scale")[:count]
+        stored[:] = (array(stored) | 0x80).tobytes()
+
+    rules = [f.rule.id for f in lint(edit(path, negate), against=original).findings]
+    assert rules == ["scale/sign", "against/differs" if count else "against/unexplained"]
+
+
 def test_two_faults_at_once(tmp_path: Path) -> None:
     path, original, _ = make(tmp_path, "mxfp4", "compressed-tensors")
     edit(path, swap_nibbles)

@@ -7,14 +7,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
 import numpy as np
+import pytest
+from click.testing import CliRunner
 
 import mxspec
+from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.results.report import Report, load_result_schema
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.transports.opening import open_target
 
 from tests.bugs.building import Answer, Array, make, right
 from tests.judge.reading import AWAY, FIVE
@@ -91,3 +97,36 @@ def test_a_guarded_script_may_call_check(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": paths},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+@pytest.mark.parametrize(("ends", "kind", "last"), [("raise IndexError('too far')", "error", "IndexError: too far"), ("os._exit(3)", "crash", "(crash)")])
+def test_a_call_that_has_no_answer_is_shown(tmp_path: Path, ends: str, kind: str, last: str) -> None:
+    """Which call it was, on the screen and by `show`: function, dtype and shape, and the end of the traceback."""
+    target, file = tmp_path / "ends.py", tmp_path / "result.json"
+    target.write_text(
+        "import os, mxspec\nFORMATS = ['mxfp4']\ndef inner():\n    " + ends + "\n"
+        "def quantize(x, fmt):\n    if x.shape == (3, 96):\n        inner()\n    t = mxspec.quantize(x, fmt)\n    return t.codes, t.scales\n"
+    )
+    done = CliRunner().invoke(main, ["check", str(target), "--quick", "--only", "*/call-size", "--json", str(file)])
+    assert done.exit_code == 1
+    (found,) = json.loads(file.read_text())["requirements"]
+    assert (found["verdict"], found["first"]["given"]) == ("error", {"call": "quantize(float32 [3, 96], 'mxfp4')"})
+    shown = CliRunner().invoke(main, ["show", found["failing_cases"][0], "--result", str(file)])
+    assert shown.exit_code == 0
+    for text in (done.stdout, shown.stdout):
+        assert "given     call    quantize(float32 [3, 96], 'mxfp4')" in text
+        assert f"returned  answer  {kind}: " in text
+        assert last in text
+        assert (", in inner\n" in text) == (kind == "error")
+    missing = CliRunner().invoke(main, ["show", "other", "--result", str(file)])
+    assert (missing.exit_code, "is named 'other'" in missing.output) == (2, True)
+
+
+def test_a_call_names_strides_that_are_not_plain() -> None:
+    def quantize(x: Any, fmt: str) -> Any:
+        raise ValueError("no")
+
+    session = open_target(SimpleNamespace(FORMATS=["mxfp4"], quantize=quantize))
+    with pytest.raises(CallError) as failed:
+        session.call("quantize", np.zeros((4, 64), np.float16)[:, ::2], "mxfp4", axis=0)
+    assert failed.value.call == "quantize(float16 [4, 32], strides [128, 4] bytes, 'mxfp4', axis=0)"

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from mxspec.formats import ELEMENTS, SCALES
 from mxspec_conformance.cli.console import fail, make_console
-from mxspec_conformance.cli.parameters import OUTPUT_FILE, SECONDS, TARGET, FileCommand
+from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, SECONDS, TARGET, FileCommand
 from mxspec_vectors.files import write_file
+from mxspec_vectors.reading import read_json
 
 
 @click.command(cls=FileCommand)
@@ -24,9 +25,12 @@ from mxspec_vectors.files import write_file
     "--out", type=OUTPUT_FILE,
     help="Write the case's input as .npy, in the dtype in which it is given.",
 )
+@click.option("--result", type=INPUT_FILE, help="A JSON result of `check`: show what it holds of CASE, a call of the judge's own, too.")
 @click.option("--timeout", type=SECONDS, default=60.0, help="Timeout of one call, in seconds.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process.")
-def show(case: str, against: str | None, profile: str | None, out: Path | None, timeout: float, in_process: bool) -> None:
+def show(
+    case: str, against: str | None, profile: str | None, out: Path | None, result: Path | None, timeout: float, in_process: bool
+) -> None:
     """Open a CASE of a report, and ask a target again.
 
     An id is written as in a report, with the lane or dtype that follows it: `tie-even-e0-1-ab12cd34ef`,
@@ -34,6 +38,9 @@ def show(case: str, against: str | None, profile: str | None, out: Path | None, 
 
     Exit code: 0; 1 if the target's answer differs from the profile's.
     """
+    if result is not None:
+        _show_stored(case, result)
+        return
     from mxspec_conformance.counterexample.replay import find_cases, replay_case
     from mxspec_conformance.transports.opening import open_target
 
@@ -41,7 +48,7 @@ def show(case: str, against: str | None, profile: str | None, out: Path | None, 
     if not found:
         fail(
             f"no case is named {case!r}; ids are those under failing_cases in a report's JSON. Calls of the judge's own, such as "
-            "'call 6, of 16', are no cases: their failures show what was given. Nor are calls of matmul, such as 'integers 0, k = 96', "
+            "'call 6, of 16', are no cases: pass the report that names it, --result RESULT.json. Nor are calls of matmul, such as 'integers 0, k = 96', "
             "whose sizes are the target's: `mxspec explain RESULT.json` shows what `mxspec check` stored of the smallest wrong one"
         )
     if profile is not None and all(f.format in ELEMENTS or f.format in SCALES for f in found):
@@ -87,3 +94,24 @@ def npy_bytes(array: np.ndarray[Any, Any]) -> bytes:
     plain = array if array.dtype.kind in "fiu" and array.dtype.name != "bfloat16" else array.view(f"u{array.dtype.itemsize}")
     np.save(buffer, plain)
     return buffer.getvalue()
+
+
+def _show_stored(case: str, file: Path) -> None:
+    """What a result holds of a case: the first case of each requirement is stored whole, of the others the name."""
+    from mxspec_conformance.render.terminal import failure_panel
+    from mxspec_conformance.results.report import read_report
+
+    document = read_json(file)
+    try:
+        reports = [read_report(one) for one in (document if isinstance(document, list) else [document])]
+    except ValueError as error:
+        fail(f"{file}: {error}")
+    named = [r for report in reports for r in report.requirements if case in r.failing_cases or (r.first is not None and r.first.case == case)]
+    if not named:
+        fail(f"no failing case of {file} is named {case!r}; ids are those under failing_cases")
+    console = make_console()
+    for requirement in named:
+        if requirement.first is not None:
+            console.print(failure_panel(requirement))
+        if requirement.first is None or requirement.first.case != case:
+            console.print(Text(f"{requirement.id}: {case} fails too; of it the result holds no more than its name"))

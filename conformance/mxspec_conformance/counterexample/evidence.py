@@ -63,7 +63,7 @@ def show_no_answer(case: str, no_answer: NoAnswer, given: dict[str, Any]) -> Fai
     lines = [line.rstrip() for line in clean_text(no_answer.detail).splitlines() if line.strip()]
     steps = [f"alone in its call it gave no answer ({no_answer.kind.value})" if not no_answer.among else _among(no_answer)]
     return Failure(
-        case=case, given=given, expected={"answer": "codes, scales or values, as the interface says"},
+        case=case, given=given | ({"call": no_answer.call} if no_answer.call else {}), expected={"answer": "codes, scales or values, as the interface says"},
         returned={"answer": f"{no_answer.kind.value}: {clean_text(no_answer.message)}"},
         steps=steps + lines[-MAX_LINES:],
     )  # fmt: skip

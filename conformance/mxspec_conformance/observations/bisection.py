@@ -34,6 +34,8 @@ class NoAnswer:
     stumbled: bool = False
     #: Whether nothing was called, as the function does not take what the case needs.
     untried: bool = False
+    #: The call that failed, in words.
+    call: str = ""
 
     @property
     def is_refusal(self) -> bool:
@@ -83,13 +85,13 @@ def _ask_halving(
         alone = len(items) == 1 or failure.final
         if alone or (whole and failure.kind is FailureKind.UNSUPPORTED and not _offers_some(items, call)):
             among = 0 if len(items) == 1 else len(items)
-            return [NoAnswer(failure.kind, str(failure), failure.detail, among, stumbled=failure.stumbled)] * len(items)
+            return [NoAnswer(failure.kind, str(failure), failure.detail, among, stumbled=failure.stumbled, call=failure.call)] * len(items)
         half = len(items) // 2
         found = _ask_halving(items[:half], call, counter, whole=False)
         found += _ask_halving(items[half:], call, counter, whole=False)
         if isinstance(found[0], NoAnswer) and all(isinstance(a, NoAnswer) and a.given_up for a in found):
             # Given up before any stood alone: this call is the smallest one that is known to fail.
-            found[0] = NoAnswer(failure.kind, str(failure), failure.detail, len(items))
+            found[0] = NoAnswer(failure.kind, str(failure), failure.detail, len(items), call=failure.call)
         return found
     counter[FailureKind.CRASH] = counter[FailureKind.GARBAGE] = 0
     return answers

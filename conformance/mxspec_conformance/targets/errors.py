@@ -113,3 +113,5 @@ class CallError(Exception):
         self.stumbled = stumbled
         #: Whether calling the function again is of no use.
         self.final = final
+        #: The call in words: `sessions.names_calls`.
+        self.call = ""

@@ -7,10 +7,13 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
 
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.errors import BadReturn, CallError, FailureKind, RemoteError, is_stumble
@@ -27,6 +30,8 @@ FAILURE_WORDS = {
     FailureKind.GARBAGE: "invalid replies",
 }
 
+
+P, S = ParamSpec("P"), TypeVar("S")
 
 #: Folders of installed packages.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -106,6 +111,37 @@ class TargetSession(Protocol):
 
     def close(self) -> None:
         """Free what the session holds."""
+
+
+def names_calls(call: Callable[Concatenate[S, str, P], Any]) -> Callable[Concatenate[S, str, P], Any]:
+    """Make a session's `call` tell in the error which call it was: function, dtypes, shapes, and strides that are not C's."""
+
+    @wraps(call)
+    def named(self: S, function: str, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            return call(self, function, *args, **kwargs)
+        except CallError as error:
+            error.call = error.call or _name_call(function, args, kwargs)
+            raise
+
+    return named
+
+
+def _name_call(function: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+    named = [*map(_name_value, args), *(f"{name}={_name_value(value)}" for name, value in kwargs.items())]
+    return f"{function}({', '.join(named)})"
+
+
+def _name_value(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        dense = value.flags.c_contiguous
+        return f"{value.dtype.name} {list(value.shape)}" + ("" if dense else f", strides {list(value.strides)} bytes")
+    simple = value is None or isinstance(value, (str, bool, int, float, tuple))
+    return clean_name(repr(value)) if simple and not _holds_arrays(value) else type(value).__name__
+
+
+def _holds_arrays(value: object) -> bool:
+    return isinstance(value, tuple) and any(isinstance(item, np.ndarray) or _holds_arrays(item) for item in value)
 
 
 def run_call(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from mxspec_conformance.targets.answers import is_answer
 from mxspec_conformance.targets.capabilities import Capabilities, read_capabilities
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
-from mxspec_conformance.targets.sessions import TOTAL_SECONDS, FailureBudget, describe_exit, start_limit
+from mxspec_conformance.targets.sessions import TOTAL_SECONDS, FailureBudget, describe_exit, names_calls, start_limit
 from mxspec_conformance.targets.texts import clean_json
 from mxspec_conformance.transports.frames import (
     FrameError,
@@ -94,6 +94,7 @@ class SubprocessSession:
             raise FrameError("it answers another call")
         return kind, answer
 
+    @names_calls
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call; raises CallError."""
         self._budget.check(function)

@@ -8,7 +8,7 @@ from mxspec.environment import describe_changes
 from mxspec_conformance.targets.capabilities import describe_target
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
-from mxspec_conformance.targets.sessions import run_call
+from mxspec_conformance.targets.sessions import names_calls, run_call
 from mxspec_conformance.targets.surroundings import describe_surroundings
 
 
@@ -25,6 +25,7 @@ class InProcessSession:
         self.environment = describe_surroundings(module, self.capabilities)
         self._marshaller = Marshaller(module, self.capabilities)
 
+    @names_calls
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call; raises CallError, and TargetError where the judge cannot go on computing after it."""
         try:

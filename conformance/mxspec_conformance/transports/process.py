@@ -22,6 +22,7 @@ from mxspec_conformance.targets.sessions import (
     TOTAL_SECONDS,
     FailureBudget,
     describe_exit,
+    names_calls,
     run_call,
     start_limit,
 )
@@ -262,6 +263,7 @@ class ProcessTarget:
         answer: Mapping[str, Any] = reply
         return answer
 
+    @names_calls
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call; raises CallError."""
         self._budget.check(function)

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
-from mxspec_conformance.targets.sessions import run_call
+from mxspec_conformance.targets.sessions import names_calls, run_call
 from mxspec_conformance.targets.texts import clean_json
 from mxspec_conformance.transports.description import (
     PROTOCOL,
@@ -65,6 +65,7 @@ class ResultsFile:
             self._failed[function] = reply["error"]["message"]
         return reply
 
+    @names_calls
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call; raises CallError."""
         return run_call(self._marshaller, function, args, kwargs)

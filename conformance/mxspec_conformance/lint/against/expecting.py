@@ -54,9 +54,10 @@ def is_nearest(
     steps = profile.steps(with_tensor_scale=scale is not None)
     bindings = {} if scale is None else bind_arrays(profile, scale)
     table, right = zero_table(fmt), np.zeros(codes.shape, np.bool_)
+    known = scales < fmt.scale.code_count  # a byte with a sign, where scales have none, gives no block a value
     for rounding in _NEAREST:
-        due, _ = encode_given_scale(x, scales, fmt, profile, steps, bindings, steps.element.with_rounding(rounding))
-        right |= table[due] == codes
+        due, _ = encode_given_scale(x, np.where(known, scales, 0), fmt, profile, steps, bindings, steps.element.with_rounding(rounding))
+        right |= (table[due] == codes) & known[:, None]
     return right
 
 
