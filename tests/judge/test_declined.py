@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from mxspec.formats import get_block
 from mxspec_conformance.identification.diff import diff
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.render import RENDERERS
@@ -18,7 +19,7 @@ from mxspec_conformance.render.terminal import print_report
 from mxspec_conformance.results.report import Report, load_result_schema
 from mxspec_vectors.cases import load_scale_cases
 
-from tests.bugs.building import Answer, Array, make, right
+from tests.bugs.building import Answer, Array, make, right, right_values
 from tests.judge.reading import failing
 
 
@@ -77,7 +78,7 @@ def test_they_are_counted() -> None:
     assert plain.unanswered == ""
     assert result.declined > 1000
     assert result.declined + result.cases == plain.cases
-    assert result.unanswered == f"not known: {result.declined:,} of {plain.cases:,} cases, which it says it does not offer"
+    assert result.unanswered == f"not known: {result.declined:,} of {plain.cases:,} cases, which it declines"
 
 
 def test_every_form_of_a_report_counts_them() -> None:
@@ -89,7 +90,7 @@ def test_every_form_of_a_report_counts_them() -> None:
     print_report(report, Console(file=shown, width=120))
     assert f"- {report.formats[0].unanswered}" in shown.getvalue()
     for form in ("html", "markdown"):
-        assert "cases, which it says it does not offer" in RENDERERS[form]([document]).decode()
+        assert "cases, which it declines" in RENDERERS[form]([document]).decode()
 
 
 def test_what_a_function_is_not_called_for_is_not_counted() -> None:
@@ -108,3 +109,26 @@ def test_two_targets_are_compared_where_both_answer(other: Any, alike: bool) -> 
     compared, different = result.counts["scale"]
     assert compared > 5000
     assert (different == 0) is alike
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
+def test_a_scale_that_is_nan_may_be_refused(fmt: str) -> None:
+    """By any exception that refuses: all other scales are judged, and what fails under one fails under that one."""
+    block = get_block(fmt)
+
+    def judge(refusal: type[Exception], doubled: int | None = None) -> Report:
+        def dequantize(codes: Array, scales: Array, fmt: str) -> Array:
+            if (scales == block.scale.nan_code).any():
+                raise refusal("a scale is NaN")
+            values = right_values(codes, scales, fmt)
+            return np.where(np.repeat(scales, block.k, axis=-1) == doubled, 2 * values, values)
+
+        return check(make([fmt], dequantize=dequantize), only="dequantize/*code")
+
+    report, wrong, stumbled = judge(ValueError), judge(ValueError, doubled=0x10), judge(KeyError)
+    assert failing(report) == {}
+    assert (report.formats[0].failing, report.formats[0].declined) == (0, block.k)
+    assert failing(wrong) == {f"dequantize/{fmt}/scale-code": "fail"}
+    # A KeyError is no refusal: the code failed, under this scale alone.
+    assert failing(stumbled) == {f"dequantize/{fmt}/scale-code": "error"}
+    assert stumbled.formats[0].failing == block.k

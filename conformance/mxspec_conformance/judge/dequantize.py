@@ -56,6 +56,10 @@ def judge_tables(
             if item.case.tensor is not None:
                 given |= {f"tensor scale, {k}": v for k, v in item.case.tensor.as_dict().items()}
             scorecard.count_no_answer("code", item.case.id, item.returned, given=partial(dict, given))
+        for row, reason in item.failed.items():
+            scale = f"{int(rotated_table(fmt)[1][row]):02x}"
+            given = {"scale": scale, "codes": rotated_table(fmt)[0][row].tobytes().hex()}
+            scorecard.count_no_answer("scale-code", f"{item.case.id}-scale-{scale}", reason, origin=item.case.id, given=partial(dict, given))
     plain = next((t for t in tables if t.is_complete and t.case.tensor is None and t.dtype == "float32" and t.wrong.any()), None)
     misread: frozenset[Explanation] = frozenset() if plain is None else name_table(fmt, plain.returned)
     for table in tables:
@@ -207,10 +211,15 @@ def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Va
 
 
 def count_supported(results: Sequence[ObservedTable], fmt: BlockFormat) -> int:
-    """Entries of the tables that the target offers to answer."""
+    """Entries of the tables that the target answers, or should."""
     rows, k = rotated_table(fmt)[0].shape
     tables = [r for r in results if not (isinstance(r.returned, NoAnswer) and r.returned.is_unsupported)]
-    return sum((rows - len(r.refused)) * k for r in tables)
+    return sum(rows * k for _ in tables) - count_refused(results, fmt)
+
+
+def count_refused(results: Sequence[ObservedTable], fmt: BlockFormat) -> int:
+    """Entries of the tables that the target declines while it answers others."""
+    return sum(len(r.refused) - len(r.failed) for r in results) * fmt.k
 
 
 def count_wrong_values(results: Sequence[ObservedTable], fmt: BlockFormat, profile: Profile) -> int:
@@ -221,7 +230,7 @@ def count_wrong_values(results: Sequence[ObservedTable], fmt: BlockFormat, profi
         if expected is None:
             continue
         if not isinstance(item.returned, NoAnswer):
-            total += int((~same_values(item.returned, expected, signs=False))[item.answered].sum())
+            total += int((~same_values(item.returned, expected, signs=False))[item.answered].sum()) + len(item.failed) * fmt.k
         elif not item.returned.is_unsupported:
             total += expected.size
     return total
@@ -233,6 +242,6 @@ def tables_identical(results: Sequence[ObservedTable], fmt: BlockFormat, profile
         expected = expected_table(fmt, profile, item.case.tensor, item.dtype)
         if expected is None or (isinstance(item.returned, NoAnswer) and item.returned.is_unsupported):
             continue
-        if isinstance(item.returned, NoAnswer) or not same_values(item.returned, expected)[item.answered].all():
+        if isinstance(item.returned, NoAnswer) or item.failed or not same_values(item.returned, expected)[item.answered].all():
             return False
     return True

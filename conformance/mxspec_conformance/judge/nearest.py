@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import mxspec
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.judge.dequantize import count_supported as count_values, count_wrong_values, tables_identical
+from mxspec_conformance.judge.dequantize import count_refused, count_supported as count_values, count_wrong_values, tables_identical
 from mxspec_conformance.judge.quantize import count_failing, identical_profiles
 from mxspec_conformance.judge.scale import (
     count_supported as count_maxima,
@@ -47,9 +47,11 @@ def count_asked(observations: Observations) -> int:
 
 
 def count_declined(observations: Observations, profile: Profile) -> int:
-    """Cases of a profile for which `quantize` was called, and says that it does not offer them; 0 if it offers nothing of the format."""
+    """Cases of a profile for which `quantize` was called, and says that it does not offer them; where tables alone are judged, the
+    entries that `dequantize` refuses.
+    """
     if not observations.answered:
-        return 0
+        return 0 if observations.lost or count_maxima(observations.scales) else count_refused(observations.tables, observations.fmt)
     blocks = [item.reason for item in observations.unanswered if profile.id in item.case.answers]
     runs = [(item.returned, len(item.case.amax)) for item in observations.scales if profile.id in item.case.answers]
     declined = sum(reason.is_declined for reason in blocks)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.acceptance import flag_nan_bytes
 from mxspec.formats import BlockFormat, get_block
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.quantize import refuse_tensor, tensor_argument
@@ -43,8 +44,11 @@ class ObservedTable:
     returned: Values | NoAnswer
     #: The dtype of the target's values, in which they were rounded.
     dtype: str = "float32"
-    #: Rows that the target does not offer while it answers others; their values are NaN and mean nothing.
+    #: Rows that the target declines, or for which nothing came back, while it answers others; their values are NaN and mean
+    #: nothing.
     refused: tuple[int, ...] = ()
+    #: Those of them that should have had an answer, and why they have none.
+    failed: Mapping[int, NoAnswer] = field(default_factory=dict)
 
     @property
     def answered(self) -> npt.NDArray[np.intp]:
@@ -71,6 +75,7 @@ def rotated_table(fmt: BlockFormat) -> tuple[Codes, Codes]:
 def observe_tables(session: TargetSession, fmt: str) -> list[ObservedTable]:
     """The target's values for each table [n, k]."""
     codes, scales = rotated_table(get_block(fmt))
+    is_nan_scale = flag_nan_bytes(get_block(fmt).scale)[scales]
     results: list[ObservedTable] = []
     dtype = ""
     for case in load_table_cases(fmt):
@@ -87,15 +92,16 @@ def observe_tables(session: TargetSession, fmt: str) -> list[ObservedTable]:
             return list(values)
 
         answers = run_bisected(range(len(codes)), call)
-        refused = tuple(i for i, a in enumerate(answers) if isinstance(a, NoAnswer) and a.is_unsupported)
-        failed = [a for a in answers if isinstance(a, NoAnswer) and not a.is_unsupported]
-        if failed or len(refused) == len(answers):
-            results.append(ObservedTable(case, failed[0] if failed else answers[0]))
+        silent = {i: a for i, a in enumerate(answers) if isinstance(a, NoAnswer)}
+        # A scale that is NaN may be refused, by whatever refuses.
+        failed = {i: a for i, a in silent.items() if not (a.is_unsupported or (a.is_refusal and is_nan_scale[i]))}
+        if len(silent) == len(answers):
+            results.append(ObservedTable(case, next(iter((failed or silent).values()))))
             continue
         values = np.stack([np.full(codes.shape[1:], np.nan, np.float32) if isinstance(a, NoAnswer) else a for a in answers])
-        row = [next(i for i in range(len(answers)) if i not in refused)]
+        row = [next(i for i in range(len(answers)) if i not in silent)]
         dtype = dtype or _ask_dtype(session, codes[row], scales[row, None], fmt, extra)
-        results.append(ObservedTable(case, values, dtype, refused))
+        results.append(ObservedTable(case, values, dtype, tuple(silent), failed))
     return results
 
 

@@ -186,7 +186,7 @@ class FormatResult:
         """What is not known of the target, for people; empty where it declined nothing."""
         if not self.declined:
             return ""
-        return f"not known: {self.declined:,} of {self.declined + self.cases:,} cases, which it says it does not offer"
+        return f"not known: {self.declined:,} of {self.declined + self.cases:,} cases, which it declines"
 
 
 @dataclass(frozen=True, slots=True)
