@@ -1,4 +1,4 @@
-"""Judging `dequantize`: every code under every scale byte."""
+"""Judging `dequantize`: every code under every scale byte, and beside every other code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.evidence import show_code, show_value
 from mxspec_conformance.judge.explanation import Explanation, by_profile
+from mxspec_conformance.judge.invariance.answered import Answered
+from mxspec_conformance.judge.invariance.pace import LARGEST_OF
+from mxspec_conformance.judge.invariance.pools import list_neighbours
 from mxspec_conformance.judge.misreadings import name_table
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.observations.tables import ObservedTable, TableCase, Values, rotated_table, same_values
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 
@@ -202,6 +208,50 @@ def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) ->
     return show_value(
         f"{table.case.id}-scale-{scale:02x}", given, float(table.expected[row, lane]), float(table.returned[row, lane]), steps=[told], snippet=snippet
     )  # fmt: skip
+
+
+def judge_neighbours(session: TargetSession, fmt: BlockFormat, table: Answered, scorecard: Scorecard) -> dict[str, Failure]:
+    """Enter calls in which a code means what the table says, whatever stands beside it: a target may look up several at once.
+
+    table: codes under scale bytes, as they were answered. Returns the first code that was read otherwise, by requirement.
+    """
+    every = list_neighbours(fmt.element.code_count, fmt.k)
+    bytes_of_rows = table.inputs[1].reshape(-1)
+    scale = min(bytes_of_rows.tolist(), key=lambda byte: abs(np.nan_to_num(float(decode_table(fmt.scale)[byte]), nan=np.inf) - 1))
+    own = np.zeros(fmt.element.code_count, np.float32)
+    own[table.inputs[0][bytes_of_rows == scale]] = table.before[bytes_of_rows == scale]
+    largest = LARGEST_OF.get(session.transport, every.size)
+    first: dict[str, Failure] = {}
+    for number, codes in enumerate(np.array_split(every, -(-every.size // largest)) if len(every[0]) <= largest else ()):
+        label = f"every code beside every other{f', {number + 1}' if number else ''}"
+        if not keeps_call(CALLS, f"dequantize/{fmt.name}", label, quick=fmt.element.bits < 8):
+            continue
+        scales = np.full((len(codes), codes.shape[1] // fmt.k), scale, np.uint8)
+        answer = run_once(partial(session.call, "dequantize", codes, scales, fmt.name, **table.kwargs))
+        if isinstance(answer, NoAnswer):
+            if not answer.is_refusal:  # rows may be too long
+                scorecard.count_no_answer("code", label, answer)
+            continue
+        wrong = ~same_values(answer, own[codes], signs=False)
+        scorecard.count("code", label, ok=not wrong.any())
+        if wrong.any():
+            first.setdefault(scorecard.tally("code").id, _show_neighbours(label, fmt, codes, scale, own, answer, wrong))
+    return first
+
+
+def _show_neighbours(
+    label: str, fmt: BlockFormat, codes: Codes, scale: int, own: Values, returned: Values, wrong: npt.NDArray[np.bool_]
+) -> Failure:
+    """The first code of a call that is read otherwise than in the table, between those beside it."""
+    row, column = np.argwhere(wrong)[0].tolist()
+    before, after = (f"{int(codes[row, at]):02x}" if 0 <= at < codes.shape[1] else "none" for at in (column - 1, column + 1))
+    code = int(codes[row, column])
+    given = {
+        "code": show_code(code, fmt.element), "scale": show_code(scale, fmt.scale), "between codes": f"{before}, {after}",
+        "row, column": f"{row}, {column} of {codes.shape[0]} x {codes.shape[1]}",
+    }  # fmt: skip
+    told = f"{int(wrong.sum())} of {wrong.size} codes are read otherwise than in the table of single codes; a target may look up several at once"
+    return show_value(label, given, float(own[code]), float(returned[row, column]), steps=[told])
 
 
 def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Values]) -> frozenset[Explanation]:

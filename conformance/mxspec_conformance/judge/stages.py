@@ -128,6 +128,11 @@ def _judge_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     return {}
 
 
+def _judge_neighbours(run: BlockRun, scorecard: Scorecard) -> Failures:
+    answered = answered_table(run.session, run.fmt, run.observations.tables)
+    return {} if answered is None else dequantize.judge_neighbours(run.session, run.fmt, answered, scorecard)
+
+
 def _quantize_binades(run: BlockRun, scorecard: Scorecard) -> Failures:
     return judge_quantize_binades(run.session, run.fmt, run.profile, scorecard) if run.fmt.has_tensor_scale else {}
 
@@ -225,6 +230,7 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
     ),
     "dequantize": (
         BlockStage("dequantize", Source.DEQUANTIZE, _judge_dequantize),
+        BlockStage("dequantize", Source.CALLS, _judge_neighbours, frozenset({"code"})),
         BlockStage("dequantize", Source.CALLS, _dequantize_specials, frozenset({"refusal"})),
         BlockStage("dequantize", Source.CALLS, _repeat_dequantize, _SIZES),
         BlockStage("dequantize", Source.CALLS, _shape_dequantize, _SIZES),

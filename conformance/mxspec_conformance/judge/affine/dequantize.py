@@ -21,9 +21,11 @@ from mxspec_conformance.judge.affine.mistakes import Stored, list_mistakes
 from mxspec_conformance.judge.affine.quantize import Standing
 from mxspec_conformance.judge.affine.showing import format_bits, make_snippet
 from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.invariance.pace import LARGEST_OF
+from mxspec_conformance.judge.invariance.pools import list_neighbours
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer
-from mxspec_conformance.observations.selection import keeps
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.selection import keeps, keeps_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.errors import CallError
@@ -116,6 +118,8 @@ def judge_dequantize(
         )
     if calls:
         _count_alone(session, name, seen, fmt, scorecard)
+    if calls and not wrong[judged]:  # what is wrong alone is known
+        _count_neighbours(session, name, cases[0], scorecard)
     if calls and any(_is_finite(s.case) for s in seen):
         stored = [[s.case.codes for s in seen], [s.case.scale for s in seen], [s.case.offset for s in seen]]
         groups = make_groups(stored, [[s.values for s in seen]], [_is_finite(s.case) for s in seen])
@@ -166,6 +170,37 @@ def _count_alone(
         else:
             ok = same_values(one.values, answer)
             scorecard.count("call-size", one.case.id, ok=ok, show=partial(_show_two, one, answer, fmt))
+
+
+def _count_neighbours(session: TargetSession, name: str, case: AffineStoredCase, scorecard: Scorecard) -> None:
+    """Every code beside every other, times one and with nothing added, which no contract rounds: a target may look up several at once.
+
+    case: whose dtypes the call has.
+    """
+    label, fmt = "every code beside every other", read_operand(name).format
+    codes = list_neighbours(1 << fmt.bits, fmt.group)
+    if codes.size > LARGEST_OF.get(session.transport, codes.size) or not keeps_call("affine", fmt.name, label, quick=fmt.bits < 8):
+        return
+    shape = (len(codes), codes.shape[1] // fmt.group)
+    scales, offsets = np.ones(shape, np.asarray(case.scale).dtype), np.zeros(shape, np.asarray(case.offset).dtype)
+    answer = run_once(partial(session.call, "dequantize_affine", codes, scales, offsets, name))
+    if isinstance(answer, NoAnswer):
+        if not answer.is_refusal:  # rows may be too long
+            scorecard.count_no_answer("affine-code", label, answer)
+        return
+    wrong = answer != codes
+
+    def show() -> Failure:
+        row, column = np.argwhere(wrong)[0].tolist()
+        told = f"{int(wrong.sum())} of {wrong.size} codes are read otherwise than alone; a target may look up several at once"
+        near = " ".join(map(str, codes[row, max(column - 1, 0) : column + 2].tolist()))
+        return Failure(
+            case=label, given={"format": fmt.name, "scale": "1", "offset": "0", "code": f"{int(codes[row, column])} at {column}, in {near}"},
+            expected={"value": format_bits(codes[row, column].astype(np.float32))}, returned={"value": format_bits(answer[row, column])},
+            steps=[told],
+        )  # fmt: skip
+
+    scorecard.count("affine-code", label, ok=not wrong.any(), show=show)
 
 
 def _describe(case: AffineStoredCase, fmt: AffineFormat) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from mxspec.layouts import Layout, get_layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
+from mxspec_conformance.judge.invariance.pools import draw_places
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES, hides_memory
 from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, refuses_threads
 from mxspec_conformance.judge.invariance.twins import list_changed
@@ -98,7 +99,7 @@ def judge_layout_calls(
 
 
 def _list_calls(layout: Layout) -> Iterator[tuple[tuple[int, int], tuple[Bytes, ...], Bytes]]:
-    """(shape, parts, data) for the shapes that the layout takes; no two items that lie near each other are alike."""
+    """(shape, parts, data) for the shapes that the layout takes; every item is drawn by its place."""
     for shape in SHAPES:
         made = _make_call(layout, shape)
         if made is not None:
@@ -311,9 +312,8 @@ def _make_items(rows: int, columns: int, part: Field) -> Bytes:
 @lru_cache(maxsize=128)
 def _draw_items(rows: int, columns: int, kept: tuple[int, ...]) -> Bytes:
     """The same for all layouts that store the same codes."""
-    codes = np.array(kept, np.uint8)
-    z = (np.arange(rows * columns, dtype=np.uint64) + np.uint64(columns)) * np.uint64(0x9E3779B97F4A7C15)
-    items: Bytes = codes[((z >> np.uint64(40)) % np.uint64(len(codes))).astype(np.intp)].reshape(rows, columns)
+    # By a hash, not by steps of one size: each code has to come to lie beside each, as a kernel may look up several at once.
+    items: Bytes = np.array(kept, np.uint8)[draw_places(rows * columns, len(kept), columns)].reshape(rows, columns)
     items.flags.writeable = False
     return items
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,14 @@ def draw_places(count: int, size: int, salt: int) -> Places:
         z = (z ^ z >> np.uint64(shift)) * np.uint64(factor)
     z ^= z >> np.uint64(31)
     return (z % np.uint64(size)).astype(np.intp)
+
+
+@lru_cache(maxsize=8)
+def list_neighbours(count: int, group: int) -> npt.NDArray[np.uint8]:
+    """Rows of codes in which each of `count` codes stands before each, at every place of four, or of two where they fill a byte."""
+    # Each ordered pair once around: i, then i and j for every j above it.
+    around = np.array([code for i in range(count) for code in (i, *(c for j in range(i + 1, count) for c in (i, j)))], np.uint8)
+    return np.stack([np.resize(np.roll(around, turn), (count * count // group + 1) * group) for turn in range(4 if count < 256 else 2)])
 
 
 def list_quantize_pools(fmt: BlockFormat, seen: Sequence[Observed], capabilities: Capabilities) -> Iterator[Pool]:
