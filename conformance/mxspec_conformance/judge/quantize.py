@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.acceptance import LegalRow, flag_nan_bytes, fold_zeros, is_lowest_allowed, legal_rows
+from mxspec.acceptance import LegalRow, flag_nan, flag_nan_bytes, fold_zeros, is_lowest_allowed, legal_rows
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import BlockFormat, ScalarFormat
 from mxspec.profiles.schema import Kind, Profile
@@ -121,7 +121,7 @@ def judge_observed(
                 equals=by_profiles(equal_profiles(seen, fmt, signs=True)),
             )
         equals = frozenset() if unsigned else by_profiles(equal_profiles(seen, fmt, signs=False))
-        scorecard.count(topic, seen.label, origin=case.id, ok=unsigned, equals=equals)
+        scorecard.count(topic, seen.label, origin=case.id, ok=unsigned, equals=equals, milder=topic == "nan" and _keeps_nan(seen, fmt))
         return
     canonical = legal[0]
     scales = seen.scales.reshape(-1)
@@ -139,6 +139,12 @@ def judge_observed(
         scale_ok = scale_ok | (scale_topic == LOW_END)
     scorecard.count(scale_topic, seen.label, origin=case.id, ok=bool(scale_ok.all()), equals=equals)
     _enter_lanes(seen, fmt, scorecard, equals, lanes or _judge_together([seen], fmt, profile, naming)[0])
+
+
+def _keeps_nan(seen: Observed, fmt: BlockFormat) -> bool:
+    """Whether every NaN is one still: what may be wrong is the scale, and what became of the other lanes."""
+    lost = ~flag_nan(fmt.element)[seen.codes[np.isnan(seen.case.x)]]
+    return not lost.any() or bool(flag_nan_bytes(fmt.scale)[seen.scales].all())
 
 
 def _special_topic(case: QuantizeCase) -> str:

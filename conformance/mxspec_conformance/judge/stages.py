@@ -16,7 +16,7 @@ from mxspec_conformance.judge.invariance.all_calls import judge_calls
 from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
 from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
 from mxspec_conformance.judge.invariance.numbers import judge_number_calls
-from mxspec_conformance.judge.invariance.placement import judge_placement
+from mxspec_conformance.judge.invariance.placement import judge_placement, set_places_apart
 from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, list_quantize_pools
 from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
 from mxspec_conformance.judge.invariance.tensor_binades import judge_dequantize_binades, judge_quantize_binades
@@ -106,7 +106,8 @@ def _judge_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
         if run.profile.id in item.case.answers:
             given = partial(describe_case, item.case, item.dtype)
             scorecard.count_no_answer(item.case.topic, item.label, item.reason, origin=item.case.id, given=given)
-    quantize.judge_all(run.observations.answered, run.fmt, run.profile, scorecard, naming=run.naming)
+    seen = set_places_apart(run.session, run.fmt, run.profile, run.observations.answered, scorecard)
+    quantize.judge_all(seen, run.fmt, run.profile, scorecard, naming=run.naming)
     judge_choices(run.observations.answered, run.fmt, run.profile, scorecard)
     return {}
 

@@ -30,6 +30,8 @@ class Tally:
     no_answers: dict[str, NoAnswer] = field(default_factory=dict)
     #: Failing case -> what would have returned the same bits.
     equals: dict[str, frozenset[Explanation]] = field(default_factory=dict)
+    #: Failing cases that break only what is recommended, whatever the level of the topic.
+    milder: set[str] = field(default_factory=set)
     #: Case -> the vector file's name of it, where the label says more: a dtype, a rounding, a scale byte.
     origins: dict[str, str] = field(default_factory=dict)
     #: Describes the first failing case, and the first that has no answer.
@@ -65,13 +67,14 @@ class Scorecard:
 
     def count(
         self, topic: str, case: str, *, ok: bool, equals: Iterable[Explanation] = (), origin: str | None = None,
-        show: Show | None = None,
+        show: Show | None = None, milder: bool = False,
     ) -> None:  # fmt: skip
         """Enter one case of one topic.
 
         equals: what would have returned the same, where it is not ok.
         origin: the vector file's name of the case, where the label says more.
         show: describes it, where it is not ok.
+        milder: it breaks only what is recommended, where it is not ok.
         """
         tally = self.tally(topic)
         tally.cases.add(case)
@@ -81,6 +84,7 @@ class Scorecard:
             named = frozenset(equals)
             tally.show = tally.show or show
             tally.failing[case] = None
+            (tally.milder.add if milder else tally.milder.discard)(case)
             tally.equals[case] = tally.equals.get(case, named) & named
 
     def count_no_answer(
@@ -149,6 +153,8 @@ def judge_tally(
     may_refuse: whether an exception for NaN or Inf is an answer that is left open.
     """
     level = topic_level(tally.topic, tally.operation, tally.format, described=described)
+    if tally.failing and tally.milder.issuperset(tally.failing):
+        level = max(level, Level.SHOULD, key=lambda one: one.rank)
     requirement = Requirement(
         id=tally.id,
         level=level.value,

@@ -8,7 +8,7 @@ leaves a block open, any legal answer will do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,11 @@ import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan_bytes, is_open
 from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.invariance.answered import block_failure
 from mxspec_conformance.judge.invariance.reach import REFUSALS
 from mxspec_conformance.judge.tally import LIMITED, Scorecard
+from mxspec_conformance.observations.answers import answer_matches
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
 from mxspec_conformance.observations.selection import CALLS, keeps
@@ -27,6 +29,7 @@ from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import list_blocks
 
 #: Blocks along the first axis, rows before each ragged end, blocks of a long row.
 COLUMNS, BEFORE_END, LONG = 256, 12, 300
@@ -39,6 +42,58 @@ ROLLED = 1 << 22
 Answers = npt.NDArray[np.uint8]
 #: The blocks that were asked [n, k], what was returned, and what has to be.
 Asked = tuple[npt.NDArray[Any], Answers, Answers]
+
+
+#: Topics about where a block lies, of cases of the vectors.
+PLACES = ("position", "axis", "tail")
+
+
+def set_places_apart(
+    session: TargetSession, fmt: BlockFormat, profile: Profile, seen: Sequence[Observed], scorecard: Scorecard
+) -> list[Observed]:
+    """The answers, of which those about a place that are not the profile's count as ordinary blocks where the target answers the
+    same blocks alike elsewhere: the place is right, and what is wrong is something else.
+    """
+    return [_set_apart(session, fmt, item, scorecard) if item.case.topic in PLACES and not _is_right(item, fmt, profile) else item for item in seen]
+
+
+def _is_right(item: Observed, fmt: BlockFormat, profile: Profile) -> bool:
+    legal = item.case.answers.get(profile.id)
+    return legal is None or any(answer_matches(a, item.scales, item.codes, fmt.element, signs=False) for a in legal)
+
+
+def _set_apart(session: TargetSession, fmt: BlockFormat, item: Observed, scorecard: Scorecard) -> Observed:
+    case = item.case
+    alike = run_once(partial((_turns_with_its_lanes if case.is_row else _is_as_rows), session, fmt, item))
+    if isinstance(alike, NoAnswer) or not alike:
+        return item
+    scorecard.count(case.topic, item.label, origin=case.id, ok=True)
+    return replace(item, case=replace(case, topic="mixture"))
+
+
+def _turns_with_its_lanes(session: TargetSession, fmt: BlockFormat, item: Observed) -> bool:
+    """Whether a block has the same codes, in whatever order, with its lanes turned, and the same scale under either sign."""
+    x = np.roll(cast_input(item.case.x, item.dtype), fmt.k // 2 + 1, axis=1)
+    codes, scales = session.call("quantize", np.concatenate([x, -x]), fmt.name, **tensor_argument(item.case.tensor, session.capabilities))
+    return bool((scales == item.scales).all()) and np.array_equal(np.sort(codes[0]), np.sort(item.codes[0]))
+
+
+def _is_as_rows(session: TargetSession, fmt: BlockFormat, item: Observed) -> bool:
+    """Whether the blocks of a tensor are answered as they are as plain rows: those of a tile as its row with the largest number."""
+    case, k = item.case, fmt.k
+    widths = [(0, n - m) for n, m in zip(item.codes.shape, case.x.shape, strict=True)]
+    x, codes = list_blocks(case, fmt, np.pad(case.x, widths)), list_blocks(case, fmt, item.codes)
+    scales = np.moveaxis(item.scales, case.axis, -1)
+    got = _join(codes, scales, k)
+    want = _join(*session.call("quantize", cast_input(x, item.dtype), fmt.name, **tensor_argument(case.tensor, session.capabilities)), k)
+    if case.block is None:
+        return not _differ(x, got, want, fmt).any()
+    side = case.block[0]
+    tiles = np.arange(len(x)).reshape(-1, side, scales.shape[1]).swapaxes(1, 2).reshape(-1, side)
+    largest = np.abs(x).max(axis=1)[tiles].argmax(axis=1)
+    same = got[:, 0] == want[:, 0]
+    alike = got[tiles, 0] == want[tiles[np.arange(len(tiles)), largest], 0][:, None]
+    return bool(alike.all()) and np.array_equal(got[same], want[same])
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,16 +151,16 @@ def judge_samples(matrix: Matrix, pool: Pool) -> None:
     inputs = [a[first] for a in answered.inputs]
     if answered.function == "dequantize":
         other = [np.roll(inputs[0], 1, axis=1), inputs[1]]
-        answers = np.roll(answered.before[first], 1, axis=1)
     else:
         x = inputs[0].copy()
         changed = np.arange(x.size).reshape(x.shape) % 16 != 0
         x[changed] = inputs[0][::-1][changed]
         other = [x]
-        try:
-            answers = answered.rows(session.call("quantize", x, pool.fmt.name, **answered.kwargs))
-        except CallError:  # judged elsewhere
-            return
+    asked = replace(answered, inputs=tuple(other))
+    try:
+        answers = answered.rows(session.call(answered.function, *asked.arguments(np.arange(24)), **answered.kwargs))
+    except CallError:  # judged elsewhere
+        return
     joined = tuple(np.concatenate([a, b]) for a, b in zip(answered.inputs, other, strict=True))
     both = replace(answered, inputs=joined, before=np.concatenate([answered.before, answers]))
     accept = None if answered.function == "dequantize" else partial(flag_open_at, joined[0], pool.fmt)
