@@ -130,6 +130,79 @@ def without_tensor_scale(x: Array, fmt: str, tensor_scale: float) -> Answer:
         return mxspec.encode(x * factor, "e2m1"), scales
 
 
+def bounded(low: float = 0, high: float = np.inf, step: int = 0) -> Any:
+    """The maximum clamped before the scale is made of it; the scale some steps away."""
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        ordinary = np.isfinite(x).all(axis=1)
+        largest = np.zeros_like(x)
+        largest[:, 0] = np.clip(np.abs(x).max(axis=1), np.float32(low), np.float32(high))
+        scales[ordinary] = np.clip(model(largest, fmt)[1][ordinary].astype(int) + step, 0, 254)
+        codes[ordinary] = given(x, scales, fmt)[ordinary]
+        return codes, scales
+
+    return quantize
+
+
+def least_block_scale(x: Array, fmt: str, tensor_scale: float) -> Answer:
+    """Block scales of E4M3 are never subnormal; the codes are those of the model's own scale."""
+    codes, scales = right(x, fmt, tensor_scale)
+    return codes, np.maximum(scales, 8)
+
+
+def of_quotients(encode: Any) -> Any:
+    """Codes of ordinary blocks made of x / scale in float32."""
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        ordinary = np.isfinite(x).all(axis=1)
+        with np.errstate(all="ignore"):
+            quotient = (x.astype(np.float64) / 2.0 ** (scales.astype(float)[:, None] - 127)).astype(np.float32)
+            codes[ordinary] = encode(quotient[ordinary], BLOCKS[fmt].element)
+        return codes, scales
+
+    return quantize
+
+
+def with_half_added(quotient: Array, element: Any) -> Array:
+    size = np.minimum(np.abs(quotient), np.float32(element.max_value))
+    step = np.ldexp(np.float32(1), np.maximum(np.frexp(size)[1] - 1, 1 - element.bias) - element.mantissa_bits).astype(np.float32)
+    rounded = np.floor(size / step + np.float32(0.5)) * step
+    return mxspec.encode(np.copysign(rounded, quotient), element)
+
+
+def without_sticky(quotient: Array, element: Any) -> Array:
+    step = np.ldexp(0.5, np.maximum(np.frexp(quotient)[1] - 1, 1 - element.bias) - element.mantissa_bits)
+    return mxspec.encode((np.trunc(quotient / step) * step).astype(np.float32), element)
+
+
+def ieee_like(quotient: Array, element: Any) -> Array:
+    first = element.max_code >> element.mantissa_bits << element.mantissa_bits
+    codes = mxspec.encode(quotient, element)
+    return np.where((codes & (element.sign_bit - 1)) >= first, codes & element.sign_bit | first - 1, codes).astype(np.uint8)
+
+
+def unclamped(x: Array, fmt: str) -> Answer:
+    """The exponent field less emax, in eight bits."""
+    codes, scales = model(x, fmt)
+    used = np.isfinite(x).all(axis=1) & x.any(axis=1)
+    field = np.abs(x).max(axis=1).view(np.uint32) >> 23
+    scales[used] = (field.astype(int) - BLOCKS[fmt].element.emax)[used] % 256
+    codes[used] = given(x, scales, fmt)[used]
+    return codes, scales
+
+
+def nearest_in_log2(x: Array, fmt: str) -> Answer:
+    codes, scales = model(x, fmt)
+    used = np.isfinite(x).all(axis=1) & x.any(axis=1)
+    ratio = np.abs(x).max(axis=1)[used] / np.float32(BLOCKS[fmt].element.max_value)
+    fraction, exponent = np.frexp(ratio)
+    scales[used] = np.clip(exponent - 1 + (2 * fraction > np.sqrt(2)) + 127, 0, 254)
+    codes[used] = given(x, scales, fmt)[used]
+    return codes, scales
+
+
 def by_chance() -> SimpleNamespace:
     chance = np.random.default_rng(1)
 
@@ -194,6 +267,20 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
         KnownCause.TENSOR_SCALE_LEFT_OUT, lambda: make(["nvfp4"], TENSOR_SCALE="encode", PROFILE="nvfp4-paper", quantize=without_tensor_scale),
         "left out of the elements",
     ),
+    "maximum of 1e-10 and more": (KnownCause.SCALE_BOUNDED, of_blocks(bounded(low=1e-10)), "floored at byte 5b, for every amax below 1.164e-10"),
+    "maximum of 1e10 and less": (KnownCause.SCALE_BOUNDED, of_blocks(bounded(high=1e10)), "capped at byte 9e, for every amax above 8.59e+09"),
+    "block scales of 2^-6 and more": (
+        KnownCause.SCALE_BOUNDED, lambda: make(["nvfp4"], TENSOR_SCALE="amax", quantize=least_block_scale), "floored at byte 08, for every amax below",
+    ),
+    "half the scale above a floor": (KnownCause.SCALE_OFFSET, of_blocks(bounded(low=1e-10, step=-1), "mxint8"), "one below mx-floor's"),
+    "half added": (KnownCause.HALF_ADDED, of_blocks(of_quotients(with_half_added), "mxfp4", "mxfp6_e2m3"), "floor(v + 0.5) in float32"),
+    "no clamp": (
+        KnownCause.OWN_OVERFLOW, of_blocks(of_quotients(lambda v, e: v.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)), "mxfp8_e4m3"), "beyond 448 become NaN",
+    ),
+    "no sticky bit": (KnownCause.STICKY_LOST, of_blocks(of_quotients(without_sticky), "mxfp4", "mxfp8_e4m3"), "sticky bit is lost"),
+    "top exponent reserved": (KnownCause.TOP_RESERVED, of_blocks(of_quotients(ieee_like)), "elements end at 3:"),
+    "scale that wraps": (KnownCause.SCALE_WRAPS, of_blocks(unclamped), "wrap: ff, fe for"),
+    "nearest in log2": (KnownCause.SCALE_NEAREST_LOG2, of_blocks(nearest_in_log2, "mxfp8_e4m3"), "amax / 448 rounded to the nearest power of two in log2"),
     "by chance": (KnownCause.NOT_DETERMINISTIC, by_chance, "not deterministic"),
     "nibbles": (KnownCause.NIBBLE_ORDER, lambda: make(["mxfp4"], LAYOUT="nibble-low", quantize=swapped), "nibble-high"),
     "transposed scales": (KnownCause.TRANSPOSED_SCALES, lambda: make(["mxfp4"], quantize=transposed), "transposed"),
@@ -211,6 +298,18 @@ def test_a_cause_is_named(name: str) -> None:
     for result in check(target()).formats:
         assert result.causes[:1] == [cause.value]
         assert words in result.deviations[0]
+
+
+def test_a_floor_is_named_beside_another_cause() -> None:
+    (result,) = check(CAUSES["half the scale above a floor"][1]()).formats
+    assert result.causes == [KnownCause.SCALE_OFFSET.value, KnownCause.SCALE_BOUNDED.value]
+    assert "floored at byte 5c, for every amax below 1.164e-10" in result.deviations[1]
+
+
+def test_a_rounding_that_right_elements_refute_is_not_named() -> None:
+    """Without a sticky bit all that is wrong goes toward zero, but other elements go up."""
+    report = check(of_blocks(of_quotients(without_sticky))())
+    assert not any("toward zero" in r.note for r in report.requirements)
 
 
 @pytest.mark.parametrize("entry", [*list_entries(Kind.UNUSUAL)[:6], *list_entries(Kind.OPEN)[:4]], ids=lambda e: e.id)

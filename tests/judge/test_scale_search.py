@@ -7,26 +7,46 @@ import pytest
 
 import mxspec
 from mxspec.formats import BLOCKS
+from mxspec.rounding import Rounding
 from mxspec_conformance.judge.causes import KnownCause
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.results.conclusion import Stand, conclude
 from mxspec_conformance.results.report import Report, Verdict
 
-from tests.bugs.building import Answer, Array, BlockFunction, given, is_zero, make, model, on_blocks
+from tests.bugs.building import (
+    Answer,
+    Array,
+    BlockFunction,
+    given,
+    is_ordinary,
+    is_zero,
+    make,
+    model,
+    on_blocks,
+    scaled,
+)
 
 
-def searched(error: str, offsets: tuple[int, ...]) -> BlockFunction:
-    """Of several scales the one with the least error."""
+def searched(error: str, offsets: tuple[int, ...], rounding: Rounding = Rounding.RNE, floor: float = 0) -> BlockFunction:
+    """Of several scales the one with the least error; none for maxima below a floor, which have its scale."""
+
+    def encode(x: Array, scales: Array, fmt: str) -> Array:
+        codes = model(x, fmt)[0]
+        codes[is_ordinary(x)] = mxspec.encode(scaled(x, scales)[is_ordinary(x)].astype(np.float32), BLOCKS[fmt].element, rounding=rounding)
+        return codes
 
     def quantize(x: Array, fmt: str) -> Answer:
-        codes, scales = model(x, fmt)
-        inside = np.isfinite(x).all(axis=1) & ~is_zero(x) & (scales > 8) & (scales < 240)
+        scales = model(x, fmt)[1]
+        low = is_ordinary(x) & ~is_zero(x) & (np.abs(x).max(axis=1) < floor)
+        scales[low] = model(np.full((1, x.shape[1]), floor, np.float32), fmt)[1]
+        codes = encode(x, scales, fmt)
+        inside = is_ordinary(x) & ~is_zero(x) & ~low & (scales > 8) & (scales < 240)
         values = mxspec.decode(np.arange(BLOCKS[fmt].element.code_count, dtype=np.uint8), BLOCKS[fmt].element).astype(float)
         best = np.full(len(x), np.inf)
         result = codes.copy(), scales.copy()
         for offset in offsets:
             tried = np.where(inside, scales.astype(int) + offset, scales).astype(np.uint8)
-            found = given(x, tried, fmt)
+            found = encode(x, tried, fmt)
             with np.errstate(all="ignore"):
                 unit = 2.0 ** (tried.astype(float)[:, None] - 127)
                 away = np.abs(values[found] * unit - x) / np.abs(x).max(axis=1, keepdims=True)
@@ -56,6 +76,17 @@ def test_a_search_is_not_accused_and_its_error_is_told(error: str, offsets: tupl
     (told,) = [c for c in result.open_choices if "search" in c]
     assert f"sum of {error} errors" in told
     assert any(r.verdict is Verdict.OPEN and r.topic == "scale-boundary" for r in report.requirements)
+
+
+@pytest.mark.parametrize(("rounding", "floor", "fails"), [(Rounding.RNE, 1e-30, set()), (Rounding.RNZ, 0, {"tie-even"}), (Rounding.RNZ, 1e-30, {"tie-even"})])
+def test_a_search_is_recognized_with_other_ties_and_above_a_floor(rounding: Rounding, floor: float, fails: set[str]) -> None:
+    report = judge(searched("squared", (0, 1, -1), rounding, floor), "mxfp4")
+    (result,) = report.formats
+    assert KnownCause.SCALE_SEARCH.value in result.causes
+    assert {r.topic for r in report.requirements if r.verdict is Verdict.FAIL} == fails
+    (told,) = [c for c in result.open_choices if "search" in c]
+    assert ("floored at byte 19" in told) == bool(floor)
+    assert KnownCause.RECIPROCAL.value not in result.causes
 
 
 def test_a_search_does_not_excuse_a_claim() -> None:

@@ -16,6 +16,7 @@ from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
 from mxspec.rounding import Rounding
 from mxspec_conformance.judge.explanation import ROUNDING_TEXT
+from mxspec_conformance.judge.scale_bounds import Bounds, find_bounds
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, Unanswered
 from mxspec_conformance.observations.scale import ObservedScales
@@ -85,11 +86,12 @@ def describe_scale_rule(results: Sequence[ObservedScales], fmt: BlockFormat, jud
     """The scale rule over maxima of ordinary size; among rules that are equally right it is the judged profile's."""
     # A profile that does not answer a case, as one without a tensor scale, does not explain it either.
     wrong = dict.fromkeys((n for item in results for n in item.case.answers), 0)
+    bounds = find_bounds(results, fmt, judged)
     total = 0
     for item in results:
         if isinstance(item.returned, NoAnswer):
             continue
-        ordinary = _is_ordinary(item.case.amax)
+        ordinary = _is_ordinary(item.case.amax) & bounds.within(item.case.amax, item.case.tensor)
         total += int(ordinary.sum())
         for name in wrong:
             answer = item.case.answers.get(name)
@@ -98,15 +100,16 @@ def describe_scale_rule(results: Sequence[ObservedScales], fmt: BlockFormat, jud
         return Trait(TraitName.SCALE, "not observed")
     best = min(wrong, key=lambda n: (wrong[n], n != judged.id))
     text = _rule_text(next(p for p in list_profiles(fmt) if p.id == best), fmt)
-    if wrong[best] and (log2 := _name_inexact_log2(results, fmt, judged)):
+    if wrong[best] and (log2 := _name_inexact_log2(results, fmt, judged, bounds)):
         text = log2
     elif wrong[best]:
         text += f"; but for {wrong[best]} of {total} maxima"
+    ends = f"; {bounds.text}" if bounds.text else ""
     # The judged profile would have been chosen if it were equally right.
     departs = best != judged.id or bool(wrong[best])
     if 2 * wrong[best] > total:  # a rule that holds for the minority says nothing
-        return Trait(TraitName.SCALE, f"by no rule that is known here; the nearest is {text}")
-    return Trait(TraitName.SCALE, text, f"scale: {text}" if departs else "")
+        return Trait(TraitName.SCALE, f"by no rule that is known here; the nearest is {text}{ends}")
+    return Trait(TraitName.SCALE, f"{text}{ends}", f"scale: {text}" if departs else "")
 
 
 def _is_ordinary(amax: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
@@ -121,7 +124,7 @@ LOG2_REACH = 89
 
 
 def _name_inexact_log2(
-    results: Sequence[ObservedScales], fmt: BlockFormat, judged: Profile
+    results: Sequence[ObservedScales], fmt: BlockFormat, judged: Profile, bounds: Bounds
 ) -> str | None:
     """In words, that all wrong bytes are one step off next to powers of two, where an inexact log2 puts them; else None."""
     rule = _scale_rule(judged)
@@ -134,7 +137,7 @@ def _name_inexact_log2(
         if isinstance(returned, NoAnswer) or judged.id not in case.answers:
             continue
         expected = case.answers[judged.id]
-        wrong = (returned != expected) & _is_ordinary(case.amax)
+        wrong = (returned != expected) & _is_ordinary(case.amax) & bounds.within(case.amax, case.tensor)
         if not wrong.any():
             continue
         steps = returned[wrong].astype(int) - expected[wrong]
@@ -173,15 +176,32 @@ def _rule_text(profile: Profile, fmt: BlockFormat) -> str:
     return f"as {profile.id}"
 
 
-def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile) -> list[Trait]:
-    """Rounding and sign of zero, given the scales that were returned."""
+@dataclass(slots=True)
+class _Elements:
+    """Ordinary elements, given the scales that were returned: how many each rounding gets wrong, and their zeros."""
+
+    wrong: dict[Rounding, int]
+    signs: _ZeroSigns
+    lanes: int = 0
+
+    @property
+    def best(self) -> Rounding:
+        """The rounding that gets the fewest wrong."""
+        return min(self.wrong, key=lambda r: (self.wrong[r], list(ROUNDING_TEXT).index(r)))
+
+
+def find_rounding(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile) -> Rounding | None:
+    """The rounding that explains every ordinary element, given the scales that were returned; None where none does."""
+    elements = _count_elements(seen, fmt, profile)
+    return elements.best if elements.lanes and not elements.wrong[elements.best] else None
+
+
+def _count_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile) -> _Elements:
     rows: dict[TensorScales | None, list[Observed]] = {}
     for item in seen:
         if item.case.is_row and item.case.topic not in WHOLE_BLOCK:
             rows.setdefault(item.case.tensor, []).append(item)
-    wrong = dict.fromkeys(ROUNDING_TEXT, 0)
-    signs = _ZeroSigns()
-    lanes = 0
+    counted = _Elements(dict.fromkeys(ROUNDING_TEXT, 0), _ZeroSigns())
     for members in rows.values():
         try:
             steps, bindings = bind_profile(profile, members[0].case.tensor)
@@ -202,12 +222,18 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
             expected, scaled = encode_given_scale(x, scales, fmt, profile, steps, bindings, rule)
             classes = classify_lanes(scaled, x, fmt.element)
             finite = (classes != LaneClass.SPECIAL) & (classes != LaneClass.OVERFLOW)
-            wrong[rounding] += int(((fold[expected] != fold[codes]) & finite).sum())
-        lanes += int(finite.sum())
-        signs.count((classes == LaneClass.ZERO) & (fold[codes] == 0), np.signbit(x), codes == fmt.element.sign_bit)
+            counted.wrong[rounding] += int(((fold[expected] != fold[codes]) & finite).sum())
+        counted.lanes += int(finite.sum())
+        counted.signs.count((classes == LaneClass.ZERO) & (fold[codes] == 0), np.signbit(x), codes == fmt.element.sign_bit)
+    return counted
+
+
+def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile) -> list[Trait]:
+    """Rounding and sign of zero, given the scales that were returned."""
+    counted = _count_elements(seen, fmt, profile)
+    wrong, lanes, best = counted.wrong, counted.lanes, counted.best
     if not lanes:
         return []
-    best = min(ROUNDING_TEXT, key=lambda r: (wrong[r], list(ROUNDING_TEXT).index(r)))
     text = ROUNDING_TEXT[best]
     if wrong[best]:
         text += f"; but for {wrong[best]} of {lanes} elements"
@@ -216,7 +242,7 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
         text, departs = f"by no rounding that is known here; the nearest is {text}", False
     traits = [Trait(TraitName.ELEMENTS, text, text if departs else "")]
     if not fmt.element.twos_complement:
-        traits.append(signs.describe())
+        traits.append(counted.signs.describe())
     return traits
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import mxspec
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import first_failure
+from mxspec_conformance.judge.behaviour import find_rounding
 from mxspec_conformance.judge.choosing import find_claim
 from mxspec_conformance.judge.departures import describe_departures
 from mxspec_conformance.judge.explanation import Cause, Explanation
@@ -19,7 +20,7 @@ from mxspec_conformance.judge.nearest import count_asked, count_declined, find_i
 from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
 from mxspec_conformance.judge.scale_search import Search, find_search
-from mxspec_conformance.judge.stages import BLOCK_STAGES, BlockRun, Failures
+from mxspec_conformance.judge.stages import BLOCK_STAGES, OF_LANES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.answers import matching_profiles
@@ -120,13 +121,16 @@ def check_format(
 
 
 def _excuse_search(observations: Observations, profile: Profile, requirements: Sequence[Requirement]) -> Search | None:
-    """Where scales were searched, requirements about a rule of the scale are open; only if nothing else is wrong."""
-    bad = [r for r in requirements if r.operation in ("quantize", "scale") and r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
-    if not bad or any(r.topic not in SCALE_TOPICS for r in bad):
+    """Where scales were searched, requirements about a rule of the scale are open; only if nothing else is wrong, but for a rounding
+    that explains every element."""
+    wrong = [r for r in requirements if r.operation in ("quantize", "scale") and r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
+    bad = [r for r in wrong if r.topic in SCALE_TOPICS]
+    rounding = find_rounding(observations.answered, observations.fmt, profile) if len(bad) < len(wrong) else None
+    if not bad or (rounding is None and len(bad) < len(wrong)) or any(r.topic not in OF_LANES for r in wrong if r not in bad):
         return None
     others = [p for p in mxspec.list_profiles(observations.fmt) if p.kind is Kind.NORMATIVE and p is not profile]
     # Its candidates may lie about the scale of another rule than the nearest one.
-    search = next(filter(None, (find_search(observations, p) for p in (profile, *others))), None)
+    search = next(filter(None, (find_search(observations, p, rounding) for p in (profile, *others))), None)
     if search is not None:
         for requirement in bad:
             requirement.verdict, requirement.note, requirement.explained_by = Verdict.OPEN, search.text, ""

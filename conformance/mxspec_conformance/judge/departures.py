@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import mxspec
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.behaviour import TraitName, describe, list_deviations, list_open_choices
-from mxspec_conformance.judge.causes import CALL_ALONE, KnownCause, find_causes, find_silence
+from mxspec_conformance.judge.causes import CALL_ALONE, OF_SCALE, KnownCause, find_causes, find_silence
 from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.scale_search import Search
 from mxspec_conformance.judge.tally import Tally
@@ -53,8 +53,10 @@ def describe_departures(
         causes = find_causes(observations, judged, answered_blocks(session, block, observations.answered))
         if not causes and by_calls:
             causes = [CALL_ALONE]
-        # What a cause explains wholly, the traits describe badly.
-        result.deviations = [c.text for c in causes] + ([] if causes else result.deviations)
+        # What a cause explains wholly, the traits describe badly; one of the scale says nothing of elements, a floor nothing of the rest.
+        named = {c.cause for c in causes} - {KnownCause.SCALE_BOUNDED}
+        kept = [d for d in result.deviations if not named or (named <= OF_SCALE and d not in traits_of_scale)]
+        result.deviations = [c.text for c in causes] + kept
         result.causes = [c.cause.value for c in causes]
     if search is not None:
         result.open_choices.append(f"scale: {search.text}")

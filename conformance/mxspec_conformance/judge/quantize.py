@@ -36,6 +36,8 @@ _LANE_TOPICS = {
     LaneClass.SUBNORMAL: "subnormal",
     LaneClass.EXACT: "exact",
 }
+#: Lanes whose code is a matter of rounding.
+ORDINARY_LANES = frozenset(LaneClass) - {LaneClass.SPECIAL, LaneClass.OVERFLOW}
 
 
 def default_scale_topic(fmt: BlockFormat) -> str:
@@ -258,6 +260,9 @@ def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Prof
             if rounding is not steps.element.rounding:
                 rule = replace(steps.element, rounding=rounding)
                 other = encode_given_scale(x, usable, fmt, profile, steps, bindings, rule)[0]
+                # Whoever rounds so does it in all elements.
+                if ((fold[other] != fold[codes]) & ~wrong & finite[:, None] & np.isin(classes, list(ORDINARY_LANES))).any():
+                    continue
                 variants[Explanation(Cause.PROFILE_ROUNDED, profile.id, rounding)] = other
     edges = np.cumsum([0, *map(len, blocks)])
     parts = [slice(int(i), int(j)) for i, j in pairwise(edges)]

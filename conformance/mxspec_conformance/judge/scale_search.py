@@ -17,7 +17,9 @@ from mxspec.elements import decode_table
 from mxspec.elements_given_scale import encode_given_scale
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
+from mxspec.rounding import Rounding
 from mxspec_conformance.judge.invariance.answered import ORDINARY
+from mxspec_conformance.judge.scale_bounds import Bounds, find_bounds
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.quantize import tensor_argument
@@ -49,6 +51,8 @@ class Search:
     offsets: tuple[int, ...]
     profile: str
     blocks: int
+    #: Floors and ceilings of the scales.
+    bounds: Bounds
 
     @property
     def text(self) -> str:
@@ -56,7 +60,7 @@ class Search:
         listed = ", ".join(f"{o:+d}" if o else "0" for o in self.offsets)
         return (
             f"a search: of the scales {listed} codes from {self.profile}'s, the one with the least {' or '.join(self.errors)} in all "
-            f"{self.blocks} blocks"
+            f"{self.blocks} blocks{'; ' if self.bounds.text else ''}{self.bounds.text}"
         )
 
 
@@ -68,10 +72,14 @@ class _Blocks:
     tensor: TensorScales | None
 
 
-def find_search(observations: Observations, profile: Profile) -> Search | None:
-    """The error that the target's scales minimise among those that it uses; None where no error explains every block."""
+def find_search(observations: Observations, profile: Profile, rounding: Rounding | None = None) -> Search | None:
+    """The error that the target's scales minimise among those that it uses; None where no error explains every block.
+
+    rounding: how the target rounds elements, where it is not as the profile does.
+    """
     fmt = observations.fmt
-    groups = [b for b in _collect(observations, fmt, profile) if len(b.x)]
+    bounds = find_bounds(observations.scales, fmt, profile)
+    groups = [b for b in _collect(observations, fmt, profile, bounds) if len(b.x)]
     if not groups:
         return None
     steps = np.concatenate([b.returned.astype(int) - b.expected.astype(int) for b in groups])
@@ -80,7 +88,7 @@ def find_search(observations: Observations, profile: Profile) -> Search | None:
         return None
     kinds = list(ErrorKind)
     for blocks in groups:
-        errors = _errors(blocks, offsets, fmt, profile)  # [kind, candidate, block]
+        errors = _errors(blocks, offsets, fmt, profile, rounding)  # [kind, candidate, block]
         chosen = np.searchsorted(offsets, blocks.returned.astype(int) - blocks.expected.astype(int))
         own = np.take_along_axis(errors, chosen[None, None, :], axis=1)[:, 0]
         # A target sums k float32 terms: it cannot tell errors apart that are closer than k roundings.
@@ -88,7 +96,7 @@ def find_search(observations: Observations, profile: Profile) -> Search | None:
         kinds = [kind for i, kind in enumerate(ErrorKind) if kind in kinds and (own[i] <= least[i]).all()]
         if not kinds:
             return None
-    return Search(tuple(kinds), offsets, profile.id, int(sum(len(b.x) for b in groups)))
+    return Search(tuple(kinds), offsets, profile.id, int(sum(len(b.x) for b in groups)), bounds)
 
 
 def _depends_on_others(observations: Observations, groups: Sequence[_Blocks]) -> bool:
@@ -119,8 +127,8 @@ def _depends_on_others(observations: Observations, groups: Sequence[_Blocks]) ->
     return False
 
 
-def _collect(observations: Observations, fmt: BlockFormat, profile: Profile) -> Iterator[_Blocks]:
-    """Ordinary blocks far from the ends of the scale's range."""
+def _collect(observations: Observations, fmt: BlockFormat, profile: Profile, bounds: Bounds) -> Iterator[_Blocks]:
+    """Ordinary blocks far from the ends of the scale's range, and not beyond its bounds."""
     dtype = observations.session.capabilities.dtypes[0]
     rows: dict[TensorScales | None, list[tuple[npt.NDArray[np.float32], Codes, Codes]]] = {}
     for item in observations.answered:
@@ -135,15 +143,17 @@ def _collect(observations: Observations, fmt: BlockFormat, profile: Profile) -> 
         x, returned, expected = (np.concatenate(part) for part in zip(*members, strict=True))
         low, high = (16, 235) if fmt.is_mx else (16, fmt.scale.max_code - 8)
         usable = np.isfinite(x).all(axis=1) & (x != 0).any(axis=1)
+        usable &= bounds.within(np.abs(x).max(axis=1).view(np.uint32), tensor)
         usable &= (expected > low) & (expected < high) & (returned > low) & (returned < high)
         yield _Blocks(x[usable], returned[usable], expected[usable], tensor)
 
 
 def _errors(
-    blocks: _Blocks, offsets: Sequence[int], fmt: BlockFormat, profile: Profile
+    blocks: _Blocks, offsets: Sequence[int], fmt: BlockFormat, profile: Profile, rounding: Rounding | None
 ) -> npt.NDArray[np.float64]:
-    """The errors [kind, candidate, block] of each candidate scale, with elements as the profile rounds them."""
+    """The errors [kind, candidate, block] of each candidate scale, with elements as the profile rounds them, or as told."""
     steps, bindings = bind_profile(profile, blocks.tensor)
+    rule = None if rounding is None else steps.element.with_rounding(rounding)
     values, factors = decode_table(fmt.element).astype(np.float64), decode_table(fmt.scale).astype(np.float64)
     unit = 1.0 if blocks.tensor is None else blocks.tensor.value("decode")
     x = blocks.x.astype(np.float64)
@@ -151,7 +161,7 @@ def _errors(
     for i, offset in enumerate(offsets):
         scales = (blocks.expected.astype(int) + offset).astype(np.uint8)
         with np.errstate(all="ignore"):
-            codes = encode_given_scale(blocks.x, scales, fmt, profile, steps, bindings)[0]
+            codes = encode_given_scale(blocks.x, scales, fmt, profile, steps, bindings, rule)[0]
             scale = factors[scales][:, None] * unit
             error = np.abs(values[codes] - x / scale) * scale  # in units of the block, so that nothing under- or overflows
             largest = np.abs(x).max(axis=1, keepdims=True)

@@ -33,12 +33,13 @@ class Divided:
     steps: QuantizationSteps
     element: ElementFormat
 
-    def encode(self, scaled: npt.NDArray[Any] | None = None) -> Codes:
-        """The codes [n, k] of the quotients, or of others."""
+    def encode(self, scaled: npt.NDArray[Any] | None = None, **changed: Any) -> Codes:
+        """The codes [n, k] of the quotients, or of others; changed: fields of the profile's element rule."""
         with np.errstate(all="ignore"):
             return encode_elements(
-                self.scaled if scaled is None else scaled, self.known["x"], np.isnan(self.known["sf"]), self.steps.element, self.element
-            )
+                self.scaled if scaled is None else scaled, self.known["x"], np.isnan(self.known["sf"]),
+                replace(self.steps.element, **changed), self.element,
+            )  # fmt: skip
 
     def with_values(self, values: Mapping[str, Any]) -> Divided:
         """The same blocks, divided with other values in the expressions."""

@@ -48,9 +48,7 @@ def _explains(seen: Seen, change: _Change) -> bool:
     """Whether codes are those of the returned scale bytes with other values in the expressions, and not with the profile's own."""
     if not all((r.scales < seen.fmt.scale.code_count).all() for r in seen.rows):
         return False
-    if all(d.rows.agree(d.rows.scales, d.encode(), seen.fmt).all() for d in seen.divided):
-        return False
-    return seen.explains([(d.rows.scales, d.with_values(change(d)).encode()) for d in seen.divided])
+    return seen.explains_codes(d.with_values(change(d)).encode() for d in seen.divided)
 
 
 def uncaught_zero(seen: Seen) -> Found | None:

@@ -18,10 +18,18 @@ class KnownCause(StrEnum):
     SUBNORMALS_FLUSHED = "subnormals-flushed"
     SCALE_OFFSET = "scale-offset"
     SCALE_BIAS = "scale-bias"
+    SCALE_BOUNDED = "scale-bounded"
+    SCALE_WRAPS = "scale-wraps"
+    SCALE_NEAREST_LOG2 = "scale-nearest-log2"
     SCALE_MISREAD = "scale-misread"
     TENSOR_SCALE_LEFT_OUT = "tensor-scale-left-out"
     ZERO_SCALE = "zero-scale"
     COARSE_BELOW = "subnormals-cut"
+    STICKY_LOST = "sticky-lost"
+    OWN_OVERFLOW = "overflow-not-clamped"
+    TOP_RESERVED = "top-exponent-reserved"
+    HALF_ADDED = "half-added"
+    OTHER_QUOTIENT = "other-quotient"
     NARROW_QUOTIENT = "narrow-quotient"
     UNROUNDED_SCALE = "unrounded-scale"
     NARROW_MAXIMUM = "narrow-maximum"
@@ -32,6 +40,10 @@ class KnownCause(StrEnum):
     CALL_ALONE = "call-alone"
     SCALE_SEARCH = conclusion.SCALE_SEARCH
     NO_ANSWER = conclusion.NO_ANSWER
+
+
+#: Causes of wrong scale bytes that say nothing of elements, which are judged under the scale that was returned.
+OF_SCALE = frozenset({KnownCause.SCALE_OFFSET, KnownCause.SCALE_WRAPS, KnownCause.SCALE_NEAREST_LOG2})
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,10 +69,16 @@ QUESTIONS = (
     Question(order.transposed_scales, (Need.CASES,)),
     Question(inputs.flushed_subnormals, (Need.ROWS,)),
     Question(stored_scale.moved_scales, (Need.MAXIMA, Need.MX)),
+    Question(stored_scale.wrapped_scales, (Need.MAXIMA, Need.MX)),
+    Question(stored_scale.nearest_log2, (Need.MAXIMA, Need.MX)),
     Question(divisor.misread_scale, (Need.QUOTIENTS,)),
     Question(divisor.missing_tensor_scale, (Need.QUOTIENTS, Need.TENSOR_SCALES)),
     Question(divisor.uncaught_zero, (Need.ROWS, Need.SIGNS)),
-    Question(quotient.cut_below_normal, (Need.QUOTIENTS, Need.SIGNS, Need.SUBNORMALS)),
+    Question(quotient.lost_sticky_bit, (Need.QUOTIENTS, Need.SIGNS, Need.SUBNORMALS)),
+    Question(quotient.own_overflow, (Need.QUOTIENTS,)),
+    Question(quotient.reserved_exponent, (Need.QUOTIENTS, Need.SIGNS, Need.SUBNORMALS)),
+    Question(quotient.half_added, (Need.QUOTIENTS,)),
+    Question(quotient.other_quotient, (Need.QUOTIENTS,)),
     Question(quotient.narrow_quotient, (Need.QUOTIENTS,)),
     Question(divisor.unrounded_scale, (Need.ROWS, Need.MX)),
     Question(maximum.narrow_maximum, (Need.MAXIMA,)),
@@ -81,9 +87,8 @@ QUESTIONS = (
     Question(maximum.lanes_looked_at, (Need.ROWS,)),
     Question(inputs.wrong_dtypes, (Need.CASES, Need.OTHER_DTYPES)),
 )
-#: A cause -> one that is not named beside it: a quotient of 16 bits explains every block, and that all wrong codes go one way
-#: is then no cause of its own.
-_COVERS = {KnownCause.NARROW_QUOTIENT: KnownCause.RECIPROCAL}
+#: Causes that explain every block: that all wrong codes go one way is then no cause of its own.
+_COVERS_RECIPROCAL = {KnownCause.NARROW_QUOTIENT, KnownCause.HALF_ADDED, KnownCause.OTHER_QUOTIENT}
 
 
 def find_causes(observations: Observations, profile: Profile, again: Answered | None) -> list[Found]:
@@ -95,7 +100,8 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
         again: Blocks that it has answered in one call, for the same call to be made again; None asks for nothing twice.
 
     Returns:
-        Nothing, or one cause that makes all others doubtful (chance, the call), or all that explain what was returned.
+        Nothing, or one cause that makes all others doubtful (chance, the call), or all that explain what was returned; a floor or
+        ceiling of the scale comes last, as it says nothing of the blocks between.
     """
     session = observations.session
     changing = None if again is None else find_chance(session, again)
@@ -104,8 +110,8 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
     seen = Seen.of(observations, profile)
     asked = [question.ask(seen) for question in QUESTIONS if all(MET[need](seen) for need in question.needs)]
     found = [one for one in asked if one is not None]
-    covered = {_COVERS.get(one.cause) for one in found}
-    causes = [one for one in found if one.cause not in covered]
+    covered = any(one.cause in _COVERS_RECIPROCAL for one in found)
+    causes = [one for one in found if not (covered and one.cause is KnownCause.RECIPROCAL)]
     if not causes and are_right_alone(session, seen.fmt, profile, seen.answered):
         return [CALL_ALONE]
-    return causes
+    return [*causes, Found(KnownCause.SCALE_BOUNDED, seen.bounds.text)] if seen.bounds.text else causes

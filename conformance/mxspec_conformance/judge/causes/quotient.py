@@ -3,31 +3,88 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+import mxspec
 from mxspec.acceptance import fold_zeros
 from mxspec.elements import decode_table
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
-from mxspec_conformance.judge.causes.dividing import usable_scales
+from mxspec.formats import ElementFormat
+from mxspec.profiles.schema import Kind
+from mxspec.rounding import Overflow, Rounding
+from mxspec_conformance.judge.causes.dividing import divide, usable_scales
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES, WAYS
 from mxspec_conformance.judge.causes.seen import Seen
+from mxspec_conformance.judge.explanation import ROUNDING_TEXT
 from mxspec_vectors.tensor_scales import bind_profile
 
 
-def cut_below_normal(seen: Seen) -> Found | None:
-    """Whether of a quotient below the smallest normal number only one bit beyond the last place is looked at."""
+def lost_sticky_bit(seen: Seen) -> Found | None:
+    """Whether of a quotient only one bit beyond the last place is looked at; everywhere, or below the smallest normal number."""
     element = seen.fmt.element
-    half, normal = float(element.magnitude(1)) / 2, float(element.magnitude(1 << element.mantissa_bits))
-    answers = []
-    for d in seen.divided:
-        with np.errstate(all="ignore"):
-            cut = np.where(np.abs(d.scaled) < normal, np.trunc(d.scaled / half) * half, d.scaled).astype(d.scaled.dtype)
-        answers.append((d.rows.scales, d.encode(cut)))
-    if not seen.explains(answers):
+    normal = float(element.magnitude(1 << element.mantissa_bits))
+    for cause, where, below in ((KnownCause.STICKY_LOST, "", np.inf), (KnownCause.COARSE_BELOW, "below the smallest normal number ", normal)):
+        if seen.explains_codes(d.encode(_cut_to_half_steps(d.scaled, element, below)) for d in seen.divided):
+            text = f"{where}one bit beyond the last place is looked at, and what lies under it is lost: more than a tie counts as a tie"
+            return Found(cause, text if where else f"the sticky bit is lost: {text}")
+    return None
+
+
+def _cut_to_half_steps(scaled: npt.NDArray[Any], element: ElementFormat, below: float) -> npt.NDArray[Any]:
+    """Quotients whose magnitudes lie below a bound, without what lies under one bit beyond the last place."""
+    with np.errstate(all="ignore"):
+        half = np.ldexp(0.5, np.maximum(np.frexp(scaled)[1] - 1, 1 - element.bias) - element.mantissa_bits)
+        return np.where(np.abs(scaled) < below, np.trunc(scaled / half) * half, scaled).astype(scaled.dtype)
+
+
+def own_overflow(seen: Seen) -> Found | None:
+    """Whether quotients beyond the largest number become the format's own NaN or infinity."""
+    element = seen.fmt.element
+    if element.nan_code is None or not seen.explains_codes(d.encode(overflow=Overflow.OWN) for d in seen.divided):
         return None
-    return Found(KnownCause.COARSE_BELOW, "below the smallest normal number one bit beyond the last place is looked at, and what lies under it is lost: more than a tie counts as a tie")
+    what = "NaN" if element.inf_code is None else "infinity"
+    return Found(KnownCause.OWN_OVERFLOW, f"quotients beyond {float(element.max_value):g} become {what}: they are not clamped before the conversion")
+
+
+def reserved_exponent(seen: Seen) -> Found | None:
+    """Whether the largest exponent holds no numbers, in a format in which it does."""
+    element = seen.fmt.element
+    first = element.max_code >> element.mantissa_bits << element.mantissa_bits
+    if element.inf_code is not None:
+        return None
+    for instead in (first - 1, first):
+        table = np.arange(256)
+        magnitude = table & (element.sign_bit - 1)
+        table = np.where((magnitude >= first) & (magnitude <= element.max_code), table & element.sign_bit | instead, table).astype(np.uint8)
+        if seen.explains_codes(table[d.encode()] for d in seen.divided):
+            largest = float(element.magnitude(first - 1))
+            return Found(KnownCause.TOP_RESERVED, f"elements end at {largest:g}: the largest exponent is reserved for infinity and NaN, as in IEEE 754")
+    return None
+
+
+def half_added(seen: Seen) -> Found | None:
+    """Whether elements are floor(steps + 0.5), with the sum in float32, which rounds it before it is cut."""
+    for rounding, words in ((Rounding.RNA, ""), (Rounding.RNE, ", and exact ties are then taken back to even")):
+        if seen.explains_codes(d.encode(add_half_floor_f32=True, rounding=rounding) for d in seen.divided):
+            return Found(KnownCause.HALF_ADDED, f"elements are floor(v + 0.5) in float32: the sum rounds up what lies just below a tie{words}")
+    return None
+
+
+def other_quotient(seen: Seen) -> Found | None:
+    """Whether elements are those of another normative profile's division, in any rounding; not where the profile's own explains them."""
+    others = [p for p in mxspec.list_profiles(seen.fmt) if p.kind is Kind.NORMATIVE and p is not seen.profile]
+    for profile in (seen.profile, *others):
+        divided = divide(seen.rows, seen.fmt, profile)
+        for rounding, words in ROUNDING_TEXT.items():
+            if divided and seen.explains_codes(d.encode(rounding=rounding) for d in divided):
+                if profile is seen.profile:
+                    return None
+                return Found(KnownCause.OTHER_QUOTIENT, f"elements are {words}, of {profile.id}'s quotient")
+    return None
 
 
 def narrow_quotient(seen: Seen) -> Found | None:
@@ -35,8 +92,8 @@ def narrow_quotient(seen: Seen) -> Found | None:
     names = []
     for (name, dtype), (how, narrow) in product(NARROW_DTYPES.items(), WAYS.items()):
         with np.errstate(all="ignore"):
-            answers = [(d.rows.scales, d.encode(narrow(np.asarray(d.scaled, np.float32), dtype))) for d in seen.divided]
-        if seen.explains(answers):
+            narrowed = [d.encode(narrow(np.asarray(d.scaled, np.float32), dtype)) for d in seen.divided]
+        if seen.explains_codes(narrowed):
             names.append(name + how)
     if not names:
         return None

@@ -13,6 +13,7 @@ from mxspec.acceptance import flag_nan, fold_zeros
 from mxspec.formats import BlockFormat, ElementFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.invariance.answered import ORDINARY
+from mxspec_conformance.judge.scale_bounds import Bounds
 from mxspec_conformance.observations.quantize import Observed
 from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import TensorScales
@@ -60,15 +61,18 @@ def _fold_signs(element: ElementFormat) -> Codes:
     return fold
 
 
-def collect_rows(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, dtype: str) -> Iterator[Rows]:
-    """The ordinary blocks of a dtype that were answered with codes of the format, one `Rows` for each tensor scale."""
+def collect_rows(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, dtype: str, bounds: Bounds) -> Iterator[Rows]:
+    """The ordinary blocks of a dtype that were answered with codes of the format, one `Rows` for each tensor scale.
+
+    bounds: blocks whose scale lies at one of these are left out.
+    """
     groups: dict[TensorScales | None, list[Observed]] = {}
     for item in seen:
         special = item.case.tensor is not None and item.case.tensor.is_special
         if (
             item.case.is_row and item.dtype == dtype and item.case.topic in _TOPICS
             and profile.id in item.case.answers and not special and np.isfinite(item.case.x).all()
-            and (item.codes < fmt.element.code_count).all()
+            and (item.codes < fmt.element.code_count).all() and bounds.within(np.abs(item.case.x).max(axis=1).view(np.uint32), item.case.tensor).all()
         ):  # fmt: skip
             groups.setdefault(item.case.tensor, []).append(item)
     for tensor, members in groups.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.causes.comparing import Compared, is_cause
 from mxspec_conformance.judge.causes.dividing import Divided, divide
 from mxspec_conformance.judge.causes.rows import Rows, collect_rows
+from mxspec_conformance.judge.scale_bounds import Bounds, find_bounds
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.quantize import Observed
@@ -47,12 +48,16 @@ class Seen:
     answered: Sequence[Observed]
     scales: Sequence[ObservedScales]
     rows: Sequence[Rows]
+    #: Floors and ceilings of the scale; rows and maxima beyond are left out, so that what else is wrong can be seen.
+    bounds: Bounds
 
     @classmethod
     def of(cls, observations: Observations, profile: Profile) -> Seen:
         """What was observed, beside the answers of a profile."""
         fmt, dtypes, answered = observations.fmt, observations.session.capabilities.dtypes, observations.answered
-        return cls(fmt, profile, dtypes, answered, observations.scales, tuple(collect_rows(answered, fmt, profile, dtypes[0])))
+        bounds = find_bounds(observations.scales, fmt, profile)
+        rows = tuple(collect_rows(answered, fmt, profile, dtypes[0], bounds))
+        return cls(fmt, profile, dtypes, answered, observations.scales, rows, bounds)
 
     @cached_property
     def divided(self) -> Sequence[Divided]:
@@ -61,15 +66,15 @@ class Seen:
 
     def rows_of(self, profile: Profile) -> Sequence[Rows]:
         """The same blocks beside the answers of another profile."""
-        return self.rows if profile is self.profile else tuple(collect_rows(self.answered, self.fmt, profile, self.dtypes[0]))
+        return self.rows if profile is self.profile else tuple(collect_rows(self.answered, self.fmt, profile, self.dtypes[0], self.bounds))
 
-    def maxima(self, profile: Profile) -> Iterator[Maxima]:
-        """The ordinary maxima for which a scale was returned and a profile says one."""
+    def maxima(self, profile: Profile, ends: tuple[int, int] = _ORDINARY_MAXIMA) -> Iterator[Maxima]:
+        """The maxima between ends, the ordinary ones, for which a scale was returned and a profile says one."""
         for item in self.scales:
             expected = item.case.answers.get(profile.id)
             if not isinstance(item.returned, NoAnswer) and expected is not None:
-                amax, (low, high) = item.case.amax, _ORDINARY_MAXIMA
-                ordinary = (amax > low) & (amax < high)
+                amax, (low, high) = item.case.amax, ends
+                ordinary = (amax > low) & (amax < high) & self.bounds.within(amax, item.case.tensor)
                 yield Maxima(amax[ordinary], item.returned[ordinary], expected[ordinary], item.case.tensor)
 
     def scale_bytes(self, x: npt.NDArray[np.float32], tensor: TensorScales | None) -> Codes:
@@ -84,4 +89,16 @@ class Seen:
         return is_cause(
             Compared(bool(r.agree(s, c, self.fmt).all()), not r.agree(r.want_scales, r.want_codes, self.fmt).all())
             for r, (s, c) in zip(self.rows, answers, strict=True)
+        )
+
+    @cached_property
+    def _wrong_codes(self) -> Sequence[bool]:
+        """Of each of `divided`, whether some codes are not the profile's under the scales that were returned."""
+        return [not d.rows.agree(d.rows.scales, d.encode(), self.fmt).all() for d in self.divided]
+
+    def explains_codes(self, codes: Iterable[Codes]) -> bool:
+        """Whether these codes of `divided` are the target's in every block, and the profile's under the same scales are not."""
+        return any(self._wrong_codes) and is_cause(
+            Compared(bool(d.rows.agree(d.rows.scales, c, self.fmt).all()), wrong)
+            for d, c, wrong in zip(self.divided, codes, self._wrong_codes, strict=True)
         )
