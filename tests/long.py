@@ -27,6 +27,8 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_declined.py::test_two_targets_are_compared_where_both_answer": (0, 3),
     "tests/judge/test_causes.py::test_a_floor_is_named_beside_another_cause": (0, 2),
     "tests/judge/test_causes.py::test_a_rounding_that_right_elements_refute_is_not_named": (0, 2),
+    "tests/judge/test_causes.py::test_values_that_are_nan_have_no_quality": (0, 2),
+    "tests/judge/test_products.py::test_a_mistake_is_named_in_all_that_it_spoils": (3, 6),
     "tests/judge/test_scale_search.py::test_a_search_is_recognized_with_other_ties_and_above_a_floor": (3, 9),
     "tests/judge/test_twins.py::test_what_is_kept_by_too_little_is_found": (6, 6),
     "tests/judge/test_product_twins.py::test_a_wrong_product_is_found": (6, 6),

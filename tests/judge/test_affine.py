@@ -324,3 +324,18 @@ def test_numbers_off_midpoints_are_asked(spoil: Callable[[Any], Any]) -> None:
     report = check(target, in_process=True, only="quantize_affine/int4-g64-bias-float32/mixture")
     (row,) = [r for r in report.requirements if r.verdict is Verdict.FAIL]
     assert row.id == "quantize_affine/int4-g64-bias-float32/mixture"
+
+
+def test_a_mistake_that_right_groups_refute_is_not_named() -> None:
+    """The scale of equal numbers is zero: read as the other 16-bit float it would be that, too, but others are right."""
+
+    class Zero(Kernel):
+        def quantize_affine(self, x: Any, fmt: str) -> Any:
+            codes, scales, offsets = super().quantize_affine(x, fmt)
+            groups = x.reshape(*scales.shape, -1)
+            return codes, np.where((groups == groups[..., :1]).all(axis=2), 0, scales).astype(scales.dtype), offsets
+
+    report = judged(Zero(ZERO))
+    (constant,) = [r for r in report.requirements if r.topic == "constant" and r.operation == "quantize_affine"]
+    assert constant.verdict is Verdict.FAIL
+    assert not constant.note.startswith("as if")

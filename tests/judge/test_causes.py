@@ -15,6 +15,8 @@ from mxspec.formats import BLOCKS
 from mxspec_conformance.judge.causes import KnownCause, questions
 from mxspec_conformance.judge.causes.questions import Need
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.invariance.misplaced import Displacement
+from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.results.conclusion import Stand, conclude
 
 from tests.bugs import Kind, list_entries
@@ -310,6 +312,26 @@ def test_a_rounding_that_right_elements_refute_is_not_named() -> None:
     """Without a sticky bit all that is wrong goes toward zero, but other elements go up."""
     report = check(of_blocks(of_quotients(without_sticky))())
     assert not any("toward zero" in r.note for r in report.requirements)
+
+
+def test_values_that_are_nan_have_no_quality() -> None:
+    (result,) = check(CAUSES["no clamp"][1]()).formats
+    (text,) = describe_impact(result)
+    assert "some values are NaN or infinite" in text
+    assert "none" not in text
+
+
+def test_what_a_nan_leaves_behind_is_told() -> None:
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        late = np.isnan(x).any(axis=1).cumsum() > 0
+        codes[late], scales[late] = 0, 0xFF
+        return codes, scales
+
+    report = check(of_blocks(quantize)(), only="quantize/mxfp4/call-size", quick=True)
+    (first,) = [r.first for r in report.requirements if r.topic == "call-size"]
+    assert first is not None
+    assert Displacement.NAN.value in first.steps
 
 
 @pytest.mark.parametrize("entry", [*list_entries(Kind.UNUSUAL)[:6], *list_entries(Kind.OPEN)[:4]], ids=lambda e: e.id)

@@ -19,7 +19,7 @@ from mxspec_conformance.results.conclusion import conclude
 from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.operands import parse_operand, parse_product
-from mxspec_lab.products.kernels import Kernel, KernelTarget
+from mxspec_lab.products.kernels import Kernel, KernelTarget, finish_float32
 from mxspec_lab.products.right import NVFP4, RIGHT
 from mxspec_lab.products.wrong import list_wrong
 
@@ -84,6 +84,48 @@ def test_mistakes_are_named(name: str) -> None:
     report = judge_wrong(name)
     assert report.formats[0].deviations == [NAMED[name]]
     assert any(r.note == f"as if {NAMED[name]}" for r in report.requirements)
+
+
+def late_bias(total: Any, scale: float, alpha: Any, beta: Any, c: Any, bias: Any, out_dtype: str) -> Any:
+    y = finish_float32(total, scale, alpha, beta, c, None, out_dtype)
+    return y if bias is None else (y.astype(np.float32) + bias.astype(np.float32)).astype(y.dtype)
+
+
+class CutActivations(KernelTarget):
+    """float32 numbers of a lose their lower 16 bits; a NaN may become an infinity by it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.OPERANDS = {"a": "float32", "b": "mxfp4"}
+        self.matmul = self.multiply  # type: ignore[method-assign, assignment]
+
+    def multiply(self, a: Any, b: Any, out_dtype: str) -> Any:
+        x = (np.ascontiguousarray(a).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+        with np.errstate(all="ignore"):
+            return (x @ self.kernel.decode(b, "b").astype(np.float32).T).astype(np.float32)  # type: ignore[attr-defined]
+
+
+OTHERS_NAMED = {
+    "padded tiles": (
+        lambda: KernelTarget(Kernel(name="x", product=("nvfp4/nibble-low+128x4",) * 2, read_tiles=lambda t, m, n: t.reshape(-1, -(-n // 4) * 4)[:m, :n])),
+        "the 128x4 tiles of a and b's scales are read as rows, padded to four scales",
+    ),
+    "late bias": (
+        lambda: KernelTarget(Kernel(name="x", product=NVFP4, finish=late_bias, out_dtypes=("bfloat16",))),
+        "the bias is added after the sum was rounded to the output's dtype",
+    ),
+    "activations cut": (lambda: CutActivations(Kernel(name="x", product=("mxfp4", "mxfp4"))), "numbers of a are cut to bfloat16"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS_NAMED)
+def test_a_mistake_is_named_in_all_that_it_spoils(name: str) -> None:
+    target, words = OTHERS_NAMED[name]
+    report = check(target())
+    assert report.formats[0].deviations == [words]
+    for requirement in report.requirements:
+        if requirement.verdict not in GOOD and (name, requirement.topic) != ("activations cut", "nan"):
+            assert requirement.note == f"as if {words}"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -9,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import mxspec
 from mxspec_conformance.judge.check import check
 
 from tests.bugs import find
+from tests.bugs.building import make
 from tests.bugs.judging import judge
 from tests.bugs.tensor_scales import MISTAKEN, PROFILES
 from tests.judge.reading import failing, passed
@@ -80,3 +83,22 @@ def test_a_scale_that_depends_on_the_dtype_is_no_matter_of_calls() -> None:
     assert {"tensor_scale/nvfp4/call-size", "tensor_scale/nvfp4/memory"} <= passed(report)
     target.DTYPES = ["bfloat16"]
     assert "tensor_scale/nvfp4/refusal" in passed(check(target, only="tensor_scale/nvfp4/*"))
+
+
+def test_a_rounded_reciprocal_is_named_whatever_quantize_does() -> None:
+    def tensor_scale(x: npt.NDArray[Any], fmt: str) -> float:
+        with np.errstate(all="ignore"):
+            scale = np.float32(2688) * (np.float32(1) / np.abs(x.astype(np.float32)).max())
+        return float(np.nan_to_num(scale, nan=np.nan, posinf=np.finfo(np.float32).max))
+
+    def quantize(x: npt.NDArray[Any], fmt: str, tensor_scale: float) -> Any:
+        scale = mxspec.TensorScale("encode", int(np.float32(tensor_scale).view(np.uint32)))
+        t = mxspec.quantize(x, fmt, profile=cutting, tensor_scale=scale)
+        return t.codes, t.scales
+
+    steps = mxspec.get_profile("nvfp4-paper", "nvfp4").two_level
+    assert steps is not None
+    cutting = replace(mxspec.get_profile("nvfp4-paper", "nvfp4"), two_level=replace(steps, element=steps.element.with_rounding(mxspec.Rounding.RTZ)))
+    report = check(make(["nvfp4"], TENSOR_SCALE="encode", tensor_scale=tensor_scale, quantize=quantize))
+    (told,) = [r for r in report.requirements if r.id == "tensor_scale/nvfp4/tensor-scale"]
+    assert told.note == "as if a rounded reciprocal were multiplied with, where a quotient is asked for"

@@ -83,11 +83,17 @@ def check_format(
     def silent(tally: Tally) -> Failure | None:
         return None
 
+    def reason(tally: Tally) -> Explanation | None:
+        """What explains the format, or else the tensor scale alone, which has arithmetic of its own."""
+        if tally.operation != "tensor_scale" or all(explanation in e for e in tally.equals.values()):
+            return explanation
+        return common_explanation([tally], lambda _: (), lambda e: e.cause is not Cause.CONVERSION_MISTAKE) or explanation
+
     described = judged.kind is not Kind.NORMATIVE
     # What answers nothing at all refuses nothing in particular.
     refuses = bool(observations.answered) and not described
     requirements = [
-        judge_tally(t, explanation, first if wanted.fits(t.id) else silent, described=described, may_refuse=refuses) for t in tallies
+        judge_tally(t, reason(t), first if wanted.fits(t.id) else silent, described=described, may_refuse=refuses) for t in tallies
     ]
     chosen = "asked" if asked else "claimed" if profile else "nearest"
     search = _excuse_search(observations, judged, requirements) if excusable else None

@@ -105,6 +105,7 @@ class ConversionMistake(StrEnum):
     NOTHING_BELOW = "all below the smallest normal number were zero"
     TOP_FIELD_FULL = "the largest exponent held no numbers, and they saturated"
     SIGNED_MAXIMUM = "the largest number were taken, not the largest magnitude"
+    RECIPROCAL = "a rounded reciprocal were multiplied with, where a quotient is asked for"
     UNGUARDED = "2688 were divided by the largest magnitude, however small or large that is"
     NAN_IN_A_RANGE = "finite overflow were NaN in a range of numbers, and saturated beyond"
     FRACTION_IN_PART = "some bits of the fraction were not looked at"

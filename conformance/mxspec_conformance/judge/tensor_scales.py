@@ -56,9 +56,13 @@ def _list_mistakes(x: npt.NDArray[np.float32], fmt: str, kind: str, profile: mxs
         mxspec.tensor_scale(positive, fmt, profile).bits if profile.tensor is not None and profile.tensor.native.value == kind
         else TensorScales.from_amax(int(positive[0, 0].view(np.uint32))).bits(kind)
     )  # fmt: skip
+    amax = np.abs(x).max()
+    with np.errstate(all="ignore"):
+        plain = np.float32(2688) / amax
+        inverse = {"encode": np.float32(2688) * (np.float32(1) / amax), "decode": amax * (np.float32(1) / np.float32(2688))}
+    if kind in inverse:
+        yield ConversionMistake.RECIPROCAL, int(inverse[kind].view(np.uint32))
     if kind == "encode":
-        with np.errstate(all="ignore"):
-            plain = np.float32(2688) / np.abs(x).max()
         yield ConversionMistake.UNGUARDED, int(plain.view(np.uint32))
 
 

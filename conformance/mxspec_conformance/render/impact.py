@@ -19,6 +19,8 @@ def _describe(impact: Impact) -> str:
     codes = f"{_share(impact.codes_differ, impact.codes)} of codes differ"
     values = f"{_share(impact.values_differ, impact.codes)} in value"
     scales = f"{_share(impact.scales_differ, impact.scales)} of scales"
+    if impact.largest is None:  # no error at all would be 0
+        return f"on {impact.data}: {codes} ({values}), {scales}; some values are NaN or infinite, the profile's SQNR {_number(impact.sqnr_profile)} dB"
     largest = f"largest error {_number(impact.largest)}, {_number(impact.largest_profile)}"
     return f"on {impact.data}: {codes} ({values}), {scales}; {quality}, the profile's {_decibels(impact.sqnr_profile)}; {largest}"
 

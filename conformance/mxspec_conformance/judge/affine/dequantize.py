@@ -103,7 +103,7 @@ def judge_dequantize(
     mistakes = _find_mistakes(cases, {id(c): a for c, a in answered}, fmt, dtype)
     seen = []
     for case, answer in answered:
-        right = {c: round_to(v.astype(np.float64), dtype).astype(np.float32) for c, v in case.values.items()}
+        right = {c: _round(v, dtype) for c, v in case.values.items()}
         equals = frozenset(c for c, v in right.items() if same_values(answer, v))
         seen.append(_Seen(case, answer, right, equals, mistakes.get(id(case), frozenset())))
     contracts = list(cases[0].values)
@@ -134,6 +134,11 @@ def _values(fmt: AffineFormat, groups: Groups) -> tuple[Values, ...]:
         return (groups.answers[0][groups.ordinary[:2]].astype(fmt.numpy_dtype),)
 
 
+def _round(values: Values, dtype: str) -> Values:
+    """Exact values in the target's dtype, as float32."""
+    return round_to(values.astype(np.float64), dtype).astype(np.float32)
+
+
 def _is_finite(case: AffineStoredCase) -> bool:
     return case.topic not in ("nan", "inf")
 
@@ -152,11 +157,13 @@ def _find_mistakes(
     for words, made in list_mistakes(right, fmt):
         for contract in list_contracts(fmt):
             values = dequantize_groups(made.codes, made.scales, made.offsets, fmt, contract, dtype).astype(np.float32)
-            for i, row in enumerate(rows):
-                for j, case in enumerate(row):
-                    answer = answers.get(id(case))
-                    if answer is not None and same_values(answer, values[i, j]):
-                        found[id(case)].add(words)
+            places = [(i, j, case) for i, row in enumerate(rows) for j, case in enumerate(row) if id(case) in answers]
+            explained = {id(case) for i, j, case in places if same_values(answers[id(case)], values[i, j])}
+            # What would make a right answer wrong explains nothing.
+            others = [(case, answers[id(case)]) for *_, case in places if id(case) not in explained]
+            if explained and not any(same_values(answer, _round(case.values[contract.name], dtype)) for case, answer in others):
+                for key in explained:
+                    found[key].add(words)
     return {key: frozenset(names) for key, names in found.items()}
 
 

@@ -158,7 +158,7 @@ def _same_scale(a: AffineAnswer, b: AffineAnswer) -> bool:
 def _find_mistakes(
     cases: Sequence[AffineGroupCase], answers: dict[int, AffineAnswer], fmt: AffineFormat
 ) -> dict[int, frozenset[str]]:
-    """Case -> the mistakes under which some profile's answer has the bits that came back."""
+    """Case -> the mistakes under which some profile's answer has the bits that came back, and which no right answer refutes."""
     finite = [c for c in cases if _is_finite(c)]
     rows = lay_rows(finite)
     found: dict[int, set[str]] = {id(c): set() for c in finite}
@@ -170,12 +170,14 @@ def _find_mistakes(
             np.array([[a.offset for a in row] for row in given]),
         )
         for words, made in list_mistakes(right, fmt):
-            for i, row in enumerate(rows):
-                for j, case in enumerate(row):
-                    answer = answers.get(id(case))
-                    made_answer = AffineAnswer(made.codes[i, j], made.scales[i, j], made.offsets[i, j])
-                    if answer is not None and same_bits(answer, made_answer):
-                        found[id(case)].add(words)
+            places = [(i, j, case) for i, row in enumerate(rows) for j, case in enumerate(row) if id(case) in answers]
+            explained = {
+                id(case) for i, j, case in places
+                if same_bits(answers[id(case)], AffineAnswer(made.codes[i, j], made.scales[i, j], made.offsets[i, j]))
+            }  # fmt: skip
+            if not any(id(case) not in explained and same_bits(answers[id(case)], case.answers[profile]) for *_, case in places):
+                for key in explained:
+                    found[key].add(words)
     return {key: frozenset(names) for key, names in found.items()}
 
 

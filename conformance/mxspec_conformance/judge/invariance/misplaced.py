@@ -18,6 +18,7 @@ class Displacement(StrEnum):
     SCALES_ZERO = "each holds its codes, and a scale byte of zero: scales are not written, or written as zero"
     SCALES_ZERO_ELSEWHERE = "each holds its codes, and had a scale byte of zero in the other call: there scales are not written, or written as zero"
     ZERO = "each holds zeros: not written, or written as zero"
+    NAN = "each is NaN: what a block with NaN, in this call or an earlier one, left behind"
     OTHER = ""
 
 
@@ -35,6 +36,9 @@ def classify(got: npt.NDArray[Any], want: npt.NDArray[Any], wrong: npt.NDArray[n
         return Displacement.SCALES_ZERO, 0
     if got.dtype == np.uint8 and got.shape[1] > 1 and not want[where, 0].any() and np.array_equal(got[where, 1:], want[where, 1:]):
         return Displacement.SCALES_ZERO_ELSEWHERE, 0
+    # A scale byte of FF is NaN in every format.
+    if (got[where, 0] == 0xFF).all() if got.dtype == np.uint8 and got.shape[1] > 1 else np.isnan(got[where].astype(np.float32)).all():
+        return Displacement.NAN, 0
     places: dict[bytes, list[int]] = {}
     for i, row in enumerate(want):
         places.setdefault(row.tobytes(), []).append(i)

@@ -120,7 +120,8 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     spoilt = {id(x) for x in wrong}
     scorecard = Scorecard(OPERATION, name)
     named = name_mistakes(wrong, right, judged, naming_contract(product, contract))
-    by_mistake = wrong and frozenset.intersection(*named.values())
+    # What becomes of a NaN may have a reason of its own: cutting bits off one makes an infinity.
+    by_mistake = wrong and frozenset.intersection(*(named[id(x)] for x in [x for x in wrong if x.case.topic not in _SPECIAL] or wrong))
     rounded = not by_mistake and not declared and any(x.case.topic in _ROUNDED for x in wrong)
     found = find_class(session, product, [*wrong, *(x for x in asked if id(x) not in spoilt)], contracts) if rounded else None
     for x in asked:

@@ -50,7 +50,7 @@ class Mistake:
     change: Callable[[ProductCase], ProductCase | None]
     #: What becomes of the sides' numbers.
     factors: Callable[[ProductCase, Sides, OperandContract], Sides | None] | None = None
-    #: What becomes of the correctly rounded outputs.
+    #: What becomes of the correctly rounded outputs, and of the case as it was given.
     outputs: Callable[[ProductCase, Floats], Floats | None] | None = None
 
     def explains(
@@ -93,7 +93,7 @@ class Mistake:
         allowed = allow(reference, written, accumulator)
         # A mistake in writing outputs is made of whatever the sums and the epilogue may have given before.
         decided = allowed.decided | (allowed.special != Special.FINITE)
-        low, high = (self.outputs(changed, np.where(decided, exact, end)) for end in (allowed.low, allowed.high))
+        low, high = (self.outputs(case, np.where(decided, exact, end)) for end in (allowed.low, allowed.high))
         if low is None or high is None:
             return elsewhere
         y = output.astype(np.float64)

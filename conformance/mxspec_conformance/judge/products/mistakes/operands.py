@@ -37,6 +37,12 @@ def _read_linear(scales: Codes, numbers: Numbers) -> Codes | None:
     return swizzle_128x4(scales)[: scales.size].reshape(scales.shape)
 
 
+def _read_padded(scales: Codes, numbers: Numbers) -> Codes | None:
+    """Rows as wide as the tiles, which are four scales wide."""
+    rows, blocks = scales.shape
+    return None if numbers.spec.scales != "128x4" else swizzle_128x4(scales).reshape(-1, -(-blocks // 4) * 4)[:rows, :blocks]
+
+
 def _read_swizzled(scales: Codes, numbers: Numbers) -> Codes | None:
     if numbers.spec.scales != "row-major" or scales.shape[0] % 128 or scales.shape[1] % 4:
         return None
@@ -56,6 +62,7 @@ def _one_for_all(scales: Codes, numbers: Numbers) -> Codes | None:
 SCALE_MISTAKES: tuple[tuple[str, CodeChange], ...] = (
     *((words.format(what="scale", unit="block", side="{side}"), partial(_elsewhere, place)) for words, place in OTHER_PLACES),
     ("the 128x4 tiles of {side}'s scales are read as rows", _read_linear),
+    ("the 128x4 tiles of {side}'s scales are read as rows, padded to four scales", _read_padded),
     ("the rows of {side}'s scales are read as 128x4 tiles", _read_swizzled),
     ("two blocks of {side} share the first one's scale", _pairs_of_blocks),
     ("the block scales of {side} are ignored", _one_for_all),

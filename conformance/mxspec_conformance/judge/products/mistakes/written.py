@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,13 @@ from mxspec import dot
 from mxspec.dot import Direction
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.mistakes.mistake import Floats, Mistake, keep_case
+
+
+def _without_bias(case: ProductCase) -> ProductCase | None:
+    """A sum of float32 is not rounded before the bias is added, whenever that is."""
+    if case.out_dtype == "float32" or case.options.get("bias") is None:
+        return None
+    return replace(case, options={k: v for k, v in case.options.items() if k != "bias"})
 
 
 def _transposed(_case: ProductCase, exact: Floats) -> Floats | None:
@@ -40,6 +48,12 @@ def _through(dtype: str, case: ProductCase, exact: Floats) -> Floats | None:
     return dot.round_floats(dot.round_floats(exact, dot.OUTPUTS[dtype]), dot.OUTPUTS[case.out_dtype])
 
 
+def _late_bias(case: ProductCase, exact: Floats) -> Floats | None:
+    """exact: without the bias."""
+    out = dot.OUTPUTS[case.out_dtype]
+    return dot.round_floats(dot.round_floats(exact, out) + case.options["bias"].astype(np.float64), out)
+
+
 def _doubled(_case: ProductCase, exact: Floats) -> Floats:
     return exact * 2
 
@@ -54,3 +68,4 @@ def list_written_mistakes() -> Iterator[Mistake]:
         ("nothing is computed: all outputs are zero", _zeros), ("every product counts twice", _doubled),
     ):  # fmt: skip
         yield Mistake(text, keep_case, None, outputs)
+    yield Mistake("the bias is added after the sum was rounded to the output's dtype", _without_bias, None, _late_bias)
