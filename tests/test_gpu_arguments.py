@@ -28,6 +28,14 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: arguments.check_seed(True), TypeError, rf"seed = True is of type bool; pass {SEEDS}"),
     (lambda: arguments.check_seed(np.ones(1, int)), TypeError, rf"seed = array\(\[1\]\) is of type ndarray; pass {SEEDS}"),
     (lambda: arguments.check_sr_bits(16), ValueError, "sr_bits = 16; allowed are 32 and 8"),
+    (
+        lambda: arguments.check_block((16, 16), mxspec.BLOCKS["mxfp4"], 1, 2), ValueError,
+        r"block = \(16, 16\) is not a block shape of mxfp4; allowed are \(1, 32\)$",
+    ),
+    (
+        lambda: arguments.check_block((16, 16), mxspec.BLOCKS["nvfp4"], 0, 3), ValueError,
+        r"block = \(16, 16\) along axis 0 of 3; pass a matrix, or blocks along the last axis of two or more",
+    ),
     (lambda: arguments.check_layout("tiles"), ValueError, "scale_layout = 'tiles'; allowed are row-major, 128x4"),
     (lambda: arguments.check_layout(["128x4"]), ValueError, r"scale_layout = \['128x4'\]; allowed are row-major, 128x4"),
     (lambda: arguments.check_format(None), TypeError, "fmt = None is of type NoneType; pass a name .*mxfp4"),

@@ -25,7 +25,7 @@ SOURCES = kernels.list_templates() | product_kernels.list_product_templates() | 
 TEMPLATES = tuple(SOURCES)
 #: Variants of templates, which two targets are enough for: a minute of compiling else.
 VARIANTS = (
-    "-pitched", "-loose", "-transformed", "-gather", "gemv-", "move_bytes", *product_kernels.list_product_templates(),
+    "-pitched", "-loose", "square", "-transformed", "-gather", "gemv-", "move_bytes", *product_kernels.list_product_templates(),
     *step_kernels.list_step_templates(),
 )  # fmt: skip
 COMPILED = tuple(
@@ -103,6 +103,33 @@ def test_keeps_subnormals(template: str, tmp_path: Path) -> None:
     code = run_tool("nvdisasm", ["-c"], cubin(template, "sm_90"), tmp_path)
     flushing = [line for line in code.splitlines() if re.search(r"\b(FMUL|FFMA)\S*\.FTZ", line)]
     assert flushing == []
+
+
+#: Templates that a T4 lacks instructions for, and some that it has: compiled here, run nowhere.
+REFUSED = ("quantize_rows", "quantize_columns", "quantize_both", "quantize_square", "tensor_amax", "gemv-mxfp4", "gemv_affine-bias", "gemv_sparse-nvfp4",
+    "quantize_grid_stride-nvfp4")  # fmt: skip
+HELD = ("quantize_any", "dequantize", "dequantize-fp6", "encode_scalars", "unpack_codes", "dequantize_elements", "dequantize_records_each",
+    "dequantize_ways-8", "affine_matmul_naive", "dequantize_affine", "pack_records", "dequantize_sparse")  # fmt: skip
+
+
+@pytest.mark.parametrize("template", REFUSED)
+def test_a_limited_target_refuses_in_words(template: str) -> None:
+    with pytest.raises(
+        build.OldGpuError,
+        match=rf"^{SOURCES[template].function} needs compute capability 8\.0, and this GPU has 7\.5, where dequantize",
+    ):
+        build.compile_cubin(SOURCES[template], "sm_75")
+
+
+@pytest.mark.parametrize("template", HELD)
+def test_a_limited_target_has_the_rest(template: str) -> None:
+    assert build.compile_cubin(SOURCES[template], "sm_75")
+
+
+def test_targets_of_capabilities() -> None:
+    assert (build.name_arch((7, 5)), build.name_arch((9, 0)), build.name_arch((12, 1))) == ("sm_75", "sm_90", "sm_121a")
+    with pytest.raises(build.OldGpuError, match=r"compute capability 7\.0; the kernels need 7\.5"):
+        build.name_arch((7, 0))
 
 
 def test_options_are_exact() -> None:

@@ -18,13 +18,13 @@ def test_comments_do_not_count() -> None:
 
 def test_code_counts() -> None:
     assert digest._code_of_module("X = 1\n") != digest._code_of_module("X = 2\n")
-    assert set(digest.digest_sources()) == {"kernels", "modules", "rules", "products", "vectors", "steps", "operators", "experts"}
+    assert set(digest.digest_sources()) == {"kernels", "modules", "rules", "products", "vectors", "steps", "operators", "experts", "square"}
 
 
 def test_every_file_counts_once() -> None:
     """A new kernel or module is in one of the groups, or measures and draws."""
     kernels = {f.name for f in (digest.PACKAGE / "kernels").iterdir() if f.suffix in (".cu", ".cuh")}
-    apart = (digest.PRODUCT_KERNELS, digest.VECTOR_KERNELS, digest.STEP_KERNELS, digest.EXPERT_KERNELS)
+    apart = (digest.PRODUCT_KERNELS, digest.VECTOR_KERNELS, digest.STEP_KERNELS, digest.EXPERT_KERNELS, digest.SQUARE_KERNELS)
     assert set().union(*apart) <= kernels
     assert sum(map(len, apart)) == len(set().union(*apart))
     groups = (

@@ -145,8 +145,10 @@ def test_empty_views_touch_nothing() -> None:
 Launched = list[tuple[str, tuple[int, ...]]]
 
 
-def record_plan(view: Array, axis: int, address: int = 0) -> Launched | None:
-    """File and parameters of each launch that a call on a view comes to; None: the view is copied first."""
+def record_plan(
+    view: Array, axis: int, address: int = 0, *, square: bool = False, arch: str = "sm_90"
+) -> Launched | None:
+    """File and parameters of each launch that a call on a view comes to; None: the view is copied first. square: of nvfp4."""
     launched: Launched = []
 
     class Recorder:
@@ -161,10 +163,12 @@ def record_plan(view: Array, axis: int, address: int = 0) -> Launched | None:
     shape, strides = view.shape, element_strides(view)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plans, "get_kernel", Recorder)
+        patch.setattr(plans, "find_arch", lambda device: arch)
         try:
             plan = plans.make_plan(
-                shape, strides, view.dtype.name, 0, address, "mxfp4", None, axis, False, "row-major", 0, True
-            )
+                shape, strides, view.dtype.name, 0, address, "nvfp4" if square else "mxfp4", None, axis, False, "row-major", 0, True,
+                square=square,
+            )  # fmt: skip
         except plans.NotAMatrixError:
             return None
     for launch in plan.launches:
@@ -183,6 +187,27 @@ def name_kernel(view: Array, axis: int) -> str:
         assert matrix is not None
         assert parameters[7:11] == (matrix.row_stride, matrix.column_stride, matrix.rows, matrix.columns)
     return file.removesuffix(".cu")
+
+
+def test_a_limited_chip_has_the_plain_kernel() -> None:
+    x = np.zeros((64, 64), np.float16)
+    for view in (x, x.T, x[:, 1:34]):
+        assert [file for file, _ in record_plan(view, 1, arch="sm_75") or ()] == ["quantize_any.cu"]
+
+
+def test_square_blocks_of_a_view() -> None:
+    """Read where rows are contiguous, one launch, zeros below as beside; several matrices only where no row is missing."""
+    x = np.zeros((3, 32, 64), np.float16)
+    for view, axis, place in (
+        (x, 2, (64, 96, 64, 4, 6, 1)), (x[0, :, :40], 1, (64, 32, 40, 3, 2, 1)), (x[1, :17, 1:], 1, (64, 17, 63, 4, 2, 1)), (x[2, ::-1], 1, (-64, 32, 64, 4, 2, 1)),
+        (x[0].T, 0, (64, 32, 64, 4, 2, 1)),
+    ):  # fmt: skip
+        ((file, parameters),) = record_plan(view, axis, square=True) or ()
+        assert (file, parameters[7:13]) == ("quantize_square.cu", place)
+    assert record_plan(x[0], 0, square=True) is None
+    assert record_plan(x[:, ::2].transpose(0, 2, 1), 2, square=True) is None
+    with pytest.raises(ValueError, match="k = 17 is not a multiple of the 16-element block of nvfp4; pad axis 1 to 32"):
+        record_plan(x[:, :17], 2, square=True)
 
 
 def test_which_kernel_reads_a_view() -> None:

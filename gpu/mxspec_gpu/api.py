@@ -23,6 +23,7 @@ from mxspec_gpu.arguments import (
     SCALE_LAYOUTS,
     check_apart,
     check_axis,
+    check_block,
     check_float_array,
     check_float_name,
     check_format,
@@ -79,7 +80,7 @@ class Quantized:
             self.codes, self.scales, self.format, profile=self.profile, tensor_scale=self.tensor_scale,
             scale_layout=self.scale_layout, dtype=dtype, out=out,
         )  # fmt: skip
-        return values[..., : self.shape[-1]]
+        return values[tuple(slice(n) for n in self.shape)]
 
     def unpack(self) -> Any:
         """uint8 [..., K]: one code a byte."""
@@ -187,6 +188,7 @@ def quantize(
     *,
     profile: str | Profile | None = None,
     axis: int = -1,
+    block: tuple[int, int] | None = None,
     tensor_scale: Any = None,
     scale_layout: str = "row-major",
     pad: bool = False,
@@ -202,6 +204,8 @@ def quantize(
         blocks' have one stride between them; otherwise a copy is made first.
     profile: a name or Profile that the kernels have; by default `mx-floor`, for nvfp4 `nvfp4-te`.
     axis: where blocks lie. The result has that axis last: `axis=0` of a matrix gives the transposed one's codes.
+    block: (1, k), or (16, 16) for nvfp4: sixteen rows share a scale, which is written for each. Rows run along the axis before
+        `axis`, or after it where that is 0; of more than two axes `axis` is the last.
     tensor_scale: None, "auto" (a pass over x finds it), a float32 array [1] on the GPU of the profile's native kind, or
         a `mxspec.TensorScale` of that kind.
     scale_layout: "row-major", or "128x4": NVIDIA's tiles, flat, padding zero.
@@ -216,7 +220,14 @@ def quantize(
     Raises TypeError and ValueError that say what was given, what is allowed and what to do; GpuMissingError without CuPy
     or a GPU.
     """
-    again = type(out) is tuple and len(out) == 2 and random_bits is None and sr_bits is _BITS and signs is None
+    again = (
+        type(out) is tuple
+        and len(out) == 2
+        and random_bits is None
+        and sr_bits is _BITS
+        and signs is None
+        and block is None
+    )
     if out is not None and again:
         try:
             known = run_again(x, fmt, profile, axis, tensor_scale, scale_layout, pad, seed, out)
@@ -231,6 +242,11 @@ def quantize(
     check_float_array(view.dtype, "x")
     check_layout(scale_layout)
     axis = check_axis(axis, len(view.shape))
+    square = block is not None and check_block(block, check_format(fmt), axis, len(view.shape))
+    if square and (random_bits is not None or signs is not None):
+        raise ValueError(
+            f"block = {block} with random_bits or signs; pass seed to round stochastically, and no transform"
+        )
     profile = check_profile(profile)
     tensor = _NO_TENSOR
     turned = _take_signs(view, name, profile, signs, random_bits)
@@ -241,7 +257,7 @@ def quantize(
     random, words, key = 0, None, 0
     if random_bits is not None or seed is not None:
         random, words, key = _take_random(view, axis, random_bits, sr_bits, seed)
-    rest = tensor.two_level, scale_layout, random, bool(pad), turned
+    rest = tensor.two_level, scale_layout, random, bool(pad), turned, square
     copied = False
     try:
         plan = find_plan(view, name, profile, axis, *rest)

@@ -43,6 +43,19 @@ def check_axis(axis: Any, dimensions: int, name: str = "x") -> int:
     return number % dimensions
 
 
+def check_block(block: Any, fmt: BlockFormat, axis: int, dimensions: int) -> bool:
+    """Whether blocks are square."""
+    shape = tuple(block) if isinstance(block, (tuple, list)) else block
+    if shape not in fmt.shapes:
+        allowed = ", ".join(map(str, fmt.shapes))
+        raise ValueError(f"block = {shape} is not a block shape of {fmt.name}; allowed are {allowed}")
+    if shape[0] > 1 and (dimensions < 2 or (dimensions > 2 and axis != dimensions - 1)):
+        raise ValueError(
+            f"block = {shape} along axis {axis} of {dimensions}; pass a matrix, or blocks along the last axis of two or more"
+        )
+    return bool(shape[0] > 1)
+
+
 def check_seed(seed: Any) -> int:
     """The key of the random bytes."""
     allowed = "an integer from 0 to 2**64 - 1 (a Python or NumPy one, not a tensor: its value goes into the launch)"

@@ -19,7 +19,10 @@ from typing import Any
 #: Subnormals kept, no contraction, division and square root rounded correctly.
 EXACT_ARITHMETIC = ("-ftz=false", "-fmad=false", "-prec-div=true", "-prec-sqrt=true")
 
-ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100a", "sm_103a", "sm_120a")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100a", "sm_103a", "sm_120a")
+
+#: Those without arithmetic on pairs of bfloat16, asynchronous copies and larger tensor-core products: kernels that use them are refused.
+LIMITED = ("sm_75",)
 
 #: Capabilities whose block-format conversions need the architecture-specific target.
 _SPECIFIC = {(10, 0): "sm_100a", (10, 3): "sm_103a", (12, 0): "sm_120a", (12, 1): "sm_121a"}
@@ -29,6 +32,10 @@ CACHE_VARIABLE = "MXSPEC_GPU_CACHE"
 
 class GpuMissingError(RuntimeError):
     """CuPy or a usable GPU is missing. The message says which, and how to get it."""
+
+
+class OldGpuError(GpuMissingError):
+    """The GPU lacks instructions that a kernel is made of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +103,14 @@ def import_nvrtc() -> Any:
 
 
 def name_arch(capability: tuple[int, int]) -> str:
-    """The target of a compute capability."""
+    """The target of a compute capability.
+
+    Raises OldGpuError before 7.5, for which NVRTC no longer compiles.
+    """
+    if capability < (7, 5):
+        raise OldGpuError(
+            f"the GPU has compute capability {capability[0]}.{capability[1]}; the kernels need 7.5, most of them 8.0"
+        )
     return _SPECIFIC.get(capability, f"sm_{capability[0]}{capability[1]}")
 
 
@@ -118,7 +132,7 @@ def _program_digest(source: KernelSource, arch: str, version: Any) -> str:
 def compile_cubin(source: KernelSource, arch: str) -> bytes:
     """The cubin of one kernel for one architecture; no GPU is needed.
 
-    Raises RuntimeError with the compiler's log.
+    Raises RuntimeError with the compiler's log; OldGpuError, one of them, for a kernel that a `LIMITED` target lacks instructions for.
     """
     nvrtc = import_nvrtc()
     sources = read_sources()
@@ -131,7 +145,13 @@ def compile_cubin(source: KernelSource, arch: str) -> bytes:
         # CuPy cuts the last byte off, as it must off PTX; disassemblers want the whole file. It is padding, a zero.
         return cubin + b"\0" * (-len(cubin) % 8)
     except nvrtc.NVRTCError as error:
-        raise RuntimeError(f"{source.file} does not compile for {arch}:\n{nvrtc.getProgramLog(program)}") from error
+        failed = RuntimeError(f"{source.file} does not compile for {arch}:\n{nvrtc.getProgramLog(program)}")
+        if arch in LIMITED:
+            raise OldGpuError(
+                f"{source.function} needs compute capability 8.0, and this GPU has 7.5, where dequantize, quantize along one axis, encode, "
+                "decode, pack and unpack, records and all steps but quantize_grid_stride run; use another call, or mxspec (NumPy)"
+            ) from failed
+        raise failed from error
     finally:
         nvrtc.destroyProgram(program)
 
@@ -158,14 +178,19 @@ def find_cubin(source: KernelSource, arch: str) -> Path:
     return path
 
 
+@lru_cache(maxsize=16)
+def find_arch(device: int) -> str:
+    """The target of a device."""
+    capability = import_cupy().cuda.Device(device).compute_capability
+    return name_arch((int(capability[:-1]), int(capability[-1])))
+
+
 @lru_cache(maxsize=512)
 def load_kernel(source: KernelSource, device: int) -> Any:
     """The kernel as a CuPy function on a device."""
     cupy = import_cupy()
     with cupy.cuda.Device(device):
-        capability = cupy.cuda.Device(device).compute_capability
-        arch = name_arch((int(capability[:-1]), int(capability[-1])))
-        function = cupy.RawModule(path=str(find_cubin(source, arch))).get_function(source.function)
+        function = cupy.RawModule(path=str(find_cubin(source, find_arch(device)))).get_function(source.function)
         if source.shared:
             # One function for all launches of a program: none may take what another needs.
             function.max_dynamic_shared_size_bytes = max(function.max_dynamic_shared_size_bytes, source.shared)

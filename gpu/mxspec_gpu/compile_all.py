@@ -12,27 +12,30 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from mxspec_gpu.build import ARCHITECTURES, KernelSource, cache_folder, find_cubin
+from mxspec_gpu.build import ARCHITECTURES, KernelSource, OldGpuError, cache_folder, find_cubin
 from mxspec_gpu.kernels import LEVELS, list_expert_kernels, list_instantiations
 from mxspec_gpu.product_kernels import list_product_kernels
 from mxspec_gpu.step_kernels import list_step_kernels
 
 
 def _build(source: KernelSource, arch: str) -> int:
-    return find_cubin(source, arch).stat().st_size
+    try:
+        return find_cubin(source, arch).stat().st_size
+    except OldGpuError:
+        return 0
 
 
-def build_all(sources: Sequence[KernelSource], arch: str, jobs: int) -> int:
-    """Compile sources that are not in the cache, in processes; the cubins' total size."""
+def build_all(sources: Sequence[KernelSource], arch: str, jobs: int) -> list[int]:
+    """Compile sources that are not in the cache, in processes; the cubins' sizes, 0 of a kernel that the target lacks instructions for."""
     with ProcessPoolExecutor(jobs) as pool:
-        total = 0
+        sizes = []
         for i, size in enumerate(pool.map(partial(_build, arch=arch), sources, chunksize=4), 1):
-            total += size
+            sizes.append(size)
             if sys.stderr.isatty():
                 print(f"\r{arch}: {i} of {len(sources)}", end="", file=sys.stderr)
         if sys.stderr.isatty():
             print(file=sys.stderr)
-    return total
+    return sizes
 
 
 def main() -> int:
@@ -43,8 +46,9 @@ def main() -> int:
     options = parser.parse_args()
     sources = [*list_instantiations(LEVELS), *list_expert_kernels(LEVELS), *list_product_kernels(), *list_step_kernels()]
     for arch in options.arch:
-        size = build_all(sources, arch, options.jobs)
-        print(f"{arch}: {len(sources)} kernels, {size / 1e6:.1f} MB in {cache_folder()}")
+        sizes = build_all(sources, arch, options.jobs)
+        refused = f", {sizes.count(0)} refused" if 0 in sizes else ""
+        print(f"{arch}: {len(sizes)} kernels{refused}, {sum(sizes) / 1e6:.1f} MB in {cache_folder()}")
     return 0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec_gpu.build import KernelSource
@@ -196,6 +197,20 @@ def experts_kernel(rules: KernelRules, dtype: str, function: str, *, tiled: int,
     return _source("quantize_experts.cu", function, rules, defines)
 
 
+#: Of `quantize_square`.
+SQUARE_TUNING = RowsTuning(values=16)
+#: Tiles beside each other that a warp of it takes.
+SQUARE_ACROSS = 8
+
+
+def square_kernel(
+    rules: KernelRules, dtype: str, *, source: int, tiled: bool, wide: bool, stochastic: bool, tuning: RowsTuning = SQUARE_TUNING
+) -> KernelSource:
+    """`quantize_square`; source: 1 or 2 as in `rows_kernel`; wide: a row has a multiple of four blocks."""
+    defines = _rows_defines(tuning, dtype, source=source, tiled=tiled, stochastic=stochastic)
+    return _source("quantize_square.cu", "quantize_square", rules, defines | {"MX_WIDE": wide})
+
+
 def tune_experts(fmt: str, dtype: str, per_row: int) -> RowsTuning:
     """The choices for rows of so many blocks, which no thread may leave."""
     tuning, k = tune_rows(fmt, dtype), BLOCKS[fmt].k
@@ -338,6 +353,8 @@ def list_templates() -> dict[str, KernelSource]:
             signs=Signs(0x5A3C, "bfloat16"),
             tuning=tune_transformed_columns("nvfp4", "bfloat16", loose=False),
         ),
+        "quantize_square": square_kernel(te, "bfloat16", source=1, tiled=False, wide=True, stochastic=False),
+        "quantize_square-loose": square_kernel(te, "float32", source=2, tiled=True, wide=False, stochastic=True),
         "dequantize": dequantize_kernel(te, "bfloat16", tiled=False, tuning=DequantizeTuning()),
         "dequantize-fp6": dequantize_kernel(fp6, "float16", tiled=True, tuning=DequantizeTuning()),
         "dequantize-gather": dequantize_kernel(floor, "bfloat16", tiled=True, tuning=DequantizeTuning(), gather=True),
@@ -374,6 +391,9 @@ def list_instantiations(
                                 rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=choice
                             )
                             found[kernel] = None
+                if (k, k) in rules.fmt.shapes:
+                    for source, wide, stochastic in product((1, 2), (False, True), (False, True) if 3 in randoms else (False,)):
+                        found[square_kernel(rules, dtype, source=source, tiled=tiled, wide=wide, stochastic=stochastic)] = None
                 for random in randoms:
                     found[any_kernel(rules, dtype, tiled=tiled, random=random)] = None
                 for loose in (False, True) if dtype != "float32" else (True,):

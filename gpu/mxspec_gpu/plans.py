@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
+from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_gpu import kernels
 from mxspec_gpu.arguments import check_layout
 from mxspec_gpu.arrays import ITEM_BYTES, View
-from mxspec_gpu.build import import_cupy
+from mxspec_gpu.build import LIMITED, find_arch, import_cupy
 from mxspec_gpu.launch import I64, POINTER, U32, U64, Kernel, get_kernel, make_division
 from mxspec_gpu.rules import KernelRules, generate_rules
 from mxspec_gpu.views import Matrix, count_tiles, find_extent, find_matrix, split_launches, tiled_bytes
@@ -26,6 +28,9 @@ HEAD = POINTER * 5 + U64 + U32
 _ROWS = HEAD + U32 * 5 + U64 + I64 + U64 + I64 * 2
 _ANY = HEAD + I64 * 2 + U64 * 3
 _COLUMNS = HEAD + I64 + U32 * 4
+_SQUARE = HEAD + I64 + U64 * 2 + U32 * 3 + I64 * 2
+#: Blocks of threads one under the other that a grid may have; those of `quantize_square` go on from there.
+_MOST_DOWN = 65535
 _BOTH = POINTER * 6 + I64 + U32 * 12 + I64 + U64 + U32
 #: Fewer columns than this leave most of a warp idle in `quantize_columns`.
 _LEAST_COLUMNS = 12
@@ -136,6 +141,28 @@ def plan_rows(
     return launches
 
 
+def plan_square(
+    rules: KernelRules,
+    matrix: Matrix,
+    dtype: str,
+    device: int,
+    extent: tuple[int, int],
+    *,
+    aligned: int,
+    tiled: bool,
+    stochastic: bool,
+) -> list[Launch]:
+    """Blocks of k x k, of rows whose elements follow one another; a ragged end, below too, counts as zeros."""
+    k = rules.fmt.k
+    per_row, tile_rows = -(-matrix.columns // k), -(-matrix.rows // k)
+    source = 2 if matrix.rows % k else max(find_source(matrix, k, ITEM_BYTES[dtype], aligned), 1)
+    tune = kernels.SQUARE_TUNING
+    kind = kernels.square_kernel(rules, dtype, source=source, tiled=tiled, wide=per_row % 4 == 0, stochastic=stochastic)
+    grid = (-(-per_row // (kernels.SQUARE_ACROSS * (tune.threads // 32))), min(tile_rows, _MOST_DOWN))
+    fixed = (matrix.row_stride, matrix.rows, matrix.columns, per_row, tile_rows, count_tiles(per_row), *extent)
+    return [KernelLaunch(get_kernel(kind, _SQUARE, device), grid, tune.threads, fixed)]
+
+
 def plan_any(rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, tiled: bool, random: int) -> list[Launch]:
     """Any matrix."""
     fmt = rules.fmt
@@ -206,30 +233,26 @@ def find_plan(view: View, fmt: str, profile: str | Profile | None, *rest: Any) -
 def make_plan(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, device: int, aligned: int,
     fmt: str, profile: str | Profile | None, axis: int, two_level: bool, scale_layout: str, random: int, pad: bool,
-    signs: kernels.Signs | None = None,
+    signs: kernels.Signs | None = None, square: bool = False,
 ) -> Plan:  # fmt: skip
     """The launches of a call. aligned: the address modulo 16; random as in `kernels.any_kernel`; signs: of the profile's
-    transform, applied first.
+    transform, applied first; square: blocks of k x k, whose rows run along the last of the other axes.
 
     Raises ValueError for an axis of no whole blocks without `pad`, and NotAMatrixError.
     """
     rules = generate_rules(profile, fmt, two_level=two_level)
     block = rules.fmt
     length = shape[axis]
-    padded = -(-length // block.k) * block.k
-    if padded != length and not pad:
-        raise ValueError(
-            f"k = {length} is not a multiple of the {block.k}-element block of {block.name}; "
-            f"pad axis {axis} to {padded} or pass pad=True"
-        )
+    padded = _pad(length, block, axis, allowed=pad)
     tiled = check_layout(scale_layout)
     logical = (*shape[:axis], *shape[axis + 1 :], length)
-    rows = 1
-    for n in logical[:-1]:
-        rows *= n
+    outer = logical[:-1]
+    if square:
+        outer = (*outer[:-1], _pad(outer[-1], block, axis - 1 if axis else 1, allowed=pad and prod(outer[:-1]) == 1))
+    rows = prod(outer)
     per_row = padded // block.k
-    codes_shape = (*logical[:-1], padded * block.element.bits // 8)
-    scales_shape = scale_shape(rows, per_row, scale_layout) if tiled else (*logical[:-1], per_row)
+    codes_shape = (*outer, padded * block.element.bits // 8)
+    scales_shape = scale_shape(rows, per_row, scale_layout) if tiled else (*outer, per_row)
     low, high = find_extent(shape, strides)
     extent = low * ITEM_BYTES[dtype], high * ITEM_BYTES[dtype]
     launches: list[Launch] = []
@@ -244,11 +267,19 @@ def make_plan(
         # One launch takes rows that are not contiguous and aligned.
         source = find_source(matrix, block.k, ITEM_BYTES[dtype], aligned)
         fits = source == 0 or rows * per_row <= MAX_BLOCKS
-        if along and fits and (random == 0 or counted):
+        # What a limited chip has of the quantizing kernels is the plain one.
+        fast = (random == 0 or counted) and find_arch(device) not in LIMITED
+        if square:
+            if not along:
+                raise NotAMatrixError("16 x 16 blocks are read along rows that follow one another")
+            launches += plan_square(
+                rules, matrix, dtype, device, extent, aligned=aligned, tiled=tiled, stochastic=counted
+            )
+        elif along and fits and fast:
             launches += plan_rows(
                 rules, matrix, dtype, device, extent, source=source, tiled=tiled, stochastic=counted, signs=signs
             )
-        elif (random == 0 or counted) and fits_columns(matrix, block.k):
+        elif fast and fits_columns(matrix, block.k):
             launches += plan_columns(
                 rules, matrix, dtype, device, aligned=aligned, tiled=tiled, stochastic=counted, signs=signs
             )
@@ -257,6 +288,16 @@ def make_plan(
         else:
             launches += plan_any(rules, matrix, dtype, device, tiled=tiled, random=random)
     return Plan(tuple(launches), codes_shape, scales_shape, logical, rules, extent)
+
+
+def _pad(length: int, block: BlockFormat, axis: int, *, allowed: bool) -> int:
+    padded = -(-length // block.k) * block.k
+    if padded != length and not allowed:
+        raise ValueError(
+            f"k = {length} is not a multiple of the {block.k}-element block of {block.name}; "
+            f"pad axis {axis} to {padded} or pass pad=True (of 16 x 16 blocks it pads the rows of one matrix, not of several)"
+        )
+    return padded
 
 
 def launch_both(

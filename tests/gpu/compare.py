@@ -74,6 +74,7 @@ def compare(
     options = dict(options or {})
     words = options.get("random_bits")
     random = {} if words is None else {"random_bits": words, "sr_bits": options.get("sr_bits", 32)}
+    random |= {"block": options["block"]} if "block" in options else {}
     want = expect(level, x, native, axis, **random)
     if words is not None:
         options["random_bits"] = cp().asarray(words)

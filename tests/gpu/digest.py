@@ -32,6 +32,9 @@ PRODUCT_MODULES = ("affine", "blas", "exact", "product_kernels", "products", "re
 EXPERT_KERNELS = ("quantize_experts.cu",)
 EXPERT_MODULES = ("experts",)
 EXPERT_SECTIONS = ("devices", "experts")
+#: The same of blocks of 16 x 16.
+SQUARE_KERNELS = ("quantize_square.cu",)
+SQUARE_SECTIONS = ("square",)
 #: The same of products with a few vectors, and the sections that call them.
 VECTOR_KERNELS = ("gemv.cu", "gemv.cuh", "gemv_affine.cu", "gemv_parts.cuh", "gemv_x.cuh")
 VECTOR_MODULES = ("gemv_tunings",)
@@ -59,6 +62,7 @@ def find_groups(section: str) -> tuple[str, ...]:
         groups.append("products")
     for group, sections in (
         ("vectors", VECTOR_SECTIONS), ("steps", STEP_SECTIONS), ("operators", OPERATOR_SECTIONS), ("experts", EXPERT_SECTIONS),
+        ("square", SQUARE_SECTIONS),
     ):  # fmt: skip
         if section in sections:
             groups.append(group)
@@ -95,8 +99,9 @@ def digest_sources(levels: Sequence[Level] = COVERED) -> dict[str, str]:
         for f in (PACKAGE / "kernels").iterdir()
         if f.suffix in (".cu", ".cuh")
     }
-    later, vectors, steps, of_experts = (
-        {name: kernels.pop(name) for name in names} for names in (PRODUCT_KERNELS, VECTOR_KERNELS, STEP_KERNELS, EXPERT_KERNELS)
+    later, vectors, steps, of_experts, square = (
+        {name: kernels.pop(name) for name in names}
+        for names in (PRODUCT_KERNELS, VECTOR_KERNELS, STEP_KERNELS, EXPERT_KERNELS, SQUARE_KERNELS)
     )
     modules, product_modules, vector_modules, step_modules, operator_modules, expert_modules = (
         {name: _code_of_module((PACKAGE / f"{name}.py").read_text("utf-8")) for name in names}
@@ -106,5 +111,5 @@ def digest_sources(levels: Sequence[Level] = COVERED) -> dict[str, str]:
     return {
         "kernels": _digest(kernels), "modules": _digest(modules), "rules": _digest(rules),
         "products": _digest(later | product_modules), "vectors": _digest(vectors | vector_modules), "steps": _digest(steps | step_modules),
-        "operators": _digest(operator_modules), "experts": _digest(of_experts | expert_modules),
+        "operators": _digest(operator_modules), "experts": _digest(of_experts | expert_modules), "square": _digest(square),
     }  # fmt: skip

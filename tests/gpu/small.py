@@ -52,6 +52,20 @@ def _transformed(rng: np.random.Generator) -> int:
     return calls
 
 
+def _square(rng: np.random.Generator) -> int:
+    """Blocks of 16 x 16."""
+    calls = 0
+    for shape in ((160, 192), (16, 1040), (33, 47), (5, 96)):
+        for dtype in ("float32", "bfloat16"):
+            x = rng.standard_normal(shape).astype(arithmetic.DTYPES[dtype])
+            x.reshape(-1)[7], x.reshape(-1)[50] = np.nan, np.inf
+            for layout in mxspec_gpu.api.SCALE_LAYOUTS:
+                for seed in (None, 3):
+                    mxspec_gpu.quantize(to_gpu(x), "nvfp4", block=(16, 16), scale_layout=layout, seed=seed, pad=True).dequantize()
+                    calls += 2
+    return calls
+
+
 def _lookups(rng: np.random.Generator) -> int:
     """Products with vectors, and rows by number."""
     calls = 0
@@ -180,7 +194,7 @@ def main() -> None:
         mxspec_gpu.decode(codes, "e2m1")
         mxspec_gpu.unpack(codes, "mxfp4")
         calls += 2
-    calls += _transformed(rng) + _lookups(rng) + _stored(rng) + _experts(rng)
+    calls += _square(rng) + _transformed(rng) + _lookups(rng) + _stored(rng) + _experts(rng)
     x32 = cupy.asarray(rng.standard_normal(1000).astype(np.float32))
     for name in (*mxspec.ELEMENTS, *mxspec.SCALES):
         codes = mxspec_gpu.encode(x32, name)
