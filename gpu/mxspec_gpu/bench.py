@@ -1,4 +1,4 @@
-"""How fast the kernels are: `python -m mxspec_gpu.bench --out FILE [--peers] [--quick]`. Needs torch as well as CuPy.
+"""How fast the kernels are: `python -m mxspec_gpu.bench --out FILE [--peers] [--quick] [--only ROW ...]`. Needs torch as well as CuPy.
 
 Every row is given as a share of two bandwidths of the same run: of the copy (a 4 GiB torch copy, bytes read plus written), and
 of its own mix (a kernel without arithmetic that reads and writes as many bytes; see ceilings.py). Launches take turns on three
@@ -76,7 +76,7 @@ def _make_calls(task: Task, shape: Shape) -> list[Callable[[], Any]]:
             arrays = tuple(a for q in first for a in (q.codes, q.scales))
             calls.append(partial(api.quantize_both, x, task.fmt, out=arrays, **common))
         else:
-            common |= {"axis": 0} if task.kind == "columns" else {}
+            common |= {"axis": 0} if task.kind == "columns" else {"block": (16, 16)} if task.kind == "square" else {}
             common |= signs | ({"seed": 1234} if task.stochastic else {})
             q = api.quantize(x, task.fmt, pad=True, **common)
             if task.kind == "dequantize":
@@ -138,12 +138,12 @@ def _sustain(calls: list[Callable[[], Any]], mix: float) -> dict[str, Any]:
     }
 
 
-def run_tasks(shapes: tuple[Shape, ...], ceilings: Ceilings) -> list[dict[str, Any]]:
+def run_tasks(tasks: Sequence[Task], shapes: tuple[Shape, ...], ceilings: Ceilings) -> list[dict[str, Any]]:
     """One row for each task and shape."""
     torch = import_torch()
     rows = []
     for shape in shapes:
-        for task in TASKS:
+        for task in tasks:
             if shape not in task.shapes:
                 continue
             calls = _make_calls(task, shape)
@@ -311,9 +311,9 @@ def run_peers(shapes: Sequence[Shape], ceilings: Ceilings) -> list[dict[str, Any
     return rows
 
 
-def _prebuild() -> None:
+def _prebuild(tasks: Sequence[Task]) -> None:
     sources = []
-    for fmt, profile, transformed in {(t.fmt, t.profile, t.transformed) for t in TASKS}:
+    for fmt, profile, transformed in {(t.fmt, t.profile, t.transformed) for t in tasks}:
         level = (profile, fmt, fmt == "nvfp4")
         rules = generate_rules(profile, fmt, two_level=level[2])
         if transformed:
@@ -329,14 +329,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--quick", action="store_true", help="only 16384 x 16384")
+    parser.add_argument("--only", nargs="*", default=[], choices=[t.name for t in TASKS], metavar="ROW", help="of these rows alone")
     options = parser.parse_args()
-    run_bench(options.out, peers=options.peers, quick=options.quick)
+    run_bench(options.out, peers=options.peers, quick=options.quick, only=options.only)
     return 0
 
 
-def run_bench(out: Path, *, peers: bool = False, quick: bool = False) -> None:
-    """Measure and write the report. quick: only the largest size."""
-    _prebuild()
+def run_bench(out: Path, *, peers: bool = False, quick: bool = False, only: Sequence[str] = ()) -> None:
+    """Measure and write the report. quick: only the largest size; only: rows by name, and nothing but rows."""
+    tasks = [t for t in TASKS if not only or t.name in only]
+    _prebuild(tasks)
     bandwidth = measure_bandwidths()
     ceilings = Ceilings(bandwidth)
     print({k: f"{v / 1e12:.3f} TB/s" for k, v in bandwidth.items()}, flush=True)
@@ -347,11 +349,11 @@ def run_bench(out: Path, *, peers: bool = False, quick: bool = False) -> None:
         "least_sets_of_buffers": LEAST_SETS,
         "seconds_of_a_sustained_row": SECONDS,
         "bandwidth_at_the_start": round_bandwidths(bandwidth),
-        "tasks": [asdict(t) for t in TASKS],
-        "rows": run_tasks(shapes, ceilings),
-        "overhead_microseconds": measure_overhead(),
-        "sweeps": measure_sweeps(),
+        "tasks": [asdict(t) for t in tasks],
+        "rows": run_tasks(tasks, shapes, ceilings),
     }
+    if not only:
+        report |= {"overhead_microseconds": measure_overhead(), "sweeps": measure_sweeps()}
     sustain_rows(report["rows"], ceilings)
     report["peers"] = run_peers(shapes[:1], ceilings) if peers else []
     report["mixes"] = ceilings.describe()

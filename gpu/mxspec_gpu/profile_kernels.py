@@ -1,10 +1,7 @@
-"""The main kernels once each, for Nsight Compute, and its answer as JSON.
+"""The main kernels once each under Nsight Compute: `python -m mxspec_gpu.profile_kernels --out FILE [--steps]`.
 
-    ncu --clock-control none --target-processes all --csv --page raw --metrics METRICS \\
-        -k regex:'^(quantize_rows|quantize_columns|dequantize|tensor_amax)$' --log-file FILE python -m mxspec_gpu.profile_kernels
-    python -m mxspec_gpu.profile_kernels --parse FILE --out JSON
-
-METRICS is what `python -m mxspec_gpu.profile_kernels --metrics` prints.
+The report says what was run: chip, versions, commit, date, ncu's own command. `--steps`: the documents' steps and sparse products, each
+beside the kernel that it leads to. Needs torch as well as CuPy, and ncu on the path.
 """
 
 from __future__ import annotations
@@ -13,7 +10,11 @@ import argparse
 import csv
 import io
 import json
+import subprocess
 import sys
+import tempfile
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ METRICS = {
     "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active": "lsu_percent",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy_percent",
     "launch__registers_per_thread": "registers",
+    # Of 32 bytes, for a warp's load: 16 where each of its threads reads 16 bytes that follow those of the thread before.
+    "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": "sectors_of_a_load",
     "lts__t_sectors.avg.pct_of_peak_sustained_elapsed": "l2_percent",
     "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": "stall_memory",
     "smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio": "stall_store_queue",
@@ -45,9 +48,39 @@ METRICS = {
     "smsp__average_warps_issue_stalled_drain_per_issue_active.ratio": "stall_drain",
 }
 SIZE = 16384
+#: What is profiled, of all that a process launches.
+_KERNELS = "quantize_rows|quantize_columns|quantize_both|quantize_square|quantize_grid_stride|dequantize|tensor_amax|gemv|gemv_sparse"
+Launches = list[tuple[str, Any]]
 
 
-def list_launches() -> list[tuple[str, Any]]:
+def list_step_launches() -> Launches:
+    """The same of the documents' steps and sparse products, each before or after the kernel that it is held against."""
+    from mxspec_gpu import api, lookup, steps
+    from mxspec_gpu.bench_rows import draw_blocks, draw_values
+    from mxspec_gpu.bench_steps import QUANTIZE, draw_sparse
+    from mxspec_gpu.sparse_gemv import sparse_gemv
+    from mxspec_gpu.tasks import LARGE
+    from mxspec_gpu.timing import import_torch
+
+    torch = import_torch()
+    launches: Launches = []
+    x, vector = draw_values(*LARGE), draw_values(1, SIZE)
+    for profile, fmt in QUANTIZE:
+        options: dict[str, Any] = {"profile": profile, "scale_layout": "128x4"}
+        if fmt == "nvfp4":
+            options["tensor_scale"] = torch.full((1,), 500.0, device="cuda")
+        launches.append((f"{fmt} quantize, grid stride", partial(steps.quantize_grid_stride, x, fmt, **options)))
+        launches.append((f"{fmt} quantize, the real kernel", partial(api.quantize, x, fmt, **options)))
+    for fmt in ("mxfp4", "nvfp4"):
+        launches.append((f"{fmt} product with 1 vector", partial(lookup.gemv, vector, *draw_blocks(fmt, LARGE), fmt)))
+        launches.append(
+            (f"{fmt} sparse product with 1 vector", partial(sparse_gemv, vector, *draw_sparse(fmt, LARGE), fmt))
+        )
+    torch.cuda.synchronize()
+    return launches
+
+
+def list_launches() -> Launches:
     """Names in order, and what launches each kernel."""
     import torch
 
@@ -57,7 +90,7 @@ def list_launches() -> list[tuple[str, Any]]:
     generator = torch.Generator("cuda").manual_seed(7)
     x = torch.randn(SIZE, SIZE, device="cuda", generator=generator).to(torch.bfloat16)
     tensor = torch.full((1,), 5.5, device="cuda")
-    launches: list[tuple[str, Any]] = []
+    launches: Launches = []
 
     def add(name: str, call: Any) -> None:
         launches.append((name, call))
@@ -68,6 +101,7 @@ def list_launches() -> list[tuple[str, Any]]:
     ):  # fmt: skip
         t = tensor if fmt == "nvfp4" else None
         add(f"{fmt} quantize, {profile}", lambda f=fmt, p=profile, t=t: api.quantize(x, f, profile=p, tensor_scale=t))
+    add("nvfp4 quantize, 16 x 16 blocks", lambda: api.quantize(x, "nvfp4", block=(16, 16), tensor_scale=tensor))
     for fmt in ("mxfp4", "nvfp4"):
         t = tensor if fmt == "nvfp4" else None
         add(f"{fmt} quantize, 128x4 tiles", lambda f=fmt, t=t: api.quantize(x, f, tensor_scale=t, scale_layout="128x4"))
@@ -116,30 +150,70 @@ def parse_report(text: str, names: list[str]) -> list[dict[str, Any]]:
     return out
 
 
-def main() -> int:
-    """Launch, parse, or print the metrics."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parse", type=Path)
-    parser.add_argument("--names", type=Path, help="where the launch order is written, and read when parsing")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--metrics", action="store_true")
-    options = parser.parse_args()
-    if options.metrics:
-        print(",".join(METRICS))
-        return 0
-    if options.parse:
-        names = json.loads(options.names.read_text("utf-8"))
-        rows = parse_report(options.parse.read_text("utf-8"), names)
-        options.out.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
-        return 0
-    import torch
+def _profile(steps: bool) -> dict[str, Any]:
+    from mxspec_gpu.bench_reports import describe_environment
 
-    launches = list_launches()
-    for _, call in launches:
-        call()
-        torch.cuda.synchronize()
-    if options.names:
-        options.names.write_text(json.dumps([name for name, _ in launches]), "utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        log, names = Path(folder, "log.csv"), Path(folder, "names.json")
+        ncu = [
+            "ncu",
+            "--clock-control",
+            "none",
+            "--target-processes",
+            "all",
+            "--csv",
+            "--page",
+            "raw",
+            "-k",
+            f"regex:^({_KERNELS})$",
+        ]
+        run = [
+            sys.executable,
+            "-m",
+            "mxspec_gpu.profile_kernels",
+            "--launch",
+            str(names),
+            *(["--steps"] if steps else []),
+        ]
+        subprocess.run([*ncu, "--metrics", ",".join(METRICS), "--log-file", str(log), *run], check=True)
+        rows = parse_report(log.read_text("utf-8"), json.loads(names.read_text("utf-8")))
+    version = (
+        subprocess.run(["ncu", "--version"], check=True, capture_output=True, text=True).stdout.strip().splitlines()[-1]
+    )
+    return {
+        "what": f"Nsight Compute's counters of one launch of each kernel, {SIZE} x {SIZE}",
+        **describe_environment(),
+        "ncu": version,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "command": " ".join(
+            [*ncu, "--metrics", "METRICS", "python -m mxspec_gpu.profile_kernels --launch NAMES", *run[5:]]
+        ),
+        "metrics": METRICS,
+        "rows": rows,
+    }
+
+
+def main() -> int:
+    """Profile this module's own launches, or launch."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="the report")
+    parser.add_argument("--steps", action="store_true")
+    parser.add_argument("--launch", type=Path, help="what ncu runs: each kernel once, and their names into this file")
+    options = parser.parse_args()
+    if options.launch:
+        from mxspec_gpu.timing import import_torch
+
+        launches = list_step_launches() if options.steps else list_launches()
+        for _, call in launches:
+            call()
+            import_torch().cuda.synchronize()
+        options.launch.write_text(json.dumps([name for name, _ in launches]), "utf-8")
+        return 0
+    if options.out is None:
+        parser.error("--out FILE is needed")
+    from mxspec_gpu.bench_reports import write_report
+
+    write_report(options.out, _profile(options.steps))
     return 0
 
 

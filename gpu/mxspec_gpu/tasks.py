@@ -18,7 +18,7 @@ class Task:
     """A row of the table."""
 
     name: str
-    #: "quantize", "dequantize", "columns", "both", "amax", "gemv", "embedding" (as many rows of a table four times as long).
+    #: "quantize", "square" (16 x 16 blocks), "dequantize", "columns", "both", "amax", "gemv", "embedding" (as many rows of a table four times as long).
     kind: str
     fmt: str
     profile: str
@@ -199,13 +199,14 @@ def _list_tasks() -> tuple[Task, ...]:
     stochastic = Task(
         name="mxfp4 quantize, stochastic", kind="quantize", fmt="mxfp4", profile="mx-floor", stochastic=True, floor=75, goal=90
     )  # fmt: skip
+    square = Task(name="nvfp4 quantize, 16 x 16 blocks", kind="square", fmt="nvfp4", profile="nvfp4-te")
     amax = Task(name="tensor amax", kind="amax", fmt="nvfp4", profile="nvfp4-te", floor=95, goal=99)
     wide = [
         Task(name=f"{f} quantize of {d}", kind="quantize", fmt=f, profile=p, dtype=d, shapes=(LARGE, MIDDLE))
         for d in ("float32", "float16")
         for f, p in (("mxfp4", "mx-floor"), ("nvfp4", "nvfp4-te"), ("mxfp8_e4m3", "mx-floor"))
     ]
-    return (*plain, *tiled, amax, *back, *columns, *both, stochastic, *wide, *_loose(), *_recipe(), *_lookups())
+    return (*plain, square, *tiled, amax, *back, *columns, *both, stochastic, *wide, *_loose(), *_recipe(), *_lookups())
 
 
 TASKS = _list_tasks()
