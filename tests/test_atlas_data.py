@@ -11,12 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 import mxspec
-from mxspec.formats import get_block
+from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles import get_profile
 from mxspec_lab import attributions, interop
 from mxspec_lab.interop import compare, count_reciprocals, draw_inputs, requantize
 from mxspec_lab.libraries import Call, answer, read_interpreters
 from mxspec_lab.model_level import (
+    BOUNDED,
+    BY_GGML,
     DISTRIBUTIONS,
     GGML,
     bound_element_error,
@@ -117,7 +119,14 @@ def test_bounds_are_exact_and_nearly_reached() -> None:
     floor, ceil = bound_element_error(fmt, "mx-floor"), bound_element_error(fmt, "mx-rceil")
     assert (floor["bound"], ceil["bound"]) == ("1/4", "1/5")
     assert 0.24 < check_bound(fmt, "mx-floor") < 0.25
-    for row in load("model")["bounds"]:
+    assert bound_element_error(fmt, "mx-ceil")["bound"] == "1/5"  # 2.5 of a scale; 5 would be above the largest amax, 4
+    assert bound_element_error(get_block("mxfp8_e4m3"), "mx-even")["bound"] == "3/31"  # 496 saturates to 448
+    assert bound_element_error(get_block("nvfp4"), "nvfp4-exact")["bound"] == "3/17"
+    bounds = load("model")["bounds"]
+    assert [(row["format"], row["rule"]) for row in bounds] == BOUNDED
+    assert {name for name, _ in BOUNDED} == {f.name for f in BLOCKS.values() if f.is_ocp} | {"nvfp4"}
+    for row in bounds:
+        assert row == bound_element_error(get_block(row["format"]), row["rule"]) | {"largest_seen": row["largest_seen"]}
         assert 0.9 * row["bound_as_float"] < row["largest_seen"] <= row["bound_as_float"], row
 
 
@@ -141,7 +150,7 @@ def test_the_table_agrees_with_an_earlier_program() -> None:
     assert len(compared) >= 5
     assert all(abs(r["standard_errors_from_earlier"]) < 5 for r in compared)
     assert {r["format"] for r in document["rows"]} >= {"mxfp4", "nvfp4", "mxint8", "int4", "Q4_0", "Q4_K", "mxfp4, 2:4"}
-    assert {r["format"] for r in document["rows"] if r["note"] == "baseline"} == {"Q4_0", "Q4_K", "Q8_0"}
+    assert {r["format"] for r in document["rows"] if r["note"] == "baseline"} == {"FP16", "BF16", "FP8 E4M3", "INT8", "Q4_0", "Q4_K", "Q6_K", "Q8_0"}
     assert document["absent"] == []
     assert all(r["measured"] > 0 and r["predicted"] > 0 for r in (*document["products"], *document["chains"]))
 
@@ -149,7 +158,18 @@ def test_the_table_agrees_with_an_earlier_program() -> None:
 def test_without_ggml_its_baseline_is_absent_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gguf")
     monkeypatch.delenv(GGML, raising=False)
-    assert not [m for m in list_methods() if m.format == "Q4_K"]
-    (absent,) = list_absent()
-    assert absent["format"] == "Q4_K"
-    assert GGML in absent["why"]
+    assert not [m for m in list_methods() if m.format in BY_GGML]
+    absent = list_absent()
+    assert [a["format"] for a in absent] == ["Q4_K", "Q6_K"]
+    assert all(GGML in a["why"] for a in absent)
+
+
+def test_casts_and_channels_are_what_numpy_makes_of_them() -> None:
+    """FP16 and BF16 drop bits; a channel's largest number is one of the codes."""
+    methods = {m.format: m for m in list_methods()}
+    x = np.float32([[1 + 2.0**-11, 1 + 3 * 2.0**-11, 3.0] * 4, [1e-30, 0, 127] * 4])
+    assert methods["FP16"].there_and_back(x)[0, :3].tolist() == [1, 1 + 2.0**-9, 3]
+    assert methods["BF16"].there_and_back(x)[0, :3].tolist() == [1, 1, 3]
+    assert methods["FP8 E4M3"].there_and_back(x * 448)[1, :3].tolist() == [0, 0, 127 * 448]
+    assert methods["INT8"].there_and_back(x)[1, :3].tolist() == [0, 0, 127]
+    assert methods["INT8"].there_and_back(np.float32([[127, 2.5, -3.5, 0.5]])).tolist() == [[127, 2, -4, 0]]

@@ -1,7 +1,7 @@
 """Error by format, block size and scale rule on four distributions: `python -m mxspec_lab.model_level`.
 
-Writes reports/atlas/model.json. Baselines are llama.cpp's: Q4_0 and Q8_0 by the gguf package; Q4_K, which it decodes and cannot quantize, by ggml's own
-quantizer where MXSPEC_GGML_LIBRARY names a libggml-base. Informational: nothing here is a verdict. Every figure is the mean over independent batches, with
+Writes reports/atlas/model.json. Baselines are casts to 16 bits, FP8 and INT8 with a scale for each row, and llama.cpp's: Q4_0 and Q8_0 by the gguf package;
+Q4_K and Q6_K, which it decodes and cannot quantize, by ggml's own quantizer where MXSPEC_GGML_LIBRARY names a libggml-base. Informational: nothing here is a verdict. Every figure is the mean over independent batches, with
 the standard error of that mean; seeds are fixed. Beside the errors of tensors stand those of products and of chains of layers,
 predicted from them and measured, and the exact bound of an element's error.
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -27,14 +28,14 @@ import mxspec
 from mxspec import affine, sparsity
 from mxspec.blocks import quantize_rows
 from mxspec.dequantizing import dequantize_rows
-from mxspec.formats import BlockFormat, get_block, power_of_two
+from mxspec.formats import BlockFormat, ElementFormat, get_block, power_of_two
 from mxspec.profiles import get_profile
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.evidence.writing import write_result
 
 SCHEMA = "mxspec-atlas-model/1"
 REPORT = Path(__file__).resolve().parents[2] / "reports" / "atlas" / "model.json"
-SEED, BATCHES, SIZE = 16, 16, 1 << 16
+SEED, BATCHES, SIZE, ROW = 16, 16, 1 << 16, 4096
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
@@ -63,7 +64,7 @@ class Method:
     block: int
     #: Bits an element takes, scales included.
     bits: Fraction
-    #: float32 [n, 4096] -> float32 of the same shape.
+    #: float32 [n, ROW] -> float32 of the same shape.
     there_and_back: Callable[[Floats], Floats]
     note: str = ""
 
@@ -100,6 +101,28 @@ def _by_affine(group: int) -> Method:
     )
 
 
+def _by_cast(name: str, dtype: Any) -> Method:
+    return Method(
+        format=name, rule="cast", block=1, bits=Fraction(16), there_and_back=lambda x: x.astype(dtype).astype(np.float32), note="baseline"
+    )
+
+
+def _by_row(name: str, largest: int, round_numbers: Callable[[Floats], Floats]) -> Method:
+    """Numbers of 8 bits, with a float32 scale amax / largest for each row, which is a channel."""
+
+    def apply(x: Floats) -> Floats:
+        scale = np.abs(x).max(-1, keepdims=True) / np.float32(largest)
+        return np.asarray(round_numbers(x / scale) * scale, np.float32)
+
+    return Method(
+        format=name, rule=f"amax / {largest} of each channel, float32", block=ROW, bits=8 + Fraction(32, ROW), there_and_back=apply, note="baseline"
+    )
+
+
+def _round_e4m3(x: Floats) -> Floats:
+    return np.asarray(mxspec.decode(mxspec.encode(x, "e4m3"), "e4m3"), np.float32)
+
+
 def _pruned(name: str, rule: str) -> Method:
     fmt = get_block(name)
 
@@ -126,43 +149,62 @@ def list_methods() -> Iterator[Method]:
     yield _pruned("mxfp4", "mx-floor")
     for group in (32, 128):
         yield _by_affine(group)
-    yield from _list_gguf()
+    yield _by_cast("FP16", np.float16)
+    yield _by_cast("BF16", ml_dtypes.bfloat16)
+    yield _by_row("FP8 E4M3", 448, _round_e4m3)
+    yield _by_row("INT8", 127, lambda x: np.rint(x).clip(-127, 127))
+    for baseline in list_gguf():
+        yield _by_gguf(*baseline)
 
 
 #: Names ggml's shared library; the adapter `ggml-c` reads the same variable.
 GGML = "MXSPEC_GGML_LIBRARY"
+#: Formats that gguf decodes and does not quantize -> ggml's function.
+BY_GGML = {"Q4_K": "quantize_row_q4_K_ref", "Q6_K": "quantize_row_q6_K_ref"}
 
 
-def _list_gguf() -> Iterator[Method]:
+def describe_ggml() -> str:
+    """The library that GGML names, and the decoder."""
+    library = ctypes.CDLL(os.environ[GGML])
+    library.ggml_version.restype = ctypes.c_char_p
+    return f"ggml {library.ggml_version().decode()}, decoded by gguf {version('gguf')}"
+
+
+def quantize_by_ggml(x: Floats, kind: Any) -> npt.NDArray[np.uint8]:
+    """Records of a GGMLQuantizationType that BY_GGML has, by ggml's own quantizer; each row is whole blocks."""
+    from gguf import GGML_QUANT_SIZES
+
+    block, size = GGML_QUANT_SIZES[kind]
+    given = np.ascontiguousarray(x, np.float32)
+    out = np.empty((*given.shape[:-1], given.shape[-1] // block * size), np.uint8)
+    quantize = getattr(ctypes.CDLL(os.environ[GGML]), BY_GGML[kind.name])
+    quantize(given.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(given.size))
+    return out
+
+
+def list_gguf() -> Iterator[tuple[str, Callable[[Floats, Any], Any], str]]:
+    """llama.cpp's formats that can be made here: name, quantizer of numbers and type, and whose it is."""
     try:
-        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
+        from gguf import quants
     except ImportError:
         return
-
-    def make(name: str, quantize: Callable[[Floats, Any], Any], rule: str) -> Method:
-        kind = GGMLQuantizationType[name]
-        block, size = GGML_QUANT_SIZES[kind]
-
-        def apply(x: Floats) -> Floats:
-            return np.asarray(quants.dequantize(quantize(x, kind), kind), np.float32)
-
-        return Method(format=name, rule=rule, block=block, bits=Fraction(8 * size, block), there_and_back=apply, note="baseline")
-
     for name in ("Q4_0", "Q8_0"):
-        yield make(name, quants.quantize, f"gguf {version('gguf')}")
+        yield name, quants.quantize, f"gguf {version('gguf')}"
     if os.environ.get(GGML):
-        library = ctypes.CDLL(os.environ[GGML])
-        library.ggml_version.restype = ctypes.c_char_p
-        told = library.ggml_version().decode()
-        block, size = GGML_QUANT_SIZES[GGMLQuantizationType.Q4_K]
+        for name in BY_GGML:
+            yield name, quantize_by_ggml, describe_ggml()
 
-        def by_ggml(x: Floats, _: Any) -> npt.NDArray[np.uint8]:
-            given = np.ascontiguousarray(x, np.float32)
-            out = np.empty((*given.shape[:-1], given.shape[-1] // block * size), np.uint8)
-            library.quantize_row_q4_K_ref(given.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(given.size))
-            return out
 
-        yield make("Q4_K", by_ggml, f"ggml {told}, decoded by gguf {version('gguf')}")
+def _by_gguf(name: str, quantize: Callable[[Floats, Any], Any], rule: str) -> Method:
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
+
+    kind = GGMLQuantizationType[name]
+    block, size = GGML_QUANT_SIZES[kind]
+
+    def apply(x: Floats) -> Floats:
+        return np.asarray(quants.dequantize(quantize(x, kind), kind), np.float32)
+
+    return Method(format=name, rule=rule, block=block, bits=Fraction(8 * size, block), there_and_back=apply, note="baseline")
 
 
 def list_absent() -> list[dict[str, str]]:
@@ -170,10 +212,11 @@ def list_absent() -> list[dict[str, str]]:
     try:
         import gguf
     except ImportError:
-        return [{"format": n, "why": "gguf is not installed"} for n in ("Q4_0", "Q4_K")]
+        return [{"format": n, "why": "gguf is not installed"} for n in ("Q4_0", "Q8_0", *BY_GGML)]
     if os.environ.get(GGML):
         return []
-    return [{"format": "Q4_K", "why": f"gguf {version(gguf.__name__)} decodes it and has no quantizer; ggml has one: name its libggml-base in {GGML}"}]
+    why = f"gguf {version(gguf.__name__)} decodes it and has no quantizer; ggml has one: name its libggml-base in {GGML}"
+    return [{"format": name, "why": why} for name in BY_GGML]
 
 
 # Errors of tensors
@@ -189,7 +232,7 @@ def measure_error(method: Method, name: str, batches: int, size: int) -> dict[st
     errors, cosines = np.empty(batches), np.empty(batches)
     for batch in range(batches):
         rng = np.random.default_rng([SEED, list(DISTRIBUTIONS).index(name), batch])
-        x = DISTRIBUTIONS[name](rng, size).astype(np.float32).reshape(-1, 4096)
+        x = DISTRIBUTIONS[name](rng, size).astype(np.float32).reshape(-1, ROW)
         y = method.there_and_back(x).astype(np.float64)
         wide = x.astype(np.float64)
         power = (wide * wide).sum()
@@ -213,23 +256,41 @@ def measure_error(method: Method, name: str, batches: int, size: int) -> dict[st
 # Exact bounds
 
 
-def bound_element_error(fmt: BlockFormat, rule: str) -> dict[str, Any]:
-    """The largest |x - q| / amax of an element of a block, exactly, for a scale that is 2**(exponent of amax - emax) or
-    amax / max rounded up to a power of two, and elements rounded to nearest; subnormal scales left aside.
+def _find_half_unit(element: ElementFormat) -> Fraction:
+    """Half a unit in the last place of significands."""
+    return (element.max_value - element.magnitude(element.max_code - 1)) / power_of_two(element.emax) / 2
 
-    In units of the scale amax lies in [2**emax, 2**(emax + 1)) or (max / 2, max]: an element below that range has an error of at
-    most half a step, in it also of what saturation cuts off.
+
+#: Rule -> the least and the largest amax of a block in units of its scale; an end may itself have the next scale.
+_RANGES: dict[str, Callable[[ElementFormat], tuple[Fraction, Fraction]]] = {
+    "mx-floor": lambda e: (power_of_two(e.emax), 2 * power_of_two(e.emax)),
+    "mx-rceil": lambda e: (e.max_value / 2, e.max_value),
+    "mx-even": lambda e: (power_of_two(e.emax) * (1 - _find_half_unit(e) / 2), power_of_two(e.emax) * (2 - _find_half_unit(e))),
+    "mx-ceil": lambda e: (power_of_two(e.emax) / 2, power_of_two(e.emax)),
+    # The scale is amax / 6 rounded to E4M3: 8.5 / 8 of a scale goes down to 8 eighths, and 8.5 / 9 up to 9.
+    "nvfp4-exact": lambda e: (e.max_value * 17 / 18, e.max_value * 17 / 16),
+}
+BOUNDED = [(name, rule) for name in ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8") for rule in _RANGES if rule != "nvfp4-exact"]
+BOUNDED.append(("nvfp4", "nvfp4-exact"))
+
+
+def bound_element_error(fmt: BlockFormat, rule: str) -> dict[str, Any]:
+    """The largest |x - q| / amax of an element of a block, exactly, for elements rounded to nearest; subnormal scales left aside.
+
+    In units of the scale amax lies in a range that the rule determines: an element below it has an error of at most half a step,
+    in it also of what saturation cuts off. What NVFP4's rounded float32 steps add, and its tensor scale, are left aside.
     """
     element = fmt.element
     values = [element.magnitude(c) for c in range(element.max_code + 1)]
-    top = power_of_two(element.emax)
-    low, high = (top, 2 * top) if rule == "mx-floor" else (element.max_value / 2, element.max_value)
-    points = [(b - a) / 2 / max((a + b) / 2, low) for a, b in pairwise(values)]
-    cut = (high - element.max_value) / high if high > element.max_value else Fraction(0)
-    bound = max(*points, cut)
+    low, high = _RANGES[rule](element)
+    ties = [((a + b) / 2, (b - a) / 2) for a, b in pairwise(values) if (a + b) / 2 <= high]
+    bound, reached = max(
+        *((error / tie, "a tie") if tie >= low else (error / low, "a tie under the least amax of a scale") for tie, error in ties),
+        ((high - element.max_value) / high, "saturation of the largest amax of a scale"),
+    )
     return {
         "format": fmt.name, "rule": rule, "bound": str(bound), "bound_as_float": float(bound),
-        "reached_by": "saturation, not attained" if bound == cut and cut not in points else "a tie",
+        "reached_by": reached,
     }  # fmt: skip
 
 
@@ -308,12 +369,12 @@ NOT_SHOWN = (
 
 @click.command()
 @click.option("--batches", type=click.IntRange(min=4), default=BATCHES, show_default=True)
-@click.option("--size", type=click.IntRange(min=4096), default=SIZE, show_default=True, help="Numbers of a batch, a multiple of 4096.")
+@click.option("--size", type=click.IntRange(min=ROW), default=SIZE, show_default=True, help="Numbers of a batch, a multiple of 4096.")
 @click.option("--json", "out", type=click.Path(path_type=Path), default=REPORT, show_default="reports/atlas/model.json")
 def main(batches: int, size: int, out: Path) -> None:
     """Measure errors, and write the tables."""
-    if size % 4096:
-        raise click.UsageError(f"--size {size} is not a multiple of 4096; pass {size // 4096 * 4096}")
+    if size % ROW:
+        raise click.UsageError(f"--size {size} is not a multiple of {ROW}; pass {size // ROW * ROW}")
     started = time.process_time()
     rows = []
     for method in list_methods():
@@ -321,10 +382,9 @@ def main(batches: int, size: int, out: Path) -> None:
         rows += own
         click.echo(f"{method.format:12} {method.rule:34.34} {method.block:4} " + " ".join(f"{r['sqnr_db']:7.3f}" for r in own))
     bounds = []
-    for name in ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8"):
-        for rule in ("mx-floor", "mx-rceil"):
-            fmt = get_block(name)
-            bounds.append(bound_element_error(fmt, rule) | {"largest_seen": check_bound(fmt, rule)})
+    for name, rule in BOUNDED:
+        fmt = get_block(name)
+        bounds.append(bound_element_error(fmt, rule) | {"largest_seen": check_bound(fmt, rule)})
     few = min(batches, 8)
     products = [row for pair in COMPOSED for row in measure_product(*pair, few)]
     chains = [row for pair in COMPOSED[:3] for row in measure_chain(*pair, few)]
