@@ -85,6 +85,13 @@ def test_the_light_extra_installs_the_light_libraries() -> None:
     assert {p for p in wanted if p.split("==")[0] not in needed} == extra
 
 
+def test_the_torchao_extra_installs_what_its_adapter_needs() -> None:
+    """torchao itself does not ask for torch."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert set(extras["torchao"]) == set(KNOWN["torchao"].library.packages)
+    assert [re.split(r"[<>=]", requirement)[0] for requirement in extras["torch"]] == ["torch"]
+
+
 @pytest.mark.parametrize("name", [n for n, a in KNOWN.items() if a.library.light and a.library.is_here()])
 def test_a_target_bears_the_name_that_it_is_asked_for_by(name: str) -> None:
     session = open_target(name, in_process=True)
