@@ -405,36 +405,36 @@ def fp8(rows: int, columns: int) -> bytes:
     return np.random.default_rng(rows).integers(0, 0x7E, rows * columns, np.uint8).tobytes()
 
 
-#: FP8 checkpoints and others, of the shapes that their libraries write: what lies beside a weight, and the configuration.
+#: FP8 checkpoints and others, of the shapes that their libraries write: what is adjacent to a weight, and the configuration.
 UNKNOWN: dict[str, tuple[dict[str, tuple[str, tuple[int, ...], bytes]], dict[str, Any] | None, str]] = {
     "fp8 128x128": (
         {"weight": ("F8_E4M3", (256, 256), fp8(256, 256)), "weight_scale_inv": ("F32", (2, 2), float32(0.01) * 4)},
-        {"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8: 2 tensors are F8_E4M3 adjacent to *.weight_scale_inv",
+        {"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8: 2 tensors are F8_E4M3 adjacent to *_scale_inv",
     ),
     "fp8 per channel": (
         {"weight": ("F8_E4M3", (64, 96), fp8(64, 96)), "weight_scale": ("BF16", (64, 1), b"\x00\x3c" * 64)},
         {"quant_method": "compressed-tensors", "format": "float-quantized"},
-        "compressed-tensors float-quantized: 2 tensors are F8_E4M3 adjacent to *.weight_scale",
+        "compressed-tensors float-quantized: 2 tensors are F8_E4M3 adjacent to *_scale",
     ),
     "fp8 per tensor": (
         {"weight": ("F8_E4M3", (64, 96), fp8(64, 96)), "weight_scale": ("F32", (), float32(0.01)), "k_scale": ("F32", (), float32(1))},
-        {"quant_method": "modelopt", "quant_algo": "FP8"}, "modelopt FP8: 2 tensors are F8_E4M3 adjacent to *.weight_scale",
+        {"quant_method": "modelopt", "quant_algo": "FP8"}, "modelopt FP8: 2 tensors are F8_E4M3 adjacent to *_scale",
     ),
     "nf4": (
         {"weight": ("U8", (3072, 1), bytes(3072)), "weight.absmax": ("F32", (96,), float32(1) * 96), "weight.quant_map": ("F32", (16,), float32(1) * 16)},
-        {"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes: 2 tensors are U8 adjacent to *.weight.absmax",
+        {"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes: 2 tensors are U8 adjacent to *.absmax",
     ),
     "no configuration": (
         {"weight": ("F8_E4M3", (128, 128), fp8(128, 128)), "weight_scale_inv": ("F32", (1, 1), float32(0.01))},
-        None, "2 tensors are F8_E4M3 adjacent to *.weight_scale_inv",
+        None, "2 tensors are F8_E4M3 adjacent to *_scale_inv",
     ),
     "block scales under a method that is not known": (
         {"weight": ("F8_E4M3", (128, 128), fp8(128, 128)), "weight_scale": ("F8_E8M0", (1, 1), b"\x70")},
-        {"quant_method": "fp8"}, "fp8: 2 tensors are F8_E4M3 adjacent to *.weight_scale",
+        {"quant_method": "fp8"}, "fp8: 2 tensors are F8_E4M3 adjacent to *_scale",
     ),
     "nvfp4 of other names": (
         {"weight": ("F4", (16, 64), bytes(512)), "weight_scale_inv": ("F8_E4M3", (16, 4), b"\x38" * 64)},
-        None, "2 tensors are F4 adjacent to *.weight_scale_inv",
+        None, "2 tensors are F4 adjacent to *_scale_inv",
     ),
 }  # fmt: skip
 
@@ -474,7 +474,7 @@ def test_a_method_that_is_not_known_without_its_tensors(tmp_path: Path) -> None:
     assert (rules_of(path), lint(path).exit_code) == (["tensor/not-checked"], 2)
 
 
-def test_what_is_not_known_beside_what_is(tmp_path: Path) -> None:
+def test_what_is_not_known_next_to_what_is(tmp_path: Path) -> None:
     """FP8 attention beside NVFP4, as ModelOpt exports: a note, and what is known is judged."""
     table, data = split_safetensors(modelopt_file(tmp_path / "x.safetensors"))
     edited = bytearray(data)
@@ -532,7 +532,7 @@ def test_an_expert_without_a_scale_of_its_siblings(what: str, tmp_path: Path) ->
     assert len(found) == 1
     assert "experts.2.up_proj" in str(found[0].tensor)
     if found[0].rule.id == "tensor/expert":
-        assert found[0].text == f"no {lacking} of expert 2, where 3 others have one"
+        assert found[0].text == f"no {lacking} of expert 2, where 3 of 4 have one"
     assert result.exit_code == 1
 
 

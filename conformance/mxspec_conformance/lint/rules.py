@@ -80,7 +80,7 @@ _OTHERS = (
     Rule("tensor/mark", _E, "the tensor that says how a layer is stored is no JSON with a format", "write NAME.comfy_quant as ComfyUI does: {\"format\": \"nvfp4\"}"),
     Rule("tensor/refused", _W, "a 2:4 form that its library no longer writes or reads", "store the weights dense, or decompress them with the version of the library that wrote them"),
     Rule("tensor/not-checked", _N, "tensors of a quantized form, or a method of the configuration, that lint does not know: nothing was checked of them", "no fault was looked for; check them with the library that wrote them"),
-    Rule("tensor/expert", _W, "an expert lacks a scale that other experts of the layer have", "write it: loaders take another expert's, zero or what was in memory"),
+    Rule("tensor/expert", _W, "an expert lacks a scale that half of the layer's experts or more have", "write it: loaders take another expert's, zero or what was in memory"),
     Rule("tensor/buffer", _W, "the file holds buffers of the quantizer that made it", "leave them out on export: loaders refuse names that they do not know, or pass over them"),
     Rule("tensor/nan", _E, "a tensor that is not quantized holds NaN", "find the NaN in the original; every output that it meets is NaN"),
     Rule("tensor/no-scale", _W, "an NVFP4 tensor of a GGUF file has no companion NAME.scale", "if it came from a two-level checkpoint its values lack the tensor scale: convert again, keeping it"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,8 @@ _CODE_NAMES = {"weight", "qweight", "weight_packed"}
 _SCALE_NAME = re.compile(r"scale|absmax|^scb$", re.IGNORECASE)
 #: What quantizers keep while they calibrate or train: modules of ModelOpt and torch.ao, and observers.
 _BUFFER = re.compile(r"\.((?:\w*_quantizer|\w*fake_quant(?:ize|izer)?|\w*_observer|activation_post_process)(?:\.\d+)?\..+)$")
-#: Names of scales of one tensor that are told.
-_TOLD = 4
+#: Names of scales of one tensor that are shown.
+_SHOWN = 4
 
 
 def _names_of(form: Form) -> list[tuple[str, str]]:
@@ -41,16 +42,17 @@ def _names_of(form: Form) -> list[tuple[str, str]]:
     return [c for c in (form.config, *form.aliases) if c is not None]
 
 
-def _list_named(said: list[tuple[str, str]]) -> list[Form]:
+@lru_cache(maxsize=64)
+def _list_named(said: tuple[tuple[str, str], ...]) -> tuple[Form, ...]:
     """The forms of which a configuration speaks; of a method alone all of its forms."""
-    return [f for f in FORMS if any(s[0] == c[0] and (not s[1] or _agrees(s, c)) for s in said for c in _names_of(f))]
+    return tuple(f for f in FORMS if any(s[0] == c[0] and (not s[1] or _agrees(s, c)) for s in said for c in _names_of(f)))
 
 
 def list_doubts(subject: Subject) -> Iterator[Doubt]:
     """Tensors that do not fit a convention: the one that the configuration names, where it names one that has codes of their name."""
     tensors = subject.checkpoint.tensors
     for doubt in subject.checkpoint.doubts:
-        said = [s for s in _said(subject, doubt.base) if s[0]]
+        said = tuple(s for s in _said(subject, doubt.base) if s[0])
         named = _list_named(said)
         if not said or doubt.form in named:
             yield doubt
@@ -75,16 +77,16 @@ def list_unchecked(subject: Subject) -> dict[str, list[Tensor]]:
             continue
         if last == "qweight" and f"{parent}.qzeros" in tensors:
             continue  # `integers` speaks of it
-        adjacent = () if subject.checkpoint.container == "gguf" else scales.beside(tensor.name)
+        adjacent = () if subject.checkpoint.container == "gguf" else scales.adjacent_to(tensor.name)
         if subject.checkpoint.container == "gguf":
             coded = tensor.dtype not in SHARED
         else:
             coded = tensor.dtype in _CODE_FLOATS or (
-                tensor.dtype in _CODE_INTEGERS and len(tensor.shape) > 1 and (last in _CODE_NAMES or any(a.startswith(last) for a in adjacent))
+                tensor.dtype in _CODE_INTEGERS and len(tensor.shape) > 1 and (last in _CODE_NAMES or any(a.startswith("*") for a in adjacent))
             )
         if coded:
-            told = ", ".join(f"*.{clip(c)}" for c in adjacent)
-            found[f"{tensor.dtype} adjacent to {told}" if told else tensor.dtype].append(tensor)
+            names = ", ".join(map(clip, adjacent))
+            found[f"{tensor.dtype} adjacent to {names}" if names else tensor.dtype].append(tensor)
     return found
 
 
@@ -98,21 +100,21 @@ class _Scales:
             if _SCALE_NAME.search(last):
                 self._by_parent[parent].append(last)
 
-    def beside(self, name: str) -> tuple[str, ...]:
-        """Scales below a tensor's name or beginning with it, else those of its module; some of them."""
+    def adjacent_to(self, name: str) -> tuple[str, ...]:
+        """Scales below a tensor's name or beginning with it, as *, else those of its module; some of them."""
         parent, _, last = name.rpartition(".")
-        own = [f"{last}.{s}" for s in self._by_parent.get(name, ())[:_TOLD]]
+        own = [f"*.{s}" for s in self._by_parent.get(name, ())[:_SHOWN]]
         siblings = self._by_parent.get(parent, [])
         first = bisect_left(siblings, last)
-        own += [s for s in siblings[first : first + _TOLD] if s.startswith(last)]
-        return tuple(own or siblings[:_TOLD])
+        own += [f"*{s.removeprefix(last)}" for s in siblings[first : first + _SHOWN] if s.startswith(last)]
+        return tuple(own or siblings[:_SHOWN])
 
 
 def check_known(subject: Subject) -> Iterator[Finding]:
     """Quantized tensors, and methods of the configuration, of which nothing is known."""
     said = [
         s for s in _said(subject, "")
-        if s[0] and s[0] not in _INTEGER_METHODS and s[1] not in _INTEGER_FORMATS and not _list_named([s])
+        if s[0] and s[0] not in _INTEGER_METHODS and s[1] not in _INTEGER_FORMATS and not _list_named((s,))
     ]  # fmt: skip
     method = f"{' '.join(filter(None, said[0]))}: " if said else ""
     unchecked = list_unchecked(subject)
@@ -124,7 +126,7 @@ def check_known(subject: Subject) -> Iterator[Finding]:
 
 
 def check_experts(subject: Subject) -> Iterator[Finding]:
-    """Experts that lack a scale of their siblings with the same tensors."""
+    """Experts that lack a scale that at least half of those with the same tensors have."""
     missing = {d.base for d in list_doubts(subject) if any(f.misfit is Misfit.MISSING for f in d.faults)}
     layers: dict[tuple[str, str], dict[str, dict[str, Tensor]]] = defaultdict(lambda: defaultdict(dict))
     for name, tensor in subject.checkpoint.tensors.items():
@@ -137,10 +139,11 @@ def check_experts(subject: Subject) -> Iterator[Finding]:
         for number, parts in experts.items():
             alike[tuple(sorted((p, t.dtype) for p, t in parts.items() if not _SCALE_NAME.search(p)))].append(number)
         for numbers in alike.values():
-            for scale in sorted({p for n in numbers for p in experts[n] if _SCALE_NAME.search(p)}):
+            counts = Counter(p for n in numbers for p in experts[n] if _SCALE_NAME.search(p))
+            for scale in sorted(s for s, number in counts.items() if len(numbers) <= 2 * number < 2 * len(numbers)):
                 lacking = [n for n in numbers if scale not in experts[n] and f"{stack}.{n}.{module}" not in missing]
                 if lacking:
-                    text = f"no {scale} of expert {', '.join(lacking[:8])}{', ...' if lacking[8:] else ''}, where {len(numbers) - len(lacking)} others have one"
+                    text = f"no {scale} of expert {', '.join(lacking[:8])}{', ...' if lacking[8:] else ''}, where {counts[scale]} of {len(numbers)} have one"
                     first = next(iter(experts[lacking[0]].values()))
                     yield find("tensor/expert", text, tensor=first.name, offset=first.offset)
 

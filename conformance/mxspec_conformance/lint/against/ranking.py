@@ -46,7 +46,7 @@ def _match(sample: Sample, hypothesis: Hypothesis, due: tuple[Codes, Codes] | No
     equal = {order: kept == codes for order, kept in sample.codes.items()}
     order = max(equal, key=lambda o: int(equal[o].sum()))
     zero = ~codes.any(axis=1)
-    free: Flags = zero & ~sample.codes[order].any(axis=1)
+    free: Flags = np.logical_and(zero, ~sample.codes[order].any(axis=1))
     right = {o: (kept == scales) | free for o, kept in sample.scales.items()}
     scale_order, shift = max(right, key=lambda o: int(right[o].sum())), 0
     best = right[scale_order]
