@@ -191,6 +191,16 @@ def test_a_narrower_terminal_is_heeded(run: Run, monkeypatch: pytest.MonkeyPatch
     assert max(len(line.rstrip()) for line in result.out.splitlines()) <= 60
 
 
+@pytest.mark.parametrize("size", ["²", "٣", "-5", "", "9" * 5000])
+@pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
+def test_a_size_that_is_no_plain_number_is_none(run: Run, monkeypatch: pytest.MonkeyPatch, name: str, size: str) -> None:
+    """To rich a superscript is a digit, to `int` it is none."""
+    normal = run("formats")
+    monkeypatch.setenv(name, size)
+    result = run("formats")
+    assert (result.code, result.out, result.err) == (0, normal.out, "")
+
+
 # JSON
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -50,6 +51,30 @@ def test_the_commit_of_the_targets_repository(target: Path) -> None:
     assert describe_git(str(target))["git"]["changed"] is False
     target.write_text(SOURCE + "# changed\n", encoding="utf-8")
     assert describe_git(target)["git"]["changed"] is True
+
+
+def test_line_ends_are_no_change_and_a_new_file_is_one(target: Path) -> None:
+    target.write_bytes(SOURCE.replace("\n", "\r\n").encode())
+    assert describe_git(target)["git"]["changed"] is False
+    (target.parent / "new.py").write_text("")
+    assert describe_git(target.parent / "new.py")["git"]["changed"] is True
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is a shell script")
+def test_nothing_that_a_repository_names_is_run(target: Path) -> None:
+    """A file monitor, hooks and filters are programs of whoever wrote the repository."""
+    folder, ran = target.parent, target.parent / "ran"
+    program = folder / "program"
+    program.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
+    (folder / ".gitattributes").write_text("*.py filter=f diff=f\n")
+    for name in ("core.fsmonitor", "filter.f.clean", "filter.f.smudge", "diff.f.textconv", "diff.external", "core.pager"):
+        subprocess.run(["git", "-C", str(folder), "config", name, str(program)], check=True)
+    for path in (program, folder / ".git/hooks/post-index-change", folder / ".git/hooks/reference-transaction"):
+        path.write_bytes(program.read_bytes())
+        path.chmod(0o755)
+    target.write_text(SOURCE + "# changed\n", encoding="utf-8")
+    assert describe_git(target)["git"]["changed"] is True
+    assert not ran.exists()
 
 
 @pytest.mark.parametrize("spec", ["gguf", "cmd:node target.js", "/no/such/file.py", 3, None])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.targets import sessions as sessions
-from mxspec_conformance.targets.errors import FailureKind, TargetError
+from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.transports.child import SubprocessSession
 
 from tests.judge.reading import TARGETS, failing, requirement
@@ -87,3 +90,35 @@ def test_a_process_that_ends_while_loading() -> None:
 def test_a_process_that_hangs_while_loading() -> None:
     with pytest.raises(TargetError, match=r"did not load within 1 s"):
         SubprocessSession(process("hangs_while_loading"), start_timeout=1.0)
+
+
+@pytest.mark.parametrize("kind", [FailureKind.CRASH, FailureKind.GARBAGE])
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_a_batch_that_crashed_is_not_forgotten(kind: FailureKind, count: int) -> None:
+    """Its parts may be answered by the next process: a crash is no answer, whenever it comes."""
+    calls = []
+
+    def call(items: Sequence[int]) -> Sequence[int]:
+        calls.append(len(items))
+        if len(calls) == 1:
+            raise CallError(kind, "the process died")
+        return items
+
+    first, *others = run_bisected(range(count), call)
+    assert isinstance(first, NoAnswer)
+    assert (first.kind, first.among) == (kind, 0 if count == 1 else count)
+    assert others == [*range(1, count)]
+
+
+@pytest.mark.parametrize("ends", ["os.closerange(3, 5000)", "os._exit(0)"])
+def test_a_process_that_ends_once_does_not_pass(tmp_path: Path, ends: str) -> None:
+    """In a batch of cases, each of which the next process answers."""
+    target = tmp_path / "once.py"
+    target.write_text(
+        f"import os, pathlib, mxspec\nFORMATS, calls, mark = ['mxfp4'], [], pathlib.Path({str(tmp_path / 'mark')!r})\n"
+        "def quantize(x, fmt):\n    calls.append(1)\n    if len(calls) == 4 and not mark.exists():\n        mark.touch()\n"
+        f"        {ends}\n    t = mxspec.quantize(x, fmt)\n    return t.codes, t.scales\n"
+    )
+    report = check(target, quick=True, data=[])
+    assert (tmp_path / "mark").exists()
+    assert [r.verdict for r in report.requirements if r.verdict not in ("pass", "unsupported")] == ["error"]

@@ -107,7 +107,7 @@ def make_entry(document: Mapping[str, Any], *, source: str, current: bool, about
 
 def age(entry: Entry) -> tuple[tuple[int, ...], str]:
     """By this, results of one implementation are in the order of its releases, then of their dates."""
-    parts = tuple(int(part) if part.isdigit() else 0 for part in entry.version.replace("-", ".").split("."))
+    parts = tuple(int(part) if part.isdecimal() else 0 for part in entry.version.replace("-", ".").split("."))
     return parts, str(entry.report.environment.get("time", ""))
 
 

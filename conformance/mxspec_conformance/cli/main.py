@@ -13,7 +13,7 @@ import click
 
 import mxspec
 from mxspec_conformance.cli.console import EXIT_DEFECT, EXIT_ERROR, fail, report_defect
-from mxspec_conformance.cli.streams import Stopped, heed_signals, open_missing_streams, settle_stdout
+from mxspec_conformance.cli.streams import Stopped, drop_odd_sizes, heed_signals, open_missing_streams, settle_stdout
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.texts import MESSAGE, clean_text
 from mxspec_vectors.files import VectorError
@@ -87,6 +87,7 @@ class Command(click.Group):
     def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> Any:
         """Run a command as a process does, from its arguments to its exit code."""
         open_missing_streams()
+        drop_odd_sizes()
         with heed_signals():
             try:
                 return super().main(args, *more, **extra)

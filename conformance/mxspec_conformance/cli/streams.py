@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -61,6 +62,13 @@ def open_missing_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what the terminal's encoding lacks is shown escaped, never a traceback
             stream.reconfigure(errors="backslashreplace")
+
+
+def drop_odd_sizes() -> None:
+    """Take a terminal's size that is no plain number out of the environment: to rich a superscript is a digit, to `int` it is none."""
+    for name in ("COLUMNS", "LINES"):
+        if not re.fullmatch("[0-9]{1,5}", os.environ.get(name, "0")):
+            del os.environ[name]
 
 
 def settle_stdout() -> str:

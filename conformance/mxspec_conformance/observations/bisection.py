@@ -15,6 +15,8 @@ T = TypeVar("T")
 #: After this many time-outs, or crashes in a row, the rest of a batch is given up: each costs up to a minute, or a new
 #: process. A batch of a thousand cases is halved ten times before the first guilty one stands alone.
 MAX_IN_BATCH = {FailureKind.TIMEOUT: 3, FailureKind.CRASH: 16, FailureKind.GARBAGE: 16}
+#: What no call may end in, whatever its parts are answered with afterwards.
+_NO_REFUSALS = (FailureKind.CRASH, FailureKind.GARBAGE)
 #: Items that are asked alone where a batch is not offered, before all of it counts as not offered.
 _PROBED = 8
 
@@ -89,8 +91,10 @@ def _ask_halving(
         half = len(items) // 2
         found = _ask_halving(items[:half], call, counter, whole=False)
         found += _ask_halving(items[half:], call, counter, whole=False)
-        if isinstance(found[0], NoAnswer) and all(isinstance(a, NoAnswer) and a.given_up for a in found):
-            # Given up before any stood alone: this call is the smallest one that is known to fail.
+        given_up = isinstance(found[0], NoAnswer) and all(isinstance(a, NoAnswer) and a.given_up for a in found)
+        answered = failure.kind in _NO_REFUSALS and not any(isinstance(a, NoAnswer) for a in found)
+        if given_up or answered:
+            # Given up before any stood alone, or parts that a new process answered: this call is the smallest one known to fail.
             found[0] = NoAnswer(failure.kind, str(failure), failure.detail, len(items), call=failure.call)
         return found
     counter[FailureKind.CRASH] = counter[FailureKind.GARBAGE] = 0

@@ -31,7 +31,8 @@ FAILURE_WORDS = {
 }
 
 
-P, S = ParamSpec("P"), TypeVar("S")
+P = ParamSpec("P")
+S = TypeVar("S")
 
 #: Folders of installed packages.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
