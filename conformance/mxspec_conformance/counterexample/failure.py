@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any
@@ -24,6 +24,9 @@ from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import QuantizeCase, list_blocks
 from mxspec_vectors.tensor_scales import bind_profile, native_scale
+
+#: Numbers of a call that are written down.
+MAX_SHOWN = 64
 
 
 def hex32(values: npt.NDArray[np.float32]) -> list[str]:
@@ -101,6 +104,12 @@ def shrink_block(
         if differs and fails(small):
             return small
     return seen
+
+
+def ask_alone(session: TargetSession, seen: Observed, fmt: BlockFormat) -> Observed | None:
+    """The block of a case in a call of its own; None where it has no answer."""
+    answer = _ask(session, seen.case, fmt, seen.dtype)
+    return None if answer is None else replace(seen, scales=answer[0], codes=answer[1])
 
 
 def _ask(session: TargetSession, case: QuantizeCase, fmt: BlockFormat, dtype: str) -> tuple[Any, Any] | None:
@@ -245,6 +254,39 @@ def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_sc
         f"print(q.scales, q.codes)  # scale {want_scale:#04x}",
     ]
     return "\n".join(lines)
+
+
+def make_call_snippet(
+    x: npt.NDArray[np.float32], width: int, axis: int, place: int, fmt: BlockFormat, dtype: str, options: Mapping[str, Any]
+) -> str:
+    """NumPy lines that call the target with blocks [n, k], of which one is wrong, and with that one alone; empty where there are too
+    many numbers to be read.
+
+    width: blocks to a row, or to a column where the axis is 0.
+    """
+    rows = x.reshape(-1, width * fmt.k)
+    given = rows.T if axis == 0 else rows
+    places = np.argwhere(given.view(np.uint32) != 0).tolist()
+    if len(places) > MAX_SHOWN:
+        return ""
+    line, block = divmod(place, width)
+    first, end = block * fmt.k, (block + 1) * fmt.k
+    scale, codes, alone = f"{line}, {block}", f"{line}, {first}:{end}", f"{line}:{line + 1}, {first}:{end}"
+    if axis == 0:
+        scale, codes, alone = f"{block}, {line}", f"{first}:{end}, {line}", f"{first}:{end}, {line}:{line + 1}"
+    arguments = "".join(f", {key}={value!r}" for key, value in (({"axis": 0} if axis == 0 else {}) | dict(options)).items())
+    cast = "" if dtype == "float32" else f'.astype("{dtype}")'
+    bits = ", ".join(f"0x{int(given.view(np.uint32)[i, j]):08x}" for i, j in places)
+    return "\n".join([
+        f"import {'ml_dtypes, ' if dtype == 'bfloat16' else ''}numpy as np  # k: the target",
+        f"x = np.zeros(({given.shape[0]}, {given.shape[1]}), np.uint32)",
+        *_fit(f"x[{[i for i, _ in places]}, {[j for _, j in places]}] = [{bits}]"),
+        f"x = x.view(np.float32){cast}",
+        f'codes, scales = k.quantize(x, "{fmt.name}"{arguments})',
+        f"print(scales[{scale}], codes[{codes}])",
+        f'codes, scales = k.quantize(x[{alone}].copy(), "{fmt.name}"{arguments})  # alone',
+        "print(scales, codes)",
+    ])  # fmt: skip
 
 
 def _fit(line: str) -> list[str]:

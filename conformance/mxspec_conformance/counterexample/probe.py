@@ -55,6 +55,11 @@ class CallPattern:
         return "alone"
 
     @property
+    def size(self) -> int:
+        """Blocks of the call, or of its row."""
+        return self.width if self.kind is PatternKind.WIDE else self.blocks
+
+    @property
     def line(self) -> str:
         """What blocks lie in."""
         return "column" if self.axis == 0 else "row"
@@ -174,5 +179,7 @@ class Prober:
 
 
 def among(pattern: CallPattern, blocks: int, place: int) -> CallPattern:
-    """The pattern of a call of so many blocks."""
+    """The pattern of a call of so many blocks, or of a row of so many."""
+    if pattern.kind is PatternKind.WIDE:
+        return replace(pattern, width=blocks, place=place)
     return replace(pattern, kind=PatternKind.BLOCK if blocks == 1 else PatternKind.CALL, blocks=blocks, place=place)

@@ -2,17 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from mxspec_conformance.counterexample.calls import Call
-from mxspec_conformance.counterexample.kinds import CallKind, PatternKind
+from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.counterexample.calls import Call, ask_blocks, scale_argument
+from mxspec_conformance.counterexample.failure import describe_bits, make_call_snippet
+from mxspec_conformance.counterexample.kinds import TIED, CallKind, PatternKind
 from mxspec_conformance.counterexample.probe import CallPattern, Prober, among
-from mxspec_conformance.counterexample.sample_space import Float32s
+from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
+from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.tensor_scales import TensorScales
 
 #: Calls after loading that are tried where nothing else reproduces a mismatch.
 MAX_HISTORY = 6
+#: Numbers of the largest call that is made smaller.
+LARGEST = 1 << 20
+
+
+@dataclass(slots=True)
+class CallFailure(Failure):
+    """A block that is answered otherwise in a call than alone, as it was seen: `show_smallest_call` makes the call smaller."""
+
+    call: Call | None = None
+    #: The blocks [n, k] that `call.rows` chooses from, and the wrong one of those.
+    blocks: Float32s | None = None
+    row: int = 0
+    dtype: str = "float32"
+    tensor: TensorScales | None = None
+
+    @property
+    def as_seen(self) -> Failure:
+        """The failure alone."""
+        return Failure(self.case, self.given, self.expected, self.returned, self.steps, self.also, self.snippet)
+
+
+@dataclass(slots=True)
+class OwnSpace(SampleSpace):
+    """A space in which a block has to be answered as the target answers it alone."""
+
+    session: TargetSession
+
+    def expect(self, x: Float32s) -> tuple[Codes, Codes]:
+        """Scales [n, 1] and codes [n, k]; raises CallError."""
+        alone = [ask_blocks(self.session, self, block[None]) for block in x]
+        return np.stack([scales for scales, _ in alone]), np.concatenate([codes for _, codes in alone])
+
+
+def show_smallest_call(session: TargetSession, seen: CallFailure, fmt: BlockFormat, profile: Profile) -> Failure | None:
+    """The failure in the smallest call in which the block still has another answer than alone; None where none is found."""
+    if seen.call is None or seen.blocks is None or len(seen.call.rows) * fmt.k > LARGEST:
+        return None
+    try:
+        space = OwnSpace(fmt, profile, None if seen.tensor is None else seen.tensor.amax, seen.dtype, session)
+        prober = Prober(session, space)
+        found = find_pattern(prober, seen.call, seen.blocks[seen.call.rows].astype(np.float32), seen.row)
+        if found is None or found[0].kind is PatternKind.BLOCK:
+            return None
+        pattern, block = found
+        block = shrink_lanes(prober, block, pattern)
+        block = block if pattern.kind in TIED else simplify(prober, block, pattern)
+        scales, codes = space.expect(block[None])
+        wrong = prober.look(block, pattern)
+    except (CallError, ValueError):  # the target answers it no more, or the profile knows no such tensor scale
+        return None
+    if wrong is None:
+        return None
+    x, place = prober.lay(block, pattern)
+    lanes = [i for i in range(fmt.k) if block.view(np.uint32)[i] or codes[0, i] != wrong.codes[i]]
+    return Failure(
+        case=seen.case,
+        given={
+            "x": {f"lane {i}": describe_bits(block[i]) for i in lanes}, "other lanes": "+0", "call": f"only {pattern.words}",
+            **({} if seen.dtype == "float32" else {"dtype": seen.dtype}),
+            **({} if seen.tensor is None else {"tensor scale": seen.tensor.as_dict()}),
+        },
+        expected={"scale": f"{int(scales[0, 0]):02x}", "codes": {f"lane {i}": f"{int(codes[0, i]):02x}" for i in lanes}},
+        returned={"scale": f"{wrong.scale:02x}", "codes": {f"lane {i}": f"{wrong.codes[i]:02x}" for i in lanes}},
+        steps=["alone the target returns what is expected here", *(step for step in seen.steps if step != ALONE)],
+        snippet=make_call_snippet(x, pattern.width, pattern.axis, place, fmt, seen.dtype, scale_argument(session, space))
+        if pattern.arrangement == "contiguous" and pattern.kind is not PatternKind.REUSED else "",
+    )  # fmt: skip
+
+
+#: What is expected of a block in a call.
+ALONE = "expected is what the target itself returned for the block in another call"
+
+
+def show_among_vectors(
+    session: TargetSession, answered: Sequence[Observed], one: Observed, fmt: BlockFormat, profile: Profile
+) -> Failure | None:
+    """A block that is right alone in the smallest call in which it is not, as in that of the vectors; None where none is found."""
+    special = one.case.topic in WHOLE_BLOCK and one.case.topic
+    batch = [
+        s for s in answered
+        if s.case.is_row and (s.dtype, s.case.tensor, s.case.topic in WHOLE_BLOCK and s.case.topic) == (one.dtype, one.case.tensor, special)
+    ]  # fmt: skip
+    row = next(i for i, s in enumerate(batch) if s is one)
+    seen = CallFailure(
+        one.label, {}, {}, {}, call=Call(CallKind.SIZE, np.arange(len(batch))), blocks=np.concatenate([s.case.x for s in batch]), row=row, dtype=one.dtype,
+        tensor=one.case.tensor,
+    )  # fmt: skip
+    return show_smallest_call(session, seen, fmt, profile)
 
 
 def find_pattern(prober: Prober, call: Call, blocks: Float32s, row: int) -> tuple[CallPattern, Float32s] | None:
@@ -29,7 +126,7 @@ def find_pattern(prober: Prober, call: Call, blocks: Float32s, row: int) -> tupl
     if call.kind in (CallKind.WIDE, CallKind.AXIS):
         pattern = CallPattern(PatternKind.WIDE, width=call.width, place=row % call.width, axis=call.axis)
         if prober.twice(block, pattern) is not None:
-            return pattern, block
+            return _shrink_call(prober, block, pattern), block
     pattern = CallPattern(PatternKind.CALL, blocks=len(blocks), place=row)
     if prober.twice(block, pattern) is not None:
         return _shrink_call(prober, block, pattern), block
@@ -64,11 +161,11 @@ def _find_window(prober: Prober, blocks: Float32s, row: int, call: Call) -> Call
 
 
 def _shrink_call(prober: Prober, block: Float32s, pattern: CallPattern) -> CallPattern:
-    """A call of fewer blocks, with the block as far to the front as it may be, in which it is still wrong."""
+    """A call of fewer blocks, or a row of fewer, with the block as far to the front as it may be, in which it is still wrong."""
     best = pattern
     for place in (0, 1, pattern.place):
-        low, high = place, pattern.blocks - 1  # the call of place + 1 blocks may be right, the whole one is wrong
-        if place != pattern.place and prober.look(block, among(pattern, pattern.blocks, place)) is None:
+        low, high = place, pattern.size - 1  # the call of place + 1 blocks may be right, the whole one is wrong
+        if place != pattern.place and prober.look(block, among(pattern, pattern.size, place)) is None:
             continue
         while low < high:
             middle = (low + high) // 2
@@ -77,7 +174,7 @@ def _shrink_call(prober: Prober, block: Float32s, pattern: CallPattern) -> CallP
             else:
                 low = middle + 1
         found = among(pattern, low + 1, place)
-        if prober.look(block, found) is not None and found.blocks < best.blocks:
+        if prober.look(block, found) is not None and found.size < best.size:
             best = found
     # As the last block of the call, with fewer blocks before it.
     low, high = 0, best.place
@@ -88,7 +185,7 @@ def _shrink_call(prober: Prober, block: Float32s, pattern: CallPattern) -> CallP
         else:
             low = middle + 1
     last = among(pattern, low + 1, low)
-    return last if last.blocks < best.blocks and prober.look(block, last) is not None else best
+    return last if last.size < best.size and prober.look(block, last) is not None else best
 
 
 def shrink_lanes(prober: Prober, block: Float32s, pattern: CallPattern) -> Float32s:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
 import mxspec
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.counterexample.failure import first_failure
+from mxspec_conformance.counterexample.failure import ask_alone, first_failure, pick_smallest
+from mxspec_conformance.counterexample.shrink import CallFailure, show_among_vectors, show_smallest_call
 from mxspec_conformance.judge.behaviour import find_rounding
 from mxspec_conformance.judge.choosing import find_claim
 from mxspec_conformance.judge.departures import describe_departures
@@ -23,9 +24,10 @@ from mxspec_conformance.judge.scale_search import Search, find_search
 from mxspec_conformance.judge.stages import BLOCK_STAGES, OF_LANES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
-from mxspec_conformance.observations.answers import matching_profiles
+from mxspec_conformance.observations.answers import is_legal, matching_profiles
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
+from mxspec_conformance.observations.quantize import Observed
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -70,15 +72,33 @@ def check_format(
         lambda e: e.cause is Cause.PROFILE and e.name in by_chance,
     )
 
+    @cache
+    def list_wrong() -> list[Observed]:
+        return [s for s in observations.answered if s.case.is_row and not is_legal(s, block, judged.id)]
+
+    def in_vectors(tally: Tally | None) -> Failure | None:
+        """The smallest failing case of a requirement, or of any, if it is right alone: in the smallest call in which it is not."""
+        one = pick_smallest(list_wrong(), [s.label for s in list_wrong()] if tally is None else tally.failing)
+        alone = None if one is None else ask_alone(session, one, block)
+        if one is None or alone is None or not is_legal(alone, block, judged.id):
+            return None
+        return show_among_vectors(session, observations.answered, one, block, judged)
+
     def first(tally: Tally) -> Failure | None:
         is_block = tally.operation == "quantize"
         case = None
         if is_block and tally.failing:
+            if wrong_in_call := in_vectors(tally):
+                return wrong_in_call
             fails = partial(fails_topic, topic=tally.topic, fmt=block, profile=judged)
             # A case of the vectors rather than a block that was made.
             drawn_of = (first_failure(session, seen, block, judged, tally.failing, fails) for seen in (observations.answered, observations.made))
             case = next(filter(None, drawn_of), None)
-        return case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
+        failure = case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
+        if isinstance(failure, CallFailure):
+            # What is expected in a call is what came back in that of the vectors, where a block may have been the wrong one.
+            failure = show_smallest_call(session, failure, block, judged) or in_vectors(None) or failure.as_seen
+        return failure
 
     def silent(tally: Tally) -> Failure | None:
         return None

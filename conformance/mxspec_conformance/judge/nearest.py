@@ -13,7 +13,12 @@ from dataclasses import dataclass
 
 import mxspec
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.judge.dequantize import count_refused, count_supported as count_values, count_wrong_values, tables_identical
+from mxspec_conformance.judge.dequantize import (
+    count_refused,
+    count_supported as count_values,
+    count_wrong_values,
+    tables_identical,
+)
 from mxspec_conformance.judge.quantize import count_failing, identical_profiles
 from mxspec_conformance.judge.scale import (
     count_supported as count_maxima,

@@ -19,7 +19,7 @@ from mxspec.elements_given_scale import encode_given_scale
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge.tally import Scorecard, Tally
-from mxspec_conformance.observations.answers import answer_matches
+from mxspec_conformance.observations.answers import is_legal
 from mxspec_conformance.observations.quantize import Observed
 from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import TensorScales, bind_profile, native_scale
@@ -45,7 +45,7 @@ def judge_choices(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, 
         if item.case.topic in TOPICS and _is_asked(item, profile):
             groups.setdefault((item.case.topic, item.dtype, item.case.tensor), []).append(item)
     for members in groups.values():
-        if all(_is_legal(m, fmt, profile) for m in members):
+        if all(is_legal(m, fmt, profile.id) for m in members):
             continue
         parts = [_explain(m, fmt, profile) for m in members]
         chosen = [_most_common(column) for column in zip(*parts, strict=True)]
@@ -64,11 +64,6 @@ def _is_asked(item: Observed, profile: Profile) -> bool:
     mixed = np.isnan(case.x).any() and np.isinf(case.x).any()
     special = case.tensor is not None and case.tensor.is_special
     return case.is_row and not mixed and not special and profile.id in case.answers
-
-
-def _is_legal(item: Observed, fmt: BlockFormat, profile: Profile) -> bool:
-    legal = item.case.answers[profile.id]
-    return any(answer_matches(a, item.scales, item.codes, fmt.element, signs=False) for a in legal)
 
 
 def _most_common(column: Iterable[Reasons]) -> Hashable:

@@ -29,6 +29,12 @@ def answer_matches(answer: Answer, scales: Codes, codes: Codes, element: Element
     return not answer.nan_lanes or bool(flag_nan(element)[returned[list(answer.nan_lanes)]].all())
 
 
+def is_legal(seen: Observed, fmt: BlockFormat, profile: str) -> bool:
+    """Whether what was returned is a legal answer of a profile, whatever the signs of zeros, or the profile says nothing of the case."""
+    legal = seen.case.answers.get(profile)
+    return legal is None or any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=False) for a in legal)
+
+
 def matching_profiles(seen: Observed, fmt: BlockFormat, *, signs: bool) -> Iterator[tuple[str, bool]]:
     """Each profile that speaks of the case, and whether what was returned is one of its legal answers."""
     known: dict[int, bool] = {}

@@ -14,7 +14,7 @@ from rich.text import Text
 from mxspec_conformance.render.affine import list_affine
 from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
-from mxspec_conformance.results.conclusion import NO_ANSWER, conclude, is_provisional
+from mxspec_conformance.results.conclusion import NO_ANSWER, conclude, is_provisional, list_unmet
 from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict, explain_level
 from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_vectors.topics import Level
@@ -103,9 +103,8 @@ def _describe_format(result: FormatResult) -> tuple[Text, ...]:
 def requirement_table(report: Report) -> RenderableType:
     """Every requirement that is neither passed nor unsupported; a reason that several have stands once, below the last."""
     alike: dict[tuple[Verdict, str], list[Requirement]] = {}
-    for r in report.requirements:
-        if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED):
-            alike.setdefault((r.verdict, _without_numbers(r.note or r.text)), []).append(r)
+    for r in list_unmet(report):
+        alike.setdefault((r.verdict, _without_numbers(r.note or r.text)), []).append(r)
     rows = []
     for (verdict, _), group in alike.items():
         reason = group[0].note or group[0].text
@@ -170,7 +169,7 @@ def failure_panel(requirement: Requirement) -> RenderableType:
     lines += [Padding(text, (0, 0, 0, 2)) for text in below]
     if failure.snippet:
         # As it is, so that it can be pasted.
-        lines.append(Text("  the expected answer:"))
+        lines.append(Text("  to reproduce:"))
         lines.append(Text(failure.snippet, style="dim", no_wrap=True, overflow="ignore"))
     return Group(*lines, Text(""))
 
@@ -209,7 +208,7 @@ def print_divergences(report: Report, console: Console, *, most: int = 3) -> Non
     Formats in which the same topic fails are named; what has no input has its reason; the other topics are listed.
     """
     alike: dict[tuple[str, str], list[Requirement]] = {}
-    for r in report.requirements:
+    for r in list_unmet(report):
         if r.verdict in _UNMET:
             reason = ("", _without_numbers(r.note)) if r.note and not _has_input(r) else (r.operation, r.topic)
             alike.setdefault(reason, []).append(r)
@@ -256,21 +255,19 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
     """The summary, the requirements that do not pass, the first failures of each format, and the verdict."""
     console.print(summary_table([report]))
     console.print()
-    open_requirements = [r for r in report.requirements if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)]
+    open_requirements = list_unmet(report)
     if open_requirements:
         console.print(requirement_table(report))
         console.print()
     shown: dict[str, int] = {}
     told: set[tuple[str, str]] = set()
     for requirement in open_requirements:
-        fmt = requirement.format
-        if requirement.verdict in (Verdict.ERROR, Verdict.TIMEOUT):  # one reason, one input
-            reason = (fmt, _without_numbers(requirement.note))
-            if reason in told:
-                continue
-            told.add(reason)
-        if requirement.first is None or not requirement.first.given or shown.get(fmt, 0) >= failures:
+        fmt, first = requirement.format, requirement.first
+        # One reason, one input.
+        reason = (fmt, _without_numbers(requirement.note) if requirement.verdict in (Verdict.ERROR, Verdict.TIMEOUT) else repr(first))
+        if first is None or not first.given or shown.get(fmt, 0) >= failures or reason in told:
             continue
+        told.add(reason)
         if requirement.verdict is Verdict.WAIVED:
             continue
         shown[fmt] = shown.get(fmt, 0) + 1

@@ -11,9 +11,9 @@ from typing import Any
 from mxspec_conformance.render.bits import Word, draw_code, draw_float, formats_of
 from mxspec_conformance.render.clean import clean
 from mxspec_conformance.render.impact import describe_impact
-from mxspec_conformance.results.conclusion import Conclusion, conclude, is_provisional
+from mxspec_conformance.results.conclusion import Conclusion, conclude, is_provisional, list_unmet
 from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict, read_report
-from mxspec_vectors.topics import TOPICS, Level
+from mxspec_vectors.topics import TOPICS
 
 #: Verdict -> (mark, word); the mark alone has to tell verdicts apart, colour only helps.
 MARKS: dict[str, str] = {
@@ -145,20 +145,9 @@ def view_report(document: Mapping[str, Any], report: Report, number: int = 0) ->
         counts=tuple((v, document["counts"][v]) for v in MARKS if document["counts"].get(v)),
         formats=tuple(_view_format(f, report.requirements) for f in report.formats),
         matrices=_view_matrices(report.requirements, prefix),
-        deviations=tuple(
-            view_deviation(r, prefix)
-            for r in sorted(report.requirements, key=_severity)
-            if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)
-        ),
+        deviations=tuple(view_deviation(r, prefix) for r in list_unmet(report)),
         provenance=tuple(_view_provenance(document)),
     )
-
-
-def _severity(requirement: Requirement) -> tuple[int, int]:
-    """What the reader wants to see first: what has no excuse, then what binds most."""
-    verdicts = ("error", "timeout", "fail", "stale waiver", "deviation", "waived", "open")
-    place = verdicts.index(requirement.verdict) if requirement.verdict in verdicts else len(verdicts)
-    return place, Level(requirement.level).rank
 
 
 def _view_format(result: FormatResult, requirements: Sequence[Requirement]) -> FormatView:

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from mxspec.profiles import list_profiles
-from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
+from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict
+from mxspec_vectors.topics import Level
 
 #: The cause of a target that searches its scales.
 SCALE_SEARCH = "scale-search"
 #: The cause of a target that answers no case, each time for the same reason.
 NO_ANSWER = "no-answer"
+
+
+_CALLS, _SCALES, _TENSOR = frozenset({"call-size", "memory", "state"}), frozenset({"scale-boundary", "scale-tie"}), frozenset({"tensor-scale"})
+_POSITION, _SUBNORMAL = frozenset({"position"}), frozenset({"subnormal"})
+#: A cause -> the topics whose cases show it best; of causes that are not listed any case does.
+SHOWN_BY: Mapping[str, frozenset[str]] = {
+    "not-deterministic": _CALLS, "call-alone": _CALLS, "scales-transposed": frozenset({"axis", "call-size"}),
+    "scale-offset": _SCALES, "scale-bias": _SCALES, "narrow-maximum": _SCALES, "subnormals-flushed": _SUBNORMAL,
+    "subnormals-cut": _SUBNORMAL, "signed-maximum": _POSITION, "lanes-not-looked-at": _POSITION, "tensor-scale-kind": _TENSOR,
+    "tensor-scale-left-out": _TENSOR,
+}  # fmt: skip
+#: What a reader wants to see first: what has no excuse, then what has one, then what no text asks for.
+_URGENCY = {Verdict.WAIVED: 1, Verdict.OPEN: 2}
+
+
+def list_unmet(report: Report) -> list[Requirement]:
+    """The requirements that are neither passed nor unsupported: failures before what is open, of each format first those that show
+    the cause that is named, then what binds most."""
+    formats = list(dict.fromkeys(r.format for r in report.requirements))
+    topics = {f.format: frozenset[str]().union(*(SHOWN_BY.get(cause, ()) for cause in f.causes[:1])) for f in report.formats}
+
+    def key(r: Requirement) -> tuple[int, int, bool, int]:
+        return _URGENCY.get(r.verdict, 0), formats.index(r.format), r.topic not in topics.get(r.format, ()), Level(r.level).rank
+
+    return sorted((r for r in report.requirements if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)), key=key)
 
 
 class Stand(Enum):

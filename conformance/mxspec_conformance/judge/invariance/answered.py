@@ -14,7 +14,10 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.rounding import Overflow
+from mxspec_conformance.counterexample.calls import Call
 from mxspec_conformance.counterexample.failure import describe_bits
+from mxspec_conformance.counterexample.kinds import CallKind
+from mxspec_conformance.counterexample.shrink import ALONE, CallFailure
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
 from mxspec_conformance.observations.tables import ObservedTable, rotated_table, same_values
@@ -23,6 +26,7 @@ from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import StochasticRule, load_decode_cases, load_encode_cases, load_stochastic_cases
+from mxspec_vectors.tensor_scales import TensorScales
 
 #: Blocks whose answer is pinned on every machine, and that no library treats apart.
 ORDINARY = ("tie-even", "below-tie", "above-tie", "exact", "subnormal", "overflow", "position", "mixture")
@@ -43,6 +47,12 @@ class Answered:
     #: Answer of a call -> rows like those of `before`.
     rows: Callable[[Any], npt.NDArray[Any]]
     differ: Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[np.bool_]]
+    #: The tensor scale in `kwargs`, in all its kinds.
+    tensor: TensorScales | None = None
+
+    def keep_call(self, failure: Failure, place: npt.NDArray[np.intp], row: int, **how: Any) -> Failure:
+        """`keep_call` of items; calls of other functions than `quantize` are left as they are."""
+        return failure if self.function != "quantize" else keep_call(failure, self.inputs[0], self.tensor, row, place=place, **how)
 
     def arguments(self, place: npt.NDArray[np.intp], *, rows: int | None = None) -> tuple[Any, ...]:
         """The arguments of a call for these items; rows: as so many rows of several items each."""
@@ -69,6 +79,7 @@ def answered_blocks(session: TargetSession, fmt: BlockFormat, answered: Sequence
         before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
         rows=lambda answer: np.concatenate([answer[1].reshape(-1, 1), answer[0].reshape(-1, fmt.k)], axis=1),
         differ=np.not_equal,
+        tensor=members[0].case.tensor,
     )
 
 
@@ -151,7 +162,24 @@ def block_failure(
         given={"x": {f"lane {i}": describe_bits(float(values[i])) for i in lanes}, "other lanes": "+0", "call": label},
         expected={"scale": f"{int(want[0]):02x}", "codes": {f"lane {i}": f"{int(want[1 + i]):02x}" for i in lanes}},
         returned={"scale": f"{int(got[0]):02x}", "codes": {f"lane {i}": f"{int(got[1 + i]):02x}" for i in lanes}},
-        steps=[text, "expected is what the target itself returned for the block in another call"],
+        steps=[text, ALONE],
+    )  # fmt: skip
+
+
+def keep_call(
+    failure: Failure, blocks: npt.NDArray[Any], tensor: TensorScales | None, row: int, *, place: npt.NDArray[np.intp] | None = None,
+    width: int = 1, axis: int = -1, arrangement: str = "contiguous",
+) -> Failure:  # fmt: skip
+    """A failure with the call of `quantize` in which a block was wrong, so that a smaller one can be looked for.
+
+    blocks: [n, k]; place: those that were given, in order; None: all; row: the wrong one of them. width: blocks to a row, or to a
+    column where the axis is 0.
+    """
+    kind = CallKind.ARRANGED if arrangement != "contiguous" else CallKind.AXIS if axis == 0 else CallKind.WIDE if width > 1 else CallKind.SIZE
+    return CallFailure(
+        failure.case, failure.given, failure.expected, failure.returned, failure.steps, failure.also, failure.snippet,
+        call=Call(kind, np.arange(len(blocks)) if place is None else place, width, axis, arrangement), blocks=blocks, row=row,
+        dtype=str(blocks.dtype), tensor=tensor,
     )  # fmt: skip
 
 

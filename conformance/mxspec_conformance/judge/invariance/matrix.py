@@ -138,8 +138,13 @@ class Matrix:
         lines: int = 1,
         quick: bool = False,
         may_refuse: bool = False,
+        axis: int = -1,
+        arrangement: str = "contiguous",
     ) -> bool:
-        """Make one call and count it; whether every block was right. `call` returns rows like the pool's."""
+        """Make one call and count it; whether every block was right. `call` returns rows like the pool's.
+
+        axis, arrangement: how the lines lie.
+        """
         elements = len(place) * pool.answered.inputs[0].shape[1]
         if not self.asks(pool, label, elements, quick=quick):
             return True
@@ -158,7 +163,9 @@ class Matrix:
         self.scorecard.count(topic, label, ok=ok)
         requirement = self.scorecard.tally(topic).id
         if not ok and requirement not in self.first:
-            self.first[requirement] = draw_call(label, pool, place, got, wrong, lines)
+            failure, across = draw_call(label, pool, place, got, wrong, lines), max(len(place) // lines, 1)
+            kept = pool.answered.keep_call(failure, place, int(np.argmax(wrong)), width=across, axis=axis, arrangement=arrangement)
+            self.first[requirement] = kept
         return ok
 
     def _is_limit(self, pool: Pool, place: Places, lines: int, refused: NoAnswer) -> bool:
@@ -278,6 +285,7 @@ def judge_strides(matrix: Matrix, pools: Sequence[Pool]) -> None:
                     lines=rows,
                     quick=size.quick or arrangement in QUICK_ARRANGEMENTS,
                     may_refuse=arrangement != "offset",
+                    arrangement=arrangement,
                 )
             if pool.answered.function == "quantize" and size is not large:
                 _judge_one_column(matrix, pool, size)
@@ -359,6 +367,8 @@ def _lay(matrix: Matrix, pool: Pool, laid: Laid, axis: int, arrangement: str | N
         lines=laid.lines,
         quick=laid.quick and arrangement is None,
         may_refuse=arrangement is not None,
+        axis=0 if axis in (0, -2) else -1,
+        arrangement=arrangement or "contiguous",
     )
 
 

@@ -18,10 +18,10 @@ import numpy.typing as npt
 from mxspec.acceptance import flag_nan_bytes, is_open
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
-from mxspec_conformance.judge.invariance.answered import block_failure
+from mxspec_conformance.judge.invariance.answered import block_failure, keep_call
 from mxspec_conformance.judge.invariance.reach import REFUSALS
 from mxspec_conformance.judge.tally import LIMITED, Scorecard
-from mxspec_conformance.observations.answers import answer_matches
+from mxspec_conformance.observations.answers import is_legal
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
 from mxspec_conformance.observations.selection import CALLS, keeps
@@ -30,6 +30,7 @@ from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import list_blocks
+from mxspec_vectors.tensor_scales import TensorScales
 
 #: Blocks along the first axis, rows before each ragged end, blocks of a long row.
 COLUMNS, BEFORE_END, LONG = 256, 12, 300
@@ -54,12 +55,7 @@ def set_places_apart(
     """The answers, of which those about a place that are not the profile's count as ordinary blocks where the target answers the
     same blocks alike elsewhere: the place is right, and what is wrong is something else.
     """
-    return [_set_apart(session, fmt, item, scorecard) if item.case.topic in PLACES and not _is_right(item, fmt, profile) else item for item in seen]
-
-
-def _is_right(item: Observed, fmt: BlockFormat, profile: Profile) -> bool:
-    legal = item.case.answers.get(profile.id)
-    return legal is None or any(answer_matches(a, item.scales, item.codes, fmt.element, signs=False) for a in legal)
+    return [_set_apart(session, fmt, item, scorecard) if item.case.topic in PLACES and not is_legal(item, fmt, profile.id) else item for item in seen]
 
 
 def _set_apart(session: TargetSession, fmt: BlockFormat, item: Observed, scorecard: Scorecard) -> Observed:
@@ -105,6 +101,7 @@ class Group:
     x: npt.NDArray[Any]
     before: Answers
     extra: dict[str, Any]
+    tensor: TensorScales | None
 
 
 def judge_placement(
@@ -114,7 +111,10 @@ def judge_placement(
     capabilities = session.capabilities
     first: dict[str, Failure] = {}
 
-    def enter(group: Group, topic: str, label: str, ask: Callable[[], Asked], *, may_refuse: bool = False) -> None:
+    def enter(
+        group: Group, topic: str, label: str, ask: Callable[[], Asked], *, may_refuse: bool = False, width: int = 1, axis: int = -1,
+        arrangement: str = "contiguous",
+    ) -> None:  # fmt: skip
         if not scorecard.wants(topic) or not keeps(CALLS, f"quantize/{fmt.name}", label):
             return
         answer = run_once(ask)
@@ -132,17 +132,18 @@ def judge_placement(
             )
             at = int(np.argmax(wrong))
             failure = block_failure(label, words, x[at], want[at], got[at])
-            first.setdefault(scorecard.tally(topic).id, failure)
+            kept = keep_call(failure, x, group.tensor, at, width=width, axis=axis, arrangement=arrangement)
+            first.setdefault(scorecard.tally(topic).id, kept)
 
     for group in _list_groups(session, fmt, seen):
-        enter(group, "call-size", f"{group.name}: long rows", partial(_in_long_rows, session, group))
+        enter(group, "call-size", f"{group.name}: long rows", partial(_in_long_rows, session, group), width=LONG)
         for name in ("rows", "columns"):
             label = f"{group.name}: {name} of another array"
-            enter(group, "call-size", label, partial(_apart, session, group, name), may_refuse=True)
+            enter(group, "call-size", label, partial(_apart, session, group, name), may_refuse=True, arrangement=name)
         if capabilities.has("quantize", "axis"):
             for count in (1, 2):
                 label = f"{group.name}: columns of {count}"
-                enter(group, "axis", label, partial(_in_columns, session, group, count))
+                enter(group, "axis", label, partial(_in_columns, session, group, count), width=count, axis=0)
         if capabilities.has("quantize", "pad"):
             for length in range(1, fmt.k):
                 label = f"{group.name}: {length} before the end"
@@ -175,6 +176,7 @@ def _list_groups(session: TargetSession, fmt: BlockFormat, seen: Sequence[Observ
                 x=cast_input(np.concatenate([m.case.x for m in members]), dtype),
                 before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
                 extra=tensor_argument(tensor, session.capabilities),
+                tensor=tensor,
             )
 
 

@@ -85,6 +85,7 @@ def list_quantize_pools(fmt: BlockFormat, seen: Sequence[Observed], capabilities
                     before=np.concatenate([np.concatenate([m.scales, m.codes], axis=1) for m in members]),
                     rows=partial(join_answer, k=fmt.k),
                     differ=np.not_equal,
+                    tensor=tensor,
                 ),
                 accept=partial(flag_open_at, x, fmt),
                 pinned=_find_pinned(x),

@@ -37,7 +37,9 @@ def judge_repeats(session: TargetSession, repeat: Answered, scorecard: Scorecard
     if not scorecard.wants("call-size"):
         return first
 
-    def enter(label: str, place: npt.NDArray[np.intp], call: Callable[[], Any], *, may_refuse: bool = False) -> None:
+    def enter(
+        label: str, place: npt.NDArray[np.intp], call: Callable[[], Any], *, may_refuse: bool = False, arrangement: str = "contiguous"
+    ) -> None:
         if not keeps(CALLS, f"{scorecard.operation}/{scorecard.format}", label):
             return
         answer = run_once(call)
@@ -51,7 +53,7 @@ def judge_repeats(session: TargetSession, repeat: Answered, scorecard: Scorecard
         if wrong.any():
             at = int(np.argmax(wrong))
             text = f"item {at} of {len(place)} got other bits than in another call"
-            drawn = item_failure(label, text, repeat, int(place[at]), rows[at])
+            drawn = repeat.keep_call(item_failure(label, text, repeat, int(place[at]), rows[at]), place, at, arrangement=arrangement)
             first.setdefault(scorecard.tally("call-size").id, drawn)
 
     def settle(label: str, ok: bool, text: str) -> None:
@@ -67,7 +69,7 @@ def judge_repeats(session: TargetSession, repeat: Answered, scorecard: Scorecard
     twice = np.repeat(place, 2)
     enter("each item twice in a row", twice, again(twice))
     for arrangement in ARRANGEMENTS[1:-1]:
-        enter(f"inputs in other arrays: {arrangement}", place, again(place, "arranged", arrangement), may_refuse=True)
+        enter(f"inputs in other arrays: {arrangement}", place, again(place, "arranged", arrangement), may_refuse=True, arrangement=arrangement)
     if not any(keeps(CALLS, f"{scorecard.operation}/{scorecard.format}", label) for label in PROBES):
         return first
     pair = repeat.arguments(place), repeat.arguments(place[::-1])

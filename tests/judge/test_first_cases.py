@@ -1,0 +1,113 @@
+"""What is shown first: the case of the cause that is named, failures before what is open, in the smallest call that shows them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from mxspec_conformance.judge.causes.known import KnownCause
+from mxspec_conformance.judge.check import check
+from mxspec_conformance.render import RENDERERS
+from mxspec_conformance.render.terminal import print_report
+from mxspec_conformance.results.conclusion import SHOWN_BY, list_unmet
+from mxspec_conformance.results.report import Report, Verdict
+from mxspec_vectors.topics import TOPICS, Level
+
+from tests.bugs.building import Answer, Array, make, right
+from tests.judge.reading import requirement
+
+
+def tail(x: Array, fmt: str) -> Answer:
+    """Rows after the last whole tile of 64 are not written, where there are whole tiles."""
+    codes, scales = right(x, fmt)
+    if len(x) > 64:
+        codes[len(x) // 64 * 64 :], scales[len(x) // 64 * 64 :] = 0, 0
+    return codes, scales
+
+
+def fifth(x: Array, fmt: str, axis: int = -1) -> Answer:
+    """The fifth block of a row has another scale; along the first axis the third has none."""
+    codes, scales = right(x, fmt, axis=axis)
+    if axis in (-1, 1):
+        scales[:, 4:5] ^= 1
+    else:
+        scales[2:3] = 0
+    return codes, scales
+
+
+@lru_cache(maxsize=1)
+def judge_tail() -> Report:
+    return check(make(["mxfp4"], quantize=tail), only="quantize/mxfp4/[oczs][vaec]*", quick=True)
+
+
+def show(report: Report, failures: int) -> Iterator[str]:
+    """The requirements whose cases are on the screen, in order."""
+    screen = io.StringIO()
+    print_report(report, Console(file=screen, width=200), failures=failures)
+    lines = screen.getvalue().splitlines()
+    yield from (lines[i - 1].split()[0] for i, line in enumerate(lines) if line.startswith("  case "))
+
+
+def test_the_case_of_the_cause_comes_first() -> None:
+    report = judge_tail()
+    assert report.formats[0].causes == ["call-alone"]
+    assert next(show(report, 2)) == "quantize/mxfp4/call-size"
+    assert len(list(show(report, 2))) == 2
+
+
+def test_failures_come_before_what_is_open_and_by_level() -> None:
+    unmet = list_unmet(judge_tail())
+    places = [r.verdict is Verdict.OPEN for r in unmet]
+    assert places == sorted(places)
+    assert True in places and False in places
+    levels = [Level(r.level).rank for r in unmet if r.verdict is not Verdict.OPEN and r.topic not in SHOWN_BY["call-alone"]]
+    assert levels == sorted(levels)
+    assert len(set(levels)) > 1
+    markdown = RENDERERS["markdown"]([judge_tail().as_dict()]).decode()
+    assert markdown.index("call-size") < markdown.index("zero-sign")
+
+
+def test_every_cause_is_one_and_shown_by_topics() -> None:
+    assert set(SHOWN_BY) <= {cause.value for cause in KnownCause}
+    assert set().union(*SHOWN_BY.values()) <= set(TOPICS)
+
+
+def run(snippet: str, quantize: Any) -> list[str]:
+    """What the lines print."""
+    printed: list[str] = []
+    exec(snippet, {"k": SimpleNamespace(quantize=quantize), "print": lambda *parts: printed.append(" ".join(str(p).strip("[]") for p in parts))})
+    return [line.replace("[", "").replace("]", "") for line in printed]
+
+
+def test_a_call_is_made_small() -> None:
+    """Also that of the vectors, in which blocks are wrong that are right alone."""
+    for topic in ("call-size", "overflow"):
+        first = requirement(judge_tail(), f"quantize/mxfp4/{topic}").first
+        assert first is not None
+        assert first.given["call"] == "only as block 64 of a call of 65 (the others zero)"
+        assert len(first.given["x"]) == 1
+        assert first.returned["scale"] == "00" != first.expected["scale"]
+        in_call, alone = run(first.snippet, tail)
+        assert in_call.split() == ["0"] * 33
+        assert alone.split()[0] == str(int(first.expected["scale"], 16))
+
+
+@pytest.mark.parametrize(
+    ("topic", "call"), [("call-size", "only as block 4 of a row of 5"), ("axis", "only as block 2 of a column of 3")]
+)
+def test_so_it_is_in_rows_and_columns(topic: str, call: str) -> None:
+    name = f"quantize/mxfp4/{topic}"
+    first = requirement(check(make(["mxfp4"], quantize=fifth), only=name, quick=True), name).first
+    assert first is not None
+    assert first.given["call"] == call
+    in_call, alone = run(first.snippet, fifth)
+    assert in_call.split()[0] == str(int(first.returned["scale"], 16))
+    assert alone.split()[0] == str(int(first.expected["scale"], 16))
+    assert in_call != alone
