@@ -264,7 +264,8 @@ def count_supported(results: Sequence[ObservedTable], fmt: BlockFormat) -> int:
     """Entries of the tables that the target answers, or should."""
     rows, k = rotated_table(fmt)[0].shape
     tables = [r for r in results if not (isinstance(r.returned, NoAnswer) and r.returned.is_unsupported)]
-    return sum(rows * k for _ in tables) - count_refused(results, fmt)
+    entries: int = rows * k * len(tables)
+    return entries - count_refused(results, fmt)
 
 
 def count_refused(results: Sequence[ObservedTable], fmt: BlockFormat) -> int:

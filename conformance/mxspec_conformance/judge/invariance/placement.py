@@ -81,7 +81,8 @@ def _is_as_rows(session: TargetSession, fmt: BlockFormat, item: Observed) -> boo
     x, codes = list_blocks(case, fmt, np.pad(case.x, widths)), list_blocks(case, fmt, item.codes)
     scales = np.moveaxis(item.scales, case.axis, -1)
     got = _join(codes, scales, k)
-    want = _join(*session.call("quantize", cast_input(x, item.dtype), fmt.name, **tensor_argument(case.tensor, session.capabilities)), k)
+    alone = session.call("quantize", cast_input(x, item.dtype), fmt.name, **tensor_argument(case.tensor, session.capabilities))
+    want = _join(alone[0], alone[1], k)
     if case.block is None:
         return not _differ(x, got, want, fmt).any()
     side = case.block[0]
