@@ -67,7 +67,9 @@ def test_failures_come_before_what_is_open_and_by_level() -> None:
     places = [r.verdict is Verdict.OPEN for r in unmet]
     assert places == sorted(places)
     assert True in places and False in places
-    levels = [Level(r.level).rank for r in unmet if r.verdict is not Verdict.OPEN and r.topic not in SHOWN_BY["call-alone"]]
+    levels = [
+        Level(r.level).rank for r in unmet if r.verdict is not Verdict.OPEN and r.topic not in SHOWN_BY["call-alone"]
+    ]
     assert levels == sorted(levels)
     assert len(set(levels)) > 1
     markdown = RENDERERS["markdown"]([judge_tail().as_dict()]).decode()
@@ -82,7 +84,13 @@ def test_every_cause_is_one_and_shown_by_topics() -> None:
 def run(snippet: str, quantize: Any) -> list[str]:
     """What the lines print."""
     printed: list[str] = []
-    exec(snippet, {"k": SimpleNamespace(quantize=quantize), "print": lambda *parts: printed.append(" ".join(str(p).strip("[]") for p in parts))})
+    exec(
+        snippet,
+        {
+            "k": SimpleNamespace(quantize=quantize),
+            "print": lambda *parts: printed.append(" ".join(str(p).strip("[]") for p in parts)),
+        },
+    )
     return [line.replace("[", "").replace("]", "") for line in printed]
 
 

@@ -73,7 +73,16 @@ WRONG: dict[str, tuple[Any, set[str]]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_everywhere_is_no_mistake_of_a_place(name: str) -> None:
     quantize, places = WRONG[name]
-    found = {id_.split("/")[2] for id_ in failing(check(make(["mxfp4"], quantize=quantize), only="quantize/mxfp4/[apmst][xoic]*", quick=name != "a lane not looked at"))}
+    found = {
+        id_.split("/")[2]
+        for id_ in failing(
+            check(
+                make(["mxfp4"], quantize=quantize),
+                only="quantize/mxfp4/[apmst][xoic]*",
+                quick=name != "a lane not looked at",
+            )
+        )
+    }
     assert found & {"position", "axis", "tail"} == places
     assert found - {"position", "axis", "tail", "memory"} or places
 

@@ -257,7 +257,13 @@ def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_sc
 
 
 def make_call_snippet(
-    x: npt.NDArray[np.float32], width: int, axis: int, place: int, fmt: BlockFormat, dtype: str, options: Mapping[str, Any]
+    x: npt.NDArray[np.float32],
+    width: int,
+    axis: int,
+    place: int,
+    fmt: BlockFormat,
+    dtype: str,
+    options: Mapping[str, Any],
 ) -> str:
     """NumPy lines that call the target with blocks [n, k], of which one is wrong, and with that one alone; empty where there are too
     many numbers to be read.
@@ -274,7 +280,9 @@ def make_call_snippet(
     scale, codes, alone = f"{line}, {block}", f"{line}, {first}:{end}", f"{line}:{line + 1}, {first}:{end}"
     if axis == 0:
         scale, codes, alone = f"{block}, {line}", f"{first}:{end}, {line}", f"{first}:{end}, {line}:{line + 1}"
-    arguments = "".join(f", {key}={value!r}" for key, value in (({"axis": 0} if axis == 0 else {}) | dict(options)).items())
+    arguments = "".join(
+        f", {key}={value!r}" for key, value in (({"axis": 0} if axis == 0 else {}) | dict(options)).items()
+    )
     cast = "" if dtype == "float32" else f'.astype("{dtype}")'
     bits = ", ".join(f"0x{int(given.view(np.uint32)[i, j]):08x}" for i, j in places)
     return "\n".join([

@@ -56,7 +56,11 @@ def count_declined(observations: Observations, profile: Profile) -> int:
     entries that `dequantize` refuses.
     """
     if not observations.answered:
-        return 0 if observations.lost or count_maxima(observations.scales) else count_refused(observations.tables, observations.fmt)
+        return (
+            0
+            if observations.lost or count_maxima(observations.scales)
+            else count_refused(observations.tables, observations.fmt)
+        )
     blocks = [item.reason for item in observations.unanswered if profile.id in item.case.answers]
     runs = [(item.returned, len(item.case.amax)) for item in observations.scales if profile.id in item.case.answers]
     declined = sum(reason.is_declined for reason in blocks)

@@ -16,7 +16,11 @@ SCALE_SEARCH = "scale-search"
 NO_ANSWER = "no-answer"
 
 
-_CALLS, _SCALES, _TENSOR = frozenset({"call-size", "memory", "state"}), frozenset({"scale-boundary", "scale-tie"}), frozenset({"tensor-scale"})
+_CALLS, _SCALES, _TENSOR = (
+    frozenset({"call-size", "memory", "state"}),
+    frozenset({"scale-boundary", "scale-tie"}),
+    frozenset({"tensor-scale"}),
+)
 _POSITION, _SUBNORMAL = frozenset({"position"}), frozenset({"subnormal"})
 #: A cause -> the topics whose cases show it best; of causes that are not listed any case does.
 SHOWN_BY: Mapping[str, frozenset[str]] = {
@@ -33,10 +37,17 @@ def list_unmet(report: Report) -> list[Requirement]:
     """The requirements that are neither passed nor unsupported: failures before what is open, of each format first those that show
     the cause that is named, then what binds most."""
     formats = list(dict.fromkeys(r.format for r in report.requirements))
-    topics = {f.format: frozenset[str]().union(*(SHOWN_BY.get(cause, ()) for cause in f.causes[:1])) for f in report.formats}
+    topics = {
+        f.format: frozenset[str]().union(*(SHOWN_BY.get(cause, ()) for cause in f.causes[:1])) for f in report.formats
+    }
 
     def key(r: Requirement) -> tuple[int, int, bool, int]:
-        return _URGENCY.get(r.verdict, 0), formats.index(r.format), r.topic not in topics.get(r.format, ()), Level(r.level).rank
+        return (
+            _URGENCY.get(r.verdict, 0),
+            formats.index(r.format),
+            r.topic not in topics.get(r.format, ()),
+            Level(r.level).rank,
+        )
 
     return sorted((r for r in report.requirements if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)), key=key)
 

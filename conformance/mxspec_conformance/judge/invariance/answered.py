@@ -52,7 +52,11 @@ class Answered:
 
     def keep_call(self, failure: Failure, place: npt.NDArray[np.intp], row: int, **how: Any) -> Failure:
         """`keep_call` of items; calls of other functions than `quantize` are left as they are."""
-        return failure if self.function != "quantize" else keep_call(failure, self.inputs[0], self.tensor, row, place=place, **how)
+        return (
+            failure
+            if self.function != "quantize"
+            else keep_call(failure, self.inputs[0], self.tensor, row, place=place, **how)
+        )
 
     def arguments(self, place: npt.NDArray[np.intp], *, rows: int | None = None) -> tuple[Any, ...]:
         """The arguments of a call for these items; rows: as so many rows of several items each."""
@@ -175,7 +179,15 @@ def keep_call(
     blocks: [n, k]; place: those that were given, in order; None: all; row: the wrong one of them. width: blocks to a row, or to a
     column where the axis is 0.
     """
-    kind = CallKind.ARRANGED if arrangement != "contiguous" else CallKind.AXIS if axis == 0 else CallKind.WIDE if width > 1 else CallKind.SIZE
+    kind = (
+        CallKind.ARRANGED
+        if arrangement != "contiguous"
+        else CallKind.AXIS
+        if axis == 0
+        else CallKind.WIDE
+        if width > 1
+        else CallKind.SIZE
+    )
     return CallFailure(
         failure.case, failure.given, failure.expected, failure.returned, failure.steps, failure.also, failure.snippet,
         call=Call(kind, np.arange(len(blocks)) if place is None else place, width, axis, arrangement), blocks=blocks, row=row,
