@@ -13,14 +13,15 @@ def describe_impact(result: FormatResult) -> list[str]:
 def _describe(impact: Impact) -> str:
     if impact.note:
         return f"on {impact.data}: not measured: {impact.note}"
-    quality = f"SQNR {_decibels(impact.sqnr)}" + ("" if impact.sqnr is None else " dB")
+    nothing = "some values are NaN or infinite" if impact.largest is None else "no error"
+    quality = nothing if impact.sqnr is None else f"SQNR {_decibels(impact.sqnr)} dB"
     if not impact.codes_differ and not impact.scales_differ:
         return f"on {impact.data}: no code and no scale differs; {quality}"
     codes = f"{_share(impact.codes_differ, impact.codes)} of codes differ"
     values = f"{_share(impact.values_differ, impact.codes)} in value"
     scales = f"{_share(impact.scales_differ, impact.scales)} of scales"
-    if impact.largest is None:  # no error at all would be 0
-        return f"on {impact.data}: {codes} ({values}), {scales}; some values are NaN or infinite, the profile's SQNR {_number(impact.sqnr_profile)} dB"
+    if impact.largest is None:
+        return f"on {impact.data}: {codes} ({values}), {scales}; {quality}, the profile's SQNR {_decibels(impact.sqnr_profile)} dB"
     largest = f"largest error {_number(impact.largest)}, {_number(impact.largest_profile)}"
     return f"on {impact.data}: {codes} ({values}), {scales}; {quality}, the profile's {_decibels(impact.sqnr_profile)}; {largest}"
 

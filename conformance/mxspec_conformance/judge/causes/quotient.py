@@ -20,6 +20,7 @@ from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES, WAYS
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.explanation import ROUNDING_TEXT
+from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import bind_profile
 
 
@@ -57,9 +58,9 @@ def reserved_exponent(seen: Seen) -> Found | None:
     if element.inf_code is not None:
         return None
     for instead in (first - 1, first):
-        table = np.arange(256)
-        magnitude = table & (element.sign_bit - 1)
-        table = np.where((magnitude >= first) & (magnitude <= element.max_code), table & element.sign_bit | instead, table).astype(np.uint8)
+        every = np.arange(256)
+        magnitude = every & (element.sign_bit - 1)
+        table: Codes = np.where((magnitude >= first) & (magnitude <= element.max_code), every & element.sign_bit | instead, every).astype(np.uint8)
         if seen.explains_codes(table[d.encode()] for d in seen.divided):
             largest = float(element.magnitude(first - 1))
             return Found(KnownCause.TOP_RESERVED, f"elements end at {largest:g}: the largest exponent is reserved for infinity and NaN, as in IEEE 754")
