@@ -44,6 +44,9 @@ def test_every_claim_is_decided_or_says_why_not(evidence: Evidence) -> None:
         ("scales-1024x4096", Fraction(262_144), Verdict.FAILS),
         ("occupancy-bounds", Fraction(75), Verdict.FAILS),
         ("grid-864", Fraction(864), Verdict.HOLDS),
+        ("gemm-shared", Fraction(18), Verdict.HOLDS),
+        ("qwen-bytes", Fraction(781_713_408, 10**6), Verdict.FAILS),
+        ("qwen-share", Fraction(4), Verdict.HOLDS),
     ],
 )
 def test_what_was_counted_by_hand(name: str, found: Fraction, verdict: Verdict, evidence: Evidence) -> None:
@@ -59,6 +62,14 @@ def test_other_evidence_gives_another_answer() -> None:
     for row in other.rows(None, "mxfp4 product with 1 vectors", "sparse"):
         row["times_faster_than_dense"] = 1.33
     assert BY_ID["sparse-speed"].judge(other) == (exactly("1.33"), Verdict.HOLDS)
+    for row in other.transformer["against_q4_k"]:
+        row["greedy_token_match"], row["ratio"] = 0.96, 1.02
+    assert BY_ID["tokens"].judge(other) == (exactly(96), Verdict.HOLDS)
+    assert BY_ID["perplexity"].judge(other)[1] is Verdict.FAILS
+    for row in other.transformer["sensitivity"]:
+        row["ratio"], row["ratio_standard_error"] = (1.25 if row["matrix"] == "embed" else 1.0), 0.0
+    assert BY_ID["sensitive-embedding"].judge(other) == (exactly(25), Verdict.HOLDS)
+    assert BY_ID["sensitive-head"].judge(other) == (exactly(0), Verdict.FAILS)
     text = claims.render_page(PAGE.read_text("utf-8"), CLAIMS, other)
     assert text != PAGE.read_text("utf-8")
 

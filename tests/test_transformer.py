@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,9 @@ def test_the_committed_result_is_of_the_committed_weights(tmp_path: Path) -> Non
     assert {(r["format"], r["rule"]) for r in document["rows"][1:] if not r["format"].startswith("Q")} == {
         (v.format, v.rule) for v in VARIANTS.values() if not v.format.startswith("Q")
     }
+    assert document["absent"] == []
+    assert {r["format"] for r in document["rows"] if r["format"].startswith("Q")} == {"Q4_0", "Q4_K", "Q6_K", "Q8_0"}
+    assert {(r["format"], r["rule"]) for r in document["against_q4_k"]} == {(r["format"], r["rule"]) for r in document["rows"][1:] if r["format"] != "Q4_K"}
     parameters = read_model()
     for name in ("mxfp4, mx-floor", "int4-g128, affine, bfloat16 scale and bias"):
         (tmp_path / name[:4]).mkdir()
@@ -162,6 +166,13 @@ def test_the_committed_result_is_of_the_committed_weights(tmp_path: Path) -> Non
     assert all(r["failing"] == 0 for r in document["judged_loaders"])
     assert all(r["allowed_by_float32"] == r["outputs"] for r in document["ladder"])
     assert document["cosine_rule"]["wrong_quantizers_accepted"] == sum(r["accepted"] for r in document["cosine_exhibit"])
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q8_0", "Q4_K", "Q6_K"])
+def test_every_matrix_has_whole_blocks_of_llama_cpp(name: str) -> None:
+    gguf: Any = pytest.importorskip("gguf")
+    block, _ = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]]
+    assert {list_shapes()[matrix][1] % block for matrix in MATRICES} == {0}
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,3 +189,18 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(document["layers"]) == 1 + 2 * 6 + 1
     assert [r["failing"] for r in document["judged_loaders"]] == [0, 0]
     assert document["source"]["tokens_predicted"] == 64 * LENGTH
+    assert document["against_q4_k"] == []  # of which none was made
+
+
+def test_figures_against_the_baseline_are_those_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second way of storing the same numbers is the baseline: everything is equal to it, and nothing to the unquantized model."""
+    same, other = VARIANTS["mxfp4, mx-floor"], VARIANTS["mxint8, mx-floor"]
+    monkeypatch.setattr(command, "list_variants", lambda: iter([replace(same, format="Q4_K", rule="plain"), replace(same, rule="again"), replace(other, rule="plain")]))
+    monkeypatch.setattr(command, "ask_rule", lambda *_: iter(()))
+    monkeypatch.setattr(command, "CHOSEN", ())
+    document = command.measure(64, 8)
+    again, int8 = document["against_q4_k"]
+    assert (again["format"], again["ratio"], again["greedy_token_match"], again["top_token_match"]) == ("mxfp4", 1, 1, 1)
+    _, base, _, alone = document["rows"]
+    assert abs(int8["ratio"] * base["ratio"] / alone["ratio"] - 1) < 2.0**-40
+    assert int8["top_token_match"] < 1

@@ -3,13 +3,14 @@
     python -m mxspec_lab.claims [--page docs/claims.md]
 
 A claim is data: its numbers as a range, and where the answer comes from. What can be computed is computed here, from formats and
-layouts; what was measured is read from committed results of the GPU. Whether a claim holds follows from the two ranges.
+layouts; what was measured is read from committed results of the GPU and of the small transformer. Whether a claim holds follows from the two ranges.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -88,16 +89,22 @@ def printed(text: str) -> Range:
     return Range(Fraction(text) - half, Fraction(text) + half, text)
 
 
+def at_least(number: object, text: str) -> Range:
+    """A claim without an upper end."""
+    return Range(Fraction(str(number)), Fraction(10**9), text)
+
+
 def exactly(number: object) -> Range:
     """A claim that the document derives by arithmetic, such as 16 bits / 4 bits."""
     return between(number, number)
 
 
 class Evidence:
-    """Committed results of the GPU."""
+    """Committed results: of the GPU, and of the small transformer."""
 
-    def __init__(self, folder: Path = REPORTS / "gpu") -> None:
-        self.steps = json.loads((folder / "steps-h200.json").read_text("utf-8"))
+    def __init__(self, folder: Path = REPORTS) -> None:
+        self.steps = json.loads((folder / "gpu" / "steps-h200.json").read_text("utf-8"))
+        self.transformer = json.loads((folder / "atlas" / "transformer.json").read_text("utf-8"))
 
     def rows(self, size: object = None, task: str = "", way: str = "") -> list[dict[str, Any]]:
         """Rows of the steps whose task starts with a text and whose way is one.
@@ -126,6 +133,21 @@ class Evidence:
         """What is found in the measurements of products with so many rows of x."""
         numbers = [find(self.steps["measurements"]["shares"]["rows"][str(m)]) for m in rows]
         return between(min(numbers), max(numbers))
+
+    def against_q4_k(self, key: str) -> Range:
+        """A figure of the small transformer in MXFP4 against itself in Q4_K, under each rule."""
+        numbers = [r[key] for r in self.transformer["against_q4_k"] if r["format"] == "mxfp4"]
+        return between(min(numbers), max(numbers))
+
+    def adds_more(self, one: str, *others: str) -> Range:
+        """By how many percent more a matrix adds to the perplexity, alone in MXFP4, than others do: of all blocks, two standard errors either way."""
+
+        def list_added(*names: str) -> list[tuple[float, float]]:
+            rows = [r for r in self.transformer["sensitivity"] if r["format"] == "mxfp4" and r["matrix"].rpartition(".")[2] in names]
+            return [(100 * (r["ratio"] - 1), 100 * r["ratio_standard_error"]) for r in rows]
+
+        found = [(a - b, 2 * math.hypot(p, q)) for a, p in list_added(one) for b, q in list_added(*others)]
+        return between(min(more - error for more, error in found), max(more + error for more, error in found))
 
 
 Find = Callable[[Evidence], Range]
@@ -225,11 +247,17 @@ def _list_computed() -> Iterator[Claim]:
     yield claim("affine-bytes", course, "Storage", "bytes of a weight, groups of 64", exactly("0.5"), "", lambda: _affine_bits(64) / 8, "scales and biases count")
     yield claim("affine-intensity", course, "Solution", "operations for a byte of weights, one vector", exactly(4), "", lambda: 2 / (_affine_bits(64) / 8), "follows from the bytes")
     yield claim("dense-intensity", course, "Why", "operations for a byte of 16-bit weights, one vector", exactly(1), "", lambda: Fraction(2, 2), "a multiplication and an addition for two bytes")
+    layer = 3 * 896 * 4864 + 4 * 896**2
+    yield claim("qwen-layer", course, "Why", "16-bit weights of a layer of Qwen2-0.5B, in the document's shapes", printed("31"), "MB", lambda: Fraction(2 * layer, 10**6), "31.06 MiB")
+    yield claim("qwen-bytes", course, "Why", "the same of 24 layers, which each token reads", Range(Fraction(745), Fraction(755), "about 750"), "MB", lambda: Fraction(24 * 2 * layer, 10**6), "745.5 MiB, divided as if they were MB; four square matrices of attention count keys and values in full")
+    yield claim("qwen-operations", course, "Why", "operations for a token", Range(Fraction(775), Fraction(785), "about 780"), "million", lambda: Fraction(24 * 2 * layer, 10**6), "a multiplication and an addition for each weight")
+    yield claim("qwen-share", course, "Why", "share of 10 TFLOPS that 400 GB/s feed with 16-bit weights", printed("4"), "%", lambda: Fraction(100 * 400, 10_000), "one operation for a byte")
     yield claim("scales-1024x4096", light, "1.2", "bytes of the scales of 1024 x 4096 in NVFP4", exactly(64 * 1024), "", lambda: _scale_bytes(1024, 256), "the int32 view has 64 columns of four bytes: seen as float8 it has 256")
     yield claim("ratio-1024x4096", light, "1.2", "NVFP4 is smaller than bfloat16 at 1024 x 4096", printed("3.88"), "times", lambda: Fraction(2 * 1024 * 4096, _quantized_bytes(1024, 4096)), "follows from the scales' bytes")
     yield claim("memory", light, "4.6", "NVFP4 is smaller than bfloat16", exactly(4), "times", partial(_ratio, "nvfp4"), "4.5 bits, not 4")
     yield claim("scales-4096", light, "3.3", "KiB of the scales of two 4096 x 4096 operands", printed("128"), "", lambda: Fraction(2 * _scale_bytes(_SIDE, _SIDE // 16), 1024), "blocks run along K only: each row has its own")
     yield claim("scales-tile", light, "3.3", "bytes of the scales of a 128 x 128 tile", exactly(64), "", lambda: _scale_bytes(128, 128 // 16), "blocks run along K only")
+    yield claim("gemm-shared", light, "3.3", "shared memory of a block of threads: tiles of 128 x 128 x 128 and their scales", between(16, 20), "KiB", lambda: Fraction(2 * (128 * 128 // 2 + _scale_bytes(128, 128 // 16)), 1024), "of one stage; CUTLASS takes as many stages as fit")
     yield claim("intensity", light, "3.3", "operations for a byte of a product of 4096", printed("2854"), "", lambda: _intensity(_SIDE), "powers of ten and of two are mixed, and the scales are larger; still bound by arithmetic")
     yield claim("e2m1-standard", light, "2.1", "largest element of standard E2M1", exactly(3), "", lambda: E2M1.max_value, "it is OCP's E2M1 that NVFP4 has")
     yield claim("grid-864", light, "3.2", "blocks of threads for 1024 x 4096 on 144 multiprocessors", exactly(864), "", lambda: find_grid(1024, 4096, 144, 1536)[0], "with 1536 threads each; an H200 takes all 1024 rows at once")
@@ -261,9 +289,28 @@ def _list_measured() -> Iterator[Claim]:
     yield claim("registers", light, "3.2", "registers of a thread", between(40, 50), "", lambda e: _occupancy(e, "registers"), "of our kernel in this thread model; theirs was not built")
     yield claim("time-best", light, "3.2", "quantizing 1024 x 4096 bfloat16 to NVFP4, in theory", printed("5"), "us", lambda e: e.ceiling("1024 x 4096", "nvfp4 quantize bfloat16"), "a kernel without arithmetic that moves these bytes on an H200, launch included; the document reckons with 2 TB/s")
     yield claim("time", light, "3.2", "the same in fact, in this thread model", between(10, 20), "us", lambda e: e.spread("microseconds", "1024 x 4096", "nvfp4 quantize bfloat16", "grid stride, 8 a thread"), "the H200 has more than twice the bandwidth that the document reckons with")
+    yield claim("tokens", notes, "7.3", "equal tokens of greedy continuations, against Q4_K_M", at_least(95, "95 or more"), "%", lambda e: _scaled(e.against_q4_k("greedy_token_match"), 100), f"{_SMALL}, against Q4_K, which most of Q4_K_M is: after the first other token the texts tell other stories")
+    yield claim("tokens-top", notes, "7.3", "equal tokens where both models read the same text", at_least(95, "95 or more"), "%", lambda e: _scaled(e.against_q4_k("top_token_match"), 100), "the document does not say which of the two it means")
+    yield claim("perplexity", notes, "7.3", "perplexity against Q4_K_M", between(99, 101), "%", lambda e: _scaled(e.against_q4_k("ratio"), 100), _SMALL)
+    yield claim("cosine", notes, "7.3", "cosine similarity, here of the logits", at_least("0.99", "0.99 or more"), "", lambda e: e.against_q4_k("cosine"), f"{_SMALL}; as a rule of acceptance it lets wrong kernels pass: [acceptance.md](acceptance.md)")
+    more = at_least("1e-9", "more than 0")
+    yield claim("sensitive-head", notes, "3.3", "perplexity that the head adds more than QKV, each quantized alone to MXFP4", more, "%", _adds_more("head", "qkv"), f"{_SMALL}; two standard errors either way")
+    yield claim("sensitive-embedding", notes, "3.3", "the same of the embedding", more, "%", _adds_more("embed", "qkv"), "the embedding adds less than its standard error")
+    yield claim("sensitive-qkv", notes, "3.3", "the same of QKV, more than FFN", more, "%", _adds_more("qkv", "up", "down"), "so it seems, but not beyond two standard errors")
     yield claim("int4-throughput", course, "Solution", "INT4 in groups of 64 with one vector, against 16-bit weights", exactly(4), "times", lambda e: exactly(e.steps["measurements"]["vectors"]["times_faster_int4"]), "fewer bytes are saved, and decoding takes the time")
     yield claim("sparse-speed", sparse, "9.1", "sparse MXFP4 with one vector, against dense", printed("1.33"), "times", lambda e: e.spread("times_faster_than_dense", None, "mxfp4 product with 1 vectors", "sparse"), "both kernels are bound by the arithmetic of decoding, which fewer bytes do not shorten")
     yield claim("sparse-batches", sparse, "9.3", "the same with 8 and 16 vectors: no gain", between(0, 1), "times", _batches, "as the document says of large batches")
+
+
+_SMALL = "of the small transformer"
+
+
+def _adds_more(one: str, *others: str) -> Find:
+    return lambda e: e.adds_more(one, *others)
+
+
+def _scaled(numbers: Range, factor: int) -> Range:
+    return Range(numbers.low * factor, numbers.high * factor)
 
 
 def _occupancy(evidence: Evidence, key: str) -> Range:
@@ -286,7 +333,7 @@ def _list_untested() -> Iterator[Claim]:
     yield claim("accuracy", Document.MXFP4_NOTES, "1", "one to two percent of accuracy against float16", "names no measure; [acceptance.md](acceptance.md) has some")
     yield claim("vram", Document.MXFP4_NOTES, "8.2", "18 to 25 GB for a model of 20 billion weights", "KV cache and activations depend on the serving; `mxspec footprint` gives the weights")
     yield claim("lossless", Document.PROCEDURES, "results", "NVFP4 is nearly lossless above 32 billion weights", "needs models of that size")
-    yield claim("qwen-bytes", Document.COURSE, "Why", "750 MB of weights for each token of Qwen2-0.5B", "counts four square matrices of attention; the model's shapes were not looked up")
+    yield claim("gemm-registers", light, "3.3", "more than 100 registers a thread and an occupancy of 50 to 75 % in the product", "needs a chip with FP4 tensor cores")
 
 
 CLAIMS: tuple[Claim, ...] = (*_list_computed(), *_list_measured(), *_list_untested())

@@ -454,7 +454,7 @@ KINDS = (
     ),
     Kind(
         pattern="atlas/transformer.json", what="a small transformer with weights in every format, loaded from containers: perplexity, tokens, layers",
-        time="5 min", command="python -m mxspec_lab.transformer", code=("conformance/mxspec_lab/transformer",),
+        time="10 min, and ggml's library for Q4_K", command="python -m mxspec_lab.transformer", code=("conformance/mxspec_lab/transformer", "conformance/mxspec_lab/model_level.py"),
         made_by=("mxspec/affine", "mxspec/containers", "mxspec/dot", "mxspec/profiles", "mxspec/sparsity"),
     ),
     Kind(

@@ -1,6 +1,6 @@
 """The command: `python -m mxspec_lab.transformer` stores the model in every format, measures, and writes reports/atlas/transformer.json.
 
-Every figure is against the same model unquantized (bfloat16), and informational: nothing here is a verdict.
+Every figure is against the same model unquantized (bfloat16), those of one table against the model in Q4_K. All are informational: nothing here is a verdict.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.model_level import list_absent
 from mxspec_lab.transformer.exhibit import LEAST, ask_rule
 from mxspec_lab.transformer.ladder import draw_rows, judge_layers, judge_loaders
 from mxspec_lab.transformer.measure import (
@@ -47,12 +48,14 @@ from mxspec_lab.transformer.network import (
     run,
 )
 from mxspec_lab.transformer.source import HELD_OUT_SEED, LENGTH, VOCABULARY, write_text
-from mxspec_lab.transformer.storing import Matrix, Packed, Variant, list_absent, list_variants
+from mxspec_lab.transformer.storing import Matrix, Packed, Variant, list_variants
 from mxspec_lab.transformer.train import MODEL, PARAGRAPHS, STEPS, read_model
 
 SCHEMA = "mxspec-atlas-transformer/1"
 REPORT = Path(__file__).resolve().parents[3] / "reports" / "atlas" / "transformer.json"
 TEXTS, PROMPTS = 512, 64
+#: What other formats are compared with, beside the unquantized model: most weights of a Q4_K_M file are in it.
+BASELINE = "Q4_K"
 #: Rules of which errors after each layer, and loaders, are looked at: one of a format.
 CHOSEN = ("mx-floor", "nvfp4-paper", "affine, bfloat16 scale and bias")
 #: Formats in which each matrix is quantized alone.
@@ -60,8 +63,9 @@ ALONE = ("mxfp4", "nvfp4", "int4-g64", "mxfp8_e4m3")
 #: Formats of which each layer is compared with its exact sums; rows of activations of each.
 UNDER_LADDER, ROWS = ("mxfp4", "nvfp4", "mxfp8_e4m3", "int4-g64", "mxfp4, 2:4"), 32
 
+NUMBERS = sum(int(np.prod(shape)) for shape in list_shapes().values())
 NOT_SHOWN = (
-    "A model of 0.17 million numbers on sentences of a synthetic source; large models have outlier channels that this one has not, and other errors.",
+    f"A model of {NUMBERS / 1e6:.2f} million numbers on sentences of a synthetic source; large models have outlier channels that this one has not, and other errors.",
     "Weights alone are quantized; activations, attention and norms are float32.",
     "No calibration, rotation, GPTQ, AWQ or training after quantization: formats and rules alone.",
     "The answer to a question is certain for whoever remembers: a model that knows it hardly notices small errors, which flatters every format.",
@@ -96,17 +100,22 @@ def measure(texts: int, prompts: int) -> dict[str, Any]:
         "rows": [{"format": "bfloat16", "rule": "unquantized", "container": "safetensors", "bits_per_number": 16.0, **compare(due, due), "note": ""}],
         "layers": [], "sensitivity": [], "loaders": [], "judged_loaders": [], "ladder": [],
     }  # fmt: skip
+    held: list[tuple[Variant, Answers]] = []
     with tempfile.TemporaryDirectory() as folder:
         for number, variant in enumerate(list_variants()):
             place = Path(folder) / str(number)
             place.mkdir()
             matrices = variant.read(variant.write(MODEL, parameters, place))
-            _measure_variant(tables, variant, matrices, parameters, due, tokens, inputs, prompts)
+            held.append((variant, _measure_variant(tables, variant, matrices, parameters, due, tokens, inputs, prompts)))
             row = tables["rows"][-1]
             click.echo(
                 f"{variant.format:14} {variant.rule:33.33} {row['bits_per_number']:6.3f} bits, perplexity {row['perplexity']:.4f}, "
                 f"ratio {row['ratio']:.4f} +- {row['ratio_standard_error']:.4f}, greedy {row['greedy_token_match']:.3f}, cosine {row['cosine']:.4f}"
             )
+    tables[f"against_{BASELINE.lower()}"] = [
+        {"format": v.format, "rule": v.rule, **compare(answers, base)}
+        for b, base in held if b.format == BASELINE for v, answers in held if v.format != BASELINE
+    ]  # fmt: skip
     few = Answers(due.losses[:64], due.logits[:64], due.generated[: min(8, prompts)])
     exhibit = list(ask_rule(parameters, few, tokens[:64], min(8, prompts)))
     refused = [f"{r['format']}, {r['rule']}" for r in tables["rows"] if r["cosine"] < LEAST]
@@ -117,7 +126,7 @@ def measure(texts: int, prompts: int) -> dict[str, Any]:
         },
         "model": {
             "blocks": BLOCKS, "width": WIDTH, "query_heads": HEADS, "key_and_value_heads": 1, "head": HEAD, "inner_width": INNER,
-            "numbers": sum(int(np.prod(s)) for s in list_shapes().values()), "file": MODEL.name, "sha256": sha256(MODEL.read_bytes()).hexdigest(), "trained_by": "python -m mxspec_lab.transformer.train",
+            "numbers": NUMBERS, "file": MODEL.name, "sha256": sha256(MODEL.read_bytes()).hexdigest(), "trained_by": "python -m mxspec_lab.transformer.train",
             "steps": STEPS, "paragraphs": PARAGRAPHS, "perplexity": float(np.exp(loss)), "perplexity_standard_error": float(np.exp(loss) * error),
         },
         "decoding": {"prompts": prompts, "prompt_tokens": PROMPT, "generated_tokens": GENERATED},
@@ -133,23 +142,24 @@ def measure(texts: int, prompts: int) -> dict[str, Any]:
 def _measure_variant(
     tables: dict[str, list[dict[str, Any]]], variant: Variant, matrices: Mapping[str, Matrix], parameters: Mapping[str, Floats], due: Answers,
     tokens: Tokens, inputs: Mapping[str, Floats], prompts: int,
-) -> None:  # fmt: skip
+) -> Answers:  # fmt: skip
     head = {"format": variant.format, "rule": variant.rule}
     numbers = list_numbers(matrices)
     found = ask(load_dense(parameters, numbers), tokens, prompts)
     tables["rows"].append({**_describe(variant, matrices), **compare(found, due), "note": variant.note})
     if variant.rule not in CHOSEN:
-        return
+        return found
     tables["layers"] += [{**head, **row} for row in measure_layers(parameters, numbers, tokens[:128])]
     if variant.format in ALONE:
         tables["sensitivity"] += [{**head, **row} for row in measure_sensitivity(parameters, numbers, due, tokens[:256])]
     packed = _list_packed(matrices)
     if packed is None:
-        return
+        return found
     tables["loaders"].append({**head, **compare_loaders(parameters, packed, found, tokens, prompts)})
     tables["judged_loaders"] += [{**head, **row} for row in judge_loaders(packed["head"])]
     if variant.format in UNDER_LADDER:
         tables["ladder"] += [{**head, **row} for row in judge_layers(packed, inputs)]
+    return found
 
 
 @click.command()

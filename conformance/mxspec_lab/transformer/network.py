@@ -1,7 +1,7 @@
 """The network: a decoder of two blocks, forwards for every kind of weights and backwards for training, in NumPy.
 
     x = embed[tokens]
-    x = x + out(attention(qkv(norm(x))))        four query heads share one key and value head; rotary positions
+    x = x + out(attention(qkv(norm(x))))        eight query heads share one key and value head; rotary positions
     x = x + down(gelu(up(norm(x))))             gelu by its tanh form
     logits = head(norm(x))
 
@@ -22,7 +22,7 @@ from mxspec_lab.transformer.source import LENGTH, VOCABULARY
 Floats = npt.NDArray[np.float32]
 Tokens = npt.NDArray[np.int64]
 #: Blocks, width, query heads, width of a head, and width between `up` and `down`.
-BLOCKS, WIDTH, HEADS, HEAD, INNER = 2, 128, 4, 32, 128
+BLOCKS, WIDTH, HEADS, HEAD, INNER = 2, 256, 8, 32, 256
 EPSILON = np.float32(1e-5)
 _GELU = np.float32(np.sqrt(2 / np.pi))
 

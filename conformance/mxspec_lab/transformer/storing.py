@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ from mxspec.containers.checkpoint import interpret_scales, read_bits
 from mxspec.containers.header import Tensor, read_at
 from mxspec.sparsity import SparseTensor
 from mxspec.tensorscale import TensorScale
+from mxspec_lab.model_level import list_gguf
 from mxspec_lab.transformer.loaders import SPARSE_LAYOUTS
-from mxspec_lab.transformer.network import MATRICES, Floats, list_shapes
+from mxspec_lab.transformer.network import MATRICES, Floats
 
 Parameters = Mapping[str, Floats]
 _DTYPES = {"uint8": "U8", "uint32": "U32", "float16": "F16", "bfloat16": "BF16", "float32": "F32"}
@@ -203,16 +203,17 @@ def _read_pruned(path: Path) -> dict[str, Matrix]:
     return found
 
 
-# Baselines of the gguf package
+# Baselines of llama.cpp
 
 
-def _write_gguf(kind: Any, _: Path, parameters: Parameters, folder: Path) -> Path:
+def _write_gguf(name: str, quantize: Callable[[Floats, Any], Any], _: Path, parameters: Parameters, folder: Path) -> Path:
     import gguf
 
+    kind = gguf.GGMLQuantizationType[name]
     path = folder / "model.gguf"
     writer = gguf.GGUFWriter(path, "mxspec")
-    for name in MATRICES:
-        writer.add_tensor(f"{name}.weight", gguf.quants.quantize(parameters[name], kind), raw_dtype=kind)
+    for matrix in MATRICES:
+        writer.add_tensor(f"{matrix}.weight", quantize(parameters[matrix], kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -251,18 +252,8 @@ def list_variants() -> Iterator[Variant]:
         format="bfloat16, 2:4", rule="pruned alone", convention="safetensors, values and nibbles", write=_write_pruned, read=_read_pruned,
         note="what pruning costs by itself",
     )  # fmt: skip
-    try:
-        import gguf
-    except ImportError:
-        return
-    for name in ("Q4_0", "Q8_0"):
+    for name, quantize, rule in list_gguf():
         yield Variant(
-            format=name, rule=f"gguf {version('gguf')}", convention="gguf", write=partial(_write_gguf, gguf.GGMLQuantizationType[name]), read=_read_gguf,
-            note="baseline: quantized, stored and decoded by the gguf package",
+            format=name, rule=rule, convention="gguf", write=partial(_write_gguf, name, quantize), read=_read_gguf,
+            note="baseline: stored and decoded by the gguf package",
         )  # fmt: skip
-
-
-def list_absent() -> list[dict[str, str]]:
-    """Baselines that cannot be stored, and why."""
-    width = next(iter(list_shapes().values()))[1]
-    return [{"format": "Q4_K", "why": f"its blocks are 256 long and the model's rows {width}; llama.cpp takes another type for such matrices"}]
