@@ -121,4 +121,4 @@ def _read_journal(file: IO[bytes], identity: str) -> int:
     lines = file.read().split(b"\n")[:-1]  # a line without its end was not written whole
     if not lines or lines[0] != identity.encode("ascii"):
         return -1
-    return int(lines[-1]) if len(lines) > 1 and lines[-1].isdecimal() else 0
+    return int(lines[-1]) if len(lines) > 1 and lines[-1].isdigit() else 0

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+import mxspec
+from mxspec.layouts import get_layout
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.targets.arrays import to_target_array
+from mxspec_conformance.transports.smoke import try_target
 
 from tests.bugs import find
 from tests.bugs.building import Answer, Array, make, right
@@ -76,3 +83,83 @@ def test_arrays_that_are_no_copies_are_answers() -> None:
         return larger[:, 3:], scales
 
     assert failing(check(make(["mxfp4"], quantize=quantize))) == {}
+
+
+@pytest.mark.parametrize("layout", ["nibble-low", "nibble-high"])
+def test_codes_two_to_a_byte_in_either_order(layout: str) -> None:
+    """Those of 4 bits, returned and taken; the other order is found."""
+
+    def pack(codes: Any, name: str) -> Any:
+        return get_layout(name).pack(codes[None]).reshape(len(codes), -1)
+
+    def target(name: str) -> Any:
+        def quantize(x: Any, fmt: str) -> Any:
+            t = mxspec.quantize(x, fmt)
+            return pack(t.codes, name), t.scales
+
+        def dequantize(codes: Any, scales: Any, fmt: str) -> Any:
+            shape = (len(codes), 2 * codes.shape[1])
+            return mxspec.dequantize(get_layout(name).unpack(codes, (1, *shape))[0].reshape(shape), scales, fmt)
+
+        return SimpleNamespace(FORMATS=["mxfp4"], LAYOUT=layout, quantize=quantize, dequantize=dequantize)
+
+    right = check(target(layout), quick=True, data=[])
+    assert {r.verdict.value for r in right.requirements} <= {"pass", "unsupported"}
+    other = check(target("nibble-low" if layout == "nibble-high" else "nibble-high"), quick=True, data=[], only="*/tie-even")
+    assert {r.verdict.value for r in other.requirements} == {"fail"}
+
+
+class StandIn:
+    """As much of torch as is needed to hand over a float that NumPy does not have."""
+
+    bfloat16, float8_e4m3fn, float8_e5m2, float8_e8m0fnu = "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"
+
+    def __init__(self, array: Any = None) -> None:
+        self.array, self.seen_as = array, ""
+
+    @classmethod
+    def from_numpy(cls, array: Any) -> Any:
+        if array.dtype.isbuiltin != 1:
+            raise TypeError(f"can't convert np.ndarray of type {array.dtype.type}")
+        return cls(array)
+
+    def view(self, dtype: str) -> Any:
+        self.seen_as = dtype
+        return self
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"])
+@pytest.mark.parametrize("real", [False, True], ids=["stand-in", "torch"])
+def test_torch_is_given_floats_that_numpy_does_not_have(name: str, real: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their bits: `torch.from_numpy` takes none of them."""
+    x = np.arange(64, dtype=np.uint8).view(np.dtype(getattr(ml_dtypes, name))).reshape(2, -1)
+    if real:
+        torch = pytest.importorskip("torch")
+        given = to_target_array(x, "torch")
+        assert (given.dtype, tuple(given.shape)) == (getattr(torch, name), x.shape)
+        assert given.view(torch.uint8).numpy().tobytes() == x.tobytes()
+        return
+    monkeypatch.setitem(sys.modules, "torch", cast(ModuleType, StandIn))
+    given = to_target_array(x, "torch")
+    assert (given.seen_as, given.array.tobytes(), given.array.dtype.kind) == (name, x.tobytes(), "u")
+
+
+def test_smoke_calls_in_the_target_s_dtype_and_twice() -> None:
+    """The first dtype that it takes, and an answer that changes is none."""
+    dtypes: list[str] = []
+    changes = [False]
+
+    def quantize(x: Any, fmt: str) -> Any:
+        dtypes.append(x.dtype.name)
+        t = mxspec.quantize(x, fmt)
+        return t.codes ^ np.uint8(changes[0] and len(dtypes) % 2 == 0), t.scales
+
+    target = SimpleNamespace(FORMATS=["mxfp4"], DTYPES=["bfloat16", "float16"], quantize=quantize)
+    steps = list(try_target(target))
+    assert all(step.ok for step in steps)
+    assert set(dtypes) == {"bfloat16"}
+    dtypes.clear()
+    changes[0] = True
+    wrong = [step for step in try_target(target) if not step.ok]
+    assert [step.name for step in wrong] == ["quantize mxfp4, zeros", "quantize mxfp4, halves", "quantize mxfp4, 16 rows"]
+    assert {step.note for step in wrong} == {"the same call again was answered with other bits"}

@@ -28,8 +28,8 @@ UNLOADABLE: dict[str, tuple[str, str]] = {
     "formats of None": ("FORMATS = None" + QUANTIZE, "FORMATS is a NoneType; write a name or a list"),
     "unknown element": ("ELEMENTS = ['e9m9']\ndef encode(x, e): pass", "ELEMENTS names 'e9m9'; allowed are e2m1,"),
     "unknown layout": (
-        "FORMATS, LAYOUT = ['mxfp4'], 'nibble-high'" + QUANTIZE,
-        "LAYOUT names 'nibble-high'; allowed are unpacked, nibble-low, row-major, 128x4",
+        "FORMATS, LAYOUT = ['mxfp4'], 'nibble-middle'" + QUANTIZE,
+        "LAYOUT names 'nibble-middle'; allowed are unpacked, nibble-low, nibble-high, row-major, 128x4",
     ),
     "unknown dtype": (
         "FORMATS, DTYPES = ['mxfp4'], ['float64']" + QUANTIZE, "DTYPES names 'float64'; allowed are float32"

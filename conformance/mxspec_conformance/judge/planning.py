@@ -12,14 +12,13 @@ import mxspec
 from mxspec.affine.arrays import dequantize_groups, quantize_groups
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import default_affine_profile, get_affine_profile
-from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.sparsity import compress, decompress, get_sparse, prune
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.stochastic.words import model_words
 from mxspec_conformance.targets.affine import read_operand
-from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
+from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4, unpack_nibbles
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.targets.operands import Side
@@ -82,15 +81,15 @@ class _Recorder:
             options["random_bits"] = drawn.integers(1 << 32, size=x.shape, dtype=np.uint32)
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale, **options)
         codes, scales = t.codes, t.scales
-        if self.MXSPEC_CAPABILITIES.code_layout == "nibble-low" and get_block(fmt).element.bits == 4:
-            codes = pack_nibbles(codes)
+        if self.MXSPEC_CAPABILITIES.packs(fmt):
+            codes = pack_nibbles(codes, self.MXSPEC_CAPABILITIES.code_layout)
         if self.MXSPEC_CAPABILITIES.scale_layout == "128x4":
             scales = swizzle_128x4(scales)
         return codes, scales
 
     def _dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
-        if self.MXSPEC_CAPABILITIES.code_layout == "nibble-low" and get_block(fmt).element.bits == 4:
-            codes = np.stack([codes & 0xF, codes >> 4], axis=-1).reshape(codes.shape[0], -1)
+        if self.MXSPEC_CAPABILITIES.packs(fmt):
+            codes = unpack_nibbles(codes, (len(codes), 2 * codes.shape[1]), layout=self.MXSPEC_CAPABILITIES.code_layout)
         profile, scale = self._tensor(fmt, tensor_scale)
         return mxspec.dequantize(codes, np.asarray(scales), fmt, profile=profile, tensor_scale=scale)
 

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from mxspec.formats import BlockFormat
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF, WINDOWS
-from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn
 
-_NIBBLES, _TILES = get_layout("nibble-low"), get_layout("128x4")
+_TILES = get_layout("128x4")
 
 
 def to_target_array(x: npt.NDArray[Any], arrays: str, device: str | None = None) -> Any:
@@ -31,8 +30,8 @@ def to_target_array(x: npt.NDArray[Any], arrays: str, device: str | None = None)
             return cupy.asarray(x)
     import torch
 
-    if x.dtype == DTYPES["bfloat16"]:
-        tensor = torch.from_numpy(x.view(np.uint16)).view(torch.bfloat16)
+    if x.dtype.isbuiltin != 1:  # ml_dtypes' floats, which torch has under the same names and NumPy knows by their bits alone
+        tensor = torch.from_numpy(x.view(f"u{x.itemsize}")).view(getattr(torch, x.dtype.name))
     else:
         tensor = torch.from_numpy(x)
     return tensor if device is None else tensor.to(device)
@@ -190,28 +189,31 @@ def _from_dlpack(a: Any) -> Any:
     return cupy.asnumpy(cupy.from_dlpack(a))
 
 
-def pack_nibbles(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Two codes to a byte along the last axis, the even element in the low nibble."""
-    return _NIBBLES.pack(codes[None]).reshape(*codes.shape[:-1], -1)
+def pack_nibbles(codes: npt.NDArray[np.uint8], layout: str = "nibble-low") -> npt.NDArray[np.uint8]:
+    """Two codes to a byte along the last axis, the even element in the low nibble, or the high one."""
+    return get_layout(layout).pack(codes[None]).reshape(*codes.shape[:-1], -1)
 
 
-def unpack_nibbles(packed: npt.NDArray[np.uint8], shape: tuple[int, ...], axis: int = -1) -> npt.NDArray[np.uint8]:
+def unpack_nibbles(
+    packed: npt.NDArray[np.uint8], shape: tuple[int, ...], axis: int = -1, layout: str = "nibble-low"
+) -> npt.NDArray[np.uint8]:
     """Inverts `pack_nibbles`; the pairs lie along the last axis, or along the axis that was quantized.
 
     A row of an odd number of codes ends in half a byte, whatever its other half holds.
     Raises BadReturn for another shape than that of packed codes.
     """
+    nibbles = get_layout(layout)
     along_last = (*shape[:-1], -(-shape[-1] // 2))
     place = axis % len(shape)
     along_axis = tuple(n // 2 if a == place else n for a, n in enumerate(shape))
     if packed.shape == along_last:
         wide = (*shape[:-1], 2 * along_last[-1])
-        unpacked: npt.NDArray[np.uint8] = _NIBBLES.unpack(packed, (1, *wide))[0].reshape(wide)[..., : shape[-1]]
+        unpacked: npt.NDArray[np.uint8] = nibbles.unpack(packed, (1, *wide))[0].reshape(wide)[..., : shape[-1]]
         return unpacked
     if packed.shape == along_axis:
         moved = np.ascontiguousarray(np.moveaxis(packed, place, -1))
         turned = (*(n for a, n in enumerate(shape) if a != place), shape[place])
-        return np.moveaxis(_NIBBLES.unpack(moved, (1, *turned))[0].reshape(turned), -1, place)
+        return np.moveaxis(nibbles.unpack(moved, (1, *turned))[0].reshape(turned), -1, place)
     others = "" if along_axis == along_last else f" (or {along_axis}, with pairs along the axis quantized)"
     raise BadReturn(f"packed codes have shape {packed.shape}; {along_last} was expected{others}")
 

@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from mxspec.adjacent import register_named
+from mxspec.adjacent import ADJACENT, register_named
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import get_affine_profile
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS
@@ -40,7 +40,7 @@ FUNCTIONS = tuple(OPERATIONS)
 #: How the names of shared libraries end.
 LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
 
-CODE_LAYOUTS = ("unpacked", "nibble-low")
+CODE_LAYOUTS = ("unpacked", "nibble-low", "nibble-high")
 SCALE_LAYOUTS = ("row-major", "128x4")
 
 
@@ -191,6 +191,10 @@ class Capabilities:
         """The matrices that quantize and dequantize take."""
         return ShapeLimits(*self.shapes)
 
+    def packs(self, fmt: str) -> bool:
+        """Whether codes of a block format are handed over two to a byte."""
+        return self.code_layout != "unpacked" and get_block(fmt).element.bits == 4
+
     def as_dict(self) -> dict[str, Any]:
         """For the JSON result."""
         return {
@@ -257,7 +261,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     if not formats and {"quantize", "dequantize"} & set(functions):
         raise TargetError(f"{spec} has no FORMATS; list the block formats it supports: {', '.join(BLOCKS)}")
     register_named(formats)
-    check_names(spec, "FORMATS", formats, BLOCKS)
+    check_names(spec, "FORMATS", formats, {**BLOCKS, **ADJACENT})
     elements = _listed(module, spec, "ELEMENTS") or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
     check_names(spec, "ELEMENTS", elements, {**ELEMENTS, **SCALES})
     layouts = _listed(module, spec, "LAYOUT") or ("unpacked",)

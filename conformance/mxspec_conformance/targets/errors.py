@@ -82,9 +82,9 @@ def own_errors(*expected: type[Exception]) -> Iterator[None]:
     """
     try:
         yield
-    except (TargetError, VectorError, UnreadableFile, InternalError, OSError, MemoryError, *expected):
-        raise
     except Exception as error:
+        if isinstance(error, (TargetError, VectorError, UnreadableFile, InternalError, OSError, MemoryError, *expected)):
+            raise
         raise InternalError(describe_error(error)) from error
 
 

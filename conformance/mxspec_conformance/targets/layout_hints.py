@@ -9,7 +9,7 @@ from mxspec.layouts import get_layout
 def suggest_code_layout(returned: tuple[int, ...], expected: tuple[int, ...], block: BlockFormat) -> str:
     """Words that follow "codes have shape ...", where they may be packed two to a byte; else nothing."""
     if block.element.bits == 4 and returned == (*expected[:-1], expected[-1] // 2):
-        return '; if they are packed two to a byte, low nibble first, declare LAYOUT = "nibble-low"'
+        return '; if they are packed two to a byte, declare LAYOUT = "nibble-low", or "nibble-high" where the even element lies in the high nibble'
     return ""
 
 

@@ -178,7 +178,7 @@ class Marshaller:
             self.call("quantize", x, fmt, **options)
         codes = self._returned[0] if isinstance(self._returned, (tuple, list)) and self._returned else None
         shape = getattr(codes, "shape", ())
-        packed = self.capabilities.code_layout == "nibble-low" and get_block(fmt).element.bits == 4
+        packed = self.capabilities.packs(fmt)
         return int(shape[axis]) * (2 if packed else 1) if len(shape) == x.ndim else -1
 
     def _call_float_environment(self) -> str:
@@ -258,7 +258,7 @@ class Marshaller:
         if not -x.ndim <= axis < x.ndim:
             raise BadReturn(f"quantize returned codes along axis {axis} of x of shape {x.shape}")
         shape, scale_shape = quantized_shapes(x.shape, block, axis=axis, square=kwargs.get("block") is not None)
-        packed = self.capabilities.code_layout == "nibble-low" and block.element.bits == 4
+        packed = self.capabilities.packs(fmt)
         swizzled = self.capabilities.scale_layout == "128x4"
         # Shapes first: a broadcast array of terabytes has few bytes until it is copied.
         if not packed and codes.shape != shape:
@@ -274,7 +274,7 @@ class Marshaller:
                 raise BadReturn(f"{what} have shape {array.shape} for x of shape {x.shape}")
         codes, scales = _bytes(codes, "codes"), _bytes(scales, "scales")
         if packed:
-            codes = unpack_nibbles(codes, shape, axis)
+            codes = unpack_nibbles(codes, shape, axis, self.capabilities.code_layout)
         if swizzled:
             scales = unswizzle_128x4(scales, scale_shape)
         return codes, scales
@@ -294,8 +294,8 @@ class Marshaller:
         self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], fmt: str, **kwargs: Any
     ) -> npt.NDArray[Any]:
         given = codes
-        if self.capabilities.code_layout == "nibble-low" and get_block(fmt).element.bits == 4:
-            given = pack_nibbles(codes)
+        if self.capabilities.packs(fmt):
+            given = pack_nibbles(codes, self.capabilities.code_layout)
         rows = scales
         if self.capabilities.scale_layout == "128x4":
             rows = swizzle_128x4(scales)

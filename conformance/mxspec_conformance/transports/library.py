@@ -122,7 +122,7 @@ class Library:
         x = np.ascontiguousarray(x)
         axis, square = options.get("axis", -1) % x.ndim, options.get("block") is not None
         codes_shape, scales_shape = quantized_shapes(x.shape, block, axis=axis, square=square)
-        if capabilities.code_layout == "nibble-low" and block.element.bits == 4:
+        if capabilities.packs(fmt):
             codes_shape = (*codes_shape[:-1], codes_shape[-1] // 2)
         if capabilities.scale_layout == "128x4":
             scales_shape = (swizzled_size(scales_shape),)
@@ -143,7 +143,7 @@ class Library:
 
     def _dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         codes, scales, scale = np.ascontiguousarray(codes), np.ascontiguousarray(scales), _pointed(tensor_scale)
-        packed = self.MXSPEC_CAPABILITIES.code_layout == "nibble-low" and get_block(fmt).element.bits == 4
+        packed = self.MXSPEC_CAPABILITIES.packs(fmt)
         shape = (codes.shape[0], codes.shape[1] * (2 if packed else 1))
         values = _Output(shape, np.float32)
         call = abi.DequantizeCall(
