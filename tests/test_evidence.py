@@ -18,7 +18,7 @@ from mxspec_lab.evidence.writing import render_result, write_result
 
 #: Results without digests: pictures' sources, a probe's answers, recordings that a test computes again.
 WITHOUT = {
-    "gpu/attest-h100.json", "gpu/attest-h200.json", "gpu/ncu-h200.json", "gpu/ncu-steps-h200.json", "gpu/probe-h100.json",
+    "gpu/attest-h100.json", "gpu/attest-h200.json", "gpu/ncu-h100.json", "gpu/ncu-steps-h100.json", "gpu/probe-h100.json",
     "gpu/probe-h200.json", "gpu/sm90-instructions.json",
     "vectors/content-1b7a1c2.json",
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 import mxspec_gpu
 from mxspec_gpu import products
 from mxspec_gpu.launch import make_division
+from mxspec_gpu.profile_kernels import METRICS, SIZE
 from mxspec_lab.attest import attest, attest_probe
 from mxspec_lab.attest_sums import read_sums
 
@@ -65,7 +67,7 @@ EVIDENCE = {
     "calls": 9_000, "levels": 10**9, "lookup": 10**6, "quick": 10**6, "scalars": 10**7, "shapes": 10**8, "stochastic": 10**7, "streams": 10**6,
     "sweeps": 5 * 10**11, "tensor_scale": 10**7, "transform": 10**6, "views": 10**7, "volume": 5 * 10**10, "affine": 10**8,
     "exact": 10**7, "products": 10**7, "records": 10**8, "sparse": 10**7, "steps": 10**7, "sparse_gemv": 10**6, "lightx2v": 10**7,
-    "experts": 10**8, "devices": 10**6,
+    "experts": 10**8, "devices": 10**6, "square": 10**7,
 }  # fmt: skip
 
 
@@ -75,7 +77,8 @@ def test_committed_differential_has_no_difference(chip: str) -> None:
     assert report["exit_code"] == 0
     assert not report["quick"]
     assert report["levels"] == len(COVERED) >= 77
-    sections = set(EVIDENCE) - ({"devices"} if chip == "h200" else set())  # which takes two chips
+    # What takes two chips, and what came after that run.
+    sections = set(EVIDENCE) - ({"devices", "square"} if chip == "h200" else set())
     assert set(report["sections"]) == sections
     for name, section in report["sections"].items():
         assert set(section["tests"]) <= {"passed", "skipped"}, name
@@ -120,6 +123,13 @@ def test_committed_verdicts_pass(name: str) -> None:
     assert {r["verdict"] for r in report["requirements"]} <= {"pass", "unsupported"}
 
 
+def test_the_page_names_what_no_verdict_supports() -> None:
+    left = [r["id"] for part in _VERDICTS for r in read(f"mxspec_gpu{part}.json")["requirements"] if r["verdict"] == "unsupported"]
+    assert {name.rsplit("/", 1)[1] for name in left} == {"tail"}
+    assert len(left) == 10
+    assert "tails are unsupported in tiles, experts and steps (ten requirements)" in (ROOT / "docs" / "gpu.md").read_text("utf-8")
+
+
 def test_committed_bench_meets_its_floors() -> None:
     report = read("bench-h200.json")
     rows = [r for r in report["rows"] if "floor" in r]
@@ -152,6 +162,51 @@ def test_the_page_shows_the_bench_on_an_h100() -> None:
         assert f"| {name} | {r['microseconds']:.1f} | {' | '.join(f'{share:.1f} %' for share in shares)} |" in page
         if "floor" in r:
             assert r["percent"] >= r["floor"], name
+
+
+def test_the_page_shows_square_blocks() -> None:
+    """Beside rows, in one run, at every size."""
+    page = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    report, found = read("bench-square-h100.json"), {}
+    for row in report["rows"]:
+        found.setdefault(row["size"], []).append(f"{row['microseconds']:.1f} | {row['percent']:.1f} % | {row['percent_of_mix']:.1f} %")
+    assert len(found) == 4
+    for size, (rows, square) in found.items():
+        assert f"| {size if isinstance(size, str) else f'{size} x {size}'} | {square} | {rows} |" in page
+
+
+@pytest.mark.parametrize("name", ["ncu-h100.json", "ncu-steps-h100.json"])
+def test_committed_counters_say_what_was_run(name: str) -> None:
+    report = read(name)
+    assert {"device", "driver", "nvrtc", "ncu", "cupy", "torch", "python"} <= report.keys()
+    assert re.fullmatch("[0-9a-f]{40} 20[0-9]{2}-[0-9]{2}-[0-9]{2}", f"{report['commit']} {report['date']}")
+    assert report["command"].startswith("ncu ")
+    assert report["metrics"] == METRICS
+    for row in report["rows"]:
+        assert set(row) == {"name", "kernel", *METRICS.values()}, row["name"]
+
+
+def test_the_page_shows_the_counters() -> None:
+    page = " ".join((ROOT / "docs" / "gpu.md").read_text("utf-8").split())
+    rows = {r["name"]: r for name in ("ncu-h100.json", "ncu-steps-h100.json") for r in read(name)["rows"]}
+    per_element = {name: r["warp_instructions"] * 32 / SIZE**2 for name, r in rows.items()}
+    mxfp4, nvfp4 = (rows[f"{f} quantize, grid stride"] for f in ("mxfp4", "nvfp4"))
+    square, both = rows["nvfp4 quantize, 16 x 16 blocks"], [n for n in per_element if n.endswith("rows and columns")]
+    named = ("mxfp4 quantize, mx-floor", "nvfp4 quantize, nvfp4-te", "nvfp4 quantize, vllm-0.33/nvfp4/kernel")
+    plain, te, vllm = (f"{per_element[n]:.1f}" for n in named)
+    for text in (
+        f"MXFP4 issues {plain} instructions per element, NVFP4 {vllm} to {te} with the ALU pipe at {rows[named[2]]['alu_percent']:.0f} to {rows[named[1]]['alu_percent']:.0f} %",
+        f"DRAM at {square['dram_percent']:.0f} %, {per_element[square['name']]:.1f} instructions per element",
+        f"Its {square['registers']:.0f} registers leave an occupancy of {square['occupancy_percent']:.0f} %",
+        f"NVFP4 issues {per_element['nvfp4 quantize columns']:.1f} instructions per element with the ALU and the issue slots at {rows['nvfp4 quantize columns']['alu_percent']:.0f} %",
+        f"{min(per_element[n] for n in both):.0f} to {max(per_element[n] for n in both):.0f} instructions per element, sets the time",
+        f"NVFP4 issues {per_element['nvfp4 product with 1 vector']:.1f} instructions per weight",
+        f"it issues {per_element['mxfp4 sparse product with 1 vector']:.1f} instructions per dense weight (the dense one of MXFP4 {per_element['mxfp4 product with 1 vector']:.1f})",
+        f"a load of a warp takes {mxfp4['sectors_of_a_load']:.0f} of 32 bytes for MXFP4, {nvfp4['sectors_of_a_load']:.1f} on average for NVFP4",
+        f"at {mxfp4['occupancy_percent']:.0f} to {nvfp4['occupancy_percent']:.0f} % occupancy",
+        f"the ALU is at {mxfp4['alu_percent']:.0f} to {nvfp4['alu_percent']:.0f} %",
+    ):  # fmt: skip
+        assert text in page, text
 
 
 #: Rows of the committed run that take more than was demanded; docs/gpu.md says so.

@@ -176,15 +176,15 @@ def _torch_version() -> str:
 
 
 #: What two runs have in common whose sections may stand in one report.
-_SAME = ("what", "device", "mxspec", "quick", "levels")
+_SAME = ("what", "compute_capability", "mxspec", "quick", "levels")
 #: What is said of a kept section where it was another.
-_SAID = ("driver", "nvrtc", "cupy", "torch", "numpy", "ml_dtypes", "python")
+_SAID = ("device", "driver", "nvrtc", "cupy", "torch", "numpy", "ml_dtypes", "python")
 
 
 def keep_sections(report: Result, kept: Result) -> None:
     """Add the sections and skips that only `kept` has, with where they were run.
 
-    Raises ValueError where a section is of other sources, or `kept` of another device or volume.
+    Raises ValueError where a section is of other sources, or `kept` of another compute capability or volume.
     """
     different = [key for key in _SAME if report[key] != kept[key]]
     missing = [name for name in kept["sections"] if name not in report["sections"]]

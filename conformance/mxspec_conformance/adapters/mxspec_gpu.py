@@ -41,10 +41,10 @@ class _Kernels(_Target):
     ELEMENTS = (*mxspec.ELEMENTS, *mxspec.SCALES)
 
     def quantize(
-        self, x: Any, fmt: str, tensor_scale: float | None = None, axis: int = -1, pad: bool = False
+        self, x: Any, fmt: str, tensor_scale: float | None = None, axis: int = -1, pad: bool = False, block: Any = None
     ) -> tuple[Any, Any]:
         """Codes, one a byte, and scales by the format's default profile, in x's axis order."""
-        q = self._gpu.quantize(x, fmt, tensor_scale=_scale(tensor_scale), axis=axis, pad=pad)
+        q = self._gpu.quantize(x, fmt, tensor_scale=_scale(tensor_scale), axis=axis, pad=pad, block=block)
         return self._cupy.moveaxis(q.unpack(), -1, axis), self._cupy.moveaxis(q.scales, -1, axis)
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
