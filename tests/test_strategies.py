@@ -158,4 +158,34 @@ def test_arguments_that_make_no_sense_are_refused_in_words(make: Any, message: s
 def test_without_hypothesis_the_import_says_what_to_install() -> None:
     code = "import sys; sys.modules['hypothesis'] = None\nimport mxspec_conformance.testing.strategies"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "needs hypothesis, which is not installed: pip install hypothesis" in done.stderr
+    assert 'needs hypothesis, which is not installed: pip install hypothesis' in done.stderr
+
+
+@given(st.data(), st.sampled_from([p for p in mxspec.list_profiles("nvfp4") if p.tensor is not None]))
+def test_tensor_scales_are_native(data: st.DataObject, profile: mxspec.Profile) -> None:
+    scale = data.draw(mx.tensor_scales(profile))
+    assert profile.tensor is not None
+    assert scale.kind is profile.tensor.native
+    x = data.draw(mx.blocks("nvfp4"))
+    assert mxspec.quantize(x, "nvfp4", profile=profile, tensor_scale=scale).tensor_scale == scale
+
+
+def test_special_tensor_scales_are_drawn_when_asked() -> None:
+    assert np.isnan(find(mx.tensor_scales("nvfp4-te", allow_special=True), lambda s: bool(np.isnan(s.value)), settings=QUICK).value)
+    with pytest.raises(InvalidArgument, match="profile='mx-floor' has no tensor scale"):
+        mx.tensor_scales("mx-floor", fmt="mxfp4")
+
+
+@given(st.data(), st.integers(1, 32))
+def test_random_words_fill_their_shape(data: st.DataObject, bits: int) -> None:
+    words = data.draw(mx.random_words((2, 16), bits=bits))
+    assert (words.shape, words.dtype) == ((2, 16), np.uint32)
+    assert (words <= (1 << bits) - 1).all()
+    x = np.broadcast_to(data.draw(mx.blocks("nvfp4")), (2, 16))
+    assert mxspec.quantize(x, "nvfp4", random_bits=words, sr_bits=bits).shape == (2, 16)
+
+
+def test_words_of_no_width_are_refused() -> None:
+    for bits in (0, 33, 8.0):
+        with pytest.raises(InvalidArgument, match="must be an integer from 1 to 32"):
+            mx.random_words((2,), bits=bits)  # type: ignore[arg-type]  # what a caller without types may pass

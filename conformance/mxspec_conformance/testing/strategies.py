@@ -17,6 +17,7 @@ This module needs hypothesis, an optional extra: pip install hypothesis.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
@@ -43,16 +44,19 @@ from mxspec.formats import (
     ScaleFormat,
     power_of_two,
 )
+from mxspec.profiles import Profile, get_profile
 from mxspec.scales import log2f_thresholds, significand_bits
 from mxspec.sparsity import KEPT, SPARSE_FORMATS, SparseFormat
+from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.testing.affine_groups import affine_groups
 from mxspec_conformance.testing.product_operands import Operands, operands
 from mxspec_conformance.testing.sparse_stored import SparseStored, sparse_stored
+from mxspec_vectors.points import TENSOR_AMAXES
 
 __all__ = [
-    "Operands", "SparseStored", "adversarial", "affine_groups", "blocks", "codes", "near_powers_of_two", "operands", "scales",
-    "sparse_codes", "sparse_stored", "tensors", "ties",
+    "Operands", "SparseStored", "adversarial", "affine_groups", "blocks", "codes", "near_powers_of_two", "operands", "random_words",
+    "scales", "sparse_codes", "sparse_stored", "tensor_scales", "tensors", "ties",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -481,6 +485,38 @@ def _tensors(
     whole = np.stack([drawn[i % len(drawn)] for i in range(rows * columns)]).reshape(rows, columns * fmt.k)
     cut = draw(st.integers(0, fmt.k - 1)) if ragged else 0
     return whole[:, : columns * fmt.k - cut]
+
+
+def tensor_scales(
+    profile: str | Profile = "nvfp4-te", *, fmt: str | BlockFormat = "nvfp4", allow_special: bool = False
+) -> st.SearchStrategy[TensorScale]:
+    """Tensor scales as a profile derives them from a tensor's largest magnitude, in its native kind: of ordinary maxima, tiny and
+    huge ones, of zero; allow_special: of an infinity and a NaN, too.
+
+    >>> from hypothesis import find
+    >>> find(tensor_scales("nvfp4-exact"), lambda scale: scale.value > 0)
+    TensorScale('decode', 0x39c30c31)
+    """
+    found = get_profile(profile, _block_format(fmt))
+    _check(found.tensor is not None, f"profile={found.id!r} has no tensor scale")
+    special = (_INF, _NANS[0]) if allow_special else ()
+    named = [_ONE, *(bits for bits in TENSOR_AMAXES.values() if bits < _INF), *special]
+    maxima = st.one_of(st.sampled_from(list(dict.fromkeys(named))), st.integers(0, _FLT_MAX))
+    return maxima.map(lambda bits: derive_tensor_scale(bits, found))
+
+
+def random_words(shape: tuple[int, ...], *, bits: int = 32) -> st.SearchStrategy[Array]:
+    """Words of `bits` random bits for stochastic rounding, uint32 in a shape: any, and often none or all bits set, or the highest.
+
+    >>> from hypothesis import find
+    >>> find(random_words((2,), bits=8), lambda words: bool(words.all()))
+    array([1, 1], dtype=uint32)
+    """
+    _check(isinstance(bits, int) and 1 <= bits <= 32, f"bits={bits!r} must be an integer from 1 to 32")
+    top = (1 << bits) - 1
+    word = st.one_of(st.integers(0, top), st.sampled_from((0, top, 1 << (bits - 1))))
+    size = math.prod(shape)
+    return st.lists(word, min_size=size, max_size=size).map(lambda words: np.array(words, np.uint32).reshape(shape))
 
 
 def adversarial(fmt: str | BlockFormat, *, dtype: str = "float32", max_rows: int = 2) -> st.SearchStrategy[Array]:
