@@ -369,7 +369,9 @@ def quantize(
             f"profile {profile.id} chooses between two scales, for a tile of {rows} x {k} by the sum of its rows' errors, which is "
             "not modelled; quantize without block"
         )
-    if random_bits is not None and ((steps.alternative is not None and scales is None) or steps.element.error is not None):
+    if random_bits is not None and (
+        (steps.alternative is not None and scales is None) or steps.element.error is not None
+    ):
         raise ValueError(
             f"profile {profile.id} chooses between answers by their errors, which is not modelled for stochastic rounding; "
             "quantize without random_bits"
@@ -428,7 +430,9 @@ def _moved_scales(
     moved = np.ascontiguousarray(codes.transpose(order))
     tiles = moved.reshape(-1, rows, moved.shape[-1]) if moved.size else moved
     if rows > 1 and (tiles != tiles[:, :1]).any():
-        raise ValueError(f"scales differ within a tile of {rows} rows, which has one; repeat it in each row of the tile")
+        raise ValueError(
+            f"scales differ within a tile of {rows} rows, which has one; repeat it in each row of the tile"
+        )
     return moved.reshape(-1, 1)
 
 

@@ -303,7 +303,9 @@ def _unknown(kind: str, given: object, known: Iterable[str]) -> ValueError | Typ
     text = f"unknown {kind} {given!r}; known are {', '.join(names)}"
     if isinstance(given, str) and given in BLOCKS:
         block = BLOCKS[given]
-        return ValueError(f"{text}; {given} is a block format, of elements {block.element.name} and scales {block.scale.name}")
+        return ValueError(
+            f"{text}; {given} is a block format, of elements {block.element.name} and scales {block.scale.name}"
+        )
     if holders := [b.name for b in BLOCKS.values() if given in (b.element.name, b.scale.name)]:
         return ValueError(f"{text}; {given} is a format of single numbers, which {' and '.join(holders)} hold")
     return refuse_name(given, text, names)

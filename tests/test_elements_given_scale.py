@@ -277,7 +277,9 @@ def test_given_scales_lie_as_found_ones() -> None:
     twice = mxspec.quantize(x, "mxfp4", pad=True)
     halved = mxspec.quantize(x / 2, "mxfp4", pad=True, scales=twice.scales - 1)
     assert_same(halved.codes, twice.codes)
-    with pytest.raises(ValueError, match=r"scales have shape \(2,\); x, in whole blocks of shape \(2, 32\), needs \(2, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"scales have shape \(2,\); x, in whole blocks of shape \(2, 32\), needs \(2, 1\)"
+    ):
         mxspec.quantize(x[:2, :32], "mxfp4", scales=np.zeros(2, np.uint8))
     with pytest.raises(ValueError, match="scales differ within a tile of 16 rows"):
         mxspec.quantize(x[:16, :16], "nvfp4", block=(16, 16), scales=np.arange(16, dtype=np.uint8)[:, None])

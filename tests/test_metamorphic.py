@@ -151,7 +151,9 @@ def test_elements_are_nearest_under_any_given_scale(fmt: str, data: st.DataObjec
 def test_directions_enclose_the_number(name: str, x: list[float]) -> None:
     values = np.array(x, np.float32)
     values = values[np.abs(values) <= float(ELEMENTS[name].max_value)]
-    down, up, inward, near = (decode_wide(mxspec.encode(values, name, rounding=r), name) for r in ("rtn", "rtp", "rtz", "rne"))  # type: ignore[arg-type]
+    down, up, inward, near = (
+        decode_wide(mxspec.encode(values, name, rounding=r), name) for r in ("rtn", "rtp", "rtz", "rne")
+    )  # type: ignore[arg-type]
     assert ((down <= values) & (values <= up) & (np.abs(inward) <= np.abs(values))).all()
     assert (((near == down) | (near == up)) & ((inward == down) | (inward == up))).all()
     assert (np.where(down == up, values, down) <= values).all()
@@ -182,7 +184,8 @@ def test_random_words_choose_between_the_neighbours(fmt: str, data: st.DataObjec
     _, options = draw_profile(data, fmt)
     words = data.draw(mx.random_words(x.shape))
     none, some, most = (
-        mxspec.quantize(x, fmt, random_bits=w, **options) for w in (np.zeros_like(words), words, np.full_like(words, 0xFFFFFFFF))
+        mxspec.quantize(x, fmt, random_bits=w, **options)
+        for w in (np.zeros_like(words), words, np.full_like(words, 0xFFFFFFFF))
     )
     assert (some.scales == mxspec.quantize(x, fmt, **options).scales).all()
     least, drawn, largest = (np.abs(decode_wide(t.codes, BLOCKS[fmt].element.name)) for t in (none, some, most))
@@ -225,7 +228,9 @@ def test_what_is_packed_comes_back(name: str, data: st.DataObject) -> None:
     draw = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     parts = []
     for field in layout.fields:
-        allowed = np.arange(1 << field.packing.width) if field.stored is None else np.flatnonzero(np.array(field.stored) >= 0)
+        allowed = (
+            np.arange(1 << field.packing.width) if field.stored is None else np.flatnonzero(np.array(field.stored) >= 0)
+        )
         parts.append(draw.choice(allowed, (m, k // field.covers)).astype(np.uint8))
     packed = layout.pack(*parts)
     assert packed.size == size

@@ -171,7 +171,9 @@ def test_tensor_scales_are_native(data: st.DataObject, profile: mxspec.Profile) 
 
 
 def test_special_tensor_scales_are_drawn_when_asked() -> None:
-    assert np.isnan(find(mx.tensor_scales("nvfp4-te", allow_special=True), lambda s: bool(np.isnan(s.value)), settings=QUICK).value)
+    assert np.isnan(
+        find(mx.tensor_scales("nvfp4-te", allow_special=True), lambda s: bool(np.isnan(s.value)), settings=QUICK).value
+    )
     with pytest.raises(InvalidArgument, match="profile='mx-floor' has no tensor scale"):
         mx.tensor_scales("mx-floor", fmt="mxfp4")
 

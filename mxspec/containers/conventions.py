@@ -345,7 +345,9 @@ def list_forms(convention: str | None = None) -> tuple[Form, ...]:
         refusal = explain_refusal(convention)
         if refusal is not None:
             raise ValueError(refusal)
-        raise refuse_name(convention, f"unknown convention {convention!r}; known are {', '.join(CONVENTIONS)}", CONVENTIONS)
+        raise refuse_name(
+            convention, f"unknown convention {convention!r}; known are {', '.join(CONVENTIONS)}", CONVENTIONS
+        )
     return tuple(f for f in FORMS if f.convention == convention)
 
 
