@@ -67,7 +67,14 @@ def test_nothing_that_a_repository_names_is_run(target: Path) -> None:
     program = folder / "program"
     program.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
     (folder / ".gitattributes").write_text("*.py filter=f diff=f\n")
-    for name in ("core.fsmonitor", "filter.f.clean", "filter.f.smudge", "diff.f.textconv", "diff.external", "core.pager"):
+    for name in (
+        "core.fsmonitor",
+        "filter.f.clean",
+        "filter.f.smudge",
+        "diff.f.textconv",
+        "diff.external",
+        "core.pager",
+    ):
         subprocess.run(["git", "-C", str(folder), "config", name, str(program)], check=True)
     for path in (program, folder / ".git/hooks/post-index-change", folder / ".git/hooks/reference-transaction"):
         path.write_bytes(program.read_bytes())

@@ -105,7 +105,9 @@ def test_codes_two_to_a_byte_in_either_order(layout: str) -> None:
 
     right = check(target(layout), quick=True, data=[])
     assert {r.verdict.value for r in right.requirements} <= {"pass", "unsupported"}
-    other = check(target("nibble-low" if layout == "nibble-high" else "nibble-high"), quick=True, data=[], only="*/tie-even")
+    other = check(
+        target("nibble-low" if layout == "nibble-high" else "nibble-high"), quick=True, data=[], only="*/tie-even"
+    )
     assert {r.verdict.value for r in other.requirements} == {"fail"}
 
 
@@ -161,5 +163,9 @@ def test_smoke_calls_in_the_target_s_dtype_and_twice() -> None:
     dtypes.clear()
     changes[0] = True
     wrong = [step for step in try_target(target) if not step.ok]
-    assert [step.name for step in wrong] == ["quantize mxfp4, zeros", "quantize mxfp4, halves", "quantize mxfp4, 16 rows"]
+    assert [step.name for step in wrong] == [
+        "quantize mxfp4, zeros",
+        "quantize mxfp4, halves",
+        "quantize mxfp4, 16 rows",
+    ]
     assert {step.note for step in wrong} == {"the same call again was answered with other bits"}

@@ -99,7 +99,10 @@ def test_a_guarded_script_may_call_check(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
-@pytest.mark.parametrize(("ends", "kind", "last"), [("raise IndexError('too far')", "error", "IndexError: too far"), ("os._exit(3)", "crash", "(crash)")])
+@pytest.mark.parametrize(
+    ("ends", "kind", "last"),
+    [("raise IndexError('too far')", "error", "IndexError: too far"), ("os._exit(3)", "crash", "(crash)")],
+)
 def test_a_call_that_has_no_answer_is_shown(tmp_path: Path, ends: str, kind: str, last: str) -> None:
     """Which call it was, on the screen and by `show`: function, dtype and shape, and the end of the traceback."""
     target, file = tmp_path / "ends.py", tmp_path / "result.json"

@@ -125,7 +125,9 @@ def report_defect(error: Exception, arguments: Sequence[str]) -> None:
     """Say on stderr that mxspec itself failed, and print what a report of the defect needs."""
     what, *frames = (str(error) if isinstance(error, InternalError) else describe_error(error)).split("\n")
     place = describe_environment()
-    versions = ", ".join(f"{name} {place[name]}" for name in ("mxspec", "python", "numpy", "ml_dtypes", "platform", "machine"))
+    versions = ", ".join(
+        f"{name} {place[name]}" for name in ("mxspec", "python", "numpy", "ml_dtypes", "platform", "machine")
+    )
     lines = [
         f"mxspec failed: {what}",
         "This is a defect of mxspec and no verdict on what was given to it. Please report it, with these lines:",

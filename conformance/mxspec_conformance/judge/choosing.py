@@ -59,7 +59,9 @@ def choose_formats(session: TargetSession, formats: Collection[str] | None, prof
             raise ValueError(f"profile {profile} covers {', '.join(covered)}; not {', '.join(missing)}")
         chosen = [f for f in chosen if f in covered]
         if not chosen:
-            raise ValueError(f"profile {profile} covers {', '.join(covered)}; the target offers {', '.join(offered) or 'none'}")
+            raise ValueError(
+                f"profile {profile} covers {', '.join(covered)}; the target offers {', '.join(offered) or 'none'}"
+            )
     return chosen
 
 

@@ -83,7 +83,9 @@ def own_errors(*expected: type[Exception]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, (TargetError, VectorError, UnreadableFile, InternalError, OSError, MemoryError, *expected)):
+        if isinstance(
+            error, (TargetError, VectorError, UnreadableFile, InternalError, OSError, MemoryError, *expected)
+        ):
             raise
         raise InternalError(describe_error(error)) from error
 
