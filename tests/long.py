@@ -501,6 +501,8 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_gpu_compile.py::test_compiles_without_spills": (36, 7),
     "tests/test_gpu_compile.py::test_holds_the_instructions": (12, 7),
     "tests/test_gpu_compile.py::test_keeps_subnormals": (36, 5),
+    "tests/test_gpu_compile.py::test_a_limited_target_refuses_in_words": (3, 9),
+    "tests/test_gpu_compile.py::test_a_limited_target_has_the_rest": (4, 4),
     "tests/judge/test_rewording.py::test_no_verdict_hangs_on_a_word": (0, 42),
     # One each, of several seconds.
     "tests/test_transports_same.py::test_a_broken_one_differs_in_ties_alone": (0, 14),
