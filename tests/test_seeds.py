@@ -117,7 +117,7 @@ def follow(line: str, folder: Path) -> Result:
     @click.command
     def parse() -> None:
         command: click.Command = main
-        context = click.Context(main)
+        context = click.Context(main, **main.context_settings)
         while isinstance(command, click.Group) and arguments and arguments[0] in command.list_commands(context):
             command = command.get_command(context, arguments.pop(0)) or main
         command.make_context("mxspec", arguments, context)

@@ -1,6 +1,6 @@
 """Digests of what the evidence of the GPU depends on: the kernels, what calls them, and the rules generated for them.
 
-Comments and docstrings do not count.
+Comments, docstrings and the texts of errors do not count.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def _code_of_module(text: str) -> str:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 left_out.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+        if isinstance(node, ast.Raise):
+            left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = (line.strip() for number, line in enumerate(text.splitlines(), 1) if number not in left_out)
     return "\n".join(line for line in lines if line and not line.startswith("#"))
 
