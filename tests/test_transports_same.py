@@ -91,12 +91,16 @@ def test_results_file(broken: bool, python_result: dict[str, Any], tmp_path: Pat
     assert of_vectors(canonical(report)) == of_vectors(python_result)
     # Every requirement is named; those that need further calls as not judged, on the screen, too.
     assert {r.id for r in report.requirements} == {r["id"] for r in python_result["requirements"]}
-    left = {r.id for r in report.requirements if r.verdict is Verdict.UNSUPPORTED} - {r["id"] for r in python_result["requirements"] if r["verdict"] == "unsupported"}
+    left = {r.id for r in report.requirements if r.verdict is Verdict.UNSUPPORTED} - {
+        r["id"] for r in python_result["requirements"] if r["verdict"] == "unsupported"
+    }
     assert {"quantize/mxfp4/memory", "quantize/mxfp4/refusal", "quantize/mxfp4/state"} < left
     assert {i.split("/")[2] for i in left} == {"memory", "refusal", "state"}
     screen = StringIO()
     print_report(report, Console(file=screen, width=10_000))
-    assert re.search(r"unsupported: .*quantize/mxfp4/memory.*not judged: a results file holds no calls", screen.getvalue())
+    assert re.search(
+        r"unsupported: .*quantize/mxfp4/memory.*not judged: a results file holds no calls", screen.getvalue()
+    )
 
 
 def harness_command(folder: Path, broken: bool) -> str:

@@ -802,7 +802,9 @@ def test_export_readmemh(tmp_path: Path, fmt: str, profile: str) -> None:
     legal: dict[int, list[tuple[int, int]]] = {}
     for word in (int(line, 16) for line in lines):
         if word >> 2 * width + 16 == 0:
-            legal.setdefault(word >> 2 * width & 0xFFFF, []).append((word & ((1 << width) - 1), word >> width & ((1 << width) - 1)))
+            legal.setdefault(word >> 2 * width & 0xFFFF, []).append(
+                (word & ((1 << width) - 1), word >> width & ((1 << width) - 1))
+            )
 
     def accepts(case: int, scale: int, codes: bytes) -> bool:
         returned = scale << 8 * k | int.from_bytes(codes, "little")
@@ -813,7 +815,10 @@ def test_export_readmemh(tmp_path: Path, fmt: str, profile: str) -> None:
         assert accepts(case, int(table["scale"][case]), codes)
         magnitudes = table["x"][case] & 0x7FFFFFFF
         if magnitudes.max() == 0x7F800000:
-            assert accepts(case, 0xFF, codes) == ((get_block(fmt).is_mx and get_profile(profile, fmt).kind is Kind.NORMATIVE) or table["scale"][case] == 0xFF)
+            assert accepts(case, 0xFF, codes) == (
+                (get_block(fmt).is_mx and get_profile(profile, fmt).kind is Kind.NORMATIVE)
+                or table["scale"][case] == 0xFF
+            )
         if magnitudes.max() < 0x7F800000:
             assert not accepts(case, int(table["scale"][case]) ^ 0x80, codes) or not magnitudes.any()
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import Kind, find_profile
-from mxspec_vectors.cases import Answer, QuantizeCase, load_quantize_cases
+from mxspec_vectors.cases import Answer, Codes, QuantizeCase, load_quantize_cases
 from mxspec_vectors.files import vector_digest, write_files
 from mxspec_vectors.topics import Level, topic_level
 
@@ -61,7 +61,11 @@ def list_patterns(answer: Answer, fmt: BlockFormat, *, signs: bool) -> Iterator[
     if not signs and not element.twos_complement:
         mask[codes & (element.sign_bit - 1) == 0] &= 0xFF ^ element.sign_bit
     for scale, counting in list_ranges(int(answer.scale[0]), int(answer.scale_max[0])):
-        yield tuple(int.from_bytes(np.append(lower, upper).astype(np.uint8).tobytes(), "little") for lower, upper in ((codes, scale), (mask, counting)))  # type: ignore[misc]
+        yield _join(codes, scale), _join(mask, counting)
+
+
+def _join(codes: Codes, scale: int) -> int:
+    return int.from_bytes(bytes([*codes.tolist(), scale]), "little")
 
 
 def list_ranges(low: int, high: int) -> Iterator[Pattern]:
@@ -74,7 +78,9 @@ def list_ranges(low: int, high: int) -> Iterator[Pattern]:
         low += size
 
 
-def write_answers(rows: Iterable[tuple[Iterable[Pattern], Iterable[Pattern]]], k: int, about: Sequence[str] = ()) -> str:
+def write_answers(
+    rows: Iterable[tuple[Iterable[Pattern], Iterable[Pattern]]], k: int, about: Sequence[str] = ()
+) -> str:
     """Text for `$readmemh`: for each block the patterns of right answers, and those under which OCP leaves the answer open."""
     width = 8 * k + 8
     head = (
@@ -86,7 +92,10 @@ def write_answers(rows: Iterable[tuple[Iterable[Pattern], Iterable[Pattern]]], k
     lines = [f"// {line}" for line in head]
     for number, kinds in enumerate(rows):
         for kind, patterns in enumerate(kinds):
-            lines += [f"{kind:02x}{number:04x}{mask:0{width // 4}x}{bits & mask:0{width // 4}x}" for bits, mask in dict.fromkeys(patterns)]
+            lines += [
+                f"{kind:02x}{number:04x}{mask:0{width // 4}x}{bits & mask:0{width // 4}x}"
+                for bits, mask in dict.fromkeys(patterns)
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -139,7 +148,12 @@ def export(out: Path, *, kind: str, fmt: str, profile: str) -> list[Path]:
         block = get_block(fmt)
         for key, digits in (("x", 8), ("tensor_amax", 8))[: 1 + block.has_tensor_scale]:
             rows = tables[key].reshape(len(tables["ids"]), -1)
-            lines = [f"// {about}: {key}", f"// {32 * rows.shape[1]} bits: float32 of lane i [32i+31:32i]" if key == "x" else "// 32 bits: float32; ffffffff where there is none"]
+            lines = [
+                f"// {about}: {key}",
+                f"// {32 * rows.shape[1]} bits: float32 of lane i [32i+31:32i]"
+                if key == "x"
+                else "// 32 bits: float32; ffffffff where there is none",
+            ]
             lines += ["".join(f"{int(v):0{digits}x}" for v in row[::-1]) for row in rows]
             files[f"{stem}-{key}.mem"] = ("\n".join(lines) + "\n").encode("ascii")
         legal = [_list_legal(case, profile, block) for case in _list_rows(fmt, profile)]

@@ -92,7 +92,9 @@ def read_waivers(path: Path) -> list[Waiver]:
         raise WaiverError(f"{path} is not TOML: {error}") from None
     unknown = set(document) - {"waiver", "level"}
     if unknown:
-        raise WaiverError(f"{path}: unknown table {sorted(unknown)[0]!r}; a waiver file holds level and [[waiver]] alone")
+        raise WaiverError(
+            f"{path}: unknown table {sorted(unknown)[0]!r}; a waiver file holds level and [[waiver]] alone"
+        )
     level = document.get("level", "")
     if level not in ("", QUICK, FULL):
         raise WaiverError(f"{path}: level = {level!r}; write {QUICK!r} or {FULL!r}, or leave it out")
