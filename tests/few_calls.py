@@ -12,7 +12,7 @@ from typing import Any
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge import sparse_calls
 from mxspec_conformance.judge.affine import calls as affine_calls
-from mxspec_conformance.judge.invariance import calls, contents, matrix, numbers, states
+from mxspec_conformance.judge.invariance import calls, contents, history, matrix, numbers, states
 from mxspec_conformance.judge.invariance.pace import Speed
 
 #: Numbers of the largest call, and equal calls.
@@ -42,5 +42,5 @@ def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
     replace(sparse_calls, "SHAPES", (*few_groups[:12], *few_groups[12::4]))
     replace(sparse_calls, "LARGEST", ((2048, 8),))
     replace(sparse_calls, "LARGE", ())
-    for module in (states, numbers, affine_calls, sparse_calls):
+    for module in (states, history):
         replace(module, "REPEATS", FEW_CALLS)

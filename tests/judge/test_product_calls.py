@@ -118,7 +118,7 @@ def make_racing() -> Matmul:
 @pytest.mark.parametrize(
     ("make", "topic", "words"),
     [
-        (lambda: writes, "memory", "the call wrote into its operands"),
+        (lambda: writes, "memory", "the call wrote into its input"),
         (make_reusing, "memory", "a later call changed what an earlier one had returned"),
         (make_caching, "state", "something else than the product of what it was given"),
         (make_racing, "state", "threads called at once"),

@@ -135,7 +135,7 @@ WRONG: dict[str, tuple[Callable[..., Answer], str]] = {
     "kept without words": (kept_by(lambda x, words: (read(x), words is None)), "after the same numbers with other words"),
     "kept without whether there are words": (kept_by(lambda x, words: read(x)), "rounded to nearest"),
     "kept by words": (kept_by(lambda x, words: read(x) if words is None else read(words)), "other numbers with the same words"),
-    "writing words": (writing_words, "memory"),
+    "writing words": (writing_words, "input afterwards"),
     "words again": (words_again_in_large_calls, " x 512 numbers"),
     "words of another thread": (words_of_another_thread(), "4 threads"),
     "ragged columns": (ragged_columns_turned, "a ragged end along the first axis"),

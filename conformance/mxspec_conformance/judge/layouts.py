@@ -74,7 +74,7 @@ def judge_layout(
 
 
 def _finish(tally: Tally, explanation: Explanation | None, drawn: dict[str, Failure]) -> Requirement:
-    requirement = judge_tally(tally, explanation, lambda t: drawn.get(t.topic))
+    requirement = judge_tally(tally, explanation, lambda t: drawn.get(t.topic) or (t.show() if t.show is not None else None))
     if requirement.note and requirement.verdict is Verdict.FAIL and explanation is not None:
         is_layout = explanation.cause is Cause.LAYOUT
         requirement.note = f"these are the bytes of {explanation.text}" if is_layout else f"as if {explanation.text}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,11 +15,11 @@ from mxspec.sparsity import KEPT, find_largest
 from mxspec_conformance.judge.explanation import Cause
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.edges import EDGES
+from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
-from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES, hides_memory
-from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS, refuses_threads
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.twins import list_changed
-from mxspec_conformance.judge.sparse_groups import Asked
+from mxspec_conformance.judge.sparse_groups import Asked, Bools
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
@@ -40,8 +40,8 @@ LAID = ((32, 32), (64, 64))
 #: Larger ones, of which the first that a target takes is asked in the same ways where memory is within reach, and in threads: ragged
 #: tiles both ways, or whole ones; rows of more than 512 codes.
 LARGE = ((72, 130), (96, 160))
-#: Equal calls.
-REPEATS = 600
+#: Groups in a row of the smallest call: the first number that a target takes.
+FEW = (8, 16, 32)
 #: Codes in calls that every target is asked for, and the seconds for them beyond which no larger ones are.
 _SMALL, _PATIENCE = 1 << 12, 1.0
 
@@ -50,7 +50,7 @@ def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard
     """Enter calls made of a case's groups, which are to come back as they did when the case was asked."""
     largest = LARGEST_OF.get(session.transport, 1 << 30)
     large = _find_large(session, pool) if session.transport in LOCAL else None
-    slow, at_once = False, {LAID[-1]: ROUNDS // 4}
+    slow = False
     for shape, part in _list_calls(session, pool, large):
         codes = shape[0] * shape[1] * pool.fmt.group
         if codes > largest or (slow and codes > _SMALL):
@@ -66,14 +66,31 @@ def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard
                 _enter(part, answer, scorecard, "call-size", label)
         if (shape in LAID and session.transport != "results-file") or shape == large:
             _ask_memory(session, part, shape, scorecard, label)
-        if shape == large:
-            at_once[shape] = ROUNDS // 12
+    judge_history(_make_workload(session, pool, [*LAID, *([] if large is None else [large])], scorecard))
     if session.transport in LOCAL:
-        for shape, rounds in at_once.items():
-            _call_at_once(session, pool, shape, rounds, scorecard)
         _call_in_order(session, pool, scorecard)
     if session.transport in SEES_SHAPES:
         _ask_ragged(session, pool, scorecard)
+
+
+def _make_workload(session: TargetSession, pool: Asked, shapes: Sequence[tuple[int, int]], scorecard: Scorecard) -> Workload:
+    """Calls of the pool's groups, to be looked at for what they do to each other."""
+    small = [(LAID[0][0], few) for few in FEW if takes_shape(session, pool, LAID[0][0], few)]
+    taken = [*small[:1], *(shape for shape in shapes if takes_shape(session, pool, *shape))]
+
+    def draw(shape: tuple[int, int], number: int) -> Drawn:
+        part = fill_call(pool, shape[0] * shape[1], 100 + number)
+
+        def find_mistake(answer: Any) -> str:
+            wrong = _find_wrong(part, answer)
+            return _describe(wrong) if wrong.any() else ""
+
+        return Drawn(part.arguments(shape[0]), find_mistake=find_mistake)
+
+    return Workload(
+        session=session, function=pool.case.function.value, scorecard=scorecard, draw=draw,
+        sizes={f"{rows} x {wide * pool.fmt.group}": (rows, wide) for rows, wide in taken}, chosen_by=("sparse", pool.fmt.name),
+    )  # fmt: skip
 
 
 def _find_large(session: TargetSession, pool: Asked) -> tuple[int, int] | None:
@@ -108,18 +125,25 @@ def takes_shape(session: TargetSession, pool: Asked, rows: int, wide: int) -> bo
     return True
 
 
-def _enter(part: Asked, answer: Any, scorecard: Scorecard, topic: str, label: str, done: str = "") -> None:
-    """Count one call, by all its groups and by what it did beside."""
+def _find_wrong(part: Asked, answer: Any) -> Bools:
+    """Which groups came back as something else than when the case was asked."""
     assert part.answers is not None
     assert part.strayed is not None
     returned = part.read(answer)
-    wrong = ~part.equal(part.mean(returned), part.answers) | (part.find_strays(returned) & ~part.strayed)
-    scorecard.count(topic, label, ok=not wrong.any() and not done, show=lambda: _show(part, wrong, topic, label, done))
+    return ~part.equal(part.mean(returned), part.answers) | (part.find_strays(returned) & ~part.strayed)
 
 
-def _show(part: Asked, wrong: Any, topic: str, label: str, done: str) -> Failure:
-    places = np.flatnonzero(wrong)
-    text = done or f"{places.size} of {wrong.size} groups differ; the first is group {int(places[0])}"
+def _describe(wrong: Bools) -> str:
+    return f"{int(wrong.sum())} of {wrong.size} groups differ; the first is group {int(np.argmax(wrong))}"
+
+
+def _enter(part: Asked, answer: Any, scorecard: Scorecard, topic: str, label: str) -> None:
+    """Count one call, by all its groups."""
+    wrong = _find_wrong(part, answer)
+    scorecard.count(topic, label, ok=not wrong.any(), show=lambda: _show(part, label, _describe(wrong)))
+
+
+def _show(part: Asked, label: str, text: str) -> Failure:
     return replace(call_failure(label, text), given={"format": part.fmt.name, "call": label})
 
 
@@ -133,38 +157,6 @@ def _ask_memory(session: TargetSession, part: Asked, shape: tuple[int, int], sco
                 _enter(part, answer, scorecard, "memory", name)
             elif not answer.is_refusal:
                 scorecard.count_no_answer("memory", name, answer)
-    name = f"{label}: memory"
-    if keeps_call("sparse", part.fmt.name, name, quick=False):
-        other = part.choose(np.arange(part.count)[::-1])
-        answer = run_once(partial(session.call, "probe", function, part.arguments(shape[0]), other.arguments(shape[0])))
-        if not isinstance(answer, NoAnswer):
-            wrote, changed, last = answer
-            done = "the call wrote into its input" if wrote else ""
-            _enter(part, last, scorecard, "memory", name, done or ("a later call changed an earlier answer" if changed else ""))
-        elif not hides_memory(answer):
-            scorecard.count_no_answer("memory", name, answer)
-
-
-def _call_at_once(session: TargetSession, pool: Asked, shape: tuple[int, int], rounds: int, scorecard: Scorecard) -> None:
-    rows, wide = shape
-    label = f"{THREADS} threads" if shape in LAID else f"{THREADS} threads, {rows} x {wide * pool.fmt.group}"
-    if not takes_shape(session, pool, rows, wide):
-        return
-    if keeps_call("sparse", pool.fmt.name, label, quick=False):
-        function = pool.case.function.value
-        calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
-            (function, fill_call(pool, rows * wide, 100 + turn).arguments(rows), {}) for turn in range(THREADS)
-        ]
-        answer = run_once(partial(session.call, "threads", rounds, calls))
-        if refuses_threads(answer):
-            return
-        if isinstance(answer, NoAnswer):
-            scorecard.count_no_answer("state", label, answer)
-        else:
-            wrong, made = answer
-            text = f"{wrong} of {made} calls returned something else when threads called at once"
-            show = partial(_show, pool, np.zeros(1, bool), "state", label, text)
-            scorecard.count("state", label, ok=not wrong, show=show)
 
 
 def _call_in_order(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
@@ -196,19 +188,6 @@ def _call_in_order(session: TargetSession, pool: Asked, scorecard: Scorecard) ->
             dense = part.case.codes if other is SparseFunction.PRUNE else np.zeros_like(part.case.codes)
             run_once(partial(session.call, other.value, dense.reshape(rows, -1), pool.fmt.name))
             enter(f"after {other.value}", part)
-    label = f"the same call {REPEATS} times"
-    few_wide = next((few for few in (8, 16, 32) if takes_shape(session, pool, LAID[0][0], few)), None)
-    if few_wide is not None and keeps_call("sparse", pool.fmt.name, label, quick=False):
-        few = fill_call(pool, few_wide * LAID[0][0], 204)
-        answer = run_once(partial(session.call, "repeated", REPEATS, REPEAT_SECONDS, function, *few.arguments(LAID[0][0])))
-        if isinstance(answer, NoAnswer):
-            if not answer.is_refusal:
-                scorecard.count_no_answer("state", label, answer)
-        else:
-            differs, made = answer
-            text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
-            show = partial(_show, pool, np.zeros(1, bool), "state", label, text)
-            scorecard.count("state", label, ok=differs < 0, show=show)
 
 
 def _enter_other_metadata(session: TargetSession, part: Asked, rows: int, scorecard: Scorecard) -> None:
@@ -224,7 +203,7 @@ def _enter_other_metadata(session: TargetSession, part: Asked, rows: int, scorec
     if not any(isinstance(answer, NoAnswer) for answer in found):
         stale = np.array_equal(found[0], found[1])
         text = "other metadata under the same codes gave the numbers of the call before"
-        scorecard.count("state", label, ok=not stale, show=partial(_show, part, np.zeros(1, bool), "state", label, text))
+        scorecard.count("state", label, ok=not stale, show=partial(_show, part, label, text))
 
 
 def _ask_ragged(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
@@ -252,5 +231,5 @@ def _ask_ragged(session: TargetSession, pool: Asked, scorecard: Scorecard) -> No
         right = padded.find_right((returned,))
         for explanation, other in padded.list_alternatives():
             right |= padded.equal(returned, other) & (explanation.cause is Cause.PROFILE)
-        show = partial(_show, padded, ~right, "refusal", label, "")
+        show = partial(_show, padded, label, _describe(~right))
         scorecard.count("refusal", label, ok=bool(right.all()), show=show)

@@ -56,7 +56,7 @@ class FittedSession:
             given, unlay = self._lay(name, args)
             return unlay(self.inner.call(function, *given, **self._lay_words(name, args, kwargs)))
         head, tail = args[: place + 1], args[place + 1 :]
-        kwargs = self._lay_words(name, tail[0] if function in ("probe", "reused") else tail, kwargs)
+        kwargs = self._lay_words(name, tail[0] if function in ("probe", "reused", "held") else tail, kwargs)
         if function in ("probe", "reused"):
             (first, _), (second, unlay) = (self._lay(name, given) for given in tail)
             answer = self.inner.call(function, *head, first, second, **kwargs)

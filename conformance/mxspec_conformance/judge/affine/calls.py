@@ -13,9 +13,9 @@ import numpy as np
 from mxspec_conformance.judge.affine.groups import Groups, Places
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.edges import EDGES
+from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
-from mxspec_conformance.judge.invariance.reach import LOCAL, hides_memory
-from mxspec_conformance.judge.invariance.states import REPEAT_SECONDS, ROUNDS, THREADS, refuses_threads
+from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.judge.invariance.twins import flip_signs, list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -38,8 +38,6 @@ SQUARE_GROUPS = (1, 2, 4)
 MANY = ((1 << 17, 2), (1 << 20, 4), (1 << 22, 1))
 #: Values of the largest call, and beyond which a slow target is asked no more, with the seconds that make it one.
 LARGEST, SMALL, PATIENCE = 1 << 23, 1 << 14, 1.5
-#: Equal calls.
-REPEATS = 600
 
 
 @dataclass
@@ -70,6 +68,25 @@ class Caller:
         near = self.session.transport in LOCAL and self.session.capabilities.limits.allow((rows, k))
         if near and 4 * rows * k <= self.taken and keeps_call("affine", self.scorecard.format, f"{rows} x {k}: memory", quick=False):
             yield LARGE
+
+    @property
+    def workload(self) -> Workload:
+        """Calls of the function, to be looked at for what they do to each other."""
+        sizes = {f"{rows} x {wide * self.groups.group}": (rows, wide) for rows, wide in ((BESIDE, BESIDE), *self.laid)}
+        return Workload(
+            session=self.session, function=self.function, scorecard=self.scorecard, draw=self.draw, sizes=sizes,
+            chosen_by=("affine", self.scorecard.format),
+        )  # fmt: skip
+
+    def draw(self, size: tuple[int, int], number: int) -> Drawn:
+        """A call of (rows, groups in a row)."""
+        places = self.groups.fill(*size, 20 + number)
+
+        def find_mistake(answer: Any) -> str:
+            wrong = self.groups.find_wrong(places, answer, size[0])
+            return f"{int(wrong.sum())} of {wrong.size} groups have another answer than in a small, contiguous call" if wrong.any() else ""
+
+        return Drawn((*self.groups.give(places, size[0]), self.name), find_mistake=find_mistake)
 
     def tell(self, rows: int, wide: int, text: str) -> str:
         """The label of such a call."""
@@ -121,9 +138,7 @@ def judge_calls(
         return
     _enter_memory(caller)
     _enter_order(caller, other)
-    if session.transport in LOCAL:
-        _enter_repetition(caller)
-        _enter_threads(caller)
+    judge_history(caller.workload)
 
 
 def _enter_sizes(caller: Caller) -> None:
@@ -150,17 +165,6 @@ def _enter_memory(caller: Caller) -> None:
         places = groups.fill(rows, wide)
         for arrangement in ARRANGEMENTS[1:-2]:
             caller.enter("memory", label(arrangement), places, rows, "arranged", arrangement)
-        given, turned = (groups.give(p, rows) for p in (places, places[::-1].copy()))
-        found = run_once(partial(caller.session.call, "probe", caller.function, (*given, caller.name), (*turned, caller.name)))
-        if isinstance(found, NoAnswer):
-            if not hides_memory(found):
-                caller.scorecard.count_no_answer("memory", label("a call and another"), found)
-            continue
-        wrote, changed, again = found
-        caller.count("memory", label("the input"), ok=not wrote, text="the call wrote into its input")
-        caller.count("memory", label("the answer"), ok=not changed, text="a second call changed what the first had returned")
-        same = not groups.find_wrong(places, again, rows).any()
-        caller.count("state", label("after another call"), ok=same, text="the same call, after another one, has another answer")
 
 
 def _enter_order(caller: Caller, other: tuple[str, Callable[[Groups], tuple[Any, ...]]] | None) -> None:
@@ -212,34 +216,3 @@ def _enter_other_scales(caller: Caller) -> None:
     if found[0] is not None and found[1] is not None:
         stale = np.array_equal(np.asarray(found[0], np.float32), np.asarray(found[1], np.float32), equal_nan=True)
         caller.count("state", label, ok=not stale, text="scales twice as large under the same codes gave the values of the call before")
-
-
-def _enter_repetition(caller: Caller) -> None:
-    groups = caller.groups
-    label = f"the same call {REPEATS} times"
-    if caller.wants(label, 0):
-        given = groups.give(groups.fill(BESIDE, BESIDE, 5), BESIDE)
-        answer = caller.ask("state", label, "repeated", REPEATS, REPEAT_SECONDS, caller.function, *given, caller.name)
-        if answer is not None:
-            differs, made = answer
-            text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
-            caller.count("state", label, ok=differs < 0, text=text)
-
-
-def _enter_threads(caller: Caller) -> None:
-    for laid in caller.laid:
-        rows, wide = (4, BESIDE) if laid == LAID else laid
-        label = caller.tell(*laid, f"{THREADS} threads")
-        few = caller.groups.give(caller.groups.fill(rows, wide, 6), rows)
-        calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
-            (caller.function, (*(np.roll(a, turn, axis=0) for a in few), caller.name), {}) for turn in range(THREADS)
-        ]
-        found = run_once(partial(caller.session.call, "threads", ROUNDS // 8, calls))
-        if refuses_threads(found):
-            return
-        if isinstance(found, NoAnswer):
-            caller.scorecard.count_no_answer("state", label, found)
-            continue
-        wrong, made = found
-        text = f"{wrong} of {made} calls returned other bits when threads called at once"
-        caller.count("state", label, ok=not wrong, text=text)

@@ -13,10 +13,10 @@ import numpy as np
 from mxspec.layouts import Layout, get_layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
+from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.pools import draw_places
-from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES, hides_memory
-from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, refuses_threads
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -36,8 +36,8 @@ SHAPES = (
 LAID = ((128, 128), (67, 96), (256, 16))
 #: A larger one, asked in the same ways where memory is within reach, and the seconds beyond which a target is slow for that.
 LARGE, PATIENCE = (512, 512), 0.1
-#: Shapes that are asked in threads, with the calls of each.
-AT_ONCE = {(256, 128): ROUNDS // 4, LARGE: ROUNDS // 12}
+#: Shapes of the calls that are looked at for what they do to each other, in this order.
+HELD_SHAPES = ((16, 12), (256, 16), (67, 96), (128, 128), (256, 128))
 #: Shapes that are asked after a call that is the same but for one thing: the first that a layout takes; and how many other layouts.
 TWINS, OTHERS = ((20, 32), (32, 64), (64, 256), (128, 192), (256, 256)), 3
 #: Matrices of one call, and their shapes, of which the first that a layout takes is asked: small ones, and ones of several ragged tiles.
@@ -78,13 +78,11 @@ def judge_layout_calls(
             answers = True
             mistake = _find_mistake(layout, shape, parts, data, answer, reads=reads)
             _count(scorecard, first, topic, label, layout, mistake)
-        if laid and not (slow and shape == LARGE) and scorecard.wants("memory"):
-            _probe(session, function, layout, (shape, parts, data), scorecard, first, reads=reads)
     if not answers:
         return first
+    held = [shape for shape in (*HELD_SHAPES, *([] if slow else [LARGE])) if _make_call(layout, shape) is not None]
+    judge_history(_make_workload(session, function, layout, held, scorecard, reads=reads))
     if session.transport in LOCAL and scorecard.wants("state"):
-        for shape, rounds in list(AT_ONCE.items())[: 1 if slow else None]:
-            _call_at_once(session, function, layout, shape, rounds, scorecard, first, reads=reads)
         _call_after_twins(session, function, layout, scorecard, first, reads=reads)
     if scorecard.wants("call-size"):
         for count, shapes in SEVERAL:
@@ -148,30 +146,28 @@ def _count(
         )  # fmt: skip
 
 
-def _call_at_once(
-    session: TargetSession, function: str, layout: Layout, shape: tuple[int, int], rounds: int, scorecard: Scorecard,
-    first: dict[str, Failure], *, reads: bool,
-) -> None:  # fmt: skip
-    """Several threads calling at once; a shape without padding, whose bytes are all specified."""
-    label = f"{THREADS} threads" if shape == next(iter(AT_ONCE)) else f"{THREADS} threads, {shape[0]} x {shape[1]}"
-    if not keeps_call("layout", layout.name, label, quick=False):
-        return
-    made = _make_call(layout, shape)
-    if made is None or not (_mask(layout, shape) == 0xFF).all():
-        return
-    parts, _ = made
-    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-    for turn in range(THREADS):
-        turned = tuple(np.ascontiguousarray(np.roll(part, 37 * turn, axis=0)) for part in parts)
-        calls.append((function, ((layout.pack(*turned), layout.name, shape) if reads else (*reversed(turned), layout.name)), {}))
-    answer = run_once(partial(session.call, "threads", rounds, calls))
-    if isinstance(answer, NoAnswer):
-        if not refuses_threads(answer):
-            scorecard.count_no_answer("state", label, answer)
-    else:
-        wrong, total = answer
-        text = f"{wrong} of {total} calls returned other bytes when threads called at once"
-        _count(scorecard, first, "state", label, layout, _of_call(text) if wrong else None)
+def _make_workload(
+    session: TargetSession, function: str, layout: Layout, shapes: Sequence[tuple[int, int]], scorecard: Scorecard, *, reads: bool
+) -> Workload:
+    """Calls of items, others for each number."""
+
+    def draw(shape: tuple[int, int], number: int) -> Drawn:
+        parts = _turn_items(layout, shape, 40 + number)
+        data = layout.pack(*parts)
+
+        def find_mistake(answer: Any) -> str:
+            mistake = _find_mistake(layout, shape, parts, data, answer, reads=reads)
+            return "" if mistake is None else mistake.text
+
+        arguments: tuple[Any, ...] = (data, layout.name, shape) if reads else (*reversed(parts), layout.name)
+        return Drawn(arguments, find_mistake=find_mistake)
+
+    # Of bytes that mean nothing a packing function may write any.
+    settled = [shape for shape in shapes if reads or bool((_mask(layout, shape) == 0xFF).all())]
+    return Workload(
+        session=session, function=function, scorecard=scorecard, draw=draw, sizes={f"{m} x {k}": (m, k) for m, k in shapes},
+        settled={f"{m} x {k}" for m, k in settled}, chosen_by=("layout", layout.name),
+    )  # fmt: skip
 
 
 def _call_after_twins(
@@ -344,31 +340,3 @@ def _find_mistake(
     first = int(bytes_off[0])
     text = f"{bytes_off.size} of {data.size} bytes differ; the first is byte {first:#x}"
     return _Mistake(text, {f"byte {first:#x}": f"{int(data[first]):02x}"}, {f"byte {first:#x}": f"{int(answer[first]):02x}"})
-
-
-def _probe(
-    session: TargetSession, function: str, layout: Layout, call: tuple[tuple[int, int], tuple[Bytes, ...], Bytes],
-    scorecard: Scorecard, first: dict[str, Failure], *, reads: bool,
-) -> None:  # fmt: skip
-    """Whether a call writes into its input, or changes what an earlier one returned."""
-    shape, parts, data = call
-    label = f"{shape[0]} x {shape[1]}: memory"
-    if not keeps_call("layout", layout.name, label, quick=shape != LARGE):
-        return
-    other = tuple(np.ascontiguousarray(part[::-1]) for part in parts)
-    pair: list[tuple[Any, ...]] = [(*reversed(p), layout.name) for p in (parts, other)]
-    if reads:
-        pair = [(d, layout.name, shape) for d in (data, layout.pack(*other))]
-    answer = run_once(partial(session.call, "probe", function, *pair))
-    if isinstance(answer, NoAnswer):
-        if not hides_memory(answer):
-            scorecard.count_no_answer("memory", label, answer)
-        return
-    wrote, changed, last = answer
-    if wrote:
-        mistake: _Mistake | None = _of_call("the call wrote into its input", "its input as it was")
-    elif changed:
-        mistake = _of_call("a later call changed what an earlier one had returned", "answers as they were")
-    else:
-        mistake = _find_mistake(layout, shape, parts, data, last, reads=reads)
-    _count(scorecard, first, "memory", label, layout, mistake)

@@ -14,21 +14,12 @@ from mxspec.formats import get_scalar
 from mxspec_conformance.judge.invariance import beside_ties
 from mxspec_conformance.judge.invariance.answered import Answered, call_failure
 from mxspec_conformance.judge.invariance.calls import NUMBERS
+from mxspec_conformance.judge.invariance.history import Drawn, Verb, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
-from mxspec_conformance.judge.invariance.pools import Places, draw_places
+from mxspec_conformance.judge.invariance.pools import Flags, Places, draw_places
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.refusals import fails_on_nothing, is_lost
-from mxspec_conformance.judge.invariance.states import (
-    FEW_HELD,
-    HELD_SECONDS,
-    REPEATS,
-    ROUNDS,
-    THREADS,
-    AtOnce,
-    describe_held,
-    list_other_functions,
-    refuses_threads,
-)
+from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, AtOnce, list_other_functions, refuses_threads
 from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -39,16 +30,14 @@ from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
-#: Seconds that the same call again and again may take, of one function and format.
-REPEAT_SECONDS = 0.3
 #: Numbers that are asked with other options, as they were answered in one small call.
 OPTION_NUMBERS = 704
 #: Roundings, with numbers of the calls of more than one that are made in each.
 ROUNDED, OTHER_ROUNDINGS = (77, 4099), ("rna", "rnz", "rnu", "rtp", "rtn")
 #: Numbers in the calls that follow another one; numbers in views, and views.
 FEW, MANY, VIEWS = 200, 10007, ("columns", "offset", "reversed")
-#: Numbers in calls of which a kernel may keep a few buffers; runs of one number, and numbers in each.
-HELD_COUNTS, RUNS, RUN = (200, 5000), 40, 24
+#: Numbers in calls that are looked at for what they do to each other; runs of one number, and numbers in each.
+HISTORY, RUNS, RUN = (40, 200, 1500, 5000), 40, 24
 #: A NaN whose bits are all ones: what adds to its bits carries into those of the number beside it.
 ALL_ONES = np.uint32(0xFFFFFFFF)
 
@@ -75,6 +64,11 @@ class Numbers:
         """Whether a call is among those that are asked."""
         return keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=quick)
 
+    def find_wrong(self, place: Places, answer: Any) -> Flags:
+        """Which of the numbers got other bits than before."""
+        wrong: Flags = np.asarray(self.answered.differ(self.answered.rows(answer), self.answered.before[place]).any(axis=1))
+        return wrong
+
     def settle(self, topic: str, label: str, *, ok: bool, text: str) -> None:
         """Count one call."""
         self.scorecard.count(topic, label, ok=ok)
@@ -87,7 +81,7 @@ class Numbers:
         if isinstance(answer, NoAnswer):
             self.scorecard.count_no_answer(topic, label, answer)
             return
-        wrong = self.answered.differ(self.answered.rows(answer), self.answered.before[place]).any(axis=1)
+        wrong = self.find_wrong(place, answer)
         text = f"{int(wrong.sum())} of {len(place)} numbers got other bits than in another call; the first is number {int(np.argmax(wrong))}"
         self.settle(topic, label, ok=not wrong.any(), text=text)
 
@@ -115,12 +109,28 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
         _judge_states(numbers)
         _judge_twins(numbers)
         if speed is not Speed.CRAWLING:
-            _judge_repetition(numbers)
-            _judge_threads(numbers)
+            judge_history(_make_workload(numbers), (Verb.HOLD, Verb.REPEAT, Verb.THREADS))
             _judge_beside_others(numbers)
-    if session.transport in LOCAL and speed is not Speed.CRAWLING and wants("call-size"):
-        _judge_held(numbers)
     return numbers.first
+
+
+def _make_workload(numbers: Numbers, told: str = "", counts: Sequence[int] = HISTORY) -> Workload:
+    """Calls of numbers that were answered, to be looked at for what they do to each other; told: what labels say of the numbers."""
+    answered, scorecard = numbers.answered, numbers.scorecard
+
+    def draw(count: int, number: int) -> Drawn:
+        place = numbers.draw(count, 60 + number)
+
+        def find_mistake(answer: Any) -> str:
+            wrong = numbers.find_wrong(place, answer)
+            return f"{int(wrong.sum())} of {count} numbers got other bits than in another call" if wrong.any() else ""
+
+        return Drawn(answered.arguments(place), answered.kwargs, find_mistake)
+
+    return Workload(
+        session=numbers.session, function=answered.function, scorecard=scorecard, draw=draw, memory="call-size", first=numbers.first,
+        sizes={f"{count} numbers{told}": count for count in counts}, chosen_by=(CALLS, f"{scorecard.operation}/{scorecard.format}"),
+    )  # fmt: skip
 
 
 def _judge_counts(numbers: Numbers, largest: int) -> None:
@@ -187,7 +197,7 @@ def _judge_options(numbers: Numbers, largest: int) -> None:
             if not isinstance(run_once(call), NoAnswer):  # a target may refuse it
                 asked.enter("call-size", f"333 numbers, {told}, {arrangement}", place, call)
         if session.transport in LOCAL:
-            _judge_threads(asked, f", {told}", ROUNDS // 4)
+            judge_history(_make_workload(asked, f", {told}", HISTORY[-2:-1]), (Verb.THREADS,))
 
 
 def _judge_memory(numbers: Numbers, told: str = "") -> None:
@@ -198,18 +208,7 @@ def _judge_memory(numbers: Numbers, told: str = "") -> None:
     answered, session = numbers.answered, numbers.session
     if session.transport == "results-file":  # every call of which is stored
         return
-    for count in (1500, 5000):
-        label = f"{count} numbers{told}: memory"
-        if not numbers.keeps(label):
-            continue
-        pair = [answered.arguments(numbers.draw(count, 60 + i)) for i in range(2)]
-        answer = run_once(partial(session.call, "probe", answered.function, *pair, **answered.kwargs))
-        if isinstance(answer, NoAnswer):
-            numbers.scorecard.count_no_answer("call-size", label, answer)
-            continue
-        wrote, changed, _ = answer
-        text = "the call wrote into its input" if wrote else "a later call changed what an earlier one had returned"
-        numbers.settle("call-size", label, ok=not (wrote or changed), text=text)
+    judge_history(_make_workload(numbers, told, HISTORY[-2:]), (Verb.PROBE,))
     _judge_views(numbers, told)
     _judge_special(numbers, told)
     label = f"{FEW} times one number{told}, which lies in memory once"
@@ -374,28 +373,6 @@ def _judge_special(numbers: Numbers, told: str) -> None:
         numbers.settle("call-size", label, ok=not wrote, text="the call wrote into its input")
 
 
-def _judge_repetition(numbers: Numbers) -> None:
-    label, answered = f"the same call {REPEATS} times", numbers.answered
-    if not numbers.keeps(label):
-        return
-    arguments = answered.arguments(numbers.draw(40, 77))
-    answer = run_once(
-        partial(numbers.session.call, "repeated", REPEATS, REPEAT_SECONDS, answered.function, *arguments, **answered.kwargs)
-    )
-    if isinstance(answer, NoAnswer):
-        numbers.scorecard.count_no_answer("state", label, answer)
-        return
-    differs, made = answer
-    text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
-    numbers.settle("state", label, ok=differs < 0, text=text)
-
-
-def _judge_threads(numbers: Numbers, told: str = "", rounds: int = ROUNDS) -> None:
-    answered = numbers.answered
-    calls = [(answered.function, answered.arguments(numbers.draw(3000, 80 + i)), answered.kwargs) for i in range(THREADS)]
-    _call_at_once(numbers, f"{THREADS} threads{told}", rounds, calls)
-
-
 def _judge_beside_others(numbers: Numbers) -> None:
     """A function and the others that the target offers, at once: they may share a workspace."""
     answered = numbers.answered
@@ -406,21 +383,6 @@ def _judge_beside_others(numbers: Numbers) -> None:
     own = [(answered.function, answered.arguments(numbers.draw(FEW, 84 + i)), answered.kwargs) for i in range(THREADS - 1)]
     told = ", ".join(name for name, *_ in others)
     _call_at_once(numbers, f"{len(own) + len(others)} threads, beside {told}", ROUNDS, [*own, *others])
-
-
-def _judge_held(numbers: Numbers) -> None:
-    """Answers that are all held: memory that is given out in turn comes round."""
-    answered, session = numbers.answered, numbers.session
-    for count in HELD_COUNTS:
-        label = f"{FEW_HELD} answers of {count} numbers held"
-        if not numbers.keeps(label):
-            continue
-        pair = [answered.arguments(numbers.draw(count, 64 + i)) for i in range(2)]
-        answer = run_once(partial(session.call, "held", FEW_HELD, HELD_SECONDS, answered.function, *pair, **answered.kwargs))
-        if isinstance(answer, NoAnswer):
-            numbers.scorecard.count_no_answer("call-size", label, answer)
-        else:
-            numbers.settle("call-size", label, ok=answer[0] < 0, text=describe_held(*answer))
 
 
 def _call_at_once(numbers: Numbers, label: str, rounds: int, calls: Sequence[AtOnce]) -> None:

@@ -85,8 +85,7 @@ def judge_large_calls(
             wrong = np.argwhere(~allow(refer_case(case, contract), case, accumulator).accepts(answer))
         scorecard.count(case.topic, case.label, ok=not len(wrong), show=partial(call_failure, case.label, _describe(call, answer, wrong)))
     equal = [replace(case, out_dtype=session.capabilities.out_dtypes[0]) for case in list_equal_operands(maker, _KEPT)]
-    rows, columns = (len(x.held) for x in (equal[0].a, equal[0].b))
-    judge_product_calls(session, equal, accumulator, contract, scorecard, among=f", {rows} x {columns}")
+    judge_product_calls(session, equal, accumulator, contract, scorecard)
 
 
 def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]:

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.answered import call_failure
+from mxspec_conformance.judge.invariance.history import Drawn, Verb, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
-from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS
-from mxspec_conformance.judge.invariance.states import THREADS, refuses_threads
+from mxspec_conformance.judge.invariance.reach import REFUSALS
 from mxspec_conformance.judge.stochastic.words import Flags, Words
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
@@ -31,8 +31,6 @@ TOPIC = "random-bits"
 #: Rows and numbers of a row in large calls: more numbers than 16 bits count; for fast targets thousands of rows, and more than 2^18
 #: numbers. And in small ones.
 LARGE, FURTHER, SMALL_ROWS, ACROSS = (255, 512), ((2000, 64), (520, 512)), 12, 4
-#: Calls of each thread.
-ROUNDS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +58,20 @@ def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, to
         _enter(fmt, asked, f"{told}: {label}", place, run_once(call), scorecard)
     if not selects():
         _judge_large(session, fmt, asked, told, largest, scorecard)
-    if session.transport in LOCAL:
-        _judge_memory(session, fmt, asked, told, scorecard)
-        _judge_threads(session, fmt, asked, told, scorecard)
+    judge_history(_make_workload(session, fmt, asked, told, scorecard), (Verb.PROBE, Verb.HOLD, Verb.REPEAT, Verb.THREADS))
+
+
+def _make_workload(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> Workload:
+    """Calls of answered blocks, to be looked at for what they do to each other: all of them show their words."""
+
+    def draw(rows: int, number: int) -> Drawn:
+        place = draw_places(rows * ACROSS, len(asked.x), 63 + number)
+        return Drawn(*_arguments(fmt, asked, place, rows))
+
+    return Workload(
+        session=session, function="quantize", scorecard=scorecard, draw=draw, chosen_by=(TOPIC, fmt.name),
+        sizes={f"{told}: {rows} x {ACROSS * fmt.k}": rows for rows in (SMALL_ROWS, 8 * SMALL_ROWS)}, memory=TOPIC, state=TOPIC,
+    )  # fmt: skip
 
 
 def _enter(fmt: BlockFormat, asked: Asked, label: str, place: Places, answer: Any, scorecard: Scorecard) -> None:
@@ -138,29 +147,3 @@ def _find_largest(session: TargetSession, fmt: BlockFormat, asked: Asked) -> int
     # Most of one small call may be what any call costs.
     rate = 8 * args[0].size / max(taken, 1e-9) if isinstance(taken, float) else np.inf
     return next(speed for speed in Speed if rate >= speed.rate).largest
-
-
-def _judge_memory(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:
-    """Whether a call writes into its numbers or its words, or a later one changes what it returned."""
-    first, second = (draw_places(SMALL_ROWS * ACROSS, len(asked.x), 63 + i) for i in range(2))
-    (args, options), (other, _) = (_arguments(fmt, asked, p, SMALL_ROWS) for p in (first, second))
-    answer = run_once(partial(session.call, "probe", "quantize", args, other, **options))
-    if isinstance(answer, NoAnswer):
-        scorecard.count_no_answer(TOPIC, f"{told}: memory", answer)
-        return
-    wrote, changed, _ = answer
-    text = "the call wrote into its numbers or its words" if wrote else "a later call changed what an earlier one had returned"
-    _settle(scorecard, f"{told}: memory", ok=not (wrote or changed), text=text)
-
-
-def _judge_threads(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:
-    calls = [("quantize", *_arguments(fmt, asked, draw_places(8 * ACROSS, len(asked.x), 65 + i), 8)) for i in range(THREADS)]
-    label = f"{told}: {THREADS} threads"
-    answer = run_once(partial(session.call, "threads", ROUNDS, calls))
-    if refuses_threads(answer):
-        return
-    if isinstance(answer, NoAnswer):
-        scorecard.count_no_answer(TOPIC, label, answer)
-        return
-    wrong, made = answer
-    _settle(scorecard, label, ok=not wrong, text=f"{wrong} of {made} calls returned other bits when {THREADS} threads called at once")
