@@ -60,7 +60,7 @@ def run_driver(program: Path, *arguments: str) -> dict[str, Any]:
     if result is None:
         raise RuntimeError(f"the driver did not end: {text[-400:]}")
     pairs = dict(p.split("=") for p in result.group(1).split())
-    numbers = {k: int(v) if v.isdecimal() else v for k, v in pairs.items()}
+    numbers = {k: int(v) if v.isdigit() else v for k, v in pairs.items()}
     return numbers | {"differs": re.findall(r"^DIFFERS (.*)$", text, re.MULTILINE), "sweeps": re.findall(r"^SWEEP (.*)$", text, re.MULTILINE)}
 
 

@@ -157,7 +157,7 @@ def test_the_largest_number_comes_to_lie_in_every_row_and_lane_of_a_tile(name: s
         return t.codes, t.scales
 
     none = np.zeros((0, k), np.float32)
-    group = Group(name, fmt, none, np.zeros((0, k + 1), np.uint8), {})
+    group = Group(name, fmt, none, np.zeros((0, k + 1), np.uint8), {}, None)
     _, got, want = _in_tiles(cast(TargetSession, SimpleNamespace(call=call)), group, "largest")
     assert np.array_equal(got, want)
     (x,) = seen
