@@ -148,5 +148,6 @@ _CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "threads": _counts,
     "trimmed": _trimmed,
     "wrote": lambda _args, _, value: isinstance(value, bool),
+    "float_environment": lambda _args, _, value: isinstance(value, str),
     "timed": lambda _args, _, value: isinstance(value, float),
 }
