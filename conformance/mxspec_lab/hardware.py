@@ -55,7 +55,7 @@ def _result(text: str) -> dict[str, Any]:
     if found is None:
         raise RuntimeError(f"no RESULT in what the simulator wrote: {text[-400:]}")
     pairs = re.findall(r"(\w+)=(.*?)(?= \w+=|$)", found.group(1))
-    return {name: int(value) if value.isdecimal() and name != "topics" else value for name, value in pairs}
+    return {name: int(value) if value.isdigit() and name != "topics" else value for name, value in pairs}
 
 
 def simulate_readmem(folder: Path, ties_away: int, quantizer: Path = QUANTIZER) -> dict[str, Any]:

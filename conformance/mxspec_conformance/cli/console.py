@@ -131,6 +131,8 @@ def report_defect(error: Exception, arguments: Sequence[str]) -> None:
     lines = [
         f"mxspec failed: {what}",
         "This is a defect of mxspec and no verdict on what was given to it. Please report it, with these lines:",
-        *(f"  {line.strip()}" for line in (versions, shlex.join(["mxspec", *arguments]), *frames)),
+        *(f"  {line.strip()}" for line in (versions, shlex.join(["mxspec", *arguments]))),
+        "  Traceback (most recent call last):",
+        *(f"    {line.strip()}" for line in frames),
     ]
     click.echo(clean_text("\n".join(lines), DETAIL), err=True)
