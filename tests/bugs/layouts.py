@@ -121,6 +121,6 @@ ENTRIES: tuple[Entry, ...] = (
     _unpacked("dequantize of tiles", "dequantize takes swizzled scales", TILES),
     _unpacked("dequantize of nibbles and tiles", "dequantize takes nibbles and swizzled scales", BOTH, read_low_nibble_first),
     _packed("tiles of swizzled scales in the wrong order", "tiles lie column by column", BOTH, packing(low_nibble_first, tiles_by_column), "quantize/call-size"),
-    _packed("nibbles the wrong way round", "the even code is in the high nibble", NIBBLES, packing(high_nibble_first, unchanged), "quantize/above-tie,axis,below-tie,choice,exact,inf,mixture,overflow,subnormal,tie-even,zero-sign"),
-    _unpacked("dequantize of nibbles the wrong way round", "the high nibble is read first", NIBBLES, read_high_nibble_first, "dequantize/scale-code"),
+    _packed("nibbles the wrong way round", "the even code is in the high nibble", NIBBLES, packing(high_nibble_first, unchanged), "quantize/above-tie,below-tie,choice,exact,inf,mixture,overflow,subnormal,tie-even,zero-sign"),
+    _unpacked("dequantize of nibbles the wrong way round", "the high nibble is read first", NIBBLES, read_high_nibble_first, "dequantize/code,scale-code"),
 )  # fmt: skip

@@ -110,7 +110,7 @@ FLOAT_LOG2: dict[str, tuple[str, tuple[str, int, int, int], str | None]] = {
 }  # fmt: skip
 
 ENTRIES: tuple[Entry, ...] = (
-    _blocks("P23 amax of the first half", "finite elements of the second half are left out of the maximum", amax_of_the_first_half, "quantize/axis,position,scale-boundary,scale-clamp", "scale/scale-boundary", may=("quantize/inf,nan",)),
+    _blocks("P23 amax of the first half", "finite elements of the second half are left out of the maximum", amax_of_the_first_half, "quantize/position,scale-boundary,scale-clamp", "scale/scale-boundary", may=("quantize/inf,nan",)),
     _blocks("the last lane is not in the maximum", "finite elements of lane 31 are left out of the maximum", amax_but_the_last_lane, "quantize/position,scale-boundary", "scale/scale-boundary"),
     _blocks("one wrong scale byte", "one block of all gets twice its scale, its codes with it", one_block_with_twice_its_scale, "quantize/position"),
     *(
@@ -118,7 +118,7 @@ ENTRIES: tuple[Entry, ...] = (
         for name, (what, how, _) in FLOAT_LOG2.items()
     ),
     _nvfp4(
-        "P41 block scale truncated", "the block scale is rounded toward zero", "quantize/axis,scale-tie", "scale/scale-tie",
+        "P41 block scale truncated", "the block scale is rounded toward zero", "quantize/scale-tie", "scale/scale-tie",
         may=("quantize/inf,mixture,nan,overflow,position,scale-clamp",),
         quantize=truncated_block_scale,
     ),

@@ -491,7 +491,7 @@ def tensor_scales(
     profile: str | Profile = "nvfp4-te", *, fmt: str | BlockFormat = "nvfp4", allow_special: bool = False
 ) -> st.SearchStrategy[TensorScale]:
     """Tensor scales as a profile derives them from a tensor's largest magnitude, in its native kind: of ordinary maxima, tiny and
-    huge ones, of zero; allow_special: of an infinity and a NaN, too.
+    huge ones; allow_special: of zero, an infinity and a NaN, too, and scales of zero, by which nothing can be divided.
 
     >>> from hypothesis import find
     >>> find(tensor_scales("nvfp4-exact"), lambda scale: scale.value > 0)
@@ -499,10 +499,11 @@ def tensor_scales(
     """
     found = get_profile(profile, _block_format(fmt))
     _check(found.tensor is not None, f"profile={found.id!r} has no tensor scale")
-    special = (_INF, _NANS[0]) if allow_special else ()
-    named = [_ONE, *(bits for bits in TENSOR_AMAXES.values() if bits < _INF), *special]
-    maxima = st.one_of(st.sampled_from(list(dict.fromkeys(named))), st.integers(0, _FLT_MAX))
-    return maxima.map(lambda bits: derive_tensor_scale(bits, found))
+    special = (0, _INF, _NANS[0]) if allow_special else ()
+    named = [_ONE, *(bits for bits in TENSOR_AMAXES.values() if 0 < bits < _INF), *special]
+    maxima = st.one_of(st.sampled_from(list(dict.fromkeys(named))), st.integers(1, _FLT_MAX))
+    scales = maxima.map(lambda bits: derive_tensor_scale(bits, found))
+    return scales if allow_special else scales.filter(lambda scale: scale.value != 0)
 
 
 def random_words(shape: tuple[int, ...], *, bits: int = 32) -> st.SearchStrategy[Array]:
