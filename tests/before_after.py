@@ -22,11 +22,11 @@ PACKAGES = ("mxspec", "vectors", "conformance", "gpu", "docs", "pyproject.toml",
 
 
 def run_test(folder: Path, test: str) -> str:
-    """`passes`, `fails`, or `cannot be run` where the test is not collected."""
+    """`passes`, `fails`, or `lacks what it calls` where the test cannot be imported."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-x", "-p", "no:cacheprovider", test]
     path = ":".join(str(folder / part) for part in (".", "vectors", "conformance", "gpu"))
     done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False)
-    return {0: "passes", 1: "fails"}.get(done.returncode, "cannot be run")
+    return {0: "passes", 1: "fails"}.get(done.returncode, "lacks what it calls")
 
 
 def check_out(commit: str, folder: Path) -> None:
@@ -53,7 +53,7 @@ def main() -> int:
         for line, tests in table.items():
             for test in tests:
                 before, now = run_test(Path(folder), test), run_test(ROOT, test)
-                wrong += (before, now) != ("fails", "passes")
+                wrong += before == "passes" or now != "passes"
                 print(f"| {line} | {test} | {before} | {now} |", flush=True)
     return int(bool(wrong))
 
