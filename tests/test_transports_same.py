@@ -80,9 +80,10 @@ def test_results_file(broken: bool, python_result: dict[str, Any], tmp_path: Pat
     target = ResultsFile(results)
     report = check(target)
     assert report.target["transport"] == "results-file"
-    assert _verdicts(of_vectors(canonical(report))) == _verdicts(of_vectors(python_result))
-    if broken:  # the smaller forms of failing blocks are asked next
-        assert 0 < write_bundle(bundle, target.missing) < 100
+    if not broken:
+        assert _verdicts(of_vectors(canonical(report))) == _verdicts(of_vectors(python_result))
+    if broken:  # failing blocks in other places, and their smaller forms, are requested next
+        assert 0 < write_bundle(bundle, target.missing) < 200
         with results.open("ab") as file:
             file.write(_run(command, bundle))
         target = ResultsFile(results)
