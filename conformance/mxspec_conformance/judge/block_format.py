@@ -89,7 +89,7 @@ def check_format(
         case = None
         if is_block and tally.failing:
             if wrong_in_call := in_vectors(tally):
-                return wrong_in_call
+                return _add_step(wrong_in_call, drawn.get(tally.id))
             fails = partial(fails_topic, topic=tally.topic, fmt=block, profile=judged)
             # A case of the vectors rather than a block that was made.
             drawn_of = (first_failure(session, seen, block, judged, tally.failing, fails) for seen in (observations.answered, observations.made))
@@ -97,7 +97,8 @@ def check_format(
         failure = case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
         if isinstance(failure, CallFailure):
             # What is expected in a call is what came back in that of the vectors, where a block may have been the wrong one.
-            failure = show_smallest_call(session, failure, block, judged) or in_vectors(None) or failure.as_seen
+            small = show_smallest_call(session, failure, block, judged) or in_vectors(None)
+            failure = failure.as_seen if small is None else _add_step(small, failure)
         return failure
 
     def silent(tally: Tally) -> Failure | None:
@@ -144,6 +145,11 @@ def check_format(
     if observations.answered:
         result.impact = measure_impact(session, block, judged, data)
     report.formats.append(result)
+
+
+def _add_step(small: Failure, large: Failure | None) -> Failure:
+    """The smallest call, with what a larger one shows of the mistake: that says more than one block."""
+    return small if large is None else replace(small, steps=[*small.steps, *(f"in a larger call: {step}" for step in large.steps if step not in small.steps)])
 
 
 def _excuse_search(observations: Observations, profile: Profile, requirements: Sequence[Requirement]) -> Search | None:
