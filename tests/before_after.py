@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests" / "before_after.toml"
-PACKAGES = ("mxspec", "vectors", "conformance", "gpu", "docs", "pyproject.toml", "README.md", "action.yml", "Makefile")
+PACKAGES = ("mxspec", "vectors", "conformance", "gpu", "docs", "pyproject.toml", "README.md", "action.yml", "Makefile", "tests/conftest.py", "tests/few_calls.py")
 
 
 def run_test(folder: Path, test: str) -> str:
@@ -30,7 +30,7 @@ def run_test(folder: Path, test: str) -> str:
 
 
 def check_out(commit: str, folder: Path) -> None:
-    """Today's files with a commit's packages."""
+    """Today's files with a commit's packages, and what makes its judge ask few calls."""
     for revision, parts in (("HEAD", ()), (commit, PACKAGES)):
         if parts:
             subprocess.run(["rm", "-rf", *(str(folder / part) for part in parts)], check=True)
