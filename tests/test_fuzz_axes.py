@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import mxspec
+from mxspec_conformance.counterexample.calls import Call
 from mxspec_conformance.counterexample.kinds import CallKind, PatternKind
-from mxspec_conformance.counterexample.probe import CallPattern
+from mxspec_conformance.counterexample.probe import CallPattern, Prober
+from mxspec_conformance.counterexample.sample_space import get_sample_space
+from mxspec_conformance.counterexample.shrink import find_pattern
 from mxspec_conformance.fuzzing.findings import Finding
 from mxspec_conformance.fuzzing.planning import Settings
 from mxspec_conformance.fuzzing.replay import replay
@@ -92,3 +95,12 @@ def test_patterns_in_words() -> None:
     column = CallPattern(PatternKind.WIDE, width=3, place=2, axis=0)
     assert column.words == "as block 2 of a column of 3"
     assert column.flags == ["call-wide-3", "call-axis-0"]
+
+
+def test_what_a_column_of_one_block_shows_is_found_again() -> None:
+    """A call of one block has no second place at which to try it."""
+    prober = Prober(open_target(LastRow()), get_sample_space("mxfp4", "mx-floor", None, "float32"))
+    call = Call(CallKind.AXIS, np.arange(3), width=1, axis=0)
+    found = find_pattern(prober, call, np.ones((3, 32), np.float32), 0)
+    assert found is not None
+    assert (found[0].kind, found[0].width, found[0].axis) == (PatternKind.WIDE, 1, 0)

@@ -163,7 +163,7 @@ def _find_window(prober: Prober, blocks: Float32s, row: int, call: Call) -> Call
 def _shrink_call(prober: Prober, block: Float32s, pattern: CallPattern) -> CallPattern:
     """A call of fewer blocks, or a row of fewer, with the block as far to the front as it may be, in which it is still wrong."""
     best = pattern
-    for place in (0, 1, pattern.place):
+    for place in sorted({0, min(1, pattern.size - 1), pattern.place}):
         low, high = place, pattern.size - 1  # the call of place + 1 blocks may be right, the whole one is wrong
         if place != pattern.place and prober.look(block, among(pattern, pattern.size, place)) is None:
             continue
