@@ -39,6 +39,7 @@ TOPICS: dict[str, str] = {
     "scale-boundary": "the scale changes exactly where the rule says",
     "scale-clamp": "scales beyond the scale format's range are clamped to its ends",
     "scale-tie": "a block scale midway between two scale codes goes where the rule says",
+    "given-scale": "a block scale that is given comes back, and scales its elements",
     "scale-code": "every scale code means its value",
     "code": "every element code means its value",
     "tensor-scale": "the tensor scale enters in the profile's order of operations",
@@ -91,7 +92,7 @@ _OPEN = {
 }  # fmt: skip
 #: Topics about a call, its layout or its random bits: of these OCP says nothing, whatever the format.
 _CONTRACT = {
-    "tensor-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "neighbour", "probability",
+    "tensor-scale", "given-scale", "choice", "position", "axis", "tail", "call-size", "random-bits", "neighbour", "probability",
     "independence", "seed", "place", "padding", "batch",
     "memory", "state", "refusal",
     "affine-range", "affine-extreme", "affine-code", "affine-rounding", "constant",

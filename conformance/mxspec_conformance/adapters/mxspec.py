@@ -29,10 +29,11 @@ class _Model:
         pad: bool = False,
         block: tuple[int, int] | None = None,
         random_bits: Any = None,
+        scales: Any = None,
     ) -> tuple[Any, Any]:
         """Codes and scales by the format's default profile."""
         t = mxspec.quantize(
-            x, fmt, tensor_scale=_scale(tensor_scale), axis=axis, pad=pad, block=block, random_bits=random_bits
+            x, fmt, tensor_scale=_scale(tensor_scale), axis=axis, pad=pad, block=block, random_bits=random_bits, scales=scales
         )
         return t.codes, t.scales
 

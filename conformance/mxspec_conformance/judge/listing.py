@@ -12,6 +12,7 @@ from mxspec.formats import ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
 from mxspec.layouts import Layout
 from mxspec_conformance.judge.affine.stage import JUDGES, list_affine
 from mxspec_conformance.judge.choosing import choose_formats
+from mxspec_conformance.judge.given_scales import TOPIC as GIVEN_SCALE
 from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
 from mxspec_conformance.judge.products.cases import list_topics as list_product_topics
 from mxspec_conformance.judge.products.judging import list_products
@@ -68,7 +69,8 @@ def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:
     rule = "scale-boundary" if fmt.scale.is_power_of_two else "scale-tie"
     if offered.repeats:
         topics = (*_ROUNDING, *_SPECIAL, *signs, rule, "scale-clamp", "zero-block", "position", "axis", "tail", *of_tensor)
-        yield from (f"quantize/{fmt.name}/{topic}" for topic in (*topics, *_CALLS, "refusal"))
+        given = (GIVEN_SCALE,) if offered.has("quantize", "scales") else ()
+        yield from (f"quantize/{fmt.name}/{topic}" for topic in (*topics, *given, *_CALLS, "refusal"))
     if offered.has("quantize"):
         yield f"scale/{fmt.name}/{rule}"
     if offered.has("quantize", "random_bits"):

@@ -12,13 +12,20 @@ import mxspec
 from mxspec.affine.arrays import dequantize_groups, quantize_groups
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import default_affine_profile, get_affine_profile
+from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.sparsity import compress, decompress, get_sparse, prune
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.stochastic.words import model_words
 from mxspec_conformance.targets.affine import read_operand
-from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4, unpack_nibbles
+from mxspec_conformance.targets.arrays import (
+    pack_nibbles,
+    quantized_shapes,
+    swizzle_128x4,
+    unpack_nibbles,
+    unswizzle_128x4,
+)
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.targets.operands import Side
@@ -79,6 +86,8 @@ class _Recorder:
         elif seed is not None or capabilities.has_generator:
             drawn = np.random.default_rng(len(self.requests) if seed is None else seed)
             options["random_bits"] = drawn.integers(1 << 32, size=x.shape, dtype=np.uint32)
+        if options.get("scales") is not None and capabilities.scale_layout == "128x4":
+            options["scales"] = unswizzle_128x4(options["scales"], quantized_shapes(x.shape, get_block(fmt), axis=options.get("axis", -1))[1])
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale, **options)
         codes, scales = t.codes, t.scales
         if self.MXSPEC_CAPABILITIES.packs(fmt):

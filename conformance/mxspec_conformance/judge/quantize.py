@@ -71,7 +71,7 @@ def judge_all(
             groups.setdefault(item.case.tensor if item.case.is_row else number, []).append(item)
     lanes: dict[int, _Lanes] = {}
     for members in groups.values():
-        lanes |= {id(m): part for m, part in zip(members, _judge_together(members, fmt, profile, naming), strict=True)}
+        lanes |= {id(m): part for m, part in zip(members, judge_lanes(members, fmt, profile, naming), strict=True)}
     for item in seen:
         judge_observed(item, fmt, profile, scorecard, lanes.get(id(item)), naming=naming)
 
@@ -140,7 +140,7 @@ def judge_observed(
             return
         scale_ok = scale_ok | (scale_topic == LOW_END)
     scorecard.count(scale_topic, seen.label, origin=case.id, ok=bool(scale_ok.all()), equals=equals)
-    _enter_lanes(seen, fmt, scorecard, equals, lanes or _judge_together([seen], fmt, profile, naming)[0])
+    _enter_lanes(seen, fmt, scorecard, equals, lanes or judge_lanes([seen], fmt, profile, naming)[0])
 
 
 def _keeps_nan(seen: Observed, fmt: BlockFormat) -> bool:
@@ -228,7 +228,7 @@ class _Lanes:
     variants: dict[Explanation, Codes]
 
 
-def _judge_together(members: Sequence[Observed], fmt: BlockFormat, profile: Profile, naming: bool) -> list[_Lanes]:
+def judge_lanes(members: Sequence[Observed], fmt: BlockFormat, profile: Profile, naming: bool) -> list[_Lanes]:
     """The lanes of each of several tensors that have one tensor scale."""
     element = fmt.element
     blocks = [as_blocks(m.case, fmt, padded_input(m.case, fmt, m.codes.shape), divided=False) for m in members]

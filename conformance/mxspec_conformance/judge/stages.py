@@ -12,6 +12,7 @@ from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import describe_case
 from mxspec_conformance.judge import dequantize, quantize, scalars, scale, tensor_scales
 from mxspec_conformance.judge.every_number import judge_every_number
+from mxspec_conformance.judge.given_scales import TOPIC as GIVEN_SCALE, judge_given_scales
 from mxspec_conformance.judge.invariance.all_calls import judge_calls
 from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
 from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
@@ -177,6 +178,11 @@ def _shape_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     return {} if answered is None else judge_batch_shapes(run.session, answered, scorecard)
 
 
+def _scale_by_given(run: BlockRun, scorecard: Scorecard) -> Failures:
+    judge_given_scales(run.session, run.fmt, run.profile, run.observations.answered, scorecard)
+    return {}
+
+
 def _round_by_given_bits(run: BlockRun, scorecard: Scorecard) -> Failures:
     profiles = [run.profile]
     if run.session.capabilities.stochastic and not run.pinned:
@@ -226,6 +232,7 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("quantize", Source.CALLS, _shape_quantize, _SIZES),
         BlockStage("quantize", Source.CALLS, _matrix_quantize, OF_CALLS | _PLACES),
         BlockStage("quantize", Source.CALLS, _quantize_binades, _SIZES),
+        BlockStage("quantize", Source.CALLS, _scale_by_given, frozenset({GIVEN_SCALE})),
         BlockStage("stochastic", Source.CALLS, _round_by_given_bits, frozenset({"random-bits"})),
         BlockStage("stochastic", Source.CALLS, _round_by_own_generator, _GENERATOR),
     ),

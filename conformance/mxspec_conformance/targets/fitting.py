@@ -75,11 +75,15 @@ class FittedSession:
         return name, self._lay(name, args)[0], self._lay_words(name, args, options)
 
     def _lay_words(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-        """Options in which each random word stays with its number; words that are not one for each stay as they are."""
-        if options.get("random_bits") is None or options["random_bits"].shape != args[0].shape:
-            return options
-        (words, *_), _ = self._lay(name, (options["random_bits"], *args[1:]))
-        return {**options, "random_bits": words}
+        """Options in which each random word stays with its number, and each given scale with its block; words that are not one
+        for each number stay as they are."""
+        laid = dict(options)
+        if options.get("random_bits") is not None and options["random_bits"].shape == args[0].shape:
+            laid["random_bits"] = self._lay(name, (options["random_bits"], *args[1:]))[0][0]
+        if options.get("scales") is not None:
+            # Behind one another as the blocks of x are, and again from the first.
+            laid["scales"] = lay_dequantize((args[0], options["scales"], args[1]), self.limits[name])[0][1]
+        return laid
 
     def _lay(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Unlay]:
         lay = lay_quantize if name == "quantize" else lay_dequantize

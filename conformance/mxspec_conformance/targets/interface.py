@@ -42,7 +42,7 @@ OPERATIONS: dict[str, Operation] = {
     for o in (
         Operation(
             name="quantize", arguments=("x", "format"), outputs=("codes", "scales"),
-            options=("tensor_scale", "axis", "pad", "block", "random_bits", "seed"),
+            options=("tensor_scale", "axis", "pad", "block", "random_bits", "seed", "scales"),
         ),
         Operation(
             name="dequantize", arguments=("codes", "scales", "format"), outputs=("values",), options=("tensor_scale",)

@@ -107,6 +107,10 @@ class Marshaller:
             self._given.append((array.base, _copied_bytes(array.base)))
         return array
 
+    def _scales(self, scales: npt.NDArray[np.uint8]) -> Any:
+        """Block scales as the target takes them."""
+        return self._array(swizzle_128x4(scales) if self.capabilities.scale_layout == "128x4" else scales)
+
     def _ask(self, function: str, *args: Any, **kwargs: Any) -> Any:
         self._returned = getattr(self.module, function)(*args, **kwargs)
         return self._returned
@@ -250,6 +254,8 @@ class Marshaller:
         given = self._array(x)
         if "random_bits" in kwargs:
             kwargs["random_bits"] = self._array(kwargs["random_bits"])
+        if "scales" in kwargs:
+            kwargs["scales"] = self._scales(kwargs["scales"])
         result = self._ask("quantize", given, fmt, **kwargs)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise BadReturn(f"quantize returned {_name_kind(result)}; return (codes, scales)")
@@ -296,11 +302,8 @@ class Marshaller:
         given = codes
         if self.capabilities.packs(fmt):
             given = pack_nibbles(codes, self.capabilities.code_layout)
-        rows = scales
-        if self.capabilities.scale_layout == "128x4":
-            rows = swizzle_128x4(scales)
         values = from_target_array(
-            self._ask("dequantize", self._array(given), self._array(rows), fmt, **kwargs), "dequantize's result"
+            self._ask("dequantize", self._array(given), self._scales(scales), fmt, **kwargs), "dequantize's result"
         )
         return _floats(values, codes.shape, "dequantize")
 

@@ -1,0 +1,133 @@
+"""Judging `quantize` with block scales that are given: they come back as they are, and elements are those that they scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mxspec.expressions import AMAX, leaves
+from mxspec.formats import BlockFormat
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.judge.quantize import judge_lanes
+from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, group_rows, tensor_argument
+from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.dtypes import cast_input
+from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import Codes
+from mxspec_vectors.tensor_scales import bind_profile
+
+TOPIC = "given-scale"
+#: By how many codes the scales that are given differ from the profile's own: equal, then such that elements overflow or get small.
+_STEPS = {
+    "the profile's own scales": 0,
+    "scales one code higher": 1,
+    "scales one code lower": -1,
+    "scales 4 codes higher": 4,
+    "scales 4 codes lower": -4,
+}
+#: Blocks to a row, and the axis along which they lie; the options that this needs.
+_SHAPES: dict[str, tuple[int, int, tuple[str, ...]]] = {
+    "a block to a row": (1, -1, ()), "four blocks to a row": (4, -1, ()), "blocks along the first axis": (4, 0, ("axis",)),
+}  # fmt: skip
+
+
+def judge_given_scales(
+    session: TargetSession, fmt: BlockFormat, profile: Profile, answered: Sequence[Observed], scorecard: Scorecard
+) -> None:
+    """Enter the finite rows of the vectors that were answered, under scales at and near the profile's own."""
+    capabilities = session.capabilities
+    if not capabilities.has("quantize", "scales"):
+        return
+    for rows in _list_rows(answered, profile, capabilities.dtypes):
+        tensor, dtype = rows[0].case.tensor, rows[0].dtype
+        own = np.array([int(r.case.answers[profile.id][0].scale[0]) for r in rows])
+        for (by, step), (shape, (width, axis, needed)) in ((b, s) for b in _STEPS.items() for s in _SHAPES.items()):
+            label = f"{by}, {shape}, {dtype}" + (f", tensor maximum {tensor.amax!r}" if tensor else "")
+            count, offered = len(rows) // width * width, all(capabilities.has("quantize", option) for option in needed)
+            if not (
+                count and offered and keeps_call(CALLS, f"quantize/{fmt.name}", label, quick=width == 1 or step == 1)
+            ):
+                continue
+            # Neither end of the range: whether its reciprocal is a subnormal number depends on how elements are scaled.
+            given = np.where(own == 0, 0, np.clip(own + step, 1, fmt.scale.max_code - 1)).astype(np.uint8)[:count]
+            answer = _ask(session, fmt, rows[:count], given, width, axis, tensor_argument(tensor, capabilities))
+            if isinstance(answer, NoAnswer):
+                scorecard.count_no_answer(TOPIC, label, answer)
+                continue
+            codes, scales = answer
+            _enter(rows[:count], given, codes, scales, fmt, profile, label, scorecard)
+
+
+def _list_rows(answered: Sequence[Observed], profile: Profile, dtypes: Sequence[str]) -> Iterator[list[Observed]]:
+    for dtype in dtypes:
+        for tensor, group in group_rows(answered, dtype).items():
+            rows = [
+                o
+                for o in group
+                if o.case.topic not in WHOLE_BLOCK and np.isfinite(o.case.x).all() and o.case.answers.get(profile.id)
+            ]
+            if not rows or (tensor is not None and tensor.is_special):
+                continue
+            # Where elements are scaled by the block's maximum too, a scale that is given says nothing of them.
+            if AMAX.name not in leaves(bind_profile(profile, tensor)[0].scaled):
+                yield rows
+
+
+def _ask(
+    session: TargetSession,
+    fmt: BlockFormat,
+    rows: Sequence[Observed],
+    given: Codes,
+    width: int,
+    axis: int,
+    options: dict[str, Any],
+) -> tuple[Codes, Codes] | NoAnswer:
+    """Codes [n, k] and scales [n]."""
+    x = cast_input(np.concatenate([r.case.x for r in rows]), rows[0].dtype).reshape(len(rows) // width, -1)
+    scales = given.reshape(len(x), -1)
+    if axis == 0:
+        x, scales, options = np.ascontiguousarray(x.T), np.ascontiguousarray(scales.T), {**options, "axis": 0}
+    answer: Any = run_once(partial(session.call, "quantize", x, fmt.name, scales=scales, **options))
+    if isinstance(answer, NoAnswer):
+        return answer
+    codes, returned = (a.T if axis == 0 else a for a in answer)
+    return np.ascontiguousarray(codes).reshape(-1, fmt.k), np.ascontiguousarray(returned).reshape(-1)
+
+
+def _enter(
+    rows: Sequence[Observed],
+    given: Codes,
+    codes: Codes,
+    scales: Codes,
+    fmt: BlockFormat,
+    profile: Profile,
+    label: str,
+    scorecard: Scorecard,
+) -> None:
+    """The call as one case: its first wrong block is shown."""
+    # Judged under the scales that were given, whatever came back.
+    members = [replace(r, scales=given[i : i + 1, None], codes=codes[i : i + 1]) for i, r in enumerate(rows)]
+    lanes = judge_lanes(members, fmt, profile, naming=False)
+    wrong, expected = np.concatenate([part.wrong for part in lanes]), np.concatenate([part.expected for part in lanes])
+    bad = np.flatnonzero(wrong.any(axis=1) | (scales != given))
+
+    def show() -> Failure:
+        n = int(bad[0])
+        lane = int(np.argmax(wrong[n]))
+        parts = {"scale": f"{given[n]:02x}"}, {"scale": f"{scales[n]:02x}"}
+        if wrong[n].any():
+            parts[0][f"code {lane}"], parts[1][f"code {lane}"] = f"{expected[n, lane]:02x}", f"{codes[n, lane]:02x}"
+        steps = [f"{len(bad)} of {len(rows)} blocks are wrong; this is the first, block {n} of the call"]
+        return Failure(
+            case=f"{rows[n].label}, {label}", given={"x": str(rows[n].case.x.reshape(-1).tolist()), "scale that is given": f"{given[n]:02x}"},
+            expected=parts[0], returned=parts[1], steps=steps,
+        )  # fmt: skip
+
+    scorecard.count(TOPIC, label, ok=not bad.size, show=show)
