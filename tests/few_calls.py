@@ -42,5 +42,5 @@ def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
     replace(sparse_calls, "SHAPES", (*few_groups[:12], *few_groups[12::4]))
     replace(sparse_calls, "LARGEST", ((2048, 8),))
     replace(sparse_calls, "LARGE", ())
-    for module in (states, history):
+    for module in (states, history):  # what each workload takes from them, when it is made
         replace(module, "REPEATS", FEW_CALLS)

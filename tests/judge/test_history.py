@@ -1,4 +1,5 @@
-"""What every operation is judged by alike: answers in a ring of buffers, and one wrong answer among equal calls."""
+"""What every operation is judged by alike: rings of buffers, one wrong answer among equal calls, answers kept by too little, and what
+another function leaves behind."""
 
 from __future__ import annotations
 
@@ -65,6 +66,41 @@ def wrong_once(function: Function, number: int = 256) -> Function:
     return called
 
 
+def list_bytes(args: tuple[Any, ...]) -> list[bytes]:
+    """The arrays of a call, also those of a product's operands."""
+    found = []
+    for a in args:
+        parts = [a] if isinstance(a, np.ndarray) else [getattr(a, n, None) for n in ("codes", "scales")]
+        found += [np.ascontiguousarray(part).tobytes() for part in parts if isinstance(part, np.ndarray)]
+    return found
+
+
+def kept_by(part: Callable[[bytes], Any]) -> Callable[[Function], Function]:
+    """Answers are kept by a part of each array, and by the shapes of the answers."""
+
+    def wrap(function: Function) -> Function:
+        kept: dict[Any, Any] = {}
+
+        def called(*args: Any, **options: Any) -> Any:
+            answer = function(*args, **options)
+            shapes = tuple(p.shape for p in parts_of(answer))
+            names = tuple(a for a in args if isinstance(a, str))
+            return kept.setdefault((shapes, names, *map(part, list_bytes(args))), answer)
+
+        return called
+
+    return wrap
+
+
+def kept_by_ends(function: Function) -> Function:
+    """What is kept by 64 bytes from either end of each array is given for what differs between them."""
+    return kept_by(lambda data: (data[:64], data[-64:]))(function)
+
+
+def kept_by_bytes_in_any_order(function: Function) -> Function:
+    return kept_by(lambda data: (sum(data), len(data)))(function)
+
+
 def quantize_affine(x: Any, name: str) -> Any:
     tensor = affine.quantize(x, bits=4, group=64, offset="bias", scale_dtype="float16")
     return tensor.codes, tensor.scales, tensor.offsets
@@ -118,7 +154,7 @@ OPERATIONS: dict[str, tuple[Function, dict[str, Any]]] = {
 
 
 @pytest.mark.all_calls
-@pytest.mark.parametrize("fault", [in_a_ring, wrong_once])
+@pytest.mark.parametrize("fault", [in_a_ring, wrong_once, kept_by_ends, kept_by_bytes_in_any_order])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_what_depends_on_other_calls_fails_whatever_the_operation(
     operation: str, fault: Callable[[Function], Function]
@@ -136,3 +172,32 @@ def test_what_is_right_passes(operation: str) -> None:
     function, more = OPERATIONS[operation]
     report = check(SimpleNamespace(NAME="right", VERSION="1", **{operation: function, **more}), only=f"{operation}/*")
     assert report.exit_code == 0
+
+
+def list_pairs() -> list[tuple[str, str]]:
+    """An operation, and another one that may spoil it: each once as either."""
+    names = list(OPERATIONS)
+    return list(zip(names, names[1:] + names[:1], strict=True))
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(("operation", "other"), list_pairs())
+def test_what_another_function_leaves_behind_is_found(operation: str, other: str) -> None:
+    """The first item is wrong in the call after one of the other function."""
+    (function, more), (function_2, more_2) = OPERATIONS[operation], OPERATIONS[other]
+    left: list[bool] = []
+
+    def spoiled(*args: Any, **options: Any) -> Any:
+        answer = function(*args, **options)
+        if left:
+            left.clear()
+            parts_of(answer)[0].reshape(-1).view(np.uint8)[0] ^= 1
+        return answer
+
+    def spoils(*args: Any, **options: Any) -> Any:
+        left.append(True)
+        return function_2(*args, **options)
+
+    members = {**more_2, **more, other: spoils, operation: spoiled}
+    report = check(SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{operation}/*/state")
+    assert {r.topic for r in report.requirements if r.verdict is Verdict.FAIL} == {"state"}

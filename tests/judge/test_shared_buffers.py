@@ -178,4 +178,4 @@ def test_what_refuses_after_another_call_alone_is_wrong() -> None:
 def test_large_calls_are_looked_at_from_2_to_the_18_on_in_every_format() -> None:
     assert LARGE_PROBED[0] * LARGE_PROBED[1] * 16 >= 1 << 18
     assert (1, 256) in PROBED
-    assert len({states.SEVERAL_SHAPES[i] for i in range(states.THREADS)}) == states.THREADS
+    assert len(set(states.SEVERAL)) >= states.THREADS

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from mxspec.layouts import get_layout
-from mxspec.sparsity import KEPT, find_largest
+from mxspec.sparsity import find_largest
 from mxspec_conformance.judge.explanation import Cause
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.edges import EDGES
 from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
-from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.sparse_groups import Asked, Bools
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -67,8 +66,6 @@ def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard
         if (shape in LAID and session.transport != "results-file") or shape == large:
             _ask_memory(session, part, shape, scorecard, label)
     judge_history(_make_workload(session, pool, [*LAID, *([] if large is None else [large])], scorecard))
-    if session.transport in LOCAL:
-        _call_in_order(session, pool, scorecard)
     if session.transport in SEES_SHAPES:
         _ask_ragged(session, pool, scorecard)
 
@@ -157,53 +154,6 @@ def _ask_memory(session: TargetSession, part: Asked, shape: tuple[int, int], sco
                 _enter(part, answer, scorecard, "memory", name)
             elif not answer.is_refusal:
                 scorecard.count_no_answer("memory", name, answer)
-
-
-def _call_in_order(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:
-    """Other groups in a shape that was asked, a call after another function, the same call hundreds of times."""
-    (rows, wide), function = LAID[0], pool.case.function.value
-    if not takes_shape(session, pool, rows, wide):
-        return
-
-    def enter(label: str, part: Asked) -> None:
-        if keeps_call("sparse", pool.fmt.name, label, quick=False):
-            answer = run_once(partial(session.call, function, *part.arguments(rows)))
-            if isinstance(answer, NoAnswer):
-                scorecard.count_no_answer("state", label, answer)
-            else:
-                _enter(part, answer, scorecard, "state", label)
-
-    for turn in (1, 2):
-        enter(f"other groups in the same shape {turn}", fill_call(pool, rows * wide, 200 + turn))
-    for turn, (name, _) in enumerate(list_changed(fill_call(pool, rows * wide, 200).arguments(rows))):
-        part = fill_call(pool, rows * wide, 210 + turn)
-        run_once(partial(session.call, function, *dict(list_changed(part.arguments(rows)))[name]))  # what it returns is judged elsewhere
-        enter(f"after a call that is the same but for {name}", part)
-    part = fill_call(pool, rows * wide, 203)
-    if pool.case.function is SparseFunction.DECOMPRESS:
-        _enter_other_metadata(session, part, rows, scorecard)
-    else:
-        for other in (f for f in (SparseFunction.PRUNE, SparseFunction.COMPRESS) if f != function and session.capabilities.has(f.value)):
-            # What is to be compressed has been pruned: of zeros nothing is kept.
-            dense = part.case.codes if other is SparseFunction.PRUNE else np.zeros_like(part.case.codes)
-            run_once(partial(session.call, other.value, dense.reshape(rows, -1), pool.fmt.name))
-            enter(f"after {other.value}", part)
-
-
-def _enter_other_metadata(session: TargetSession, part: Asked, rows: int, scorecard: Scorecard) -> None:
-    """The same codes at other places: numbers that come back where they were are those of the call before."""
-    label = "the same codes under other metadata"
-    if not keeps_call("sparse", part.fmt.name, label, quick=False):
-        return
-    kept = np.maximum(part.case.kept, 1)
-    found = []
-    for nibble in (min(KEPT), max(KEPT)):
-        case = replace(part.case, kept=kept, metadata=np.full_like(part.case.metadata, nibble))
-        found.append(run_once(partial(session.call, "decompress", *replace(part, case=case).arguments(rows))))
-    if not any(isinstance(answer, NoAnswer) for answer in found):
-        stale = np.array_equal(found[0], found[1])
-        text = "other metadata under the same codes gave the numbers of the call before"
-        scorecard.count("state", label, ok=not stale, show=partial(_show, part, label, text))
 
 
 def _ask_ragged(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:

@@ -458,7 +458,7 @@ class Marshaller:
         return tuple(reversed(items))
 
     def _call_tensor_scale(self, x: npt.NDArray[Any], fmt: str) -> float:
-        value = self.module.tensor_scale(self._array(x), fmt)
+        value = self._ask("tensor_scale", self._array(x), fmt)
         if not isinstance(value, (int, float, np.generic)) and (hasattr(value, "detach") or hasattr(value, "shape")):
             array = from_target_array(value, "tensor_scale's result")
             if array.size != 1:
@@ -512,7 +512,8 @@ def _settled_bytes(function: str, args: Sequence[Any], answer: Any) -> list[byte
 
 def _copied_bytes(arrays: Any) -> list[bytes]:
     members = arrays if isinstance(arrays, (tuple, list)) else [arrays]
-    return [from_target_array(a, "an array").tobytes() for a in members]
+    # A number, such as a tensor scale, is nobody's memory; what it is counts all the same.
+    return [np.asarray(a).tobytes() if isinstance(a, (int, float)) else from_target_array(a, "an array").tobytes() for a in members]
 
 
 def _bytes(a: npt.NDArray[Any], what: str) -> npt.NDArray[np.uint8]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,6 @@ from mxspec_conformance.judge.invariance.edges import EDGES
 from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.reach import LOCAL
-from mxspec_conformance.judge.invariance.twins import flip_signs, list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
@@ -125,19 +124,15 @@ def list_shapes(group: int) -> Iterator[tuple[int, int]]:
 
 
 def judge_calls(
-    session: TargetSession, function: str, name: str, groups: Groups, scorecard: Scorecard,
-    other: tuple[str, Callable[[Groups], tuple[Any, ...]]] | None = None,
-) -> None:  # fmt: skip
-    """Enter calls of a function with groups that it has answered.
-
-    other: another function of the target, and its arguments made of the groups: a call of it comes in between.
-    """
+    session: TargetSession, function: str, name: str, groups: Groups, scorecard: Scorecard
+) -> None:
+    """Enter calls of a function with groups that it has answered."""
     caller = Caller(session, function, name, groups, scorecard)
     _enter_sizes(caller)
     if session.transport == "results-file":
         return
     _enter_memory(caller)
-    _enter_order(caller, other)
+    _enter_beside_specials(caller)
     judge_history(caller.workload)
 
 
@@ -167,11 +162,9 @@ def _enter_memory(caller: Caller) -> None:
             caller.enter("memory", label(arrangement), places, rows, "arranged", arrangement)
 
 
-def _enter_order(caller: Caller, other: tuple[str, Callable[[Groups], tuple[Any, ...]]] | None) -> None:
-    """Other groups in a shape that was asked, groups beside NaN and Inf, other scales under the same codes, another function before."""
-    groups, (rows, wide) = caller.groups, LAID
-    for turn in (1, 2):
-        caller.enter("state", f"other groups in the same shape {turn}", groups.fill(rows, wide, turn), rows)
+def _enter_beside_specials(caller: Caller) -> None:
+    """Groups beside others that hold NaN and Inf."""
+    groups = caller.groups
     special = np.flatnonzero(~groups.finite)
     for high, long in caller.laid if special.size else ():
         places = groups.fill(high, long, 3)
@@ -179,40 +172,3 @@ def _enter_order(caller: Caller, other: tuple[str, Callable[[Groups], tuple[Any,
         places[chosen] = np.resize(special, chosen.size)
         label = caller.tell(high, long, "beside groups with NaN and Inf")
         caller.enter("call-size", label, places, high, only=groups.finite[places])
-    if len(groups.arguments) == 3 and caller.wants("the same codes under other scales", 0):
-        _enter_other_scales(caller)
-    _enter_twins(caller)
-    if other is not None:
-        function, make = other
-        label = f"after {function}"
-        places = groups.fill(rows, wide)
-        if caller.wants(label, 0) and not isinstance(run_once(partial(caller.session.call, function, *make(groups), caller.name)), NoAnswer):
-            caller.enter("state", label, places, rows)
-
-
-def _enter_twins(caller: Caller) -> None:
-    """Groups after others that are the same but for one thing: what is kept by less than all of a call is wrong."""
-    groups, (rows, wide) = caller.groups, LAID
-    drawn = groups.give(groups.fill(rows, wide), rows)
-    names = [name for name, _ in list_changed(drawn)] + ["other signs"]
-    for turn, name in enumerate(names):
-        label = f"after a call that is the same but for {name}"
-        if not caller.wants(label, 0):
-            continue
-        places = groups.fill(rows, wide, 7 + turn)
-        given = groups.give(places, rows)
-        twins = dict(list_changed(given)) | {"other signs": (flip_signs(given[0]), *given[1:])}
-        run_once(partial(caller.session.call, caller.function, *twins[name], caller.name))  # what it returns is judged elsewhere
-        caller.enter("state", label, places, rows)
-
-
-def _enter_other_scales(caller: Caller) -> None:
-    """Codes, and then the same codes under scales twice as large: values that are the same are those of the first call."""
-    groups, (rows, wide) = caller.groups, LAID
-    label = "the same codes under other scales"
-    codes, scales, offsets = groups.give(groups.fill(rows, wide, 4), rows)
-    plain = np.ones_like(scales)
-    found = [caller.ask("state", label, caller.function, codes, s, offsets, caller.name) for s in (plain, plain + plain)]
-    if found[0] is not None and found[1] is not None:
-        stale = np.array_equal(np.asarray(found[0], np.float32), np.asarray(found[1], np.float32), equal_nan=True)
-        caller.count("state", label, ok=not stale, text="scales twice as large under the same codes gave the values of the call before")

@@ -123,8 +123,7 @@ def judge_dequantize(
     if calls and any(_is_finite(s.case) for s in seen):
         stored = [[s.case.codes for s in seen], [s.case.scale for s in seen], [s.case.offset for s in seen]]
         groups = make_groups(stored, [[s.values for s in seen]], [_is_finite(s.case) for s in seen])
-        other = ("quantize_affine", partial(_values, fmt)) if session.capabilities.has("quantize_affine") else None
-        judge_calls(session, "dequantize_affine", name, groups, scorecard, other)
+        judge_calls(session, "dequantize_affine", name, groups, scorecard)
     return Standing(judged, wrong[judged], sum(_is_finite(s.case) for s in seen))
 
 

@@ -118,8 +118,7 @@ def judge_quantize(
     if calls and any(_is_finite(s.case) for s in seen):
         answers = [[s.answer.codes for s in seen], [s.answer.scale for s in seen], [s.answer.offset for s in seen]]
         groups = make_groups([[s.case.x for s in seen]], answers, [_is_finite(s.case) for s in seen])
-        other = ("dequantize_affine", _stored) if session.capabilities.has("dequantize_affine") else None
-        judge_calls(session, "quantize_affine", name, groups, scorecard, other)
+        judge_calls(session, "quantize_affine", name, groups, scorecard)
     return Standing(judged, wrong[judged], sum(_is_finite(s.case) for s in every)) if every else None
 
 

@@ -23,17 +23,7 @@ from mxspec_conformance.judge.invariance.refusals import (
     judge_ragged_refusal,
     judge_scale_shapes,
 )
-from mxspec_conformance.judge.invariance.states import (
-    judge_first_call,
-    judge_gaps,
-    judge_held,
-    judge_memory,
-    judge_repetition,
-    judge_samples,
-    judge_states,
-    judge_threads,
-)
-from mxspec_conformance.judge.invariance.twins import judge_twins
+from mxspec_conformance.judge.invariance.states import judge_first_call, judge_gaps, judge_history_of_blocks
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
@@ -67,10 +57,9 @@ def _list_parts(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool])
     yield ("call-size",), partial(judge_contents, pools=pools)
     if not stored:
         yield ("memory",), partial(judge_strides, pools=pools)
-        yield ("memory",), partial(judge_memory, pools=pools)
+        yield ("memory",), lambda matrix: judge_history_of_blocks(matrix, pools, "memory")
         yield ("memory",), partial(judge_gaps, pool=pools[0])
-        yield ("state",), partial(judge_states, pools=pools)
-        yield ("state",), partial(judge_samples, pool=pools[0])
+        yield ("state",), lambda matrix: judge_history_of_blocks(matrix, pools, "state")
     if offers(function, "axis"):
         yield ("axis",), partial(judge_axes, pools=pools)
     if offers(function, "pad"):
@@ -88,8 +77,3 @@ def _list_parts(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool])
     if not stored:
         yield ("refusal", "state"), partial(judge_empty, pool=pools[0])
     yield ("state",), partial(judge_first_call, pool=pools[0])
-    yield ("state",), partial(judge_repetition, pool=pools[0])
-    yield ("state",), partial(judge_threads, pools=pools)
-    if not stored:
-        yield ("state",), partial(judge_twins, pools=pools)
-        yield ("memory",), partial(judge_held, pool=pools[0])

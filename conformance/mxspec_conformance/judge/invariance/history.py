@@ -6,29 +6,42 @@ judged of every operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from mxspec_conformance.judge.invariance.answered import call_failure
+from mxspec_conformance.judge.invariance.changes import find_arrays, list_changed
+from mxspec_conformance.judge.invariance.others import list_others
 from mxspec_conformance.judge.invariance.reach import LOCAL, hides_memory
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import keeps_call
+from mxspec_conformance.observations.selection import keeps_call, selects
 from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Equal calls, more than 8 and 10 bits count, and the seconds that they may take.
 REPEATS, REPEAT_SECONDS = 1100, 0.3
+#: The same at the quick level: more than a byte counts.
+QUICK_REPEATS, QUICK_REPEAT_SECONDS = 300, 0.2
 #: Calls whose answers are held, of the smallest size, and the seconds; and of each size, of which a kernel may keep a few buffers.
 HELD, HELD_SECONDS, FEW_HELD = 300, 0.1, 16
 #: Threads, and calls of each.
 THREADS, ROUNDS = 4, 6
+#: Calls by which number one is drawn: each follows others, so that what is kept by less than all of a call is not kept yet.
+TWIN_CALLS, OTHER_CALLS, THREAD_CALLS = 100, 200, 300
 
 #: Rows and columns, or whatever else tells a workload how large a call is.
 Size = Any
+#: A call among others at once: function, arguments, options.
+AtOnce = tuple[str, tuple[Any, ...], dict[str, Any]]
+#: A call that is the same as another but for something: what, its arguments, its options.
+Twin = tuple[str, tuple[Any, ...], Mapping[str, Any]]
 
 
 class Verb(Enum):
@@ -42,8 +55,14 @@ class Verb(Enum):
     HOLD = "hold"
     #: The same call, again and again.
     REPEAT = "repeat"
-    #: Calls at once.
+    #: Calls at once, of one size.
     THREADS = "threads"
+    #: Calls at once, of several sizes.
+    SIZES = "sizes"
+    #: A call after one that is the same but for one thing, and where such a one lay.
+    TWINS = "twins"
+    #: A call after those of other functions and formats, and beside them.
+    OTHERS = "others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,8 @@ class Drawn:
     options: Mapping[str, Any] = field(default_factory=dict)
     #: What is wrong with an answer, in words; empty: nothing.
     find_mistake: Callable[[Any], str] = lambda _: ""
+    #: (label, wrong answer) -> the failure, where there is more to see than words; None: as the workload shows it.
+    show: Callable[[str, Any], Failure] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +88,14 @@ class Workload:
     draw: Callable[[Size, int], Drawn]
     #: Sizes by name, the smallest first.
     sizes: Mapping[str, Size]
-    #: Sizes of which every byte of an answer is specified; None: all.
+    #: Sizes of which every byte of an answer is specified; None: all. Of those for which the quick level makes every call.
     settled: Collection[str] | None = None
+    quick: Collection[str] = ()
+    #: Equal calls and the seconds that they may take; calls of each thread.
+    repeats: tuple[int, float] = field(default_factory=lambda: (REPEATS, REPEAT_SECONDS))
+    rounds: int = ROUNDS
+    #: Further calls that are the same as a given one but for something: (what, arguments, options). Arrays are changed anyway.
+    list_twins: Callable[[Drawn], Iterable[Twin]] = lambda _: ()
     #: By what the quick level chooses calls: an operation, and a name.
     chosen_by: tuple[str, str]
     #: Topics of what concerns memory, and of what concerns other calls.
@@ -80,7 +107,7 @@ class Workload:
 
     def call(self, topic: str, label: str, *call: Any, quick: bool = False, **options: Any) -> Any:
         """The answer to a call; None where there is none, which is counted, or where it is not made."""
-        if not self.scorecard.wants(topic) or not keeps_call(*self.chosen_by, label, quick=quick):
+        if not self.keeps(topic, label, quick=quick):
             return None
         answer = run_once(partial(self.session.call, *call, **options))
         if not isinstance(answer, NoAnswer):
@@ -89,35 +116,57 @@ class Workload:
             self.scorecard.count_no_answer(topic, label, answer)
         return None
 
+    def keeps(self, topic: str, label: str, *, quick: bool = False) -> bool:
+        """Whether a call is made."""
+        return self.scorecard.wants(topic) and keeps_call(*self.chosen_by, label, quick=quick)
+
     def settle(self, topic: str, label: str, *, ok: bool, text: str) -> None:
         """Count what a call showed."""
         self.scorecard.count(topic, label, ok=ok, show=partial(self.show, label, text))
         if not ok:
             self.first.setdefault(self.scorecard.tally(topic).id, self.show(label, text))
 
+    def judge(self, label: str, drawn: Drawn, answer: Any, *, before: str = "") -> None:
+        """Count the answer to a call that depends on earlier ones if it is wrong."""
+        text = drawn.find_mistake(answer)
+        text = text and before + text
+        shown = self.show(label, text) if drawn.show is None or not text else drawn.show(label, answer)
+        self.scorecard.count(self.state, label, ok=not text, show=lambda: shown)
+        if text:
+            self.first.setdefault(self.scorecard.tally(self.state).id, shown)
+
 
 def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None:
     """Enter what the calls of a workload show of each other."""
     near = work.session.transport in LOCAL
-    if work.session.transport == "results-file":
+    if work.session.transport == "results-file" or not work.sizes:
         return
-    equal: str | None = None  # the size of equal calls: the smallest that is settled
+    settled = [name for name in work.sizes if work.settled is None or name in work.settled]
     for number, (name, size) in enumerate(work.sizes.items()):
-        settled = work.settled is None or name in work.settled
-        equal = equal or (name if settled else None)
         pair = work.draw(size, 0), work.draw(size, 1)
         if Verb.PROBE in verbs:
-            _probe(work, name, *pair, settled=settled, quick=number < 2)
+            _probe(work, name, *pair, settled=name in settled, quick=number < 2 or name in work.quick)
         if not near:
             continue
-        if Verb.REUSE in verbs and settled:
+        if Verb.REUSE in verbs and name in settled:
             _reuse(work, name, *pair)
         if Verb.HOLD in verbs:
             _hold(work, name, *pair, times=FEW_HELD if number else HELD)
-        if Verb.REPEAT in verbs and name == equal:
+        if Verb.REPEAT in verbs and [name] == settled[:1]:
             _repeat(work, name, pair[0])
-        if Verb.THREADS in verbs and settled:
-            _call_at_once(work, name, [work.draw(size, turn) for turn in range(THREADS)], ROUNDS if number < 2 else ROUNDS // 3)
+        if Verb.THREADS in verbs and name in settled:
+            _call_at_once(work, f"{name}: {THREADS} threads", [size] * THREADS, quick=name in work.quick, part=1 if number < 2 else 3)
+    if not settled:
+        return
+    if Verb.TWINS in verbs:
+        _call_after_twins(work, settled[min(1, len(settled) - 1)], near=near)
+    if Verb.OTHERS in verbs:
+        _call_after_others(work, settled[0])
+        if near:
+            _call_beside_others(work, settled[0])
+    if Verb.SIZES in verbs and near and len(settled) > 1:
+        sizes = [work.sizes[settled[number % len(settled)]] for number in range(THREADS)]
+        _call_at_once(work, f"{settled[0]}: {THREADS} threads, {min(len(settled), THREADS)} sizes", sizes, quick=settled[0] in work.quick)
 
 
 def _probe(work: Workload, name: str, first: Drawn, second: Drawn, *, settled: bool, quick: bool) -> None:
@@ -128,23 +177,21 @@ def _probe(work: Workload, name: str, first: Drawn, second: Drawn, *, settled: b
     wrote, changed, again = found
     work.settle(work.memory, f"{name}: input afterwards", ok=not wrote, text="the call wrote into its input")
     work.settle(work.memory, f"{name}: earlier answer", ok=not changed, text="a later call changed what an earlier one had returned")
-    text = first.find_mistake(again)
     if settled:
-        work.settle(work.state, f"{name}: after another call", ok=not text, text=f"the same call, after another one: {text}")
+        work.judge(f"{name}: after another call", first, again, before="the same call, after another one: ")
 
 
 def _reuse(work: Workload, name: str, first: Drawn, second: Drawn) -> None:
     label = f"{name}: other numbers where those of the last call lay"
-    answer = work.call(work.state, label, "reused", work.function, first.arguments, second.arguments, **second.options)
+    answer = work.call(work.state, label, "reused", work.function, first.arguments, second.arguments, quick=name in work.quick, **second.options)
     if answer is not None:
-        text = second.find_mistake(answer)
-        work.settle(work.state, label, ok=not text, text=text)
+        work.judge(label, second, answer)
 
 
 def _hold(work: Workload, name: str, first: Drawn, second: Drawn, *, times: int) -> None:
     label = f"{name}: {times} answers held"
     call = "held", times, HELD_SECONDS, work.function, first.arguments, second.arguments
-    found = work.call(work.memory, label, *call, **first.options)
+    found = work.call(work.memory, label, *call, quick=name in work.quick, **first.options)
     if found is not None:
         changed, made = found
         text = f"a later one of {made} calls changed the answer or the input of call {changed + 1}"
@@ -152,20 +199,97 @@ def _hold(work: Workload, name: str, first: Drawn, second: Drawn, *, times: int)
 
 
 def _repeat(work: Workload, name: str, drawn: Drawn) -> None:
-    label = f"{name}: the same call {REPEATS} times"
-    found = work.call(work.state, label, "repeated", REPEATS, REPEAT_SECONDS, work.function, *drawn.arguments, **drawn.options)
+    times, seconds = work.repeats
+    if not work.keeps(work.state, f"{name}: the same call {times} times") and name in work.quick:
+        times, seconds = QUICK_REPEATS, QUICK_REPEAT_SECONDS
+    label = f"{name}: the same call {times} times"
+    found = work.call(work.state, label, "repeated", times, seconds, work.function, *drawn.arguments, quick=name in work.quick, **drawn.options)
     if found is not None:
         differs, made = found
         text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
         work.settle(work.state, label, ok=differs < 0, text=text)
 
 
-def _call_at_once(work: Workload, name: str, drawn: Sequence[Drawn], rounds: int) -> None:
+def _call_at_once(work: Workload, label: str, sizes: Sequence[Size], others: Sequence[AtOnce] = (), *, quick: bool, part: int = 1) -> None:
     """A handle may belong to the thread that made it: where calls from other threads are refused, nothing is said."""
-    label = f"{name}: {THREADS} threads"
-    calls = [(work.function, d.arguments, dict(d.options)) for d in drawn]
-    found = work.call(work.state, label, "threads", rounds, calls)
+    drawn = [work.draw(size, THREAD_CALLS + number) for number, size in enumerate(sizes)]
+    calls = [*((work.function, d.arguments, dict(d.options)) for d in drawn), *others]
+    rounds = max(work.rounds // part // (4 if selects() else 1), 2)
+    found = work.call(work.state, label, "threads", rounds, calls, quick=quick)
     if found is not None:
         wrong, made = found
-        text = f"{wrong} of {made} calls returned other bits when {THREADS} threads called at once"
+        text = f"{wrong} of {made} calls returned other bits when {len(calls)} threads called at once"
         work.settle(work.state, label, ok=not wrong, text=text)
+
+
+def _ask_after(work: Workload, label: str, drawn: Drawn, *call: Any, quick: bool, **options: Any) -> None:
+    """The answer to a call that was answered before, which may not be refused now."""
+    if work.keeps(work.state, label, quick=quick):
+        answer = run_once(partial(work.session.call, *call, **options))
+        if isinstance(answer, NoAnswer):
+            work.scorecard.count_no_answer(work.state, label, answer)
+        else:
+            work.judge(label, drawn, answer)
+
+
+def _answers(work: Workload, drawn: Drawn) -> bool:
+    return not isinstance(run_once(partial(work.session.call, work.function, *drawn.arguments, **drawn.options)), NoAnswer)
+
+
+def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
+    """What is kept by less than all of a call, or of where its inputs lie, is wrong."""
+    size, quick = work.sizes[name], name in work.quick
+    if not _answers(work, work.draw(size, TWIN_CALLS)):  # judged elsewhere
+        return
+    for turn, (what, *_) in enumerate(_list_twins(work, work.draw(size, TWIN_CALLS))):
+        drawn = work.draw(size, TWIN_CALLS + 1 + turn)
+        _, given, options = list(_list_twins(work, drawn))[turn]
+        label = f"{name}: after a call that is the same but for {what}"
+        if work.keeps(work.state, label, quick=quick):
+            run_once(partial(work.session.call, work.function, *given, **options))  # what it returns is judged elsewhere
+            _ask_after(work, label, drawn, work.function, *drawn.arguments, quick=quick, **drawn.options)
+        if near and options is drawn.options and _lie_alike(given, drawn.arguments):
+            label = f"{name}: where a call lay that is the same but for {what}"
+            if work.keeps(work.state, label, quick=quick):
+                answer = run_once(partial(work.session.call, "reused", work.function, given, drawn.arguments, **drawn.options))
+                # What cannot be asked of the twin cannot be asked where it lay.
+                if not isinstance(answer, NoAnswer):
+                    work.judge(label, drawn, answer)
+
+
+def _list_twins(work: Workload, drawn: Drawn) -> Iterator[Twin]:
+    yield from ((what, given, drawn.options) for what, given in list_changed(drawn.arguments))
+    arrays = {option: value for option, value in drawn.options.items() if isinstance(value, np.ndarray)}
+    for what, changed in list_changed(tuple(arrays.values())):
+        yield f"{what} of {' and '.join(arrays)}", drawn.arguments, {**drawn.options, **dict(zip(arrays, changed, strict=True))}
+    yield from work.list_twins(drawn)
+
+
+def _lie_alike(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Whether inputs may lie in the same memory."""
+    shapes = [[(a.shape, a.dtype) for _, a in find_arrays(part)] for part in (first, second)]
+    return shapes[0] == shapes[1]
+
+
+def _call_after_others(work: Workload, name: str) -> None:
+    size, quick = work.sizes[name], name in work.quick
+    if not _answers(work, work.draw(size, OTHER_CALLS)):  # judged elsewhere
+        return
+    for turn, other in enumerate(list_others(work.session, work.function, work.scorecard.format)):
+        drawn, label = work.draw(size, OTHER_CALLS + 1 + turn), f"{name}: after {other.name}"
+        if work.keeps(work.state, label, quick=quick):
+            run_once(partial(work.session.call, *other.call, **other.options))  # what it returns is judged elsewhere
+            _ask_after(work, label, drawn, work.function, *drawn.arguments, quick=quick, **drawn.options)
+
+
+def _call_beside_others(work: Workload, name: str) -> None:
+    """A function and the others that the target offers, at once: they may share a workspace. Asked of the first of them."""
+    offered = work.session.capabilities.functions
+    others = [o for o in list_others(work.session, work.function, work.scorecard.format) if o.function != work.function]
+    if not others or min(offered, key=list(OPERATIONS).index) != work.function:
+        return
+    answered = [o for o in others if not isinstance(run_once(partial(work.session.call, *o.call, **o.options)), NoAnswer)]
+    if answered:
+        own = [work.sizes[name]] * max(THREADS - len(answered), 1)
+        label = f"{name}: {len(own) + len(answered)} threads, beside {', '.join(dict.fromkeys(o.function for o in answered))}"
+        _call_at_once(work, label, own, [(o.function, o.arguments, dict(o.options)) for o in answered], quick=name in work.quick)

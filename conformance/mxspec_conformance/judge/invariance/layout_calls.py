@@ -13,11 +13,10 @@ import numpy as np
 from mxspec.layouts import Layout, get_layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
-from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history
+from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.pools import draw_places
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
-from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
@@ -36,12 +35,10 @@ SHAPES = (
 LAID = ((128, 128), (67, 96), (256, 16))
 #: A larger one, asked in the same ways where memory is within reach, and the seconds beyond which a target is slow for that.
 LARGE, PATIENCE = (512, 512), 0.1
-#: Shapes of the calls that are looked at for what they do to each other, in this order.
-HELD_SHAPES = ((16, 12), (256, 16), (67, 96), (128, 128), (256, 128))
-#: Shapes that are asked after a call that is the same but for one thing: the first that a layout takes; and how many other layouts.
-TWINS, OTHERS = ((20, 32), (32, 64), (64, 256), (128, 192), (256, 256)), 3
+#: Shapes of the calls that are looked at for what they do to each other, in this order; and how many other layouts.
+HELD_SHAPES, OTHERS = ((16, 12), (256, 16), (20, 32), (128, 128), (256, 128)), 3
 #: Matrices of one call, and their shapes, of which the first that a layout takes is asked: small ones, and ones of several ragged tiles.
-SEVERAL = ((3, TWINS), (5, ((130, 6), (136, 96), (160, 64), (192, 256))))
+SEVERAL = ((3, ((20, 32), (32, 64), (64, 256), (128, 192), (256, 256))), (5, ((130, 6), (136, 96), (160, 64), (192, 256))))
 
 
 def judge_layout_calls(
@@ -82,8 +79,6 @@ def judge_layout_calls(
         return first
     held = [shape for shape in (*HELD_SHAPES, *([] if slow else [LARGE])) if _make_call(layout, shape) is not None]
     judge_history(_make_workload(session, function, layout, held, scorecard, reads=reads))
-    if session.transport in LOCAL and scorecard.wants("state"):
-        _call_after_twins(session, function, layout, scorecard, first, reads=reads)
     if scorecard.wants("call-size"):
         for count, shapes in SEVERAL:
             _ask_several(session, function, layout, count, shapes, scorecard, first, reads=reads)
@@ -104,7 +99,7 @@ def _list_calls(layout: Layout) -> Iterator[tuple[tuple[int, int], tuple[Bytes, 
             yield shape, *made
 
 
-@lru_cache(maxsize=len(SHAPES) + len(TWINS) + len(SEVERAL))  # what one layout's functions are asked
+@lru_cache(maxsize=len(SHAPES) + len(HELD_SHAPES) + len(SEVERAL))  # what one layout's functions are asked
 def _make_call(layout: Layout, shape: tuple[int, int]) -> tuple[tuple[Bytes, ...], Bytes] | None:
     try:
         parts = tuple(_make_items(shape[0], shape[1] // f.covers, f) for f in layout.fields)
@@ -166,32 +161,8 @@ def _make_workload(
     settled = [shape for shape in shapes if reads or bool((_mask(layout, shape) == 0xFF).all())]
     return Workload(
         session=session, function=function, scorecard=scorecard, draw=draw, sizes={f"{m} x {k}": (m, k) for m, k in shapes},
-        settled={f"{m} x {k}" for m, k in settled}, chosen_by=("layout", layout.name),
+        settled={f"{m} x {k}" for m, k in settled}, list_twins=partial(_list_twins, session, layout, reads), chosen_by=("layout", layout.name),
     )  # fmt: skip
-
-
-def _call_after_twins(
-    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure], *, reads: bool
-) -> None:
-    """Calls after others that are the same but for one thing: what is kept by less than all of a call is wrong."""
-    shape = next((s for s in TWINS if _make_call(layout, s) is not None), None)
-    if shape is None:
-        return
-    for turn in range(len(list(_list_twins(session, layout, shape, _turn_items(layout, shape, 0), reads=reads)))):
-        parts = _turn_items(layout, shape, 1 + turn)
-        name, before = list(_list_twins(session, layout, shape, parts, reads=reads))[turn]
-        label = f"{shape[0]} x {shape[1]}, after a call that is the same but for {name}"
-        if not keeps_call("layout", layout.name, label, quick=True):
-            continue
-        run_once(partial(session.call, function, *before))  # what it returns is judged elsewhere
-        data = layout.pack(*parts)
-        arguments: tuple[Any, ...] = (data.copy(), layout.name, shape) if reads else (*reversed(parts), layout.name)
-        answer = run_once(partial(session.call, function, *arguments))
-        if not isinstance(answer, NoAnswer):
-            mistake = _find_mistake(layout, shape, parts, data, answer, reads=reads)
-            _count(scorecard, first, "state", label, layout, mistake)
-        elif not answer.is_refusal:
-            scorecard.count_no_answer("state", label, answer)
 
 
 def _ask_several(
@@ -223,23 +194,20 @@ def _turn_items(layout: Layout, shape: tuple[int, int], turn: int) -> tuple[Byte
     return tuple(np.roll(_make_items(shape[0], shape[1] // f.covers, f), 37 * turn + 1) for f in layout.fields)
 
 
-def _list_twins(
-    session: TargetSession, layout: Layout, shape: tuple[int, int], parts: tuple[Bytes, ...], *, reads: bool
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """(what is other, arguments): other items or bytes, another layout, another shape with as many bytes."""
-    kind = layout.main.part
-    others = [n for n in session.capabilities.layouts if n != layout.name and get_layout(n).main.part is kind and len(get_layout(n).fields) == len(parts)]
-    given: tuple[Any, ...] = (layout.pack(*parts),) if reads else tuple(reversed(parts))
-    tail: tuple[Any, ...] = (shape,) if reads else ()
-    for name, changed in list_changed(given):
-        yield name, (*changed, layout.name, *tail)
-    for other in others[:OTHERS]:
-        yield f"the layout {other}", (*given, other, *tail)
+def _list_twins(session: TargetSession, layout: Layout, reads: bool, drawn: Drawn) -> Iterator[Twin]:
+    """Calls of the same items or bytes in another layout, or in another shape with as many of them."""
+    def is_alike(other: Layout) -> bool:
+        return other is not layout and other.main.part is layout.main.part and len(other.fields) == len(layout.fields)
+
+    others = [n for n in session.capabilities.layouts if is_alike(get_layout(n))][:OTHERS]
+    given, tail = (drawn.arguments[:1], drawn.arguments[2:]) if reads else (drawn.arguments[:-1], ())
+    yield from ((f"the layout {other}", (*given, other, *tail), drawn.options) for other in others)
     if reads:
-        for name, rows, columns in (("one row", shape[0] - 1, shape[1]), ("its shape", shape[0] // 2, shape[1] * 2)):
-            yield name, (*given, layout.name, (rows, columns))
+        rows, columns = tail[0]
+        for name, shape in (("one row", (rows - 1, columns)), ("its shape", (rows // 2, columns * 2))):
+            yield name, (*given, layout.name, shape), drawn.options
     else:
-        yield "its shape", (*(p.reshape(len(p) // 2, -1) for p in given), layout.name)
+        yield "its shape", (*(items.reshape(len(items) // 2, -1) for items in given), layout.name), drawn.options
 
 
 def _ask_equal_rows(

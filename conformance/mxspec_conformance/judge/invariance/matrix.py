@@ -111,21 +111,19 @@ class Matrix:
         """Start a part, which draws the same blocks whatever was asked before."""
         self.calls = PART * part
 
+    def cheap_for(self, pool: Pool) -> int:
+        """The quick level makes every call of so many numbers of a pool."""
+        return self.cheap if pool.name in self.main_pools else self.cheap_of_others
+
     def asks(self, pool: Pool, label: str, elements: int, *, quick: bool = False) -> bool:
         """Whether a call of so many numbers is made. The quick level makes the cheap ones; quick: it makes this one, too."""
-        cheap = self.cheap if pool.name in self.main_pools else self.cheap_of_others
-        return keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=quick or elements <= cheap)
+        chosen = quick or elements <= self.cheap_for(pool)
+        return keeps_call(CALLS, f"{self.scorecard.operation}/{self.scorecard.format}", label, quick=chosen)
 
     def draw(self, pool: Pool, count: int, rows: int = 1) -> Places:
-        """Blocks for the next call; the last one, which is lost most often, and the one in the middle are such whose answer is
-        pinned."""
+        """Blocks for the next call."""
         self.calls += 1
-        place = draw_places(count, len(pool), self.calls)
-        if count and len(pool.pinned):
-            across = count // rows
-            for at in (rows // 2 * across + across // 2, -1):
-                place[at] = pool.pinned[place[at] % len(pool.pinned)]
-        return place
+        return pool.draw(count, self.calls, rows)
 
     def enter(
         self,

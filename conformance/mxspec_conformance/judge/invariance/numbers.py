@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,15 +18,12 @@ from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_
 from mxspec_conformance.judge.invariance.pools import Flags, Places, draw_places
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.invariance.refusals import fails_on_nothing, is_lost
-from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, AtOnce, list_other_functions, refuses_threads
-from mxspec_conformance.judge.invariance.twins import list_changed
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.dtypes import cast_input
-from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Numbers that are asked with other options, as they were answered in one small call.
@@ -106,11 +102,8 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
     if session.transport in SEES_SHAPES and wants("refusal", "call-size"):
         _judge_other_dtypes(numbers)
     if session.transport in LOCAL and wants("state"):
-        _judge_states(numbers)
-        _judge_twins(numbers)
-        if speed is not Speed.CRAWLING:
-            judge_history(_make_workload(numbers), (Verb.HOLD, Verb.REPEAT, Verb.THREADS))
-            _judge_beside_others(numbers)
+        often = () if speed is Speed.CRAWLING else (Verb.HOLD, Verb.REPEAT, Verb.THREADS, Verb.SIZES)
+        judge_history(_make_workload(numbers), (Verb.REUSE, Verb.TWINS, Verb.OTHERS, *often))
     return numbers.first
 
 
@@ -371,101 +364,3 @@ def _judge_special(numbers: Numbers, told: str) -> None:
     wrote = run_once(partial(session.call, "wrote", answered.function, x, element, *words, **answered.kwargs))
     if not isinstance(wrote, NoAnswer):  # judged elsewhere
         numbers.settle("call-size", label, ok=not wrote, text="the call wrote into its input")
-
-
-def _judge_beside_others(numbers: Numbers) -> None:
-    """A function and the others that the target offers, at once: they may share a workspace."""
-    answered = numbers.answered
-    others = list_other_functions(_list_earlier(numbers.session, answered), answered.function)
-    # Of two functions one is asked beside the other, not each beside each.
-    if not others or (answered.function != "encode" and "encode" in {name for name, *_ in others}):
-        return
-    own = [(answered.function, answered.arguments(numbers.draw(FEW, 84 + i)), answered.kwargs) for i in range(THREADS - 1)]
-    told = ", ".join(name for name, *_ in others)
-    _call_at_once(numbers, f"{len(own) + len(others)} threads, beside {told}", ROUNDS, [*own, *others])
-
-
-def _call_at_once(numbers: Numbers, label: str, rounds: int, calls: Sequence[AtOnce]) -> None:
-    if not numbers.keeps(label):
-        return
-    answer = run_once(partial(numbers.session.call, "threads", rounds, calls))
-    if refuses_threads(answer):
-        return
-    if isinstance(answer, NoAnswer):
-        numbers.scorecard.count_no_answer("state", label, answer)
-        return
-    wrong, made = answer
-    numbers.settle("state", label, ok=not wrong, text=f"{wrong} of {made} calls returned other bits when threads called at once")
-
-
-def _judge_states(numbers: Numbers) -> None:
-    """Calls that follow one of another kind, one that lay in the same memory, and one that was the same in part."""
-    session, answered = numbers.session, numbers.answered
-    place = numbers.draw(FEW, 90)
-    for name, before in _list_earlier(session, answered):
-        label = f"after {name}"
-        if numbers.keeps(label):
-            with contextlib.suppress(CallError):  # judged elsewhere
-                before()
-            numbers.enter("state", label, place, partial(numbers.ask, place))
-    one = place.copy()
-    one[FEW // 2] = (one[FEW // 2] + 1) % len(answered.before)
-    part = np.where(np.arange(FEW) % 16 == 0, place, numbers.draw(FEW, 91))
-    for name, first, second in (
-        *_list_other_words(answered),
-        ("one number exchanged", place, one),
-        ("other numbers but for every sixteenth", place, part),
-        ("other numbers", part, numbers.draw(FEW, 92)),
-        ("the same numbers in another order", place, place[::-1]),
-    ):
-        label = f"{name} where some lay"
-        if numbers.keeps(label):
-            pair = answered.arguments(first), answered.arguments(second)
-            call = partial(session.call, "reused", answered.function, *pair, **answered.kwargs)
-            numbers.enter("state", label, second, call)
-
-
-def _judge_twins(numbers: Numbers) -> None:
-    """Calls after others that are the same but for one thing: what is kept by less than all of a call is wrong."""
-    session, answered = numbers.session, numbers.answered
-    for turn, (name, _) in enumerate(list_changed(answered.arguments(numbers.draw(FEW, 93)))):
-        label = f"after a call that is the same but for {name}"
-        if numbers.keeps(label):
-            place = numbers.draw(FEW, 94 + turn)
-            changed = dict(list_changed(answered.arguments(place)))[name]
-            run_once(partial(session.call, answered.function, *changed, **answered.kwargs))  # what it returns is judged elsewhere
-            numbers.enter("state", label, place, partial(numbers.ask, place))
-
-
-def _list_other_words(answered: Answered) -> Iterator[tuple[str, Places, Places]]:
-    """The same numbers, first with some random words, then with others."""
-    if len(answered.inputs) < 2:
-        return
-    bits, words = answered.inputs[0].view(np.uint32), answered.inputs[1]
-    order = np.lexsort((words, bits))
-    first, second = order[:-1], order[1:]
-    pairs = np.flatnonzero((bits[first] == bits[second]) & (words[first] != words[second]))
-    if len(pairs):
-        chosen = np.resize(pairs, FEW)
-        yield "the same numbers with other words", first[chosen], second[chosen]
-
-
-def _list_earlier(session: TargetSession, answered: Answered) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that may leave something behind: of other elements, roundings and functions."""
-    has = session.capabilities.has
-    x = np.arange(FEW, dtype=np.float32) - np.float32(40.125)
-    words = np.zeros(FEW, np.uint32)
-    for element in session.capabilities.elements:
-        codes = (np.arange(FEW) % get_scalar(element).code_count).astype(np.uint8)
-        if element == answered.name and has("encode", "rounding"):
-            for rounding in ("rtz", "rtp", "rtn"):
-                yield f"encode {rounding}", partial(session.call, "encode", x, element, rounding=rounding)
-        if has("encode") and (element, "encode") != (answered.name, answered.function):
-            yield f"encode {element}", partial(session.call, "encode", x, element)
-        if has("decode") and (element, "decode") != (answered.name, answered.function):
-            yield f"decode {element}", partial(session.call, "decode", codes, element)
-        if has("encode_stochastic") and answered.function != "encode_stochastic" and element == answered.name:
-            yield f"encode_stochastic {element}", partial(session.call, "encode_stochastic", x, element, words)
-    if answered.function == "encode":
-        special = np.resize(np.array([np.nan, np.inf, -np.inf], np.float32), FEW)
-        yield "infinities and NaN", partial(session.call, "encode", special, answered.name)

@@ -41,6 +41,15 @@ class Pool:
     def __len__(self) -> int:
         return len(self.answered.before)
 
+    def draw(self, count: int, salt: int, rows: int = 1) -> Places:
+        """Blocks for a call; the last one, which is lost most often, and the one in the middle are such whose answer is pinned."""
+        place = draw_places(count, len(self), salt)
+        if count and len(self.pinned):
+            across = count // rows
+            for at in (rows // 2 * across + across // 2, -1):
+                place[at] = self.pinned[place[at] % len(self.pinned)]
+        return place
+
     def find_wrong(self, place: Places, got: npt.NDArray[Any]) -> Flags:
         """Which of the answers [n, m] differ from those that these blocks were given alone."""
         wrong: Flags = np.asarray(self.answered.differ(got, self.answered.before[place]).any(axis=1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -10,21 +10,18 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import get_block
 from mxspec_conformance.judge.invariance.answered import call_failure
+from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history
+from mxspec_conformance.judge.invariance.others import ROWS, find_width
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
-from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
-from mxspec_conformance.judge.invariance.states import ROUNDS, THREADS, refuses_threads
+from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.quantize import tensor_argument
-from mxspec_conformance.observations.selection import CALLS, keeps_call, selects
+from mxspec_conformance.observations.selection import CALLS, keeps_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.dtypes import DTYPES, cast_input
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_vectors.points import float_bits
-from mxspec_vectors.tensor_scales import TensorScales
 
 #: Shapes of tensors: fewer numbers than a vector, columns of every residue by eight, one block, one column, rows that no tile divides,
 #: more than a grid holds, large and aligned.
@@ -39,7 +36,6 @@ LARGEST = 5.375
 CHEAP = 1 << 14
 #: Shapes that are asked in other memory, and for what is done to memory.
 LAID = ((5, 48), (130, 96), (64, 1024))
-THREADED = f"{THREADS} threads"
 
 
 def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) -> dict[str, Failure]:
@@ -99,22 +95,7 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
                     given = np.repeat(x[-1:], shape[0], axis=0) if arrangement == "broadcast" else x
                     if arrangement != "broadcast" or share == 1:
                         ask("memory", label, "arranged", arrangement, "tensor_scale", given, fmt, quick=share == 1, may_refuse=arrangement != "offset")
-            label = f"{dtype}, {shape[0]} x {shape[1]}: input afterwards"
-            if scorecard.wants("memory") and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=True):
-                wrote = run_once(partial(session.call, "wrote", "tensor_scale", x, fmt))
-                if not isinstance(wrote, NoAnswer):
-                    settle("memory", label, not wrote, "the call wrote into its input")
-        x = make_tensor((64, 64), 0.37, -1)
-        for told, before in (("a larger", x * np.float32(64)), ("a smaller", x * np.float32(1 / 64))):
-            label = f"{dtype}, {told} tensor in the same memory before"
-            pair = (cast_input(before, dtype), fmt), (cast_input(x, dtype), fmt)
-            ask("state", label, "reused", "tensor_scale", *pair, quick=True)
-        for told, earlier in _list_earlier(session, fmt, cast_input(x, dtype)):
-            run_once(earlier)  # what it returns is judged elsewhere
-            ask("state", f"{dtype}, after {told} of the same shape under another tensor scale", "tensor_scale", cast_input(x, dtype), fmt, quick=True)
-        for told, twin, x in _list_twins(dtype, dtypes):
-            run_once(partial(session.call, "tensor_scale", twin, fmt))  # what it returns is judged elsewhere
-            ask("state", f"{dtype}, after a tensor that is the same but for {told}", "tensor_scale", x, fmt, quick=True)
+        judge_history(_make_workload(session, fmt, scorecard, dtype, of_dtype[dtype], first))
     label = "a tensor in float64, which is not offered"
     asked = scorecard.wants("refusal", "state") and session.transport in SEES_SHAPES and "float64" not in dtypes
     if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=True):
@@ -127,28 +108,47 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
         elif value.kind in REFUSALS:
             settle("refusal", label, True, "")
             enter("state", f"after a refusal, {label}", "tensor_scale", cast_input(alone, dtypes[0]), fmt, wanted=wanted, quick=True)
-    if session.transport in LOCAL and scorecard.wants("state") and keeps_call(CALLS, f"tensor_scale/{fmt}", THREADED, quick=True):
-        no_options: dict[str, Any] = {}
-        calls = [("tensor_scale", (make_tensor((64, 256), 0.5, 1) * np.float32(1 << i), fmt), no_options) for i in range(THREADS)]
-        answer = run_once(partial(session.call, "threads", ROUNDS if selects() else 4 * ROUNDS, calls))
-        if refuses_threads(answer):
-            return first
-        if isinstance(answer, NoAnswer):
-            scorecard.count_no_answer("state", THREADED, answer)
-        else:
-            wrong, made = answer
-            settle("state", THREADED, not wrong, f"{wrong} of {made} calls returned another scale when threads called at once")
     return first
 
 
-def _list_earlier(session: TargetSession, fmt: str, x: npt.NDArray[Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls of other functions on the same tensor, with a tensor scale that is not its own."""
-    scale = tensor_argument(TensorScales.from_amax(float_bits(1000)), session.capabilities)
-    if session.capabilities.has("quantize", "tensor_scale"):
-        yield "quantize", partial(session.call, "quantize", x, fmt, **scale)
-    if session.capabilities.has("dequantize", "tensor_scale"):
-        codes, scales = np.ones(x.shape, np.uint8), np.full((len(x), x.shape[1] // get_block(fmt).k), 0x38, np.uint8)
-        yield "dequantize", partial(session.call, "dequantize", codes, scales, fmt, **scale)
+def _make_workload(session: TargetSession, fmt: str, scorecard: Scorecard, dtype: str, alone: float, first: dict[str, Failure]) -> Workload:
+    """Tensors with a maximum of their own for each number; alone: the scale of the plain maximum."""
+    wanted: dict[int, Any] = {0: alone}
+
+    def find_wanted(power: int) -> Any:
+        if power not in wanted:
+            one = np.zeros((1, 16), np.float32)
+            one[0, 3] = LARGEST * 2.0**power
+            wanted[power] = run_once(partial(session.call, "tensor_scale", cast_input(one, dtype), fmt))
+        return wanted[power]
+
+    def draw(shape: tuple[int, int], number: int) -> Drawn:
+        power = number % 7 - 3
+        expected = find_wanted(power)
+
+        def find_mistake(value: Any) -> str:
+            right = isinstance(expected, NoAnswer) or _is_same(value, expected)
+            return "" if right else f"the scale is {float(value):.9g}; of the same maximum alone it is {float(expected):.9g}"
+
+        x = make_tensor(shape, PLACES[number % len(PLACES)][0], -1) * np.float32(2.0**power)
+        return Drawn((cast_input(x, dtype), fmt), find_mistake=find_mistake)
+
+    def list_twins(drawn: Drawn) -> Iterator[Twin]:
+        """Tensors with another maximum, or of another dtype with the same bytes."""
+        x = drawn.arguments[0]
+        place, twin = np.unravel_index(np.abs(x.astype(np.float32)).argmax(), x.shape), x.copy()
+        twin[place] = x[tuple(n // 2 for n in x.shape)]
+        yield "its largest number", (twin, fmt), drawn.options
+        for other in session.capabilities.dtypes:
+            if np.dtype(DTYPES[other]).itemsize == x.dtype.itemsize and np.dtype(DTYPES[other]) != x.dtype:
+                yield f"the dtype {other}", (x.view(DTYPES[other]), fmt), drawn.options
+
+    shapes = ((ROWS, find_width(session.capabilities)), *LAID)  # first, that of other functions' calls
+    sizes = {f"{dtype}, {rows} x {columns}": (rows, columns) for rows, columns in shapes}
+    return Workload(
+        session=session, function="tensor_scale", scorecard=scorecard, draw=draw, sizes=sizes, quick=sizes, first=first,
+        list_twins=list_twins, chosen_by=(CALLS, f"tensor_scale/{fmt}"),
+    )  # fmt: skip
 
 
 def _list_extremes(dtype: str) -> Iterator[tuple[str, npt.NDArray[Any]]]:
@@ -165,26 +165,6 @@ def _list_extremes(dtype: str) -> Iterator[tuple[str, npt.NDArray[Any]]]:
             tensor = (x * np.float32(0 if "smallest" in told else 1)).astype(DTYPES[dtype]).reshape(2, 32)
             tensor[1, 5] = sign * np.float32(largest)
             yield f"{told}, {'+-'[sign < 0]}", tensor
-
-
-def _list_twins(dtype: str, dtypes: Sequence[str]) -> Iterator[tuple[str, npt.NDArray[Any], npt.NDArray[Any]]]:
-    """(what is other, a tensor with another scale, the tensor): what is kept by less than all of a tensor takes one for the other.
-
-    No two tensors have one shape: what is kept by shape and a part is not kept yet.
-    """
-    shapes = ((64, 48 + 3 * dtypes.index(dtype) + n) for n in range(3))
-    for told in ("its largest number", "the lowest bit of its largest number"):
-        x = cast_input(make_tensor(next(shapes), 0.37, -1), dtype)
-        twin, place = x.copy(), np.unravel_index(np.abs(x.astype(np.float32)).argmax(), x.shape)
-        if told == "its largest number":
-            twin[place] = x[0, 0]
-        else:
-            twin.view(f"u{x.dtype.itemsize}")[place] += 1
-        yield told, twin, x
-    x = cast_input(make_tensor(next(shapes), 0.37, -1), dtype)
-    for other in dtypes:
-        if np.dtype(DTYPES[other]).itemsize == x.dtype.itemsize and np.dtype(DTYPES[other]) != x.dtype:
-            yield f"the dtype {other}", x.view(DTYPES[other]), x
 
 
 def _is_same(value: float, other: float) -> bool:

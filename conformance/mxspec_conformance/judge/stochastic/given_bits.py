@@ -162,7 +162,7 @@ def _judge_rows(session: TargetSession, fmt: BlockFormat, profile: Profile, rows
         return None
     allowed = _list_allowed(rows, answered, scales, fmt, profile, capabilities)
     return Asked(
-        x=cast_input(rows.x, dtype), words=rows.words, scales=scales, kwargs=dict(extra), repeat=len(rows.x) // len(KINDS),
+        x=cast_input(rows.x, dtype), words=rows.words, scales=scales, kwargs=dict(extra),
         find_right=lambda codes, place: allowed.find_right(codes, fmt.element, place),
     )  # fmt: skip
 

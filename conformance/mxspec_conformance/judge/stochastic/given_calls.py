@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.answered import call_failure
-from mxspec_conformance.judge.invariance.history import Drawn, Verb, Workload, judge_history
+from mxspec_conformance.judge.invariance.history import Drawn, Twin, Verb, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
 from mxspec_conformance.judge.invariance.reach import REFUSALS
@@ -42,8 +42,6 @@ class Asked:
     scales: Codes
     #: (codes, places) -> which of them are right for the blocks at these places.
     find_right: Callable[[Codes, Places], Flags]
-    #: How many places on the same numbers lie with other words.
-    repeat: int
     kwargs: dict[str, Any]
 
 
@@ -54,11 +52,9 @@ def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, to
     largest = _find_largest(session, fmt, asked)
     if largest <= Speed.CRAWLING.largest:
         return
-    for label, place, call in _list_calls(session, fmt, asked):
-        _enter(fmt, asked, f"{told}: {label}", place, run_once(call), scorecard)
     if not selects():
         _judge_large(session, fmt, asked, told, largest, scorecard)
-    judge_history(_make_workload(session, fmt, asked, told, scorecard), (Verb.PROBE, Verb.HOLD, Verb.REPEAT, Verb.THREADS))
+    judge_history(_make_workload(session, fmt, asked, told, scorecard), set(Verb) - {Verb.OTHERS})
 
 
 def _make_workload(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> Workload:
@@ -66,12 +62,20 @@ def _make_workload(session: TargetSession, fmt: BlockFormat, asked: Asked, told:
 
     def draw(rows: int, number: int) -> Drawn:
         place = draw_places(rows * ACROSS, len(asked.x), 63 + number)
-        return Drawn(*_arguments(fmt, asked, place, rows))
+        return Drawn(*_arguments(fmt, asked, place, rows), lambda answer: _find_mistake(fmt, asked, place, answer))
 
+    sizes = {f"{told}: {rows} x {ACROSS * fmt.k}": rows for rows in (SMALL_ROWS, 8 * SMALL_ROWS)}
     return Workload(
-        session=session, function="quantize", scorecard=scorecard, draw=draw, chosen_by=(TOPIC, fmt.name),
-        sizes={f"{told}: {rows} x {ACROSS * fmt.k}": rows for rows in (SMALL_ROWS, 8 * SMALL_ROWS)}, memory=TOPIC, state=TOPIC,
+        session=session, function="quantize", scorecard=scorecard, draw=draw, chosen_by=(TOPIC, fmt.name), sizes=sizes, quick=sizes,
+        list_twins=partial(_list_twins, session), memory=TOPIC, state=TOPIC,
     )  # fmt: skip
+
+
+def _find_mistake(fmt: BlockFormat, asked: Asked, place: Places, answer: Any) -> str:
+    codes, scales = (np.ascontiguousarray(a) for a in answer)
+    right = asked.find_right(codes.reshape(-1, fmt.k), place).all(axis=1) & (scales.reshape(-1) == asked.scales[place])
+    wrong = f"{int((~right).sum())} of {len(place)} blocks, in {len(answer[0])} rows, are not rounded by their own words"
+    return "" if right.all() else f"{wrong}; the first is number {int(np.argmin(right))}"
 
 
 def _enter(fmt: BlockFormat, asked: Asked, label: str, place: Places, answer: Any, scorecard: Scorecard) -> None:
@@ -79,10 +83,8 @@ def _enter(fmt: BlockFormat, asked: Asked, label: str, place: Places, answer: An
     if isinstance(answer, NoAnswer):
         scorecard.count_no_answer(TOPIC, label, answer)
         return
-    codes, scales = (np.ascontiguousarray(a) for a in answer)
-    right = asked.find_right(codes.reshape(-1, fmt.k), place).all(axis=1) & (scales.reshape(-1) == asked.scales[place])
-    text = f"{int((~right).sum())} of {len(place)} blocks, in {len(answer[0])} rows, are not rounded by their own words; the first is number {int(np.argmin(right))}"
-    _settle(scorecard, label, ok=bool(right.all()), text=text)
+    text = _find_mistake(fmt, asked, place, answer)
+    scorecard.count(TOPIC, label, ok=not text, show=partial(call_failure, label, text))
 
 
 def _judge_large(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, largest: int, scorecard: Scorecard) -> None:
@@ -101,41 +103,18 @@ def _judge_large(session: TargetSession, fmt: BlockFormat, asked: Asked, told: s
                 break
 
 
-def _settle(scorecard: Scorecard, label: str, *, ok: bool, text: str) -> None:
-    scorecard.count(TOPIC, label, ok=ok, show=partial(call_failure, label, text))
-
-
 def _arguments(fmt: BlockFormat, asked: Asked, place: Places, rows: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
     words = asked.words[place].reshape(rows, -1)
     return (asked.x[place].reshape(rows, -1), fmt.name), {"random_bits": words, **asked.kwargs}
 
 
-def _list_calls(session: TargetSession, fmt: BlockFormat, asked: Asked) -> Iterator[tuple[str, Places, Callable[[], Any]]]:
-    """(label, blocks, call) of small calls after others."""
-    count, rows = len(asked.x), SMALL_ROWS
-    # Each is about other blocks: what is kept by too little is not kept yet.
-    places = [draw_places(rows * ACROSS, count, 66 + n) for n in range(4)]
-    given = [_arguments(fmt, asked, place, rows) for place in places]
-
-    def after(first: Callable[[], Any], number: int) -> Any:
-        run_once(first)  # what it returns is judged elsewhere
-        args, options = given[number]
-        return session.call("quantize", *args, **options)
-
-    others, other_options = _arguments(fmt, asked, (places[0] + asked.repeat) % count, rows)
-    before = partial(session.call, "quantize", *others, **other_options)
-    yield "after the same numbers with other words", places[0], partial(after, before, 0)
-    args, options = given[1]
-    numbers = (np.ascontiguousarray(args[0][::-1]), *args[1:])
-    reused = partial(session.call, "reused", "quantize", numbers, args, **options)
-    yield "other numbers with the same words where these lay", places[1], reused
-    args, options = given[2]
+def _list_twins(session: TargetSession, drawn: Drawn) -> Iterator[Twin]:
+    """The same numbers without words, and numbers and words under another tensor scale."""
+    plain = {option: value for option, value in drawn.options.items() if option != "random_bits"}
     if not session.capabilities.stochastic:
-        nearest = partial(session.call, "quantize", *args, **asked.kwargs)
-        yield "after the same numbers, rounded to nearest", places[2], partial(after, nearest, 2)
-    if asked.kwargs.get("tensor_scale"):
-        other = partial(session.call, "quantize", *given[3][0], **{**given[3][1], "tensor_scale": asked.kwargs["tensor_scale"] / 2})
-        yield "after the same numbers and words under another tensor scale", places[3], partial(after, other, 3)
+        yield "the words", drawn.arguments, plain
+    if plain.get("tensor_scale"):
+        yield "the tensor scale", drawn.arguments, {**drawn.options, "tensor_scale": plain["tensor_scale"] / 2}
 
 
 def _find_largest(session: TargetSession, fmt: BlockFormat, asked: Asked) -> int:

@@ -1,0 +1,217 @@
+"""One small call of everything that a target offers: what may leave something behind for the call after it, or run beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.affine import Offset
+from mxspec.dot import PLAIN_DTYPES
+from mxspec.formats import BLOCKS, SCALES, get_block, get_scalar
+from mxspec.layouts import get_layout
+from mxspec.sparsity import get_sparse
+from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.dtypes import cast_input
+from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
+from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, parse_product
+from mxspec_conformance.targets.product_sizes import find_sizes
+from mxspec_conformance.targets.sessions import TargetSession
+
+Array = npt.NDArray[Any]
+#: Rows of most calls; items of a matrix for layouts, of which the first that one takes is asked.
+ROWS, LAID = 8, ((16, 64), (128, 128), (256, 256))
+#: Other formats of a function, beside as many as there are block formats.
+MOST = 3
+#: A nibble that names the first two of four.
+FIRST_TWO = 0x4
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A call, and what labels say of it."""
+
+    name: str
+    function: str
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def call(self) -> tuple[Any, ...]:
+        """The function and its arguments."""
+        return self.function, *self.arguments
+
+
+def find_width(capabilities: Capabilities) -> int:
+    """Columns that are whole blocks of every format that a target lists: calls in several of them are of one shape."""
+    return math.lcm(160, *(get_block(name).k for name in capabilities.formats))
+
+
+def list_others(session: TargetSession, function: str, name: str) -> Iterator[Other]:
+    """Calls of every other function, and of this one in its other formats; name: the format, element or layout of this one.
+
+    Of another function the same format if it has it, else the first.
+    """
+    capabilities = session.capabilities
+    for other in capabilities.functions:
+        make, names = _MAKERS[other], _list_names(capabilities, other)
+        alike = tuple(n for n in names if name in (n, read_name(n)))
+        chosen = [n for n in names if n not in alike] if other == function else alike or _related(names, name)
+        # Many layouts and formats of groups share their ways: a few of them are enough.
+        for one in chosen[: len(capabilities.formats) + MOST]:
+            yield from make(capabilities, other, one)
+        if other == function and name in names:
+            yield from _list_own(capabilities, function, name)
+
+
+def read_name(name: str) -> str:
+    """The format of a declared name."""
+    return name.partition("/")[0]
+
+
+def _list_names(capabilities: Capabilities, function: str) -> tuple[str, ...]:
+    if function in SPARSE_FUNCTIONS:
+        return capabilities.sparse_formats
+    if function == "tensor_scale":
+        return tuple(n for n in capabilities.formats if get_block(n).has_tensor_scale)
+    if function == "matmul":
+        return capabilities.products
+    if function.endswith("_affine"):
+        return capabilities.affine
+    if function in ("quantize", "dequantize"):
+        return capabilities.formats
+    if function in ("encode", "decode", "encode_stochastic"):
+        return capabilities.elements
+    return capabilities.layouts
+
+
+def _related(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The format of which it is the element, or the element of the format; else the first."""
+    alike = [n for n in names for block, one in ((n, name), (name, n)) if block in BLOCKS and get_block(block).element.name == one]
+    return (*alike, *names)[:1]
+
+
+def _numbers(capabilities: Capabilities) -> npt.NDArray[np.float32]:
+    wide = find_width(capabilities)
+    return (np.arange(ROWS * wide, dtype=np.float32).reshape(ROWS, wide) - 300) / np.float32(7)
+
+
+def _scaled(capabilities: Capabilities, function: str, fmt: str) -> dict[str, Any]:
+    """A tensor scale where there may be one: another than most tensors have."""
+    return {"tensor_scale": 0.5} if get_block(fmt).has_tensor_scale and capabilities.has(function, "tensor_scale") else {}
+
+
+def _of_blocks(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    fmt, x, extra = get_block(name), _numbers(capabilities), _scaled(capabilities, function, name)
+    arguments: tuple[Any, ...] = (cast_input(x, capabilities.dtypes[0]), name)
+    if function == "dequantize":
+        codes = (np.arange(x.size) % fmt.element.code_count).astype(np.uint8).reshape(x.shape)
+        arguments = codes, np.full((ROWS, x.shape[1] // fmt.k), fmt.scale.max_code // 2, np.uint8), name
+    yield Other(f"{function} {name}", function, arguments, extra)
+
+
+def _of_tensor(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    yield Other(f"{function} {name}", function, (_numbers(capabilities), name))
+
+
+def _of_numbers(capabilities: Capabilities, function: str, element: str) -> Iterator[Other]:
+    x = _numbers(capabilities).reshape(-1)
+    x = np.abs(x) if element in SCALES else x
+    if function == "decode":
+        yield Other(f"decode {element}", function, ((np.arange(x.size) % get_scalar(element).code_count).astype(np.uint8), element))
+    elif function == "encode":
+        yield Other(f"encode {element}", function, (x, element))
+    else:
+        words = (np.arange(x.size, dtype=np.uint64) * np.uint64(2654435761) & np.uint64(0xFF)).astype(np.uint32)
+        yield Other(f"encode_stochastic {element}", function, (x, element, words))
+
+
+def _of_groups(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    operand = read_operand(name)
+    fmt = operand.format
+    x = ((np.arange(ROWS * 3 * fmt.group) % 61 - 30).reshape(ROWS, -1) / 8).astype(fmt.numpy_dtype)
+    if function == "quantize_affine":
+        yield Other(f"{function} {name}", function, (x, name))
+        return
+    codes = (np.arange(x.size) % (1 << fmt.bits)).astype(np.uint8).reshape(x.shape)
+    offsets = np.ones((ROWS, 3), fmt.numpy_dtype if fmt.offset is Offset.BIAS else np.uint8)
+    yield Other(f"{function} {name}", function, (operand.give(codes), np.ones((ROWS, 3), fmt.numpy_dtype), offsets, name))
+
+
+def _of_sparse(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    group = get_sparse(name).group
+    shape = 4 * ROWS, ROWS * group
+    kept, metadata = np.ones((shape[0], shape[1] // 2), np.uint8), np.full((shape[0], shape[1] // group), FIRST_TWO, np.uint8)
+    if function != "decompress":
+        # What is to be compressed has been pruned: of zeros nothing is kept.
+        codes = np.zeros(shape, np.uint8) if function == "compress" else (np.arange(math.prod(shape)) % 4).astype(np.uint8).reshape(shape)
+        yield Other(f"{function} {name}", function, (codes, name))
+    elif not any(n != "unpacked" for n in capabilities.sparse_layout):
+        yield Other(f"{function} {name}", function, (kept, metadata, name, shape))
+
+
+def _of_layout(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    layout = get_layout(name)
+    for shape in LAID:
+        try:
+            items = [np.zeros((shape[0], shape[1] // field.covers), np.uint8) for field in layout.fields]
+            data = layout.pack(*items)
+        except ValueError:
+            continue
+        reads = function.startswith("un")
+        yield Other(f"{function} {name}", function, (data, name, shape) if reads else (*reversed(items), name))
+        return
+
+
+def _of_product(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    product = parse_product(name)
+    m, n, k = find_sizes(product, capabilities.product_shapes).fit(16, 24, 256)
+    sides = _make_side(product.a, m, k), _make_side(product.b, n, k)
+    yield Other(f"matmul {product.name}", function, (sides[0].as_data(), sides[1].as_data(), capabilities.out_dtypes[0]))
+
+
+def _make_side(spec: OperandSpec, rows: int, k: int) -> Numbers:
+    stored, shared = k // spec.stored, (rows, k // spec.group)
+    metadata = None if spec.sparsity is None else np.full((rows, k // spec.sparsity.group), FIRST_TWO, np.uint8)
+    if spec.kind is OperandKind.PLAIN:
+        values = (np.arange(rows * stored) % 5 - 2).astype(PLAIN_DTYPES[spec.format]).reshape(rows, stored)
+        return Numbers(spec=spec, values=values, metadata=metadata)
+    codes = (np.arange(rows * stored) % 4).astype(np.uint8).reshape(rows, stored)
+    if spec.kind is OperandKind.BLOCK:
+        scale = spec.block.scale
+        return Numbers(spec=spec, codes=codes, scales=np.full(shared, scale.bias << scale.mantissa_bits, np.uint8), metadata=metadata)
+    dtype = spec.affine.numpy_dtype
+    offsets = np.ones(shared, dtype if spec.affine.offset is Offset.BIAS else np.uint8)
+    return Numbers(spec=spec, codes=codes, scales=np.ones(shared, dtype), offsets=offsets, metadata=metadata)
+
+
+def _list_own(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    """Calls of the same function and format that leave another path behind: other dtypes, roundings, special numbers, another axis."""
+    x = _numbers(capabilities)
+    if function == "encode":
+        flat = x.reshape(-1)
+        for rounding in ("rtz", "rtp", "rtn") if capabilities.has("encode", "rounding") else ():
+            yield Other(f"encode {rounding}", function, (flat, name), {"rounding": rounding})
+        yield Other("infinities and NaN", function, (np.resize(_SPECIAL, flat.size), name))
+    if function == "quantize":
+        fmt, extra = get_block(name), _scaled(capabilities, function, name)
+        for dtype in capabilities.dtypes[1:]:
+            yield Other(f"dtype {dtype}", function, (cast_input(x, dtype), name), extra)
+        yield Other("infinities and NaN", function, (np.resize(_SPECIAL, (3, 3 * fmt.k)), name), extra)
+        yield Other("a ragged row", function, (np.ones((3, fmt.k + 1), np.float32), name), extra)
+        if capabilities.has("quantize", "axis"):
+            yield Other("another axis", function, (np.ones((3 * fmt.k, 8), np.float32), name), {**extra, "axis": 0})
+
+
+_SPECIAL = np.array([np.inf, np.nan, -np.inf], np.float32)
+_MAKERS: dict[str, Callable[[Capabilities, str, str], Iterator[Other]]] = {
+    **dict.fromkeys(("quantize", "dequantize"), _of_blocks), **dict.fromkeys(("encode", "decode", "encode_stochastic"), _of_numbers),
+    **dict.fromkeys(("quantize_affine", "dequantize_affine"), _of_groups), **dict.fromkeys(SPARSE_FUNCTIONS, _of_sparse),
+    **dict.fromkeys(("pack", "unpack", "swizzle", "unswizzle", "pack_blocks", "unpack_blocks"), _of_layout),
+    "tensor_scale": _of_tensor, "matmul": _of_product,
+}  # fmt: skip
