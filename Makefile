@@ -52,10 +52,10 @@ docs: $(VENV)/test.done ## API pages from docstrings, in build/docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs/api build/docs
 
 sweep: $(VENV)/test.done ## all 2^32 float32 inputs of every function; resumable, takes hours
-	$(BIN)/mxspec sweep --out reports/sweeps --jobs $(JOBS)
+	$(BIN)/python -m mxspec_lab sweep --out reports/sweeps --jobs $(JOBS)
 
 bench: $(VENV)/test.done
-	$(BIN)/mxspec bench --json reports/bench/cpu.json
+	$(BIN)/python -m mxspec_lab bench --json reports/bench/cpu.json
 
 peers: $(VENV)/light.done ## the libraries on torch, each in its own environment, and layouts in one; results under reports/peers
 	$(BIN)/python tests/peers/run_peers.py

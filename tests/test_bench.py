@@ -1,4 +1,4 @@
-"""`mxspec bench`: rows of threads, and of ggml's functions, which are measured where there is a library."""
+"""`python -m mxspec_lab bench`: rows of threads, and of ggml's functions, which are measured where there is a library."""
 
 from __future__ import annotations
 

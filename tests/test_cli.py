@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -24,6 +25,7 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import load_result_schema
+from mxspec_lab.__main__ import main as lab
 from mxspec_vectors import build as builder, files
 from mxspec_vectors.cases import forget_cases
 from mxspec_vectors.verify import load_schema
@@ -94,20 +96,32 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
 
 
 COMMANDS = list(commands(main))
+#: (program, its group, a command's path).
+PAGES = [("mxspec", main, path) for path in [(), *COMMANDS]] + [("mxspec_lab", lab, path) for path in [(), *commands(lab)]]
 
 
 # Help
 
 
-@pytest.mark.parametrize("path", [(), *COMMANDS], ids=lambda p: " ".join(p) or "mxspec")
-def test_help_fits_80_columns(run: Run, path: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("program", "group", "path"), PAGES, ids=[" ".join((program, *path)) for program, _, path in PAGES])
+def test_help_fits_80_columns(program: str, group: click.Group, path: tuple[str, ...]) -> None:
     for option in ("--help", "-h"):
-        result = run(*path, option)
-        assert (result.code, result.err) == (0, "")
-        assert result.out.startswith(f"Usage: {' '.join(('mxspec', *path))} ")
-        assert "--help" in result.out
-        assert len(result.out.splitlines()) > 5, "more than the usage line"
-        narrow(result.out)
+        result = CliRunner().invoke(group, [*path, option], prog_name=program, terminal_width=80)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.startswith(f"Usage: {' '.join((program, *path))} ")
+        assert "--help" in result.stdout
+        assert len(result.stdout.splitlines()) > 5, "more than the usage line"
+        narrow(result.stdout)
+
+
+def test_the_maintainers_commands_are_no_commands_of_mxspec(run: Run) -> None:
+    theirs = {path[0] for path in commands(lab)}
+    assert theirs == {"bench", "evidence", "mutants", "sweep"}
+    assert theirs.isdisjoint(path[0] for path in COMMANDS)
+    assert run("evidence").code == 2
+    listed = subprocess.run([sys.executable, "-m", "mxspec_lab", "sweep", "--list"], capture_output=True, text=True, check=False)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert "encode/e2m1/rne/saturate" in listed.stdout.split()
 
 
 def test_every_command_has_a_summary_that_fits_its_line(run: Run) -> None:
@@ -117,7 +131,7 @@ def test_every_command_has_a_summary_that_fits_its_line(run: Run) -> None:
 
 
 def test_the_architecture_s_commands_are_there() -> None:
-    known = {"check", "explain", "sweep", "profiles", "formats", "vectors", "bench", "targets"}
+    known = {"check", "explain", "profiles", "formats", "vectors", "targets"}
     assert known <= {p[0] for p in COMMANDS}
     assert {("vectors", v) for v in ("build", "verify", "export", "list")} <= set(COMMANDS)
 
@@ -144,7 +158,6 @@ def test_without_a_command_the_commands_are_listed(run: Run) -> None:
         ["profiles"],
         ["profiles", "--format", "nvfp4"],
         ["vectors", "list"],
-        ["sweep", "--list"],
         ["explain", "mxfp4", "0.25", "5", "-1.3", "--against", "gguf-0.19/mxfp4"],
         ["explain", "nvfp4", "0.1", "nan", "--tensor-scale", "auto"],
         ["explain", "e4m3", "nan", "-inf", "1e-9", "449"],
@@ -443,7 +456,6 @@ BAD_USAGE: dict[str, tuple[list[str], str]] = {
     "no values": (["explain", "mxfp4"], "pass either VALUES or --file"),
     "unknown format to explain": (["explain", "mxfp5", "1"], "unknown format 'mxfp5'; known are mxfp4,"),
     "no number": (["explain", "mxfp4", "1,5"], "'1,5' is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"),
-    "size of a bench": (["bench", "--size", "33"], "size = 33; it must be a positive multiple of 32, the largest block"),
 }  # fmt: skip
 
 

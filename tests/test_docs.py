@@ -17,6 +17,7 @@ import pytest
 
 from mxspec_conformance.atlas.site import INSTALL
 from mxspec_conformance.cli.main import main
+from mxspec_lab.__main__ import main as lab
 from mxspec_vectors.topics import TOPICS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -112,15 +113,15 @@ def root_context() -> click.Context:
     return click.Context(main, info_name="mxspec", **main.context_settings)
 
 
-def find_mistake(arguments: list[str]) -> str | None:
+def find_mistake(program: str, *arguments: str) -> str | None:
     """What the command's own parser says of arguments; nothing is executed, and no file has to exist."""
-    command: click.Command = main
-    context = root_context()
-    path = ["mxspec"]
-    rest = arguments
+    command: click.Command = {"mxspec": main, "mxspec_lab": lab}[program]
+    context = click.Context(command, info_name=program, **main.context_settings)
+    path = [program]
+    rest = list(arguments)
     while True:
         try:
-            given, rest, _ = command.make_parser(context).parse_args(args=list(rest))
+            given, rest, _ = command.make_parser(context).parse_args(args=rest)
         except click.ClickException as error:
             return error.format_message()
         if not isinstance(command, click.Group) or not rest:
@@ -154,12 +155,13 @@ def find_mistake(arguments: list[str]) -> str | None:
 def test_every_command_line_parses(page: Path) -> None:
     text = page.read_text("utf-8")
     calls = list(command_lines(text)) if page.suffix == ".md" else re.findall(r"(mxspec [a-z]+ .*)", text)
-    wrong = {call: mistake for call in calls if (mistake := find_mistake(shlex.split(call, comments=True)[1:]))}
+    calls += re.findall(r"\b(mxspec_lab [^`)&|<>\n]*)", text)
+    wrong = {call: mistake for call in calls if (mistake := find_mistake(*shlex.split(call, comments=True)))}
     assert wrong == {}
 
 
 def test_the_parser_of_command_lines_notices_mistakes() -> None:
-    assert find_mistake(["check", "x.py", "--format", "mxfp4"]) is None
+    assert find_mistake("mxspec", "check", "x.py", "--format", "mxfp4") is None
     for line in (
         ["chek"],
         ["diff", "a"],
@@ -167,15 +169,16 @@ def test_the_parser_of_command_lines_notices_mistakes() -> None:
         ["header", "x"],
         ["prove", "x", "--format", "fp4"],
     ):
-        assert find_mistake(line) is not None, line
+        assert find_mistake("mxspec", *line) is not None, line
+    assert find_mistake("mxspec_lab", "mutants", "--fast") is not None
 
 
 def test_the_readme_names_every_command() -> None:
     table = README[README.index("## Commands") : README.index("In Python:")]
-    calls = [shlex.split(c) for c in re.findall(r"`([^`]+)`", table)]
+    calls = [shlex.split(c) for c in re.findall(r"`((?!python )[^`]+)`", table)]
     named = {c[0] for c in calls if c[0].replace("-", "").isalpha() and not c[0].startswith("-")}
     assert named == set(main.list_commands(root_context()))
-    assert {" ".join(c): find_mistake(c) for c in calls if len(c) > 1 and find_mistake(c)} == {}
+    assert {" ".join(c): find_mistake("mxspec", *c) for c in calls if len(c) > 1 and find_mistake("mxspec", *c)} == {}
 
 
 # The README's first screen
@@ -244,7 +247,7 @@ def test_the_speed_page_is_the_published_measurement() -> None:
 
     result = json.loads((ROOT / "reports" / "bench" / "cpu.json").read_text("ascii"))
     assert (ROOT / "docs" / "speed.md").read_text("utf-8").endswith(format_bench(result)), (
-        "replace the tables of docs/speed.md by the output of: mxspec bench --markdown reports/bench/cpu.json"
+        "replace the tables of docs/speed.md by the output of: python -m mxspec_lab bench --markdown reports/bench/cpu.json"
     )
 
 

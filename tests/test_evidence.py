@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mxspec_conformance.cli.main import main
+from mxspec_lab.__main__ import main
 from mxspec_lab.evidence import status, uses
 from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import REPORTS, State, judge_result, list_results, stamp

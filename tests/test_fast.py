@@ -434,7 +434,7 @@ def test_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     done = CliRunner().invoke(bench.bench, ["--size", "32", "--pairs", "1", "--no-commands", "--json", str(file)])
     assert done.exit_code == 0
-    assert json.loads(file.read_text())["command"] == "mxspec bench --size 32 --pairs 1 --no-commands"
+    assert json.loads(file.read_text())["command"] == "python -m mxspec_lab bench --size 32 --pairs 1 --no-commands"
     for arguments in (["--size", "33"], ["--pairs", "0"]):
         assert CliRunner().invoke(bench.bench, arguments).exit_code == 2
 

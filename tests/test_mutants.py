@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_conformance.mutants import Family, Instance, list_instances, list_mutants, reference
@@ -24,6 +23,7 @@ from mxspec_conformance.mutants.schema import Mutant
 from mxspec_conformance.observations.selection import Selection, quick_selection, read_quick, use_selection
 from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import Verdict
+from mxspec_lab.__main__ import main
 from mxspec_lab.mutants.document import fill, make_tables
 from mxspec_lab.mutants.judging import Found, flags_of, judge_instance
 from mxspec_lab.mutants.kept import append_kept, judge_kept, read_kept
@@ -141,7 +141,7 @@ def test_an_equal_mutant_is_a_clone_and_counts_once() -> None:
 
 def test_the_matrix_is_of_todays_vectors_and_catalogue() -> None:
     suite = published()["suite"]
-    again = "run `mxspec mutants publish`"
+    again = "run `python -m mxspec_lab mutants publish`"
     assert suite["layouts"] == place_digests(), again
     assert published()["catalogue"] == catalogue_digest(), again
 
@@ -203,7 +203,7 @@ def test_the_blind_table_is_of_todays_vectors_and_leaves_no_gap() -> None:
 def test_the_page_shows_what_is_published() -> None:
     page = (Path(__file__).parents[1] / "docs" / "mutants.md").read_text("utf-8")
     tables = make_tables(published(), read_report("automatic.json"), read_report("independent.json"))
-    assert page == fill(page, tables), "run `mxspec mutants document`"
+    assert page == fill(page, tables), "run `python -m mxspec_lab mutants document`"
 
 
 # The quick level.

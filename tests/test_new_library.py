@@ -156,7 +156,7 @@ def test_every_committed_result_stays_as_it_was(tree: Path) -> None:
     for folder in ("reports", "gpu", "tests", "conformance/examples"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     states = {
-        row["result"]: row["state"] for row in json.loads(run(tree, "-m", "mxspec_conformance", "evidence", "--json"))
+        row["result"]: row["state"] for row in json.loads(run(tree, "-m", "mxspec_lab", "evidence", "--json"))
     }
     assert states == {
         path.relative_to(REPORTS).as_posix(): judge_result(path, kind).state for path, kind in list_results()

@@ -33,7 +33,7 @@ ROWS = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in T
 NAMED = sorted({name for row in ROWS for name in re.findall(r"`([^`]+)`", row[3])})
 COMMANDS = [name for name in NAMED if name.startswith("mxspec ")]
 #: Commands that take minutes: parsed, and their values converted, but not run.
-LONG = ("bundle", "check", "fuzz", "mutants", "site", "vectors")
+LONG = ("bundle", "check", "fuzz", "site", "vectors")
 FILES = ROOT / "tests" / "containers" / "files"
 #: What stands for a reader's own files.
 STAND_INS = {

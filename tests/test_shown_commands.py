@@ -31,8 +31,8 @@ EXCLUDED = {
     r"lightx2v_target\.py$": "the library",
     r"\.\/libmykernel|cmd:\.\/my_test|cmd:node|mypackage": "the reader's own code",
     r"--replay found/": "a failure that a right kernel has not",
-    r"vectors build|mutants document|^mxspec submit|--missing-calls|^mxspec bundle": "writes into the sources, or is shown in tests of its own",
-    r"^mxspec (?:mutants|evidence|bench|site|score-tests)|^mxspec check mxspec\b": "takes minutes, and has tests of its own",
+    r"vectors build|^mxspec submit|--missing-calls|^mxspec bundle": "writes into the sources, or is shown in tests of its own",
+    r"^mxspec (?:site|score-tests)|^mxspec check mxspec\b": "takes minutes, and has tests of its own",
 }
 #: A word that stands for something that the reader chooses.
 PLACEHOLDER = re.compile(r"(?<![\w:])(?:[A-Z]{3,}|IN|OUT|ID|F|CKPT)(?:\.\.\.|\.json)?(?![\w'.])|\.\.\.")

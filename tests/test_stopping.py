@@ -63,8 +63,8 @@ def list_group(group: int) -> list[int]:
 
 @contextmanager
 def mutants() -> Iterator[subprocess.Popen[str]]:
-    """`mxspec mutants` with its workers at work."""
-    code = HEED_SIGINT + "import os, sys; os.cpu_count = lambda: 2; sys.argv = ['mxspec', 'mutants']; from mxspec_conformance.entry import main; main()"
+    """`python -m mxspec_lab mutants` with its workers at work."""
+    code = HEED_SIGINT + "import os, sys; os.cpu_count = lambda: 2; sys.argv = ['mxspec_lab', 'mutants']; from mxspec_lab.__main__ import main; main()"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         late = time.monotonic() + 60

@@ -254,7 +254,7 @@ def test_differences_are_counted_and_named(tmp_path: Path, monkeypatch: pytest.M
     assert found["differing_chunks"] == [{"chunk": 63, "differences": 1, "first": "3f800000: 03, exact 02"}]
     problems = sweep.verify_committed(tmp_path, seed(), pattern=NAME).problems
     assert f"{NAME}: array-model differs on 1 inputs, first 3f800000: 03, exact 02" in problems
-    assert f"{NAME}: only 2 of 256 chunks; run mxspec sweep --function {NAME!r}" in problems
+    assert f"{NAME}: only 2 of 256 chunks; run python -m mxspec_lab sweep --function {NAME!r}" in problems
     assert f"{NAME}: the array model differs on 1 inputs, first 3f800000" in problems
     monkeypatch.undo()
     assert run(tmp_path, 63, resume=False).differences == 0

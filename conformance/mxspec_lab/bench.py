@@ -1,4 +1,4 @@
-"""`mxspec bench`: how fast the model is, as ratios.
+"""`python -m mxspec_lab bench`: how fast the model is, as ratios.
 
 Times of arrays say more about a machine than about code, so every array row is a ratio to `np.copyto` of the same
 float32 tensor, measured in pairs, one right after the other. Only commands and imports are given in seconds.
@@ -394,7 +394,7 @@ def run_bench(
         step(" ".join(arguments))
         timed.append(run_command(arguments, accepted))
     return {
-        "command": f"mxspec bench --size {size} --pairs {pairs}" + ("" if commands else " --no-commands"),
+        "command": f"python -m mxspec_lab bench --size {size} --pairs {pairs}" + ("" if commands else " --no-commands"),
         "machine": machine,
         "input": f"{size} x {size} float32, N(0, 1)",
         "baseline": BASELINE,
@@ -472,7 +472,7 @@ def format_bench(result: dict[str, Any]) -> str:
         lines = ["| " + " | ".join(headers) + " |", "|" + " --- |" * len(headers)]
         return lines + ["| " + " | ".join(row) + " |" for row in rows]
 
-    lines = [f"- `{result['command']}`", *(f"- {line}" for line in describe_run(result)), ""]
+    lines = [*(f"- {line}" for line in describe_run(result)), ""]
     lines += [*table(HEADERS, table_rows(result)), "", *table(SECOND_HEADERS, second_rows(result))]
     missing = missing_rows(result)
     if missing:

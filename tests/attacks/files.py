@@ -254,25 +254,13 @@ def _sweep_fifo(folder: Path) -> None:
     os.mkfifo(folder / "sw/encode/e2m1/rne/saturate.json")
 
 
-SW = (
-    "sweep",
-    "--function",
-    "encode/e2m1/rne/saturate",
-    "--chunks",
-    "0",
-    "--jobs",
-    "1",
-    "--out",
-    "sw",
-    "--witness",
-    "array-model",
-)
+SW = "python -P -m mxspec_lab sweep --function encode/e2m1/rne/saturate --chunks 0 --jobs 1 --out sw --witness array-model"
 SWEEPS = (
-    row("sw-deep", "sweeps", "a result of 10^5 brackets", SW, (0,), files={"sw/encode/e2m1/rne/saturate.json": DEEP}, seconds=90),
-    row("sw-stray", "sweeps", "a foreign file of deep nesting elsewhere in the folder", SW, (0,), files={"sw/encode/other/stray.json": DEEP}, seconds=90),
-    row("sw-dir", "sweeps", "a folder named like the result", SW, (2,), prepare=folder_named("sw/encode/e2m1/rne/saturate.json"), seconds=90),
-    row("sw-fifo", "sweeps", "a FIFO named like the result", SW, (0, 2), prepare=_sweep_fifo, seconds=90),
-    Attack(id="x-sweep", kind="concurrency", what="two sweeps of different chunks into one folder at once", seconds=120, shell=f"mxspec {' '.join(SW)} & mxspec {' '.join(SW).replace('--chunks 0', '--chunks 1')} & wait; grep -q '\"chunks\": \"0-1\"' sw/encode/e2m1/rne/saturate.json"),
+    row("sw-deep", "sweeps", "a result of 10^5 brackets", (), (0,), shell=SW, files={"sw/encode/e2m1/rne/saturate.json": DEEP}, seconds=90),
+    row("sw-stray", "sweeps", "a foreign file of deep nesting elsewhere in the folder", (), (0,), shell=SW, files={"sw/encode/other/stray.json": DEEP}, seconds=90),
+    row("sw-dir", "sweeps", "a folder named like the result", (), (2,), shell=SW, prepare=folder_named("sw/encode/e2m1/rne/saturate.json"), seconds=90),
+    row("sw-fifo", "sweeps", "a FIFO named like the result", (), (0, 2), shell=SW, prepare=_sweep_fifo, seconds=90),
+    Attack(id="x-sweep", kind="concurrency", what="two sweeps of different chunks into one folder at once", seconds=120, shell=f"{SW} & {SW.replace('--chunks 0', '--chunks 1')} & wait; grep -q '\"chunks\": \"0-1\"' sw/encode/e2m1/rne/saturate.json"),
 )  # fmt: skip
 
 OWN = (

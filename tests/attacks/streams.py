@@ -63,7 +63,7 @@ DISK = (
     shell("d-prove-state", D, "prove whose state lies on a full disk", f"{FULL}mxspec {' '.join(PROVE)} --state x/p.state", (2,), "File too large", check=only("t.py", "x", "x/p.state")),
     shell("d-fuzz-state", D, "fuzz whose disk fills while it runs", f"{FULL}mxspec {' '.join(FUZZ)} --state f.state", (2,), "what was finished before is kept", check=only("t.py", "f.state")),
     shell("d-prove-out", D, "prove -o on a full disk", f"{FULL}mxspec {' '.join(PROVE)} -o x/p.json", (2,), check=only("t.py", "x", "x/p.state")),
-    shell("d-sweep", D, "sweep", f"bash -c 'set -o pipefail; ({FULL}mxspec sweep --function encode/e2m1/rne/saturate --chunks 0 --jobs 1 --out sw --witness array-model) 2>&1 | cat'", (2,), check=only("t.py"), seconds=90),
+    shell("d-sweep", D, "sweep", f"bash -c 'set -o pipefail; ({FULL}python -P -m mxspec_lab sweep --function encode/e2m1/rne/saturate --chunks 0 --jobs 1 --out sw --witness array-model) 2>&1 | cat'", (2,), check=only("t.py"), seconds=90),
     shell("i-mode", P, "umask 077", f"umask 077; {CHECK} --json r.json", check=lambda f, _: "" if (f / "r.json").stat().st_mode & 0o777 == 0o600 else "the mode is not 600", quick=True),
     shell("i-mode-old", P, "an old file's mode", f"touch r.json; chmod 640 r.json; {CHECK} --json r.json", check=lambda f, _: "" if (f / "r.json").stat().st_mode & 0o777 == 0o640 else "the mode is not 640"),
     shell("i-devout", P, "--json /dev/null", f"{CHECK} --json /dev/null", check=lambda *_: "" if Path("/dev/null").is_char_device() else "/dev/null was replaced"),

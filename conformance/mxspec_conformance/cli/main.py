@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -53,33 +53,32 @@ COMMANDS = {
     "vectors": "vectors",
 }
 
-#: The maintainers' commands, by module. They come with the source distribution and a checkout, not with the wheel.
-LAB_COMMANDS = {
-    "attest": "mxspec_lab.attest",
-    "bench": "mxspec_lab.bench",
-    "evidence": "mxspec_lab.evidence.command",
-    "mutants": "mxspec_lab.mutants.command",
-    "sweep": "mxspec_lab.sweeps.command",
-}
+#: Of each command group.
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Command(click.Group):
-    """The command group; reports errors that users can fix as one message with exit code 2."""
+    """A group whose commands are imported when they are called; reports errors that users can fix as one message with exit code 2.
+
+    Args:
+        modules: Command -> the module that holds it, under its own name.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands by name; those of the laboratory only where it is installed."""
-        return sorted([*COMMANDS, *(LAB_COMMANDS if find_spec("mxspec_lab") else ())])
+        return sorted(name for name, module in self.modules.items() if find_spec(module.partition(".")[0]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One command; its module is imported on demand."""
-        if cmd_name in COMMANDS:
-            module = f"mxspec_conformance.cli.{COMMANDS[cmd_name]}"
-        elif cmd_name in LAB_COMMANDS:
-            module = LAB_COMMANDS[cmd_name]
-            if not find_spec("mxspec_lab"):
-                fail(f"`mxspec {cmd_name}` is a maintainers' command and not part of the wheel; run it from a checkout")
-        else:
+        module = self.modules.get(cmd_name)
+        if module is None:
             return None
+        if not find_spec(module.partition(".")[0]):
+            fail(f"`mxspec {cmd_name}` is not part of the wheel; run it from a checkout")
         command: click.Command = getattr(import_module(module), cmd_name.replace("-", "_"))
         command.epilog = command.epilog or f"Exit code {EXIT_DEFECT}: mxspec itself failed; stderr says what to report."
         return command
@@ -124,7 +123,12 @@ class Command(click.Group):
             fail(f"{place}{error.strerror or error}{'; nothing was changed' if isinstance(error, NothingWritten) else ''}")
 
 
-@click.group(cls=Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+# attest compares a chip's answers with the model; it comes with the source distribution and a checkout, not with the wheel.
+@click.group(
+    cls=Command,
+    modules={name: f"mxspec_conformance.cli.{module}" for name, module in COMMANDS.items()} | {"attest": "mxspec_lab.attest"},
+    context_settings=SETTINGS,
+)
 @click.version_option(mxspec.__version__, prog_name="mxspec")
 def main() -> None:
     """Check OCP MX and NVFP4 implementations bit for bit against a reference model.

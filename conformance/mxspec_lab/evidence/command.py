@@ -1,4 +1,4 @@
-"""`mxspec evidence`: each committed result, current or stale, why, and what renews it."""
+"""`python -m mxspec_lab evidence`: each committed result, current or stale, why, and what renews it."""
 
 from __future__ import annotations
 

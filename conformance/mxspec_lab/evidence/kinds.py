@@ -283,7 +283,7 @@ KINDS = (
     ),
     Kind(
         pattern="mutants/matrix.json", what="the kill matrix", time="3 min on 2 cores", list_vectors=of_matrix,
-        command="mxspec mutants publish", code=_MATRIX_CODE,
+        command="python -m mxspec_lab mutants publish", code=_MATRIX_CODE,
     ),
     Kind(
         pattern="mutants/affine.json", what="the kill matrix of affine integers", time="20 s",
@@ -293,7 +293,7 @@ KINDS = (
     ),
     Kind(
         pattern="mutants/automatic.json", what="every one-place change of the model's arithmetic", time="2 core-hours",
-        command="mxspec mutants automatic", list_vectors=of_everything, made_by=("mxspec",),
+        command="python -m mxspec_lab mutants automatic", list_vectors=of_everything, made_by=("mxspec",),
     ),
     Kind(
         pattern="mutants/independent.json", what="an independent implementation's bugs", time="12 min on 2 cores",

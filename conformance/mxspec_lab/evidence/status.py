@@ -98,7 +98,7 @@ def stamp(path: Path, uses: dict[str, Any] | None = None) -> None:
     """
     kind = next((k for p, k in list_results() if p == path.resolve()), None)
     if kind is None:
-        raise ValueError(f"{path} is none of the committed results; `mxspec evidence` lists them")
+        raise ValueError(f"{path} is none of the committed results; `python -m mxspec_lab evidence` lists them")
     text, earlier, _ = path.read_text("utf-8").partition(_STAMP)
     # The brace that closes the document is behind a stamp, or else the last character.
     body = text if earlier else text.rstrip().removesuffix("}").rstrip()

@@ -45,7 +45,7 @@ def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool
     pattern = only or "*"
     chosen = [i for i in list_instances() if fnmatchcase(i.name, pattern) or fnmatchcase(i.mutant.id, pattern)]
     if not chosen:
-        fail(f"no mutant matches {pattern!r}; `mxspec mutants --list` lists them")
+        fail(f"no mutant matches {pattern!r}; `python -m mxspec_lab mutants --list` lists them")
     if as_list:
         names = {i.mutant.id for i in chosen}
         _list([m for m in list_mutants() if m.id in names], make_console())

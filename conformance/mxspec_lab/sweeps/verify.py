@@ -85,7 +85,7 @@ def verify_committed(
     known = list_functions()
     on_disk = read_results(out)
     found.problems += [
-        f"{name}: the registry has no such function now; delete its file (mxspec sweep --prune)"
+        f"{name}: the registry has no such function now; delete its file (python -m mxspec_lab sweep --prune)"
         for name in sorted(set(on_disk) - set(known))
         if fnmatchcase(name, pattern)
     ]
@@ -95,7 +95,7 @@ def verify_committed(
         found.functions += 1
         result = on_disk.get(name)
         if result is None:
-            found.problems.append(f"{name}: there is no result that can be read; run mxspec sweep --function {name!r}")
+            found.problems.append(f"{name}: there is no result that can be read; run python -m mxspec_lab sweep --function {name!r}")
             continue
         found.problems += [f"{name}: {p}" for p in _verify_result(function, result, found)]
         if any(p["model_source"] != source for p in result.provenance):
@@ -123,7 +123,7 @@ def verify_committed(
 def _verify_result(function: Function, result: FunctionResult, found: Verification) -> Iterator[str]:
     if not result.complete:
         done = f"{len(result.digests)} of {result.chunk_count} chunks"
-        yield f"only {done}; run mxspec sweep --function {function.name!r}"
+        yield f"only {done}; run python -m mxspec_lab sweep --function {function.name!r}"
     for name, w in result.witnesses.items():
         if w.differences:
             yield f"{name} differs on {w.differences} inputs, first {w.first}"

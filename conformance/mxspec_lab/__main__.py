@@ -1,0 +1,28 @@
+"""`python -m mxspec_lab`: the maintainers' commands."""
+
+from __future__ import annotations
+
+import click
+
+from mxspec_conformance.cli.main import SETTINGS, Command
+
+
+@click.group(
+    cls=Command,
+    modules={
+        "bench": "mxspec_lab.bench",
+        "evidence": "mxspec_lab.evidence.command",
+        "mutants": "mxspec_lab.mutants.command",
+        "sweep": "mxspec_lab.sweeps.command",
+    },
+    context_settings=SETTINGS,
+)
+def main() -> None:
+    """Measure mxspec itself: its speed, its vectors by mutants, its models on all inputs, and whether committed results are current.
+
+    Exit codes are those of `mxspec`.
+    """
+
+
+if __name__ == "__main__":
+    main()
