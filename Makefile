@@ -73,7 +73,7 @@ $(VENV)/pip.done:
 	@touch $@
 
 $(VENV)/light.done: $(VENV)/pip.done pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable ".[light]"
+	$(BIN)/python -m pip install --quiet --editable ".[light,site]"
 	@touch $@
 
 $(VENV)/test.done: $(VENV)/light.done

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from io import StringIO
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -324,6 +326,38 @@ def test_the_example_is_current() -> None:
     document = load_example()
     assert EXAMPLE.with_suffix(".html").read_bytes() == render_html([document]), command
     assert SCREENSHOT.stat().st_size < 300_000
+
+
+# A plain installation, without the extra `site`
+
+WITHOUT = (
+    "import sys; sys.modules |= dict.fromkeys(('jinja2', 'markupsafe', 'markdown_it'));"
+    "from mxspec_conformance.cli.main import main; main(sys.argv[1:], prog_name='mxspec')"
+)
+NUMBERS = "NAME, ELEMENTS = 'numbers', ['e2m1']\ndef decode(codes, element):\n    import mxspec\n    return mxspec.decode(codes, element)\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["check kernel.py --html out", f"report {EXAMPLE} -o out", f"site {EXAMPLE} -o out", "compare x.npy --html out"]
+)
+def test_html_without_jinja2_is_refused_before_anything_is_judged(command: str, tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(NUMBERS, "utf-8")
+    np.save(tmp_path / "x.npy", np.ones((2, 32), np.float32))
+    done = subprocess.run([sys.executable, "-c", WITHOUT, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "HTML is written by the package jinja2, which is not installed: pip install jinja2" in " ".join(done.stderr.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_other_reports_need_no_extra(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(NUMBERS, "utf-8")
+    files = {f"--{kind}": tmp_path / f"report.{kind}" for kind in ("json", "junit", "markdown", "badge")}
+    arguments = [str(word) for option in files.items() for word in option]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, "check", "kernel.py", "--quick", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(file.stat().st_size for file in files.values())
 
 
 # The browser

@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
-
-import jinja2
 
 from mxspec_conformance.atlas.javascript import write_javascript
 from mxspec_vectors.files import write_file
+
+if TYPE_CHECKING:
+    import jinja2
 
 #: The page and the script beside it, which it loads.
 PAGE_NAME, SCRIPT_NAME = "explorer.html", "explorer.js"

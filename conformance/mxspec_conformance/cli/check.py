@@ -24,6 +24,7 @@ from mxspec_conformance.cli.parameters import (
     SECONDS,
     TARGET,
     FileCommand,
+    need_jinja2,
 )
 from mxspec_conformance.cli.streams import Stopped, until_closed
 from mxspec_conformance.judge.wanted import Wanted
@@ -55,7 +56,7 @@ from mxspec_vectors.topics import Level
 @click.option("--waivers", "waiver_file", type=INPUT_FILE, help="TOML file of known failures; see docs/reports.md.")
 @click.option("--write-waivers", "new_waivers", type=OUTPUT_FILE, help="Write a new waiver file for the current failures.")
 @click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
-@click.option("--html", type=OUTPUT_FILE, help="Write a self-contained HTML report.")
+@click.option("--html", type=OUTPUT_FILE, callback=need_jinja2, help="Write a self-contained HTML report.")
 @click.option("--junit", type=OUTPUT_FILE, help="Write a JUnit XML report.")
 @click.option("--markdown", type=OUTPUT_FILE, help="Write a Markdown report.")
 @click.option("--badge", type=OUTPUT_FILE, help="Write JSON for a shields.io endpoint badge.")

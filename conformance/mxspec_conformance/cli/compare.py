@@ -12,7 +12,7 @@ import numpy as np
 
 from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.cli.numbers import MOST, read_tensors
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT, OUTPUT_FILE, PRINTED_FILE, FileCommand
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT, OUTPUT_FILE, PRINTED_FILE, FileCommand, need_jinja2
 
 if TYPE_CHECKING:
     from mxspec.comparing import Outcome
@@ -37,7 +37,7 @@ SCHEMA = "mxspec-compare/1"
     "--elements", type=click.IntRange(min=1), default=MOST, show_default=True, help="Numbers to read, in whole rows."
 )
 @click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
-@click.option("--html", type=OUTPUT_FILE, help="Write a self-contained HTML page with plots.")
+@click.option("--html", type=OUTPUT_FILE, callback=need_jinja2, help="Write a self-contained HTML page with plots.")
 def compare(
     file: Path,
     names: tuple[str, ...],

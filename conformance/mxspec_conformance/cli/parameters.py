@@ -7,6 +7,7 @@ import os
 import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +52,13 @@ class BlockFormatType(_Choice):
 
 
 BLOCK_FORMAT = BlockFormatType()
+
+
+def need_jinja2(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    """For what is written as HTML: a plain installation lacks jinja2, which is said before anything is judged."""
+    if value is not None and find_spec("jinja2") is None:
+        raise click.UsageError("HTML is written by the package jinja2, which is not installed: pip install jinja2")
+    return value
 
 
 class DurationType(click.FloatRange):

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mxspec_conformance.cli.console import fail
-from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FOLDER, FileCommand
+from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FOLDER, FileCommand, need_jinja2
 from mxspec_vectors.files import list_result_digests, write_files
 from mxspec_vectors.reading import read_json
 
@@ -25,7 +25,7 @@ MAX_REQUIREMENTS = 10_000
     metavar="RESULTS...",
     type=INPUT_FILE,
 )
-@click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, help="Output folder.")
+@click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, callback=need_jinja2, help="Output folder.")
 def report(results: tuple[Path, ...], out: Path) -> None:
     """Render results as HTML, Markdown, JUnit XML and badges.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mxspec_conformance.cli.console import fail
-from mxspec_conformance.cli.parameters import EXISTING_FOLDER, INPUT, OUTPUT_FOLDER, FileCommand
+from mxspec_conformance.cli.parameters import EXISTING_FOLDER, INPUT, OUTPUT_FOLDER, FileCommand, need_jinja2
 from mxspec_vectors.writing import write_files
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MANIFEST = "pages.txt"
 
 @click.command(cls=FileCommand)
 @click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=INPUT)
-@click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, help="Output folder; files of an earlier site in it are replaced.")
+@click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, callback=need_jinja2, help="Output folder; files of an earlier site in it are replaced.")
 @click.option(
     "--docs", type=EXISTING_FOLDER, help="Folder of Markdown pages to render as documentation; findings are read from its JSON files."
 )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from markupsafe import Markup, escape
 
 from mxspec.formats import BLOCKS, FLOAT32, ScalarFormat, get_block, get_scalar
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ _CLASSES = {"sign": "s", "exponent": "e", "fraction": "f", "integer": "f", "surp
 @lru_cache(maxsize=1 << 14)
 def write_word(word: Word) -> Markup:
     """A word as HTML: <b> its hex digits, <i> each field, <em> what it means; in a field <b> is a bit that differs."""
+    from markupsafe import Markup, escape  # comes with jinja2
+
     fields = []
     for f in word.fields:
         bits = "".join(f"<b>{b.value}</b>" if b.differs else b.value for b in f.bits)

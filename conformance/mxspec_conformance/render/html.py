@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
-
-import jinja2
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from mxspec_conformance.render.bits import write_word
 from mxspec_conformance.render.view import MARKS, view_result
+
+if TYPE_CHECKING:
+    import jinja2
 
 #: The transports in words.
 TRANSPORTS = {
@@ -27,6 +27,9 @@ TRANSPORTS = {
 @lru_cache(maxsize=1)
 def make_environment() -> jinja2.Environment:
     """Templates with the common style; what they print is escaped."""
+    import jinja2
+    from markupsafe import Markup
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("mxspec_conformance.render"),
         autoescape=True,
