@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from mxspec_lab.products.kit import cross_validate, make_table
 from mxspec_vectors.cases import load_dot_cases
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMITTED = ROOT / "conformance" / "kits" / "products" / "test_mx_products.py"
 ACCEPTANCE = json.loads((ROOT / "reports" / "mutants" / "acceptance.json").read_text("ascii"))
 REPORT = ROOT / "reports" / "kits" / "products.json"
 LETTER = {name: letter for letter, name in runtime.CLASSES.items()}
@@ -75,10 +75,14 @@ def plain_text(text: str) -> tuple[str, Any]:
     return before + after, runtime.unpack_calls(packed)
 
 
-def test_what_is_committed_is_what_the_command_writes() -> None:
+@cache
+def kit_file() -> bytes:
     (data,) = write_kit("products").values()
-    assert plain_text(data.decode("ascii")) == plain_text(COMMITTED.read_text("ascii")), "run: mxspec kit products --force -o conformance/kits/products"
-    assert len(data) < 60_000
+    return data
+
+
+def test_the_file_is_small_and_can_hold_one_pair() -> None:
+    assert len(kit_file()) < 60_000
     alone = write_kit("products", ["nvfp4"])["test_mx_products.py"].decode("ascii")
     assert list(plain_text(alone)[1]) == ["nvfp4@nvfp4"]
 
@@ -103,7 +107,7 @@ def test_every_stored_call_is_a_case_with_its_answers(pair: str) -> None:
 
 
 def run_kit(tmp_path: Path, function: str, pair: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    (tmp_path / "test_mx_products.py").write_bytes(COMMITTED.read_bytes())
+    (tmp_path / "test_mx_products.py").write_bytes(kit_file())
     a, b = pair.split("@")
     (tmp_path / "their_kernels.py").write_text(KERNELS.replace('["mxfp8_e4m3", "mxfp4"]', repr([a, b])), "utf-8")
     given = {"MX_KIT_MATMUL": f"their_kernels:{function}", "MX_KIT_PAIRS": pair, "PYTHONPATH": str(tmp_path)} | environment
