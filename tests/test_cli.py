@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,17 @@ def test_the_architecture_s_commands_are_there() -> None:
     known = {"check", "explain", "profiles", "formats", "vectors", "targets"}
     assert known <= {p[0] for p in COMMANDS}
     assert {("vectors", v) for v in ("build", "verify", "export", "list")} <= set(COMMANDS)
+
+
+def test_a_quantizer_is_judged_without_the_judges_of_other_operations(targets: dict[str, Path]) -> None:
+    code = (
+        "import sys; from mxspec_conformance.cli.main import main; main(sys.argv[1:], standalone_mode=False);"
+        "print(*(name for name in sys.modules if name.startswith(('mxspec', 'jsonschema'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "check", targets["good"], "--quick"], capture_output=True, text=True, check=False)
+    loaded = done.stdout.splitlines()[-1].split()
+    assert not [name for name in loaded if re.match(r"jsonschema|mxspec_conformance\.judge\.(affine|products|sparse)", name)]
+    assert 200 < len(loaded) <= 300
 
 
 def test_version(run: Run) -> None:

@@ -24,7 +24,6 @@ from mxspec_vectors.compact.groups import check_recipe
 from mxspec_vectors.compact.scales import read_scale_tables
 from mxspec_vectors.entries import code_digits
 from mxspec_vectors.files import Document, VectorError, read_document, read_index
-from mxspec_vectors.generate import build_document, can_build
 from mxspec_vectors.recipes import bfloat16_magnitudes
 from mxspec_vectors.scale_table import REFUSED
 from mxspec_vectors.tensor_scales import TensorScales
@@ -40,13 +39,18 @@ def open_document(operation: str, fmt: str) -> Document:
     Raises VectorError where there is neither, or the file is missing or damaged.
     """
     shipped = {name.rpartition("/")[2] for name in read_index()["files"]}
-    if f"{fmt}.json" not in shipped and can_build(operation, fmt):
-        return _build_document(operation, fmt)
+    if f"{fmt}.json" not in shipped:
+        from mxspec_vectors.generate import can_build  # here, as few formats need what makes all files
+
+        if can_build(operation, fmt):
+            return _build_document(operation, fmt)
     return read_document(operation, fmt)
 
 
 @lru_cache(maxsize=16)
 def _build_document(operation: str, fmt: str) -> Document:
+    from mxspec_vectors.generate import build_document
+
     return build_document(operation, fmt)
 
 

@@ -10,14 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from mxspec.formats import ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
 from mxspec.layouts import Layout
-from mxspec_conformance.judge.affine.stage import JUDGES, list_affine
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.given_scales import TOPIC as GIVEN_SCALE
 from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
-from mxspec_conformance.judge.products.cases import list_topics as list_product_topics
-from mxspec_conformance.judge.products.judging import list_products
-from mxspec_conformance.judge.sparse import list_topics
-from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
@@ -46,15 +42,22 @@ def list_requirements(
             wanted = tuple(e for e in wanted if any(get_block(f).element.name == e for f in formats))
         found += [name for element in wanted for name in _of_element(session, element)]
     if profile is None and formats is None:
-        for function in JUDGES:
-            for name in offered.affine if offered.has(function) else ():
+        for function in filter(offered.has, AFFINE_FUNCTIONS):
+            from mxspec_conformance.judge.affine.stage import list_affine
+
+            for name in offered.affine:
                 found += list(list_affine(function, read_operand(name).format.name))
         for function in FUNCTIONS:
             if offered.has(function):
                 found += [name for layout in list_judged_layouts(session, function) for name in _of_layout(function, layout)]
         for function in filter(offered.has, SPARSE_FUNCTIONS):
+            from mxspec_conformance.judge.sparse import list_topics
+
             found += [f"{function}/{fmt}/{topic}" for fmt in offered.sparse_formats for topic in list_topics(function, fmt)]
-    if profile is None:
+    if profile is None and offered.products:
+        from mxspec_conformance.judge.products.cases import list_topics as list_product_topics
+        from mxspec_conformance.judge.products.judging import list_products
+
         for name, product in list_products(session):
             if formats is None or product.has_format(formats):
                 found += [f"matmul/{name}/{topic}" for topic in list_product_topics(product, offered)]

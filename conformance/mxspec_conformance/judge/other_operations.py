@@ -1,4 +1,7 @@
-"""Judging what is not quantizing blocks: scalars, affine integers, layouts, products, and sparse blocks."""
+"""Judging what is not quantizing blocks: scalars, affine integers, layouts, products, and sparse blocks.
+
+What few targets have is imported when a target has it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,6 @@ from functools import partial
 import mxspec
 from mxspec.formats import get_block
 from mxspec_conformance.judge import layouts as judge_layouts
-from mxspec_conformance.judge.affine.stage import judge_affine
-from mxspec_conformance.judge.products.judging import judge_product, list_products
-from mxspec_conformance.judge.sparse import judge_sparse, list_topics
 from mxspec_conformance.judge.stages import SCALAR_STAGES, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.wanted import Wanted
@@ -52,6 +52,10 @@ def check_scalars(
 def check_affine(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
     """Enter requirements of affine integers, and which profile each format was judged by."""
     capabilities = session.capabilities
+    if not any(map(capabilities.has, AFFINE_FUNCTIONS)):
+        return
+    from mxspec_conformance.judge.affine.stage import judge_affine
+
     claims = {"quantize_affine": capabilities.affine_profile, "dequantize_affine": capabilities.affine_contract}
     for function, claimed in claims.items():
         for name in capabilities.affine if capabilities.has(function) else ():
@@ -95,6 +99,10 @@ def check_products(
     session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, wanted: Wanted
 ) -> None:
     """Enter requirements and results of products; where formats are named, of those with a side in one of them."""
+    if not session.capabilities.products:
+        return
+    from mxspec_conformance.judge.products.judging import judge_product, list_products
+
     for name, product in list_products(session):
         named = formats is None or product.has_format(formats)
         if named and wanted.any_of("matmul", name):
@@ -106,6 +114,10 @@ def check_products(
 
 def check_sparse(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
     """Enter requirements of sparse blocks."""
+    if not any(map(session.capabilities.has, SPARSE_FUNCTIONS)):
+        return
+    from mxspec_conformance.judge.sparse import judge_sparse, list_topics
+
     for function in filter(session.capabilities.has, SPARSE_FUNCTIONS):
         progress(function)
         for fmt in session.capabilities.sparse_formats:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
-
-import jsonschema
+from typing import TYPE_CHECKING, Any
 
 from mxspec.adjacent import register_named
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
@@ -27,6 +25,9 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.texts import clean_name
 
+if TYPE_CHECKING:
+    import jsonschema
+
 #: The version of protocol and description.
 PROTOCOL = 1
 
@@ -41,6 +42,8 @@ def load_protocol_schema() -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def _validator(part: str) -> Any:
+    import jsonschema  # here, as it takes longer to import than all else in this module
+
     schema = load_protocol_schema()
     return jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": f"#/$defs/{part}"})
 
@@ -51,6 +54,8 @@ _SHOWN = 60
 
 def find_violation(document: Any, part: str) -> str | None:
     """What in a document breaks the part of the schema, in words; None if nothing does."""
+    import jsonschema
+
     error = jsonschema.exceptions.best_match(_validator(part).iter_errors(document))
     if error is None:
         return None
