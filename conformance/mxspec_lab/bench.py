@@ -491,11 +491,7 @@ def format_bench(result: dict[str, Any]) -> str:
     "--markdown", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Print the tables of docs/speed.md from this result and exit.",
 )  # fmt: skip
-@click.option("--gpu", is_flag=True, help="Measure the GPU kernels instead; needs --json FILE.")
-@click.option("--peers", is_flag=True, help="With --gpu: also measure the kernels of other libraries.")
-def bench(
-    json_file: Path | None, size: int, pairs: int, no_commands: bool, markdown: Path | None, gpu: bool, peers: bool
-) -> None:
+def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, markdown: Path | None) -> None:
     """Benchmark the model against a plain memory copy."""
     from rich.table import Table
 
@@ -504,9 +500,6 @@ def bench(
 
     if markdown is not None:
         click.echo(format_bench(json.loads(markdown.read_text("ascii"))), nl=False)
-        return
-    if gpu:
-        _bench_gpu(json_file, peers=peers)
         return
     try:
         with show_progress("measuring") as progress:
@@ -533,15 +526,3 @@ def bench(
         console.print(table)
     for line in missing_rows(result):
         console.print(line, style="dim")
-
-
-def _bench_gpu(json_file: Path | None, *, peers: bool) -> None:
-    """The GPU kernels' shares of the copy bandwidth, written to a file."""
-    if json_file is None or str(json_file) == "-":
-        raise click.UsageError("--gpu writes its report to a file: pass --json FILE")
-    try:
-        from mxspec_gpu import bench as gpu_bench
-
-        gpu_bench.run_bench(json_file, peers=peers)
-    except (ImportError, RuntimeError) as error:
-        raise click.UsageError(str(error)) from error

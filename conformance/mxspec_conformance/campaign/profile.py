@@ -6,7 +6,6 @@ from difflib import get_close_matches
 
 import mxspec
 from mxspec.formats import BlockFormat
-from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge.nearest import count_asked, rank_profiles
 from mxspec_conformance.observations.format import Observations
@@ -36,9 +35,3 @@ def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, 
         raise ValueError(f"{session.capabilities.name} answers nothing of {fmt.name}")
     nearest = rank_profiles(observations, mxspec.list_profiles(fmt))[0]
     return nearest.profile, nearest.failing, asked
-
-
-def profile_of_dtype(profile: Profile, dtype: str, fmt: BlockFormat) -> Profile | None:
-    """The profile that speaks of an input dtype: itself, or that of its stack's own 16-bit path; None where there is none."""
-    found = find_variant(profile, dtype)
-    return found if found is not None and fmt.name in found.formats else None

@@ -132,16 +132,6 @@ def read_description(document: Any, spec: str) -> Capabilities:
     )
 
 
-def write_description(capabilities: Capabilities) -> dict[str, Any]:
-    """The description that states the capabilities; what a report says of a target holds the same object."""
-    return {
-        "mxspec": PROTOCOL,
-        "name": capabilities.name,
-        "version": capabilities.version,
-        "capabilities": capabilities.as_dict(),
-    }
-
-
 def describe_surroundings(document: dict[str, Any]) -> dict[str, Any]:
     """What a description says for a report's provenance: device, libraries, language."""
     return {key: document[key] for key in ("device", "libraries", "language") if key in document}
