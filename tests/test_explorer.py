@@ -31,7 +31,8 @@ from mxspec_conformance.atlas.javascript import find_log2_steps, list_block_layo
 from mxspec_conformance.kits.c99 import write_c99
 from mxspec_conformance.transports.opening import open_target
 from mxspec_lab.c99 import group_blocks, random_blocks, refuses_nan
-from mxspec_lab.explorer import list_lacking
+
+from tests.explorer_in_node import list_lacking
 
 ATLAS = Path(write_javascript.__wrapped__.__code__.co_filename).parent
 REPORT = Path(__file__).resolve().parents[1] / "reports" / "atlas" / "explorer.json"
@@ -88,7 +89,7 @@ def _sample(profile: str, fmt: str, two_level: bool) -> tuple[Any, Any]:
 
 @needs_node
 def test_every_profile_gives_the_bits_of_the_model(program: Path) -> None:
-    """All of them, some blocks each; `python -m mxspec_lab.explorer` asks about all blocks."""
+    """All of them, some blocks each; `python -m tests.explorer_in_node` asks about all blocks."""
     questions, wanted = [], []
     for profile, fmt, two_level in write_javascript().rows:
         tensor, x = _sample(profile, fmt, two_level)

@@ -19,11 +19,12 @@ from mxspec.formats import get_block
 from mxspec.profiles.schema import Evidence, TensorScaleKind
 from mxspec_lab import crosscheck
 from mxspec_lab.evidence.status import REPORTS
-from mxspec_lab.vendor import asking
-from mxspec_lab.vendor.__main__ import main, sum_profiles
-from mxspec_lab.vendor.asking import ask, threshold_blocks
-from mxspec_lab.vendor.record import Function, RecordError, read_record
-from mxspec_lab.vendor.regions import Region, RegionError, cut_region, list_definitions, verify_region
+
+from tests.peers.vendor import asking
+from tests.peers.vendor.__main__ import main, sum_profiles
+from tests.peers.vendor.asking import ask, threshold_blocks
+from tests.peers.vendor.record import Function, RecordError, read_record
+from tests.peers.vendor.regions import Region, RegionError, cut_region, list_definitions, verify_region
 
 #: What no search for braces or names alone gets right.
 SOURCE = r"""
@@ -144,7 +145,7 @@ def test_the_command_says_why_nothing_could_be_asked(tmp_path: Path, capsys: pyt
     assert "made_up.so does not load" in capsys.readouterr().err
     (tmp_path / "latin.json").write_bytes(b'"\xe9"')
     assert main([str(tmp_path / "latin.json")]) == 2
-    assert "mxspec_lab/vendor/record.py says what one holds" in capsys.readouterr().err
+    assert "tests/peers/vendor/record.py says what one holds" in capsys.readouterr().err
     library = next(path for name in ("_ctypes", "_json", "math") if (path := getattr(importlib.import_module(name), "__file__", None)))
     assert main([str(_record(tmp_path, library=library, functions=[function])), "--source", folder]) == 2
     assert "does not export f" in capsys.readouterr().err

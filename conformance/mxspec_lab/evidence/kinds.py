@@ -219,8 +219,8 @@ KINDS = (
     ),
     Kind(
         pattern="vendor/device.json", what="vendors' device functions, built for the host, against their profiles",
-        command="python -m mxspec_lab.vendor RECORD... --source NAME=FOLDER... --write",
-        time="1 min, and libraries built from the vendors' sources", list_vectors=of_vendor, made_by=("conformance/mxspec_lab/vendor",),
+        command="python -m tests.peers.vendor RECORD... --source NAME=FOLDER... --write",
+        time="1 min, and libraries built from the vendors' sources", list_vectors=of_vendor, made_by=("tests/peers/vendor",),
     ),
     Kind(
         pattern="affine/*.json", what="affine integers against MLX, and against GPTQ and AWQ on torch", time="1 min", command="python -m tests.peers.affine_{name} --json reports/affine/{name}.json",
@@ -405,7 +405,7 @@ KINDS = (
     ),
     Kind(
         pattern="atlas/explorer.json", what="the explorer's JavaScript in node: compared with the model, and judged", time="30 min",
-        command="python -m mxspec_lab.explorer --write", list_vectors=of_explorer,
+        command="python -m tests.explorer_in_node --write", list_vectors=of_explorer,
         code=tuple(f"conformance/mxspec_conformance/atlas/{n}" for n in ("javascript.py", "explorer_runtime.js", "explorer_target.js")),
     ),
     Kind(

@@ -10,7 +10,8 @@ from typing import Any
 
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec_conformance.targets.dtypes import DTYPES
-from mxspec_lab.vendor.regions import Region, RegionError, verify_region
+
+from tests.peers.vendor.regions import Region, RegionError, verify_region
 
 
 class RecordError(ValueError):
@@ -75,7 +76,7 @@ def read_record(path: Path) -> Record:
             tuple(document["instructions"]), tuple(document["replaced"]), tuple(_read_function(f) for f in document["functions"]),
         )  # fmt: skip
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
-        raise RecordError(f"{path} is no record of a built library ({type(error).__name__}: {error}); conformance/mxspec_lab/vendor/record.py says what one holds") from error
+        raise RecordError(f"{path} is no record of a built library ({type(error).__name__}: {error}); tests/peers/vendor/record.py says what one holds") from error
     known = {source.name for source in record.sources}
     if unknown := {name for name, _ in record.regions} - known:
         raise RecordError(f"{path}: regions are of {', '.join(sorted(unknown))}; sources are {', '.join(sorted(known))}")

@@ -1,8 +1,8 @@
 """A vendor's device functions, built for the host, against the profiles that were read from their source.
 
-    python -m mxspec_lab.vendor RECORD... --source NAME=FOLDER... [--write | --json FILE]
+    python -m tests.peers.vendor RECORD... --source NAME=FOLDER... [--write | --json FILE]
 
-A RECORD (conformance/mxspec_lab/vendor/record.py says what one holds) names a shared library that somebody built from a vendor's
+A RECORD (tests/peers/vendor/record.py says what one holds) names a shared library that somebody built from a vendor's
 source, the regions of that source with their digests, and what in the library is not the vendor's. Nothing is fetched or built
 here: the checkouts are read to see that the regions are in them, and the library's functions are asked every block of the
 vectors, random ones, and blocks at the thresholds of scales and codes. `--write` writes reports/vendor/device.json.
@@ -22,9 +22,10 @@ from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.crosscheck import Comparison
 from mxspec_lab.evidence.status import REPORTS
 from mxspec_lab.evidence.writing import render_result, write_result
-from mxspec_lab.vendor.asking import ask
-from mxspec_lab.vendor.record import Function, Record, RecordError, read_record, verify_sources
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
+
+from tests.peers.vendor.asking import ask
+from tests.peers.vendor.record import Function, Record, RecordError, read_record, verify_sources
 
 RESULT = REPORTS / "vendor" / "device.json"
 
@@ -95,7 +96,7 @@ def _ask_all(record: Record) -> Iterator[dict[str, Any]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Ask every function, print a line for each, write the result where asked; 1 if any differs, 2 where nothing could be asked."""
-    parser = argparse.ArgumentParser(prog="python -m mxspec_lab.vendor", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.vendor", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="what was built, as JSON")
     parser.add_argument("--source", action="append", default=[], type=_read_folder, help="NAME=FOLDER: the checkout of a source")
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.relative_to(REPORTS.parent)}")

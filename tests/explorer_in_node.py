@@ -1,4 +1,4 @@
-"""Judges the explorer's JavaScript in node: `python -m mxspec_lab.explorer [--write] [--add]`.
+"""Judges the explorer's JavaScript in node: `python -m tests.explorer_in_node [--write] [--add]`.
 
 One program for each profile, asked by JSON lines. It is given every block of the vectors and some random ones, every code under every scale byte,
 and then judged by `mxspec check`. Writes reports/atlas/explorer.json.
@@ -36,7 +36,7 @@ from mxspec_lab.evidence.writing import write_result
 from mxspec_vectors.files import vector_digest
 from mxspec_vectors.tensor_scales import TensorScales
 
-REPORT = Path(__file__).resolve().parents[2] / "reports" / "atlas" / "explorer.json"
+REPORT = Path(__file__).resolve().parents[1] / "reports" / "atlas" / "explorer.json"
 SCHEMA = "mxspec-explorer/1"
 #: Blocks of one call.
 _BATCH = 512

@@ -17,8 +17,9 @@ from mxspec.tensorscale import derive_tensor_scale
 from mxspec_conformance.proving.maxima import maxima_blocks, threshold_maxima
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_lab.crosscheck import Batch, Comparison, compare_quantize
-from mxspec_lab.vendor.record import Function
 from mxspec_vectors.points import TENSOR_AMAXES
+
+from tests.peers.vendor.record import Function
 
 #: Maxima that are drawn beside those at the thresholds, for each tensor scale.
 DRAWS = 1 << 10
