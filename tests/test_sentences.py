@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from mxspec_conformance.results.report import Requirement, Verdict
-from mxspec_lab.sentences import MX, PAGE, SENTENCES, Asked, Sentence, count_cases, describe_cases, differ, render
 from mxspec_vectors.topics import Level, topic_level
+
+from tests.pages.sentences import MX, PAGE, SENTENCES, Asked, Sentence, count_cases, describe_cases, differ, render
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text("utf-8") == render(), "run: python -m mxspec_lab.sentences --page docs/ocp.md"
+    assert PAGE.read_text("utf-8") == render(), "run: python -m tests.pages.sentences --page docs/ocp.md"
 
 
 def test_every_sentence_that_asks_has_cases() -> None:

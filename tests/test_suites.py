@@ -7,7 +7,8 @@ from pathlib import Path
 
 from mxspec_conformance.scoring.rules import RULES
 from mxspec_conformance.scoring.subjects import list_mutant_subjects, list_right, rules_of
-from mxspec_lab.suites import FOLDER, FORMATS, OUTSIDE, OUTSIDE_REASONS, entry_of, render
+
+from tests.pages.suites import FOLDER, FORMATS, OUTSIDE, OUTSIDE_REASONS, entry_of, render
 
 DATA = json.loads((FOLDER / "rules.json").read_text("ascii"))
 REAL = json.loads((FOLDER / "real.json").read_text("ascii"))["suites"]

@@ -431,11 +431,11 @@ KINDS = (
     ),
     Kind(
         pattern="score-tests/rules.json", what="what the acceptance rules of public suites see", time="20 min on 2 cores",
-        command="python -m mxspec_lab.suites", code=_SCORING_CODE,
+        command="python -m tests.pages.suites", code=_SCORING_CODE,
     ),
     Kind(
         pattern="score-tests/real.json", what="what public suites that were run see", time="15 min and the suites",
-        command="python -m mxspec_lab.suites --real NAME=FILE", made_by=("tests/suites",),
+        command="python -m tests.pages.suites --real NAME=FILE", made_by=("tests/suites",),
     ),
     Kind(
         pattern="atlas/attribution.json", what="checkpoints of libraries, and planted contradictions, attributed by their bytes",

@@ -1,6 +1,6 @@
 """From each normative sentence of OCP MX v1.0 to the cases that ask for it and to the implementations that differ.
 
-    python -m mxspec_lab.sentences [--page docs/ocp.md]
+    python -m tests.pages.sentences [--page docs/ocp.md]
 
 Sentences are in our words, by their sections. Cases are those of the vectors; implementations those of reports/peers, in their newest version.
 """
@@ -165,7 +165,7 @@ def render() -> str:
     lines = [
         "# OCP MX v1.0, sentence by sentence",
         "",
-        "Written by `python -m mxspec_lab.sentences --page docs/ocp.md` from the vectors and from [reports/peers](../reports/peers) and",
+        "Written by `python -m tests.pages.sentences --page docs/ocp.md` from the vectors and from [reports/peers](../reports/peers) and",
         "[reports/products](../reports/products). Sentences are in our words, by section; OCP's own words are known here from quotations by",
         "independent readers, so sections were not compared with the document itself. Levels: [judge](judge.md#requirements). An implementation *differs*",
         "where some case of a row is not answered as the rule says that it was judged by, in the format named; whether that is a departure from OCP hangs",
