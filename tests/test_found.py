@@ -14,6 +14,8 @@ import mxspec
 from mxspec.expressions import SF, leaves
 from mxspec_lab.evidence.status import REPORTS
 
+from tests.pages.findings import list_findings, render_page
+
 
 @cache
 def _checks(library: str) -> dict[str, Any]:
@@ -119,3 +121,8 @@ def test_tosa_steps_above_464() -> None:
     x = np.zeros((2, 32), np.float32)
     x[:, 0] = 464, np.nextafter(np.float32(464), np.float32(500))
     assert mxspec.quantize(x, fmt, profile=profile).scales[:, 0].tolist() == [0x7F, 0x80]
+
+
+def test_the_page_lists_the_findings_as_they_are_now() -> None:
+    page = (REPORTS.parent / "docs" / "evidence.md").read_text("utf-8")
+    assert page == render_page(page, list_findings()), "run: python -m tests.pages.findings --page docs/evidence.md"
