@@ -26,9 +26,6 @@ from mxspec_conformance.judge.made import Judged, judge_made
 from mxspec_conformance.judge.open_choice import judge_choices
 from mxspec_conformance.judge.scale import count_wrong_scales
 from mxspec_conformance.judge.special_tensor_scales import judge_special_tensor_scales
-from mxspec_conformance.judge.stochastic.generator import judge_generator
-from mxspec_conformance.judge.stochastic.given_bits import judge_random_bits
-from mxspec_conformance.judge.stochastic.numbers import judge_stochastic
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.results.report import Failure
@@ -184,6 +181,10 @@ def _scale_by_given(run: BlockRun, scorecard: Scorecard) -> Failures:
 
 
 def _round_by_given_bits(run: BlockRun, scorecard: Scorecard) -> Failures:
+    if not run.session.capabilities.has("quantize", "random_bits"):
+        return {}
+    from mxspec_conformance.judge.stochastic.given_bits import judge_random_bits  # here, as few targets take them
+
     profiles = [run.profile]
     if run.session.capabilities.stochastic and not run.pinned:
         scales, own = run.observations.scales, count_wrong_scales(run.observations.scales, run.profile.id)
@@ -193,6 +194,10 @@ def _round_by_given_bits(run: BlockRun, scorecard: Scorecard) -> Failures:
 
 
 def _round_by_own_generator(run: BlockRun, scorecard: Scorecard) -> Failures:
+    if not run.session.capabilities.has_generator:
+        return {}
+    from mxspec_conformance.judge.stochastic.generator import judge_generator
+
     return judge_generator(run.session, run.fmt, scorecard)
 
 
@@ -274,6 +279,12 @@ def _repeat_numbers(function: str) -> Callable[[TargetSession, str, Scorecard], 
     return judge
 
 
+def _round_numbers_by_given_bits(session: TargetSession, element: str, scorecard: Scorecard) -> Failures:
+    from mxspec_conformance.judge.stochastic.numbers import judge_stochastic
+
+    return judge_stochastic(session, element, scorecard)
+
+
 SCALAR_STAGES: dict[str, tuple[ScalarStage, ...]] = {
     "encode": (
         ScalarStage("encode", Source.ENCODE, scalars.judge_encode),
@@ -285,7 +296,7 @@ SCALAR_STAGES: dict[str, tuple[ScalarStage, ...]] = {
         ScalarStage("decode", Source.CALLS, _repeat_numbers("decode"), OF_CALLS),
     ),
     "encode_stochastic": (
-        ScalarStage("stochastic", Source.STOCHASTIC, judge_stochastic),
+        ScalarStage("stochastic", Source.STOCHASTIC, _round_numbers_by_given_bits),
         ScalarStage("stochastic", Source.CALLS, _repeat_numbers("encode_stochastic"), OF_CALLS),
     ),
 }

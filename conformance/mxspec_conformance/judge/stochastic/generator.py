@@ -51,8 +51,6 @@ UNIT_MAXIMUM = TensorScales.from_amax(float_bits(2688))
 def judge_generator(session: TargetSession, fmt: BlockFormat, scorecard: Scorecard) -> dict[str, Failure]:
     """Enter the draws of a quantizer with a generator of its own."""
     capabilities = session.capabilities
-    if not capabilities.has_generator:
-        return {}
     seeded = capabilities.has("quantize", "seed")
     numbers = _choose_numbers(session, fmt)
     draws = list_draws(fmt, preferred_dtype(capabilities.dtypes), numbers, seeded=seeded)

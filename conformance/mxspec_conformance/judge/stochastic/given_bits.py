@@ -61,8 +61,6 @@ def judge_random_bits(
     profiles: by the first of them, or by the next one that explains every answer: scales alone do not tell profiles apart that
     divide in another order.
     """
-    if not session.capabilities.has("quantize", "random_bits"):
-        return {}
     cards = (_judge_by(session, fmt, profile, Scorecard(scorecard.operation, scorecard.format)) for profile in profiles)
     first = next(cards)
     tally = first.tallies.get(TOPIC)
