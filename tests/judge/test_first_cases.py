@@ -8,9 +8,11 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+import mxspec
 from mxspec_conformance.judge.causes.known import KnownCause
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.render import RENDERERS
@@ -19,8 +21,9 @@ from mxspec_conformance.results.conclusion import SHOWN_BY, list_unmet
 from mxspec_conformance.results.report import Report, Verdict
 from mxspec_vectors.topics import TOPICS, Level
 
-from tests.bugs.building import Answer, Array, make, right
+from tests.bugs.building import Answer, Array, make, right, right_values
 from tests.judge.reading import requirement
+from tests.judge.test_neighbours import spoil
 
 
 def tail(x: Array, fmt: str) -> Answer:
@@ -80,13 +83,13 @@ def test_every_cause_is_one_and_shown_by_topics() -> None:
     assert set().union(*SHOWN_BY.values()) <= set(TOPICS)
 
 
-def run(snippet: str, quantize: Any) -> list[str]:
+def run(snippet: str, target: Any) -> list[str]:
     """What the lines print."""
     printed: list[str] = []
     exec(
         snippet,
         {
-            "k": SimpleNamespace(quantize=quantize),
+            "k": target,
             "print": lambda *parts: printed.append(" ".join(str(p).strip("[]") for p in parts)),
         },
     )
@@ -101,7 +104,7 @@ def test_a_call_is_made_small() -> None:
         assert first.given["call"] == "only as block 64 of a call of 65 (the others zero)"
         assert len(first.given["x"]) == 1
         assert first.returned["scale"] == "00" != first.expected["scale"]
-        in_call, alone = run(first.snippet, tail)
+        in_call, alone = run(first.snippet, SimpleNamespace(quantize=tail))
         assert in_call.split() == ["0"] * 33
         assert alone.split()[0] == str(int(first.expected["scale"], 16))
 
@@ -114,7 +117,69 @@ def test_so_it_is_in_rows_and_columns(topic: str, call: str) -> None:
     first = requirement(check(make(["mxfp4"], quantize=fifth), only=name, quick=True), name).first
     assert first is not None
     assert first.given["call"] == call
-    in_call, alone = run(first.snippet, fifth)
+    in_call, alone = run(first.snippet, SimpleNamespace(quantize=fifth))
     assert in_call.split()[0] == str(int(first.returned["scale"], 16))
     assert alone.split()[0] == str(int(first.expected["scale"], 16))
     assert in_call != alone
+
+
+def encode(x: Array, element: str) -> Array:
+    return np.array(mxspec.encode(x, element))
+
+
+def decode(codes: Array, element: str) -> Array:
+    return np.array(mxspec.decode(codes, element))
+
+
+def end_of(function: Any) -> Any:
+    """Behind the hundredth item of a call a few numbers are not written."""
+
+    def short(*arguments: Any) -> Array:
+        answer: Array = function(*arguments)
+        answer[100:][..., :4] = 0
+        return answer
+
+    return short
+
+
+@pytest.mark.parametrize(
+    ("requirement_id", "members", "call"),
+    [
+        ("dequantize/mxfp4/code", {"dequantize": end_of(right_values)}, "block 100 of a call of 101"),
+        ("encode/e4m3/mixture", {"encode": end_of(encode)}, "number 100 of a call of 101"),
+        ("decode/e4m3/code", {"decode": end_of(decode)}, "code 100 of a call of 101"),
+    ],
+)
+def test_so_it_is_of_the_other_functions(requirement_id: str, members: dict[str, Any], call: str) -> None:
+    """What is right alone is shown in the smallest call in which it is wrong, and the lines show both answers."""
+    target = make(["mxfp4"], ELEMENTS=["e4m3"], **members)
+    first = requirement(check(target, only=requirement_id, in_process=True), requirement_id).first
+    assert first is not None
+    assert first.given["call"] == f"only as {call} (the others zero)"
+    assert first.steps[0] == "alone the target returns what is expected here"
+    in_call, alone = run(first.snippet, target)
+    assert float(in_call) == 0 != float(alone)
+    assert next(iter(first.returned.values())).endswith("= 0.0")
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_what_is_wrong_alone_is_shown_alone(quick: bool) -> None:
+    """One entry of a table; of a table of pairs with the code that it needs beside it, and nothing else."""
+
+    def of_pairs(codes: Array, scales: Array, fmt: str) -> Array:
+        return right_values(spoil(codes, (5, 9), 0, 2), scales, fmt)
+
+    def of_codes(codes: Array, scales: Array, fmt: str) -> Array:
+        return right_values(np.where(codes == 5, 4, codes).astype(np.uint8), scales, fmt)
+
+    name = "dequantize/mxfp4/code"
+    pairs, codes = (make(["mxfp4"], dequantize=f) for f in (of_pairs, of_codes))
+    first = requirement(check(pairs, only=name, quick=quick, in_process=True), name).first
+    assert first is not None
+    assert list(first.given["other codes"].values()) == ["09"]
+    assert "call" not in first.given
+    assert run(first.snippet, pairs) == ["2.0", "3.0"]
+    first = requirement(check(codes, only=name, quick=quick, in_process=True), name).first
+    assert first is not None
+    assert {"call", "other codes"}.isdisjoint(first.given)
+    assert run(first.snippet, codes) == ["3.0"]

@@ -250,7 +250,7 @@ def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_sc
         "import numpy as np, mxspec",
         f"x = np.zeros({fmt.k}, np.uint32)",
         *_fit(f"x[{given[0]}] = {given[1]}"),
-        *_fit_call("q = mxspec.quantize", arguments),
+        *fit_call("q = mxspec.quantize", arguments),
         f"print(q.scales, q.codes)  # scale {want_scale:#04x}",
     ]
     return "\n".join(lines)
@@ -272,8 +272,7 @@ def make_call_snippet(
     """
     rows = x.reshape(-1, width * fmt.k)
     given = rows.T if axis == 0 else rows
-    places = np.argwhere(given.view(np.uint32) != 0).tolist()
-    if len(places) > MAX_SHOWN:
+    if not can_write(given):
         return ""
     line, block = divmod(place, width)
     first, end = block * fmt.k, (block + 1) * fmt.k
@@ -284,12 +283,10 @@ def make_call_snippet(
         f", {key}={value!r}" for key, value in (({"axis": 0} if axis == 0 else {}) | dict(options)).items()
     )
     cast = "" if dtype == "float32" else f'.astype("{dtype}")'
-    bits = ", ".join(f"0x{int(given.view(np.uint32)[i, j]):08x}" for i, j in places)
     return "\n".join([
         f"import {'ml_dtypes, ' if dtype == 'bfloat16' else ''}numpy as np  # k: the target",
-        f"x = np.zeros(({given.shape[0]}, {given.shape[1]}), np.uint32)",
-        *_fit(f"x[{[i for i, _ in places]}, {[j for _, j in places]}] = [{bits}]"),
-        f"x = x.view(np.float32){cast}",
+        *write_array("x", given),
+        *([f"x = x{cast}"] if cast else []),
         f'codes, scales = k.quantize(x, "{fmt.name}"{arguments})',
         f"print(scales[{scale}], codes[{codes}])",
         f'codes, scales = k.quantize(x[{alone}].copy(), "{fmt.name}"{arguments})  # alone',
@@ -297,12 +294,40 @@ def make_call_snippet(
     ])  # fmt: skip
 
 
+def _split_bits(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Any]:
+    """An array's bits, and those that most of its items have."""
+    bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
+    values, counts = np.unique(bits, return_counts=True)
+    return bits, values[np.argmax(counts)]
+
+
+def can_write(*arrays: npt.NDArray[Any]) -> bool:
+    """Whether the lines of `write_array` have few enough numbers to be read."""
+    return sum(int((bits != most).sum()) for bits, most in map(_split_bits, arrays)) <= MAX_SHOWN
+
+
+def write_array(name: str, array: npt.NDArray[Any]) -> list[str]:
+    """NumPy lines that make an array from its bits."""
+    bits, most = _split_bits(array)
+    digits, places = 2 * bits.itemsize, np.nonzero(bits != most)
+    index = ", ".join(str(axis.tolist()) for axis in places)
+    values = ", ".join(f"0x{int(v):0{digits}x}" for v in bits[places])
+    filled = f"zeros({array.shape}" if most == 0 else f"full({array.shape}, 0x{int(most):0{digits}x}"
+    return [
+        f"{name} = np.{filled}, np.{bits.dtype})",
+        *(_fit(f"{name}[{index}] = [{values}]") if values else []),
+        *([] if array.dtype == bits.dtype else [f'{name} = {name}.view("{array.dtype}")']),
+    ]
+
+
 def _fit(line: str) -> list[str]:
     """A line of lists, cut within their brackets where it is too long."""
-    return textwrap.wrap(line, 80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    bound = line.replace(" = ", "\xa0=\xa0")
+    lines = textwrap.wrap(bound, 80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return [part.replace("\xa0", " ") for part in lines]
 
 
-def _fit_call(function: str, arguments: list[str]) -> list[str]:
+def fit_call(function: str, arguments: list[str]) -> list[str]:
     """A call on one line, or with a line for each argument."""
     line = f"{function}({', '.join(arguments)})"
     return [line] if len(line) <= 80 else [f"{function}(", *(f"    {a}," for a in arguments), ")"]

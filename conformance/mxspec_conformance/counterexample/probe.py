@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec_conformance.counterexample.calls import ask_blocks, ask_reused
 from mxspec_conformance.counterexample.kinds import GARBLED, PatternKind
@@ -14,6 +16,15 @@ from mxspec_conformance.counterexample.mismatch import Part, find_wrong, find_wr
 from mxspec_conformance.counterexample.sample_space import Float32s, SampleSpace
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
+
+Rows = npt.NDArray[Any]
+#: What is wrong with an item.
+Seen = TypeVar("Seen")
+
+
+def bits_of(x: Rows) -> Rows:
+    """The bits of an array as unsigned integers of the same size."""
+    return x.view(f"u{x.itemsize}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +41,28 @@ class CallPattern:
     axis: int = -1
     #: The number of the call since the target was loaded (1: the first); 0: any.
     nth: int = 0
+    #: What is called.
+    item: str = "block"
 
     @property
     def words(self) -> str:
         """The pattern in words."""
         if self.kind is PatternKind.CALL:
-            return f"as block {self.place} of a call of {self.blocks} (the others zero)"
+            return f"as {self.item} {self.place} of a call of {self.blocks} (the others zero)"
         if self.kind is PatternKind.AMONG:
             lies = "" if self.arrangement == "contiguous" else f", from an input that lies in memory as {self.arrangement!r}"
             if self.width > 1 or self.axis == 0:
                 line, place = divmod(self.place, self.width)
                 lines = self.blocks // self.width
                 whole = f"{lines} {self.line}{'' if lines == 1 else 's'} of {self.width}"
-                return f"as block {place} of {self.line} {line} of a call of {whole}, beside the others{lies}"
-            return f"as block {self.place} of a call of {self.blocks}, beside the others{lies}"
+                return f"as {self.item} {place} of {self.line} {line} of a call of {whole}, beside the others{lies}"
+            return f"as {self.item} {self.place} of a call of {self.blocks}, beside the others{lies}"
         if self.kind is PatternKind.ARRANGED:
             return f"from an input that lies in memory as {self.arrangement!r}"
         if self.kind is PatternKind.REUSED:
             return "from memory in which another input lay at the call before"
         if self.kind is PatternKind.WIDE:
-            return f"as block {self.place} of a {self.line} of {self.width}"
+            return f"as {self.item} {self.place} of a {self.line} of {self.width}"
         if self.kind is PatternKind.HISTORY:
             return f"in call {self.nth} after loading"
         return "alone"
@@ -93,35 +106,46 @@ class ObservedMismatch:
     codes: tuple[int, ...]
 
 
-class Prober:
+class CallProber(ABC, Generic[Seen]):
+    """Asks a target about one item (a block, a code, a number), a row of the array of a call."""
+
+    #: The call's items for the pattern `among`.
+    others: Rows | None = None
+
+    def lay(self, item: Rows, pattern: CallPattern) -> tuple[Rows, int]:
+        """The items [n, ...] of the call, and which of them is the one meant."""
+        if pattern.kind in GARBLED:
+            return np.stack([np.roll(item, 1), np.zeros_like(item), item]), 2
+        if pattern.kind is PatternKind.AMONG:
+            assert self.others is not None
+            # Lanes that shrinking has made +0 become so in the others: what two items share goes from both.
+            gone = (bits_of(item) == 0) & (bits_of(self.others[pattern.place]) != 0)
+            x = np.where(gone, np.zeros((), item.dtype), self.others)
+        else:
+            x = np.zeros((pattern.size, *item.shape), item.dtype)
+        x[pattern.place] = item
+        return x, pattern.place
+
+    @abstractmethod
+    def look_at(self, x: Rows, place: int, pattern: CallPattern) -> Seen | None:
+        """What is wrong with item `place` of a call."""
+
+    def look(self, item: Rows, pattern: CallPattern) -> Seen | None:
+        """What is wrong with one item, called in a pattern."""
+        return self.look_at(*self.lay(item, pattern), pattern)
+
+    def twice(self, item: Rows, pattern: CallPattern) -> Seen | None:
+        """The same, if it is seen in each of two calls."""
+        return self.look(item, pattern) if self.look(item, pattern) is not None else None
+
+
+class Prober(CallProber[ObservedMismatch]):
     """Asks a target about blocks, and restarts it where its history matters."""
 
     def __init__(self, session: TargetSession, space: SampleSpace, restart: Callable[[], TargetSession] | None = None) -> None:
         self.session, self.space = session, space
         self._restart = restart
-        #: The call's blocks for the pattern `among`.
-        self.others: Float32s | None = None
         self.asked = 0
-
-    def lay(self, block: Float32s, pattern: CallPattern) -> tuple[Float32s, int]:
-        """The blocks [n, k] of the call, and which of them is the one meant."""
-        k = self.space.fmt.k
-        if pattern.kind in GARBLED:
-            return np.stack([np.roll(block, 1), np.zeros_like(block), block]).astype(np.float32), 2
-        if pattern.kind is PatternKind.AMONG:
-            assert self.others is not None
-            # Lanes that shrinking has made +0 become so in the others: what two blocks share goes from both.
-            gone = (block.view(np.uint32) == 0) & (self.others[pattern.place].view(np.uint32) != 0)
-            x = np.where(gone, np.float32(0), self.others).astype(np.float32)
-            x[pattern.place] = block
-            return x, pattern.place
-        if pattern.kind is PatternKind.WIDE:
-            x = np.zeros((pattern.width, k), np.float32)
-            x[pattern.place] = block
-            return x, pattern.place
-        x = np.zeros((pattern.blocks, k), np.float32)
-        x[pattern.place] = block
-        return x, pattern.place
 
     def answer(self, x: Float32s, pattern: CallPattern) -> tuple[Any, Any] | None:
         """Scales [n] and codes [n, k], or None where the target does not answer."""
@@ -142,11 +166,6 @@ class Prober:
             return ask_blocks(self.session, self.space, x, width=pattern.width, axis=pattern.axis, arrangement=pattern.arrangement)
         except CallError:
             return None
-
-    def look(self, block: Float32s, pattern: CallPattern) -> ObservedMismatch | None:
-        """What is wrong with one block [k], called in a pattern."""
-        x, place = self.lay(block, pattern)
-        return self.look_at(x, place, pattern)
 
     def look_at(self, x: Float32s, place: int, pattern: CallPattern) -> ObservedMismatch | None:
         """What is wrong with block `place` of a call."""
@@ -172,10 +191,6 @@ class Prober:
             returned=int(own[1][0, lane]) if lane >= 0 else int(own[0][0]),
             scale=int(own[0][0]), codes=tuple(int(c) for c in own[1][0]),
         )  # fmt: skip
-
-    def twice(self, block: Float32s, pattern: CallPattern) -> ObservedMismatch | None:
-        """The same, if it is seen in each of two calls."""
-        return self.look(block, pattern) if self.look(block, pattern) is not None else None
 
 
 def among(pattern: CallPattern, blocks: int, place: int) -> CallPattern:

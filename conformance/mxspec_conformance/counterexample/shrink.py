@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.counterexample.calls import Call, ask_blocks, scale_argument
 from mxspec_conformance.counterexample.failure import describe_bits, make_call_snippet
 from mxspec_conformance.counterexample.kinds import TIED, CallKind, PatternKind
-from mxspec_conformance.counterexample.probe import CallPattern, Prober, among
+from mxspec_conformance.counterexample.probe import CallPattern, CallProber, Prober, Rows, among, bits_of
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed
 from mxspec_conformance.results.report import Failure
@@ -112,7 +114,7 @@ def show_among_vectors(
     return show_smallest_call(session, seen, fmt, profile)
 
 
-def find_pattern(prober: Prober, call: Call, blocks: Float32s, row: int) -> tuple[CallPattern, Float32s] | None:
+def find_pattern(prober: CallProber[Any], call: Call, blocks: Rows, row: int) -> tuple[CallPattern, Rows] | None:
     """The plainest pattern of calling in which the block is wrong, and the block; None where it is not wrong again."""
     block = blocks[row]
     if prober.twice(block, CallPattern()) is not None:
@@ -140,7 +142,7 @@ def find_pattern(prober: Prober, call: Call, blocks: Float32s, row: int) -> tupl
     return None
 
 
-def _find_window(prober: Prober, blocks: Float32s, row: int, call: Call) -> CallPattern | None:
+def _find_window(prober: CallProber[Any], blocks: Rows, row: int, call: Call) -> CallPattern | None:
     """A call of the block with those beside it, in rows as they were, as few as will do; the prober keeps them.
 
     The last one is the whole call as it was: what is right in it has not been seen again.
@@ -160,7 +162,7 @@ def _find_window(prober: Prober, blocks: Float32s, row: int, call: Call) -> Call
     return None
 
 
-def _shrink_call(prober: Prober, block: Float32s, pattern: CallPattern) -> CallPattern:
+def _shrink_call(prober: CallProber[Any], block: Rows, pattern: CallPattern) -> CallPattern:
     """A call of fewer blocks, or a row of fewer, with the block as far to the front as it may be, in which it is still wrong."""
     best = pattern
     for place in sorted({0, min(1, pattern.size - 1), pattern.place}):
@@ -202,18 +204,23 @@ def shrink_lanes(prober: Prober, block: Float32s, pattern: CallPattern) -> Float
         if np.count_nonzero(_nonzero(tried)) < np.count_nonzero(_nonzero(best)) and prober.look(tried, pattern) is not None:
             best = tried
             break
-    lanes = np.flatnonzero(_nonzero(best))
+    return drop_lanes(prober, best, pattern)
+
+
+def drop_lanes(prober: CallProber[Any], item: Rows, pattern: CallPattern, kept: Collection[int] = ()) -> Rows:
+    """The same failure without the lanes that it does not need, but for those `kept`: halves, then one by one."""
+    best, lanes = item, np.setdiff1d(np.flatnonzero(_nonzero(item)), list(kept))
     for part in (lanes[: len(lanes) // 2], lanes[len(lanes) // 2 :], *lanes[:, None]):
         tried = best.copy()
         tried[part] = 0
-        if len(part) and (tried.view(np.uint32) != best.view(np.uint32)).any() and prober.look(tried, pattern) is not None:
+        if (bits_of(tried) != bits_of(best)).any() and prober.look(tried, pattern) is not None:
             best = tried
     return best
 
 
-def _nonzero(block: Float32s) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _nonzero(block: Rows) -> npt.NDArray[np.bool_]:
     """Lanes that are not +0."""
-    flags: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = block.view(np.uint32) != 0
+    flags: npt.NDArray[np.bool_] = bits_of(block) != 0
     return flags
 
 

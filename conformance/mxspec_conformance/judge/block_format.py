@@ -11,6 +11,7 @@ import numpy as np
 import mxspec
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import ask_alone, first_failure, pick_smallest
+from mxspec_conformance.counterexample.items import ItemFailure, show_smallest_item
 from mxspec_conformance.counterexample.shrink import CallFailure, show_among_vectors, show_smallest_call
 from mxspec_conformance.judge.behaviour import find_rounding
 from mxspec_conformance.judge.choosing import find_claim
@@ -95,6 +96,8 @@ def check_format(
             drawn_of = (first_failure(session, seen, block, judged, tally.failing, fails) for seen in (observations.answered, observations.made))
             case = next(filter(None, drawn_of), None)
         failure = case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
+        if isinstance(failure, ItemFailure):
+            failure = show_smallest_item(session, failure)
         if isinstance(failure, CallFailure):
             # What is expected in a call is what came back in that of the vectors, where a block may have been the wrong one.
             small = show_smallest_call(session, failure, block, judged) or in_vectors(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.evidence import show_code, show_value
+from mxspec_conformance.counterexample.items import is_other_value, keep_items, write_value
 from mxspec_conformance.judge.explanation import Explanation, by_profile
 from mxspec_conformance.judge.invariance.answered import Answered
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
@@ -66,7 +67,7 @@ def judge_tables(
             scale = f"{int(rotated_table(fmt)[1][row]):02x}"
             given = {"scale": scale, "codes": rotated_table(fmt)[0][row].tobytes().hex()}
             scorecard.count_no_answer("scale-code", f"{item.case.id}-scale-{scale}", reason, origin=item.case.id, given=partial(dict, given))
-    plain = next((t for t in tables if t.is_complete and t.case.tensor is None and t.dtype == "float32" and t.wrong.any()), None)
+    plain = next((t for t in tables if not t.seen.refused and t.case.tensor is None and t.seen.dtype == "float32" and t.wrong.any()), None)
     misread: frozenset[Explanation] = frozenset() if plain is None else name_table(fmt, plain.returned)
     for table in tables:
         _enter_table(table, fmt, culprits, scorecard, others, misread)
@@ -90,9 +91,7 @@ class _Judged:
     expected: Values
     profile: str
     native: tuple[str, int]
-    #: Whether every row was answered: only a whole table shows a misreading.
-    is_complete: bool = True
-    dtype: str = "float32"
+    seen: ObservedTable
 
 
 def _judge_table(item: ObservedTable, fmt: BlockFormat, profile: Profile) -> _Judged | None:
@@ -122,8 +121,7 @@ def _judge_table(item: ObservedTable, fmt: BlockFormat, profile: Profile) -> _Ju
         expected=expected,
         profile=profile.id,
         native=("", 0) if (own := native_scale(profile, case.tensor)) is None else (own.kind.value, own.bits),
-        is_complete=not item.refused,
-        dtype=item.dtype,
+        seen=item,
     )
 
 
@@ -159,7 +157,7 @@ def _enter_table(
     special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
     equal: dict[str, Values] = {}
     if table.wrong.any() or table.signs.any():
-        equal = {p.id: t for p in others if (t := expected_table(fmt, p, tensor, table.dtype)) is not None}
+        equal = {p.id: t for p in others if (t := expected_table(fmt, p, tensor, table.seen.dtype)) is not None}
     for scale in table.scales:
         bad = table.wrong & (scales == scale)[:, None]
         label = f"{case.id}-scale-{scale:02x}"
@@ -197,7 +195,7 @@ def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) ->
     given: dict[str, Any] = {
         "code": show_code(code, fmt.element), "scale": show_code(scale, fmt.scale), "lane": str(lane),
         **({"tensor scale": tensor} if tensor else {}),
-        **({"output": table.dtype} if table.dtype != "float32" else {}),
+        **({"output": table.seen.dtype} if table.seen.dtype != "float32" else {}),
     }  # fmt: skip
     kind = "None" if not tensor else f'mxspec.TensorScale("{table.native[0]}", 0x{table.native[1]:08x})'
     snippet = (
@@ -205,8 +203,11 @@ def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) ->
         f"codes, scale = np.full((1, {fmt.k}), 0x{code:02x}, np.uint8), np.full((1, 1), 0x{scale:02x}, np.uint8)\n"
         f'print(mxspec.dequantize(codes, scale, "{fmt.name}", profile="{table.profile}", tensor_scale={kind})[0, 0])'
     )
-    return show_value(
-        f"{table.case.id}-scale-{scale:02x}", given, float(table.expected[row, lane]), float(table.returned[row, lane]), steps=[told], snippet=snippet
+    want, answered = table.expected[row, lane], table.seen.answered
+    shown = show_value(f"{table.case.id}-scale-{scale:02x}", given, float(want), float(table.returned[row, lane]), steps=[told], snippet=snippet)
+    return keep_items(
+        shown, "dequantize", fmt.name, np.column_stack([codes, scales])[answered], int(np.searchsorted(answered, row)), lane=lane,
+        options=table.seen.options, write=write_value, is_wrong=partial(is_other_value, want, signs=bool(table.signs[row, lane])),
     )  # fmt: skip
 
 
@@ -222,6 +223,7 @@ def judge_neighbours(session: TargetSession, fmt: BlockFormat, table: Answered, 
     own[table.inputs[0][bytes_of_rows == scale]] = table.before[bytes_of_rows == scale]
     largest = LARGEST_OF.get(session.transport, every.size)
     first: dict[str, Failure] = {}
+    in_table = bool(scorecard.tally("code").failing)  # whose case then is the one to show
     for number, codes in enumerate(np.array_split(every, -(-every.size // largest)) if len(every[0]) <= largest else ()):
         label = f"every code beside every other{f', {number + 1}' if number else ''}"
         if not keeps_call(CALLS, f"dequantize/{fmt.name}", label, quick=fmt.element.bits < 8):
@@ -234,13 +236,14 @@ def judge_neighbours(session: TargetSession, fmt: BlockFormat, table: Answered, 
             continue
         wrong = ~same_values(answer, own[codes], signs=False)
         scorecard.count("code", label, ok=not wrong.any())
-        if wrong.any():
-            first.setdefault(scorecard.tally("code").id, _show_neighbours(label, fmt, codes, scale, own, answer, wrong))
+        if wrong.any() and not in_table:
+            first.setdefault(scorecard.tally("code").id, _show_neighbours(label, fmt, codes, scale, own, answer, wrong, table.kwargs))
     return first
 
 
 def _show_neighbours(
-    label: str, fmt: BlockFormat, codes: Codes, scale: int, own: Values, returned: Values, wrong: npt.NDArray[np.bool_]
+    label: str, fmt: BlockFormat, codes: Codes, scale: int, own: Values, returned: Values, wrong: npt.NDArray[np.bool_],
+    options: Mapping[str, Any],
 ) -> Failure:
     """The first code of a call that is read otherwise than in the table, between those beside it."""
     row, column = np.argwhere(wrong)[0].tolist()
@@ -251,7 +254,12 @@ def _show_neighbours(
         "row, column": f"{row}, {column} of {codes.shape[0]} x {codes.shape[1]}",
     }  # fmt: skip
     told = f"{int(wrong.sum())} of {wrong.size} codes are read otherwise than in the table of single codes; a target may look up several at once"
-    return show_value(label, given, float(own[code]), float(returned[row, column]), steps=[told])
+    blocks = codes.reshape(-1, fmt.k)
+    return keep_items(
+        show_value(label, given, float(own[code]), float(returned[row, column]), steps=[told]), "dequantize", fmt.name,
+        np.column_stack([blocks, np.full(len(blocks), scale, np.uint8)]), (row * codes.shape[1] + column) // fmt.k, lane=column % fmt.k,
+        options=options, write=write_value, is_wrong=partial(is_other_value, own[code], signs=False),
+    )  # fmt: skip
 
 
 def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Values]) -> frozenset[Explanation]:

@@ -17,6 +17,7 @@ import mxspec
 from mxspec.formats import ScalarFormat, get_scalar
 from mxspec.rounding import Overflow, Rounding
 from mxspec_conformance.counterexample.evidence import show_conversion
+from mxspec_conformance.judge.scalars import keep_encoded
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -70,5 +71,6 @@ def judge_every_number(session: TargetSession, element: str, scorecard: Scorecar
                 how={"element": element, "rounding": Rounding.RNE.value, "wrong": f"{int(wrong.sum())} of {len(x)} numbers"},
                 snippet="",
             )  # fmt: skip
-            first.setdefault(scorecard.tally(TOPIC).id, drawn)
+            kept = keep_encoded(drawn, x, at, fmt, int(expected[at]), int(returned[at]), how)
+            first.setdefault(scorecard.tally(TOPIC).id, kept)
     return first

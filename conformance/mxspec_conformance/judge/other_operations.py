@@ -10,6 +10,7 @@ from functools import partial
 
 import mxspec
 from mxspec.formats import get_block
+from mxspec_conformance.counterexample.items import ItemFailure, show_smallest_item
 from mxspec_conformance.judge import layouts as judge_layouts
 from mxspec_conformance.judge.stages import SCALAR_STAGES, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
@@ -45,7 +46,7 @@ def check_scalars(
             explanation = common_explanation(tallies, lambda _: (0,))
             answers = any(len(t.no_answers) < len(t.cases) for t in scorecard.tallies.values())
             report.requirements += [
-                judge_tally(t, explanation, partial(_no_block, drawn), may_refuse=answers) for t in tallies
+                judge_tally(t, explanation, partial(_show_first, session, drawn), may_refuse=answers) for t in tallies
             ]
 
 
@@ -125,7 +126,6 @@ def check_sparse(session: TargetSession, report: Report, progress: Progress, wan
                 report.requirements += judge_sparse(session, function, fmt)
 
 
-def _no_block(drawn: dict[str, Failure], tally: Tally) -> Failure | None:
-    if tally.id in drawn:
-        return drawn[tally.id]
-    return None if tally.show is None else tally.show()
+def _show_first(session: TargetSession, drawn: dict[str, Failure], tally: Tally) -> Failure | None:
+    failure = drawn.get(tally.id) or (None if tally.show is None else tally.show())
+    return show_smallest_item(session, failure) if isinstance(failure, ItemFailure) else failure

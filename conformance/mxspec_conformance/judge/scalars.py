@@ -16,7 +16,8 @@ from mxspec.elements import encode_table, table_index
 from mxspec.formats import ElementFormat, ScalarFormat, get_scalar
 from mxspec.reals import nan_codes
 from mxspec.rounding import NanPolicy, Overflow, Rounding
-from mxspec_conformance.counterexample.evidence import describe_number, show_conversion, show_value
+from mxspec_conformance.counterexample.evidence import describe_number, show_code, show_conversion, show_value
+from mxspec_conformance.counterexample.items import is_other_value, keep_items, write_value
 from mxspec_conformance.judge.conversions import list_known
 from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Explanation
 from mxspec_conformance.judge.misreadings import name_codes
@@ -83,6 +84,12 @@ class _Encoded:
     returned: list[Any]
     #: The place of each lane in its case.
     places: Sequence[int]
+    #: Keywords of the call.
+    options: Mapping[str, Any]
+
+    def name(self, i: int) -> str:
+        """The label of a lane."""
+        return f"{self.label}[{self.places[i]}]"
 
     def agreeing(self, codes: npt.NDArray[np.uint8]) -> int:
         """Lanes that hold these codes."""
@@ -131,7 +138,7 @@ def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> 
             label = case.id if len(roundings) == 1 else f"{case.id}@{rounding.value}"
             expected = case.codes[rounding][list(places)]
             returned = _encode_lanes(session, x, element, extra)
-            encoded.append(_Encoded(case.topic, label, case.id, rounding, wants_own, x, expected, returned, places))
+            encoded.append(_Encoded(case.topic, label, case.id, rounding, wants_own, x, expected, returned, places, extra))
     # Where no text says how to round, what was asked for is asked in all roundings: a mask of the fraction has its wrong bit in any.
     for rounding in roundings if topic_level("tie-even", "encode", element) is Level.OPEN else [Rounding.RNE]:
         encoded += _observe_bfloat16(session, element, rounding)
@@ -163,9 +170,9 @@ def _judge_one_rounding(
         for (n, i), want, code in zip(members, best.tolist(), got.tolist(), strict=True):
             if code not in (want, -1):
                 case, equals = cases[n], [e for e, codes in known[n].items() if codes[i] == code]
-                lane, origin = f"{case.label}[{case.places[i]}]", f"{case.case}[{case.places[i]}]"
-                show = partial(_show_encoded, lane, case.x[i], want, code, fmt, case.rounding, own=case.wants_own)
-                scorecard.count("choice", lane, origin=origin, ok=False, equals=equals, show=show)
+                origin = f"{case.case}[{case.places[i]}]"
+                show = partial(_show_encoded, case, i, want, fmt, own=case.wants_own)
+                scorecard.count("choice", case.name(i), origin=origin, ok=False, equals=equals, show=show)
 
 
 def _observe_bfloat16(session: TargetSession, element: str, rounding: Rounding) -> Iterator[_Encoded]:
@@ -196,7 +203,7 @@ def _observe_bfloat16(session: TargetSession, element: str, rounding: Rounding) 
                 part = part[list(places)]
                 expected = mxspec.encode(part, element, rounding=rounding)
                 returned = _encode_lanes(session, part, element, extra)
-                yield _Encoded(topic, label, label, rounding, False, part, expected, returned, places)
+                yield _Encoded(topic, label, label, rounding, False, part, expected, returned, places, extra)
 
 
 def _encode_lanes(session: TargetSession, x: npt.NDArray[np.float32], element: str, extra: dict[str, Any]) -> list[Any]:
@@ -232,14 +239,14 @@ def _judge_encode_case(
     legal_nan = _explained_nan(x, item.returned, fmt)
     zero = {fmt.join(s, 0) for s in (0, 1)}
     for i, code in enumerate(item.returned):
-        lane, origin = f"{item.label}[{item.places[i]}]", f"{item.case}[{item.places[i]}]"
+        lane, origin = item.name(i), f"{item.case}[{item.places[i]}]"
         if isinstance(code, NoAnswer):
             given = partial(describe_number, float(x[i]), fmt.name, {"rounding": rounding.value})
             scorecard.count_no_answer(topic, lane, code, origin=origin, given=given)
             continue
         code = int(code)
         ok = code == int(expected[i])
-        show = partial(_show_encoded, lane, x[i], int(expected[i]), code, fmt, rounding, own=own or item.wants_own)
+        show = partial(_show_encoded, item, i, int(expected[i]), fmt, own=own or item.wants_own)
         if np.isnan(x[i]):
             ok = i in legal_nan
         elif topic != "zero-sign" and not ok and code in zero and int(expected[i]) in zero:
@@ -251,19 +258,36 @@ def _judge_encode_case(
         scorecard.count(topic, lane, origin=origin, ok=ok, equals=equals, show=show)
 
 
-def _show_encoded(
-    lane: str, x: np.float32, expected: int, code: int, fmt: ScalarFormat, rounding: Rounding, *, own: bool
-) -> Failure:  # fmt: skip
+def _show_encoded(item: _Encoded, i: int, expected: int, fmt: ScalarFormat, *, own: bool) -> Failure:
     """own: the expected code is that of an encoder which overflows to the format's own Inf or NaN."""
     overflow = ', overflow="own"' if own else ""
-    bits = int(np.float32(x).view(np.uint32))
+    code, x, rounding = int(item.returned[i]), item.x[i], item.rounding
+    bits = int(x.view(np.uint32))
     snippet = (
         "import numpy as np, mxspec\n"
         f"x = np.array([0x{bits:08x}], np.uint32).view(np.float32)\n"
         f'print(mxspec.encode(x, "{fmt.name}", rounding="{rounding.value}"{overflow}))  # {expected:#04x}'
     )
     how = {"element": fmt.name, "rounding": rounding.value} | ({"overflow": "own"} if own else {})
-    return show_conversion(lane, float(x), expected, code, fmt, how=how, snippet=snippet)
+    shown = show_conversion(item.name(i), float(x), expected, code, fmt, how=how, snippet=snippet)
+    if np.isnan(x):  # which code of a NaN is right hangs on the others
+        return shown
+    answered = np.flatnonzero([not isinstance(answer, NoAnswer) for answer in item.returned])
+    return keep_encoded(shown, item.x[answered], int(np.searchsorted(answered, i)), fmt, expected, code, item.options)
+
+
+def keep_encoded(
+    shown: Failure, x: npt.NDArray[np.float32], at: int, fmt: ScalarFormat, expected: int, code: int, options: Mapping[str, Any]
+) -> Failure:
+    """A failure with the call in which a number got a wrong code. What is wrong as a zero is wrong by its sign."""
+    zeros = {fmt.join(sign, 0) for sign in (0, 1)}
+    legal = zeros if expected in zeros and code not in zeros else {expected}
+    if fmt.twos_complement and expected == fmt.sign_bit + 1 and is_lowest_allowed(fmt, x[at : at + 1], Rounding(options.get("rounding", "rne")))[0]:
+        legal |= {fmt.sign_bit}
+    return keep_items(
+        shown, "encode", fmt.name, x.view(np.uint32)[:, None], at, options=options,
+        is_wrong=lambda answer: int(answer) not in legal, write=lambda answer: show_code(int(answer), fmt),
+    )  # fmt: skip
 
 
 def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, Failure]:
@@ -285,9 +309,7 @@ def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> 
             scorecard.count_no_answer("code", label, value, given=partial(dict, code=f"{int(code):02x}", element=element))
             continue
         got = np.float32(value)
-        snippet = f'import numpy as np, mxspec\nprint(mxspec.decode(np.array([0x{int(code):02x}], np.uint8), "{element}"))'
-        given = {"code": f"{int(code):02x}", "element": element}
-        show = partial(show_value, label, given, float(want), float(got), steps=[], snippet=snippet)
+        show = partial(_show_decoded, codes, int(code), element, want, got)
         same = got.view(np.uint32) == want.view(np.uint32) or (np.isnan(got) and np.isnan(want))
         if not same and got == 0 and want == 0:
             scorecard.count("zero-sign", label, ok=False, show=show)
@@ -296,3 +318,12 @@ def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> 
             scorecard.count("zero-sign", label, ok=bool(same))
         scorecard.count("code", label, ok=bool(same), equals=named, show=show)
     return {}
+
+
+def _show_decoded(codes: npt.NDArray[np.uint8], code: int, element: str, want: np.float32, got: np.float32) -> Failure:
+    snippet = f'import numpy as np, mxspec\nprint(mxspec.decode(np.array([0x{code:02x}], np.uint8), "{element}"))'
+    given = {"code": f"{code:02x}", "element": element}
+    return keep_items(
+        show_value(f"code-{code:02x}", given, float(want), float(got), steps=[], snippet=snippet), "decode", element, codes[:, None], code,
+        is_wrong=partial(is_other_value, want, signs=bool(want == got)), write=write_value,
+    )  # fmt: skip

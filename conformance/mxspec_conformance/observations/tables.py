@@ -49,6 +49,8 @@ class ObservedTable:
     refused: tuple[int, ...] = ()
     #: Those of them that should have had an answer, and why they have none.
     failed: Mapping[int, NoAnswer] = field(default_factory=dict)
+    #: Keywords of the call.
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def answered(self) -> npt.NDArray[np.intp]:
@@ -101,7 +103,7 @@ def observe_tables(session: TargetSession, fmt: str) -> list[ObservedTable]:
         values = np.stack([np.full(codes.shape[1:], np.nan, np.float32) if isinstance(a, NoAnswer) else a for a in answers])
         row = [next(i for i in range(len(answers)) if i not in silent)]
         dtype = dtype or _ask_dtype(session, codes[row], scales[row, None], fmt, extra)
-        results.append(ObservedTable(case, values, dtype, tuple(silent), failed))
+        results.append(ObservedTable(case, values, dtype, tuple(silent), failed, extra))
     return results
 
 
