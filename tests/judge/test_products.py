@@ -16,7 +16,7 @@ from mxspec_conformance import Report, check
 from mxspec_conformance.judge.explanation import Cause
 from mxspec_conformance.judge.products.mistakes import list_mistakes
 from mxspec_conformance.results.conclusion import conclude
-from mxspec_conformance.results.report import Verdict
+from mxspec_conformance.results.report import Failure, Verdict
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.operands import parse_operand, parse_product
 from mxspec_lab.products.kernels import Kernel, KernelTarget, finish_float32
@@ -55,6 +55,18 @@ def test_wrong_kernels_fail(kernel: Kernel) -> None:
     shown = [r.first for r in report.requirements if r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
     assert shown
     assert all(f is not None and f.expected != f.returned for f in shown)
+    assert all(shows_both(f, kernel) for f in shown if f is not None and f.product is not None)
+
+
+def shows_both(failure: Failure, kernel: Kernel) -> bool:
+    """Whether the lines of a failure give the output that was returned, or name the command that shows it."""
+    if failure.snippet.startswith("mxspec explain RESULT.json 'matmul/"):
+        return True
+    assert max(map(len, failure.snippet.splitlines())) <= 88
+    printed: list[Any] = []
+    exec(failure.snippet, {"k": KernelTarget(kernel), "print": printed.append})
+    value = f"{float(printed[0]):.9g} ({printed[0].tobytes()[::-1].hex()})"
+    return failure.returned["value"] == value != failure.expected["value"]
 
 
 def test_there_are_enough_of_both() -> None:
@@ -154,6 +166,8 @@ def test_the_smallest_product_is_shown() -> None:
     assert first.given["m x n x k"].startswith("1 x 1 x ")
     assert first.expected["why"] == "every order of additions gives it"
     assert any(step.startswith("k = 127: ") for step in first.steps)
+    assert "k.matmul(" in first.snippet
+    assert shows_both(first, next(k for k in WRONG if k.name == "last k dropped, b"))
 
 
 def test_places_of_wrong_outputs_are_said() -> None:

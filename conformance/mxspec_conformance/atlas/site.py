@@ -366,7 +366,7 @@ def write_letter(shown: Shown) -> str:
         lines += [f"  {step}" for step in first.steps]
     lines += ["", "Reproduce:", *(f"  {line}" for line in list_setup(shown.entry)), f"  {shown.command}"]
     if first is not None and first.snippet:
-        lines += ["", "The expected answer in Python:", *(f"  {line}" for line in first.snippet.splitlines())]
+        lines += ["", "To reproduce in Python:", *(f"  {line}" for line in first.snippet.splitlines())]
     return "\n".join(lines)
 
 

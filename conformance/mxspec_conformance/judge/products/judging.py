@@ -330,6 +330,8 @@ def _first(
         smallest = shrink_product(ask, smallest, sizes, accumulator, contract)
     failure = describe_wrong(smallest, accumulator, contract)
     failure.case = x.case.label
+    if not failure.snippet and failure.product is not None:
+        failure.snippet = f"mxspec explain RESULT.json '{tally.id}'  # RESULT.json: of check --json"
     failure.steps.append(describe_places(x.case, x.output, accumulator, contract))
     return failure
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot import Accumulator, OperandContract
+from mxspec_conformance.counterexample.failure import can_write, fit_call, write_array
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.editing import clear_stretch, cut_length, find_used, place_dense, take_rows
 from mxspec_conformance.judge.products.reference import allow, refer_case, round_exactly
 from mxspec_conformance.judge.products.stored import StoredProduct, store_product
 from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.laying_out import hand_over
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 from mxspec_conformance.targets.product_sizes import Sizes
 
@@ -132,6 +135,7 @@ def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: OperandCont
         expected=expected,
         returned={"value": _show(wrong.output[i, j])},
         steps=_list_terms(reference.a.odd[i], reference.b.odd[j]),
+        snippet=_make_snippet(wrong),
         product=store_product(
             StoredProduct(
                 case=case, place=(i, j), accumulator=accumulator.name, contract=contract,
@@ -139,6 +143,40 @@ def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: OperandCont
             )
         ),
     )
+
+
+class _Name(str):
+    """A variable of a snippet, in the place of an array."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _make_snippet(wrong: Wrong) -> str:
+    """NumPy lines that call the target with the operands; empty where they are too many numbers to be read, or other calls matter."""
+    case, made = wrong.case, dict[str, npt.NDArray[Any]]()
+
+    def name_part(side: str, array: npt.NDArray[Any]) -> _Name:
+        name = _Name(f"{side}{sum(known.startswith(side) for known in made)}")
+        made[name] = array
+        return name
+
+    operands = {side: hand_over(numbers, convert=partial(name_part, side)) for side, numbers in (("a", case.a), ("b", case.b))}
+    made |= {name: value for name, value in case.options.items() if isinstance(value, np.ndarray)}
+    if case.before or not can_write(*made.values()):
+        return ""
+    lines = ["import ml_dtypes, numpy as np  # k: the target", "from mxspec_conformance.targets.operands import Side"]
+    for name, array in made.items():
+        lines += write_array(name, array)
+    for side, operand in operands.items():
+        if isinstance(operand, _Name):
+            lines.append(f"{side} = {operand}")
+        else:
+            given = {f.name: getattr(operand, f.name) for f in fields(operand)}
+            lines += fit_call(f"{side} = Side", [f"{n}={v!r}" for n, v in given.items() if v is not None or n in ("scales", "tensor_scale")])
+    options = [f"{name}={name if name in made else repr(value)}" for name, value in case.options.items()]
+    lines += fit_call("values = k.matmul", ["a", "b", f'"{case.out_dtype}"', *options])
+    return "\n".join([*lines, f"print(values[{wrong.place[0]}, {wrong.place[1]}])"])
 
 
 def describe_places(case: ProductCase, output: Any, accumulator: Accumulator, contract: OperandContract) -> str:
