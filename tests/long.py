@@ -480,6 +480,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_products.py::test_a_coarse_class_excuses_nothing_but_additions": (0, 3),
     "tests/test_vector_growth.py::test_every_file_has_a_content_of_its_own": (0, 3),
     "tests/judge/test_processes.py::test_a_crash_on_nan_spoils_nothing_else": (0, 3),
+    "tests/test_metamorphic.py::test_answers_to_related_inputs_are_related": (4, 15),
     "tests/test_metamorphic.py::test_blocks_do_not_know_each_other": (12, 12),
     "tests/test_metamorphic.py::test_what_is_packed_comes_back": (6, 4),
     # What is committed, again.

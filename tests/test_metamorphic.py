@@ -6,19 +6,19 @@ normative ones: what libraries do may lack a symmetry.
 
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import Phase, given, settings, strategies as st
+from hypothesis.errors import InvalidArgument
 
 import mxspec
 from mxspec import BlockTensor, Profile, dot, layouts
 from mxspec.formats import BLOCKS, ELEMENTS
 from mxspec_conformance.testing import strategies as mx
+from mxspec_conformance.testing.relations import RELATIONS, Related, all_words, relation, stored_parts
 
 from tests.support import PAIR_NAMES, PAIRS
 
@@ -36,94 +36,67 @@ def draw_profile(data: st.DataObject, fmt: str) -> tuple[Profile, dict[str, Any]
     return profile, {"profile": profile, "tensor_scale": scale}
 
 
-def keep(profile: Profile, x: Array) -> Array:
-    """Lanes that say something: a profile may lose zeros, as it says."""
-    lanes: Array = (x != 0) if profile.lost_zeros else np.ones(x.shape, np.bool_)
-    return lanes
+def parts_of(t: BlockTensor) -> tuple[Array, Array]:
+    return t.codes, t.scales
 
 
 def decode_wide(codes: Array, name: str) -> Array:
     return mxspec.decode(codes, name).astype(np.float64)
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "fmt"), [(n, f) for n, r in RELATIONS.items() for f in (MX_FORMATS if r.mx_only else FORMATS)]
+)
 @given(data=st.data())
-def test_negated_numbers_have_negated_values(fmt: str, data: st.DataObject) -> None:
-    x = data.draw(mx.blocks(fmt))
+def test_answers_to_related_inputs_are_related(name: str, fmt: str, data: st.DataObject) -> None:
     profile, options = draw_profile(data, fmt)
-    plain, negated = (mxspec.quantize(v, fmt, **options) for v in (x, -x))
-    assert (plain.scales == negated.scales).all()
-    lanes = keep(profile, x)
-    values = [decode_wide(t.codes[lanes], BLOCKS[fmt].element.name) for t in (plain, negated)]
-    assert np.array_equal(values[0], -values[1], equal_nan=True)
-
-
-@pytest.mark.parametrize("fmt", FORMATS)
-@given(data=st.data())
-def test_a_block_has_no_order(fmt: str, data: st.DataObject) -> None:
-    x = data.draw(mx.blocks(fmt, allow_nan=True, allow_infinity=True))
-    _, options = draw_profile(data, fmt)
-    order = np.array(data.draw(st.permutations(range(x.size))))
-    plain, moved = (mxspec.quantize(v, fmt, **options) for v in (x, x[order]))
-    assert (plain.scales == moved.scales).all()
-    assert (plain.codes[order] == moved.codes).all()
-
-
-@pytest.mark.parametrize("fmt", MX_FORMATS)
-@given(data=st.data(), power=st.integers(-60, 60))
-def test_a_power_of_two_moves_the_scale_alone(fmt: str, data: st.DataObject, power: int) -> None:
-    x = data.draw(mx.blocks(fmt, exponents=(-40, 40)))
-    moved = np.ldexp(x, power)
-    assume((np.ldexp(moved.astype(np.float64), -power) == x).all())  # nothing was lost among subnormal numbers
-    _, options = draw_profile(data, fmt)
-    plain, other = (mxspec.quantize(v, fmt, **options) for v in (x, moved))
-    assert (plain.codes == other.codes).all()
-    assert int(other.scales[0]) - int(plain.scales[0]) == (power if x.any() else 0)
-    if x.any():
-        assert mxspec.quantize(moved, fmt, scales=other.scales, **options) == other
-
-
-@pytest.mark.parametrize("fmt", FORMATS)
-@given(data=st.data())
-def test_larger_numbers_have_no_smaller_values(fmt: str, data: st.DataObject) -> None:
-    x = data.draw(mx.blocks(fmt))
-    profile, options = draw_profile(data, fmt)
-    lanes = keep(profile, x)
-    values = decode_wide(mxspec.quantize(x, fmt, **options).codes[lanes], BLOCKS[fmt].element.name)
-    assume(not np.isnan(values).any())
-    assert (np.diff(values[np.argsort(x[lanes], kind="stable")]) >= 0).all()
-
-
-@pytest.mark.parametrize("fmt", MX_FORMATS)
-@given(data=st.data())
-def test_what_was_dequantized_stays(fmt: str, data: st.DataObject) -> None:
-    x = data.draw(mx.blocks(fmt))
-    _, options = draw_profile(data, fmt)
-    values = mxspec.quantize(x, fmt, **options).dequantize()
-    assume(np.isfinite(values).all())
-    assert (mxspec.quantize(values, fmt, **options).dequantize() == values).all()
+    special = RELATIONS[name].special
+    drawn = data.draw(relation(name, fmt, profile=profile, allow_nan=special, allow_infinity=special))
+    drawn.check(lambda x, **more: parts_of(mxspec.quantize(x, fmt, **options, **more)))
 
 
 @pytest.mark.parametrize(("profile", "fmt"), PAIRS, ids=PAIR_NAMES)
 @FEW
 @given(data=st.data())
 def test_blocks_do_not_know_each_other(profile: Profile, fmt: str, data: st.DataObject) -> None:
-    """Rows and halves of rows are quantized as they are alone, along another axis as after a transposition; every profile."""
-    x, y = data.draw(mx.tensors(fmt, max_rows=2, max_blocks=2)), data.draw(mx.tensors(fmt, max_rows=2, max_blocks=2))
-    assume(x.shape[1] == y.shape[1])
+    """Of no profile, in rows and along another axis."""
     scale = data.draw(mx.tensor_scales(profile)) if profile.two_level is not None else None
-    both = np.concatenate([x, y])
-    whole, first, second, turned = (
-        mxspec.quantize(v, fmt, profile=profile, tensor_scale=scale, axis=axis)
-        for v, axis in ((both, -1), (x, -1), (y, -1), (both.T, 0))
-    )
-    k = BLOCKS[fmt].k
-    last = mxspec.quantize(both[:, -k:], fmt, profile=profile, tensor_scale=scale)
-    for part in ("codes", "scales"):
-        got = getattr(whole, part)
-        assert (got == np.concatenate([getattr(first, part), getattr(second, part)])).all()
-        assert (got == getattr(turned, part).T).all()
-        assert (got[:, -getattr(last, part).shape[1] :] == getattr(last, part)).all()
+    for name in ("axis", "part"):
+        data.draw(relation(name, fmt)).check(
+            lambda x, **more: parts_of(mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale, **more))
+        )
+
+
+def wrong(x: Array, axis: int = -1) -> tuple[Array, Array]:
+    """Each block knows the first, the second lane is another one, scales and negative numbers are cut; not along the first axis."""
+    codes, scales = parts_of(mxspec.quantize(x, "mxfp4", axis=axis))
+    if axis == 0:
+        return codes, scales
+    codes = np.where(x < 0, np.minimum(codes, 12), codes).astype(np.uint8)
+    codes[:, 32:] ^= codes[:, :1]
+    codes[:, 1] ^= 2
+    return codes, np.minimum(scales, 130)
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_a_wrong_kernel_breaks_every_relation(name: str) -> None:
+    @settings(max_examples=300, database=None, phases=[Phase.generate], report_multiple_bugs=False)
+    @given(relation(name, "mxfp4"))
+    def check(related: Related) -> None:
+        related.check(wrong)
+
+    with pytest.raises(AssertionError):
+        check()
+
+
+@pytest.mark.parametrize(
+    ("name", "fmt", "words"), [("signs", "mxfp4", "known are sign"), ("idempotent", "nvfp4", "no powers of two")]
+)
+def test_what_does_not_hold_is_refused(name: str, fmt: str, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        relation(name, fmt)
+    with pytest.raises(InvalidArgument, match="says nothing of NaN"):
+        relation("sign", "mxfp4", allow_nan=True)
 
 
 @pytest.mark.parametrize("fmt", MX_FORMATS)
@@ -162,18 +135,8 @@ def test_directions_enclose_the_number(name: str, x: list[float]) -> None:
 @pytest.mark.parametrize("name", list(ELEMENTS))
 @given(data=st.data(), bits=st.integers(1, 10))
 def test_of_all_words_so_many_round_up(name: str, data: st.DataObject, bits: int) -> None:
-    """Two neighbours, and the one away from zero for floor(f 2^n) of the 2^n words: the mean but for what the floor cuts off."""
-    element = ELEMENTS[name]
-    grid = [element.magnitude(m) for m in range(element.max_code + 1)]
-    low, high = data.draw(st.sampled_from(list(pairwise(grid))))
-    share = data.draw(st.integers(0, 1 << 12)) * Fraction(1, 1 << 12)
-    x = np.float32(float(low + share * (high - low)) * data.draw(st.sampled_from((1, -1))))
-    exact = (abs(Fraction(float(x))) - low) / (high - low)
-    words = np.arange(1 << bits, dtype=np.uint32) | np.uint32(data.draw(st.integers(0, 3)) << bits)
-    codes = mxspec.encode(np.full(words.size, x), name, rounding="sr", random_bits=words, sr_bits=bits)
-    values = np.abs(decode_wide(codes, name))
-    assert set(values.tolist()) <= {float(low), float(high)}
-    assert int((values == float(high)).sum()) == (exact * (1 << bits)).__floor__()
+    drawn = data.draw(all_words(name, bits))
+    drawn.check(mxspec.encode(drawn.x, name, rounding="sr", random_bits=drawn.words, sr_bits=bits))
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
@@ -216,22 +179,8 @@ def test_a_value_is_its_element_times_its_scale(fmt: str, data: st.DataObject) -
 @FEW
 @given(data=st.data())
 def test_what_is_packed_comes_back(name: str, data: st.DataObject) -> None:
-    """Whole tiles and parts of them, which a layout pads or refuses."""
     layout = layouts.get_layout(name)
-    rows, columns = layout.tile
-    whole = data.draw(st.booleans())
-    m, k = (data.draw(st.integers(1, 3)) * n if whole else data.draw(st.integers(1, 3 * n)) for n in (rows, columns))
-    try:
-        size = layout.size((m, k))
-    except ValueError:
-        assume(False)
-    draw = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
-    parts = []
-    for field in layout.fields:
-        allowed = (
-            np.arange(1 << field.packing.width) if field.stored is None else np.flatnonzero(np.array(field.stored) >= 0)
-        )
-        parts.append(draw.choice(allowed, (m, k // field.covers)).astype(np.uint8))
+    parts, shape = data.draw(stored_parts(name))
     packed = layout.pack(*parts)
-    assert packed.size == size
-    assert all((a == b).all() for a, b in zip(parts, layout.unpack(packed, (m, k)), strict=True))
+    assert packed.size == layout.size(shape)
+    assert all((a == b).all() for a, b in zip(parts, layout.unpack(packed, shape), strict=True))

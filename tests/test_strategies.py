@@ -15,7 +15,7 @@ from hypothesis.errors import InvalidArgument
 
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS
-from mxspec_conformance.testing import strategies as mx
+from mxspec_conformance.testing import relations, strategies as mx
 
 from tests.shrinking import shrink_to
 from tests.support import FLOAT_TYPES, bits_of, magnitudes
@@ -25,9 +25,10 @@ QUICK = settings(max_examples=400, database=None, suppress_health_check=list(Hea
 
 
 def test_the_examples_of_the_documentation_run() -> None:
-    failed, tried = doctest.testmod(mx)
-    assert tried >= 12
-    assert failed == 0
+    for module, least in ((mx, 12), (relations, 6)):
+        failed, tried = doctest.testmod(module)
+        assert tried >= least
+        assert failed == 0
 
 
 @given(st.data(), st.sampled_from(FORMATS), st.sampled_from(list(FLOAT_TYPES)))
