@@ -133,6 +133,7 @@ def show_smallest_item(session: TargetSession, seen: ItemFailure) -> Failure:
         steps.append(f"alone{' among codes 00' if others else ''} the target returns what is expected here")
     else:
         alone = None
+        steps += ["alone it is answered so, too"] * (len(x) == 1 and not others)
     call = replace(pattern, item=OPERATIONS[seen.function].item).words
     return replace(
         seen.as_seen,
