@@ -37,10 +37,10 @@ def _split_blocks(items: Rows, fmt: str) -> tuple[Rows, ...]:
     return items[:, :k], items[:, k:]
 
 
-#: An item is k codes and their scale byte, the bits of a float32, or a code.
+#: An item is k codes and their scale byte, a number, or a code.
 OPERATIONS = {
     "dequantize": Operation("block", ("codes", "scales"), _split_blocks),
-    "encode": Operation("number", ("x",), lambda items, _: (items[:, 0].view(np.float32),)),
+    "encode": Operation("number", ("x",), lambda items, _: (items[:, 0],)),
     "decode": Operation("code", ("codes",), lambda items, _: (items[:, 0],)),
 }
 
@@ -118,8 +118,9 @@ def show_smallest_item(session: TargetSession, seen: ItemFailure) -> Failure:
     if found is None:
         return seen.as_seen
     pattern, item = found
-    kept = {seen.lane, len(item) - 1}  # the code and its scale
-    plain = np.where(np.isin(np.arange(len(item)), list(kept)), item, 0).astype(item.dtype)
+    kept = [seen.lane, len(item) - 1]  # the code and its scale
+    plain = np.zeros_like(item)
+    plain[kept] = item[kept]
     if prober.look(plain, pattern) is not None:
         item = plain
     item = drop_lanes(prober, item, pattern, kept)
@@ -149,7 +150,8 @@ def _make_snippet(seen: ItemFailure, calls: list[tuple[Rows, int]]) -> str:
     operation = OPERATIONS[seen.function]
     if not can_write(calls[0][0]):
         return ""
-    lines = ["import numpy as np  # k: the target"]
+    narrow = calls[0][0].dtype.kind == "V"  # bfloat16
+    lines = [f"import {'ml_dtypes, ' if narrow else ''}numpy as np  # k: the target"]
     options = "".join(f", {key}={value!r}" for key, value in seen.options.items())
     for number, (items, place) in enumerate(calls):
         for name, array in zip(operation.arguments, operation.lay(items, seen.name), strict=True):

@@ -285,7 +285,7 @@ def keep_encoded(
     if fmt.twos_complement and expected == fmt.sign_bit + 1 and is_lowest_allowed(fmt, x[at : at + 1], Rounding(options.get("rounding", "rne")))[0]:
         legal |= {fmt.sign_bit}
     return keep_items(
-        shown, "encode", fmt.name, x.view(np.uint32)[:, None], at, options=options,
+        shown, "encode", fmt.name, x[:, None], at, options=options,
         is_wrong=lambda answer: int(answer) not in legal, write=lambda answer: show_code(int(answer), fmt),
     )  # fmt: skip
 
