@@ -6,7 +6,7 @@ What it has to return for them in every other call is what it returned there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from mxspec.formats import BlockFormat
 from mxspec.rounding import Overflow
 from mxspec_conformance.counterexample.calls import Call
 from mxspec_conformance.counterexample.failure import describe_bits
+from mxspec_conformance.counterexample.items import OPERATIONS, keep_items
 from mxspec_conformance.counterexample.kinds import CallKind
 from mxspec_conformance.counterexample.shrink import ALONE, CallFailure
 from mxspec_conformance.observations.bisection import NoAnswer
@@ -50,13 +51,21 @@ class Answered:
     #: The tensor scale in `kwargs`, in all its kinds.
     tensor: TensorScales | None = None
 
-    def keep_call(self, failure: Failure, place: npt.NDArray[np.intp], row: int, **how: Any) -> Failure:
-        """`keep_call` of items; calls of other functions than `quantize` are left as they are."""
-        return (
-            failure
-            if self.function != "quantize"
-            else keep_call(failure, self.inputs[0], self.tensor, row, place=place, **how)
-        )
+    def keep_call(self, failure: Failure, place: npt.NDArray[np.intp], row: int, got: npt.NDArray[Any], **how: Any) -> Failure:
+        """`keep_call` of items, of which one got the answer `got`; calls of `encode_stochastic` are left as they are."""
+        if self.function == "quantize":
+            return keep_call(failure, self.inputs[0], self.tensor, row, place=place, **how)
+        if self.function not in OPERATIONS:
+            return failure
+        shown, want = item_failure(failure.case, "", self, int(place[row]), got), self.before[place[row]]
+        lane = int(np.argmax(self.differ(got[None], want[None])[0]))
+        what = next(iter(shown.returned))
+        return keep_items(
+            replace(shown, steps=[*failure.steps, *shown.steps[1:]]), self.function, self.name,
+            np.column_stack([a[place] for a in self.inputs]), row, lane=lane, options=self.kwargs,
+            is_wrong=lambda value: bool(self.differ(np.array([value], want.dtype), want[lane : lane + 1])[0]),
+            write=lambda value: describe_bits(float(value)) if what == "value" else f"{int(value):02x}",
+        )  # fmt: skip
 
     def arguments(self, place: npt.NDArray[np.intp], *, rows: int | None = None) -> tuple[Any, ...]:
         """The arguments of a call for these items; rows: as so many rows of several items each."""

@@ -40,7 +40,7 @@ def judge_batch_shapes(session: TargetSession, answered: Answered, scorecard: Sc
             text = f"{int(wrong.sum())} blocks got other bits than in another call; the first is block {block} of row {row}"
             at = int(np.flatnonzero(wrong)[0])
             drawn = item_failure(label, text, answered, int(place[at]), answer[at])
-            first.setdefault(scorecard.tally("call-size").id, answered.keep_call(drawn, place, at, width=blocks))
+            first.setdefault(scorecard.tally("call-size").id, answered.keep_call(drawn, place, at, answer[at], width=blocks))
     return first
 
 

@@ -162,7 +162,8 @@ class Matrix:
         requirement = self.scorecard.tally(topic).id
         if not ok and requirement not in self.first:
             failure, across = draw_call(label, pool, place, got, wrong, lines), max(len(place) // lines, 1)
-            kept = pool.answered.keep_call(failure, place, int(np.argmax(wrong)), width=across, axis=axis, arrangement=arrangement)
+            at = int(np.argmax(wrong))
+            kept = pool.answered.keep_call(failure, place, at, got[at], width=across, axis=axis, arrangement=arrangement)
             self.first[requirement] = kept
         return ok
 

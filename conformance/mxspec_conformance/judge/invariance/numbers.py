@@ -79,7 +79,11 @@ class Numbers:
             return
         wrong = self.find_wrong(place, answer)
         text = f"{int(wrong.sum())} of {len(place)} numbers got other bits than in another call; the first is number {int(np.argmax(wrong))}"
-        self.settle(topic, label, ok=not wrong.any(), text=text)
+        self.scorecard.count(topic, label, ok=not wrong.any())
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            kept = self.answered.keep_call(call_failure(label, text), place, at, self.answered.rows(answer)[at])
+            self.first.setdefault(self.scorecard.tally(topic).id, kept)
 
 
 def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Scorecard) -> dict[str, Failure]:

@@ -53,8 +53,8 @@ def judge_repeats(session: TargetSession, repeat: Answered, scorecard: Scorecard
         if wrong.any():
             at = int(np.argmax(wrong))
             text = f"item {at} of {len(place)} got other bits than in another call"
-            drawn = repeat.keep_call(item_failure(label, text, repeat, int(place[at]), rows[at]), place, at, arrangement=arrangement)
-            first.setdefault(scorecard.tally("call-size").id, drawn)
+            drawn = item_failure(label, text, repeat, int(place[at]), rows[at])
+            first.setdefault(scorecard.tally("call-size").id, repeat.keep_call(drawn, place, at, rows[at], arrangement=arrangement))
 
     def settle(label: str, ok: bool, text: str) -> None:
         scorecard.count("call-size", label, ok=ok)
