@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 import jsonschema
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -293,29 +294,72 @@ def test_exit_codes_of_check(run: Run, targets: dict[str, Path], target: str, co
     assert words[code] in " ".join(result.out.split())
 
 
+#: Command -> its arguments, and the function within that fails. Files: a target, a table of numbers, a JSON object.
+WITHIN: dict[tuple[str, ...], tuple[str, str]] = {
+    ("attest",): ("{json}", "mxspec_lab.attest.check_probe"),
+    ("attribute",): ("{good}", "mxspec_conformance.attribution.run.open_checkpoint"),
+    ("bench",): ("", "mxspec_lab.bench.run_case"),
+    ("bundle",): ("out.jsonl --like {good}", "mxspec_conformance.judge.planning.plan_requests"),
+    ("check",): ("{good} --in-process", "mxspec_conformance.judge.check.check_format"),
+    ("compare",): ("{numbers}", "mxspec.comparing.compare"),
+    ("convert",): ("{good} out --to modelopt", "mxspec_conformance.cli.convert.open_source"),
+    ("dequantize",): ("{good} out", "mxspec_conformance.cli.quantize.open_source"),
+    ("diff",): ("{good} {good}", "mxspec_conformance.identification.diff._diff_quantize"),
+    ("distinguish",): ("mx-floor mx-rceil", "mxspec_conformance.cli.identify.find_profile"),
+    ("evidence",): ("--stamp {json}", "mxspec_lab.evidence.command.stamp"),
+    ("explain",): ("mxfp4 1", "mxspec_conformance.cli.explain.explain_block"),
+    ("footprint",): ("{good}", "mxspec_conformance.cli.footprint.open_source"),
+    ("formats",): ("", "mxspec_conformance.cli.catalogue.make_console"),
+    ("fuzz",): ("{good} --in-process --jobs 1 --batches 1", "mxspec_conformance.cli.fuzz.run_fuzz"),
+    ("header",): ("", "mxspec_conformance.transports.library.header_path"),
+    ("identify",): ("{good}", "mxspec_conformance.identification.target.rank_profiles"),
+    ("kit",): ("pytest -o out", "mxspec_conformance.cli.kit.write_kit"),
+    ("layouts",): ("", "mxspec_conformance.cli.layouts.list_layouts"),
+    ("layouts", "show"): ("128x4", "mxspec_conformance.cli.layouts.default_shape"),
+    ("lint",): ("{good}", "mxspec_conformance.lint.find_files"),
+    ("mutants",): ("", "mxspec_conformance.mutants.list_mutants"),
+    ("mutants", "automatic"): ("", "mxspec_lab.mutants.command.show_progress"),
+    ("mutants", "document"): ("", "mxspec_lab.mutants.command.fail"),
+    ("mutants", "held-out"): ("", "mxspec_lab.mutants.command.show_progress"),
+    ("mutants", "publish"): ("", "mxspec_lab.mutants.command.show_progress"),
+    ("profiles",): ("mx-floor", "mxspec_conformance.cli.catalogue.make_console"),
+    ("protocol",): ("", "mxspec_conformance.transports.description.load_protocol_schema"),
+    ("prove",): ("{good} --in-process --jobs 1", "mxspec_conformance.cli.prove.run_proof"),
+    ("quantize",): ("{numbers} out --format mxfp4 --to modelopt", "mxspec_conformance.cli.quantize.quantize_checkpoint"),
+    ("report",): ("{json} -o out", "mxspec_conformance.cli.report.list_result_digests"),
+    ("score-tests",): ("rule:mxspec --format mxfp4", "mxspec_conformance.cli.score_tests.score_test"),
+    ("show",): ("code-0d", "mxspec_conformance.counterexample.replay.replay_case"),
+    ("site",): ("{json} -o out", "mxspec_conformance.atlas.reading.read_collection"),
+    ("smoke",): ("{good}", "mxspec_conformance.transports.smoke.try_target"),
+    ("submit",): ("{json} --into out", "mxspec_conformance.atlas.submission.read_submission"),
+    ("sweep",): ("--function decode/e2m1", "mxspec_lab.sweeps.command.list_functions"),
+    ("targets",): ("", "mxspec_conformance.cli.catalogue.make_console"),
+    ("vectors", "build"): ("--out out", "mxspec_vectors.build.build"),
+    ("vectors", "export"): ("out --kind c --format mxfp4", "mxspec_vectors.export.export"),
+    ("vectors", "list"): ("", "mxspec_vectors.files.read_index"),
+    ("vectors", "verify"): ("", "mxspec_vectors.verify.verify"),
+}
+
+
 @pytest.mark.parametrize("error", [ValueError("cannot reshape"), IndexError("index 240 is out of bounds")], ids=["value", "index"])
-@pytest.mark.parametrize(
-    ("command", "module", "function"),
-    [
-        (("check", "--in-process", "{good}"), "judge.check", "check_format"),
-        (("diff", "{good}", "{good}"), "identification.diff", "_diff_quantize"),
-        (("identify", "{good}"), "identification.target", "rank_profiles"),
-        (("lint", "{good}"), "lint", "find_files"),
-        (("formats",), "cli.catalogue", "make_console"),
-    ],
-    ids=lambda v: v[0] if isinstance(v, tuple) else None,
-)
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != ("vectors",)], ids=" ".join)  # which only groups others
 def test_a_defect_is_no_verdict(
-    targets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], module: str, function: str, error: Exception
+    targets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...], error: Exception
 ) -> None:
     """Exit code 3, whatever the type: 1 would be a result, and 2 the fault of what was given."""
 
     def fails(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(import_module(f"mxspec_conformance.{module}"), function, fails)
-    done = CliRunner().invoke(main, [part.format(**targets) for part in command], prog_name="mxspec")
-    assert done.exit_code == 3
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "object.json").write_text('{"schema": "mxprobe/1"}', encoding="ascii")
+    np.save(tmp_path / "numbers.npy", np.ones((2, 32), np.float32))
+    arguments, within = WITHIN[command]
+    files = {**targets, "json": tmp_path / "object.json", "numbers": tmp_path / "numbers.npy"}
+    module, _, function = within.rpartition(".")
+    monkeypatch.setattr(import_module(module), function, fails)
+    done = CliRunner().invoke(main, [*command, *(part.format(**files) for part in arguments.split())], prog_name="mxspec")
+    assert done.exit_code == 3, done.output
     first, second, *rest = done.stderr.splitlines()
     assert first == f"mxspec failed: {type(error).__name__}: {error}"
     assert second.startswith("This is a defect of mxspec and no verdict")
@@ -443,6 +487,10 @@ def test_nan_to_a_number_of_no_policy_is_found(run: Run, tmp_path: Path) -> None
 SYNTAX = "def quantize(x, fmt:\n    pass\n"
 #: Arguments -> the message, which is all that is printed.
 BAD: dict[str, tuple[list[str], str]] = {
+    "size of a bench": (["bench", "--size", "33"], "mxspec: size = 33; it must be a positive multiple of 32, the largest block"),
+    "no values": (["explain", "mxfp4"], "mxspec: pass either VALUES or --file"),
+    "unknown format to explain": (["explain", "mxfp5", "1"], "mxspec: unknown format 'mxfp5'; known are mxfp4,"),
+    "no number": (["explain", "mxfp4", "1,5"], "mxspec: '1,5' is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"),
     "no such file": (["check", "missing.py"], "mxspec: missing.py does not exist; pass a Python file, a module or a known library\n"),
     "no such target": (["check", "nothing-of-the-kind"], "mxspec: 'nothing-of-the-kind' is neither a file, an importable module nor a known library; `mxspec targets` lists them\n"),
     "close to a target": (["check", "quark-dwn"], "mxspec: 'quark-dwn' is neither a file, an importable module nor a known library; did you mean quark-down"),
@@ -466,9 +514,6 @@ BAD_USAGE: dict[str, tuple[list[str], str]] = {
     "negative count": (["check", "good.py", "--failures", "-1"], "-1 is not in the range x>=0."),
     "unknown kind": (["vectors", "export", "out", "--kind", "csv", "--format", "mxfp4"], "'csv' is not one of 'npz', 'c', 'readmemh'."),
     "a file as folder": (["vectors", "build", "--out", "good.py"], "Directory 'good.py' is a file."),
-    "no values": (["explain", "mxfp4"], "pass either VALUES or --file"),
-    "unknown format to explain": (["explain", "mxfp5", "1"], "unknown format 'mxfp5'; known are mxfp4,"),
-    "no number": (["explain", "mxfp4", "1,5"], "'1,5' is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"),
 }  # fmt: skip
 
 

@@ -50,6 +50,7 @@ from mxspec_conformance.cli.explain import (
     parse_value,
     render_text,
 )
+from mxspec_conformance.cli.main import main
 from mxspec_vectors.input_case import Input
 from mxspec_vectors.inputs import quantize_inputs
 from mxspec_vectors.points import TENSOR_AMAXES, Stream
@@ -593,7 +594,7 @@ class TestDifference:
 
 
 def run(*args: str) -> Result:
-    return CliRunner().invoke(explain, args)
+    return CliRunner().invoke(main, ["explain", *args])
 
 
 class TestCommand:

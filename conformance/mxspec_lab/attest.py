@@ -27,6 +27,7 @@ from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
 from mxspec_conformance.cli.console import CleanConsole, fail
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, FileCommand
+from mxspec_conformance.targets.errors import is_refusal
 from mxspec_conformance.targets.texts import clean_name
 from mxspec_lab.attest_sums import SumVerdict, read_sums, read_unanswered, show_bits
 from mxspec_lab.attest_verdict import Verdict
@@ -181,6 +182,8 @@ def attest(file: Path, json_file: Path | None) -> None:
         sums = list(read_sums(probe))
         unanswered = read_unanswered(probe)
     except ValueError as error:
+        if not is_refusal(error):
+            raise
         fail(f"{file} is not what mxprobe writes ({error}); compile gpu/probe/mxprobe.cu and run it")
     table = Table(box=None, pad_edge=False)
     table.add_column("instruction")

@@ -501,11 +501,8 @@ def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, mark
     if markdown is not None:
         click.echo(format_bench(json.loads(markdown.read_text("ascii"))), nl=False)
         return
-    try:
-        with show_progress("measuring") as progress:
-            result = run_bench(size=size, pairs=pairs, commands=not no_commands, progress=progress)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    with show_progress("measuring") as progress:
+        result = run_bench(size=size, pairs=pairs, commands=not no_commands, progress=progress)
     text = json.dumps(result, indent=1) + "\n"
     if str(json_file) == "-":
         click.echo(text, nl=False)

@@ -11,6 +11,7 @@ from typing import Any
 
 from mxspec_conformance.campaign.state import Result, State
 from mxspec_conformance.campaign.workers import Workers, shielded
+from mxspec_conformance.targets.errors import InternalError, without_frames
 
 #: How often a piece is tried whose worker died or which raised.
 MAX_TRIES = 3
@@ -103,7 +104,7 @@ def run_work_items(
                 continue
             try:
                 with shielded():
-                    future = workers.pool.submit(work, *piece.arguments)
+                    future = workers.pool.submit(_work_apart, work, *piece.arguments)
                 running[future] = piece
             except RuntimeError as error:  # the pool has broken since
                 fail(piece, error)
@@ -141,4 +142,12 @@ def run_work_items(
 
 
 #: Errors of a piece that trying again does not mend: bad input and bugs.
-_FINAL = (ValueError, TypeError, AssertionError, KeyError, IndexError)
+_FINAL = (ValueError, TypeError, AssertionError, KeyError, IndexError, InternalError)
+
+
+def _work_apart(work: Callable[..., Result], *arguments: Any) -> Result:
+    """The work of a piece in a process of its own."""
+    try:
+        return work(*arguments)
+    except _FINAL as error:
+        raise without_frames(error) from None

@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 import mxspec
-from mxspec.containers import ContainerError
 from mxspec.containers.text import clip
 from mxspec_conformance.attribution import SCHEMA, Attribution, Candidate, Standing, TensorAttribution, attribute as run
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, EXISTING
@@ -45,13 +44,10 @@ def attribute(checkpoint: Path, source: Path | None, formats: tuple[str, ...], s
 
     Exit code: 0 if nothing contradicts the metadata or the source, 1 if something does, 2 if nothing could be looked at.
     """
-    from mxspec_conformance.cli.console import fail, make_console, show_progress
+    from mxspec_conformance.cli.console import make_console, show_progress
 
     with show_progress(f"attributing {checkpoint.name}") as progress:
-        try:
-            found = run(checkpoint, source=source, formats=formats, progress=progress)
-        except ContainerError as error:
-            fail(clip(str(error), 1500))
+        found = run(checkpoint, source=source, formats=formats, progress=progress)
     if as_json:
         click.echo(json.dumps({"schema": SCHEMA, "mxspec": mxspec.__version__, **found.as_dict()}, indent=1))
     else:

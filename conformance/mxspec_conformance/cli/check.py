@@ -32,7 +32,7 @@ from mxspec_conformance.results.report import STALE_STATES, Report, Verdict, exp
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
-from mxspec_vectors.files import VectorError, write_files
+from mxspec_vectors.files import write_files
 from mxspec_vectors.topics import Level
 
 
@@ -145,10 +145,6 @@ def check(
         code = stopped.code if isinstance(stopped, Stopped) else 128 + signal.SIGINT
         files = any((json_file, html, junit, markdown, badge, new_waivers))
         fail(_tell_stopped(targets, found, quick=quick, files=files), code=code)
-    except ValueError as error:
-        if isinstance(error, VectorError):
-            raise
-        fail(str(error))
     for report in found:
         if isinstance(report, TargetError):
             if len(targets) == 1:

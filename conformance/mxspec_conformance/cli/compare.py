@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.cli.console import make_console, show_progress
 from mxspec_conformance.cli.numbers import MOST, read_tensors
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT, OUTPUT_FILE, PRINTED_FILE, FileCommand, need_jinja2
 
@@ -60,11 +60,8 @@ def compare(
     if profiles and everything:
         raise click.UsageError("pass --profile or --all, not both")
     tensors = read_tensors(file, names=names, most=elements)
-    try:
-        with show_progress(f"comparing on {file.name}"):
-            outcomes = compare_formats([t.values for t in tensors], formats, None if everything else profiles)
-    except ValueError as error:
-        fail(str(error))
+    with show_progress(f"comparing on {file.name}"):
+        outcomes = compare_formats([t.values for t in tensors], formats, None if everything else profiles)
     document = as_document(file, tensors, outcomes)
     written: dict[Path, bytes] = {}
     if html is not None:

@@ -86,8 +86,6 @@ def convert(
             )  # fmt: skip
     except ContainerError as error:
         fail(f"{clip(str(error), 1500)}; nothing was written")
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     except OSError as error:  # whatever it was, the conversion took its temporary files with it
         raise NothingWritten(error.errno, error.strerror, str(error.filename or out)) from error
     if moved is not None:

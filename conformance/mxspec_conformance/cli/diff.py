@@ -13,7 +13,7 @@ from rich.text import Text
 
 import mxspec
 from mxspec.explain import explain_block
-from mxspec_conformance.cli.console import fail, make_console, show_progress
+from mxspec_conformance.cli.console import make_console, show_progress
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, PRINTED_FILE, SECONDS, TARGET, FileCommand
 from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.identification.diff import Difference, FormatDiff, diff as diff_targets
@@ -37,11 +37,8 @@ def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | No
 
     Exit code: 0 if they agree everywhere, 1 if they differ, 2 if nothing could be compared.
     """
-    try:
-        with show_progress(f"comparing {first} with {second}") as progress:
-            result = diff_targets(first, second, formats=formats, timeout=timeout, progress=progress)
-    except ValueError as error:
-        fail(str(error))
+    with show_progress(f"comparing {first} with {second}") as progress:
+        result = diff_targets(first, second, formats=formats, timeout=timeout, progress=progress)
     if json_file is not None:
         document = {"targets": list(result.targets), "formats": [_as_dict(r) for r in result.formats]}
         text = json.dumps(document, indent=1) + "\n"

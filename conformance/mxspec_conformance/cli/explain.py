@@ -48,6 +48,7 @@ from mxspec_conformance.render.block import draw_block, draw_scalar
 from mxspec_conformance.render.cells import ASCII, WIDTH, render_text
 from mxspec_conformance.render.pair import draw_pair
 from mxspec_conformance.render.product import Per, wrap
+from mxspec_conformance.targets.errors import is_refusal
 
 
 def explain_text(
@@ -92,6 +93,8 @@ def _explain_checked(
     try:
         return explain_block(x, fmt, profile=rules, tensor_scale=scale, convert=True)
     except ValueError as error:
+        if not is_refusal(error):
+            raise
         raise ValueError(f"profile {rules.id} rejects this block: {error}") from error
 
 
@@ -185,52 +188,49 @@ def explain(
     of_products: dict[str, object] = {
         "column": column, "array": arrays, "accumulator": accumulator, "contract": contract, "out-dtype": out_dtype, "all": everything
     }  # fmt: skip
-    try:
-        if "@" in format_name or format_name.endswith(".json"):
-            if profile or against or tensor_scale or lane is not None or block is not None:
-                raise ValueError("--profile, --against, --tensor-scale, --lane and --block are of blocks; a product takes --accumulator")
-            options = ProductOptions(
-                row=row, column=column, accumulator=accumulator, contract=contract, out_dtype=out_dtype, per=Per(per), whole=everything
-            )
-            _explain_product(format_name, values, file, arrays, options, as_json=as_json)
-            return
-        for name, given in of_products.items():
-            if given:
-                raise ValueError(f'--{name} is of products; FORMAT is then "A @ B", such as "mxfp8_e4m3 @ mxfp4", or a result\'s JSON')
-        if bool(values) == (file is not None):
-            raise ValueError("pass either VALUES or --file")
-        if file is None and (row is not None or block is not None):
-            raise ValueError(f"--{'block' if row is None else 'row'} names a place in the file of --file; VALUES are one block")
-        if format_name in ELEMENTS or format_name in SCALES:
-            if file is not None or profile or against or tensor_scale or lane is not None:
-                raise ValueError(f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only")
-            _explain_numbers(format_name, values, rounding, as_json=as_json)
-            return
-        register_named([format_name])
-        if format_name not in BLOCKS:
-            raise ValueError(
-                f"unknown format {format_name!r}; known are {', '.join(BLOCKS)}, "
-                f"and for scalars {', '.join([*ELEMENTS, *SCALES])}"
-            )
-        fmt = get_block(format_name)
-        if lane is not None and not 0 <= lane < fmt.k:
-            raise ValueError(f"--lane {lane} is out of range; a block of {fmt.name} has lanes 0 to {fmt.k - 1}")
-        if lane is not None and against is not None:
-            raise ValueError("--lane and --against exclude each other")
-        if file is None:
-            x, notes = block_from_values(values, fmt)
-            whole = x
-        else:
-            whole = read_rows(file)
-            x, notes = block_from_rows(whole, row or 0, block or 0, fmt, file.name)
-        scale = None if tensor_scale is None else parse_tensor_scale(tensor_scale)
-        if scale == "auto":
-            notes.append(f"the tensor scale is computed from {'these values' if file is None else file.name}")
-        explained = [_explain_checked(x, whole, fmt, profile, scale)]
-        if against is not None:
-            explained.append(_explain_checked(x, whole, fmt, against, scale))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    if "@" in format_name or format_name.endswith(".json"):
+        if profile or against or tensor_scale or lane is not None or block is not None:
+            raise ValueError("--profile, --against, --tensor-scale, --lane and --block are of blocks; a product takes --accumulator")
+        options = ProductOptions(
+            row=row, column=column, accumulator=accumulator, contract=contract, out_dtype=out_dtype, per=Per(per), whole=everything
+        )
+        _explain_product(format_name, values, file, arrays, options, as_json=as_json)
+        return
+    for name, given in of_products.items():
+        if given:
+            raise ValueError(f'--{name} is of products; FORMAT is then "A @ B", such as "mxfp8_e4m3 @ mxfp4", or a result\'s JSON')
+    if bool(values) == (file is not None):
+        raise ValueError("pass either VALUES or --file")
+    if file is None and (row is not None or block is not None):
+        raise ValueError(f"--{'block' if row is None else 'row'} names a place in the file of --file; VALUES are one block")
+    if format_name in ELEMENTS or format_name in SCALES:
+        if file is not None or profile or against or tensor_scale or lane is not None:
+            raise ValueError(f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only")
+        _explain_numbers(format_name, values, rounding, as_json=as_json)
+        return
+    register_named([format_name])
+    if format_name not in BLOCKS:
+        raise ValueError(
+            f"unknown format {format_name!r}; known are {', '.join(BLOCKS)}, "
+            f"and for scalars {', '.join([*ELEMENTS, *SCALES])}"
+        )
+    fmt = get_block(format_name)
+    if lane is not None and not 0 <= lane < fmt.k:
+        raise ValueError(f"--lane {lane} is out of range; a block of {fmt.name} has lanes 0 to {fmt.k - 1}")
+    if lane is not None and against is not None:
+        raise ValueError("--lane and --against exclude each other")
+    if file is None:
+        x, notes = block_from_values(values, fmt)
+        whole = x
+    else:
+        whole = read_rows(file)
+        x, notes = block_from_rows(whole, row or 0, block or 0, fmt, file.name)
+    scale = None if tensor_scale is None else parse_tensor_scale(tensor_scale)
+    if scale == "auto":
+        notes.append(f"the tensor scale is computed from {'these values' if file is None else file.name}")
+    explained = [_explain_checked(x, whole, fmt, profile, scale)]
+    if against is not None:
+        explained.append(_explain_checked(x, whole, fmt, against, scale))
     if as_json:
         _print_json(explained, notes)
     elif against is None:

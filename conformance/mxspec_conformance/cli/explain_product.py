@@ -29,6 +29,7 @@ from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.reference import make_factor, make_sides, read_contract
 from mxspec_conformance.judge.products.stored import SCHEMA, StoredProduct, read_product
 from mxspec_conformance.render.product import Per, describe_side, explain_product_lines
+from mxspec_conformance.targets.errors import is_refusal
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, parse_product
 from mxspec_vectors.reading import read_json
 
@@ -186,6 +187,8 @@ def _make_side(spec: OperandSpec, parts: dict[str, Any], name: str) -> Numbers:
     try:
         make_factor(numbers)  # which checks dtypes, shapes and codes
     except (TypeError, ValueError) as error:
+        if not is_refusal(error):
+            raise
         raise ValueError(f"side {name}: {error}") from error
     return numbers
 

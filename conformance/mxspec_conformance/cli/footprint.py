@@ -14,7 +14,7 @@ from rich.text import Text
 
 from mxspec.affine import Offset
 from mxspec.affine.checkpoints import AffineShare, measure_affine
-from mxspec.containers import ContainerError, Footprint, Share, measure_footprint
+from mxspec.containers import Footprint, Share, measure_footprint
 from mxspec.containers.text import clip
 from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT, describe_share, open_source
 from mxspec_conformance.cli.parameters import EXISTING
@@ -35,16 +35,11 @@ def footprint(checkpoint: Path, formats: tuple[str, ...], as_json: bool) -> None
     CKPT is a GGUF or safetensors file, a shard index or a folder. Shown are, by format and layout, the bytes of codes, block
     scales, padding and tensor scales, then other tensors and headers; together they are the size of the files.
     """
-    from mxspec_conformance.cli.console import fail, make_console
+    from mxspec_conformance.cli.console import make_console
 
-    try:
-        affine, _ = open_source(checkpoint, formats, None)
-        apart = {t.name for g in affine.groups.values() for t in g.parts.values()}
-        found, shares = measure_footprint(affine.checkpoint, apart=apart), measure_affine(affine)
-    except ContainerError as error:
-        fail(clip(str(error), 1500))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    affine, _ = open_source(checkpoint, formats, None)
+    apart = {t.name for g in affine.groups.values() for t in g.parts.values()}
+    found, shares = measure_footprint(affine.checkpoint, apart=apart), measure_affine(affine)
     if as_json:
         click.echo(json.dumps(as_document(found, shares), indent=1))
     else:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec.dot import ACCUMULATORS
-from mxspec_conformance.cli.console import CHOSEN_BY, EXIT_ERROR, fail, make_console, show_progress
+from mxspec_conformance.cli.console import CHOSEN_BY, EXIT_ERROR, make_console, show_progress
 from mxspec_conformance.cli.parameters import (
     BLOCK_FORMAT,
     INPUT_FILE,
@@ -102,21 +102,18 @@ def fuzz(
 
     Exit code: 0 if nothing differs, 1 if something does, 2 if nothing could be judged.
     """
-    try:
-        if replay_file is not None:
-            raise click.exceptions.Exit(_replay(target, replay_file, timeout, in_process))
-        chosen = _choose_seed(seed)
-        settings = Settings(
-            seed=chosen, minutes=minutes, batches=batches, formats=formats, profile=profile, products=products,
-            operations=operations, accumulator=accumulator, first=stop_on_first,
+    if replay_file is not None:
+        raise click.exceptions.Exit(_replay(target, replay_file, timeout, in_process))
+    chosen = _choose_seed(seed)
+    settings = Settings(
+        seed=chosen, minutes=minutes, batches=batches, formats=formats, profile=profile, products=products,
+        operations=operations, accumulator=accumulator, first=stop_on_first,
+    )  # fmt: skip
+    with show_progress("fuzzing") as progress:
+        campaign = run_fuzz(
+            target, settings, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
+            timeout=timeout, in_process=in_process, progress=progress,
         )  # fmt: skip
-        with show_progress("fuzzing") as progress:
-            campaign = run_fuzz(
-                target, settings, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
-                timeout=timeout, in_process=in_process, progress=progress,
-            )  # fmt: skip
-    except (ValueError, ImportError) as error:
-        fail(str(error))
     saved: list[Path] = []
     if out is not None and (campaign.findings or campaign.products or campaign.operations):
         from mxspec_conformance.fuzzing.operations.save import save_operations

@@ -52,14 +52,11 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
     from mxspec_conformance.identification.target import has_quantize, identify as identify_target
 
     started = time.monotonic()
-    try:
-        with show_progress(f"identifying {target}") as progress:
-            products = [] if formats else identify_products_of(target, in_process=in_process, timeout=timeout, progress=progress)
-            found = []
-            if not products or has_quantize(target, in_process=in_process, timeout=timeout):
-                found = identify_target(target, formats=formats, in_process=in_process, timeout=timeout, progress=progress)
-    except ValueError as error:
-        fail(str(error))
+    with show_progress(f"identifying {target}") as progress:
+        products = [] if formats else identify_products_of(target, in_process=in_process, timeout=timeout, progress=progress)
+        found = []
+        if not products or has_quantize(target, in_process=in_process, timeout=timeout):
+            found = identify_target(target, formats=formats, in_process=in_process, timeout=timeout, progress=progress)
     if json_file is not None:
         text = json.dumps([as_dict(i) for i in found] + [asdict(p) for p in products], indent=1) + "\n"
         click.echo(text, nl=False) if str(json_file) == "-" else write_file(json_file, text.encode("ascii"))
@@ -93,10 +90,7 @@ def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: b
     Exit code: 0 if the profiles differ, 1 if no input distinguishes them, 2 if a profile is unknown.
     """
     known = {p.id: p for p in mxspec.list_profiles()}
-    try:
-        first, second = (find_profile(name, fmt).id for name in (first, second))
-    except ValueError as error:
-        fail(str(error))
+    first, second = (find_profile(name, fmt).id for name in (first, second))
     common = [f for f in known[first].formats if f in known[second].formats and fmt in (None, f)]
     if not common:
         fail(f"{first} covers {', '.join(known[first].formats)}; {second} covers {', '.join(known[second].formats)}")

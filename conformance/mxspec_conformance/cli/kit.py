@@ -37,10 +37,7 @@ def kit(name: str | None, folder: Path | None, formats: tuple[str, ...], size: s
         return
     if folder is None:
         fail("name a folder for the files: -o FOLDER")
-    try:
-        files = write_kit(name, formats, int(size))
-    except ValueError as error:
-        fail(str(error))
+    files = write_kit(name, formats, int(size))
     contents = {folder / file: data for file, data in files.items()}
     other = [path for path, data in contents.items() if path.exists() and not _holds(path, data)]
     if other and not force:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mxspec.layouts import Layout, get_layout, list_layouts
 from mxspec.layouts.picture import Run, default_shape, describe_padding, label_run, map_bytes
-from mxspec_conformance.cli.console import fail, make_console
+from mxspec_conformance.cli.console import make_console
 
 #: Colours of neighbouring rows of the matrix.
 _STYLES = ("cyan", "green", "yellow", "magenta")
@@ -67,14 +67,11 @@ def show(name: str, shape: str | None, items: tuple[str, ...], everything: bool,
     Items are codes, or scales in a layout of scales: --at 200,3 is scale 3 of row 200. --shape counts them; of a layout that holds
     codes and scales, it counts codes. Without --shape, --at takes the smallest whole number of tiles that holds the items.
     """
-    try:
-        layout = get_layout(name)
-        wanted = [_parse_item(item) for item in items]
-        size = _parse_shape(shape) if shape else _hold(layout, wanted) if wanted else default_shape(layout)
-        layout.size(size)
-        places = [place for item in wanted for place in _find_places(layout, item, size)]
-    except ValueError as error:
-        fail(str(error))
+    layout = get_layout(name)
+    wanted = [_parse_item(item) for item in items]
+    size = _parse_shape(shape) if shape else _hold(layout, wanted) if wanted else default_shape(layout)
+    layout.size(size)
+    places = [place for item in wanted for place in _find_places(layout, item, size)]
     if as_json:
         at = {"shape": list(size), "at": places} if items else {}
         click.echo(json.dumps(describe(layout) | at, indent=1))

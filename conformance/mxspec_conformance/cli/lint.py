@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 import mxspec
-from mxspec.containers import ContainerError
 from mxspec.containers.text import clip
 from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT
 from mxspec_conformance.cli.parameters import EXISTING, INPUT
@@ -51,7 +50,7 @@ def lint(
     Exit code: 0 if there are only notes, 1 for errors or warnings, 2 if a file could not be read, or nothing in it could be judged
     because its quantized tensors are of forms that lint does not know.
     """
-    from mxspec_conformance.cli.console import fail, make_console, show_progress
+    from mxspec_conformance.cli.console import make_console, show_progress
 
     console = make_console()
     if rules:
@@ -62,12 +61,7 @@ def lint(
     results = []
     for file in files:
         with show_progress(f"checking {file.name}") as progress:
-            try:
-                found = run_lint(file, formats=formats, against=against, profile=profile, progress=progress)
-            except ContainerError as error:
-                fail(clip(str(error), 1500))
-            except ValueError as error:
-                raise click.UsageError(str(error)) from error
+            found = run_lint(file, formats=formats, against=against, profile=profile, progress=progress)
             results.append(found)
     if as_json:
         click.echo(json.dumps(as_document(results), indent=1))

@@ -14,10 +14,8 @@ import click
 import mxspec
 from mxspec_conformance.cli.console import EXIT_DEFECT, EXIT_ERROR, fail, report_defect
 from mxspec_conformance.cli.streams import Stopped, drop_odd_sizes, heed_signals, open_missing_streams, settle_stdout
-from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.errors import TargetError, is_refusal
 from mxspec_conformance.targets.texts import MESSAGE, clean_text
-from mxspec_vectors.files import VectorError
-from mxspec_vectors.reading import UnreadableFile
 from mxspec_vectors.writing import NothingWritten
 
 #: Command -> the module of this package that holds it, under its own name.
@@ -108,7 +106,9 @@ class Command(click.Group):
             if len(error.format_message()) <= MESSAGE:
                 raise
             raise click.UsageError(clean_text(error.format_message(), MESSAGE), error.ctx) from error
-        except (TargetError, VectorError, UnreadableFile, mxspec.FloatEnvironmentError) as error:
+        except (TargetError, mxspec.FloatEnvironmentError, ValueError, ImportError) as error:
+            if not is_refusal(error):
+                raise
             fail(str(error))
         except Stopped as stopped:
             fail("stopped", code=stopped.code)

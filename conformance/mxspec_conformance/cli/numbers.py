@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mxspec_conformance.cli.console import fail
-
 if TYPE_CHECKING:
     from mxspec.containers.numbers import Numbers
     from mxspec_conformance.judge.impact import Data
@@ -18,13 +16,9 @@ MOST = 1 << 20
 
 def read_tensors(path: Path, *, names: Sequence[str] = (), most: int | None = MOST) -> list[Numbers]:
     """The first tensors of a file; what cannot be read ends the command with a message."""
-    from mxspec.containers import ContainerError
     from mxspec.containers.numbers import read_numbers
 
-    try:
-        return list(read_numbers(path, names=names, most=most))
-    except ContainerError as error:
-        fail(str(error))
+    return list(read_numbers(path, names=names, most=most))
 
 
 def read_data(path: Path) -> Data:

@@ -15,8 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec.formats import get_block
-from mxspec_conformance.campaign import StateError
-from mxspec_conformance.cli.console import CHOSEN_BY, fail, make_console
+from mxspec_conformance.cli.console import CHOSEN_BY, make_console
 from mxspec_conformance.cli.parameters import (
     BLOCK_FORMAT,
     MINUTES,
@@ -127,33 +126,30 @@ def prove(
 
     Exit code: 0 if nothing differs, 1 for a counterexample, 2 if nothing could be tested, 130 if interrupted.
     """
-    try:
-        shape = None
-        if block is not None:
-            rows, cross, columns = block.partition("x")
-            if not (cross and rows.isdecimal() and columns.isdecimal()):
-                raise ValueError(f"--block {block!r} is not ROWSxCOLUMNS, such as 16x16")
-            shape = (int(rows), int(columns))
-        fmt = fmt or _find_format(target, timeout)
-        two_level = get_block(fmt).has_tensor_scale
-        if tensors and not two_level:
-            raise ValueError(f"{fmt} has no tensor scale; omit --tensor-amax")
-        chosen = tensors or (("none", *_DEFAULT_TENSORS) if two_level else ("none",))
-        plan = Plan(
-            fmt=fmt, profile=profile, dtypes=dtypes or PAIR_DTYPES, block=shape, all_maxima=all_maxima, minutes=minutes,
-            tensors=tuple(dict.fromkeys(parse_tensor_maximum(t) for t in chosen)), part=parse_shard(shard),
+    shape = None
+    if block is not None:
+        rows, cross, columns = block.partition("x")
+        if not (cross and rows.isdecimal() and columns.isdecimal()):
+            raise ValueError(f"--block {block!r} is not ROWSxCOLUMNS, such as 16x16")
+        shape = (int(rows), int(columns))
+    fmt = fmt or _find_format(target, timeout)
+    two_level = get_block(fmt).has_tensor_scale
+    if tensors and not two_level:
+        raise ValueError(f"{fmt} has no tensor scale; omit --tensor-amax")
+    chosen = tensors or (("none", *_DEFAULT_TENSORS) if two_level else ("none",))
+    plan = Plan(
+        fmt=fmt, profile=profile, dtypes=dtypes or PAIR_DTYPES, block=shape, all_maxima=all_maxima, minutes=minutes,
+        tensors=tuple(dict.fromkeys(parse_tensor_maximum(t) for t in chosen)), part=parse_shard(shard),
+    )  # fmt: skip
+    if state is None and json_file is not None:
+        state = json_file.with_suffix(".state")
+        if state == json_file:  # not the result's own name
+            state = json_file.with_name(f"{json_file.name}.state")
+    with _bar() as tell:
+        report = run_proof(
+            target, plan, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
+            timeout=timeout, in_process=in_process, progress=tell,
         )  # fmt: skip
-        if state is None and json_file is not None:
-            state = json_file.with_suffix(".state")
-            if state == json_file:  # not the result's own name
-                state = json_file.with_name(f"{json_file.name}.state")
-        with _bar() as tell:
-            report = run_proof(
-                target, plan, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
-                timeout=timeout, in_process=in_process, progress=tell,
-            )  # fmt: skip
-    except (ValueError, StateError, ImportError) as error:
-        fail(str(error))
     if json_file is not None:
         write_file(json_file, (json.dumps(report.as_dict(), indent=1) + "\n").encode("ascii"))
     console = make_console()

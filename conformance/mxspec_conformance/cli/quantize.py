@@ -87,8 +87,6 @@ def quantize(
                 )  # fmt: skip
     except ContainerError as error:
         fail(f"{clip(str(error), 1500)}; nothing was written")
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     except OSError as error:  # what was written of it is gone
         raise NothingWritten(error.errno, error.strerror, str(error.filename or out)) from error
     if as_json:
@@ -201,8 +199,6 @@ def dequantize(
                 )
     except ContainerError as error:
         fail(f"{clip(str(error), 1500)}; nothing was written")
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise NothingWritten(error.errno, error.strerror, str(error.filename or out)) from error
     if as_json:

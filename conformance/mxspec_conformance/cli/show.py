@@ -58,8 +58,6 @@ def show(
         if session is not None:
             found = [f for f in found if f.is_asked_of(session.capabilities)] or found[:1]
         replayed = [replay_case(one, profile, session) for one in found]
-    except ValueError as error:
-        fail(str(error))
     finally:
         if session is not None:
             session.close()

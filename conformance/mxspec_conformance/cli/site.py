@@ -38,13 +38,10 @@ def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
     for path in results:
         if not path.exists():
             fail(f"{path} does not exist; pass files that `mxspec check --json` wrote, or folders of them")
-    try:
-        collection = read_collection([*results, *([] if docs is None else [docs])])
-        if not collection.entries:
-            fail(f"no result of `mxspec check --json` among {', '.join(map(str, results))}{_describe_left(collection.left)}")
-        files = render_site(collection, read_documents(docs) if docs is not None else ())
-    except ValueError as error:
-        fail(str(error))
+    collection = read_collection([*results, *([] if docs is None else [docs])])
+    if not collection.entries:
+        fail(f"no result of `mxspec check --json` among {', '.join(map(str, results))}{_describe_left(collection.left)}")
+    files = render_site(collection, read_documents(docs) if docs is not None else ())
     earlier = _list_earlier(out)
     files[MANIFEST] = ("\n".join(sorted(files)) + "\n").encode("utf-8")
     strange = [name for name in files if name not in earlier and name != MANIFEST and (out / name).exists()]

@@ -9,9 +9,8 @@ import click
 from rich.table import Table
 
 import mxspec
-from mxspec_conformance.cli.console import fail, make_console, show_count
+from mxspec_conformance.cli.console import make_console, show_count
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT_FOLDER, OUTPUT_FOLDER, FileCommand
-from mxspec_vectors.files import VectorError
 
 
 @click.group()
@@ -87,11 +86,6 @@ def vectors_export(out: Path, kind: str, fmt: str, profile: str | None) -> None:
     """
     from mxspec_vectors.export import export
 
-    try:
-        written = export(out, kind=kind, fmt=fmt, profile=profile or mxspec.default_profile(fmt).id)
-    except ValueError as error:
-        if isinstance(error, VectorError):
-            raise
-        fail(str(error))
+    written = export(out, kind=kind, fmt=fmt, profile=profile or mxspec.default_profile(fmt).id)
     for path in written:
         click.echo(str(path))

@@ -13,7 +13,7 @@ from typing import Any
 
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.results.report import Report
-from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.errors import TargetError, without_frames
 
 
 def check_several(targets: Sequence[Any], jobs: int = 1, **options: Any) -> Iterator[Report | TargetError]:
@@ -38,6 +38,8 @@ def _check_one(target: Any, options: dict[str, Any]) -> Report | TargetError:
         return check(target, **options)
     except TargetError as error:
         return error
+    except Exception as error:
+        raise without_frames(error) from None
 
 
 def _begin() -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dis import opmap
 from enum import StrEnum
 from pathlib import Path
 
 from mxspec_conformance.targets.texts import DETAIL, clean_text
-from mxspec_vectors.document import VectorError
-from mxspec_vectors.reading import UnreadableFile
 
 
 class FailureKind(StrEnum):
@@ -52,8 +49,12 @@ class TargetError(Exception):
         super().__init__(clean_text(message))
 
 
+class Refusal(ValueError):
+    """What was given is refused, by another process."""
+
+
 class InternalError(Exception):
-    """A defect of mxspec, the fault neither of a target nor of what was given. The text is the exception and its last frames."""
+    """A defect of mxspec in another process. The text is the exception and its last frames."""
 
 
 #: Frames of an exception that are worth reporting.
@@ -70,24 +71,29 @@ def describe_error(error: BaseException) -> str:
     return "\n".join(lines)
 
 
-@contextmanager
-def own_errors(*expected: type[Exception]) -> Iterator[None]:
-    """Where arguments have been looked at: what is raised from here on is a defect, even where its type is that of a refusal.
+def is_refusal(error: BaseException) -> bool:
+    """Whether mxspec raised an exception for what it was given: it has a type of mxspec's own, or a `raise` of mxspec's raised it.
 
-    Args:
-        expected: Further exceptions that are none; so are a target's, those of files, and no memory.
-
-    Raises:
-        InternalError: In place of any other exception.
+    What NumPy or Python raise within a computation has the same types, and is a defect.
     """
-    try:
-        yield
-    except Exception as error:
-        if isinstance(
-            error, (TargetError, VectorError, UnreadableFile, InternalError, OSError, MemoryError, *expected)
-        ):
-            raise
-        raise InternalError(describe_error(error)) from error
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if _is_own(type(error).__module__) or last is None:
+        return _is_own(type(error).__module__)
+    frame = last.tb_frame
+    return _is_own(frame.f_globals.get("__name__", "")) and frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
+
+
+def _is_own(module: str) -> bool:
+    return module.startswith("mxspec")
+
+
+def without_frames(error: Exception) -> Exception:
+    """What a process raises in place of an exception that is sent to another one: it loses the frames that tell what it is."""
+    if isinstance(error, (OSError, MemoryError)) or _is_own(type(error).__module__):
+        return error
+    return Refusal(str(error)) if is_refusal(error) else InternalError(describe_error(error))
 
 
 class BadReturn(Exception):

@@ -10,7 +10,7 @@ import click
 from rich.padding import Padding
 from rich.text import Text
 
-from mxspec_conformance.cli.console import fail, make_console
+from mxspec_conformance.cli.console import make_console
 from mxspec_lab.evidence.status import State, judge_all, stamp
 
 _STYLES = {State.CURRENT: "green", State.OLDER_CODE: "yellow", State.STALE: "bold red", State.UNSTAMPED: "red"}
@@ -32,10 +32,7 @@ def evidence(as_json: bool, show_all: bool, stamped: tuple[Path, ...]) -> None:
     Exit code: 0, or 1 if a result is stale or does not say what it used.
     """
     for path in stamped:
-        try:
-            stamp(path)
-        except ValueError as error:
-            fail(str(error))
+        stamp(path)
     standings = judge_all()
     if as_json:
         rows = [
