@@ -31,16 +31,14 @@ class Wanted:
         return self.only is None or any(fnmatchcase(f"{operation}/{name}/{topic}", self.only) for topic in topics)
 
     def explain_nothing(self, offered: Iterable[str] = ()) -> str:
-        """What to say where no requirement fits: what the glob may have meant, and what can be requested.
+        """What to say where no requirement fits: what the glob may have meant, and what lists the ids.
 
         offered: names of formats, elements, layouts and products that the target has.
         """
         words = f"no requirement of what was judged fits --only {self.only!r}"
         meant = self._guess(tuple(offered) or (*BLOCKS, *ELEMENTS))
-        return (
-            f"{words}{f'; did you mean {meant}?' if meant else ''}; an id is OPERATION/FORMAT/TOPIC, such as 'quantize/mxfp4/tie-even'; "
-            f"operations: {', '.join(JUDGED)}; topics: {', '.join(TOPICS)}"
-        )
+        where = "ids are OPERATION/FORMAT/TOPIC; `pytest --mxspec-target TARGET --collect-only -q` lists those of a target"
+        return f"{words}{f'; did you mean {meant}?' if meant else ''}\n{where}"
 
     def _guess(self, offered: Iterable[str]) -> str:
         """The glob with each part that is no name replaced by the name that it resembles; "" where it has none."""
