@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
@@ -11,9 +12,12 @@ import numpy as np
 import pytest
 
 import mxspec
-from mxspec.layouts import get_layout
+from mxspec.formats import get_block
+from mxspec.layouts import Part, get_layout, list_layouts
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.targets.arrays import to_target_array
+from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.smoke import try_target
 
 from tests.bugs import find
@@ -85,30 +89,78 @@ def test_arrays_that_are_no_copies_are_answers() -> None:
     assert failing(check(make(["mxfp4"], quantize=quantize))) == {}
 
 
-@pytest.mark.parametrize("layout", ["nibble-low", "nibble-high"])
-def test_codes_two_to_a_byte_in_either_order(layout: str) -> None:
-    """Those of 4 bits, returned and taken; the other order is found."""
+#: A format of each width; layouts that hold elements of others go with none.
+BY_WIDTH = {get_block(f).element.bits: f for f in ("mxfp4", "mxfp6_e2m3", "mxint8")}
+#: Layouts of codes and of scales that a target may declare, and the format to try them with.
+LAID = [
+    (x.name, ("mxfp4" if x.main.stored is None else "nvfp4") if x.main.part is Part.SCALES else BY_WIDTH[x.main.packing.width]) for x in list_layouts()
+    if len(x.fields) == 1 and (x.main.part is Part.SCALES or (x.main.part is Part.CODES and x.main.packing.width in BY_WIDTH))
+]  # fmt: skip
 
-    def pack(codes: Any, name: str) -> Any:
-        return get_layout(name).pack(codes[None]).reshape(len(codes), -1)
 
-    def target(name: str) -> Any:
-        def quantize(x: Any, fmt: str) -> Any:
-            t = mxspec.quantize(x, fmt)
-            return pack(t.codes, name), t.scales
+def laid(name: str, spoil: bool = False) -> Any:
+    """A target that hands over codes, or scales, in a layout; spoil: the first of each row is another."""
+    layout, fmt = get_layout(name), dict(LAID)[name]
+    which = int(layout.main.part is Part.SCALES)
 
-        def dequantize(codes: Any, scales: Any, fmt: str) -> Any:
-            shape = (len(codes), 2 * codes.shape[1])
-            return mxspec.dequantize(get_layout(name).unpack(codes, (1, *shape))[0].reshape(shape), scales, fmt)
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt)
+        parts = [t.codes.copy(), t.scales.copy()]
+        if spoil:  # another scale that every layout holds
+            parts[which][..., 0] = 0x38 if which else parts[which][..., 0] ^ 1
+        if name not in ("bytes", "row-major"):
+            parts[which] = layout.pack(parts[which]).reshape(*((len(x), -1) if name.startswith("nibble") and not layout.flat else (-1,)))
+        return tuple(parts)
 
-        return SimpleNamespace(FORMATS=["mxfp4"], LAYOUT=layout, quantize=quantize, dequantize=dequantize)
+    def dequantize(codes: Any, scales: Any, fmt: str) -> Any:
+        k = get_block(fmt).k
+        shape = (len(codes), codes.shape[-1] // k) if which else (len(scales), k * scales.shape[-1])
+        parts = [codes, scales]
+        if name not in ("bytes", "row-major"):
+            parts[which] = layout.unpack(parts[which].reshape(-1), shape)[0].reshape(shape)
+        return mxspec.dequantize(*parts, fmt)
 
-    right = check(target(layout), quick=True, data=[])
-    assert {r.verdict.value for r in right.requirements} <= {"pass", "unsupported"}
-    other = check(
-        target("nibble-low" if layout == "nibble-high" else "nibble-high"), quick=True, data=[], only="*/tie-even"
-    )
-    assert {r.verdict.value for r in other.requirements} == {"fail"}
+    return SimpleNamespace(FORMATS=[fmt], LAYOUT=name, quantize=quantize, dequantize=dequantize)
+
+
+@pytest.mark.parametrize("name", dict(LAID))
+def test_codes_and_scales_in_any_layout(name: str) -> None:
+    """Returned and taken in whole tiles; of each row the one element that is wrong comes back wrong."""
+    fmt = dict(LAID)[name]
+    session, spoilt = (open_target(laid(name, spoil)) for spoil in (False, True))
+    limits = session.capabilities.limits
+    k = math.lcm(get_block(fmt).k * 3, limits.columns)
+    x = np.random.default_rng(1).standard_normal((max(limits.rows, 3), k), np.float32)
+    t = mxspec.quantize(x, fmt)
+    codes, scales = session.call("quantize", x, fmt)
+    assert np.array_equal(codes, t.codes)
+    assert np.array_equal(scales, t.scales)
+    assert np.array_equal(session.call("dequantize", codes, scales, fmt), t.dequantize())
+    differing = [(a != b).sum() for a, b in zip(spoilt.call("quantize", x, fmt), (codes, scales), strict=True)]
+    assert sorted(differing) == [0, len(x)]
+
+
+@pytest.mark.parametrize("name", ["fp6-le", "marlin", "128x8"])
+def test_a_target_with_a_layout_conforms(name: str) -> None:
+    """In calls of all sizes: marlin does not pad, and gets whole tiles."""
+    found = check(laid(name), quick=True, data=[], only="*antize/*/*o[wd]*")
+    assert {r.id.split("/")[2]: r.verdict.value for r in found.requirements} == dict.fromkeys(("below-tie", "overflow", "code", "scale-code"), "pass")
+    wrong = check(laid(name, spoil=True), quick=True, data=[], only="quantize/*/below-tie")
+    assert [r.verdict.value for r in wrong.requirements] == ["fail"]
+
+
+def test_a_layout_of_another_width_is_refused() -> None:
+    with pytest.raises(TargetError, match=r"LAYOUT names 'fp6-le'; allowed for mxfp4 are unpacked, nibble-low, .*, row-major, .*128x4"):
+        check(make(["mxfp4"], LAYOUT="fp6-le", quantize=right))
+    with pytest.raises(TargetError, match="names nibble-low and gptq; name one layout of codes"):
+        check(make(["mxfp4"], LAYOUT=["nibble-low", "gptq"], quantize=right))
+
+
+def test_codes_two_to_a_byte_in_the_other_order() -> None:
+    wrong = laid("nibble-low")
+    wrong.LAYOUT = "nibble-high"
+    found = check(wrong, quick=True, data=[], only="*/tie-even")
+    assert {r.verdict.value for r in found.requirements} == {"fail"}
 
 
 class StandIn:

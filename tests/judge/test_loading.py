@@ -29,7 +29,7 @@ UNLOADABLE: dict[str, tuple[str, str]] = {
     "unknown element": ("ELEMENTS = ['e9m9']\ndef encode(x, e): pass", "ELEMENTS names 'e9m9'; allowed are e2m1,"),
     "unknown layout": (
         "FORMATS, LAYOUT = ['mxfp4'], 'nibble-middle'" + QUANTIZE,
-        "LAYOUT names 'nibble-middle'; allowed are unpacked, nibble-low, nibble-high, row-major, 128x4",
+        "LAYOUT names 'nibble-middle'; allowed for mxfp4 are unpacked, nibble-low, nibble-low-flat,",
     ),
     "unknown dtype": (
         "FORMATS, DTYPES = ['mxfp4'], ['float64']" + QUANTIZE, "DTYPES names 'float64'; allowed are float32"

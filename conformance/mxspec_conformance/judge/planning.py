@@ -19,15 +19,10 @@ from mxspec.sparsity import compress, decompress, get_sparse, prune
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.stochastic.words import model_words
 from mxspec_conformance.targets.affine import read_operand
-from mxspec_conformance.targets.arrays import (
-    pack_nibbles,
-    quantized_shapes,
-    swizzle_128x4,
-    unpack_nibbles,
-    unswizzle_128x4,
-)
+from mxspec_conformance.targets.arrays import lay_codes, lay_scales, quantized_shapes, take_laid
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.recorded import Request
@@ -86,19 +81,17 @@ class _Recorder:
         elif seed is not None or capabilities.has_generator:
             drawn = np.random.default_rng(len(self.requests) if seed is None else seed)
             options["random_bits"] = drawn.integers(1 << 32, size=x.shape, dtype=np.uint32)
-        if options.get("scales") is not None and capabilities.scale_layout == "128x4":
-            options["scales"] = unswizzle_128x4(options["scales"], quantized_shapes(x.shape, get_block(fmt), axis=options.get("axis", -1))[1])
+        if options.get("scales") is not None and capabilities.scale_layout != ROW_MAJOR:
+            shape = quantized_shapes(x.shape, get_block(fmt), axis=options.get("axis", -1))[1]
+            options["scales"] = take_laid(options["scales"], shape, capabilities.scale_layout, "scales")
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale, **options)
         codes, scales = t.codes, t.scales
-        if self.MXSPEC_CAPABILITIES.packs(fmt):
-            codes = pack_nibbles(codes, self.MXSPEC_CAPABILITIES.code_layout)
-        if self.MXSPEC_CAPABILITIES.scale_layout == "128x4":
-            scales = swizzle_128x4(scales)
-        return codes, scales
+        return lay_codes(codes, capabilities.layout_of(fmt)), lay_scales(scales, capabilities.scale_layout)
 
     def _dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
-        if self.MXSPEC_CAPABILITIES.packs(fmt):
-            codes = unpack_nibbles(codes, (len(codes), 2 * codes.shape[1]), layout=self.MXSPEC_CAPABILITIES.code_layout)
+        layout = self.MXSPEC_CAPABILITIES.layout_of(fmt)
+        if layout != UNPACKED:
+            codes = take_laid(codes, (len(codes), 8 * codes.shape[1] // get_block(fmt).element.bits), layout, "codes")
         profile, scale = self._tensor(fmt, tensor_scale)
         return mxspec.dequantize(codes, np.asarray(scales), fmt, profile=profile, tensor_scale=scale)
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.layouts import get_layout
-from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF, WINDOWS
+from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF, WINDOWS, lies_by_rows
 from mxspec_conformance.targets.errors import BadReturn
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 
 _TILES = get_layout("128x4")
+#: Layouts whose pairs may lie along the axis that was quantized, and whose rows may end in half a byte.
+NIBBLES = ("nibble-low", "nibble-high")
+
+T = TypeVar("T")
 
 
 def to_target_array(x: npt.NDArray[Any], arrays: str, device: str | None = None) -> Any:
@@ -216,6 +222,49 @@ def unpack_nibbles(
         return np.moveaxis(nibbles.unpack(moved, (1, *turned))[0].reshape(turned), -1, place)
     others = "" if along_axis == along_last else f" (or {along_axis}, with pairs along the axis quantized)"
     raise BadReturn(f"packed codes have shape {packed.shape}; {along_last} was expected{others}")
+
+
+def lay_codes(codes: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
+    """Codes as a target takes them: bytes by rows, or flat where a layout mixes rows.
+
+    Raises NotImplementedError where the layout does not hold the shape.
+    """
+    if layout == UNPACKED:
+        return codes
+    found = get_layout(layout)
+    packed = _held(found.pack, np.atleast_2d(codes), layout)
+    return packed.reshape(*codes.shape[:-1], -1) if lies_by_rows(found) and codes.size else packed
+
+
+def lay_scales(scales: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
+    """Scales as a target takes them: as they are, or the bytes of a layout.
+
+    Raises NotImplementedError where the layout does not hold the shape.
+    """
+    return scales if layout == ROW_MAJOR else _held(get_layout(layout).pack, np.atleast_2d(scales), layout)
+
+
+def laid_size(shape: tuple[int, ...], layout: str) -> int:
+    """Bytes of codes or scales in a layout. Raises NotImplementedError where it does not hold the shape."""
+    return _held(get_layout(layout).size, shape if len(shape) > 1 else (1, *shape), layout)
+
+
+def _held(compute: Callable[[Any], T], given: Any, layout: str) -> T:
+    try:
+        return compute(given)
+    except ValueError as error:
+        raise NotImplementedError(f"the declared layout {layout} does not hold this call: {error}") from error
+
+
+def take_laid(data: npt.NDArray[np.uint8], shape: tuple[int, ...], layout: str, what: str) -> npt.NDArray[np.uint8]:
+    """Codes or scales out of a layout's bytes.
+
+    Raises BadReturn for another number of bytes, and NotImplementedError where the layout does not hold the shape.
+    """
+    size = laid_size(shape, layout)
+    if data.size != size:
+        raise BadReturn(f"{what} hold {data.size} bytes; {size} were expected ({layout} of {shape})")
+    return get_layout(layout).unpack(data.reshape(-1), shape if len(shape) > 1 else (1, *shape))[0].reshape(shape)
 
 
 def swizzled_size(shape: tuple[int, ...]) -> int:

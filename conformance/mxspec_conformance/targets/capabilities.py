@@ -24,7 +24,7 @@ from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import get_affine_profile
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
-from mxspec.layouts import list_layouts
+from mxspec.layouts import Layout, Padding, Part, get_layout, list_layouts
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
 from mxspec.sparsity import RULES, SPARSE_FORMATS
@@ -32,6 +32,7 @@ from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 from mxspec_conformance.targets.operands import parse_products
 from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
 
@@ -39,10 +40,6 @@ FUNCTIONS = tuple(OPERATIONS)
 
 #: How the names of shared libraries end.
 LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
-
-CODE_LAYOUTS = ("unpacked", "nibble-low", "nibble-high")
-SCALE_LAYOUTS = ("row-major", "128x4")
-
 
 #: How an input lies in memory: as a whole, in every second row or column of a larger array, one element into one, with
 #: rows one element farther apart than they are long, column by column, backwards, as one row that is all rows, or as one
@@ -131,8 +128,8 @@ class Capabilities:
     elements: tuple[str, ...]
     dtypes: tuple[str, ...] = ("float32",)
     arrays: str = "numpy"
-    code_layout: str = "unpacked"
-    scale_layout: str = "row-major"
+    code_layout: str = UNPACKED
+    scale_layout: str = ROW_MAJOR
     tensor_scale: str = "decode"
     #: Random bits that `encode_stochastic`, and `quantize` with `random_bits`, use.
     sr_bits: int = 32
@@ -191,9 +188,10 @@ class Capabilities:
         """The matrices that quantize and dequantize take."""
         return ShapeLimits(*self.shapes)
 
-    def packs(self, fmt: str) -> bool:
-        """Whether codes of a block format are handed over two to a byte."""
-        return self.code_layout != "unpacked" and get_block(fmt).element.bits == 4
+    def layout_of(self, fmt: str) -> str:
+        """The layout in which codes of a block format are handed over; one to a byte where they are of another width than it holds."""
+        fits = get_layout(self.code_layout).main.packing.width == get_block(fmt).element.bits
+        return self.code_layout if fits else UNPACKED
 
     def as_dict(self) -> dict[str, Any]:
         """For the JSON result."""
@@ -264,8 +262,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "FORMATS", formats, {**BLOCKS, **ADJACENT})
     elements = _listed(module, spec, "ELEMENTS") or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
     check_names(spec, "ELEMENTS", elements, {**ELEMENTS, **SCALES})
-    layouts = _listed(module, spec, "LAYOUT") or ("unpacked",)
-    check_names(spec, "LAYOUT", layouts, dict.fromkeys((*CODE_LAYOUTS, *SCALE_LAYOUTS)))
+    code_layout, scale_layout = read_layouts(spec, "LAYOUT", _listed(module, spec, "LAYOUT"), formats)
     dtypes = _listed(module, spec, "DTYPES") or ("float32",)
     check_names(spec, "DTYPES", dtypes, DTYPES)
     arrays = _single(module, spec, "ARRAYS", "numpy")
@@ -294,14 +291,14 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         elements=elements,
         dtypes=dtypes,
         arrays=arrays,
-        code_layout=next((x for x in layouts if x in CODE_LAYOUTS), "unpacked"),
-        scale_layout=next((x for x in layouts if x in SCALE_LAYOUTS), "row-major"),
+        code_layout=code_layout,
+        scale_layout=scale_layout,
         tensor_scale=kind,
         sr_bits=_random_bits(module, spec),
         sr_rule=SrRule(sr_rule),
         stochastic=_is_stochastic(module, spec, signatures.get("quantize", {})),
         claimed_profiles=check_claims(spec, formats, claimed),
-        shapes=_shapes(module, spec),
+        shapes=fit_layouts(_shapes(module, spec), code_layout, scale_layout, formats),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
         **_products(module, spec, functions),
@@ -382,6 +379,65 @@ def _listed(module: Any, spec: str, what: str) -> tuple[str, ...]:
             raise TargetError(f"{spec}: {what} holds a {type(member).__name__}; write names, as text")
         names.append(name)
     return tuple(dict.fromkeys(names))
+
+
+def read_layouts(spec: str, what: str, given: Iterable[str], formats: Iterable[str], *, dense: bool = False) -> tuple[str, str]:
+    """The layouts of codes and of scales among names, plain ones where none is named.
+
+    Args:
+        spec: The target, for the error.
+        what: What declares the layouts, for the error.
+        given: The names.
+        formats: The target's block formats; allowed are layouts of codes that one of them has.
+        dense: Whether rows of codes have to lie one after another without gaps, so that bytes alone say how many codes there are.
+
+    Returns:
+        The names, not aliases.
+
+    Raises:
+        TargetError: A name that is none of these, or two for the same part.
+    """
+    widths = {get_block(f).element.bits for f in formats}
+    alone = [x for x in list_layouts() if len(x.fields) == 1]
+    codes = [x for x in alone if x.main.part is Part.CODES and x.main.packing.width in widths and (is_dense(x) or not dense)]
+    counts = {get_block(f).scale.code_count for f in formats}
+    scales = [x for x in alone if x.main.part is Part.SCALES and (x.main.stored is None or len(x.main.stored) in counts)]
+    plain = get_layout(UNPACKED)  # of 8-bit elements this is what other layouts are
+    known = {UNPACKED: UNPACKED} | {n: UNPACKED if x is plain else x.name for x in (*codes, *scales) for n in (x.name, *x.aliases)}
+    names = tuple(given)
+    if unknown := [name for name in names if name not in known]:
+        allowed = ", ".join((UNPACKED, *(x.name for x in (*codes, *scales) if x is not plain)))
+        raise TargetError(f"{spec}: {what} names {unknown[0]!r}; allowed for {', '.join(formats)} are {allowed}")
+    of_scales = {x.name for x in scales}
+    parts = [[known[n] for n in names if (known[n] in of_scales) is which] for which in (False, True)]
+    if twice := next((names for names in parts if len(names) > 1), None):
+        raise TargetError(f"{spec}: {what} names {' and '.join(twice)}; name one layout of codes and one of scales")
+    return (parts[0] or [UNPACKED])[0], (parts[1] or [ROW_MAJOR])[0]
+
+
+def is_dense(layout: Layout) -> bool:
+    """Whether rows lie one after another, without gaps."""
+    columns = layout.tile[1]
+    return lies_by_rows(layout) and layout.size((1, columns)) * 8 == columns * layout.main.packing.width
+
+
+def lies_by_rows(layout: Layout) -> bool:
+    """Whether rows lie one after another, each from a byte of its own on."""
+    parsed = layout.main.parsed
+    return len(parsed.rows) == 1 and parsed.order[0] == parsed.rows[0][0] and layout.pad_to is None and not layout.flat
+
+
+def fit_layouts(shapes: tuple[int, int, int], codes: str, scales: str, formats: Iterable[str]) -> tuple[int, int, int]:
+    """Limits of shapes, and whole tiles of the layouts that do not pad."""
+    columns, rows, least = shapes
+    for block in map(get_block, formats):
+        for layout, in_block in ((get_layout(codes), block.k), (get_layout(scales), 1)):
+            high, wide = layout.pad_to or layout.tile
+            if layout.padding is Padding.REFUSED:
+                rows = math.lcm(rows, high)
+            if layout.padding is Padding.REFUSED and in_block % wide:
+                columns = math.lcm(columns, wide * block.k // in_block)
+    return columns, rows, least
 
 
 def _listed_twice(module: Any, spec: str, what: str) -> tuple[str, ...]:

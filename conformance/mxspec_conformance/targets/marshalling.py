@@ -21,19 +21,21 @@ from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_floats, read_offsets, read_operand
 from mxspec_conformance.targets.arrays import (
+    NIBBLES,
     arrange_array,
     from_target_array,
-    pack_nibbles,
+    lay_codes,
+    lay_scales,
     quantized_shapes,
-    swizzle_128x4,
+    take_laid,
     unpack_nibbles,
-    unswizzle_128x4,
 )
-from mxspec_conformance.targets.capabilities import Capabilities, parameters_of
+from mxspec_conformance.targets.capabilities import Capabilities, is_dense, parameters_of
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.laying_out import hand_over
 from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 from mxspec_conformance.targets.operands import Numbers, read_numbers
 
 #: Times as long as on an idle machine that something may take on a busy one.
@@ -109,7 +111,7 @@ class Marshaller:
 
     def _scales(self, scales: npt.NDArray[np.uint8]) -> Any:
         """Block scales as the target takes them."""
-        return self._array(swizzle_128x4(scales) if self.capabilities.scale_layout == "128x4" else scales)
+        return self._array(lay_scales(scales, self.capabilities.scale_layout))
 
     def _ask(self, function: str, *args: Any, **kwargs: Any) -> Any:
         self._returned = getattr(self.module, function)(*args, **kwargs)
@@ -182,8 +184,10 @@ class Marshaller:
             self.call("quantize", x, fmt, **options)
         codes = self._returned[0] if isinstance(self._returned, (tuple, list)) and self._returned else None
         shape = getattr(codes, "shape", ())
-        packed = self.capabilities.packs(fmt)
-        return int(shape[axis]) * (2 if packed else 1) if len(shape) == x.ndim else -1
+        layout = self.capabilities.layout_of(fmt)
+        if len(shape) != x.ndim or not is_dense(get_layout(layout)):
+            return -1
+        return int(shape[axis]) * (1 if layout == UNPACKED else 8 // get_block(fmt).element.bits)
 
     def _call_float_environment(self) -> str:
         """What of this process's floating-point environment is not the default, which the target has changed."""
@@ -264,10 +268,10 @@ class Marshaller:
         if not -x.ndim <= axis < x.ndim:
             raise BadReturn(f"quantize returned codes along axis {axis} of x of shape {x.shape}")
         shape, scale_shape = quantized_shapes(x.shape, block, axis=axis, square=kwargs.get("block") is not None)
-        packed = self.capabilities.packs(fmt)
-        swizzled = self.capabilities.scale_layout == "128x4"
+        layout, scale_layout = self.capabilities.layout_of(fmt), self.capabilities.scale_layout
+        swizzled = scale_layout != ROW_MAJOR
         # Shapes first: a broadcast array of terabytes has few bytes until it is copied.
-        if not packed and codes.shape != shape:
+        if layout == UNPACKED and codes.shape != shape:
             hint = suggest_code_layout(codes.shape, shape, block)
             raise BadReturn(f"codes have shape {codes.shape}; {shape} was expected for x of shape {x.shape}{hint}")
         if not swizzled and scales.shape != scale_shape:
@@ -278,12 +282,14 @@ class Marshaller:
         for array, what in ((codes, "codes"), (scales, "scales")):
             if array.size > _MOST * max(x.size, 1024):
                 raise BadReturn(f"{what} have shape {array.shape} for x of shape {x.shape}")
-        codes, scales = _bytes(codes, "codes"), _bytes(scales, "scales")
-        if packed:
-            codes = unpack_nibbles(codes, shape, axis, self.capabilities.code_layout)
-        if swizzled:
-            scales = unswizzle_128x4(scales, scale_shape)
-        return codes, scales
+        if layout in NIBBLES:
+            codes = unpack_nibbles(_bytes(codes, "codes"), shape, axis, layout)
+        elif layout == UNPACKED:
+            codes = _bytes(codes, "codes")
+        else:
+            codes = take_laid(_flat_bytes(codes, "quantize"), shape, layout, "codes")
+        scales = _bytes(scales, "scales")
+        return codes, take_laid(scales, scale_shape, scale_layout, "scales") if swizzled else scales
 
     def _call_raw_quantize(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> tuple[bytes, bytes]:
         """The bytes of what `quantize` returns, whatever their layout."""
@@ -299,12 +305,8 @@ class Marshaller:
     def _call_dequantize(
         self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], fmt: str, **kwargs: Any
     ) -> npt.NDArray[Any]:
-        given = codes
-        if self.capabilities.packs(fmt):
-            given = pack_nibbles(codes, self.capabilities.code_layout)
-        values = from_target_array(
-            self._ask("dequantize", self._array(given), self._scales(scales), fmt, **kwargs), "dequantize's result"
-        )
+        given = self._array(lay_codes(codes, self.capabilities.layout_of(fmt))), self._scales(scales)
+        values = from_target_array(self._ask("dequantize", *given, fmt, **kwargs), "dequantize's result")
         return _floats(values, codes.shape, "dequantize")
 
     def _call_quantize_affine(self, x: npt.NDArray[Any], affine: str) -> tuple[npt.NDArray[Any], ...]:

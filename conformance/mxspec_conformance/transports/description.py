@@ -19,6 +19,8 @@ from mxspec_conformance.targets.capabilities import (
     check_names,
     check_rule,
     check_sparse_layout,
+    fit_layouts,
+    read_layouts,
     read_products,
 )
 from mxspec_conformance.targets.errors import TargetError
@@ -93,7 +95,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
     if not sparse and set(SPARSE_FUNCTIONS) & set(functions):
         raise TargetError(f"{spec} lists no sparse_formats; name those that it supports: {', '.join(SPARSE_FORMATS)}")
     check_names(spec, "sparse_formats", sparse, SPARSE_FORMATS)
-    codes, scales = given.get("layout", ("unpacked", "row-major"))
+    codes, scales = read_layouts(spec, "layout", given.get("layout", ()), formats, dense=True)
     claimed, shapes = given.get("profile"), given.get("shapes", {})
     products: dict[str, Any] = {}
     if "matmul" in functions:
@@ -123,7 +125,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
         sparse_layout=check_sparse_layout(spec, "sparse_layout", tuple(given.get("sparse_layout", ()))),
         prune_rule=check_rule(spec, "prune_rule", given.get("prune_rule", "")),
         tensor_scale=given.get("tensor_scale", "decode"),
-        shapes=(shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)),
+        shapes=fit_layouts((shapes.get("k", 1), shapes.get("rows", 1), shapes.get("min_rows", 1)), codes, scales, formats),
         one_level=given.get("one_level", True),
         sr_bits=given.get("sr_bits", 32),
         sr_rule=SrRule(given.get("sr_rule", SrRule.CARRY.value)),

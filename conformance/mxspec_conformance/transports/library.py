@@ -17,10 +17,11 @@ from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
-from mxspec_conformance.targets.arrays import quantized_shapes, swizzled_size
+from mxspec_conformance.targets.arrays import laid_size, quantized_shapes
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, RemoteError, TargetError
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports import abi
 from mxspec_conformance.transports.description import describe_surroundings, read_description
@@ -124,10 +125,10 @@ class Library:
         x = np.ascontiguousarray(x)
         axis, square = options.get("axis", -1) % x.ndim, options.get("block") is not None
         codes_shape, scales_shape = quantized_shapes(x.shape, block, axis=axis, square=square)
-        if capabilities.packs(fmt):
-            codes_shape = (*codes_shape[:-1], codes_shape[-1] // 2)
-        if capabilities.scale_layout == "128x4":
-            scales_shape = (swizzled_size(scales_shape),)
+        if (layout := capabilities.layout_of(fmt)) != UNPACKED:
+            codes_shape = (codes_shape[0], laid_size(codes_shape, layout) // max(codes_shape[0], 1))
+        if capabilities.scale_layout != ROW_MAJOR:
+            scales_shape = (laid_size(scales_shape, capabilities.scale_layout),)
         codes, scales = _Output(codes_shape, np.uint8), _Output(scales_shape, np.uint8)
         tensor_scale = _pointed(options.get("tensor_scale"))
         words, seed = options.get("random_bits"), options.get("seed")
@@ -145,8 +146,8 @@ class Library:
 
     def _dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         codes, scales, scale = np.ascontiguousarray(codes), np.ascontiguousarray(scales), _pointed(tensor_scale)
-        packed = self.MXSPEC_CAPABILITIES.packs(fmt)
-        shape = (codes.shape[0], codes.shape[1] * (2 if packed else 1))
+        packed = self.MXSPEC_CAPABILITIES.layout_of(fmt) != UNPACKED
+        shape = (codes.shape[0], 8 * codes.shape[1] // get_block(fmt).element.bits if packed else codes.shape[1])
         values = _Output(shape, np.float32)
         call = abi.DequantizeCall(
             format=fmt.encode(), codes=codes.ctypes.data, codes_size=codes.size, scales=scales.ctypes.data,
