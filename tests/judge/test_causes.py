@@ -12,6 +12,7 @@ import pytest
 
 import mxspec
 from mxspec.formats import BLOCKS
+from mxspec.layouts import get_layout
 from mxspec_conformance.judge.causes import KnownCause, questions
 from mxspec_conformance.judge.causes.questions import Need
 from mxspec_conformance.judge.check import check
@@ -225,6 +226,47 @@ def transposed(x: Array, fmt: str) -> Answer:
     return codes, scales.reshape(scales.shape[::-1]).T
 
 
+def tiled(x: Array, fmt: str) -> Answer:
+    """The first bytes of what a kernel for tiles writes."""
+    codes, scales = right(x, fmt)
+    return codes, get_layout("128x4").pack(scales)[: scales.size].reshape(scales.shape)
+
+
+def behind_nan(*, later_calls: bool) -> Callable[[], SimpleNamespace]:
+    """A flag that a block with NaN sets, and that the end of the call clears, or nothing."""
+
+    def make_target() -> SimpleNamespace:
+        flag = False
+
+        def quantize(x: Array, fmt: str) -> Answer:
+            nonlocal flag
+            codes, scales = right(x, fmt)
+            seen = np.isnan(x).any(axis=1).cumsum() > 0
+            scales[seen | flag] = BLOCKS[fmt].scale.nan_code
+            flag |= later_calls and bool(seen.any())
+            return codes, scales
+
+        return make(["mxfp4"], quantize=quantize)
+
+    return make_target
+
+
+def of_range(half: int) -> Any:
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        used = np.isfinite(x).all(axis=1)
+        with np.errstate(over="ignore"):
+            spread = (x.max(axis=1) - x.min(axis=1)) / np.float32(half)
+        spread[~np.isfinite(spread)] = np.finfo(np.float32).max
+        stand_in = np.where(used[:, None] & (np.arange(x.shape[1]) == 0), spread[:, None], np.float32(0))
+        scales[used] = mxspec.quantize(stand_in, fmt).scales.reshape(-1)[used]
+        with np.errstate(all="ignore"):
+            codes[used] = given(x, scales, fmt)[used]
+        return codes, scales
+
+    return quantize
+
+
 def wrong_in_bfloat16(x: Array, fmt: str) -> Answer:
     if x.dtype == np.float32:
         return right(x, fmt)
@@ -286,6 +328,11 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "by chance": (KnownCause.NOT_DETERMINISTIC, by_chance, "not deterministic"),
     "nibbles": (KnownCause.NIBBLE_ORDER, lambda: make(["mxfp4"], LAYOUT="nibble-low", quantize=swapped), "nibble-high"),
     "transposed scales": (KnownCause.TRANSPOSED_SCALES, lambda: make(["mxfp4"], quantize=transposed), "transposed"),
+    "scales in tiles": (KnownCause.TILED_SCALES, lambda: make(["mxfp4"], quantize=tiled), 'in the order of 128x4 tiles, LAYOUT = "128x4"'),
+    "flag of NaN within a call": (KnownCause.NAN_STATE, behind_nan(later_calls=False), "behind one with NaN in the same call"),
+    "flag of NaN for ever": (KnownCause.NAN_STATE, behind_nan(later_calls=True), "all blocks of later calls"),
+    "scale of max - min": (KnownCause.RANGE_AS_MAXIMUM, of_blocks(of_range(1)), "that of equal numbers is 0"),
+    "scale of half the range": (KnownCause.RANGE_AS_MAXIMUM, of_blocks(of_range(2), "mxfp8_e4m3"), "(max - min) / 2"),
     "bfloat16 alone": (
         KnownCause.ONE_DTYPE, lambda: make(["mxfp4"], DTYPES=["float32", "bfloat16"], quantize=wrong_in_bfloat16), "only inputs in bfloat16",
     ),
@@ -300,6 +347,29 @@ def test_a_cause_is_named(name: str) -> None:
     for result in check(target()).formats:
         assert result.causes[:1] == [cause.value]
         assert words in result.deviations[0]
+
+
+def late_rows_nan(x: Array, fmt: str) -> Answer:
+    codes, scales = right(x, fmt)
+    scales[200:] = 0xFF
+    return codes, scales
+
+
+#: Kernels with another mistake than a cause that they resemble.
+RESEMBLING = {
+    "transposed": (KnownCause.TILED_SCALES, lambda: make(["mxfp4"], quantize=transposed)),
+    "rows from the last to the first": (KnownCause.TILED_SCALES, lambda: make(["mxfp4"], quantize=lambda x, f: (right(x, f)[0], right(x, f)[1][::-1]))),
+    "NaN in late rows": (KnownCause.NAN_STATE, lambda: make(["mxfp4"], quantize=late_rows_nan)),
+    "maximum without abs": (KnownCause.RANGE_AS_MAXIMUM, of_blocks(signed_maximum)),
+}
+
+
+@pytest.mark.parametrize("name", RESEMBLING)
+def test_a_cause_is_not_named_of_what_resembles_it(name: str) -> None:
+    cause, target = RESEMBLING[name]
+    (result,) = check(target(), quick=True, data=[]).formats
+    assert result.failing
+    assert cause.value not in result.causes
 
 
 def test_a_floor_is_named_beside_another_cause() -> None:

@@ -1,15 +1,19 @@
-"""Answers that depend on the call: the same call made again, and wrong blocks asked in calls of their own."""
+"""Answers that depend on the call: the same call again, wrong blocks in calls of their own, whole tiles, and what follows a NaN."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from mxspec.formats import BlockFormat
+from mxspec.layouts import Part, list_layouts
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.causes.known import Found, KnownCause
+from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.invariance.answered import ORDINARY, Answered
 from mxspec_conformance.observations.answers import answer_matches
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -22,6 +26,8 @@ from mxspec_vectors.cases import Codes
 CALL_ALONE = Found(KnownCause.CALL_ALONE, "right block by block; the answer depends on the call that a block stands in")
 #: Blocks that are asked again, drawn evenly from all that are wrong.
 _ASKED = 8
+#: Rows and blocks of a matrix that fills whole tiles of the usual layouts.
+_TILED = (128, 4)
 
 
 def find_chance(session: TargetSession, again: Answered) -> Found | None:
@@ -39,6 +45,50 @@ def find_chance(session: TargetSession, again: Answered) -> Found | None:
         return None
     text = f"not deterministic: the same call, made three times, gives {int(differ.sum())} of {len(place)} blocks other bits"
     return Found(KnownCause.NOT_DETERMINISTIC, f"{text} (chance, a race, or state that a call leaves behind)")
+
+
+def find_tiles(session: TargetSession, seen: Seen, again: Answered) -> Found | None:
+    """Whether the scales of a matrix that fills tiles are the profile's, in the order of a layout in tiles."""
+    rows, blocks = _TILED
+    x = again.inputs[0][np.arange(rows * blocks) % len(again.before)]
+    arguments = again.arguments(np.arange(rows * blocks) % len(again.before), rows=rows)
+    answer = run_once(lambda: again.rows(session.call(again.function, *arguments, **again.kwargs)))
+    want = seen.scale_bytes(x.astype(np.float32), again.tensor).reshape(rows, blocks)
+    if isinstance(answer, NoAnswer) or (answer[:, 0] == want.reshape(-1)).all():
+        return None
+    for layout in list_layouts():
+        if [f.part for f in layout.fields] != [Part.SCALES] or layout.main.stored is not None or layout.tile[0] == 1:
+            continue
+        with contextlib.suppress(ValueError):  # the matrix is no whole number of its tiles
+            if (layout.pack(want)[: want.size] == answer[:, 0]).all():
+                tile = " x ".join(map(str, layout.tile)) if layout.name != "128x4" else layout.name
+                return Found(KnownCause.TILED_SCALES, f'scales are in the order of {tile} tiles, LAYOUT = "{layout.name}", where rows are declared')
+    return None
+
+
+def find_nan_state(session: TargetSession, seen: Seen, again: Answered) -> Found | None:
+    """Whether all wrong blocks have the scale of NaN, and an ordinary one gets it behind a block with NaN, in one call or in the next."""
+    nan = seen.fmt.scale.nan_code
+    wrong = [r.scales[~r.agree(r.want_scales, r.want_codes, seen.fmt)] for r in seen.rows]
+    if nan is None or any((scales != nan).any() for scales in wrong):
+        return None
+    kept = np.flatnonzero(again.before[:, 0] != nan)
+    block = again.inputs[0][kept[:1] if len(kept) else [0]]
+    broken = np.full_like(block, np.nan)
+
+    def ask(*blocks: Any) -> list[int]:
+        given = (np.concatenate(blocks), again.name)
+        answer = run_once(lambda: again.rows(session.call(again.function, *given, **again.kwargs)))
+        return [] if isinstance(answer, NoAnswer) else answer[:, 0].tolist()
+
+    alone = ask(block)
+    together = ask(block, broken, block)
+    after = ask(block)
+    if after == [nan] and (alone != [nan] or len(kept)):
+        return Found(KnownCause.NAN_STATE, "state after a NaN: once a block held NaN, all blocks of later calls get the scale of NaN")
+    if after != [nan] and together[:1] != [nan] and together[2:] == [nan]:
+        return Found(KnownCause.NAN_STATE, "state after a NaN: blocks behind one with NaN in the same call get the scale of NaN")
+    return None
 
 
 def are_right_alone(session: TargetSession, fmt: BlockFormat, profile: Profile, answered: Sequence[Observed]) -> bool:

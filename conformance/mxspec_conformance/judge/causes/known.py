@@ -15,6 +15,8 @@ class KnownCause(StrEnum):
     NIBBLE_ORDER = "nibble-order"
     TENSOR_SCALE_KIND = "tensor-scale-kind"
     TRANSPOSED_SCALES = "scales-transposed"
+    TILED_SCALES = "scales-tiled"
+    NAN_STATE = "nan-state"
     SUBNORMALS_FLUSHED = "subnormals-flushed"
     SCALE_OFFSET = "scale-offset"
     SCALE_BIAS = "scale-bias"
@@ -36,6 +38,7 @@ class KnownCause(StrEnum):
     RECIPROCAL = "reciprocal"
     ONE_DTYPE = "one-dtype"
     SIGNED_MAXIMUM = "signed-maximum"
+    RANGE_AS_MAXIMUM = "range-as-maximum"
     HALF_OF_THE_LANES = "lanes-not-looked-at"
     CALL_ALONE = "call-alone"
     SCALE_SEARCH = conclusion.SCALE_SEARCH

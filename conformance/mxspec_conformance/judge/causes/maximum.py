@@ -53,6 +53,23 @@ def signed_maximum(seen: Seen) -> Found | None:
     return Found(KnownCause.SIGNED_MAXIMUM, "as if the maximum were taken of x, not of |x|")
 
 
+def range_as_maximum(seen: Seen) -> Found | None:
+    """Whether scales follow from max - min of a block, or from half of it."""
+    for words, half in (("max - min", 1), ("(max - min) / 2", 2)):
+        if is_cause(_compare(seen, r, _lay_range(r.x, half)) for r in seen.rows):
+            return Found(KnownCause.RANGE_AS_MAXIMUM, f"as if the scale followed from {words} of a block, not from the maximum of |x|: that of equal numbers is 0")
+    return None
+
+
+def _lay_range(x: Floats, divisor: int) -> Floats:
+    """Blocks of one number, the range of others; ranges beyond float32 are left out."""
+    found = np.zeros_like(x)
+    with np.errstate(over="ignore"):
+        spread = (x.max(axis=1) - x.min(axis=1)) / np.float32(divisor)
+    found[:, 0] = np.where(np.isfinite(spread), spread, 0)
+    return found
+
+
 def lanes_looked_at(seen: Seen) -> Found | None:
     """Whether scales follow from the maximum of some lanes alone: one half, every second one, or all but one at an end."""
     k = seen.fmt.k

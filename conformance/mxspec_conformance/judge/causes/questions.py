@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.causes import divisor, inputs, maximum, order, quotient, stored_scale
-from mxspec_conformance.judge.causes.calls import CALL_ALONE, are_right_alone, find_chance
+from mxspec_conformance.judge.causes.calls import CALL_ALONE, are_right_alone, find_chance, find_nan_state, find_tiles
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.invariance.answered import Answered
@@ -68,6 +68,7 @@ QUESTIONS = (
     Question(order.swapped_nibbles, (Need.ROWS, Need.PAIRS)),
     Question(order.transposed_scales, (Need.CASES,)),
     Question(inputs.flushed_subnormals, (Need.ROWS,)),
+    Question(maximum.range_as_maximum, (Need.ROWS,)),
     Question(stored_scale.moved_scales, (Need.MAXIMA, Need.MX)),
     Question(stored_scale.wrapped_scales, (Need.MAXIMA, Need.MX)),
     Question(stored_scale.nearest_log2, (Need.MAXIMA, Need.MX)),
@@ -87,8 +88,12 @@ QUESTIONS = (
     Question(maximum.lanes_looked_at, (Need.ROWS,)),
     Question(inputs.wrong_dtypes, (Need.CASES, Need.OTHER_DTYPES)),
 )
-#: Causes that explain every block: that all wrong codes go one way is then no cause of its own.
-_COVERS_RECIPROCAL = {KnownCause.NARROW_QUOTIENT, KnownCause.HALF_ADDED, KnownCause.OTHER_QUOTIENT}
+#: Cause -> others that explain every block, of which it is then a consequence, and no cause of its own.
+_COVERED_BY: Mapping[KnownCause, set[KnownCause]] = {
+    KnownCause.RECIPROCAL: {KnownCause.NARROW_QUOTIENT, KnownCause.HALF_ADDED, KnownCause.OTHER_QUOTIENT},
+    KnownCause.SCALE_OFFSET: {KnownCause.RANGE_AS_MAXIMUM},
+    KnownCause.SCALE_BIAS: {KnownCause.RANGE_AS_MAXIMUM},
+}
 
 
 def find_causes(observations: Observations, profile: Profile, again: Answered | None) -> list[Found]:
@@ -100,7 +105,7 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
         again: Blocks that it has answered in one call, for the same call to be made again; None asks for nothing twice.
 
     Returns:
-        Nothing, or one cause that makes all others doubtful (chance, the call), or all that explain what was returned; a floor or
+        Nothing, or one cause that makes all others doubtful (chance, the call, an order, what a NaN leaves), or all that explain what was returned; a floor or
         ceiling of the scale comes last, as it says nothing of the blocks between.
     """
     session = observations.session
@@ -108,10 +113,13 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
     if changing:
         return [changing]
     seen = Seen.of(observations, profile)
+    in_calls = None if again is None else find_nan_state(session, seen, again) or find_tiles(session, seen, again)
+    if in_calls:
+        return [in_calls]
     asked = [question.ask(seen) for question in QUESTIONS if all(MET[need](seen) for need in question.needs)]
     found = [one for one in asked if one is not None]
-    covered = any(one.cause in _COVERS_RECIPROCAL for one in found)
-    causes = [one for one in found if not (covered and one.cause is KnownCause.RECIPROCAL)]
+    names = {one.cause for one in found}
+    causes = [one for one in found if not names & _COVERED_BY.get(one.cause, set())]
     if not causes and are_right_alone(session, seen.fmt, profile, seen.answered):
         return [CALL_ALONE]
     return [*causes, Found(KnownCause.SCALE_BOUNDED, seen.bounds.text)] if seen.bounds.text else causes
