@@ -336,7 +336,12 @@ def test_ambiguous_rows(tmp_path: Path) -> None:
         {"a.weight": ("U8", (128, 64), b"\x77" * 8192), "a.weight_scale": ("F8_E8M0", (128, 4), b"\x70" * 512)},
     )
     assert rules_of(path) == ["tensor/ambiguous"]
+    shown = CliRunner().invoke(main, ["lint", str(path)])
+    assert shown.exit_code == 2
+    assert "none checked, 1 not checked" in shown.output
+    assert "1 note; nothing could be judged" in shown.output
     assert rules_of(path, formats=["mxfp4"]) == []
+    assert lint(path, formats=["mxfp4"]).exit_code == 0
 
 
 def test_six_bits_of_quark_are_ambiguous(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def lint(
     scales, double quantization, scales of another profile, codes of another tensor.
 
     Exit code: 0 if there are only notes, 1 for errors or warnings, 2 if a file could not be read, or nothing in it could be judged
-    because its quantized tensors are of forms that lint does not know.
+    because its quantized tensors are of forms that lint does not know, or fit two formats.
     """
     from mxspec_conformance.cli.console import make_console, show_progress
 

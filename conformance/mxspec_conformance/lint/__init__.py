@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,10 @@ CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
 )  # fmt: skip
 
 
+#: Rules of tensors of which nothing is checked -> what they are, where their dtype is not what leaves them out.
+_LEFT_OUT = {"tensor/not-checked": "", "tensor/ambiguous": "of two formats", "affine/ambiguous": "of several sizes of codes and groups"}
+
+
 @dataclass(frozen=True, slots=True)
 class LintResult:
     """What was found in one argument of lint."""
@@ -44,7 +49,7 @@ class LintResult:
     complete: bool
     #: What became of each tensor, where there is an original to compare with.
     comparison: Comparison | None = None
-    #: Quantized tensors of forms that are not known, by dtype and scales.
+    #: Quantized tensors of forms that are not known, by dtype and scales, and those of which several forms are possible.
     unchecked: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -59,7 +64,7 @@ class LintResult:
     @property
     def judged(self) -> bool:
         """Whether anything was judged; a file without quantized tensors is."""
-        return bool(self.quantized) or all(f.rule.id != "tensor/not-checked" for f in self.findings)
+        return bool(self.quantized) or all(f.rule.id not in _LEFT_OUT for f in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON has it."""
@@ -168,7 +173,8 @@ def _look(
             name = f"{affine_group.form.convention} {affine_group.format.name}"
             quantized[name] = quantized.get(name, 0) + 1
     numbers = {kind: len(several) for kind, several in unchecked.items()}
-    return LintResult(path, container, stored, quantized, tuple(findings), complete, comparison, numbers)
+    left_out = Counter(kind for f in findings if (kind := _LEFT_OUT.get(f.rule.id)))
+    return LintResult(path, container, stored, quantized, tuple(findings), complete, comparison, {**numbers, **left_out})
 
 
 def _find_profile(name: str) -> str:
