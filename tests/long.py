@@ -28,6 +28,7 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_declined.py::test_maxima_that_are_declined_hide_no_other_scale": (0, 4),
     "tests/judge/test_declined.py::test_two_targets_are_compared_where_both_answer": (0, 3),
     "tests/judge/test_causes.py::test_a_floor_is_named_beside_another_cause": (0, 2),
+    "tests/judge/test_results.py::test_a_results_file_s_report_says_what_had_fewer_cases": (2, 10),
     "tests/judge/test_causes.py::test_a_cause_is_not_named_of_what_resembles_it": (4, 6),
     "tests/judge/test_capabilities.py::test_a_target_with_a_layout_conforms": (3, 6),
     "tests/judge/test_capabilities.py::test_codes_and_scales_in_any_layout": (8, 6),

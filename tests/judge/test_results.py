@@ -16,10 +16,13 @@ import pytest
 from click.testing import CliRunner
 
 import mxspec
+from mxspec_conformance.cli.console import make_console
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.render.terminal import print_report
 from mxspec_conformance.results.report import Report, load_result_schema
 from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.opening import open_target
 
 from tests.bugs.building import Answer, Array, make, right
@@ -133,3 +136,24 @@ def test_a_call_names_strides_that_are_not_plain() -> None:
     with pytest.raises(CallError) as failed:
         session.call("quantize", np.zeros((4, 64), np.float16)[:, ::2], "mxfp4", axis=0)
     assert failed.value.call == "quantize(float16 [4, 32], strides [128, 4] bytes, 'mxfp4', axis=0)"
+
+
+def drawing(x: Array, fmt: str, seed: int) -> Answer:
+    t = mxspec.quantize(x, fmt, random_bits=np.random.default_rng(seed).integers(1 << 32, size=x.shape, dtype=np.uint32))
+    return t.codes, t.scales
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("target", ["mxspec", SimpleNamespace(FORMATS=["mxint8"], quantize=drawing)], ids=["model", "generator"])
+def test_a_results_file_s_report_says_what_had_fewer_cases(
+    target: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every requirement of which a target that runs gets more cases, and no other."""
+    live = check(target, formats=["mxint8"], data=[], in_process=True)
+    monkeypatch.setattr(InProcessSession, "transport", "results-file")
+    stored = check(target, formats=["mxint8"], data=[], in_process=True)
+    of_live = {r.id: r.cases for r in live.requirements}
+    assert stored.details["fewer_cases"] == [r.id for r in stored.requirements if 0 < r.cases < of_live[r.id]]
+    assert "fewer_cases" not in live.details
+    print_report(stored, make_console())
+    assert f"fewer cases: {stored.details['fewer_cases'][0]}, " in " ".join(capsys.readouterr().out.split())

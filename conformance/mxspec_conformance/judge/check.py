@@ -11,7 +11,7 @@ from mxspec.profiles import find_profile
 from mxspec_conformance.judge.block_format import check_format
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.impact import Data, normal_data
-from mxspec_conformance.judge.listing import OF_CALLS, list_requirements
+from mxspec_conformance.judge.listing import OF_CALLS, list_fewer, list_requirements
 from mxspec_conformance.judge.other_operations import (
     Progress,
     check_affine,
@@ -142,6 +142,8 @@ def _run(
             listed = list_requirements(session, profile=profile, formats=formats)
             report.requirements += [_not_judged(i) for i in listed if i not in found and i.split("/")[2] in OF_CALLS]
         report.requirements = [r for r in report.requirements if wanted.fits(r.id)]
+        if session.transport == ResultsFile.transport:
+            report.details["fewer_cases"] = list_fewer(r.id for r in report.requirements if r.cases)
         with suppress(CallError):  # only Python targets have this call
             if changes := clean_text(str(session.call("float_environment"))):
                 report.environment["float_environment"] = changes

@@ -6,9 +6,10 @@ judge reports is listed, which the tests hold for the model as a target.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 
-from mxspec.formats import ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
 from mxspec.layouts import Layout
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.given_scales import TOPIC as GIVEN_SCALE
@@ -17,6 +18,7 @@ from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
+from mxspec_vectors.topics import Level, topic_level
 
 _ROUNDING = ("exact", "tie-even", "below-tie", "above-tie")
 #: What hangs on the call.
@@ -62,6 +64,16 @@ def list_requirements(
             if formats is None or product.has_format(formats):
                 found += [f"matmul/{name}/{topic}" for topic in list_product_topics(product, offered)]
     return found
+
+
+def list_fewer(requirements: Iterable[str]) -> list[str]:
+    """Those of the ids of which a results file, which stores every call, gets fewer cases than a target that runs."""
+    globs = ["*/*/call-size", "quantize/*/axis", "quantize/*/tail", "quantize/nvfp4/position"]  # the last for its square blocks
+    globs += [f"encode/{e}/mixture" for e in (*ELEMENTS, *SCALES) if topic_level("tie-even", "encode", e) is not Level.OPEN]
+    drawn = ("random-bits", "exact", "neighbour", "probability", "independence", "seed")
+    globs += [f"dequantize/{fmt}/code" for fmt in BLOCKS if get_block(fmt).element.bits > 4]  # pairs of codes are too many to store
+    globs += [f"stochastic/{fmt}/{topic}" for fmt in BLOCKS for topic in drawn]
+    return [name for name in requirements if any(fnmatchcase(name, glob) for glob in globs)]
 
 
 def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:

@@ -292,6 +292,9 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
     for note, names in unsupported.items():
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         console.print(Text(f"unsupported: {', '.join(names[:_MOST_NAMED])}{more}{f' ({note})' if note else ''}"))
+    if fewer := report.details.get("fewer_cases", ()):
+        more = f" and {len(fewer) - _MOST_NAMED} more" if len(fewer) > _MOST_NAMED else ""
+        console.print(Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a target that runs is asked more calls than a results file stores)"))
     if changes := report.environment.get("float_environment"):
         console.print(
             f"The target changes the floating-point environment of its process: {changes}. Whatever else computes there gets other "
