@@ -109,7 +109,9 @@ def laid(name: str, spoil: bool = False) -> Any:
         if spoil:  # another scale that every layout holds
             parts[which][..., 0] = 0x38 if which else parts[which][..., 0] ^ 1
         if name not in ("bytes", "row-major"):
-            parts[which] = layout.pack(parts[which]).reshape(*((len(x), -1) if name.startswith("nibble") and not layout.flat else (-1,)))
+            parts[which] = layout.pack(parts[which]).reshape(
+                *((len(x), -1) if name.startswith("nibble") and not layout.flat else (-1,))
+            )
         return tuple(parts)
 
     def dequantize(codes: Any, scales: Any, fmt: str) -> Any:
@@ -144,13 +146,17 @@ def test_codes_and_scales_in_any_layout(name: str) -> None:
 def test_a_target_with_a_layout_conforms(name: str) -> None:
     """In calls of all sizes: marlin does not pad, and gets whole tiles."""
     found = check(laid(name), quick=True, data=[], only="*antize/*/*o[wd]*")
-    assert {r.id.split("/")[2]: r.verdict.value for r in found.requirements} == dict.fromkeys(("below-tie", "overflow", "code", "scale-code"), "pass")
+    assert {r.id.split("/")[2]: r.verdict.value for r in found.requirements} == dict.fromkeys(
+        ("below-tie", "overflow", "code", "scale-code"), "pass"
+    )
     wrong = check(laid(name, spoil=True), quick=True, data=[], only="quantize/*/below-tie")
     assert [r.verdict.value for r in wrong.requirements] == ["fail"]
 
 
 def test_a_layout_of_another_width_is_refused() -> None:
-    with pytest.raises(TargetError, match=r"LAYOUT names 'fp6-le'; allowed for mxfp4 are unpacked, nibble-low, .*, row-major, .*128x4"):
+    with pytest.raises(
+        TargetError, match=r"LAYOUT names 'fp6-le'; allowed for mxfp4 are unpacked, nibble-low, .*, row-major, .*128x4"
+    ):
         check(make(["mxfp4"], LAYOUT="fp6-le", quantize=right))
     with pytest.raises(TargetError, match="names nibble-low and gptq; name one layout of codes"):
         check(make(["mxfp4"], LAYOUT=["nibble-low", "gptq"], quantize=right))

@@ -139,12 +139,16 @@ def test_a_call_names_strides_that_are_not_plain() -> None:
 
 
 def drawing(x: Array, fmt: str, seed: int) -> Answer:
-    t = mxspec.quantize(x, fmt, random_bits=np.random.default_rng(seed).integers(1 << 32, size=x.shape, dtype=np.uint32))
+    t = mxspec.quantize(
+        x, fmt, random_bits=np.random.default_rng(seed).integers(1 << 32, size=x.shape, dtype=np.uint32)
+    )
     return t.codes, t.scales
 
 
 @pytest.mark.all_calls
-@pytest.mark.parametrize("target", ["mxspec", SimpleNamespace(FORMATS=["mxint8"], quantize=drawing)], ids=["model", "generator"])
+@pytest.mark.parametrize(
+    "target", ["mxspec", SimpleNamespace(FORMATS=["mxint8"], quantize=drawing)], ids=["model", "generator"]
+)
 def test_a_results_file_s_report_says_what_had_fewer_cases(
     target: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

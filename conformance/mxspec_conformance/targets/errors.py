@@ -82,7 +82,9 @@ def is_refusal(error: BaseException) -> bool:
     if _is_own(type(error).__module__) or last is None:
         return _is_own(type(error).__module__)
     frame = last.tb_frame
-    return _is_own(frame.f_globals.get("__name__", "")) and frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
+    return (
+        _is_own(frame.f_globals.get("__name__", "")) and frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
+    )
 
 
 def _is_own(module: str) -> bool:

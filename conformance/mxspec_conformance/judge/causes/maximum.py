@@ -57,7 +57,10 @@ def range_as_maximum(seen: Seen) -> Found | None:
     """Whether scales follow from max - min of a block, or from half of it."""
     for words, half in (("max - min", 1), ("(max - min) / 2", 2)):
         if is_cause(_compare(seen, r, _lay_range(r.x, half)) for r in seen.rows):
-            return Found(KnownCause.RANGE_AS_MAXIMUM, f"as if the scale followed from {words} of a block, not from the maximum of |x|: that of equal numbers is 0")
+            return Found(
+                KnownCause.RANGE_AS_MAXIMUM,
+                f"as if the scale followed from {words} of a block, not from the maximum of |x|: that of equal numbers is 0",
+            )
     return None
 
 
