@@ -298,7 +298,6 @@ def test_exit_codes_of_check(run: Run, targets: dict[str, Path], target: str, co
 WITHIN: dict[tuple[str, ...], tuple[str, str]] = {
     ("attest",): ("{json}", "mxspec_lab.attest.check_probe"),
     ("attribute",): ("{good}", "mxspec_conformance.attribution.run.open_checkpoint"),
-    ("bench",): ("", "mxspec_lab.bench.run_case"),
     ("bundle",): ("out.jsonl --like {good}", "mxspec_conformance.judge.planning.plan_requests"),
     ("check",): ("{good} --in-process", "mxspec_conformance.judge.check.check_format"),
     ("compare",): ("{numbers}", "mxspec.comparing.compare"),
@@ -306,7 +305,6 @@ WITHIN: dict[tuple[str, ...], tuple[str, str]] = {
     ("dequantize",): ("{good} out", "mxspec_conformance.cli.quantize.open_source"),
     ("diff",): ("{good} {good}", "mxspec_conformance.identification.diff._diff_quantize"),
     ("distinguish",): ("mx-floor mx-rceil", "mxspec_conformance.cli.identify.find_profile"),
-    ("evidence",): ("--stamp {json}", "mxspec_lab.evidence.command.stamp"),
     ("explain",): ("mxfp4 1", "mxspec_conformance.cli.explain.explain_block"),
     ("footprint",): ("{good}", "mxspec_conformance.cli.footprint.open_source"),
     ("formats",): ("", "mxspec_conformance.cli.catalogue.make_console"),
@@ -317,11 +315,6 @@ WITHIN: dict[tuple[str, ...], tuple[str, str]] = {
     ("layouts",): ("", "mxspec_conformance.cli.layouts.list_layouts"),
     ("layouts", "show"): ("128x4", "mxspec_conformance.cli.layouts.default_shape"),
     ("lint",): ("{good}", "mxspec_conformance.lint.find_files"),
-    ("mutants",): ("", "mxspec_conformance.mutants.list_mutants"),
-    ("mutants", "automatic"): ("", "mxspec_lab.mutants.command.show_progress"),
-    ("mutants", "document"): ("", "mxspec_lab.mutants.command.fail"),
-    ("mutants", "held-out"): ("", "mxspec_lab.mutants.command.show_progress"),
-    ("mutants", "publish"): ("", "mxspec_lab.mutants.command.show_progress"),
     ("profiles",): ("mx-floor", "mxspec_conformance.cli.catalogue.make_console"),
     ("protocol",): ("", "mxspec_conformance.transports.description.load_protocol_schema"),
     ("prove",): ("{good} --in-process --jobs 1", "mxspec_conformance.cli.prove.run_proof"),
@@ -332,7 +325,6 @@ WITHIN: dict[tuple[str, ...], tuple[str, str]] = {
     ("site",): ("{json} -o out", "mxspec_conformance.atlas.reading.read_collection"),
     ("smoke",): ("{good}", "mxspec_conformance.transports.smoke.try_target"),
     ("submit",): ("{json} --into out", "mxspec_conformance.atlas.submission.read_submission"),
-    ("sweep",): ("--function decode/e2m1", "mxspec_lab.sweeps.command.list_functions"),
     ("targets",): ("", "mxspec_conformance.cli.catalogue.make_console"),
     ("vectors", "build"): ("--out out", "mxspec_vectors.build.build"),
     ("vectors", "export"): ("out --kind c --format mxfp4", "mxspec_vectors.export.export"),
@@ -488,7 +480,6 @@ def test_nan_to_a_number_of_no_policy_is_found(run: Run, tmp_path: Path) -> None
 SYNTAX = "def quantize(x, fmt:\n    pass\n"
 #: Arguments -> the message, which is all that is printed.
 BAD: dict[str, tuple[list[str], str]] = {
-    "size of a bench": (["bench", "--size", "33"], "mxspec: size = 33; it must be a positive multiple of 32, the largest block"),
     "no values": (["explain", "mxfp4"], "mxspec: pass either VALUES or --file"),
     "unknown format to explain": (["explain", "mxfp5", "1"], "mxspec: unknown format 'mxfp5'; known are mxfp4,"),
     "no number": (["explain", "mxfp4", "1,5"], "mxspec: '1,5' is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"),

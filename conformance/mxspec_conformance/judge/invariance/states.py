@@ -125,7 +125,8 @@ def _draw(pool: Pool, shape: Shape, number: int, axis: int, added: dict[str, Any
         got = rows_of(answer)
         wrong = pool.find_wrong(place, got)
         failure = draw_call(label, pool, place, got, wrong, rows)
-        return answered.keep_call(failure, place, int(np.argmax(wrong)), width=blocks, axis=axis)
+        at = int(np.argmax(wrong))
+        return answered.keep_call(failure, place, at, got[at], width=blocks, axis=axis)
 
     return Drawn(given, options, find_mistake, show)
 
