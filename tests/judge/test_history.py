@@ -16,7 +16,9 @@ import mxspec
 from mxspec import affine, sparsity
 from mxspec.layouts import get_layout
 from mxspec_conformance import check
+from mxspec_conformance.judge.invariance.others import list_others
 from mxspec_conformance.results.report import Verdict
+from mxspec_conformance.transports.opening import open_target
 
 Function = Callable[..., Any]
 AFFINE, SPARSE, LAYOUT = "int4-g64-bias-float16", "e2m1-2to4", "nibble-low"
@@ -201,3 +203,16 @@ def test_what_another_function_leaves_behind_is_found(operation: str, other: str
     members = {**more_2, **more, other: spoils, operation: spoiled}
     report = check(SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{operation}/*/state")
     assert {r.topic for r in report.requirements if r.verdict is Verdict.FAIL} == {"state"}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_calls_of_other_functions_are_such_as_a_target_answers(operation: str) -> None:
+    """What is refused leaves nothing behind."""
+    members = {name: value for function, more in OPERATIONS.values() for name, value in more.items()}
+    members |= {name: function for name, (function, _) in OPERATIONS.items()}
+    session = open_target(SimpleNamespace(NAME="right", VERSION="1", **members))
+    others = list(list_others(session, operation, OPERATIONS[operation][1].get("FORMATS", [""])[0]))
+    assert {o.function for o in others} >= set(OPERATIONS) - {operation}
+    for other in others:
+        if other.name != "a ragged row":
+            session.call(*other.call, **other.options)

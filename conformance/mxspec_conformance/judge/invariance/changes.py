@@ -80,6 +80,22 @@ def list_changed(arguments: Sequence[Any]) -> Iterator[tuple[str, tuple[Any, ...
             yield name + f" of input {number}" * (count > 1), _exchange(arguments, place, change(array))
 
 
+def list_spliced(arguments: Sequence[Any], others: Sequence[Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """(what is other, arguments) with rows of another call of the same shapes: between the ends of each array, and one in the middle."""
+    for what, find_edges in (
+        ("all but its ends", lambda n: (max(n // 8, 1), n - max(n // 8, 1))),
+        ("one row", lambda n: (n // 2, n // 2 + 1)),
+    ):
+        given = tuple(arguments)
+        for (place, array), (_, other) in zip(find_arrays(arguments), find_arrays(others), strict=False):
+            if array.shape == other.shape and len(array) > 2:
+                start, end = find_edges(len(array))
+                spliced = np.array(array)
+                spliced[start:end] = other[start:end]
+                given = _exchange(given, place, spliced)
+        yield what, given
+
+
 def find_arrays(arguments: Sequence[Any]) -> list[tuple[tuple[int, ...], Array]]:
     """The arrays among arguments and in tuples of them, with the places that lead there."""
     found: list[tuple[tuple[int, ...], Array]] = []

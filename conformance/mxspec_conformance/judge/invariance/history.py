@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.judge.invariance.answered import call_failure
-from mxspec_conformance.judge.invariance.changes import find_arrays, list_changed
+from mxspec_conformance.judge.invariance.changes import find_arrays, list_changed, list_spliced
 from mxspec_conformance.judge.invariance.others import list_others
 from mxspec_conformance.judge.invariance.reach import LOCAL, hides_memory
 from mxspec_conformance.judge.tally import Scorecard
@@ -34,7 +34,7 @@ HELD, HELD_SECONDS, FEW_HELD = 300, 0.1, 16
 #: Threads, and calls of each.
 THREADS, ROUNDS = 4, 6
 #: Calls by which number one is drawn: each follows others, so that what is kept by less than all of a call is not kept yet.
-TWIN_CALLS, OTHER_CALLS, THREAD_CALLS = 100, 200, 300
+TWIN_CALLS, OTHER_CALLS, THREAD_CALLS = 100, 300, 400
 
 #: Rows and columns, or whatever else tells a workload how large a call is.
 Size = Any
@@ -84,7 +84,8 @@ class Workload:
     session: TargetSession
     function: str
     scorecard: Scorecard
-    #: (size, number) -> a call of that size: of other items for each number. Calls 0 and 1 have the same options.
+    #: (size, number) -> a call of that size: of other items for each number, for what is kept of a call answers it for ever. Calls 0 and
+    #: 1 have the same options.
     draw: Callable[[Size, int], Drawn]
     #: Sizes by name, the smallest first.
     sizes: Mapping[str, Size]
@@ -155,7 +156,13 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
         if Verb.REPEAT in verbs and [name] == settled[:1]:
             _repeat(work, name, pair[0])
         if Verb.THREADS in verbs and name in settled:
-            _call_at_once(work, f"{name}: {THREADS} threads", [size] * THREADS, quick=name in work.quick, part=1 if number < 2 else 3)
+            _call_at_once(
+                work,
+                f"{name}: {THREADS} threads",
+                [size] * THREADS,
+                quick=name in work.quick,
+                part=1 if number < 2 else 3,
+            )
     if not settled:
         return
     if Verb.TWINS in verbs:
@@ -166,24 +173,45 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
             _call_beside_others(work, settled[0])
     if Verb.SIZES in verbs and near and len(settled) > 1:
         sizes = [work.sizes[settled[number % len(settled)]] for number in range(THREADS)]
-        _call_at_once(work, f"{settled[0]}: {THREADS} threads, {min(len(settled), THREADS)} sizes", sizes, quick=settled[0] in work.quick)
+        _call_at_once(
+            work,
+            f"{settled[0]}: {THREADS} threads, {min(len(settled), THREADS)} sizes",
+            sizes,
+            quick=settled[0] in work.quick,
+        )
 
 
 def _probe(work: Workload, name: str, first: Drawn, second: Drawn, *, settled: bool, quick: bool) -> None:
     label = f"{name}: memory"
-    found = work.call(work.memory, label, "probe", work.function, first.arguments, second.arguments, quick=quick, **first.options)
+    found = work.call(
+        work.memory, label, "probe", work.function, first.arguments, second.arguments, quick=quick, **first.options
+    )
     if found is None:
         return
     wrote, changed, again = found
     work.settle(work.memory, f"{name}: input afterwards", ok=not wrote, text="the call wrote into its input")
-    work.settle(work.memory, f"{name}: earlier answer", ok=not changed, text="a later call changed what an earlier one had returned")
+    work.settle(
+        work.memory,
+        f"{name}: earlier answer",
+        ok=not changed,
+        text="a later call changed what an earlier one had returned",
+    )
     if settled:
         work.judge(f"{name}: after another call", first, again, before="the same call, after another one: ")
 
 
 def _reuse(work: Workload, name: str, first: Drawn, second: Drawn) -> None:
     label = f"{name}: other numbers where those of the last call lay"
-    answer = work.call(work.state, label, "reused", work.function, first.arguments, second.arguments, quick=name in work.quick, **second.options)
+    answer = work.call(
+        work.state,
+        label,
+        "reused",
+        work.function,
+        first.arguments,
+        second.arguments,
+        quick=name in work.quick,
+        **second.options,
+    )
     if answer is not None:
         work.judge(label, second, answer)
 
@@ -203,14 +231,26 @@ def _repeat(work: Workload, name: str, drawn: Drawn) -> None:
     if not work.keeps(work.state, f"{name}: the same call {times} times") and name in work.quick:
         times, seconds = QUICK_REPEATS, QUICK_REPEAT_SECONDS
     label = f"{name}: the same call {times} times"
-    found = work.call(work.state, label, "repeated", times, seconds, work.function, *drawn.arguments, quick=name in work.quick, **drawn.options)
+    found = work.call(
+        work.state,
+        label,
+        "repeated",
+        times,
+        seconds,
+        work.function,
+        *drawn.arguments,
+        quick=name in work.quick,
+        **drawn.options,
+    )
     if found is not None:
         differs, made = found
         text = f"call {differs + 1} of {made} equal ones returned other bits than the first"
         work.settle(work.state, label, ok=differs < 0, text=text)
 
 
-def _call_at_once(work: Workload, label: str, sizes: Sequence[Size], others: Sequence[AtOnce] = (), *, quick: bool, part: int = 1) -> None:
+def _call_at_once(
+    work: Workload, label: str, sizes: Sequence[Size], others: Sequence[AtOnce] = (), *, quick: bool, part: int = 1
+) -> None:
     """A handle may belong to the thread that made it: where calls from other threads are refused, nothing is said."""
     drawn = [work.draw(size, THREAD_CALLS + number) for number, size in enumerate(sizes)]
     calls = [*((work.function, d.arguments, dict(d.options)) for d in drawn), *others]
@@ -233,7 +273,9 @@ def _ask_after(work: Workload, label: str, drawn: Drawn, *call: Any, quick: bool
 
 
 def _answers(work: Workload, drawn: Drawn) -> bool:
-    return not isinstance(run_once(partial(work.session.call, work.function, *drawn.arguments, **drawn.options)), NoAnswer)
+    return not isinstance(
+        run_once(partial(work.session.call, work.function, *drawn.arguments, **drawn.options)), NoAnswer
+    )
 
 
 def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
@@ -241,27 +283,39 @@ def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
     size, quick = work.sizes[name], name in work.quick
     if not _answers(work, work.draw(size, TWIN_CALLS)):  # judged elsewhere
         return
-    for turn, (what, *_) in enumerate(_list_twins(work, work.draw(size, TWIN_CALLS))):
+    for turn, (what, *_) in enumerate(_list_twins(work, size, TWIN_CALLS)):
         drawn = work.draw(size, TWIN_CALLS + 1 + turn)
-        _, given, options = list(_list_twins(work, drawn))[turn]
+        _, given, options = list(_list_twins(work, size, TWIN_CALLS + 1 + turn))[turn]
         label = f"{name}: after a call that is the same but for {what}"
         if work.keeps(work.state, label, quick=quick):
-            run_once(partial(work.session.call, work.function, *given, **options))  # what it returns is judged elsewhere
+            run_once(
+                partial(work.session.call, work.function, *given, **options)
+            )  # what it returns is judged elsewhere
             _ask_after(work, label, drawn, work.function, *drawn.arguments, quick=quick, **drawn.options)
         if near and options is drawn.options and _lie_alike(given, drawn.arguments):
             label = f"{name}: where a call lay that is the same but for {what}"
             if work.keeps(work.state, label, quick=quick):
-                answer = run_once(partial(work.session.call, "reused", work.function, given, drawn.arguments, **drawn.options))
+                answer = run_once(
+                    partial(work.session.call, "reused", work.function, given, drawn.arguments, **drawn.options)
+                )
                 # What cannot be asked of the twin cannot be asked where it lay.
                 if not isinstance(answer, NoAnswer):
                     work.judge(label, drawn, answer)
 
 
-def _list_twins(work: Workload, drawn: Drawn) -> Iterator[Twin]:
+def _list_twins(work: Workload, size: Size, number: int) -> Iterator[Twin]:
+    """Twins of a call, as many of each."""
+    drawn, other = work.draw(size, number), work.draw(size, number + TWIN_CALLS)
+    # Whole rows of another call: whatever arrays mean together, they mean still.
+    yield from ((what, given, drawn.options) for what, given in list_spliced(drawn.arguments, other.arguments))
     yield from ((what, given, drawn.options) for what, given in list_changed(drawn.arguments))
     arrays = {option: value for option, value in drawn.options.items() if isinstance(value, np.ndarray)}
     for what, changed in list_changed(tuple(arrays.values())):
-        yield f"{what} of {' and '.join(arrays)}", drawn.arguments, {**drawn.options, **dict(zip(arrays, changed, strict=True))}
+        yield (
+            f"{what} of {' and '.join(arrays)}",
+            drawn.arguments,
+            {**drawn.options, **dict(zip(arrays, changed, strict=True))},
+        )
     yield from work.list_twins(drawn)
 
 
@@ -288,8 +342,12 @@ def _call_beside_others(work: Workload, name: str) -> None:
     others = [o for o in list_others(work.session, work.function, work.scorecard.format) if o.function != work.function]
     if not others or min(offered, key=list(OPERATIONS).index) != work.function:
         return
-    answered = [o for o in others if not isinstance(run_once(partial(work.session.call, *o.call, **o.options)), NoAnswer)]
+    answered = [
+        o for o in others if not isinstance(run_once(partial(work.session.call, *o.call, **o.options)), NoAnswer)
+    ]
     if answered:
         own = [work.sizes[name]] * max(THREADS - len(answered), 1)
         label = f"{name}: {len(own) + len(answered)} threads, beside {', '.join(dict.fromkeys(o.function for o in answered))}"
-        _call_at_once(work, label, own, [(o.function, o.arguments, dict(o.options)) for o in answered], quick=name in work.quick)
+        _call_at_once(
+            work, label, own, [(o.function, o.arguments, dict(o.options)) for o in answered], quick=name in work.quick
+        )

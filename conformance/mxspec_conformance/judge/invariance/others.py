@@ -55,15 +55,16 @@ def find_width(capabilities: Capabilities) -> int:
 def list_others(session: TargetSession, function: str, name: str) -> Iterator[Other]:
     """Calls of every other function, and of this one in its other formats; name: the format, element or layout of this one.
 
-    Of another function the same format if it has it, else the first.
+    Of another function the same format if it has it, else one that goes with it, and another one.
     """
     capabilities = session.capabilities
     for other in capabilities.functions:
         make, names = _MAKERS[other], _list_names(capabilities, other)
-        alike = tuple(n for n in names if name in (n, read_name(n)))
-        chosen = [n for n in names if n not in alike] if other == function else alike or _related(names, name)
+        alike = [n for n in names if name in (n, read_name(n))]
+        unlike = [n for n in names if n not in alike]
+        chosen = unlike if other == function else [*(alike or _related(names, name)), *unlike[:1]]
         # Many layouts and formats of groups share their ways: a few of them are enough.
-        for one in chosen[: len(capabilities.formats) + MOST]:
+        for one in list(dict.fromkeys(chosen))[: len(capabilities.formats) + MOST]:
             yield from make(capabilities, other, one)
         if other == function and name in names:
             yield from _list_own(capabilities, function, name)
@@ -90,10 +91,15 @@ def _list_names(capabilities: Capabilities, function: str) -> tuple[str, ...]:
     return capabilities.layouts
 
 
-def _related(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+def _related(names: tuple[str, ...], name: str) -> list[str]:
     """The format of which it is the element, or the element of the format; else the first."""
-    alike = [n for n in names for block, one in ((n, name), (name, n)) if block in BLOCKS and get_block(block).element.name == one]
-    return (*alike, *names)[:1]
+    alike = [
+        n
+        for n in names
+        for block, one in ((n, name), (name, n))
+        if block in BLOCKS and get_block(block).element.name == one
+    ]
+    return [*alike, *names][:1]
 
 
 def _numbers(capabilities: Capabilities) -> npt.NDArray[np.float32]:
@@ -103,7 +109,9 @@ def _numbers(capabilities: Capabilities) -> npt.NDArray[np.float32]:
 
 def _scaled(capabilities: Capabilities, function: str, fmt: str) -> dict[str, Any]:
     """A tensor scale where there may be one: another than most tensors have."""
-    return {"tensor_scale": 0.5} if get_block(fmt).has_tensor_scale and capabilities.has(function, "tensor_scale") else {}
+    return (
+        {"tensor_scale": 0.5} if get_block(fmt).has_tensor_scale and capabilities.has(function, "tensor_scale") else {}
+    )
 
 
 def _of_blocks(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
@@ -123,7 +131,11 @@ def _of_numbers(capabilities: Capabilities, function: str, element: str) -> Iter
     x = _numbers(capabilities).reshape(-1)
     x = np.abs(x) if element in SCALES else x
     if function == "decode":
-        yield Other(f"decode {element}", function, ((np.arange(x.size) % get_scalar(element).code_count).astype(np.uint8), element))
+        yield Other(
+            f"decode {element}",
+            function,
+            ((np.arange(x.size) % get_scalar(element).code_count).astype(np.uint8), element),
+        )
     elif function == "encode":
         yield Other(f"encode {element}", function, (x, element))
     else:
@@ -140,16 +152,23 @@ def _of_groups(capabilities: Capabilities, function: str, name: str) -> Iterator
         return
     codes = (np.arange(x.size) % (1 << fmt.bits)).astype(np.uint8).reshape(x.shape)
     offsets = np.ones((ROWS, 3), fmt.numpy_dtype if fmt.offset is Offset.BIAS else np.uint8)
-    yield Other(f"{function} {name}", function, (operand.give(codes), np.ones((ROWS, 3), fmt.numpy_dtype), offsets, name))
+    yield Other(f"{function} {name}", function, (codes, np.ones((ROWS, 3), fmt.numpy_dtype), offsets, name))
 
 
 def _of_sparse(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
     group = get_sparse(name).group
     shape = 4 * ROWS, ROWS * group
-    kept, metadata = np.ones((shape[0], shape[1] // 2), np.uint8), np.full((shape[0], shape[1] // group), FIRST_TWO, np.uint8)
+    kept, metadata = (
+        np.ones((shape[0], shape[1] // 2), np.uint8),
+        np.full((shape[0], shape[1] // group), FIRST_TWO, np.uint8),
+    )
     if function != "decompress":
         # What is to be compressed has been pruned: of zeros nothing is kept.
-        codes = np.zeros(shape, np.uint8) if function == "compress" else (np.arange(math.prod(shape)) % 4).astype(np.uint8).reshape(shape)
+        codes = (
+            np.zeros(shape, np.uint8)
+            if function == "compress"
+            else (np.arange(math.prod(shape)) % 4).astype(np.uint8).reshape(shape)
+        )
         yield Other(f"{function} {name}", function, (codes, name))
     elif not any(n != "unpacked" for n in capabilities.sparse_layout):
         yield Other(f"{function} {name}", function, (kept, metadata, name, shape))
@@ -172,7 +191,9 @@ def _of_product(capabilities: Capabilities, function: str, name: str) -> Iterato
     product = parse_product(name)
     m, n, k = find_sizes(product, capabilities.product_shapes).fit(16, 24, 256)
     sides = _make_side(product.a, m, k), _make_side(product.b, n, k)
-    yield Other(f"matmul {product.name}", function, (sides[0].as_data(), sides[1].as_data(), capabilities.out_dtypes[0]))
+    yield Other(
+        f"matmul {product.name}", function, (sides[0].as_data(), sides[1].as_data(), capabilities.out_dtypes[0])
+    )
 
 
 def _make_side(spec: OperandSpec, rows: int, k: int) -> Numbers:
@@ -184,7 +205,12 @@ def _make_side(spec: OperandSpec, rows: int, k: int) -> Numbers:
     codes = (np.arange(rows * stored) % 4).astype(np.uint8).reshape(rows, stored)
     if spec.kind is OperandKind.BLOCK:
         scale = spec.block.scale
-        return Numbers(spec=spec, codes=codes, scales=np.full(shared, scale.bias << scale.mantissa_bits, np.uint8), metadata=metadata)
+        return Numbers(
+            spec=spec,
+            codes=codes,
+            scales=np.full(shared, scale.bias << scale.mantissa_bits, np.uint8),
+            metadata=metadata,
+        )
     dtype = spec.affine.numpy_dtype
     offsets = np.ones(shared, dtype if spec.affine.offset is Offset.BIAS else np.uint8)
     return Numbers(spec=spec, codes=codes, scales=np.ones(shared, dtype), offsets=offsets, metadata=metadata)

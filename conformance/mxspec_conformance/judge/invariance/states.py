@@ -27,7 +27,21 @@ Shape = tuple[int, int]
 
 #: Calls that are looked at for what they do to memory: odd ones, tiles, one long row, and powers of two, of which a kernel may keep a
 #: buffer each.
-PROBED: tuple[Shape, ...] = ((1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64), (600, 2), (8, 4), (16, 8), (32, 8), (64, 16), (256, 8), (1, 256))
+PROBED: tuple[Shape, ...] = (
+    (1, 1),
+    (1, 7),
+    (5, 3),
+    (128, 4),
+    (130, 9),
+    (64, 64),
+    (600, 2),
+    (8, 4),
+    (16, 8),
+    (32, 8),
+    (64, 16),
+    (256, 8),
+    (1, 256),
+)
 #: The same for fast targets: from 2^18 numbers on in every format.
 LARGE_PROBED: Shape = (512, 32)
 #: Calls that are made again and again, or whose answers are held: of some sizes a kernel may keep a few buffers.
@@ -79,7 +93,10 @@ def judge_history_of_blocks(matrix: Matrix, pools: Sequence[Pool], *topics: str)
             if has(function, "axis"):
                 judge_history(_make_workload(matrix, pools[:1], THREADED[1:2], axis=0), {Verb.THREADS})
             if len(pools) > 1:
-                judge_history(_make_workload(matrix, [pools[i * len(pools) // THREADS] for i in range(THREADS)], ((8, 5),)), {Verb.THREADS})
+                judge_history(
+                    _make_workload(matrix, [pools[i * len(pools) // THREADS] for i in range(THREADS)], ((8, 5),)),
+                    {Verb.THREADS},
+                )
 
 
 def _make_workload(
@@ -95,7 +112,13 @@ def _make_workload(
         return _draw(pools[number % len(pools)], shape, number, axis, added)
 
     taken = {s: s[0] * s[1] * pool.fmt.k for s in shapes if s[0] * s[1] * pool.fmt.k <= matrix.largest}
-    names = {f"{told}: {rows} rows of {blocks} blocks" + ("" if axis == -1 else f", axis {axis}") + ", padded" * pad: (rows, blocks) for rows, blocks in taken}
+    names = {
+        f"{told}: {rows} rows of {blocks} blocks" + ("" if axis == -1 else f", axis {axis}") + ", padded" * pad: (
+            rows,
+            blocks,
+        )
+        for rows, blocks in taken
+    }
     cheap = {name for name, shape in names.items() if taken[shape] <= matrix.cheap_for(pool)}
     list_twins = twins or _list_twins
     return Workload(
@@ -175,7 +198,15 @@ def judge_gaps(matrix: Matrix, pool: Pool) -> None:
             continue
         arguments = pool.answered.arguments(matrix.draw(pool, 18), rows=6)
         answer = run_once(
-            partial(session.call, "arranged", arrangement, "wrote", pool.answered.function, *arguments, **pool.answered.kwargs)
+            partial(
+                session.call,
+                "arranged",
+                arrangement,
+                "wrote",
+                pool.answered.function,
+                *arguments,
+                **pool.answered.kwargs,
+            )
         )
         if not isinstance(answer, NoAnswer):  # a target may refuse it
             matrix.settle("memory", label, ok=not answer, text="the call wrote into its input, or between its numbers")
@@ -186,7 +217,12 @@ def judge_first_call(matrix: Matrix, pool: Pool) -> None:
     session, card = matrix.session, matrix.scorecard
     label = "the first call of all, again"
     first = find_first_call(session)
-    if first is None or first.function != pool.answered.function or not matrix.is_first_format or session.transport not in LOCAL:
+    if (
+        first is None
+        or first.function != pool.answered.function
+        or not matrix.is_first_format
+        or session.transport not in LOCAL
+    ):
         return
     if not matrix.asks(pool, label, 0):
         return
@@ -195,7 +231,9 @@ def judge_first_call(matrix: Matrix, pool: Pool) -> None:
         card.count_no_answer("state", label, answer)
         return
     ok = _as_bytes(answer) == _as_bytes(first.answer)
-    matrix.settle("state", label, ok=ok, text="a small matrix was answered otherwise in the first call of the process than now")
+    matrix.settle(
+        "state", label, ok=ok, text="a small matrix was answered otherwise in the first call of the process than now"
+    )
 
 
 def _as_bytes(answer: Any) -> list[bytes]:

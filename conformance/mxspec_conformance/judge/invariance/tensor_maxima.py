@@ -131,7 +131,7 @@ def _make_workload(session: TargetSession, fmt: str, scorecard: Scorecard, dtype
             return "" if right else f"the scale is {float(value):.9g}; of the same maximum alone it is {float(expected):.9g}"
 
         x = make_tensor(shape, PLACES[number % len(PLACES)][0], -1) * np.float32(2.0**power)
-        return Drawn((cast_input(x, dtype), fmt), find_mistake=find_mistake)
+        return Drawn((cast_input(np.roll(x, 37 * number), dtype), fmt), find_mistake=find_mistake)
 
     def list_twins(drawn: Drawn) -> Iterator[Twin]:
         """Tensors with another maximum, or of another dtype with the same bytes."""

@@ -7,9 +7,12 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
+
 from mxspec.dot import Accumulator, OperandContract
 from mxspec_conformance.judge.invariance.history import Drawn, Size, Verb, Workload, judge_history
 from mxspec_conformance.judge.products.cases import ProductCase
+from mxspec_conformance.judge.products.editing import take_rows
 from mxspec_conformance.judge.products.reference import allow, refer_case
 from mxspec_conformance.judge.products.variety import find_taken, list_options
 from mxspec_conformance.judge.tally import Scorecard
@@ -35,16 +38,24 @@ def judge_product_calls(
     def answer_alone(number: int) -> Any:
         return run_once(partial(session.call, OPERATION, *_arguments(cases[number])))
 
+    def turn(number: int) -> tuple[int, int]:
+        """How far the rows of a and of b are turned: so each number has operands of its own."""
+        return number // len(cases) % m, number // len(cases) // m % n
+
+    def make_case(number: int) -> ProductCase:
+        case, (rows, columns) = cases[number % len(cases)], turn(number)
+        a, b = (take_rows(side, np.roll(np.arange(size), by)) for side, size, by in ((case.a, m, rows), (case.b, n, columns)))
+        return replace(case, a=a, b=b)
+
     def find_mistake(number: int, output: Any) -> str:
         # Additions of another class than the judged one are judged elsewhere.
-        alone, case = answer_alone(number), cases[number]
-        same = not isinstance(alone, NoAnswer) and output.tobytes() == alone.tobytes()
+        alone, case = answer_alone(number % len(cases)), make_case(number)
+        same = not isinstance(alone, NoAnswer) and output.tobytes() == np.roll(alone, turn(number), (0, 1)).tobytes()
         right = same or allow(refer_case(case, contract), case, accumulator).accepts(output).all()
         return "" if right else "the call returned something else than the product of what it was given"
 
     def draw(_: Size, number: int) -> Drawn:
-        number %= len(cases)
-        return Drawn(_arguments(cases[number]), find_mistake=partial(find_mistake, number))
+        return Drawn(_arguments(make_case(number)), find_mistake=partial(find_mistake, number))
 
     def draw_in(out_dtype: str, _: Size, number: int) -> Drawn:
         return Drawn(_arguments(replace(cases[number % len(cases)], out_dtype=out_dtype)))
@@ -65,6 +76,8 @@ def judge_product_calls(
         )
         judge_history(work, verbs)
 
+    for number in range(len(cases)):
+        answer_alone(number)  # before anything else is asked
     if isinstance(answer_alone(1), NoAnswer):
         scorecard.count_no_answer("memory", f"{name}: a call alone", answer_alone(1))
         return
