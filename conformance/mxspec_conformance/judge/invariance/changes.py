@@ -82,16 +82,14 @@ def list_changed(arguments: Sequence[Any]) -> Iterator[tuple[str, tuple[Any, ...
 
 def list_spliced(arguments: Sequence[Any], others: Sequence[Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """(what is other, arguments) with rows of another call of the same shapes: between the ends of each array, and one in the middle."""
-    for what, find_edges in (
-        ("all but its ends", lambda n: (max(n // 8, 1), n - max(n // 8, 1))),
-        ("one row", lambda n: (n // 2, n // 2 + 1)),
-    ):
+    for what, all_but_ends in (("all but its ends", True), ("one row", False)):
         given = tuple(arguments)
         for (place, array), (_, other) in zip(find_arrays(arguments), find_arrays(others), strict=False):
             if array.shape == other.shape and len(array) > 2:
-                start, end = find_edges(len(array))
+                count, end = len(array), max(len(array) // 8, 1)
+                rows = slice(end, count - end) if all_but_ends else slice(count // 2, count // 2 + 1)
                 spliced = np.array(array)
-                spliced[start:end] = other[start:end]
+                spliced[rows] = other[rows]
                 given = _exchange(given, place, spliced)
         yield what, given
 
