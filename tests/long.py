@@ -13,8 +13,9 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
-    "tests/judge/test_history.py::test_what_depends_on_other_calls_fails_whatever_the_operation": (4, 45),
-    "tests/judge/test_history.py::test_what_is_right_passes": (0, 25),
+    "tests/judge/test_history.py::test_what_depends_on_other_calls_fails_whatever_the_operation": (8, 70),
+    "tests/judge/test_history.py::test_what_is_right_passes_in_every_way": (6, 25),
+    "tests/judge/test_history.py::test_what_another_function_leaves_behind_is_found": (4, 20),
     "tests/test_shown_commands.py::test_commands_that_are_shown_run": (0, 150),
     "tests/judge/test_made_blocks.py::test_a_kernel_wrong_where_lanes_agree_is_found": (4, 12),
     "tests/judge/test_call_contents.py::test_a_kernel_wrong_for_one_kind_of_tensor_is_found": (3, 8),

@@ -16,6 +16,7 @@ import mxspec
 from mxspec import affine, sparsity
 from mxspec.layouts import get_layout
 from mxspec_conformance import check
+from mxspec_conformance.judge.invariance import history
 from mxspec_conformance.judge.invariance.others import list_others
 from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.transports.opening import open_target
@@ -133,6 +134,29 @@ def encode(x: Any, element: str) -> Any:
     return mxspec.encode(x, element)
 
 
+def encode_stochastic(x: Any, element: str, random_bits: Any) -> Any:
+    return mxspec.encode(x, element, rounding="sr", random_bits=random_bits)
+
+
+def dequantize_affine(codes: Any, scales: Any, offsets: Any, name: str) -> Any:
+    return affine.dequantize(codes, scales, offsets, name)
+
+
+def decompress(kept: Any, metadata: Any, fmt: str, shape: Any) -> Any:
+    return np.array(sparsity.decompress(kept, metadata))
+
+
+def unpack_all(data: Any, layout: str, shape: Any) -> Any:
+    """Codes and scales, in the order in which the interface has them."""
+    found = [np.array(part) for part in get_layout(layout).unpack(data, shape)]
+    return found[0] if len(found) == 1 else tuple(reversed(found))
+
+
+def pack_all(*parts: Any) -> Any:
+    *items, layout = parts
+    return np.array(get_layout(layout).pack(*reversed(items)))
+
+
 def matmul(a: Any, b: Any, out_dtype: str) -> Any:
     a, b = (
         side.codes.view(ml_dtypes.float8_e4m3fn).astype(np.float32)
@@ -145,14 +169,31 @@ def matmul(a: Any, b: Any, out_dtype: str) -> Any:
 #: Operation -> a right function, and what else a target declares.
 OPERATIONS: dict[str, tuple[Function, dict[str, Any]]] = {
     "quantize": (quantize, {"FORMATS": ["mxfp4"]}),
+    "dequantize": (lambda codes, scales, fmt: mxspec.dequantize(codes, scales, fmt), {"FORMATS": ["mxfp4"]}),
+    "tensor_scale": (
+        lambda x, fmt: np.array([mxspec.tensor_scale(x, fmt).value], np.float32),
+        {"FORMATS": ["nvfp4"], "TENSOR_SCALE": "amax"},
+    ),
     "encode": (encode, {"ELEMENTS": ["e2m1"]}),
+    "decode": (lambda codes, element: mxspec.decode(codes, element), {"ELEMENTS": ["e2m1"]}),
+    "encode_stochastic": (encode_stochastic, {"ELEMENTS": ["e2m1"]}),
     "quantize_affine": (quantize_affine, {"AFFINE": [AFFINE]}),
+    "dequantize_affine": (dequantize_affine, {"AFFINE": [AFFINE]}),
     "prune": (prune, {"SPARSE_FORMATS": [SPARSE]}),
     "compress": (compress, {"SPARSE_FORMATS": [SPARSE]}),
+    "decompress": (decompress, {"SPARSE_FORMATS": [SPARSE]}),
+    "swizzle": (pack_all, {"LAYOUTS": ["128x4"], "unswizzle": unpack_all}),
+    "unswizzle": (unpack_all, {"LAYOUTS": ["128x4"], "swizzle": pack_all}),
+    "pack_blocks": (pack_all, {"LAYOUTS": ["ggml-mxfp4"], "unpack_blocks": unpack_all}),
+    "unpack_blocks": (unpack_all, {"LAYOUTS": ["ggml-mxfp4"], "pack_blocks": pack_all}),
     "pack": (pack, {"LAYOUTS": [LAYOUT], "unpack": unpack}),
     "unpack": (unpack, {"LAYOUTS": [LAYOUT], "pack": pack}),
     "matmul": (matmul, {"OPERANDS": {"a": "mxfp8_e4m3", "b": "mxfp8_e4m3"}}),
 }
+
+
+#: What requirement ids begin with, where that is another name.
+PREFIXES = {"encode_stochastic": "stochastic"}
 
 
 @pytest.mark.all_calls
@@ -163,17 +204,43 @@ def test_what_depends_on_other_calls_fails_whatever_the_operation(
 ) -> None:
     function, more = OPERATIONS[operation]
     members = {operation: fault(function), **more}
-    report = check(SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{operation}/*")
+    report = check(
+        SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{PREFIXES.get(operation, operation)}/*"
+    )
     failing = {r.topic for r in report.requirements if r.verdict is Verdict.FAIL}
     assert failing & {"memory", "state", "call-size"}, [(r.id, r.verdict) for r in report.requirements]
 
 
+#: What is asked of every operation on the axis of history.
+WAYS = ("_probe", "_reuse", "_hold", "_repeat", "_call_at_once", "_call_after_twins", "_call_after_others")
+
+
 @pytest.mark.all_calls
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_what_is_right_passes(operation: str) -> None:
+def test_what_is_right_passes_in_every_way(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, more = OPERATIONS[operation]
-    report = check(SimpleNamespace(NAME="right", VERSION="1", **{operation: function, **more}), only=f"{operation}/*")
-    assert report.exit_code == 0
+    asked: set[str] = set()
+    for way in WAYS:
+        plain = getattr(history, way)
+
+        def recorded(work: Any, *args: Any, way: str = way, plain: Function = plain, **options: Any) -> Any:
+            asked.add(way if work.function == operation else "")
+            return plain(work, *args, **options)
+
+        monkeypatch.setattr(history, way, recorded)
+    members = {operation: function, **more}
+    prefix = PREFIXES.get(operation, operation)
+    assert check(SimpleNamespace(NAME="right", VERSION="1", **members), only=f"{prefix}/*").exit_code == 0
+    assert asked >= set(WAYS)
+
+
+def declare(*targets: dict[str, Any]) -> dict[str, Any]:
+    """What one target declares that is like several."""
+    found: dict[str, Any] = {}
+    for members in targets:
+        for name, value in members.items():
+            found[name] = [*dict.fromkeys([*found.get(name, []), *value])] if isinstance(value, list) else value
+    return found
 
 
 def list_pairs() -> list[tuple[str, str]]:
@@ -200,15 +267,17 @@ def test_what_another_function_leaves_behind_is_found(operation: str, other: str
         left.append(True)
         return function_2(*args, **options)
 
-    members = {**more_2, **more, other: spoils, operation: spoiled}
-    report = check(SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{operation}/*/state")
+    members = {**declare(more_2, more), other: spoils, operation: spoiled}
+    report = check(
+        SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{PREFIXES.get(operation, operation)}/*/state"
+    )
     assert {r.topic for r in report.requirements if r.verdict is Verdict.FAIL} == {"state"}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_calls_of_other_functions_are_such_as_a_target_answers(operation: str) -> None:
     """What is refused leaves nothing behind."""
-    members = {name: value for function, more in OPERATIONS.values() for name, value in more.items()}
+    members = declare(*(more for _, more in OPERATIONS.values()))
     members |= {name: function for name, (function, _) in OPERATIONS.items()}
     session = open_target(SimpleNamespace(NAME="right", VERSION="1", **members))
     others = list(list_others(session, operation, OPERATIONS[operation][1].get("FORMATS", [""])[0]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.layouts import Layout, Part, get_layout, list_layouts
+from mxspec.layouts import Layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.picture import label_run, map_bytes
 from mxspec_conformance.judge.explanation import Cause, Explanation
@@ -20,26 +20,9 @@ from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, un
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
+from mxspec_conformance.targets.interface import LAYOUT_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import LayoutCase, load_layout_file
-
-#: Function -> whether it handles scales, whether several parts, and whether it reads bytes.
-FUNCTIONS = {
-    "pack": (False, False, False),
-    "unpack": (False, False, True),
-    "swizzle": (True, False, False),
-    "unswizzle": (True, False, True),
-    "pack_blocks": (False, True, False),
-    "unpack_blocks": (False, True, True),
-}
-
-
-def list_judged_layouts(session: TargetSession, function: str) -> list[Layout]:
-    """The layouts that a function is asked for: those that the target lists, else all of the function's kind."""
-    scales, several, _ = FUNCTIONS[function]
-    listed = session.capabilities.layouts
-    chosen = [get_layout(name) for name in listed] if listed else list(list_layouts())
-    return [x for x in chosen if (len(x.fields) > 1) == several and (several or (x.main.part is Part.SCALES) == scales)]
 
 
 def judge_layout(
@@ -50,7 +33,7 @@ def judge_layout(
     scorecard = Scorecard(function, layout.name, wanted)
     asked = scorecard.wants("padding", *(c.topic for c in file.cases))
     cases = [c for c in file.cases if keeps("layout", layout.name, c.id)] if asked else []
-    reads = FUNCTIONS[function][2]
+    reads = LAYOUT_FUNCTIONS[function][2]
     drawn: dict[str, Failure] = {}
 
     def call(batch: Sequence[LayoutCase]) -> list[Any]:
@@ -82,7 +65,7 @@ def _finish(tally: Tally, explanation: Explanation | None, drawn: dict[str, Fail
 
 
 def _call(session: TargetSession, function: str, layout: Layout, case: LayoutCase) -> Any:
-    if FUNCTIONS[function][2]:
+    if LAYOUT_FUNCTIONS[function][2]:
         return session.call(function, _soil(layout, case), layout.name, case.shape)
     # Blocks take codes first.
     return session.call(function, *reversed(case.parts), layout.name)

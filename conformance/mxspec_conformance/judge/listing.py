@@ -13,9 +13,8 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get
 from mxspec.layouts import Layout
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.given_scales import TOPIC as GIVEN_SCALE
-from mxspec_conformance.judge.layouts import FUNCTIONS, list_judged_layouts
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
-from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import LAYOUT_FUNCTIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
 from mxspec_vectors.topics import Level, topic_level
@@ -49,9 +48,9 @@ def list_requirements(
 
             for name in offered.affine:
                 found += list(list_affine(function, read_operand(name).format.name))
-        for function in FUNCTIONS:
+        for function in LAYOUT_FUNCTIONS:
             if offered.has(function):
-                found += [name for layout in list_judged_layouts(session, function) for name in _of_layout(function, layout)]
+                found += [name for layout in session.capabilities.layouts_of(function) for name in _of_layout(function, layout)]
         for function in filter(offered.has, SPARSE_FUNCTIONS):
             from mxspec_conformance.judge.sparse import list_topics
 
@@ -117,7 +116,7 @@ def _of_element(session: TargetSession, element: str) -> Iterator[str]:
 def _of_layout(function: str, layout: Layout) -> Iterator[str]:
     file = load_layout_file(layout.name)
     topics = dict.fromkeys(case.topic for case in file.cases)
-    reads = FUNCTIONS[function][2]
+    reads = LAYOUT_FUNCTIONS[function][2]
     if not reads and file.padding_is_specified and any((~case.mask).any() for case in file.cases):
         topics["padding"] = None
     yield from (f"{function}/{layout.name}/{topic}" for topic in (*topics, "call-size", "memory", "state", "refusal"))

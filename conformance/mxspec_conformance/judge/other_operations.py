@@ -17,7 +17,7 @@ from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation,
 from mxspec_conformance.judge.wanted import Wanted
 from mxspec_conformance.results.report import Failure, Report, Requirement
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
-from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import LAYOUT_FUNCTIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.files import FURTHER_OPERATIONS, NUMERIC_OPERATIONS
 
@@ -74,7 +74,7 @@ def check_affine(session: TargetSession, report: Report, progress: Progress, wan
 def name_operations(session: TargetSession) -> tuple[str, ...]:
     """The operations whose vectors a result speaks of."""
     # Products are judged by calls of the judge's own design.
-    functions: dict[str, Collection[str]] = {"dot": (), "layout": judge_layouts.FUNCTIONS, "sparse": SPARSE_FUNCTIONS} | {f: (f,) for f in AFFINE_FUNCTIONS}
+    functions: dict[str, Collection[str]] = {"dot": (), "layout": LAYOUT_FUNCTIONS, "sparse": SPARSE_FUNCTIONS} | {f: (f,) for f in AFFINE_FUNCTIONS}
     return (*NUMERIC_OPERATIONS, *(o for o in FURTHER_OPERATIONS if any(map(session.capabilities.has, functions[o]))))
 
 
@@ -82,9 +82,9 @@ def check_layouts(session: TargetSession, report: Report, progress: Progress, wa
     """Enter requirements of packing and swizzling, function by function."""
     pairs = [
         (function, layout)
-        for function in judge_layouts.FUNCTIONS
+        for function in LAYOUT_FUNCTIONS
         if session.capabilities.has(function)
-        for layout in judge_layouts.list_judged_layouts(session, function)
+        for layout in session.capabilities.layouts_of(function)
         if wanted.any_of(function, layout.name)
     ]
     found: dict[tuple[str, str], list[Requirement]] = {}

@@ -31,7 +31,7 @@ from mxspec.sparsity import RULES, SPARSE_FORMATS
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import LAYOUT_FUNCTIONS, OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 from mxspec_conformance.targets.operands import parse_products
 from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
@@ -192,6 +192,12 @@ class Capabilities:
         """The layout in which codes of a block format are handed over; one to a byte where they are of another width than it holds."""
         fits = get_layout(self.code_layout).main.packing.width == get_block(fmt).element.bits
         return self.code_layout if fits else UNPACKED
+
+    def layouts_of(self, function: str) -> list[Layout]:
+        """The layouts that a layout function is asked for: those that the target lists, else all of the function's kind."""
+        scales, several, _ = LAYOUT_FUNCTIONS[function]
+        chosen = map(get_layout, self.layouts) if self.layouts else list_layouts()
+        return [x for x in chosen if (len(x.fields) > 1) == several and (several or (x.main.part is Part.SCALES) == scales)]
 
     def as_dict(self) -> dict[str, Any]:
         """For the JSON result."""

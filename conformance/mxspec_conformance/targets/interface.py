@@ -37,6 +37,16 @@ SIDE_PARTS = ("spec", "values", "codes", "scales", "tensor_scale", "offsets", "m
 #: Operations on sparse formats. Their names are those of many a helper: a target offers them by naming sparse formats.
 SPARSE_FUNCTIONS = ("prune", "compress", "decompress")
 
+#: Function -> whether it handles scales, whether several parts, and whether it reads bytes.
+LAYOUT_FUNCTIONS = {
+    "pack": (False, False, False),
+    "unpack": (False, False, True),
+    "swizzle": (True, False, False),
+    "unswizzle": (True, False, True),
+    "pack_blocks": (False, True, False),
+    "unpack_blocks": (False, True, True),
+}
+
 OPERATIONS: dict[str, Operation] = {
     o.name: o
     for o in (

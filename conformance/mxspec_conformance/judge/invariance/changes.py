@@ -68,12 +68,14 @@ CHANGES: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("all but every sixteenth item", change_most), ("an item in the middle", partial(change_one, 0.5)),
     ("its last item", partial(change_one, 1.0)), ("zeros", np.zeros_like),
 )  # fmt: skip
-#: And of numbers that have a sign.
-SIGNED = (("signs", flip_signs),)
+#: And of floating-point numbers.
+SIGNED: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    ("signs", flip_signs), ("the bytes of each number", lambda array: array.byteswap()),
+)  # fmt: skip
 
 
 def list_changed(arguments: Sequence[Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """(what is other, arguments) with one of the arrays changed, wherever it lies; numbers by their signs too."""
+    """(what is other, arguments) with one of the arrays changed, wherever it lies."""
     count = len(find_arrays(arguments))
     for number, (place, array) in enumerate(find_arrays(arguments), 1):
         for name, change in (*CHANGES, *SIGNED * (array.dtype.kind not in "iu")):

@@ -88,7 +88,7 @@ def _list_names(capabilities: Capabilities, function: str) -> tuple[str, ...]:
         return capabilities.formats
     if function in ("encode", "decode", "encode_stochastic"):
         return capabilities.elements
-    return capabilities.layouts
+    return tuple(layout.name for layout in capabilities.layouts_of(function))
 
 
 def _related(names: tuple[str, ...], name: str) -> list[str]:
