@@ -246,6 +246,16 @@ def columns_from_4096(call: dict[str, Any]) -> None:
     call["w"] = call["w"][np.arange(len(call["w"])) % 4096]
 
 
+def rows_in_int16(call: dict[str, Any]) -> None:
+    """In kernels for broken tiles alone."""
+    if len(call["x"]) % 64:
+        call["x"] = call["x"][np.arange(len(call["x"])).astype(np.int16).astype(int) % len(call["x"])]
+
+
+def columns_in_uint16(call: dict[str, Any]) -> None:
+    call["w"] = call["w"][np.arange(len(call["w"])).astype(np.uint16)]
+
+
 def several_tiles(call: dict[str, Any]) -> None:
     call["sum"] = multiply(call["x"], call["w"])
     call["sum"][128:, 128:] = 0
@@ -288,6 +298,8 @@ def cut_in_bfloat16(call: dict[str, Any]) -> Any:
 LARGE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "rows from 2048": rows_from_2048,
     "columns from 4096": columns_from_4096,
+    "rows in int16": rows_in_int16,
+    "columns in uint16": columns_in_uint16,
     "several tiles both ways": several_tiles,
     "outputs from 65536": outputs_from_65536,
     "tiles in float16": half_sums_of_tiles,

@@ -39,6 +39,8 @@ TOPIC = "call-size"
 
 #: m and n of many rows, of many columns, and of more outputs than 16 bits count, in several tiles both ways.
 _MANY = ((2056, 3), (3, 4104), (580, 72), (260, 264))
+#: m and n of more rows or columns than 15 and 16 bits count, and numbers of the side that is asked so at most.
+_COUNTED, _COUNTED_NUMBERS = ((65601, 3), (3, 65601)), 1 << 23
 #: Sums of every bit in several tiles both ways, and their k.
 _DEEP = ((72, 68, 512), (72, 72, 2112))
 #: Rows and columns of several tiles of scales, blocks of several of them along k.
@@ -104,6 +106,10 @@ def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]
         for label, options in list_options(m, n, maker.takes, dtype)[-1:]:
             sides = [_write(pen, pen.pick(_list_small(pen), rows, k), np.zeros((rows, 1), int)) for pen, rows in ((maker.a, m), (maker.b, n))]
             yield _add(_multiply(f"{m} x {n} x {k}, {dtype}", dtype, sides[0], sides[1]), label, options)
+    for size in _COUNTED:
+        m, n, k = maker.sizes.fit(*size, 1)
+        if max(m, n) * k <= _COUNTED_NUMBERS:
+            yield _draw(maker, (m, n, k), first)
 
 
 def _is_fast(session: TargetSession, maker: Maker) -> bool:
