@@ -53,7 +53,6 @@ LONG: dict[str, tuple[int, int]] = {
     "tests/test_mutants.py::test_every_topic_and_flag_has_cases_in_the_quick_level": (0, 1),
     "tests/judge/test_affine_calls.py::test_the_plain_one_is_not_accused": (2, 2),
     "tests/judge/test_call_sizes.py::test_calls_hold_whole_blocks_of_any_size": (0, 10),
-    "tests/judge/test_capabilities.py::test_codes_two_to_a_byte_in_either_order": (2, 8),
     "tests/judge/test_processes.py::test_a_process_that_ends_once_does_not_pass": (2, 8),
     "tests/judge/test_call_sizes.py::test_columns_of_models_are_asked_in_every_dtype": (0, 3),
     "tests/judge/test_random_calls.py::test_a_generator_is_asked_in_every_way": (5, 7),

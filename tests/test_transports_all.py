@@ -72,7 +72,8 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_the_library_has_every_function_of_the_interface(every: Any) -> None:
     assert set(every.MXSPEC_CAPABILITIES.functions) == set(OPERATIONS)
     assert {f: tuple(o) for f, o in every.MXSPEC_CAPABILITIES.keywords.items()} == {
-        name: tuple(sorted(o.options, key=every.MXSPEC_CAPABILITIES.keywords[name].index))
+        # A struct has no field for block scales that are given.
+        name: tuple(sorted(set(o.options) - {"scales"}, key=every.MXSPEC_CAPABILITIES.keywords[name].index))
         for name, o in OPERATIONS.items()
     }
     assert every.MXSPEC_SURROUNDINGS == {"device": "abacus", "libraries": {"beads": "2"}}

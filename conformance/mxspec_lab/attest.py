@@ -26,6 +26,7 @@ from mxspec.rcp_table import load_rcp_table
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.stepfunctions import StepFunction, find_float32_steps, one_by_one
 from mxspec_conformance.cli.console import CleanConsole, fail
+from mxspec_conformance.cli.main import SETTINGS
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, FileCommand
 from mxspec_conformance.targets.errors import is_refusal
 from mxspec_conformance.targets.texts import clean_name
@@ -159,7 +160,7 @@ def profiles_on_reciprocal() -> list[str]:
     return names
 
 
-@click.command(cls=FileCommand)
+@click.command(cls=FileCommand, context_settings=SETTINGS)
 @click.argument("file", type=INPUT_FILE)
 @click.option(
     "--json", "json_file", type=OUTPUT_FILE, help="Write the comparison as JSON."

@@ -31,6 +31,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec import fast
 from mxspec.layouts import Padding, get_layout
+from mxspec_conformance.cli.main import SETTINGS
 
 Floats = npt.NDArray[np.float32]
 Run = Callable[[], Any]
@@ -480,7 +481,7 @@ def format_bench(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@click.command("bench")
+@click.command("bench", context_settings=SETTINGS)
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result as JSON; '-' prints it."
 )

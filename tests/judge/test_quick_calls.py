@@ -14,7 +14,7 @@ import pytest
 import mxspec
 from mxspec.formats import BLOCKS
 from mxspec_conformance import check
-from mxspec_conformance.judge.invariance import matrix as matrices, states
+from mxspec_conformance.judge.invariance import history, matrix as matrices
 from mxspec_conformance.judge.invariance.answered import Answered
 from mxspec_conformance.judge.invariance.matrix import Matrix
 from mxspec_conformance.judge.invariance.pace import OTHERS, Speed
@@ -88,7 +88,7 @@ WRONG: dict[str, tuple[str, Callable[[Array], bool]]] = {
 @pytest.mark.all_calls
 @pytest.mark.parametrize("name", WRONG)
 def test_kernels_wrong_in_a_cheap_call_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "QUICK_REPEAT_SECONDS", 60.0)
+    monkeypatch.setattr(history, "QUICK_REPEAT_SECONDS", 60.0)
     topic, wrong = WRONG[name]
     report = check(quantize_wrong(wrong), in_process=True, only=f"quantize/mxfp4/{topic}", quick=True, data=[])
     assert [r.verdict for r in report.requirements] == [Verdict.PASS if name == "nothing" else Verdict.FAIL]

@@ -184,7 +184,9 @@ LARGE: dict[str, tuple[Wrap, str]] = {
 @pytest.mark.parametrize("name", LARGE)
 def test_memory_and_threads_of_larger_calls_are_looked_at(name: str) -> None:
     wrap, topic = LARGE[name]
-    assert list_failing(Target(FORMATS[0], wrap)) == {topic}
+    found = list_failing(Target(FORMATS[0], wrap))
+    assert topic in found
+    assert found <= {topic, "state"}, "what shares memory may be wrong in threads, too"
 
 
 def stumbling(special: str, target: Target, called: str, arguments: tuple[Any, ...]) -> Any:

@@ -32,6 +32,7 @@ from rich.progress import (
 )
 
 from mxspec_conformance.campaign.chunks import parse_chunks
+from mxspec_conformance.cli.main import SETTINGS
 from mxspec_lab import cuda_headers
 from mxspec_lab.sweeps.functions import all_functions, list_functions
 from mxspec_lab.sweeps.results import read_result, read_results, result_path, write_index, write_json
@@ -80,7 +81,7 @@ def _prepare_library(folder: Path, console: Console) -> str | None:
         return None
 
 
-@click.command("sweep")
+@click.command("sweep", context_settings=SETTINGS)
 @click.option(
     "--function",
     "pattern",

@@ -61,7 +61,7 @@ class Verb(Enum):
     SIZES = "sizes"
     #: A call after one that is the same but for one thing, and where such a one lay.
     TWINS = "twins"
-    #: A call after those of other functions and formats, and beside them.
+    #: A call after calls of other functions and formats, and at the same time as such.
     OTHERS = "others"
 
 
@@ -95,8 +95,10 @@ class Workload:
     #: Equal calls and the seconds that they may take; calls of each thread.
     repeats: tuple[int, float] = field(default_factory=lambda: (REPEATS, REPEAT_SECONDS))
     rounds: int = ROUNDS
-    #: Further calls that are the same as a given one but for something: (what, arguments, options). Arrays are changed anyway.
+    #: Calls that are the same as a given one but for something: (what, arguments, options), in addition to those with other arrays.
     list_twins: Callable[[Drawn], Iterable[Twin]] = lambda _: ()
+    #: Whether calls with other arrays are made.
+    changes_arrays: bool = True
     #: By what the quick level chooses calls: an operation, and a name.
     chosen_by: tuple[str, str]
     #: Topics of what concerns memory, and of what concerns other calls.
@@ -170,7 +172,7 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
     if Verb.OTHERS in verbs:
         _call_after_others(work, settled[0])
         if near:
-            _call_beside_others(work, settled[0])
+            _call_with_others(work, settled[0])
     if Verb.SIZES in verbs and near and len(settled) > 1:
         sizes = [work.sizes[settled[number % len(settled)]] for number in range(THREADS)]
         _call_at_once(
@@ -305,18 +307,17 @@ def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
 
 def _list_twins(work: Workload, size: Size, number: int) -> Iterator[Twin]:
     """Twins of a call, as many of each."""
-    drawn, other = work.draw(size, number), work.draw(size, number + TWIN_CALLS)
+    drawn = work.draw(size, number)
+    yield from work.list_twins(drawn)
+    if not work.changes_arrays:
+        return
+    other = work.draw(size, number + TWIN_CALLS)
     # Whole rows of another call: whatever arrays mean together, they mean still.
     yield from ((what, given, drawn.options) for what, given in list_spliced(drawn.arguments, other.arguments))
     yield from ((what, given, drawn.options) for what, given in list_changed(drawn.arguments))
     arrays = {option: value for option, value in drawn.options.items() if isinstance(value, np.ndarray)}
     for what, changed in list_changed(tuple(arrays.values())):
-        yield (
-            f"{what} of {' and '.join(arrays)}",
-            drawn.arguments,
-            {**drawn.options, **dict(zip(arrays, changed, strict=True))},
-        )
-    yield from work.list_twins(drawn)
+        yield f"{what} of {' and '.join(arrays)}", drawn.arguments, {**drawn.options, **dict(zip(arrays, changed, strict=True))}
 
 
 def _lie_alike(first: Sequence[Any], second: Sequence[Any]) -> bool:
@@ -336,7 +337,7 @@ def _call_after_others(work: Workload, name: str) -> None:
             _ask_after(work, label, drawn, work.function, *drawn.arguments, quick=quick, **drawn.options)
 
 
-def _call_beside_others(work: Workload, name: str) -> None:
+def _call_with_others(work: Workload, name: str) -> None:
     """A function and the others that the target offers, at once: they may share a workspace. Asked of the first of them."""
     offered = work.session.capabilities.functions
     others = [o for o in list_others(work.session, work.function, work.scorecard.format) if o.function != work.function]
@@ -347,7 +348,7 @@ def _call_beside_others(work: Workload, name: str) -> None:
     ]
     if answered:
         own = [work.sizes[name]] * max(THREADS - len(answered), 1)
-        label = f"{name}: {len(own) + len(answered)} threads, beside {', '.join(dict.fromkeys(o.function for o in answered))}"
+        label = f"{name}: {len(own) + len(answered)} threads, with calls of {', '.join(dict.fromkeys(o.function for o in answered))}"
         _call_at_once(
             work, label, own, [(o.function, o.arguments, dict(o.options)) for o in answered], quick=name in work.quick
         )

@@ -53,6 +53,8 @@ THREADED: tuple[Shape, ...] = ((4, 3), (64, 8), (256, 16))
 #: several sizes.
 SEVERAL: tuple[Shape, ...] = ((4, 3), (16, 8), (1, 40), (64, 2))
 MANY: Shape = (64, 16)
+#: Speeds of targets that are asked so in their smallest calls alone.
+SLOW = (Speed.SLOW, Speed.CRAWLING)
 #: The same call so many times, and the seconds that it may take; calls of each thread.
 REPEATS, REPEAT_SECONDS, ROUNDS = 3200, 1.0, 24
 #: Factor of a tensor scale that is another one, and the same in three digits.
@@ -78,10 +80,11 @@ def judge_history_of_blocks(matrix: Matrix, pools: Sequence[Pool], *topics: str)
                 judge_history(work(HELD), {Verb.HOLD})
         if "state" in topics:
             judge_history(work(REUSED), {Verb.REUSE})
-            judge_history(work(SEVERAL[:2]), {Verb.TWINS})
+            judge_history(work(SEVERAL[: 1 if speed in SLOW else 2]), {Verb.TWINS})
             if not number:
                 judge_history(work(((ROWS, find_width(session.capabilities) // pool.fmt.k),)), {Verb.OTHERS})
-            judge_history(work((MANY,), twins=_list_near_twins), {Verb.TWINS})
+            judge_history(work(((2 * pool.fmt.k, 2),), twins=_list_turned_twins), {Verb.TWINS})
+            judge_history(work(() if speed in SLOW else (MANY,), twins=_list_near_twins), {Verb.TWINS})
             if not number and matrix.is_first_format and speed is not Speed.CRAWLING:
                 judge_history(work(HELD[:1]), {Verb.REPEAT})
     if "state" in topics:
@@ -106,14 +109,14 @@ def _make_workload(
     """Calls of blocks of one pool, or of each in turn; along an axis, or with rows that end within a block."""
     pool, card = pools[0], matrix.scorecard
     added = {**({} if axis == -1 else {"axis": axis}), **({"pad": True} if pad else {})}
-    told = pool.name if len(pools) == 1 else f"{len({p.name for p in pools})} kinds of input"
+    label = pool.name if len(pools) == 1 else f"{len({p.name for p in pools})} kinds of input"
 
     def draw(shape: Shape, number: int) -> Drawn:
         return _draw(pools[number % len(pools)], shape, number, axis, added)
 
     taken = {s: s[0] * s[1] * pool.fmt.k for s in shapes if s[0] * s[1] * pool.fmt.k <= matrix.largest}
     names = {
-        f"{told}: {rows} rows of {blocks} blocks" + ("" if axis == -1 else f", axis {axis}") + ", padded" * pad: (
+        f"{label}: {rows} rows of {blocks} blocks" + ("" if axis == -1 else f", axis {axis}") + ", padded" * pad: (
             rows,
             blocks,
         )
@@ -123,7 +126,8 @@ def _make_workload(
     list_twins = twins or _list_twins
     return Workload(
         session=matrix.session, function=pool.answered.function, scorecard=card, draw=draw, sizes=names, quick=cheap, first=matrix.first,
-        list_twins=partial(list_twins, matrix, pool), settled=() if pad else None, repeats=(REPEATS, REPEAT_SECONDS), rounds=ROUNDS, chosen_by=(CALLS, f"{card.operation}/{card.format}"),
+        list_twins=partial(list_twins, matrix, pool), settled=() if pad else None, repeats=(REPEATS, REPEAT_SECONDS), rounds=ROUNDS,
+        changes_arrays=twins is None, chosen_by=(CALLS, f"{card.operation}/{card.format}"),
     )  # fmt: skip
 
 
@@ -160,24 +164,25 @@ def _cut(x: Array, axis: int) -> Array:
 
 
 def _list_twins(matrix: Matrix, pool: Pool, drawn: Drawn) -> Iterator[Twin]:
-    """Calls whose bytes, or shapes, are the same."""
-    (x, *rest), options, capabilities = drawn.arguments, drawn.options, matrix.session.capabilities
-    if pool.answered.function != "quantize":
-        return
-    for dtype in capabilities.dtypes:
+    """Calls whose bytes are the same."""
+    x, *rest = drawn.arguments
+    for dtype in matrix.session.capabilities.dtypes if pool.answered.function == "quantize" else ():
         if np.dtype(DTYPES[dtype]).itemsize == x.dtype.itemsize and np.dtype(DTYPES[dtype]) != x.dtype:
-            yield f"the dtype {dtype}", (x.view(DTYPES[dtype]), *rest), options
-    k, rows = pool.fmt.k, x.shape[0]
-    if capabilities.has("quantize", "axis") and rows % k == 0:
-        yield "the axis", drawn.arguments, {**options, "axis": 0}
-    if capabilities.has("quantize", "block") and len(pool.fmt.shapes) > 1 and rows % pool.fmt.shapes[1][0] == 0:
-        yield "square blocks", drawn.arguments, {**options, "block": pool.fmt.shapes[1]}
+            yield f"the dtype {dtype}", (x.view(DTYPES[dtype]), *rest), drawn.options
+
+
+def _list_turned_twins(matrix: Matrix, pool: Pool, drawn: Drawn) -> Iterator[Twin]:
+    """Calls whose shapes are the same, in blocks that lie otherwise."""
+    has = partial(matrix.session.capabilities.has, pool.answered.function)
+    if has("axis"):
+        yield "the axis", drawn.arguments, {**drawn.options, "axis": 0}
+    if has("block") and len(pool.fmt.shapes) > 1:
+        yield "square blocks", drawn.arguments, {**drawn.options, "block": pool.fmt.shapes[1]}
 
 
 def _list_near_twins(matrix: Matrix, pool: Pool, drawn: Drawn) -> Iterator[Twin]:
     """Calls that differ so little that few blocks tell."""
     (x, *rest), options = drawn.arguments, drawn.options
-    yield from _list_twins(matrix, pool, drawn)
     if options.get("tensor_scale"):
         with np.errstate(over="ignore"):
             near = float(np.float32(options["tensor_scale"]) * NEAR)

@@ -106,8 +106,8 @@ def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]
         for label, options in list_options(m, n, maker.takes, dtype)[-1:]:
             sides = [_write(pen, pen.pick(_list_small(pen), rows, k), np.zeros((rows, 1), int)) for pen, rows in ((maker.a, m), (maker.b, n))]
             yield _add(_multiply(f"{m} x {n} x {k}, {dtype}", dtype, sides[0], sides[1]), label, options)
-    for size in _COUNTED:
-        m, n, k = maker.sizes.fit(*size, 1)
+    for rows, columns in _COUNTED:
+        m, n, k = maker.sizes.fit(rows, columns, 1)
         if max(m, n) * k <= _COUNTED_NUMBERS:
             yield _draw(maker, (m, n, k), first)
 
