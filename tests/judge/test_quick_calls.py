@@ -72,7 +72,7 @@ def every_256th() -> Callable[[Array], bool]:
 
     def wrong(x: Array) -> bool:
         made.append(1)
-        return x.shape == (3, 32) and len(made) % 256 == 0
+        return x.size == 96 and len(made) % 256 == 0
 
     return wrong
 

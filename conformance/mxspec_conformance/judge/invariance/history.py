@@ -274,16 +274,16 @@ def _ask_after(work: Workload, label: str, drawn: Drawn, *call: Any, quick: bool
             work.judge(label, drawn, answer)
 
 
-def _answers(work: Workload, drawn: Drawn) -> bool:
-    return not isinstance(
-        run_once(partial(work.session.call, work.function, *drawn.arguments, **drawn.options)), NoAnswer
-    )
+def _is_right(work: Workload, drawn: Drawn) -> bool:
+    """Whether a call by itself is answered as it has to be: what is wrong whatever came before is judged elsewhere."""
+    answer = run_once(partial(work.session.call, work.function, *drawn.arguments, **drawn.options))
+    return not isinstance(answer, NoAnswer) and not drawn.find_mistake(answer)
 
 
 def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
     """What is kept by less than all of a call, or of where its inputs lie, is wrong."""
     size, quick = work.sizes[name], name in work.quick
-    if not _answers(work, work.draw(size, TWIN_CALLS)):  # judged elsewhere
+    if not _is_right(work, work.draw(size, TWIN_CALLS)):
         return
     for turn, (what, *_) in enumerate(_list_twins(work, size, TWIN_CALLS)):
         drawn = work.draw(size, TWIN_CALLS + 1 + turn)
@@ -328,7 +328,7 @@ def _lie_alike(first: Sequence[Any], second: Sequence[Any]) -> bool:
 
 def _call_after_others(work: Workload, name: str) -> None:
     size, quick = work.sizes[name], name in work.quick
-    if not _answers(work, work.draw(size, OTHER_CALLS)):  # judged elsewhere
+    if not _is_right(work, work.draw(size, OTHER_CALLS)):
         return
     for turn, other in enumerate(list_others(work.session, work.function, work.scorecard.format)):
         drawn, label = work.draw(size, OTHER_CALLS + 1 + turn), f"{name}: after {other.name}"
