@@ -23,7 +23,6 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import SparseFunction
 
@@ -63,8 +62,6 @@ def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard
                 scorecard.count_no_answer("call-size", label, answer)
             else:
                 _enter(part, answer, scorecard, "call-size", label)
-        if (shape in LAID and session.transport != "results-file") or shape == large:
-            _ask_memory(session, part, shape, scorecard, label)
     judge_history(_make_workload(session, pool, [*LAID, *([] if large is None else [large])], scorecard))
     if session.transport in SEES_SHAPES:
         _ask_ragged(session, pool, scorecard)
@@ -142,18 +139,6 @@ def _enter(part: Asked, answer: Any, scorecard: Scorecard, topic: str, label: st
 
 def _show(part: Asked, label: str, text: str) -> Failure:
     return replace(call_failure(label, text), given={"format": part.fmt.name, "call": label})
-
-
-def _ask_memory(session: TargetSession, part: Asked, shape: tuple[int, int], scorecard: Scorecard, label: str) -> None:
-    function = part.case.function.value
-    for arrangement in ARRANGEMENTS[1:-2]:
-        name = f"{label}, {arrangement}"
-        if keeps_call("sparse", part.fmt.name, name, quick=False):
-            answer = run_once(partial(session.call, "arranged", arrangement, function, *part.arguments(shape[0])))
-            if not isinstance(answer, NoAnswer):
-                _enter(part, answer, scorecard, "memory", name)
-            elif not answer.is_refusal:
-                scorecard.count_no_answer("memory", name, answer)
 
 
 def _ask_ragged(session: TargetSession, pool: Asked, scorecard: Scorecard) -> None:

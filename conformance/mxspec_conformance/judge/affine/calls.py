@@ -19,7 +19,6 @@ from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
-from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: (rows, groups in a row) of the call that is made at every level and over every transport, of those in other memory, and of a larger
@@ -131,7 +130,6 @@ def judge_calls(
     _enter_sizes(caller)
     if session.transport == "results-file":
         return
-    _enter_memory(caller)
     _enter_beside_specials(caller)
     judge_history(caller.workload)
 
@@ -151,15 +149,6 @@ def _enter_sizes(caller: Caller) -> None:
             caller.slow = True
         else:
             caller.taken = max(caller.taken, rows * wide * groups.group)
-
-
-def _enter_memory(caller: Caller) -> None:
-    groups = caller.groups
-    for rows, wide in caller.laid:
-        label = partial(caller.tell, rows, wide)
-        places = groups.fill(rows, wide)
-        for arrangement in ARRANGEMENTS[1:-2]:
-            caller.enter("memory", label(arrangement), places, rows, "arranged", arrangement)
 
 
 def _enter_beside_specials(caller: Caller) -> None:

@@ -1,4 +1,4 @@
-"""The axis of history: an answer depends on no call before it, none at the same time, and on nobody else's memory.
+"""The axes of history and memory: an answer depends on no call before it, none at the same time, and not on where inputs lie.
 
 Each operation describes its calls as a `Workload`; what is done with them is the same for all. A value that is added here is
 judged of every operation.
@@ -22,6 +22,7 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call, selects
 from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -33,6 +34,8 @@ QUICK_REPEATS, QUICK_REPEAT_SECONDS = 300, 0.2
 HELD, HELD_SECONDS, FEW_HELD = 300, 0.1, 16
 #: Threads, and calls of each.
 THREADS, ROUNDS = 4, 6
+#: How inputs lie in memory: all of them, and of several inputs each alone.
+VIEWS = (*ARRANGEMENTS[1:-2], *(name for name in MATRIX_ARRANGEMENTS if name != "windows"))
 #: Calls by which number one is drawn: each follows others, so that what is kept by less than all of a call is not kept yet.
 TWIN_CALLS, OTHER_CALLS, THREAD_CALLS = 100, 300, 400
 
@@ -49,6 +52,8 @@ class Verb(Enum):
 
     #: A call, another, and the first again: neither writes into an input, or into the answer of the other.
     PROBE = "probe"
+    #: Inputs that are views of larger arrays, or of others' memory.
+    VIEWS = "views"
     #: Other numbers where those of the last call lay.
     REUSE = "reuse"
     #: Many calls whose inputs and answers are held, and stay as they are.
@@ -129,14 +134,14 @@ class Workload:
         if not ok:
             self.first.setdefault(self.scorecard.tally(topic).id, self.show(label, text))
 
-    def judge(self, label: str, drawn: Drawn, answer: Any, *, before: str = "") -> None:
-        """Count the answer to a call that depends on earlier ones if it is wrong."""
+    def judge(self, label: str, drawn: Drawn, answer: Any, *, before: str = "", topic: str = "") -> None:
+        """Count the answer to a call."""
         text = drawn.find_mistake(answer)
         text = text and before + text
         shown = self.show(label, text) if drawn.show is None or not text else drawn.show(label, answer)
-        self.scorecard.count(self.state, label, ok=not text, show=lambda: shown)
+        self.scorecard.count(topic or self.state, label, ok=not text, show=lambda: shown)
         if text:
-            self.first.setdefault(self.scorecard.tally(self.state).id, shown)
+            self.first.setdefault(self.scorecard.tally(topic or self.state).id, shown)
 
 
 def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None:
@@ -149,6 +154,8 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
         pair = work.draw(size, 0), work.draw(size, 1)
         if Verb.PROBE in verbs:
             _probe(work, name, *pair, settled=name in settled, quick=number < 2 or name in work.quick)
+        if Verb.VIEWS in verbs and (number or len(work.sizes) == 1):
+            _view(work, name, pair[0], small=number < 2)
         if not near:
             continue
         if Verb.REUSE in verbs and name in settled:
@@ -200,6 +207,22 @@ def _probe(work: Workload, name: str, first: Drawn, second: Drawn, *, settled: b
     )
     if settled:
         work.judge(f"{name}: after another call", first, again, before="the same call, after another one: ")
+
+
+def _view(work: Workload, name: str, drawn: Drawn, *, small: bool) -> None:
+    """small: each of several inputs is a view alone, too, and rows lie far apart."""
+    count = len(find_arrays(drawn.arguments)) + len(find_arrays(tuple(drawn.options.values())))
+    for view in VIEWS:
+        for alone in (None, *range(count)) if small and count > 1 else (None,):
+            label = f"{name}, {view}" + ("" if alone is None else f", input {alone + 1} alone")
+            if (view == "far-slice" and not small) or not work.keeps(work.memory, label, quick=small and alone is None):
+                continue
+            which = view if alone is None else f"{view}@{alone}"
+            answer = run_once(partial(work.session.call, "arranged", which, work.function, *drawn.arguments, **drawn.options))
+            if not isinstance(answer, NoAnswer):
+                work.judge(label, drawn, answer, topic=work.memory)
+            elif view == "offset" or not answer.is_refusal:  # a target may refuse what is not contiguous
+                work.scorecard.count_no_answer(work.memory, label, answer)
 
 
 def _reuse(work: Workload, name: str, first: Drawn, second: Drawn) -> None:

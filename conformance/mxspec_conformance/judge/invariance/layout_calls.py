@@ -16,12 +16,11 @@ from mxspec.layouts.schema import Field
 from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.pools import draw_places
-from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, SEES_SHAPES
+from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.selection import keeps_call
 from mxspec_conformance.results.report import Failure
-from mxspec_conformance.targets.capabilities import ARRANGEMENTS
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Shapes of items in order of the calls: several tiles each way, aligned and not, the same columns with other rows, long rows,
@@ -31,9 +30,7 @@ SHAPES = (
     (129, 256), (33, 1024), (512, 512), (2, 8192), (300, 2048), (4096, 64), (65536, 4), (65537, 32), (1024, 1024),
     (131, 2048), (1001, 96), (24, 64), (40, 128), (72, 96), (67, 13), (129, 65), (1025, 24), (5, 288), (2, 14336),
 )  # fmt: skip
-#: Shapes that are asked in other memory, and for what is done to memory.
-LAID = ((128, 128), (67, 96), (256, 16))
-#: A larger one, asked in the same ways where memory is within reach, and the seconds beyond which a target is slow for that.
+#: A large shape that is looked at as well, and the seconds beyond which a target is slow for that.
 LARGE, PATIENCE = (512, 512), 0.1
 #: Shapes of the calls that are looked at for what they do to each other, in this order; and how many other layouts.
 HELD_SHAPES, OTHERS = ((16, 12), (256, 16), (20, 32), (128, 128), (256, 128)), 3
@@ -51,30 +48,18 @@ def judge_layout_calls(
     answers = slow = False
     largest = LARGEST_OF.get(session.transport)
     for number, (shape, parts, data) in enumerate(_list_calls(layout)):
-        if largest is not None and data.size > largest:
+        label = f"{shape[0]} x {shape[1]}, call {number}"
+        if (largest is not None and data.size > largest) or not keeps_call("layout", layout.name, label, quick=data.size <= 1 << 16):
             continue
-        ways: list[tuple[str, str]] = [("call-size", "contiguous")]
-        laid = session.transport in LOCAL if shape == LARGE else shape in LAID and session.transport != "results-file"
-        if laid:
-            ways += [("memory", a) for a in ARRANGEMENTS[1:-2]]
-        for topic, arrangement in ways:
-            if (answers and not scorecard.wants(topic)) or (slow and topic == "memory" and shape == LARGE):
-                continue
-            label = f"{shape[0]} x {shape[1]}, call {number}" + (f", {arrangement}" if topic == "memory" else "")
-            if not keeps_call("layout", layout.name, label, quick=data.size <= (1 << 16 if topic == "call-size" else 1 << 14)):
-                continue
-            before = () if topic == "call-size" else ("arranged", arrangement)
-            arguments: tuple[Any, ...] = (data.copy(), layout.name, shape) if reads else (*reversed(parts), layout.name)
-            started = time.monotonic()
-            answer = run_once(partial(session.call, *before, function, *arguments))
-            slow |= shape == LARGE and time.monotonic() - started > PATIENCE
-            if isinstance(answer, NoAnswer):
-                if topic == "call-size" or not answer.is_refusal:
-                    scorecard.count_no_answer(topic, label, answer)
-                continue
-            answers = True
-            mistake = _find_mistake(layout, shape, parts, data, answer, reads=reads)
-            _count(scorecard, first, topic, label, layout, mistake)
+        arguments: tuple[Any, ...] = (data.copy(), layout.name, shape) if reads else (*reversed(parts), layout.name)
+        started = time.monotonic()
+        answer = run_once(partial(session.call, function, *arguments))
+        slow |= shape == LARGE and time.monotonic() - started > PATIENCE
+        if isinstance(answer, NoAnswer):
+            scorecard.count_no_answer("call-size", label, answer)
+            continue
+        answers = True
+        _count(scorecard, first, "call-size", label, layout, _find_mistake(layout, shape, parts, data, answer, reads=reads))
     if not answers:
         return first
     held = [shape for shape in (*HELD_SHAPES, *([] if slow else [LARGE])) if _make_call(layout, shape) is not None]

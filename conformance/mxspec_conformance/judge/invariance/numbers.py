@@ -33,7 +33,7 @@ ROUNDED, OTHER_ROUNDINGS = (77, 4099), ("rna", "rnz", "rnu", "rtp", "rtn")
 #: Numbers in the calls that follow another one; numbers in views, and views.
 FEW, MANY, VIEWS = 200, 10007, ("columns", "offset", "reversed")
 #: Numbers in calls that are looked at for what they do to each other; runs of one number, and numbers in each.
-HISTORY, RUNS, RUN = (40, 200, 1500, 5000), 40, 24
+HISTORY, RUNS, RUN = (40, 200, 1500, 10007), 40, 24
 #: A NaN whose bits are all ones: what adds to its bits carries into those of the number beside it.
 ALL_ONES = np.uint32(0xFFFFFFFF)
 
@@ -205,8 +205,7 @@ def _judge_memory(numbers: Numbers, told: str = "") -> None:
     answered, session = numbers.answered, numbers.session
     if session.transport == "results-file":  # every call of which is stored
         return
-    judge_history(_make_workload(numbers, told, HISTORY[-2:]), (Verb.PROBE,))
-    _judge_views(numbers, told)
+    judge_history(_make_workload(numbers, told, HISTORY[-2:]), (Verb.PROBE, Verb.VIEWS))
     _judge_special(numbers, told)
     label = f"{FEW} times one number{told}, which lies in memory once"
     if numbers.keeps(label):
@@ -215,19 +214,6 @@ def _judge_memory(numbers: Numbers, told: str = "") -> None:
         call = partial(session.call, "arranged", "broadcast", answered.function, *arguments, **answered.kwargs)
         if not isinstance(run_once(call), NoAnswer):  # a target may refuse it
             numbers.enter("call-size", label, place, call)
-
-
-def _judge_views(numbers: Numbers, told: str) -> None:
-    """As many numbers as a kernel splits, in views; a target may refuse those."""
-    answered, session = numbers.answered, numbers.session
-    for arrangement in VIEWS:
-        label = f"{MANY} numbers{told}, {arrangement}"
-        if LARGEST_OF.get(session.transport, MANY) >= MANY and numbers.keeps(label):
-            place = numbers.draw(MANY, 76)
-            call = partial(session.call, "arranged", arrangement, answered.function, *answered.arguments(place), **answered.kwargs)
-            answer = run_once(call)
-            if not isinstance(answer, NoAnswer):
-                numbers.enter("call-size", label, place, partial(_given, answer))
 
 
 def _judge_nothing(numbers: Numbers) -> None:

@@ -90,7 +90,7 @@ def judge_product_calls(
     if isinstance(answer_alone(1), NoAnswer):
         scorecard.count_no_answer("memory", f"{name}: a call alone", answer_alone(1))
         return
-    judge(name, draw, Verb.PROBE, Verb.REUSE, Verb.HOLD, Verb.REPEAT, Verb.TWINS, Verb.OTHERS)
+    judge(name, draw, Verb.PROBE, Verb.VIEWS, Verb.REUSE, Verb.HOLD, Verb.REPEAT, Verb.TWINS, Verb.OTHERS)
     for label, options in added:
         judge(f"{name}, {label}", partial(draw_added, options), Verb.PROBE, Verb.HOLD)
     for other in session.capabilities.out_dtypes[1:]:
