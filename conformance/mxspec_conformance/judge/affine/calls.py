@@ -152,7 +152,7 @@ def _enter_sizes(caller: Caller) -> None:
 
 
 def _enter_beside_specials(caller: Caller) -> None:
-    """Groups beside others that hold NaN and Inf."""
+    """Groups among others that hold NaN and Inf."""
     groups = caller.groups
     special = np.flatnonzero(~groups.finite)
     for high, long in caller.laid if special.size else ():

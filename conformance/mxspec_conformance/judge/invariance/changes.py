@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 def flip_lowest_bits(array: Array) -> Array:
-    """Each item beside itself: its lowest bit is another."""
+    """Items whose lowest bits are others."""
     bits = array.view(f"u{array.dtype.itemsize}")
     changed: Array = (bits ^ bits.dtype.type(1)).view(array.dtype)
     return changed

@@ -1,4 +1,4 @@
-"""One small call of everything that a target offers: what may leave something behind for the call after it, or run beside it."""
+"""One small call of everything that a target offers: what may leave something behind for the next call, or run at the same time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 Array = npt.NDArray[Any]
 #: Rows of most calls; items of a matrix for layouts, of which the first that one takes is asked.
 ROWS, LAID = 8, ((16, 64), (128, 128), (256, 256))
-#: Other formats of a function, beside as many as there are block formats.
+#: Other formats of a function, in addition to as many as there are block formats.
 MOST = 3
 #: A nibble that names the first two of four.
 FIRST_TWO = 0x4

@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 #: Rows and blocks to a row.
 Shape = tuple[int, int]
 
-#: Calls that are looked at for what they do to memory: odd ones, tiles, one long row, and powers of two, of which a kernel may keep a
+#: Calls whose inputs and answers are watched: odd ones, tiles, one long row, and powers of two, of which a kernel may keep a
 #: buffer each.
 PROBED: tuple[Shape, ...] = (
     (1, 1),
@@ -187,7 +187,7 @@ def _list_near_twins(matrix: Matrix, pool: Pool, drawn: Drawn) -> Iterator[Twin]
         with np.errstate(over="ignore"):
             near = float(np.float32(options["tensor_scale"]) * NEAR)
         if np.isfinite(near):
-            yield "a tensor scale beside", drawn.arguments, {**options, "tensor_scale": near}
+            yield "a tensor scale next to it", drawn.arguments, {**options, "tensor_scale": near}
     for dtype in ("float16", "bfloat16") if pool.answered.function == "quantize" and x.dtype == np.float32 else ():
         yield f"what {dtype} does not hold", (narrow(dtype, x), *rest), options
 
