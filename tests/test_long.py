@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,3 +47,12 @@ def test_seeds_share_the_long_sets_of_what_is_sampled(monkeypatch: pytest.Monkey
         assert len(taken) + len(left) == 25
     longs = [i.nodeid for taken, _ in runs for i in taken if "::f" in i.nodeid and i.nodeid != "a.py::f[0]"]
     assert sorted(longs) == sorted(names[1:20])
+
+
+def test_every_defect_names_tests(request: pytest.FixtureRequest) -> None:
+    """Of `tests/before_after.toml`, which runs them on older commits too."""
+    root = request.config.rootpath
+    for tests in tomllib.loads((root / "tests" / "before_after.toml").read_text("utf-8")).values():
+        for test in tests:
+            path, _, name = test.partition("::")
+            assert f"def {name.partition('[')[0]}" in (root / path).read_text("utf-8"), test
