@@ -227,3 +227,17 @@ def test_smoke_calls_in_the_target_s_dtype_and_twice() -> None:
         "quantize mxfp4, 16 rows",
     ]
     assert {step.note for step in wrong} == {"the same call again was answered with other bits"}
+
+
+def test_no_rows_are_handed_over_in_rows() -> None:
+    """Of a layout that lies by rows, as of codes one to a byte."""
+    shapes: list[Any] = []
+
+    def dequantize(codes: Any, scales: Any, fmt: str) -> Any:
+        shapes.append(codes.shape)
+        return np.zeros((len(codes), 2 * codes.shape[1]), np.float32)
+
+    target = SimpleNamespace(NAME="rows", VERSION="1", FORMATS=["mxfp4"], LAYOUT="nibble-low", dequantize=dequantize)
+    for rows in (0, 3):
+        open_target(target).call("dequantize", np.zeros((rows, 96), np.uint8), np.zeros((rows, 3), np.uint8), "mxfp4")
+    assert shapes[-2:] == [(0, 48), (3, 48)]

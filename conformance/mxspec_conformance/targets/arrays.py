@@ -233,7 +233,7 @@ def lay_codes(codes: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8
         return codes
     found = get_layout(layout)
     packed = _held(found.pack, np.atleast_2d(codes), layout)
-    return packed.reshape(*codes.shape[:-1], -1) if lies_by_rows(found) and codes.size else packed
+    return packed.reshape(*codes.shape[:-1], laid_size((1, codes.shape[-1]), layout)) if lies_by_rows(found) else packed
 
 
 def lay_scales(scales: npt.NDArray[np.uint8], layout: str) -> npt.NDArray[np.uint8]:
