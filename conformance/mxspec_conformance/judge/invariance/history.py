@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
         pair = work.draw(size, 0), work.draw(size, 1)
         if Verb.PROBE in verbs:
             _probe(work, name, *pair, settled=name in settled, quick=number < 2 or name in work.quick)
-        if Verb.VIEWS in verbs and (number or len(work.sizes) == 1):
+        if Verb.VIEWS in verbs and number in (min(1, len(work.sizes) - 1), len(work.sizes) - 1):
             _view(work, name, pair[0], small=number < 2)
         if not near:
             continue
@@ -310,7 +311,7 @@ def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
         return
     for turn, (what, *_) in enumerate(_list_twins(work, size, TWIN_CALLS)):
         drawn = work.draw(size, TWIN_CALLS + 1 + turn)
-        _, given, options = list(_list_twins(work, size, TWIN_CALLS + 1 + turn))[turn]
+        _, given, options = next(islice(_list_twins(work, size, TWIN_CALLS + 1 + turn), turn, None))
         label = f"{name}: after a call that is the same but for {what}"
         if work.keeps(work.state, label, quick=quick):
             run_once(

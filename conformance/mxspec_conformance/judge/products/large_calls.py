@@ -87,7 +87,7 @@ def judge_large_calls(
             wrong = np.argwhere(~allow(refer_case(case, contract), case, accumulator).accepts(answer))
         scorecard.count(case.topic, case.label, ok=not len(wrong), show=partial(call_failure, case.label, _describe(call, answer, wrong)))
     equal = [replace(case, out_dtype=session.capabilities.out_dtypes[0]) for case in list_equal_operands(maker, _KEPT)]
-    judge_product_calls(session, equal, accumulator, contract, scorecard)
+    judge_product_calls(session, equal, accumulator, contract, scorecard, every_way=False)
 
 
 def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]:
