@@ -193,20 +193,21 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
 
 def _probe(work: Workload, name: str, first: Drawn, second: Drawn, *, settled: bool, quick: bool) -> None:
     label = f"{name}: memory"
-    found = work.call(
-        work.memory, label, "probe", work.function, first.arguments, second.arguments, quick=quick, **first.options
-    )
-    if found is None:
+    of_memory, of_state = (work.keeps(topic, label, quick=quick) for topic in (work.memory, work.state))
+    if not of_memory and not (of_state and settled):
+        return
+    call = partial(work.session.call, "probe", work.function, first.arguments, second.arguments, **first.options)
+    found: Any = run_once(call)
+    if isinstance(found, NoAnswer):
+        if of_memory and not hides_memory(found):
+            work.scorecard.count_no_answer(work.memory, label, found)
         return
     wrote, changed, again = found
-    work.settle(work.memory, f"{name}: input afterwards", ok=not wrote, text="the call wrote into its input")
-    work.settle(
-        work.memory,
-        f"{name}: earlier answer",
-        ok=not changed,
-        text="a later call changed what an earlier one had returned",
-    )
-    if settled:
+    if of_memory:
+        work.settle(work.memory, f"{name}: input afterwards", ok=not wrote, text="the call wrote into its input")
+        text = "a later call changed what an earlier one had returned"
+        work.settle(work.memory, f"{name}: earlier answer", ok=not changed, text=text)
+    if of_state and settled:
         work.judge(f"{name}: after another call", first, again, before="the same call, after another one: ")
 
 

@@ -73,9 +73,9 @@ def judge_history_of_blocks(matrix: Matrix, pools: Sequence[Pool], *topics: str)
         if "memory" in topics:
             large = (LARGE_PROBED,) if not number and speed is Speed.FAST else ()
             for axis in (-1, 0) if has(function, "axis") else (-1,):
-                judge_history(work((*PROBED[:: 2 if number else 1], *large), axis=axis), {Verb.PROBE})
+                judge_history(work((*PROBED[:: 2 if number else 1], *large), axis=axis, settled=False), {Verb.PROBE})
                 if has(function, "pad"):
-                    judge_history(work(PROBED[:: 2 if number else 1], axis=axis, pad=True), {Verb.PROBE})
+                    judge_history(work(PROBED[:: 2 if number else 1], axis=axis, pad=True, settled=False), {Verb.PROBE})
             if not number and matrix.is_first_format and speed is not Speed.CRAWLING:
                 judge_history(work(HELD), {Verb.HOLD})
         if "state" in topics:
@@ -103,7 +103,7 @@ def judge_history_of_blocks(matrix: Matrix, pools: Sequence[Pool], *topics: str)
 
 
 def _make_workload(
-    matrix: Matrix, pools: Sequence[Pool], shapes: Collection[Shape], *, axis: int = -1, pad: bool = False,
+    matrix: Matrix, pools: Sequence[Pool], shapes: Collection[Shape], *, axis: int = -1, pad: bool = False, settled: bool = True,
     twins: Callable[[Matrix, Pool, Drawn], Iterator[Twin]] | None = None,
 ) -> Workload:  # fmt: skip
     """Calls of blocks of one pool, or of each in turn; along an axis, or with rows that end within a block."""
@@ -126,7 +126,7 @@ def _make_workload(
     list_twins = twins or _list_twins
     return Workload(
         session=matrix.session, function=pool.answered.function, scorecard=card, draw=draw, sizes=names, quick=cheap, first=matrix.first,
-        list_twins=partial(list_twins, matrix, pool), settled=() if pad else None, repeats=(REPEATS, REPEAT_SECONDS), rounds=ROUNDS,
+        list_twins=partial(list_twins, matrix, pool), settled=None if settled else (), repeats=(REPEATS, REPEAT_SECONDS), rounds=ROUNDS,
         changes_arrays=twins is None, chosen_by=(CALLS, f"{card.operation}/{card.format}"),
     )  # fmt: skip
 
