@@ -213,6 +213,8 @@ def _probe(work: Workload, name: str, first: Drawn, second: Drawn, *, settled: b
 
 def _view(work: Workload, name: str, drawn: Drawn, *, small: bool) -> None:
     """small: each of several inputs is a view alone, too, and rows lie far apart."""
+    if not work.scorecard.wants(work.memory) or not _is_right(work, drawn):
+        return
     count = len(find_arrays(drawn.arguments)) + len(find_arrays(tuple(drawn.options.values())))
     for view in VIEWS:
         for alone in (None, *range(count)) if small and count > 1 else (None,):

@@ -94,10 +94,11 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
         speed = measure_speed(lambda count: run_once(partial(numbers.ask, numbers.draw(count, 0), "timed")))
     wants = scorecard.wants
     if wants("call-size"):
+        # Plain calls first: what is wrong in them is shown as such.
+        _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
         _judge_memory(numbers)
         _judge_runs(numbers)
         _judge_beside_nan(numbers)
-        _judge_counts(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
         _judge_options(numbers, min(speed.largest, LARGEST_OF.get(session.transport, speed.largest)))
     if session.transport != "results-file" and wants("refusal", "state"):
         _judge_nothing(numbers)
