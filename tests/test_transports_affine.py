@@ -57,7 +57,8 @@ def test_a_bundle_and_the_harness_give_the_verdicts_of_python(target: Path, tmp_
     assert verdicts(check(harness_command(target))) == verdicts(here)
     # Memory and state cannot be asked of a file.
     recorded = {name: v for name, v in verdicts(here).items() if name.rpartition("/")[2] not in LOCAL_TOPICS}
-    assert verdicts(check(answer_bundle(target, tmp_path))) == recorded
+    of_file = verdicts(check(answer_bundle(target, tmp_path)))
+    assert {name: v for name, v in of_file.items() if name.rpartition("/")[2] not in LOCAL_TOPICS} == recorded
 
 
 def test_small_calls_are_tried(target: Path) -> None:

@@ -42,7 +42,7 @@ FUNCTIONS = {
     "matmul": (("a", "b", "out_dtype"), ("values",)),
 }
 OPTIONS = {
-    "quantize": ("tensor_scale", "axis", "pad", "block", "random_bits", "seed"),
+    "quantize": ("tensor_scale", "axis", "pad", "block", "random_bits", "seed", "scales"),
     "dequantize": ("tensor_scale",),
     "encode": ("rounding", "overflow"),
     "matmul": ("alpha", "beta", "c", "bias"),
