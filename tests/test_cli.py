@@ -360,6 +360,22 @@ def test_a_defect_is_no_verdict(
     assert " in fails: raise error" in rest[-1]
 
 
+@pytest.mark.parametrize("command", [("check",), ("diff",), ("identify",)], ids=" ".join)
+def test_what_the_model_refuses_of_the_judge_is_a_defect(
+    targets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """Whoever asked for a verdict gave nothing that the model refuses."""
+
+    def fails(*_: Any, **__: Any) -> Any:
+        return mxspec.quantize(np.ones(3, np.float32), "mxfp4")
+
+    arguments, within = WITHIN[command]
+    module, _, function = within.rpartition(".")
+    monkeypatch.setattr(import_module(module), function, fails)
+    done = CliRunner().invoke(main, [*command, *arguments.format(**targets).split()], prog_name="mxspec")
+    assert (done.exit_code, done.stderr.splitlines()[0][:26]) == (3, "mxspec failed: ValueError:")
+
+
 def test_no_memory_is_no_defect(targets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     def fails(*_: Any, **__: Any) -> Any:
         raise MemoryError("Unable to allocate 1 TiB")

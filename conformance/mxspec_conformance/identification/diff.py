@@ -18,7 +18,7 @@ from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import Observed, Unanswered, observe_quantize, tensor_argument
 from mxspec_conformance.observations.scale import ObservedScales, observe_scales
 from mxspec_conformance.observations.tables import observe_tables, same_values
-from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.errors import CallError, own_errors
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.cases import QuantizeCase, load_quantize_cases, load_scale_cases
@@ -121,6 +121,7 @@ def diff(
             session.close()
 
 
+@own_errors()
 def diff_format(first: TargetSession, second: TargetSession, fmt: BlockFormat) -> FormatDiff:
     """Every quantize, scale and dequantize case of a format through both, bit for bit; NaN equals NaN."""
     result = FormatDiff(fmt.name)

@@ -21,7 +21,7 @@ from mxspec_conformance.judge.nearest import find_identical, rank_profiles
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, tensor_argument
 from mxspec_conformance.targets.dtypes import DTYPES, preferred_dtype
-from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.errors import CallError, own_errors
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.tensor_scales import TensorScales, bind_profile
@@ -121,6 +121,7 @@ def identify(
         session.close()
 
 
+@own_errors()
 def identify_format(session: TargetSession, fmt: BlockFormat) -> Identity:
     """The identity of one format that the target quantizes."""
     observations = Observations(session, fmt)

@@ -32,7 +32,7 @@ from mxspec_conformance.observations.selection import (
 )
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Report, Requirement, Verdict
-from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.targets.errors import CallError, own_errors
 from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, TargetSession
 from mxspec_conformance.targets.texts import clean_text
@@ -82,6 +82,7 @@ def check(
     Raises:
         TargetError: The target does not load, declares what the interface does not have, or lacks one of the formats.
         ValueError: An unknown profile or format, or a profile that does not cover the formats.
+        InternalError: A defect of mxspec; no verdict on the target.
     """
     if only is not None and not isinstance(only, str):
         raise TypeError(f"only is a {type(only).__name__}; pass one pattern of requirements, such as 'quantize/*/nan'")
@@ -122,28 +123,28 @@ def _run(
         begun(report)
         wanted = Wanted(only)
         chosen = choose_formats(session, formats, profile)
-        session = fit_session(session, chosen)
-        if isinstance(session, FittedSession):
-            report.details["shapes"] = session.describe_limits()
-        for fmt in chosen:
-            if any(wanted.any_of(stage.operation, fmt) for stages in BLOCK_STAGES.values() for stage in stages):
-                progress(fmt)
-                check_format(session, fmt, profile, report, wanted, data)
-        if profile is None or not chosen:
-            check_scalars(session, formats, report, progress, wanted)
-        if profile is None and formats is None:
-            check_affine(session, report, progress, wanted)
-            check_layouts(session, report, progress, wanted)
-            check_sparse(session, report, progress, wanted)
-        if profile is None:
-            check_products(session, formats, report, progress, wanted)
-        if session.transport == ResultsFile.transport:
-            found = {r.id for r in report.requirements}
-            listed = list_requirements(session, profile=profile, formats=formats)
-            report.requirements += [_not_judged(i) for i in listed if i not in found and i.split("/")[2] in OF_CALLS]
+        with own_errors():
+            session = fit_session(session, chosen)
+            if isinstance(session, FittedSession):
+                report.details["shapes"] = session.describe_limits()
+            for fmt in chosen:
+                if any(wanted.any_of(stage.operation, fmt) for stages in BLOCK_STAGES.values() for stage in stages):
+                    progress(fmt)
+                    check_format(session, fmt, profile, report, wanted, data)
+            if profile is None or not chosen:
+                check_scalars(session, formats, report, progress, wanted)
+            if profile is None and formats is None:
+                check_affine(session, report, progress, wanted)
+                check_layouts(session, report, progress, wanted)
+                check_sparse(session, report, progress, wanted)
+            if profile is None:
+                check_products(session, formats, report, progress, wanted)
+            if session.transport == ResultsFile.transport:
+                found = {r.id for r in report.requirements}
+                listed = list_requirements(session, profile=profile, formats=formats)
+                report.requirements += [_not_judged(i) for i in listed if i not in found and i.split("/")[2] in OF_CALLS]
+                report.details["fewer_cases"] = list_fewer(r.id for r in report.requirements if r.cases and wanted.fits(r.id))
         report.requirements = [r for r in report.requirements if wanted.fits(r.id)]
-        if session.transport == ResultsFile.transport:
-            report.details["fewer_cases"] = list_fewer(r.id for r in report.requirements if r.cases)
         with suppress(CallError):  # only Python targets have this call
             if changes := clean_text(str(session.call("float_environment"))):
                 report.environment["float_environment"] = changes

@@ -19,6 +19,7 @@ from mxspec_conformance.lint.against import Comparison, compare
 from mxspec_conformance.lint.hypotheses import Departure, Explanation, Hypothesis
 from mxspec_conformance.lint.rules import RULES, Finding, Rule, Severity, find
 from mxspec_conformance.lint.subject import Subject
+from mxspec_conformance.targets.errors import own_errors
 
 __all__ = [
     "RULES", "Comparison", "Departure", "Explanation", "Finding", "Hypothesis", "LintResult", "Rule", "Severity", "lint",
@@ -106,6 +107,7 @@ def lint(
     return _look(Path(path), formats, against, profile, progress)
 
 
+@own_errors()
 def _look(
     path: Path, formats: Collection[str], against: str | Path | None, profile: str | None, progress: Callable[[str], None] | None
 ) -> LintResult:

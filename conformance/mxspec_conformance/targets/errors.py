@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dis import opmap
 from enum import StrEnum
 from pathlib import Path
@@ -54,7 +56,7 @@ class Refusal(ValueError):
 
 
 class InternalError(Exception):
-    """A defect of mxspec in another process. The text is the exception and its last frames."""
+    """A defect of mxspec, the fault neither of a target nor of what was given. The text is the exception and its last frames."""
 
 
 #: Frames of an exception that are worth reporting.
@@ -89,6 +91,21 @@ def is_refusal(error: BaseException) -> bool:
 
 def _is_own(module: str) -> bool:
     return module.startswith("mxspec")
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Where arguments have been looked at: what Python's own types say from here on is a defect, also where mxspec's model raises it.
+
+    Raises:
+        InternalError: In place of such an exception.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _is_own(type(error).__module__) or isinstance(error, (OSError, MemoryError)):
+            raise
+        raise InternalError(describe_error(error)) from error
 
 
 def without_frames(error: Exception) -> Exception:
