@@ -14,7 +14,6 @@ from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF, WINDOW
 from mxspec_conformance.targets.errors import BadReturn
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 
-_TILES = get_layout("128x4")
 #: Layouts whose pairs may lie along the axis that was quantized, and whose rows may end in half a byte.
 NIBBLES = ("nibble-low", "nibble-high")
 
@@ -265,24 +264,3 @@ def take_laid(data: npt.NDArray[np.uint8], shape: tuple[int, ...], layout: str, 
     if data.size != size:
         raise BadReturn(f"{what} hold {data.size} bytes; {size} were expected ({layout} of {shape})")
     return get_layout(layout).unpack(data.reshape(-1), shape if len(shape) > 1 else (1, *shape))[0].reshape(shape)
-
-
-def swizzled_size(shape: tuple[int, ...]) -> int:
-    """Bytes of scales in NVIDIA's 128 x 4 tiles, padding included."""
-    return _TILES.size(shape)
-
-
-def unswizzle_128x4(data: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """Scales out of NVIDIA's 128 x 4 tiles.
-
-    Raises BadReturn for another number of bytes than the tiles hold.
-    """
-    size = swizzled_size(shape)
-    if data.size != size:
-        raise BadReturn(f"swizzled scales hold {data.size} bytes; {size} were expected (128 x 4 tiles of {shape})")
-    return _TILES.unpack(data, shape)[0]
-
-
-def swizzle_128x4(scales: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Scales in NVIDIA's 128 x 4 tiles, zeros between."""
-    return _TILES.pack(scales)

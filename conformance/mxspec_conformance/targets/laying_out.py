@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mxspec.affine import Offset, pack_words
 from mxspec.layouts import Layout, Part, get_layout
-from mxspec_conformance.targets.arrays import pack_nibbles, swizzle_128x4
+from mxspec_conformance.targets.arrays import pack_nibbles
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED, WORDS
 from mxspec_conformance.targets.operands import Numbers, Side
 
@@ -80,7 +80,7 @@ def _lay_scales(scales: Values, numbers: Numbers) -> Values:
     spec = numbers.spec
     if spec.scales == ROW_MAJOR:
         return _turn(scales, spec.transposed)
-    return swizzle_128x4(scales) if spec.scales == "128x4" else get_layout(spec.scales).pack(scales)
+    return get_layout(spec.scales).pack(scales)
 
 
 def _pack_record(layout: Layout, codes: Values, scales: Values) -> Values:

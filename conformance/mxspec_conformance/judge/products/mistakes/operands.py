@@ -12,17 +12,19 @@ import numpy as np
 
 from mxspec.dot import OperandContract
 from mxspec.elements import decode_table
+from mxspec.layouts import get_layout
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.editing import place_dense
 from mxspec_conformance.judge.products.mistakes.mistake import Codes, Floats, Mistake, keep_case, replace_side
 from mxspec_conformance.judge.products.mistakes.other_places import OTHER_PLACES
 from mxspec_conformance.judge.products.mistakes.sides import SIDES
 from mxspec_conformance.judge.products.reference import Sides, change_values
-from mxspec_conformance.targets.arrays import swizzle_128x4, unswizzle_128x4
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
 #: Element codes or scale codes, and their side -> others; None where the mistake cannot be made.
 CodeChange = Callable[[Codes, Numbers], Codes | None]
+#: NVIDIA's tiles of scales.
+TILES = get_layout("128x4")
 
 # Scales of other places.
 
@@ -34,19 +36,19 @@ def _elsewhere(place: Callable[[Codes], Codes | None], scales: Codes, _: Numbers
 def _read_linear(scales: Codes, numbers: Numbers) -> Codes | None:
     if numbers.spec.scales != "128x4":
         return None
-    return swizzle_128x4(scales)[: scales.size].reshape(scales.shape)
+    return TILES.pack(scales)[: scales.size].reshape(scales.shape)
 
 
 def _read_padded(scales: Codes, numbers: Numbers) -> Codes | None:
     """Rows as wide as the tiles, which are four scales wide."""
     rows, blocks = scales.shape
-    return None if numbers.spec.scales != "128x4" else swizzle_128x4(scales).reshape(-1, -(-blocks // 4) * 4)[:rows, :blocks]
+    return None if numbers.spec.scales != "128x4" else TILES.pack(scales).reshape(-1, -(-blocks // 4) * 4)[:rows, :blocks]
 
 
 def _read_swizzled(scales: Codes, numbers: Numbers) -> Codes | None:
     if numbers.spec.scales != "row-major" or scales.shape[0] % 128 or scales.shape[1] % 4:
         return None
-    return unswizzle_128x4(np.ascontiguousarray(scales).reshape(-1), scales.shape)
+    return TILES.unpack(np.ascontiguousarray(scales).reshape(-1), scales.shape)[0]
 
 
 def _pairs_of_blocks(scales: Codes, _: Numbers) -> Codes | None:
