@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import mxspec
 from mxspec.layouts import get_layout
@@ -45,6 +46,20 @@ def transposed_in_columns(x: Any, fmt: str, scales: Any = None, axis: int = -1) 
     return right(x, fmt, scales, axis)
 
 
+def without_a_pitch(x: Any, fmt: str, scales: Any = None, axis: int = -1) -> Any:
+    """Scales that are a view are read as if their rows followed each other."""
+    if scales is not None and not scales.flags.c_contiguous and min(scales.strides) > 0:
+        scales = as_strided(scales, scales.shape, (scales.shape[1], 1))
+    return right(x, fmt, scales, axis)
+
+
+def kept_by_numbers() -> Callable[..., Any]:
+    kept: dict[Any, Any] = {}
+    return lambda x, fmt, scales=None: kept.setdefault(
+        (x.shape, x.tobytes(), scales is None or scales.tobytes()[:4]), right(x, fmt, scales)
+    )
+
+
 def make(function: Callable[..., Any], **attributes: Any) -> SimpleNamespace:
     return SimpleNamespace(
         NAME="kernel", VERSION="1", FORMATS=["mxfp4"], PROFILE="mx-floor", quantize=function, **attributes
@@ -73,6 +88,13 @@ def test_right_targets_pass(target: Any) -> None:
 @pytest.mark.parametrize("wrong", [ignored, one_for_all, own_returned, never_above_own, transposed_in_columns])
 def test_wrong_targets_fail_that_alone(wrong: Callable[..., Any]) -> None:
     assert judge(make(wrong)) == (1, {REQUIREMENT: "fail"})
+
+
+@pytest.mark.parametrize("wrong", [without_a_pitch, kept_by_numbers()])
+def test_calls_with_given_scales_depend_on_no_others(wrong: Callable[..., Any]) -> None:
+    """Which the smallest selection of calls does not ask."""
+    report = check(make(wrong), only=f"quantize/mxfp4/{REQUIREMENT}")
+    assert [r.verdict.value for r in report.requirements] == ["fail"]
 
 
 def test_tensor_scales_are_passed_as_well() -> None:

@@ -12,6 +12,9 @@ import numpy as np
 from mxspec.expressions import AMAX, leaves
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
+from mxspec_conformance.counterexample.failure import describe_bits
+from mxspec_conformance.judge.invariance.history import Drawn, Verb, Workload, judge_history
+from mxspec_conformance.judge.invariance.pools import Flags, draw_places
 from mxspec_conformance.judge.quantize import judge_lanes
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -47,7 +50,7 @@ def judge_given_scales(
         return
     for rows in _list_rows(answered, profile, capabilities.dtypes):
         tensor, dtype = rows[0].case.tensor, rows[0].dtype
-        own = np.array([int(r.case.answers[profile.id][0].scale[0]) for r in rows])
+        own = np.array([r.case.answers[profile.id][0].scale[0] for r in rows], np.uint8)
         for (by, step), (shape, (width, axis, needed)) in ((b, s) for b in _STEPS.items() for s in _SHAPES.items()):
             label = f"{by}, {shape}, {dtype}" + (f", tensor maximum {tensor.amax!r}" if tensor else "")
             count, offered = len(rows) // width * width, all(capabilities.has("quantize", option) for option in needed)
@@ -55,14 +58,15 @@ def judge_given_scales(
                 count and offered and keeps_call(CALLS, f"quantize/{fmt.name}", label, quick=width == 1 or step == 1)
             ):
                 continue
-            # Neither end of the range: whether its reciprocal is a subnormal number depends on how elements are scaled.
-            given = np.where(own == 0, 0, np.clip(own + step, 1, fmt.scale.max_code - 1)).astype(np.uint8)[:count]
+            given = _move(own, step, fmt)[:count]
             answer = _ask(session, fmt, rows[:count], given, width, axis, tensor_argument(tensor, capabilities))
             if isinstance(answer, NoAnswer):
                 scorecard.count_no_answer(TOPIC, label, answer)
                 continue
-            codes, scales = answer
-            _enter(rows[:count], given, codes, scales, fmt, profile, label, scorecard)
+            _enter(rows[:count], given, answer, fmt, profile, label, scorecard)
+        if dtype == capabilities.dtypes[0]:
+            work = _make_workload(session, fmt, profile, rows, own, scorecard)
+            judge_history(work, set(Verb) - {Verb.OTHERS, Verb.REPEAT})
 
 
 def _list_rows(answered: Sequence[Observed], profile: Profile, dtypes: Sequence[str]) -> Iterator[list[Observed]]:
@@ -101,33 +105,75 @@ def _ask(
     return np.ascontiguousarray(codes).reshape(-1, fmt.k), np.ascontiguousarray(returned).reshape(-1)
 
 
-def _enter(
-    rows: Sequence[Observed],
-    given: Codes,
-    codes: Codes,
-    scales: Codes,
-    fmt: BlockFormat,
-    profile: Profile,
-    label: str,
-    scorecard: Scorecard,
-) -> None:
-    """The call as one case: its first wrong block is shown."""
+def _find_wrong(
+    rows: Sequence[Observed], given: Codes, codes: Codes, scales: Codes, fmt: BlockFormat, profile: Profile
+) -> tuple[Flags, Flags, Codes]:
+    """Blocks [n] that are wrong, their wrong lanes [n, k], and the codes of the profile."""
     # Judged under the scales that were given, whatever came back.
     members = [replace(r, scales=given[i : i + 1, None], codes=codes[i : i + 1]) for i, r in enumerate(rows)]
     lanes = judge_lanes(members, fmt, profile, naming=False)
     wrong, expected = np.concatenate([part.wrong for part in lanes]), np.concatenate([part.expected for part in lanes])
-    bad = np.flatnonzero(wrong.any(axis=1) | (scales != given))
+    return wrong.any(axis=1) | (scales != given), wrong, expected
+
+
+def _enter(
+    rows: Sequence[Observed], given: Codes, answer: tuple[Codes, Codes], fmt: BlockFormat, profile: Profile, label: str, scorecard: Scorecard
+) -> None:  # fmt: skip
+    """The call as one case: its first wrong block is shown."""
+    codes, scales = answer
+    bad, wrong, expected = _find_wrong(rows, given, codes, scales, fmt, profile)
 
     def show() -> Failure:
-        n = int(bad[0])
+        n = int(np.argmax(bad))
         lane = int(np.argmax(wrong[n]))
         parts = {"scale": f"{given[n]:02x}"}, {"scale": f"{scales[n]:02x}"}
         if wrong[n].any():
             parts[0][f"code {lane}"], parts[1][f"code {lane}"] = f"{expected[n, lane]:02x}", f"{codes[n, lane]:02x}"
-        steps = [f"{len(bad)} of {len(rows)} blocks are wrong; this is the first, block {n} of the call"]
+        x = {f"lane {i}": describe_bits(float(v)) for i, v in enumerate(rows[n].case.x.reshape(-1)) if v}
+        steps = [f"{int(bad.sum())} of {len(rows)} blocks are wrong; this is the first, block {n} of the call"]
         return Failure(
-            case=f"{rows[n].label}, {label}", given={"x": str(rows[n].case.x.reshape(-1).tolist()), "scale that is given": f"{given[n]:02x}"},
-            expected=parts[0], returned=parts[1], steps=steps,
+            case=f"{rows[n].label}, {label}", given={"x": x, "scale that is given": f"{given[n]:02x}"}, expected=parts[0], returned=parts[1],
+            steps=steps,
         )  # fmt: skip
 
-    scorecard.count(TOPIC, label, ok=not bad.size, show=show)
+    scorecard.count(TOPIC, label, ok=not bad.any(), show=show)
+
+
+def _make_workload(
+    session: TargetSession,
+    fmt: BlockFormat,
+    profile: Profile,
+    rows: Sequence[Observed],
+    own: Codes,
+    scorecard: Scorecard,
+) -> Workload:
+    """Calls with the profile's own scales and others, in rows of four blocks."""
+    options = tensor_argument(rows[0].case.tensor, session.capabilities)
+
+    def draw(lines: int, number: int) -> Drawn:
+        place = draw_places(4 * lines, len(rows), number)
+        chosen, given = [rows[i] for i in place], _move(own[place], number % 3, fmt)
+
+        def find_mistake(answer: Any) -> str:
+            codes, scales = (np.ascontiguousarray(a) for a in answer)
+            bad = _find_wrong(chosen, given, codes.reshape(-1, fmt.k), scales.reshape(-1), fmt, profile)[0]
+            return (
+                f"{int(bad.sum())} of {len(bad)} blocks are not scaled by the scales that were given"
+                if bad.any()
+                else ""
+            )
+
+        x = cast_input(np.concatenate([r.case.x for r in chosen]), rows[0].dtype).reshape(lines, -1)
+        return Drawn((x, fmt.name), {**options, "scales": given.reshape(lines, 4)}, find_mistake)
+
+    sizes = {f"{lines} rows of 4 blocks under given scales": lines for lines in (6, 24)}
+    return Workload(
+        session=session, function="quantize", scorecard=scorecard, draw=draw, sizes=sizes, chosen_by=(CALLS, f"quantize/{fmt.name}"),
+        memory=TOPIC, state=TOPIC,
+    )  # fmt: skip
+
+
+def _move(scales: Codes, steps: int, fmt: BlockFormat) -> Codes:
+    """Scales so many codes on; neither end of the range: whether its reciprocal is subnormal depends on how elements are scaled."""
+    moved = np.clip(scales.astype(int) + steps, 1, fmt.scale.max_code - 1)
+    return np.where(scales == 0, 0, moved).astype(np.uint8)

@@ -155,10 +155,10 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
         pair = work.draw(size, 0), work.draw(size, 1)
         if Verb.PROBE in verbs:
             _probe(work, name, *pair, settled=name in settled, quick=number < 2 or name in work.quick)
-        if Verb.VIEWS in verbs and number in (min(1, len(work.sizes) - 1), len(work.sizes) - 1):
-            _view(work, name, pair[0], small=number < 2)
         if not near:
             continue
+        if Verb.VIEWS in verbs and number in (min(1, len(work.sizes) - 1), len(work.sizes) - 1):
+            _view(work, name, pair[0], small=number < 2)
         if Verb.REUSE in verbs and name in settled:
             _reuse(work, name, *pair)
         if Verb.HOLD in verbs:
@@ -310,7 +310,7 @@ def _is_right(work: Workload, drawn: Drawn) -> bool:
 def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
     """What is kept by less than all of a call, or of where its inputs lie, is wrong."""
     size, quick = work.sizes[name], name in work.quick
-    if not _is_right(work, work.draw(size, TWIN_CALLS)):
+    if not work.scorecard.wants(work.state) or not _is_right(work, work.draw(size, TWIN_CALLS)):
         return
     for turn, (what, *_) in enumerate(_list_twins(work, size, TWIN_CALLS)):
         drawn = work.draw(size, TWIN_CALLS + 1 + turn)
@@ -355,7 +355,7 @@ def _lie_alike(first: Sequence[Any], second: Sequence[Any]) -> bool:
 
 def _call_after_others(work: Workload, name: str) -> None:
     size, quick = work.sizes[name], name in work.quick
-    if not _is_right(work, work.draw(size, OTHER_CALLS)):
+    if not work.scorecard.wants(work.state) or not _is_right(work, work.draw(size, OTHER_CALLS)):
         return
     for turn, other in enumerate(list_others(work.session, work.function, work.scorecard.format)):
         drawn, label = work.draw(size, OTHER_CALLS + 1 + turn), f"{name}: after {other.name}"
