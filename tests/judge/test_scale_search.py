@@ -129,3 +129,27 @@ def test_a_search_with_wrong_elements_fails() -> None:
         return codes, scales
 
     assert judge(quantize, "mxfp4").exit_code == 1
+
+
+def test_a_search_whose_errors_vanish_or_overflow_is_recognized() -> None:
+    """Squares of float32 numbers below 2^-75 are zero, and of those above 2^64 infinite: there the first scale is kept."""
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = model(x, fmt)
+        inside = is_ordinary(x) & ~is_zero(x) & (scales > 8) & (scales < 240)
+        best, kept = np.full(len(x), np.inf, np.float32), np.zeros(len(x), np.bool_)
+        for step in (-1, 0):
+            tried = np.where(inside, scales.astype(int) + step, scales).astype(np.uint8)
+            found = given(x, tried, fmt)
+            with np.errstate(all="ignore"):
+                away = mxspec.dequantize(found, tried[:, None], fmt) - x
+                error = (away * away).sum(axis=1)
+            first = inside & ((step == -1) | (error < best))
+            best[first], codes[first] = error[first], found[first]
+            kept = first if step == -1 else kept & ~first
+        return codes, np.where(kept, scales.astype(int) - 1, scales).astype(np.uint8)
+
+    report = judge(quantize, "mxfp4")
+    assert report.exit_code == 0
+    (told,) = [c for c in report.formats[0].open_choices if "search" in c]
+    assert "the one with the least sum of squared errors in float32" in told

@@ -39,6 +39,8 @@ class ErrorKind(StrEnum):
     SQUARED = "sum of squared errors"
     ABSOLUTE = "sum of absolute errors"
     LARGEST = "largest error"
+    #: Which is named where the plain sum does not explain what was chosen.
+    SQUARED_FLOAT32 = "sum of squared errors in float32, where those of small blocks vanish and those of large ones overflow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class Search:
         """For people."""
         listed = ", ".join(f"{o:+d}" if o else "0" for o in self.offsets)
         return (
-            f"a search: of the scales {listed} codes from {self.profile}'s, the one with the least {' or '.join(self.errors)} in all "
-            f"{self.blocks} blocks{'; ' if self.bounds.text else ''}{self.bounds.text}"
+            f"a search: of the scales {listed} codes from {self.profile}'s, in all {self.blocks} blocks the one with the least "
+            f"{' or '.join(self.errors)}{'; ' if self.bounds.text else ''}{self.bounds.text}"
         )
 
 
@@ -93,9 +95,12 @@ def find_search(observations: Observations, profile: Profile, rounding: Rounding
         own = np.take_along_axis(errors, chosen[None, None, :], axis=1)[:, 0]
         # A target sums k float32 terms: it cannot tell errors apart that are closer than k roundings.
         least = np.nanmin(errors, axis=1) * (1 + fmt.k * 2.0**-23)
+        least[-1] += fmt.k * 2.0**-149  # the last kind may be a subnormal number
         kinds = [kind for i, kind in enumerate(ErrorKind) if kind in kinds and (own[i] <= least[i]).all()]
         if not kinds:
             return None
+    if ErrorKind.SQUARED in kinds:
+        kinds.remove(ErrorKind.SQUARED_FLOAT32)
     return Search(tuple(kinds), offsets, profile.id, int(sum(len(b.x) for b in groups)), bounds)
 
 
@@ -166,5 +171,7 @@ def _errors(
             error = np.abs(values[codes] - x / scale) * scale  # in units of the block, so that nothing under- or overflows
             largest = np.abs(x).max(axis=1, keepdims=True)
             error = error / largest
-        found[:, i] = (error**2).sum(axis=1), error.sum(axis=1), error.max(axis=1)
+            plain = (values[codes] * scale).astype(np.float32) - blocks.x
+            squares = (plain * plain).sum(axis=1, dtype=np.float32)
+        found[:, i] = (error**2).sum(axis=1), error.sum(axis=1), error.max(axis=1), squares
     return found
