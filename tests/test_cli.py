@@ -498,7 +498,7 @@ SYNTAX = "def quantize(x, fmt:\n    pass\n"
 BAD: dict[str, tuple[list[str], str]] = {
     "no values": (["explain", "mxfp4"], "mxspec: pass either VALUES or --file"),
     "unknown format to explain": (["explain", "mxfp5", "1"], "mxspec: unknown format 'mxfp5'; known are mxfp4,"),
-    "no number": (["explain", "mxfp4", "1,5"], "mxspec: '1,5' is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"),
+    "no number": (["explain", "mxfp4", "1,5"], "mxspec: '1,5' is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf, and spaces between numbers"),
     "no such file": (["check", "missing.py"], "mxspec: missing.py does not exist; pass a Python file, a module or a known library\n"),
     "no such target": (["check", "nothing-of-the-kind"], "mxspec: 'nothing-of-the-kind' is neither a file, an importable module nor a known library; `mxspec targets` lists them\n"),
     "close to a target": (["check", "quark-dwn"], "mxspec: 'quark-dwn' is neither a file, an importable module nor a known library; did you mean quark-down"),

@@ -291,6 +291,16 @@ def late_rows_wrong(x: Array, fmt: str) -> Answer:
     return codes, scales
 
 
+def laid_otherwise(fmt: str, layout: str, declared: str) -> Any:
+    """Codes that lie in a layout that is not the declared one."""
+
+    def quantize(x: Array, fmt: str) -> Any:
+        codes, scales = right(x, fmt)
+        return get_layout(layout).pack(codes).reshape(len(x), -1), scales
+
+    return make([fmt], LAYOUT=declared, quantize=quantize)
+
+
 CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "one scale step up": (KnownCause.SCALE_OFFSET, of_blocks(lambda x, f: moved(x, f, 1)), "one above mx-floor's, a factor of 2^1"),
     "two scale steps down": (KnownCause.SCALE_OFFSET, of_blocks(lambda x, f: moved(x, f, -2), "mxfp8_e4m3"), "2 below mx-floor's, a factor of 2^-2"),
@@ -327,6 +337,8 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "nearest in log2": (KnownCause.SCALE_NEAREST_LOG2, of_blocks(nearest_in_log2, "mxfp8_e4m3"), "amax / 448 rounded to the nearest power of two in log2"),
     "by chance": (KnownCause.NOT_DETERMINISTIC, by_chance, "not deterministic"),
     "nibbles": (KnownCause.NIBBLE_ORDER, lambda: make(["mxfp4"], LAYOUT="nibble-low", quantize=swapped), "nibble-high"),
+    "halves of blocks": (KnownCause.NIBBLE_ORDER, lambda: laid_otherwise("mxfp4", "nibble-split-32", "nibble-split-16"), 'lie as in LAYOUT = "nibble-split-32", and are read as nibble-split-16'),
+    "6 bits": (KnownCause.NIBBLE_ORDER, lambda: laid_otherwise("mxfp6_e2m3", "fp6-planes", "fp6-le"), 'lie as in LAYOUT = "fp6-planes"'),
     "transposed scales": (KnownCause.TRANSPOSED_SCALES, lambda: make(["mxfp4"], quantize=transposed), "transposed"),
     "scales in tiles": (KnownCause.TILED_SCALES, lambda: make(["mxfp4"], quantize=tiled), 'in the order of 128x4 tiles, LAYOUT = "128x4"'),
     "flag of NaN within a call": (KnownCause.NAN_STATE, behind_nan(later_calls=False), "behind one with NaN in the same call"),

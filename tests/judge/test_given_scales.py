@@ -15,6 +15,7 @@ from mxspec.layouts import get_layout
 from mxspec_conformance import check
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.transports.library import Library
+from mxspec_conformance.transports.opening import open_target
 
 REQUIREMENT = "given-scale"
 
@@ -112,6 +113,11 @@ def test_the_case_shows_both_scales_and_the_code() -> None:
         == requirement.first.expected["scale"]
         != requirement.first.returned["scale"]
     )
+
+
+def test_scales_that_are_needed_in_every_call_are_refused() -> None:
+    with pytest.raises(TargetError, match="quantize takes scales without a default"):
+        open_target(make(lambda x, fmt, scales: right(x, fmt, scales)))
 
 
 def test_a_c_library_cannot_take_them() -> None:

@@ -44,7 +44,7 @@ def parse_value(text: str) -> int:
         if text.startswith("--"):
             raise ValueError(f"no such option: {text}; see --help")
         raise ValueError(
-            f"{text!r} is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf"
+            f"{text!r} is not a number; write a decimal, 0x and the eight hex digits of a float32, nan or inf, and spaces between numbers"
         )
     decimal = Decimal(text)
     if decimal and decimal.adjusted() < -60:

@@ -259,7 +259,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
         if {"layout", "affine"} & set(OPERATIONS[function].arguments) or function in SPARSE_FUNCTIONS:
             _check_signature(module, spec, function)
-        _check_positions(module, spec, function)
+        _check_parameters(module, spec, function)
     name = _text(module, spec, "NAME", Path(spec).stem)
     formats = _listed(module, spec, "FORMATS")
     if not formats and {"quantize", "dequantize"} & set(functions):
@@ -343,12 +343,19 @@ class _Names:
             ) from error
 
 
-def _check_positions(module: Any, spec: str, function: str) -> None:
-    """Raise TargetError where an argument that is passed by position can only be passed by name."""
+#: Options that a target may need in every call.
+_NEEDED = ("tensor_scale", "random_bits", "seed")
+
+
+def _check_parameters(module: Any, spec: str, function: str) -> None:
+    """Raise TargetError for an argument that is passed by position and taken by name alone, and for an option without a default."""
     parameters = parameters_of(getattr(module, function))
     named = [a for a in (*OPERATIONS[function].arguments, "fmt") if a in parameters and parameters[a].kind is inspect.Parameter.KEYWORD_ONLY]
     if named and not any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters.values()):
         raise TargetError(f"{spec}: {function} takes {', '.join(named)} only by name; arguments are passed by position: take the * out of its signature")
+    options = [o for o in OPERATIONS[function].options if o in parameters and o not in _NEEDED]
+    if needed := [o for o in options if parameters[o].default is inspect.Parameter.empty]:
+        raise TargetError(f"{spec}: {function} takes {needed[0]} without a default, and is called without it, too; give it one, such as {needed[0]}=None")
 
 
 def _check_signature(module: Any, spec: str, function: str) -> None:

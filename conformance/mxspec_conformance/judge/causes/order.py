@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from mxspec.layouts import Part, get_layout, list_layouts
 from mxspec_conformance.counterexample.failure import Order, find_order
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.seen import Seen
+from mxspec_conformance.targets.operand_words import UNPACKED
 
 
-def swapped_nibbles(seen: Seen) -> Found | None:
-    """Whether the two codes of each byte are swapped."""
-    swapped = [(r.want_scales, r.want_codes.reshape(len(r.x), -1, 2)[..., ::-1].reshape(r.want_codes.shape)) for r in seen.rows]
-    if not seen.explains(swapped):
+def misread_layout(seen: Seen) -> Found | None:
+    """Whether codes lie in the bytes of another layout than the declared one; of a target that unpacks them itself, than nibble-low."""
+    width = seen.fmt.element.bits
+    same = [x for x in list_layouts() if [f.part for f in x.fields] == [Part.CODES] and x.main.packing.width == width]
+    declared = get_layout(seen.layout) if seen.layout != UNPACKED else next((x for x in same if x.name == "nibble-low"), None)
+    if declared is None:
         return None
-    return Found(KnownCause.NIBBLE_ORDER, "the two codes of each pair are swapped: the even element lies in the high nibble (nibble-high)")
+    for layout in same:
+        try:
+            moved = [(r.want_scales, declared.unpack(layout.pack(r.want_codes), r.want_codes.shape)[0]) for r in seen.rows]
+        except ValueError:  # of other sizes
+            continue
+        if layout is not declared and seen.explains(moved):
+            return Found(KnownCause.NIBBLE_ORDER, f'codes lie as in LAYOUT = "{layout.name}", and are read as {declared.name}')
+    return None
 
 
 def transposed_scales(seen: Seen) -> Found | None:

@@ -32,8 +32,6 @@ class Need(Enum):
     OTHER_DTYPES = auto()
     #: A format with E8M0 scales.
     MX = auto()
-    #: Two codes to a byte.
-    PAIRS = auto()
     #: A sign bit beside a magnitude.
     SIGNS = auto()
     #: Elements below the smallest normal one.
@@ -49,7 +47,6 @@ MET: Mapping[Need, Callable[[Seen], bool]] = {
     Need.TENSOR_SCALES: lambda seen: any(r.tensor is not None for r in seen.rows),
     Need.OTHER_DTYPES: lambda seen: "float32" in seen.dtypes and len(seen.dtypes) > 1,
     Need.MX: lambda seen: seen.fmt.is_mx,
-    Need.PAIRS: lambda seen: seen.fmt.element.bits == 4,
     Need.SIGNS: lambda seen: not seen.fmt.element.twos_complement,
     Need.SUBNORMALS: lambda seen: bool(seen.fmt.element.mantissa_bits),
 }
@@ -65,7 +62,7 @@ class Question:
 
 #: In the order in which causes are reported: what explains most first.
 QUESTIONS = (
-    Question(order.swapped_nibbles, (Need.ROWS, Need.PAIRS)),
+    Question(order.misread_layout, (Need.ROWS,)),
     Question(order.transposed_scales, (Need.CASES,)),
     Question(inputs.flushed_subnormals, (Need.ROWS,)),
     Question(maximum.range_as_maximum, (Need.ROWS,)),

@@ -48,6 +48,8 @@ class Seen:
     answered: Sequence[Observed]
     scales: Sequence[ObservedScales]
     rows: Sequence[Rows]
+    #: The layout in which codes are returned.
+    layout: str
     #: Floors and ceilings of the scale; rows and maxima beyond are left out, so that what else is wrong can be seen.
     bounds: Bounds
 
@@ -57,7 +59,8 @@ class Seen:
         fmt, dtypes, answered = observations.fmt, observations.session.capabilities.dtypes, observations.answered
         bounds = find_bounds(observations.scales, fmt, profile)
         rows = tuple(collect_rows(answered, fmt, profile, dtypes[0], bounds))
-        return cls(fmt, profile, dtypes, answered, observations.scales, rows, bounds)
+        layout = observations.session.capabilities.layout_of(fmt.name)
+        return cls(fmt, profile, dtypes, answered, observations.scales, rows, layout, bounds)
 
     @cached_property
     def divided(self) -> Sequence[Divided]:
