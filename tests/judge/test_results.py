@@ -43,7 +43,7 @@ def quantize_in_part(x: Array, fmt: str, tensor_scale: float | None = None) -> A
     if np.isnan(x).any():
         raise ValueError("no NaN")
     if len(x) == 3:
-        raise ValueError("not three rows")
+        raise ZeroDivisionError("three rows")
     if tensor_scale is not None:
         raise NotImplementedError("no tensor scale")
     return right(x, fmt, profile={"mxfp4": "gguf-0.19/mxfp4"}.get(fmt))

@@ -67,7 +67,8 @@ def list_requirements(
 
 def list_fewer(requirements: Iterable[str]) -> list[str]:
     """Those of the ids of which a results file, which stores every call, gets fewer cases than a target that runs."""
-    globs = ["*/*/call-size", "quantize/*/axis", "quantize/*/tail", "quantize/nvfp4/position"]  # the last for its square blocks
+    globs = ["*/*/call-size", "quantize/*/axis", "quantize/*/tail", f"quantize/*/{GIVEN_SCALE}"]
+    globs.append("quantize/nvfp4/position")  # for its square blocks
     globs += [f"encode/{e}/mixture" for e in (*ELEMENTS, *SCALES) if topic_level("tie-even", "encode", e) is not Level.OPEN]
     drawn = ("random-bits", "exact", "neighbour", "probability", "independence", "seed")
     globs += [f"dequantize/{fmt}/code" for fmt in BLOCKS if get_block(fmt).element.bits > 4]  # pairs of codes are too many to store
