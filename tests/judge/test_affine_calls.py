@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxspec_conformance.judge.affine.calls import list_shapes
 from mxspec_lab.mutants.affine_mutants import Affine
 
 from tests.judge.failing import list_failing
@@ -198,12 +197,3 @@ def stumbling(special: str, target: Target, called: str, arguments: tuple[Any, .
 @pytest.mark.parametrize(("special", "topic"), [("rows", "call-size"), ("pitch", "memory"), ("threads", "state")])
 def test_code_that_fails_refuses_nothing(special: str, topic: str) -> None:
     assert list_failing(Target("target", FORMATS[0], partial(stumbling, special))) == {topic}
-
-
-@pytest.mark.parametrize("group", [16, 32, 64, 128, 256, 48])
-def test_shapes_are_whole_groups_each_once(group: int) -> None:
-    shapes = list(list_shapes(group))
-    assert len(shapes) == len(set(shapes)) >= 50
-    assert all(rows > 0 and wide > 0 for rows, wide in shapes)
-    assert any(rows == wide * group for rows, wide in shapes)
-    assert any(rows * wide * group > 1 << 22 for rows, wide in shapes)

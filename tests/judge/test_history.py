@@ -227,6 +227,67 @@ def test_what_depends_on_other_calls_fails_whatever_the_operation(
     assert failing & {"memory", "state", "call-size"}, [(r.id, r.verdict) for r in report.requirements]
 
 
+def rows_of(args: tuple[Any, ...]) -> int:
+    """Rows of a call: of what is unpacked they stand in its shape."""
+    return int(args[-1][0]) if isinstance(args[-1], tuple) else len(getattr(args[0], "codes", args[0]))
+
+
+def matrix_of(args: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+    """What is looked at by rows; one row of what has none."""
+    found = np.asarray(getattr(args[0], "codes", args[0]))
+    return found if found.ndim == 2 and len(found) > 2 and found.shape[1] > 3 else found.reshape(1, -1)
+
+
+def has_rows(matrix: np.ndarray[Any, Any]) -> bool:
+    return len(matrix) > 1 and len(np.unique(matrix)) > 1
+
+
+#: What a call is like that is wrong, by size and by content.
+SIZES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
+    "257 rows": lambda args: rows_of(args) == 257,
+    "511 rows": lambda args: rows_of(args) == 511,
+    "rows beyond 16 bits": lambda args: rows_of(args) > 65535,
+}
+CONTENTS: dict[str, Callable[[np.ndarray[Any, Any]], bool]] = {
+    "equal rows": lambda matrix: has_rows(matrix) and bool((matrix == matrix[:1]).all()),
+    "first row zero": lambda matrix: has_rows(matrix) and not matrix[0].astype(bool).any(),
+    "last row as the first": lambda matrix: has_rows(matrix) and bool((matrix[0] == matrix[-1]).all()) and len(np.unique(matrix[0])) > 1,
+}  # fmt: skip
+#: Operations that are given rows.
+OF_ROWS = tuple(name for name in OPERATIONS if not name.startswith("un") and "code" not in name)
+
+
+def wrong_where(function: Function, is_wrong: Callable[[tuple[Any, ...]], bool]) -> Function:
+    """The first byte of some answers is wrong; what comes last may be padding."""
+
+    def called(*args: Any, **options: Any) -> Any:
+        answer = function(*args, **options)
+        if not is_wrong(args):
+            return answer
+        parts = tuple(np.array(part) for part in parts_of(answer))
+        parts[0].reshape(-1).view(np.uint8)[0] ^= 1
+        return parts if isinstance(answer, tuple) else parts[0]
+
+    return called
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(
+    ("operation", "fault"),
+    [(operation, fault) for operation in OPERATIONS for fault in SIZES]
+    + [(operation, fault) for operation in OF_ROWS for fault in CONTENTS],
+)
+def test_what_is_wrong_for_a_size_or_a_content_fails_whatever_the_operation(operation: str, fault: str) -> None:
+    function, more = OPERATIONS[operation]
+    is_wrong = SIZES.get(fault) or (lambda args: CONTENTS[fault](matrix_of(args)))
+    topic = "*" if operation == "matmul" else "call-size"
+    report = check(
+        SimpleNamespace(NAME="faulty", VERSION="1", **{**more, operation: wrong_where(function, is_wrong)}),
+        only=f"{PREFIXES.get(operation, operation)}/*/{topic}",
+    )
+    assert report.exit_code == 1, [(r.id, r.verdict) for r in report.requirements]
+
+
 #: What is asked of every operation on the axis of history.
 WAYS = ("_probe", "_view", "_reuse", "_hold", "_repeat", "_call_at_once", "_call_after_twins", "_call_after_others")
 

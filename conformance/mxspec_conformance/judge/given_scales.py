@@ -35,6 +35,8 @@ _STEPS = {
     "scales 4 codes higher": 4,
     "scales 4 codes lower": -4,
 }
+#: Tensor scales, and none, of which calls are looked at for memory and history.
+WATCHED = 3
 #: Blocks to a row, and the axis along which they lie; the options that this needs.
 _SHAPES: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "a block to a row": (1, -1, ()), "four blocks to a row": (4, -1, ()), "blocks along the first axis": (4, 0, ("axis",)),
@@ -48,6 +50,7 @@ def judge_given_scales(
     capabilities = session.capabilities
     if not capabilities.has("quantize", "scales"):
         return
+    watched = 0
     for rows in _list_rows(answered, profile, capabilities.dtypes):
         tensor, dtype = rows[0].case.tensor, rows[0].dtype
         own = np.array([r.case.answers[profile.id][0].scale[0] for r in rows], np.uint8)
@@ -64,7 +67,8 @@ def judge_given_scales(
                 scorecard.count_no_answer(TOPIC, label, answer)
                 continue
             _enter(rows[:count], given, answer, fmt, profile, label, scorecard)
-        if dtype == capabilities.dtypes[0]:
+        watched += dtype == capabilities.dtypes[0]
+        if dtype == capabilities.dtypes[0] and watched <= WATCHED:
             work = _make_workload(session, fmt, profile, rows, own, scorecard)
             judge_history(work, set(Verb) - {Verb.OTHERS, Verb.REPEAT})
 

@@ -108,7 +108,7 @@ def check_products(
         named = formats is None or product.has_format(formats)
         if named and wanted.any_of("matmul", name):
             progress(name)
-            requirements, result = judge_product(session, name, product)
+            requirements, result = judge_product(session, name, product, wanted)
             report.requirements += requirements
             report.formats.append(result)
 

@@ -54,6 +54,14 @@ class Asked:
         answers, strayed = np.concatenate([self.answers, other.answers]), np.concatenate([self.strayed, other.strayed])
         return replace(self, case=replace(self.case, **parts), answers=answers, strayed=strayed)
 
+    def join_zeros(self) -> Asked:
+        """The groups and, where they are pruned, one of zeros, of which nothing else can come back."""
+        if self.case.function is not SparseFunction.PRUNE:
+            return self
+        zeros = np.zeros((1, self.fmt.group), np.uint8)
+        case = replace(self.case, codes=zeros, patterns=self.case.patterns[:1])
+        return self.join(replace(self, case=case, answers=zeros, strayed=np.zeros(1, np.bool_)))
+
     def arguments(self, rows: int) -> tuple[Any, ...]:
         """What a call of so many rows is given; the groups fill it."""
         case, name = self.case, self.fmt.name
@@ -81,6 +89,11 @@ class Asked:
             return np.zeros(self.count, np.bool_)
         illegal: Bools = find_illegal(returned[1])
         return illegal & ~self.find_empty(returned[0]) if illegal.any() else illegal
+
+    def find_zeros(self) -> npt.NDArray[np.intp]:
+        """The groups that are given as zeros alone."""
+        held = self.case.kept if self.case.function is SparseFunction.DECOMPRESS else self.case.codes
+        return np.flatnonzero(~held.astype(np.bool_).any(axis=1))
 
     def find_empty(self, kept: Codes) -> Bools:
         """Which groups keep zeros alone."""

@@ -35,10 +35,21 @@ class Groups:
         """The groups without NaN and Inf."""
         return np.flatnonzero(self.finite)
 
-    def fill(self, rows: int, wide: int, turn: int = 0) -> Places:
-        """Ordinary groups for so many rows, in an order without a pattern, another one for each turn."""
-        z = (np.arange(rows * wide, dtype=np.uint64) + np.uint64((turn + rows) << 24)) * np.uint64(0x9E3779B97F4A7C15)
-        return self.ordinary[((z >> np.uint64(33)) % np.uint64(len(self.ordinary))).astype(np.intp)]
+    @cached_property
+    def special(self) -> dict[str, Places]:
+        """Groups that kernels pass over, by kind."""
+        zero = self.finite & ~self.arguments[0].astype(np.bool_).any(axis=1)
+        return {"NaN and Inf": np.flatnonzero(~self.finite), "zeros": np.flatnonzero(zero)}
+
+    def join_first(self, arguments: Sequence[Values], answer: Any) -> Groups:
+        """The groups, and behind them the first of a call of some that are ordinary; arguments: [groups, items of one]."""
+        parts = answer if isinstance(answer, (tuple, list)) else [answer]
+        returned = (np.asarray(part).reshape(len(arguments[0]), -1) for part in parts)
+        return Groups(
+            tuple(np.concatenate([a, b[:1]]) for a, b in zip(self.arguments, arguments, strict=True)),
+            tuple(np.concatenate([a, b[:1]]) for a, b in zip(self.answers, returned, strict=True)),
+            np.append(self.finite, True),
+        )
 
     def give(self, places: Places, rows: int) -> tuple[Values, ...]:
         """Chosen groups as arguments: arrays of so many rows."""

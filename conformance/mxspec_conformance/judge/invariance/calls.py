@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mxspec.formats import BlockFormat
 from mxspec_vectors.points import Stream
 
 
@@ -112,6 +111,8 @@ STEPS, SQUARES = (96, 160, 192, 224, 320, 448, 640, 768, 896), (96, 160, 192, 25
 RATIOS = (3, 5, 6, 7)
 #: Every number of rows, and of blocks in a row, up to this one is asked once.
 FEW = 24
+#: Rows, columns, or items along a row, at which kernels change their path: the sizes of tiles and vectors, and the adjacent ones.
+EDGES = (2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 127, 128, 129, 255, 256, 257, 511, 513)
 
 
 def list_small(k: int) -> list[Size]:
@@ -137,6 +138,13 @@ def list_beside_powers(k: int) -> list[Size]:
     return [size for n in powers for size in (Size(3, n + k, "a power of two and a block"), Size(5, n - k, "a power of two less a block"))]
 
 
+def list_edges(k: int) -> list[Size]:
+    """Calls with each of the larger edges as rows, and as items of k along a row."""
+    edges = [edge for edge in EDGES if edge > FEW]
+    rows, wide = "rows at the edge of a tile", "items of a row at the edge of a tile"
+    return [size for edge in edges for size in (Size(edge, 3 * k, rows), Size(3, edge * k, wide))]
+
+
 def list_scattered(number: int) -> list[Size]:
     """Sizes drawn by binades, as many small as large ones, tall as wide: for the n-th dtype and tensor scale others."""
     stream, sizes = Stream(41 + number), []
@@ -151,15 +159,15 @@ def list_scattered(number: int) -> list[Size]:
 DRAWN, SCATTERED = 8, 10
 
 
-def list_sizes(fmt: BlockFormat) -> list[Size]:
-    """The sizes of calls in a format, small ones first."""
-    tall = [Size(s.rows, fmt.k, s.why, s.common, s.quick) for s in TALL]
+def list_sizes(k: int) -> list[Size]:
+    """The sizes of calls with items of k numbers along a row, small ones first."""
+    tall = [Size(s.rows, k, s.why, s.common, s.quick) for s in TALL]
     stream = Stream(40)
     drawn = [Size(1 + stream.below(600), 32 * (1 + stream.below(70)), "drawn") for _ in range(DRAWN)]
     drawn += list_scattered(0)
-    square = [Size(n, n * fmt.k, "as many rows as blocks", common=n == 3, quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
-    listed = (*list_small(fmt.k), *list_beside_powers(fmt.k), *drawn, *square, *tall, *SIZES)
-    known = {(s.rows, s.columns): s for s in (size.in_blocks(fmt.k) for size in listed)}
+    square = [Size(n, n * k, "as many rows as blocks", common=n == 3, quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
+    listed = (*list_small(k), *list_edges(k), *list_beside_powers(k), *drawn, *square, *tall, *SIZES)
+    known = {(s.rows, s.columns): s for s in (size.in_blocks(k) for size in listed)}
     return sorted(known.values(), key=lambda s: s.elements)
 
 
@@ -240,5 +248,5 @@ STRIDED = (Size(5, 96, "odd"), Size(128, 128, "aligned", quick=True), Size(67, 2
 LARGE_STRIDED = Size(259, 1056, "more than 2^18 elements, odd rows")
 
 #: Single numbers in a call.
-NUMBERS = (255, 256, 257, 512, 1000, 1024, 2048, 4096, 8192, 16384, 32768, 65535, 65536, 65537, 131072, 1048576)
+NUMBERS = (*EDGES[8:], 512, 1000, 1024, 2048, 4096, 8192, 16384, 32768, 65535, 65536, 65537, 131072, 1048576)
 

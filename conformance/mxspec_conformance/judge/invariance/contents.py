@@ -19,7 +19,7 @@ import numpy.typing as npt
 from mxspec_conformance.judge.alike import ALIKE
 from mxspec_conformance.judge.invariance.matrix import Matrix, extend_pool
 from mxspec_conformance.judge.invariance.pace import Speed
-from mxspec_conformance.judge.invariance.placed import PLACED, list_passed_over
+from mxspec_conformance.judge.invariance.placed import PLACED, list_passed_over, list_repeated
 from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places
 from mxspec_conformance.judge.invariance.whole import list_whole
 from mxspec_conformance.targets.errors import CallError
@@ -47,7 +47,7 @@ def judge_contents(matrix: Matrix, pools: Sequence[Pool]) -> None:
             _judge_chosen(matrix, pool, every, enter)
             _judge_whole(matrix, pool, few, enter)
         place = matrix.draw(pool, few * ACROSS).reshape(few, ACROSS)
-        for name, repeated in _list_repeated(place, _pick(pool)):
+        for name, repeated in list_repeated(place, _pick(pool)):
             enter(pool, name, repeated.reshape(-1), few)
         _judge_placed(matrix, pool, place, enter)
 
@@ -102,20 +102,6 @@ def _judge_placed(matrix: Matrix, pool: Pool, place: Places, enter: Enter) -> No
 def _pick(pool: Pool) -> int:
     """A block of which nothing is open, with several numbers."""
     return int(pool.pinned[len(pool.pinned) // 2]) if len(pool.pinned) else len(pool) // 2
-
-
-def _list_repeated(place: Places, one: int) -> Iterator[tuple[str, Places]]:
-    """(content, places [rows, blocks]): blocks that come again where a kernel may look whether they do."""
-    yield "all of them one", np.full_like(place, one)
-    ends = place.copy()
-    ends[-1] = ends[0]
-    yield "the last row as the first", ends
-    alike = np.repeat(place[:1], len(place), axis=0)
-    alike[len(place) // 2] = place[1]
-    yield "every row but one the same", alike
-    columns = np.repeat(place[:, :1], place.shape[1], axis=1)
-    columns[:, place.shape[1] // 2] = place[:, 1]
-    yield "every column of blocks but one the same", columns
 
 
 def _list_contents(matrix: Matrix, pool: Pool) -> Iterator[tuple[str, Pool, Places]]:

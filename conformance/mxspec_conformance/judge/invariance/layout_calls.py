@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -14,8 +13,8 @@ from mxspec.layouts import Layout, get_layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
 from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history
-from mxspec_conformance.judge.invariance.pace import LARGEST_OF
-from mxspec_conformance.judge.invariance.pools import draw_places
+from mxspec_conformance.judge.invariance.items import Items, judge_items
+from mxspec_conformance.judge.invariance.pools import Places, draw_places
 from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -23,17 +22,11 @@ from mxspec_conformance.observations.selection import keeps_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 
-#: Shapes of items in order of the calls: several tiles each way, aligned and not, the same columns with other rows, long rows,
-#: many rows. A layout is asked in those that it takes.
-SHAPES = (
-    (128, 12), (384, 12), (130, 12), (16, 12), (512, 16), (1000, 8), (5, 64), (67, 96), (128, 128), (256, 128), (64, 128), (128, 512),
-    (129, 256), (33, 1024), (512, 512), (2, 8192), (300, 2048), (4096, 64), (65536, 4), (65537, 32), (1024, 1024),
-    (131, 2048), (1001, 96), (24, 64), (40, 128), (72, 96), (67, 13), (129, 65), (1025, 24), (5, 288), (2, 14336),
-)  # fmt: skip
-#: A large shape that is looked at as well, and the seconds beyond which a target is slow for that.
-LARGE, PATIENCE = (512, 512), 0.1
+#: How many codes a call is drawn from, before those that a layout stores are taken of them; items of which a row is a multiple, of
+#: which the first is taken that the layout takes in so many rows.
+DRAWN, UNITS, ROWS = 1 << 12, (1, 2, 4, 8, 12, 16, 32, 64, 128, 256), 256
 #: Shapes of the calls that are looked at for what they do to each other, in this order; and how many other layouts.
-HELD_SHAPES, OTHERS = ((16, 12), (256, 16), (20, 32), (128, 128), (256, 128)), 3
+HELD_SHAPES, OTHERS = ((16, 12), (256, 16), (20, 32), (128, 128), (256, 128), (512, 512)), 3
 #: Matrices of one call, and their shapes, of which the first that a layout takes is asked: small ones, and ones of several ragged tiles.
 SEVERAL = ((3, ((20, 32), (32, 64), (64, 256), (128, 192), (256, 256))), (5, ((130, 6), (136, 96), (160, 64), (192, 256))))
 
@@ -45,28 +38,16 @@ def judge_layout_calls(
     first: dict[str, Failure] = {}
     if not scorecard.wants("call-size", "memory", "state", "refusal"):
         return first
-    answers = slow = False
-    largest = LARGEST_OF.get(session.transport)
-    for number, (shape, parts, data) in enumerate(_list_calls(layout)):
-        label = f"{shape[0]} x {shape[1]}, call {number}"
-        if (largest is not None and data.size > largest) or not keeps_call("layout", layout.name, label, quick=data.size <= 1 << 16):
-            continue
-        arguments: tuple[Any, ...] = (data.copy(), layout.name, shape) if reads else (*reversed(parts), layout.name)
-        started = time.monotonic()
-        answer = run_once(partial(session.call, function, *arguments))
-        slow |= shape == LARGE and time.monotonic() - started > PATIENCE
-        if isinstance(answer, NoAnswer):
-            scorecard.count_no_answer("call-size", label, answer)
-            continue
-        answers = True
-        _count(scorecard, first, "call-size", label, layout, _find_mistake(layout, shape, parts, data, answer, reads=reads))
-    if not answers:
+    items = _make_items(function, layout, reads=reads)
+    work = _make_workload(session, function, layout, items, scorecard, reads=reads)
+    judge_items(work, items, turn=session.capabilities.layouts_of(function).index(layout))
+    sized = scorecard.tallies.get("call-size")
+    if sized is not None and len(sized.no_answers) == len(sized.cases):
         return first
-    held = [shape for shape in (*HELD_SHAPES, *([] if slow else [LARGE])) if _make_call(layout, shape) is not None]
-    judge_history(_make_workload(session, function, layout, held, scorecard, reads=reads))
+    judge_history(work)
     if scorecard.wants("call-size"):
         for count, shapes in SEVERAL:
-            _ask_several(session, function, layout, count, shapes, scorecard, first, reads=reads)
+            _ask_several(session, function, layout, items, count, shapes, scorecard, first, reads=reads)
     if session.transport in SEES_SHAPES and not reads:
         if scorecard.wants("memory"):
             _ask_equal_rows(session, function, layout, scorecard, first)
@@ -76,23 +57,59 @@ def judge_layout_calls(
     return first
 
 
-def _list_calls(layout: Layout) -> Iterator[tuple[tuple[int, int], tuple[Bytes, ...], Bytes]]:
-    """(shape, parts, data) for the shapes that the layout takes; every item is drawn by its place."""
-    for shape in SHAPES:
-        made = _make_call(layout, shape)
-        if made is not None:
-            yield shape, *made
+def _make_items(function: str, layout: Layout, *, reads: bool) -> Items:
+    """Codes of every value that the layout stores, in a hash of each position: each comes to lie next to each, as a kernel may look up
+    several at once."""
+    kept = _list_kept(layout.main)
+    special = {"zeros": kept == 0, "the largest code": kept == kept.max()}
+    takes = partial(_takes, layout)
+    return Items(
+        width=1, unit=next((unit for unit in UNITS if takes((ROWS, unit))), 1), fill=partial(_fill, layout, reads),
+        ordinary=np.arange(DRAWN), special={kind: np.flatnonzero(flags)[:1] for kind, flags in special.items()}, takes=takes,
+    )  # fmt: skip
 
 
-@lru_cache(maxsize=len(SHAPES) + len(HELD_SHAPES) + len(SEVERAL))  # what one layout's functions are asked
-def _make_call(layout: Layout, shape: tuple[int, int]) -> tuple[tuple[Bytes, ...], Bytes] | None:
+def _takes(layout: Layout, shape: tuple[int, int]) -> bool:
+    """Whether the layout holds so many rows and columns."""
     try:
-        parts = tuple(_make_items(shape[0], shape[1] // f.covers, f) for f in layout.fields)
-        data = layout.pack(*parts)
+        layout.size(shape)
     except ValueError:
-        return None
-    data.flags.writeable = False
-    return parts, data
+        return False
+    return not any(shape[1] % field.covers for field in layout.fields)
+
+
+@lru_cache(maxsize=64)
+def _list_kept(field: Field) -> Bytes:
+    """The codes of a field that can be stored."""
+    kept = range(1 << field.packing.width) if field.stored is None else [c for c, s in enumerate(field.stored) if s >= 0]
+    return np.array(kept, np.uint8)
+
+
+def _draw_parts(layout: Layout, places: Places) -> tuple[Bytes, ...]:
+    """The items of every field that places [rows, columns] stand for."""
+    each = ((_list_kept(field), places[:, : places.shape[1] // field.covers]) for field in layout.fields)
+    return tuple(kept[chosen % len(kept)] for kept, chosen in each)
+
+
+def _fill(layout: Layout, reads: bool, places: Places) -> Drawn:
+    """The call of these items."""
+    shape, parts = places.shape, _draw_parts(layout, places)
+    data = layout.pack(*parts)
+
+    def find(answer: Any) -> _Mistake | None:
+        return _find_mistake(layout, shape, parts, data, answer, reads=reads)
+
+    def find_mistake(answer: Any) -> str:
+        mistake = find(answer)
+        return "" if mistake is None else mistake.text
+
+    def show(label: str, answer: Any) -> Failure:
+        mistake = find(answer)
+        assert mistake is not None
+        return _show(label, layout, mistake)
+
+    arguments: tuple[Any, ...] = (data, layout.name, shape) if reads else (*reversed(parts), layout.name)
+    return Drawn(arguments, find_mistake=find_mistake, show=show)
 
 
 @lru_cache(maxsize=8)  # a shape is asked in several ways, one after the other
@@ -120,48 +137,39 @@ def _count(
     """Count a call, and keep the first mistake of a topic."""
     scorecard.count(topic, label, ok=mistake is None)
     if mistake is not None and topic not in first:
-        given = {"layout": layout.name, "call": label}
-        first[topic] = Failure(
-            case=label, given=given, expected=mistake.expected, returned=mistake.returned, steps=[mistake.text]
-        )  # fmt: skip
+        first[topic] = _show(label, layout, mistake)
+
+
+def _show(label: str, layout: Layout, mistake: _Mistake) -> Failure:
+    given = {"layout": layout.name, "call": label}
+    return Failure(case=label, given=given, expected=mistake.expected, returned=mistake.returned, steps=[mistake.text])
 
 
 def _make_workload(
-    session: TargetSession, function: str, layout: Layout, shapes: Sequence[tuple[int, int]], scorecard: Scorecard, *, reads: bool
+    session: TargetSession, function: str, layout: Layout, items: Items, scorecard: Scorecard, *, reads: bool
 ) -> Workload:
-    """Calls of items, others for each number."""
-
-    def draw(shape: tuple[int, int], number: int) -> Drawn:
-        parts = _turn_items(layout, shape, 40 + number)
-        data = layout.pack(*parts)
-
-        def find_mistake(answer: Any) -> str:
-            mistake = _find_mistake(layout, shape, parts, data, answer, reads=reads)
-            return "" if mistake is None else mistake.text
-
-        arguments: tuple[Any, ...] = (data, layout.name, shape) if reads else (*reversed(parts), layout.name)
-        return Drawn(arguments, find_mistake=find_mistake)
-
+    """Calls that are looked at for what they do to each other."""
+    shapes = [shape for shape in HELD_SHAPES if items.takes(shape)]
     # Of bytes that mean nothing a packing function may write any.
     settled = [shape for shape in shapes if reads or bool((_mask(layout, shape) == 0xFF).all())]
     return Workload(
-        session=session, function=function, scorecard=scorecard, draw=draw, sizes={f"{m} x {k}": (m, k) for m, k in shapes},
+        session=session, function=function, scorecard=scorecard, draw=items.draw, sizes={f"{m} x {k}": (m, k) for m, k in shapes},
         settled={f"{m} x {k}" for m, k in settled}, list_twins=partial(_list_twins, session, layout, reads), chosen_by=("layout", layout.name),
     )  # fmt: skip
 
 
 def _ask_several(
-    session: TargetSession, function: str, layout: Layout, count: int, shapes: Sequence[tuple[int, int]], scorecard: Scorecard,
-    first: dict[str, Failure], *, reads: bool,
+    session: TargetSession, function: str, layout: Layout, items: Items, count: int, shapes: Sequence[tuple[int, int]],
+    scorecard: Scorecard, first: dict[str, Failure], *, reads: bool,
 ) -> None:  # fmt: skip
     """Matrices one behind the other, each laid out by itself; a target may refuse them."""
-    shape = next((s for s in shapes if _make_call(layout, s) is not None), None)
+    shape = next((s for s in shapes if items.takes(s)), None)
     label = f"{count} matrices"
     if shape is None or not keeps_call("layout", layout.name, label, quick=True):
         return
-    each = [_turn_items(layout, shape, 20 + turn) for turn in range(count)]
-    parts = tuple(np.stack(items) for items in zip(*each, strict=True))
-    data = np.concatenate([layout.pack(*items) for items in each])
+    each = [_draw_parts(layout, items.place(shape, 20 + turn)) for turn in range(count)]
+    parts = tuple(np.stack(part) for part in zip(*each, strict=True))
+    data = np.concatenate([layout.pack(*part) for part in each])
     arguments: tuple[Any, ...] = (data.copy(), layout.name, (count, *shape)) if reads else (*reversed(parts), layout.name)
     answer = run_once(partial(session.call, function, *arguments))
     if isinstance(answer, NoAnswer):
@@ -172,11 +180,6 @@ def _ask_several(
     if mistake is not None:
         mistake = replace(mistake, text=f"one of them is not laid out as it is alone: {mistake.text}")
     _count(scorecard, first, "call-size", label, layout, mistake)
-
-
-def _turn_items(layout: Layout, shape: tuple[int, int], turn: int) -> tuple[Bytes, ...]:
-    """The items of a call, turned: others for each turn."""
-    return tuple(np.roll(_make_items(shape[0], shape[1] // f.covers, f), 37 * turn + 1) for f in layout.fields)
 
 
 def _list_twins(session: TargetSession, layout: Layout, reads: bool, drawn: Drawn) -> Iterator[Twin]:
@@ -202,12 +205,10 @@ def _ask_equal_rows(
     shape, label = (128, 128), "128 x 128, one row that is all rows"
     if len(layout.fields) != 1 or not keeps_call("layout", layout.name, label, quick=True):
         return
-    try:
-        row = _make_items(1, shape[1] // layout.fields[0].covers, layout.fields[0])
-        items = np.repeat(row, shape[0], axis=0)
-        data = layout.pack(items)
-    except ValueError:
+    if not _takes(layout, shape):
         return
+    (items,) = _draw_parts(layout, np.tile(draw_places(shape[1], DRAWN, 1), (shape[0], 1)))
+    data = layout.pack(items)
     answer = run_once(partial(session.call, "arranged", "broadcast", function, items, layout.name))
     if not isinstance(answer, NoAnswer):
         mistake = _find_mistake(layout, shape, (items,), data, answer, reads=False)
@@ -223,7 +224,7 @@ def _ask_ragged(
     part = layout.fields[0]
     for rows, columns in ((3, 7), (3, 10), (5, 13)):
         label = f"{rows} x {columns}, which the layout does not take"
-        items = _make_items(rows, columns, part)
+        (items,) = _draw_parts(layout, draw_places(rows * columns, DRAWN, columns).reshape(rows, columns))
         try:
             layout.pack(items)
         except ValueError:
@@ -250,21 +251,6 @@ def _ask_nothing(
             _count(scorecard, first, "refusal", label, layout, _of_call(text, "refused, or answered with no bytes"))
         elif not isinstance(answer, NoAnswer) or answer.kind in REFUSALS:
             _count(scorecard, first, "refusal", label, layout, None)
-
-
-def _make_items(rows: int, columns: int, part: Field) -> Bytes:
-    """Items of one kind, of the codes that can be stored; not writeable."""
-    kept = range(1 << part.packing.width) if part.stored is None else [c for c, s in enumerate(part.stored) if s >= 0]
-    return _draw_items(rows, columns, tuple(kept))
-
-
-@lru_cache(maxsize=128)
-def _draw_items(rows: int, columns: int, kept: tuple[int, ...]) -> Bytes:
-    """The same for all layouts that store the same codes."""
-    # By a hash, not by steps of one size: each code has to come to lie beside each, as a kernel may look up several at once.
-    items: Bytes = np.array(kept, np.uint8)[draw_places(rows * columns, len(kept), columns)].reshape(rows, columns)
-    items.flags.writeable = False
-    return items
 
 
 def _find_mistake(

@@ -228,7 +228,7 @@ def judge_sizes(matrix: Matrix, pools: Sequence[Pool]) -> None:
         if number and not pool.answered.kwargs and matrix.speed is Speed.FAST:
             listed += [*list_small(k), *list_compiled()]  # another dtype has tails, and instances, of its own
         others = [size.in_blocks(k) for size in listed]
-        for size in (*list_sizes(pool.fmt), *others):
+        for size in (*list_sizes(k), *others):
             rest = size.elements <= LARGE and matrix.speed is Speed.FAST
             everywhere = not number and (matrix.is_first_format or rest)
             if not everywhere and not size.common and size not in others:

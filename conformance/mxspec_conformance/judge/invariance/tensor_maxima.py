@@ -11,9 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec_conformance.judge.invariance.answered import call_failure
+from mxspec_conformance.judge.invariance.calls import list_sizes
 from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history
+from mxspec_conformance.judge.invariance.items import CONTENTS, LARGE, SHARE
 from mxspec_conformance.judge.invariance.others import ROWS, find_width
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
+from mxspec_conformance.judge.invariance.placed import PLACED, list_repeated
 from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -35,6 +38,8 @@ LARGEST = 5.375
 CHEAP = 1 << 14
 #: Shapes that are asked in other memory, and for what is done to memory.
 LAID = ((5, 48), (130, 96), (64, 1024))
+#: Numbers of which the rows of further shapes, and the parts of a content, hold a multiple.
+BLOCK = 16
 
 
 def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) -> dict[str, Failure]:
@@ -78,12 +83,14 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             if not isinstance(plain, NoAnswer):  # judged elsewhere
                 enter("tensor-scale", f"{dtype}, {told}", "tensor_scale", x, fmt, wanted=plain, quick=True)
         ask = partial(enter, wanted=of_dtype[dtype])
-        for shape in SHAPES:
-            for share, sign in PLACES if shape[0] * shape[1] <= 1 << 17 else PLACES[1:4]:
-                if shape[0] * shape[1] <= largest:
-                    label = f"{dtype}, {shape[0]} x {shape[1]}, the largest at {share:g}, {'+-'[sign < 0]}"
-                    x = cast_input(make_tensor(shape, share, sign), dtype)
-                    ask("call-size", label, "tensor_scale", x, fmt, quick=x.size <= CHEAP or (shape in ((31, 1040), (65537, 16)) and share == 1))
+        for shape, (share, sign) in _list_places(dtypes.index(dtype)):
+            if shape[0] * shape[1] <= largest:
+                label = f"{dtype}, {shape[0]} x {shape[1]}, the largest at {share:g}, {'+-'[sign < 0]}"
+                x = cast_input(make_tensor(shape, share, sign), dtype)
+                ask("call-size", label, "tensor_scale", x, fmt, quick=x.size <= CHEAP or (shape in ((31, 1040), (65537, 16)) and share == 1))
+        for name, x in _list_contents():
+            if x.size <= largest:
+                ask("call-size", f"{dtype}, {name}", "tensor_scale", cast_input(x, dtype), fmt, quick=True)
         if session.transport == "results-file":
             continue
         for shape in LAID:
@@ -104,6 +111,29 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
             settle("refusal", label, True, "")
             enter("state", f"after a refusal, {label}", "tensor_scale", cast_input(alone, dtypes[0]), fmt, wanted=wanted, quick=True)
     return first
+
+
+def _list_places(turn: int) -> Iterator[tuple[tuple[int, int], tuple[float, int]]]:
+    """(shape, where the largest magnitude lies) of the calls in a dtype; turn: its place among those of the target."""
+    for shape in SHAPES:
+        yield from ((shape, place) for place in (PLACES if shape[0] * shape[1] <= 1 << 17 else PLACES[1:4]))
+    for number, size in enumerate(list_sizes(BLOCK)):
+        if size.elements <= LARGE and (not turn or number % SHARE == turn % SHARE):
+            yield (size.rows, size.columns), PLACES[number % len(PLACES)]
+
+
+def _list_contents() -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+    """(content, tensor): parts of zeros, and rows or columns that come again."""
+    rows, wide = CONTENTS[0]
+    x = make_tensor((rows, wide * BLOCK), 0.37, 1)
+    for where, flag in PLACED:
+        mixed = np.where(np.repeat(flag(rows, wide), BLOCK, axis=1), np.float32(0), x)
+        mixed.reshape(-1)[np.flatnonzero(mixed)[-1]] = -LARGEST
+        yield f"zeros {where}", mixed
+    blocks = x.reshape(rows * wide, BLOCK)
+    largest = int(np.abs(blocks).max(axis=1).argmax())
+    from_largest = np.roll(np.arange(rows * wide), -largest).reshape(rows, wide)
+    yield from ((name, blocks[places].reshape(x.shape)) for name, places in list_repeated(from_largest, largest))
 
 
 def _make_workload(session: TargetSession, fmt: str, scorecard: Scorecard, dtype: str, alone: float, first: dict[str, Failure]) -> Workload:

@@ -36,6 +36,7 @@ from mxspec_conformance.judge.products.scale_cases import (
 from mxspec_conformance.judge.products.scale_range import draw_every_scale
 from mxspec_conformance.judge.products.sum_cases import (
     list_calls,
+    list_contents,
     list_equal_operands,
     list_ordinary,
     list_shapes,
@@ -75,6 +76,7 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
     cases += list_late_cases(Maker(product, capabilities, accumulator, seed + 6), capabilities.out_dtypes)
     cases += list_far_cases(Maker(product, capabilities, accumulator, seed + 7), capabilities.out_dtypes)
     cases += list_path_cases(Maker(product, capabilities, accumulator, seed + 9), capabilities.out_dtypes)
+    cases += list_contents(Maker(product, capabilities, accumulator, seed + 10), first)
     return cases
 
 

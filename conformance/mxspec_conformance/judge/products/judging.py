@@ -35,7 +35,9 @@ from mxspec_conformance.judge.products.shrinking import (
 )
 from mxspec_conformance.judge.products.whole_calls import judge_whole_call
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
+from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.operands import OperandKind, Product, parse_product
@@ -105,12 +107,15 @@ def list_products(session: TargetSession) -> list[tuple[str, Product]]:
     return named
 
 
-def judge_product(session: TargetSession, name: str, product: Product) -> tuple[list[Requirement], FormatResult]:
-    """The requirements of one product, and what it is like."""
+def judge_product(
+    session: TargetSession, name: str, product: Product, wanted: Wanted = EVERYTHING
+) -> tuple[list[Requirement], FormatResult]:
+    """The requirements of one product, those that are wanted and what decides them, and what it is like."""
     capabilities = session.capabilities
     declared = capabilities.accumulator
     judged = ACCUMULATORS[declared or DEFAULT_ACCUMULATOR]
-    asked = ask_cases(session, list_cases(product, capabilities, judged))
+    cases = [case for case in list_cases(product, capabilities, judged) if keeps(OPERATION, name, case.label)]
+    asked = ask_cases(session, cases)
     contracts = list_asked(product, capabilities.contract)
     contract = find_contract(asked, contracts, judged)
     other = [x for x in asked if not x.is_right(judged, contract)]
@@ -118,7 +123,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
     right = [x for x in asked if id(x) not in unlike and x.output is not None and x.case.topic not in _ASIDE]
     wrong = _leave_out_repeated(session, other)
     spoilt = {id(x) for x in wrong}
-    scorecard = Scorecard(OPERATION, name)
+    scorecard = Scorecard(OPERATION, name, wanted)
     named = name_mistakes(wrong, right, judged, naming_contract(product, contract))
     # What becomes of a NaN may have a reason of its own: cutting bits off one makes an infinity.
     by_mistake = wrong and frozenset.intersection(*(named[id(x)] for x in [x for x in wrong if x.case.topic not in _SPECIAL] or wrong))
@@ -133,8 +138,9 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
         if found is not None and x.is_right(*found):
             reasons = frozenset({Explanation(Cause.ACCUMULATOR, found[0].name)})
         scorecard.count(x.case.topic, x.case.label, ok=not bad, equals=reasons if bad else ())
-    judge_product_calls(session, list_equal_shapes(product, capabilities, judged), judged, contract, scorecard)
-    if not wrong:  # what is wrong in small products is told there
+    if scorecard.wants(*_CALLS):
+        judge_product_calls(session, list_equal_shapes(product, capabilities, judged), judged, contract, scorecard)
+    if not wrong and scorecard.wants("call-size"):  # what is wrong in small products is shown there
         judge_large_calls(session, product, judged, contract, scorecard)
         judge_whole_call(session, product, judged, contract, scorecard)
     tallies = list(scorecard.tallies.values())
@@ -153,7 +159,7 @@ def judge_product(session: TargetSession, name: str, product: Product) -> tuple[
         own = explanation if common else common_explanation([tally], rank)
         if tally.failing and own is not None and own.cause is Cause.PRODUCT_MISTAKE:
             mistakes.append(own)
-        requirement = judge_tally(tally, own, first)
+        requirement = judge_tally(tally, own, first if wanted.fits(tally.id) else lambda _: None)
         if own is not None and requirement.note and own.cause is Cause.PRODUCT_MISTAKE and requirement.verdict is Verdict.FAIL:
             requirement.note = f"as if {own.text}"
         if requirement.explained_by:

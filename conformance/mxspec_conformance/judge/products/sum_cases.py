@@ -8,9 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from mxspec_conformance.judge.invariance.placed import PLACED, list_repeated
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.draw import Reach
 from mxspec_conformance.judge.products.making import Maker
+
+#: Rows and columns of operands of one content, and the parts along k of which some are zeros.
+_CONTENTS, _PARTS = (20, 24), 4
 
 
 def list_sums(maker: Maker) -> Iterator[ProductCase]:
@@ -78,3 +82,20 @@ def list_calls(maker: Maker) -> Iterator[ProductCase]:
     yield replace(case, label="zeros in the same shape", a=empty[0], b=empty[1])
     for arrangement in ("offset", "rows", "padded"):
         yield replace(case, topic="memory", label=f"operands in memory: {arrangement}", before=("arranged", arrangement))
+
+
+def list_contents(maker: Maker, dtype: str) -> Iterator[ProductCase]:
+    """Operands parts of which are zeros, or whose rows come again: kernels look whether they are, and pass them over."""
+    pens = maker.a, maker.b
+    m, n, k = maker.sizes.fit(*_CONTENTS, math.lcm(maker.a.run, maker.b.run, _PARTS) * _PARTS)
+    plain = [maker.integers(pen, rows, k) for pen, rows in zip(pens, (m, n), strict=True)]
+    for number, (name, pen, codes) in enumerate(zip("ab", pens, plain, strict=True)):
+        changed = [
+            (f"zeros {where}", np.where(np.repeat(flag(len(codes), _PARTS), k // _PARTS, axis=1), pen.code_of(0.0), codes))
+            for where, flag in PLACED
+        ]
+        rows = np.arange(len(codes))[:, None]
+        changed += [(what, codes[places[:, 0]]) for what, places in list_repeated(np.repeat(rows, 2, axis=1), 1)][1:-1]
+        for what, given in changed:
+            sides = [pen.numbers(x) for pen, x in zip(pens, (given, plain[1]) if not number else (plain[0], given), strict=True)]
+            yield ProductCase(topic="shape", label=f"{m} x {n} x {k}, {name}: {what}", a=sides[0], b=sides[1], out_dtype=dtype)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mxspec.affine import Offset
 from mxspec.sparsity import KEPT
-from mxspec_conformance.judge.invariance.edges import EDGES
+from mxspec_conformance.judge.invariance.calls import EDGES
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.pen import Pen
