@@ -19,6 +19,7 @@ import mxspec
 from mxspec_conformance.cli.console import make_console
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.render import render_html, render_junit
 from mxspec_conformance.render.terminal import print_report
 from mxspec_conformance.results.report import Report, load_result_schema
 from mxspec_conformance.targets.errors import CallError
@@ -161,3 +162,6 @@ def test_a_results_file_s_report_says_what_had_fewer_cases(
     assert "fewer_cases" not in live.details
     print_report(stored, make_console())
     assert f"fewer cases: {stored.details['fewer_cases'][0]}, " in " ".join(capsys.readouterr().out.split())
+    document = json.loads(stored.to_json())
+    assert f'name="fewer cases" value="{stored.details["fewer_cases"][0]}, ' in render_junit([document]).decode()
+    assert f"of {len(stored.details['fewer_cases'])} requirements a results file stores fewer cases" in render_html([document]).decode()

@@ -40,9 +40,9 @@ def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard
     work = Workload(
         session=session, function=pool.case.function.value, scorecard=scorecard, draw=items.draw,
         sizes={f"{rows} x {wide * group}": (rows, wide) for rows, wide in shapes}, chosen_by=("sparse", pool.fmt.name),
-        show=partial(_show, pool),
+        show=partial(_show, pool), turn=session.capabilities.sparse_formats.index(pool.fmt.name),
     )  # fmt: skip
-    judge_items(work, items, turn=session.capabilities.sparse_formats.index(pool.fmt.name))
+    judge_items(work, items)
     judge_history(work)
     if session.transport in SEES_SHAPES:
         _ask_ragged(session, pool, scorecard)

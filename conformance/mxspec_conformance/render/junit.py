@@ -42,6 +42,8 @@ def _add_suite(root: Xml.Element, document: Mapping[str, Any]) -> None:
     suite = Xml.SubElement(root, "testsuite", attributes)
     properties = Xml.SubElement(suite, "properties")
     facts = {"suite": document["suite"]["version"], "vectors": report.vectors, "transport": report.target["transport"]}
+    if fewer := report.details.get("fewer_cases"):
+        facts["fewer cases"] = ", ".join(fewer)
     for name, value in {**facts, **report.environment}.items():
         Xml.SubElement(properties, "property", name=name, value=str(value))
     for requirement in report.requirements:

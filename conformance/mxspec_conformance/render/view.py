@@ -136,6 +136,8 @@ def view_report(document: Mapping[str, Any], report: Report, number: int = 0) ->
         headline = f"All requirements that were asked for pass: {report.details['only']}"
     if document["exit_code"] == 0 and (waived := document["counts"].get("waived")):
         headline += f", or are waived ({waived})"
+    if fewer := report.details.get("fewer_cases"):
+        headline += f"; of {len(fewer)} requirements a results file stores fewer cases than a target that runs is asked"
     return ResultView(
         document=document,
         report=report,

@@ -21,8 +21,7 @@ SHAPES = ((3, 3), (23, 3), (72, 9))
 
 def judge_calls(session: TargetSession, function: str, name: str, groups: Groups, scorecard: Scorecard) -> None:
     """Enter calls of a function with groups that it has answered; name: of the format, as the target declares it."""
-    group, declared = groups.group, session.capabilities.affine
-    groups = _add_zeros(session, function, name, groups)
+    group, groups = groups.group, _add_zeros(session, function, name, groups)
     items = Items(
         width=group, fill=partial(_fill, groups, name), ordinary=groups.ordinary, special=groups.special,
     )  # fmt: skip
@@ -30,8 +29,9 @@ def judge_calls(session: TargetSession, function: str, name: str, groups: Groups
     work = Workload(
         session=session, function=function, scorecard=scorecard, draw=items.draw,
         sizes={f"{rows} x {wide * group}": (rows, wide) for rows, wide in taken}, chosen_by=("affine", scorecard.format),
+        turn=session.capabilities.affine.index(name),
     )  # fmt: skip
-    judge_items(work, items, turn=declared.index(name))
+    judge_items(work, items)
     judge_history(work)
 
 

@@ -64,8 +64,8 @@ class Items:
         return self.ordinary[draw_places(shape[0] * shape[1], len(self.ordinary), number)].reshape(shape)
 
 
-def judge_items(work: Workload, items: Items, *, turn: int) -> None:
-    """Enter calls of every size and of every content; turn: by how many formats of the function this one follows the first."""
+def judge_items(work: Workload, items: Items) -> None:
+    """Enter calls of every size and of every content."""
     if not work.scorecard.wants(TOPIC):
         return
     transport = work.session.transport
@@ -73,14 +73,14 @@ def judge_items(work: Workload, items: Items, *, turn: int) -> None:
     speed = Speed.FAST if transport in LARGEST_OF or not sizes else measure_speed(partial(_time, work, items, sizes))
     largest = min(speed.largest, LARGEST_OF.get(transport, speed.largest))
     # Every call of a results file is stored.
-    every = not turn and transport != "results-file"
+    every = not work.turn and transport != "results-file"
     for number, size in enumerate(sizes):
         if size.elements > LARGE:
             chosen = every and (size.common or size is sizes[-1])
         else:
-            chosen = every or size.common or number % SHARE == turn % SHARE
+            chosen = every or size.common or number % SHARE == work.turn % SHARE
         if chosen and size.elements <= largest:
-            quick = (size.quick and size.elements <= CHOSEN) or (not turn and size.elements <= CHEAP)
+            quick = (size.quick and size.elements <= CHOSEN) or (not work.turn and size.elements <= CHEAP)
             _enter(work, f"{size.rows} x {size.columns}", items.place(items.shape(size), FIRST + number), items, quick=quick)
     if transport != "results-file":
         _judge_contents(work, items, largest)

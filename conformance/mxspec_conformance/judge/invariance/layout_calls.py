@@ -40,7 +40,7 @@ def judge_layout_calls(
         return first
     items = _make_items(function, layout, reads=reads)
     work = _make_workload(session, function, layout, items, scorecard, reads=reads)
-    judge_items(work, items, turn=session.capabilities.layouts_of(function).index(layout))
+    judge_items(work, items)
     sized = scorecard.tallies.get("call-size")
     if sized is not None and len(sized.no_answers) == len(sized.cases):
         return first
@@ -155,6 +155,7 @@ def _make_workload(
     return Workload(
         session=session, function=function, scorecard=scorecard, draw=items.draw, sizes={f"{m} x {k}": (m, k) for m, k in shapes},
         settled={f"{m} x {k}" for m, k in settled}, list_twins=partial(_list_twins, session, layout, reads), chosen_by=("layout", layout.name),
+        turn=session.capabilities.layouts_of(function).index(layout),
     )  # fmt: skip
 
 
