@@ -178,6 +178,8 @@ def _make_workload(
 
 
 def _move(scales: Codes, steps: int, fmt: BlockFormat) -> Codes:
-    """Scales so many codes on; neither end of the range: whether its reciprocal is subnormal depends on how elements are scaled."""
-    moved = np.clip(scales.astype(int) + steps, 1, fmt.scale.max_code - 1)
+    """Scales so many codes on, but the largest, whose reciprocal is subnormal or not by how elements are scaled; and zero, where that is no
+    power of two."""
+    least = 0 if fmt.scale.is_power_of_two else 1
+    moved = np.clip(scales.astype(int) + steps, least, fmt.scale.max_code - 1)
     return np.where(scales == 0, 0, moved).astype(np.uint8)

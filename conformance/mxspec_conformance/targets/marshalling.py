@@ -64,6 +64,17 @@ class _Clock:
         return min(wall, max(time.process_time() - self._own, wall / _BUSY))
 
 
+def _overwrite(kept: Any, array: Any) -> Any:
+    """An array that was given before, with other numbers in it; one that a target must not write is written by its owner."""
+    locked = isinstance(kept, np.ndarray) and not kept.flags.writeable
+    if locked:
+        kept.flags.writeable = True
+    kept[...] = array
+    if locked:
+        kept.flags.writeable = False
+    return kept
+
+
 @dataclass(slots=True)
 class Marshaller:
     """Calls a target's functions with NumPy arrays and gives back checked NumPy arrays."""
@@ -100,9 +111,7 @@ class Marshaller:
         arrangement = "contiguous" if elsewhere or (written and shares) else self._arrangement
         array = arrange_array(x, self.capabilities.arrays, arrangement, self.capabilities.device, between=self._between)
         if self._kept:
-            kept = self._kept.pop(0)
-            kept[...] = array
-            array = kept
+            array = _overwrite(self._kept.pop(0), array)
         self._given.append((array, _copied_bytes(array)))
         # What lies between the numbers of a view is not the target's to write.
         if isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray) and array.base.size <= 4 * array.size:

@@ -41,7 +41,7 @@ SIZES: tuple[Size, ...] = (
     Size(33, 992, "odd rows, odd blocks, just below 1024 columns"),
     Size(32, 1024, "as many rows as blocks of 32, or half as many as blocks of 16", common=True, quick=True),
     Size(64, 1024, "as many rows as blocks of 16"),
-    Size(1, 2048, "one row of a power of two"),
+    Size(1, 2048, "one row of a power of two", common=True),
     Size(1, 4096, "one row of a power of two"),
     Size(2, 8224, "more than 256 blocks a row, odd"),
     Size(7, 8160, "odd rows, 8192 columns less a block"),
@@ -142,7 +142,7 @@ def list_edges(k: int) -> list[Size]:
     """Calls with each of the larger edges as rows, and as items of k along a row."""
     edges = [edge for edge in EDGES if edge > FEW]
     rows, wide = "rows at the edge of a tile", "items of a row at the edge of a tile"
-    return [size for edge in edges for size in (Size(edge, 3 * k, rows), Size(3, edge * k, wide))]
+    return [size for edge in edges for size in (Size(edge, 3 * k, rows), Size(3, edge * k, wide), Size(1, edge * k, wide))]
 
 
 def list_scattered(number: int) -> list[Size]:
@@ -232,7 +232,7 @@ def list_ragged(k: int) -> list[Laid]:
 
 
 #: Grids of square tiles whose edges are cut short: tiles below each other and side by side, rows and columns that are missing.
-CUT_GRIDS = ((1, 1, 5, 3), (2, 3, 1, 0), (2, 3, 0, 1), (3, 2, 15, 15), (1, 5, 8, 4), (5, 1, 3, 9), (4, 19, 7, 0), (9, 9, 0, 11), (8, 8, 4, 8))
+CUT_GRIDS = ((1, 1, 5, 3), (1, 2, 11, 0), (1, 2, 15, 3), (2, 3, 1, 0), (2, 3, 0, 1), (3, 2, 15, 15), (1, 5, 8, 4), (5, 1, 3, 9), (4, 19, 7, 0), (9, 9, 0, 11), (8, 8, 4, 8))
 
 #: Grids of square tiles: tiles below each other, tiles side by side.
 GRIDS = (

@@ -237,19 +237,12 @@ def _view(work: Workload, name: str, drawn: Drawn, *, small: bool) -> None:
 
 
 def _reuse(work: Workload, name: str, first: Drawn, second: Drawn) -> None:
-    label = f"{name}: other numbers where those of the last call lay"
-    answer = work.call(
-        work.state,
-        label,
-        "reused",
-        work.function,
-        first.arguments,
-        second.arguments,
-        quick=name in work.quick,
-        **second.options,
-    )
-    if answer is not None:
-        work.judge(label, second, answer)
+    for before, where in (((), ""), (("arranged", "read-only"), ", which the function must not write")):
+        label, quick = f"{name}: other numbers where those of the last call lay{where}", name in work.quick and not before
+        call = *before, "reused", work.function, first.arguments, second.arguments
+        answer = work.call(work.state, label, *call, quick=quick, **second.options)
+        if answer is not None:
+            work.judge(label, second, answer)
 
 
 def _hold(work: Workload, name: str, first: Drawn, second: Drawn, *, times: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -24,12 +24,12 @@ OPERATION = "matmul"
 
 def judge_product_calls(
     session: TargetSession, cases: Sequence[ProductCase], accumulator: Accumulator, contract: OperandContract, scorecard: Scorecard,
-    *, every_way: bool = True,
+    *, verbs: Collection[Verb] = tuple(Verb),
 ) -> None:  # fmt: skip
     """Enter into `memory` and `state` what several calls of one shape show of each other.
 
     cases: at least two, of one shape and with different operands, all of whose outputs have one right result: bits may be
-    compared however a kernel orders its additions. every_way: whether they are views, and follow calls that are the same in part.
+    compared however a kernel orders its additions.
     """
     (m, k), n = cases[0].a.shape, cases[0].b.shape[0]
     name, dtype = f"{m} x {n} x {k}", cases[0].out_dtype
@@ -92,12 +92,13 @@ def judge_product_calls(
     if isinstance(answer_alone(1), NoAnswer):
         scorecard.count_no_answer("memory", f"{name}: a call alone", answer_alone(1))
         return
-    judge(name, draw, Verb.PROBE, Verb.REUSE, Verb.HOLD, Verb.REPEAT, *((Verb.VIEWS, Verb.TWINS, Verb.OTHERS) if every_way else ()))
-    for label, options in added:
+    judge(name, draw, *(set(verbs) - {Verb.THREADS, Verb.SIZES}))
+    for label, options in added if Verb.PROBE in verbs else ():
         judge(f"{name}, {label}", partial(draw_added, options), Verb.PROBE, Verb.HOLD)
-    for other in session.capabilities.out_dtypes[1:]:
+    for other in session.capabilities.out_dtypes[1:] if Verb.PROBE in verbs else ():
         judge(f"{name} in {other}", partial(draw_in, other), Verb.PROBE, Verb.HOLD)
-    judge(name, draw_own, Verb.THREADS)
+    if Verb.THREADS in verbs:
+        judge(name, draw_own, Verb.THREADS)
 
 
 def _arguments(case: ProductCase) -> tuple[Any, ...]:

@@ -48,11 +48,16 @@ from mxspec_conformance.judge.products.variety import (
     draw_added_memory,
     draw_edges,
     draw_epilogues,
+    draw_far_scales,
     draw_kept,
+    draw_lengths,
     draw_vectors,
 )
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.operands import OperandKind, Product
+
+#: Rows, columns and numbers of a sum of products whose operands are squares: in which order they lie shows in no shape.
+SQUARE = 64
 
 __all__ = ["ProductCase", "list_cases", "list_equal_shapes", "list_topics"]
 
@@ -76,8 +81,15 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
     cases += list_late_cases(Maker(product, capabilities, accumulator, seed + 6), capabilities.out_dtypes)
     cases += list_far_cases(Maker(product, capabilities, accumulator, seed + 7), capabilities.out_dtypes)
     cases += list_path_cases(Maker(product, capabilities, accumulator, seed + 9), capabilities.out_dtypes)
-    cases += list_contents(Maker(product, capabilities, accumulator, seed + 10), first)
+    cases += _list_of_axes(Maker(product, capabilities, accumulator, seed + 10), first)
     return cases
+
+
+def _list_of_axes(maker: Maker, dtype: str) -> Iterator[ProductCase]:
+    """Contents of operands, lengths of sums, and scales at the ends of their range."""
+    yield from list_contents(maker, dtype)
+    for case in (*draw_lengths(maker.a, maker.b, maker.sizes, maker.integers), *draw_far_scales(maker.a, maker.b, maker.sizes)):
+        yield replace(case, out_dtype=dtype)
 
 
 def list_topics(product: Product, capabilities: Capabilities) -> list[str]:
@@ -86,10 +98,11 @@ def list_topics(product: Product, capabilities: Capabilities) -> list[str]:
     return [*dict.fromkeys(c.topic for c in cases), "call-size"]
 
 
-def list_equal_shapes(product: Product, capabilities: Capabilities, accumulator: Accumulator) -> list[ProductCase]:
-    """Cases of one shape with different operands, sums of positive integers that have one result in every order."""
-    maker = Maker(product, capabilities, accumulator, seed=21)
-    return [replace(case, out_dtype=capabilities.out_dtypes[0]) for case in list_equal_operands(maker)]
+def list_equal_shapes(product: Product, capabilities: Capabilities, accumulator: Accumulator) -> Iterator[list[ProductCase]]:
+    """Cases of one shape with different operands, sums of positive integers that have one result in every order; and of squares."""
+    for seed, shape in ((21, (11, 10, 192)), (22, (SQUARE, SQUARE, SQUARE))):
+        maker = Maker(product, capabilities, accumulator, seed)
+        yield [replace(case, out_dtype=capabilities.out_dtypes[0]) for case in list_equal_operands(maker, shape)]
 
 
 def _list_all(maker: Maker) -> Iterator[ProductCase]:

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import ge
 from typing import Any
 
 import numpy as np
 
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY, Accumulator, OperandContract
 from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.invariance.history import Verb
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
 from mxspec_conformance.judge.products.large_calls import judge_large_calls
@@ -36,10 +38,10 @@ from mxspec_conformance.judge.products.shrinking import (
 from mxspec_conformance.judge.products.whole_calls import judge_whole_call
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
-from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, unsupported
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement, Verdict
-from mxspec_conformance.targets.errors import FailureKind
+from mxspec_conformance.targets.errors import REFUSALS, FailureKind
 from mxspec_conformance.targets.operands import OperandKind, Product, parse_product
 from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
@@ -66,6 +68,11 @@ class Asked:
     references: dict[OperandContract, Reference] = field(default_factory=dict)
     #: (class, id of the sums) -> whether all outputs are allowed, and how many have one right result.
     verdicts: dict[tuple[str, int], tuple[bool, int]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """m, n and k."""
+        return len(self.case.a.held), len(self.case.b.held), self.case.a.shape[1]
 
     @property
     def output(self) -> Any:
@@ -131,7 +138,8 @@ def judge_product(
     found = find_class(session, product, [*wrong, *(x for x in asked if id(x) not in spoilt)], contracts) if rounded else None
     for x in asked:
         if isinstance(x.answer, NoAnswer):
-            scorecard.count_no_answer(x.case.topic, x.case.label, x.answer)
+            limited = is_limit(x, asked)
+            scorecard.count_no_answer(x.case.topic, x.case.label, unsupported(x.answer.message) if limited else x.answer)
             continue
         bad = id(x) in spoilt
         reasons = named.get(id(x), frozenset())
@@ -139,7 +147,9 @@ def judge_product(
             reasons = frozenset({Explanation(Cause.ACCUMULATOR, found[0].name)})
         scorecard.count(x.case.topic, x.case.label, ok=not bad, equals=reasons if bad else ())
     if scorecard.wants(*_CALLS):
-        judge_product_calls(session, list_equal_shapes(product, capabilities, judged), judged, contract, scorecard)
+        plain, square = list_equal_shapes(product, capabilities, judged)
+        judge_product_calls(session, plain, judged, contract, scorecard)
+        judge_product_calls(session, square, judged, contract, scorecard, verbs={Verb.VIEWS})
     if not wrong and scorecard.wants("call-size"):  # what is wrong in small products is shown there
         judge_large_calls(session, product, judged, contract, scorecard)
         judge_whole_call(session, product, judged, contract, scorecard)
@@ -169,6 +179,13 @@ def judge_product(
     if capabilities.contract and all(c.text != capabilities.contract for c in contracts):
         result.behaviour["declared contract"] = f"{capabilities.contract}: it touches no number of these sides, which are judged by all"
     return requirements, result
+
+
+def is_limit(x: Asked, asked: Sequence[Asked]) -> bool:
+    """Whether a call was refused that is larger than all that were answered: a kernel ends somewhere, and says so."""
+    refused = isinstance(x.answer, NoAnswer) and x.answer.kind in REFUSALS and not x.answer.stumbled
+    answered = [y.size for y in asked if y.output is not None]
+    return refused and bool(answered) and not any(all(map(ge, size, x.size)) for size in answered)
 
 
 def list_asked(product: Product, declared: str) -> Sequence[OperandContract]:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from mxspec.dot import OUTPUTS, Accumulator, OperandContract, round_floats
 from mxspec_conformance.judge.invariance.answered import call_failure
+from mxspec_conformance.judge.invariance.history import Verb
 from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.case import ProductCase
@@ -87,7 +88,7 @@ def judge_large_calls(
             wrong = np.argwhere(~allow(refer_case(case, contract), case, accumulator).accepts(answer))
         scorecard.count(case.topic, case.label, ok=not len(wrong), show=partial(call_failure, case.label, _describe(call, answer, wrong)))
     equal = [replace(case, out_dtype=session.capabilities.out_dtypes[0]) for case in list_equal_operands(maker, _KEPT)]
-    judge_product_calls(session, equal, accumulator, contract, scorecard, every_way=False)
+    judge_product_calls(session, equal, accumulator, contract, scorecard, verbs=set(Verb) - {Verb.VIEWS, Verb.TWINS, Verb.OTHERS})
 
 
 def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]:

@@ -22,7 +22,7 @@ from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tens
 from mxspec_conformance.judge.products.pen import Pen
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
-from mxspec_conformance.targets.operands import Numbers
+from mxspec_conformance.targets.operands import Numbers, OperandKind
 from mxspec_conformance.targets.product_sizes import Sizes
 
 #: The other one of m and n, where one is beside the size of a tile.
@@ -34,6 +34,8 @@ _ARRANGEMENTS = ("offset", "rows", "padded", "fortran")
 #: A product of matrix and vector, and how long.
 _VECTORS = ((1, 24), (24, 1))
 _LONG = 1024
+#: The most blocks of a sum.
+_BLOCKS = 129
 
 #: (pen, rows, k) -> codes of integers whose sums are certain.
 Integers = Callable[[Pen, int, int], npt.NDArray[Any]]
@@ -49,6 +51,29 @@ def draw_edges(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[Pro
     wanted = [(edge, _BESIDE) for edge in EDGES] + [(_BESIDE, edge) for edge in EDGES]
     for m, n, k in dict.fromkeys(sizes.fit(m, n, math.lcm(a.run, b.run)) for m, n in wanted):
         yield ProductCase(topic="shape", label=f"{m} x {n} x {k}, beside a tile", a=a.numbers(integers(a, m, k)), b=b.numbers(integers(b, n, k)))
+
+
+def draw_lengths(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
+    """As many blocks along k as there are rows at the edges of tiles; under scales that differ from block to block, and cancel."""
+    run, (low, high) = math.lcm(a.run, b.run), (max(a.powers[0], -b.powers[1]), min(a.powers[1], -b.powers[0]))
+    for m, n, k in dict.fromkeys(sizes.fit(3, 2, edge * run) for edge in EDGES if edge <= _BLOCKS):
+        power = low + np.arange(k // run) * 5 % (high - low + 1)
+        exponents = [np.tile(np.repeat(sign * power, run // pen.run), (rows, 1)) for sign, pen, rows in ((1, a, m), (-1, b, n))]
+        sides = [pen.numbers(integers(pen, rows, k), x) for pen, rows, x in zip((a, b), (m, n), exponents, strict=True)]
+        yield ProductCase(topic="block-scale", label=f"{k // run} blocks of a sum", a=sides[0], b=sides[1])
+
+
+def draw_far_scales(a: Pen, b: Pen, sizes: Sizes) -> Iterator[ProductCase]:
+    """Scales of both operands at one end of E8M0: their product has no byte, and the sums are zero, or infinite."""
+    if any(pen.spec.kind is not OperandKind.BLOCK or not pen.spec.block.is_mx for pen in (a, b)):
+        return
+    m, n, k = sizes.fit(3, 4, math.lcm(a.run, b.run))
+    for end, power, pick in (("lowest", -126, np.argmax), ("highest", 126, np.argmin)):
+        found = []
+        for pen, rows in ((a, m), (b, n)):
+            positive = pen.finite[pen.values[pen.finite] > 0]
+            found.append(pen.numbers(np.full((rows, k), positive[pick(pen.values[positive])]), power))
+        yield ProductCase(topic="scale-code", label=f"both scales near the {end}", a=found[0], b=found[1])
 
 
 def draw_vectors(a: Pen, b: Pen, sizes: Sizes, draw: np.random.Generator) -> Iterator[ProductCase]:

@@ -8,7 +8,7 @@ accused with a probability of at most `FALSE_ALARM` in a run.
 from __future__ import annotations
 
 import time
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,7 @@ from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec_conformance.counterexample.evidence import show_code
 from mxspec_conformance.counterexample.failure import describe_bits
+from mxspec_conformance.judge.invariance.history import Drawn, Verb, Workload, judge_history
 from mxspec_conformance.judge.stochastic.binomial import FALSE_ALARM, BinomialTest, find_refuted
 from mxspec_conformance.judge.stochastic.inputs import AGAIN, MISSING, SEEDS, Draws, list_draws, list_other_ways
 from mxspec_conformance.judge.stochastic.statistics import (
@@ -44,6 +45,8 @@ NUMBERS = 1 << 17
 NUMBERS_STORED, NUMBERS_SLOW, SLOW = 1 << 14, 1 << 13, 0.5
 #: Rows of the calls for seeds that differ in one bit, of so many bits: few, for seeds are small.
 FEW_ROWS, SEED_BITS = 1, 12
+#: What is done with seeded calls; a generator may be one for all threads.
+WATCHED = (Verb.PROBE, Verb.REUSE, Verb.HOLD, Verb.REPEAT)
 #: The maximum with which a tensor scale of any kind is 1, or stands for it.
 UNIT_MAXIMUM = TensorScales.from_amax(float_bits(2688))
 
@@ -66,6 +69,7 @@ def judge_generator(session: TargetSession, fmt: BlockFormat, scorecard: Scoreca
         tests += list_dependences_of_seeds(of_seeds)
         _enter_repeats(session, fmt, of_seeds, scorecard)
         _enter_bits_of_seeds(session, fmt, of_seeds, scorecard)
+        judge_history(_make_workload(session, fmt, scorecard), WATCHED)
     _enter_tests(tests, capabilities, scorecard)
     return {}
 
@@ -87,15 +91,45 @@ def _choose_numbers(session: TargetSession, fmt: BlockFormat) -> int:
     return NUMBERS if time.monotonic() - started < SLOW else NUMBERS_SLOW
 
 
-def _call(
+def _arguments(
     session: TargetSession, fmt: BlockFormat, x: npt.NDArray[np.float32], seed: int, dtype: str = "", **options: Any
-) -> Any:  # fmt: skip
+) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
+    """The arguments and options of a call."""
     capabilities = session.capabilities
     extra: dict[str, Any] = options | ({"seed": seed} if capabilities.has("quantize", "seed") else {})
     if not capabilities.one_level:
         extra |= tensor_argument(UNIT_MAXIMUM, capabilities)
-    given = cast_input(np.ascontiguousarray(x), dtype or preferred_dtype(capabilities.dtypes))
-    return session.call("quantize", given, fmt.name, **extra)
+    return (cast_input(np.ascontiguousarray(x), dtype or preferred_dtype(capabilities.dtypes)), fmt.name), extra
+
+
+def _call(
+    session: TargetSession, fmt: BlockFormat, x: npt.NDArray[np.float32], seed: int, dtype: str = "", **options: Any
+) -> Any:  # fmt: skip
+    arguments, extra = _arguments(session, fmt, x, seed, dtype, **options)
+    return session.call("quantize", *arguments, **extra)
+
+
+def _make_workload(session: TargetSession, fmt: BlockFormat, scorecard: Scorecard) -> Workload:
+    """Seeded calls, each with numbers and a seed of its own: what is answered then is what the first such call was answered."""
+    numbers = (np.arange(8 * fmt.k, dtype=np.float32).reshape(-1, fmt.k) % 61 + np.float32(0.3)) / 8
+
+    @cache
+    def ask_first(number: int) -> Any:
+        return run_once(partial(_call, session, fmt, np.roll(numbers, number), 40 + number))
+
+    def draw(_: Any, number: int) -> Drawn:
+        first = ask_first(number)
+
+        def find_mistake(answer: Any) -> str:
+            same = isinstance(first, NoAnswer) or all(map(np.array_equal, first, answer))
+            return "" if same else "a call with the same numbers and the same seed was answered otherwise before"
+
+        return Drawn(*_arguments(session, fmt, np.roll(numbers, number), 40 + number), find_mistake)
+
+    return Workload(
+        session=session, function="quantize", scorecard=scorecard, draw=draw, sizes={f"seeded, 8 x {fmt.k}": None},
+        chosen_by=("seed", fmt.name), memory="seed", state="seed",
+    )  # fmt: skip
 
 
 def _ask(session: TargetSession, fmt: BlockFormat, draws: Draws, scorecard: Scorecard) -> Answer | None:
