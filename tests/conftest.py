@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, Phase, core, is_hypothesis_test, settings
@@ -24,20 +25,20 @@ from tests.support import seed
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
 
-settings.register_profile("dev", deadline=None, max_examples=30, suppress_health_check=_SLOW_IS_FINE)
+#: Examples of each property in `make test-long`; one with many parameter sets draws as many in all of them together.
+LONG_EXAMPLES, EXAMPLES = 200, 30
+
+settings.register_profile("dev", deadline=None, max_examples=EXAMPLES, suppress_health_check=_SLOW_IS_FINE)
 settings.register_profile(
     "ci",
     deadline=None,
-    max_examples=30,
+    max_examples=EXAMPLES,
     database=None,
     print_blob=True,
     suppress_health_check=_SLOW_IS_FINE,
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
 settings.register_profile("deep", deadline=None, max_examples=2000, suppress_health_check=_SLOW_IS_FINE)
-
-#: Examples of each in `make test-long`.
-LONG_EXAMPLES = 200
 
 PROFILE = os.environ.get("MXSPEC_HYPOTHESIS", "dev")
 
@@ -71,9 +72,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long.mark(items)
     config.stash[long.STALE_ROWS] = long.list_stale(items)
     if config.option.markexpr == "long":
-        for item in items:
-            if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+        drawn = [item for item in items if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)]
+        sets = Counter(long.family_of(item.nodeid) for item in drawn)
+        for item in drawn:
+            if sets[long.family_of(item.nodeid)] * EXAMPLES < LONG_EXAMPLES:
                 item.add_marker("long")
+            elif (own := item.obj._hypothesis_internal_use_settings).max_examples == LONG_EXAMPLES:  # of the profile
+                item.obj._hypothesis_internal_use_settings = settings(own, max_examples=EXAMPLES)
         items[:], left = long.leave_out(items, seed())
         config.hook.pytest_deselected(items=left)
 

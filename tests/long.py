@@ -14,6 +14,7 @@ import pytest
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
     "tests/judge/test_history.py::test_what_depends_on_other_calls_fails_whatever_the_operation": (8, 70),
+    "tests/judge/test_history.py::test_what_is_wrong_for_a_size_or_a_content_fails_whatever_the_operation": (8, 60),
     "tests/judge/test_history.py::test_what_is_right_passes_in_every_way": (6, 25),
     "tests/judge/test_history.py::test_what_another_function_leaves_behind_is_found": (4, 20),
     "tests/test_shown_commands.py::test_commands_that_are_shown_run": (0, 150),
@@ -546,16 +547,24 @@ LONG: dict[str, tuple[int, int]] = {
 #: Of a test function with many parameter sets `make test-long` runs every so many, other ones with each seed: what all of them
 #: say is published, by commands that run them all (`reports/mutants`).
 SAMPLED: dict[str, int] = {
-    "tests/judge/test_sparse_calls.py::test_what_is_wrong_in_one_way_alone_is_found": 3,
-    "tests/judge/test_affine_calls.py::test_what_is_wrong_in_one_way_alone_is_found": 2,
     "tests/judge/test_product_kinds.py::test_wrong_kernels_fail": 6,
     "tests/judge/test_products.py::test_wrong_kernels_fail": 6,
+    "tests/judge/test_catalogue.py::test_right_but_unusual_passes": 4,
+    "tests/judge/test_catalogue.py::test_a_bug_fails_what_it_must_and_nothing_that_it_may_not": 3,
+    "tests/judge/test_product_kinds.py::test_designs_do_not_depend_on_the_contract": 4,
+    "tests/judge/test_product_kinds.py::test_right_kernels_pass": 3,
+    "tests/judge/test_product_variety.py::test_what_is_wrong_in_one_way_alone_is_found": 3,
+    "tests/judge/test_history.py::test_what_depends_on_other_calls_fails_whatever_the_operation": 3,
+    "tests/judge/test_history.py::test_what_is_wrong_for_a_size_or_a_content_fails_whatever_the_operation": 3,
+    "tests/judge/test_own_generator.py::test_bugs_are_caught": 3,
+    "tests/judge/test_sparse_calls.py::test_what_is_wrong_in_one_way_alone_is_found": 3,
+    "tests/judge/test_affine_calls.py::test_what_is_wrong_in_one_way_alone_is_found": 2,
     "tests/judge/test_products.py::test_right_kernels_pass_under_their_own_class": 3,
     "tests/test_false_alarm.py::test_the_exact_model_passes_every_profile": 6,
     "tests/test_fuzz_products.py::test_a_right_kernel_is_not_accused": 4,
     "tests/test_fuzz_products.py::test_a_wrong_kernel_is_found": 4,
     "tests/test_fuzz_products.py::test_a_wrong_kernel_with_an_affine_or_sparse_side_is_found": 4,
-    "tests/test_independent.py::test_table_says_what_the_judge_says": 8,
+    "tests/test_independent.py::test_table_says_what_the_judge_says": 4,
     "tests/test_open_choices.py::test_every_combination_of_open_choices_passes": 6,
     "tests/judge/test_product_kinds.py::test_mistakes_are_named": 2,
     "tests/test_attacks.py::test_an_attack_fails": 4,

@@ -11,15 +11,15 @@ from mxspec_conformance.results.report import Report, Verdict
 SCALAR = ("encode", "decode", "encode_stochastic")
 
 
-def judge(kernel: Any, operation: str, fmt: str, profile: str) -> Report:
-    """The judge's report on one function; fmt is an element for functions on single numbers."""
+def judge(kernel: Any, operation: str, fmt: str, profile: str, only: str | None = None) -> Report:
+    """The judge's report on one function; fmt is an element for functions on single numbers. only: a glob of requirements."""
     target = SimpleNamespace(NAME="independent", VERSION="1", **{operation: getattr(kernel, operation)})
     if operation in SCALAR:
         target.ELEMENTS = [fmt]
-        return check(target)
+        return check(target, only=only)
     target.FORMATS, target.DTYPES = [fmt], ["float32", "float16", "bfloat16"]
     target.TENSOR_SCALE = "encode" if profile == "nvfp4-paper" else "amax"
-    return check(target, profile=profile)
+    return check(target, profile=profile, only=only)
 
 
 def failing(report: Report) -> list[str]:

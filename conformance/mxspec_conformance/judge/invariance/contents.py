@@ -47,7 +47,8 @@ def judge_contents(matrix: Matrix, pools: Sequence[Pool]) -> None:
             _judge_chosen(matrix, pool, every, enter)
             _judge_whole(matrix, pool, few, enter)
         place = matrix.draw(pool, few * ACROSS).reshape(few, ACROSS)
-        for name, repeated in list_repeated(place, _pick(pool)):
+        ordinary = pool.pinned if len(pool.pinned) else np.arange(len(pool))  # no NaN equals itself
+        for name, repeated in list_repeated(ordinary[place % len(ordinary)], _pick(pool)):
             enter(pool, name, repeated.reshape(-1), few)
         _judge_placed(matrix, pool, place, enter)
 
